@@ -1,0 +1,46 @@
+# Every target makes the virtual environment it needs; nothing has to be installed beforehand but Python.
+PYTHON   ?= python3
+VENV     := .venv
+BIN      := $(VENV)/bin
+STAMP    := $(VENV)/.installed
+ARGS     ?=
+SECONDS_ ?= 600
+
+.DEFAULT_GOAL := help
+.PHONY: help test lint format bench fuzz templates serve clean
+
+help: ## list the targets
+	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  \1\t/'
+
+# The stamp is written last: an interrupted installation is repeated.
+$(STAMP): pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+	touch $@
+
+test: $(STAMP) ## run all tests; ARGS="..." goes to pytest
+	$(BIN)/python -m pytest $(ARGS)
+
+lint: $(STAMP) ## ruff (rules and format) and mypy --strict
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(STAMP) ## rewrite the sources the way lint wants them
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(STAMP) ## print the table of speed and memory
+	$(BIN)/python -m benchmarks $(ARGS)
+
+fuzz: $(STAMP) ## mutate model output for SECONDS_ seconds (default: ten minutes)
+	$(BIN)/python -m tests.fuzz --seconds $(SECONDS_) $(ARGS)
+
+templates: $(STAMP) ## compare the renderer with the families' own chat templates
+	$(BIN)/python -m pytest -m templates tests/templates $(ARGS)
+
+serve: $(STAMP) ## for now: the command line's demonstration on the shipped examples
+	$(BIN)/unspool demo
+
+clean: ## remove what the other targets made
+	rm -rf $(VENV) build dist htmlcov .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache

@@ -1,0 +1,1 @@
+"""What unspool costs: `python -m benchmarks` prints the table."""

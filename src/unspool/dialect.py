@@ -1,0 +1,366 @@
+"""A dialect: how one model family writes reasoning, content and tool calls. Loaded strictly from a TOML file."""
+
+import fnmatch
+import tomllib
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from .errors import DialectError
+from .events import Stage
+from .policy import CHOICES, Policy
+from .template import BODIES, FIELDS, Field, Template, parse_template, pieces
+
+KEYS: dict[str, str] = {
+    "name": "what the dialect answers to",
+    "aliases": "other names it answers to",
+    "models": "globs of model names, for detection",
+    "base": "dialect whose keys this one starts from (not its names, models, examples)",
+    "start": "what begins the assistant's turn in a prompt",
+    "end": "strings that end a message or the turn",
+    "stage": "where the output begins when neither caller nor prompt tells",
+    "reasoning": "template of a reasoning part",
+    "content": "template of a content part; anything but `{content}` makes the dialect framed",
+    "preamble": "content that calls follow, where it is written otherwise",
+    "calls": "template of a block of calls",
+    "call": "template of one call",
+    "argument": "template of one argument; without it the arguments are one object",
+    "item": "template of a list element; makes values nest",
+    "separator": "what is written between two `calls` or `arguments`",
+    "arguments": "codec of the arguments without `argument`",
+    "quote": "what JSON strings stand between",
+    "id": "ids of calls that carry none",
+    "policy": "this dialect's defaults for the fields of `Policy`",
+    "examples": "raw text and what it means",
+}
+"""The keys of a dialect file."""
+
+_TEMPLATES = ("reasoning", "content", "preamble", "calls", "call", "argument", "item")
+_EXAMPLE_KEYS = ("raw", "stage", "reasoning", "content", "tool_calls")
+_STAGES = ("content", "reasoning", "undecided")
+_CODECS = ("json", "python")
+
+
+class ExampleCall(msgspec.Struct, frozen=True):
+    """A call of an example; ``arguments`` are plain values."""
+
+    name: str
+    arguments: dict[str, Any]
+    id: str | None = None
+
+
+class Example(msgspec.Struct, frozen=True):
+    """Raw texts that all mean one message; the first is what the dialect writes for it."""
+
+    raw: tuple[str, ...]
+    stage: Stage | None
+    reasoning: str
+    content: str
+    tool_calls: tuple[ExampleCall, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Dialect:
+    """One model family's format.
+
+    Built by `load_dialect`, `get_dialect`; not meant to be made by hand. ``compiled`` holds what other modules derive
+    from it, so that each derives once.
+    """
+
+    name: str
+    aliases: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
+    start: tuple[str, ...] = ()
+    end: tuple[str, ...] = ()
+    stage: Stage = Stage.CONTENT
+    reasoning: tuple[Template, ...] = ()
+    content: tuple[Template, ...] = ()
+    preamble: tuple[Template, ...] = ()
+    calls: tuple[Template, ...] = ()
+    call: tuple[Template, ...] = ()
+    argument: tuple[Template, ...] = ()
+    item: tuple[Template, ...] = ()
+    call_separator: str = ""
+    argument_separator: str = ""
+    codec: str = "json"
+    quote: str = '"'
+    id: str = "call_" + "?" * 24
+    policy: Policy = field(default_factory=Policy)
+    examples: tuple[Example, ...] = ()
+    description: str = ""
+    compiled: dict[Any, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The name and its aliases."""
+        return (self.name, *self.aliases)
+
+    @property
+    def framed(self) -> bool:
+        """Whether content has markers of its own."""
+        return any(t.before or t.after for t in self.content)
+
+    @property
+    def argument_format(self) -> str:
+        """``json``, ``python``, ``quote`` or ``xml``: how arguments are written."""
+        if not self.call:
+            return "-"
+        if self.argument:
+            return "xml"
+        return "quote" if self.quote != '"' else "json" if self.call[0].object else self.codec
+
+    @property
+    def parallel(self) -> bool:
+        """Whether a message can hold several calls; false only for dialects without calls."""
+        return bool(self.call)
+
+    def with_reasoning(self, other: "Dialect") -> "Dialect":
+        """This dialect with the reasoning markers of another."""
+        return replace(self, reasoning=other.reasoning, compiled={})
+
+    def matches(self, model: str) -> int:
+        """How literally a model's name (without organisation, in lower case) fits; 0 where it does not."""
+        best = 0
+        for glob in self.models:
+            if fnmatch.fnmatchcase(model, glob.lower()):
+                best = max(best, 1 + len(glob.replace("*", "").replace("?", "")))
+        return best
+
+
+def parse_dialect(text: str, where: str, bases: Any) -> Dialect:
+    """Load a dialect from TOML text.
+
+    Args:
+        text: the file.
+        where: its name, for errors.
+        bases: callable from a dialect's name to the `Dialect` (for ``base``).
+
+    Raises:
+        DialectError: naming the file, the key, and what is allowed.
+    """
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise DialectError(f"{where}: not TOML: {error}") from None
+    comment = text.lstrip().split("\n", 1)[0]
+    return _Loader(where, data, bases).load(comment.lstrip("# ").rstrip() if comment.startswith("#") else "")
+
+
+class _Loader:
+    """Turns the tables of one file into a `Dialect`."""
+
+    def __init__(self, where: str, data: dict[str, Any], bases: Any) -> None:
+        self.where = where
+        self.data = data
+        self.bases = bases
+
+    def fail(self, key: str, why: str) -> DialectError:
+        return DialectError(f"{self.where}: {key}: {why}")
+
+    def load(self, description: str) -> Dialect:
+        data = self.data
+        for key in data:
+            if key not in KEYS:
+                raise self.fail(key, f"unknown key; allowed are {', '.join(KEYS)}")
+        name = self.string("name", "")
+        if not name:
+            raise self.fail("name", "is missing")
+        base = Dialect("")
+        if "base" in data:
+            base = self.bases(self.string("base", ""))
+        values: dict[str, Any] = {
+            "name": name,
+            "aliases": self.strings("aliases", ()),
+            "models": self.strings("models", ()),
+            "start": self.strings("start", base.start, empty=False),
+            "end": self.strings("end", base.end, empty=False),
+            "stage": Stage(self.choice("stage", base.stage.value, _STAGES)),
+            "codec": self.choice("arguments", base.codec, _CODECS),
+            "quote": self.string("quote", base.quote) or '"',
+            "id": self.string("id", base.id),
+            "policy": self.policy(base.policy),
+            "description": description,
+        }
+        for key in _TEMPLATES:
+            values[key] = self.templates(key, getattr(base, key))
+        values["call_separator"], values["argument_separator"] = self.separators(base)
+        self.check_id(values["id"])
+        if values["call"] and not values["calls"]:
+            values["calls"] = (parse_template("calls", "{calls}", self.where, first=True),)
+        if not values["content"]:
+            values["content"] = (parse_template("content", "{content}", self.where, first=True),)
+        dialect = Dialect(**values)
+        self.check(dialect)
+        return replace(dialect, examples=self.examples(dialect))
+
+    # -- values of keys -------------------------------------------------------------------------------------------
+
+    def string(self, key: str, default: str) -> str:
+        value = self.data.get(key, default)
+        if not isinstance(value, str):
+            raise self.fail(key, f"must be a string, not {_kind(value)}")
+        return value
+
+    def strings(self, key: str, default: tuple[str, ...], *, empty: bool = True) -> tuple[str, ...]:
+        value = self.data.get(key)
+        if value is None:
+            return default
+        if isinstance(value, str):
+            value = [value]
+        if not isinstance(value, list) or not all(isinstance(v, str) for v in value):
+            raise self.fail(key, f"must be a string or a list of strings, not {_kind(value)}")
+        if not empty and any(not v.strip() for v in value):
+            raise self.fail(key, "holds an empty string")
+        return tuple(value)
+
+    def choice(self, key: str, default: str, allowed: tuple[str, ...]) -> str:
+        value = self.string(key, default)
+        if value not in allowed:
+            raise self.fail(key, f"{value!r} is not one of {', '.join(allowed)}")
+        return value
+
+    def policy(self, base: Policy) -> Policy:
+        table = self.data.get("policy", {})
+        if not isinstance(table, dict):
+            raise self.fail("policy", f"must be a table, not {_kind(table)}")
+        for key in table:
+            if key not in CHOICES:
+                raise self.fail(f"policy.{key}", f"unknown field; allowed are {', '.join(CHOICES)}")
+        try:
+            return Policy(**table).over(base)
+        except ValueError as error:
+            raise self.fail("policy", str(error)) from None
+
+    def templates(self, key: str, default: tuple[Template, ...]) -> tuple[Template, ...]:
+        texts = self.strings(key, ())
+        if key not in self.data:
+            return default
+        if not texts:
+            raise self.fail(key, "holds no template")
+        return tuple(parse_template(key, t, f"{self.where}: {key}", first=i == 0) for i, t in enumerate(texts))
+
+    def separators(self, base: Dialect) -> tuple[str, str]:
+        table = self.data.get("separator", {})
+        if not isinstance(table, dict):
+            raise self.fail("separator", f"must be a table, not {_kind(table)}")
+        for key, value in table.items():
+            if key not in ("calls", "arguments"):
+                raise self.fail(f"separator.{key}", "unknown key; allowed are calls, arguments")
+            if not isinstance(value, str):
+                raise self.fail(f"separator.{key}", f"must be a string, not {_kind(value)}")
+        return table.get("calls", base.call_separator), table.get("arguments", base.argument_separator)
+
+    def check_id(self, template: str) -> None:
+        for piece in pieces(template):
+            if isinstance(piece, Field) and piece.name not in FIELDS["id"]:
+                raise self.fail("id", f"unknown field {{{piece.name}}}; allowed are {{name}}, {{index}}, {{number}}")
+
+    # -- the file as a whole --------------------------------------------------------------------------------------
+
+    def check(self, d: Dialect) -> None:
+        if not d.call:
+            for key in ("calls", "argument", "item"):
+                if getattr(d, key):
+                    raise self.fail(key, "stands without `call`")
+            if not d.reasoning and not d.framed:
+                raise self.fail("call", "the file defines neither `call` nor `reasoning` nor a framed `content`")
+        if d.item and not d.argument:
+            raise self.fail("item", "stands without `argument`")
+        if d.quote != '"' and (d.argument or d.codec != "json"):
+            raise self.fail("quote", "stands only where the arguments are JSON")
+        if d.argument and d.codec != "json":
+            raise self.fail("arguments", "stands only without `argument`")
+        for key in _TEMPLATES:
+            body = BODIES[key][0]
+            for t in getattr(d, key):
+                if body == "reasoning" and not t.before:
+                    raise self.fail(key, f"{t.text!r} has no opening")
+                if body in ("reasoning", "value") and not t.after:
+                    raise self.fail(key, f"{t.text!r} has no closing")
+
+    def examples(self, d: Dialect) -> tuple[Example, ...]:
+        tables = self.data.get("examples", [])
+        if not isinstance(tables, list) or not all(isinstance(t, dict) for t in tables):
+            raise self.fail("examples", "must be an array of tables")
+        if not tables:
+            raise self.fail("examples", "a file needs at least one")
+        return tuple(self.example(i, t) for i, t in enumerate(tables))
+
+    def example(self, i: int, table: dict[str, Any]) -> Example:
+        at = f"examples[{i}]"
+        for key in table:
+            if key not in _EXAMPLE_KEYS:
+                raise self.fail(f"{at}.{key}", f"unknown key; allowed are {', '.join(_EXAMPLE_KEYS)}")
+        raw = table.get("raw")
+        raws = [raw] if isinstance(raw, str) else raw
+        if not isinstance(raws, list) or not raws or not all(isinstance(r, str) for r in raws):
+            raise self.fail(f"{at}.raw", "must be a string or a list of strings")
+        stage = table.get("stage")
+        if stage is not None and stage not in [s.value for s in Stage]:
+            raise self.fail(f"{at}.stage", f"{stage!r} is not one of {', '.join(Stage)}")
+        for key in ("reasoning", "content"):
+            if not isinstance(table.get(key, ""), str):
+                raise self.fail(f"{at}.{key}", f"must be a string, not {_kind(table[key])}")
+        try:
+            calls = msgspec.convert(
+                [{"arguments": {}, **c} for c in table.get("tool_calls", [])], tuple[_StrictCall, ...], strict=True
+            )
+        except (msgspec.ValidationError, TypeError) as error:
+            raise self.fail(f"{at}.tool_calls", f"{error}; allowed are name, arguments, id") from None
+        return Example(
+            tuple(raws),
+            None if stage is None else Stage(stage),
+            table.get("reasoning", ""),
+            table.get("content", ""),
+            tuple(ExampleCall(c.name, c.arguments, c.id) for c in calls),
+        )
+
+
+class _StrictCall(msgspec.Struct, forbid_unknown_fields=True):
+    name: str
+    arguments: dict[str, Any]
+    id: str | None = None
+
+
+def _kind(value: object) -> str:
+    return type(value).__name__
+
+
+def example_tools(dialect: Dialect) -> list[dict[str, Any]]:
+    """The tools that a file's examples call; the types of the argument values stand for their schema."""
+    tools: dict[str, dict[str, Any]] = {}
+    for example in dialect.examples:
+        for call in example.tool_calls:
+            properties = tools.setdefault(call.name, {})
+            for key, value in call.arguments.items():
+                properties[key] = value_schema(value)
+    return [
+        {"type": "function", "function": {"name": n, "parameters": {"type": "object", "properties": p}}}
+        for n, p in tools.items()
+    ]
+
+
+def value_schema(value: Any) -> dict[str, Any]:
+    """The schema that an example's value stands for."""
+    if isinstance(value, bool):
+        return {"type": "boolean"}
+    if isinstance(value, int):
+        return {"type": "integer"}
+    if isinstance(value, float):
+        return {"type": "number"}
+    if isinstance(value, str):
+        return {"type": "string"}
+    if isinstance(value, list):
+        return {"type": "array", "items": value_schema(value[0])} if value else {"type": "array"}
+    return {"type": "object", "properties": {k: value_schema(v) for k, v in value.items()}}
+
+
+def read_dialect(path: Path, bases: Any) -> Dialect:
+    """Load a file; see `parse_dialect`."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DialectError(f"{path}: {error}") from None
+    return parse_dialect(text, path.name, bases)

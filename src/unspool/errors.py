@@ -1,0 +1,9 @@
+"""The two errors unspool raises for misuse. Model output never raises."""
+
+
+class UnknownDialect(ValueError):
+    """No dialect answers to this name; the message suggests the nearest ones."""
+
+
+class DialectError(ValueError):
+    """A dialect file is wrong, or a dialect cannot express what it was asked to write."""

@@ -1,0 +1,153 @@
+"""What a parser emits: small frozen events whose spans tile the model's output.
+
+Every event carries ``start`` and ``end``, code-point offsets into the output; the ``end`` of one is the ``start`` of the
+next. With token ids (`Parser.feed_tokens`) it also carries ``token_start`` and ``token_end``, offsets into the ids; a
+token belongs to the event that holds its first character. Without ids both are ``-1``.
+"""
+
+import enum
+from typing import Literal
+
+import msgspec
+
+Status = Literal["ok", "incomplete", "invalid", "repaired"]
+
+
+class Stage(enum.StrEnum):
+    """Where a model's output stands."""
+
+    REASONING = "reasoning"
+    CONTENT = "content"
+    TOOL_CALL = "tool_call"
+    UNDECIDED = "undecided"
+
+
+class Event(msgspec.Struct, frozen=True, gc=False, tag=True):
+    """Base of all events: a span of the output, half open, in code points."""
+
+
+class ReasoningStart(Event, frozen=True, gc=False, tag="reasoning_start"):
+    """Reasoning opens; the span is its opening marker (empty where the prompt opened it)."""
+
+    start: int
+    end: int
+    token_start: int = -1
+    token_end: int = -1
+
+
+class ReasoningDelta(Event, frozen=True, gc=False, tag="reasoning_delta"):
+    """Reasoning text; ``text == output[start:end]``."""
+
+    text: str
+    start: int
+    end: int
+    token_start: int = -1
+    token_end: int = -1
+
+
+class ReasoningEnd(Event, frozen=True, gc=False, tag="reasoning_end"):
+    """Reasoning closes; the span is its closing marker (empty where none was written)."""
+
+    start: int
+    end: int
+    token_start: int = -1
+    token_end: int = -1
+
+
+class ContentDelta(Event, frozen=True, gc=False, tag="content_delta"):
+    """Text for the user; ``text == output[start:end]``."""
+
+    text: str
+    start: int
+    end: int
+    token_start: int = -1
+    token_end: int = -1
+
+
+class ToolCallStart(Event, frozen=True, gc=False, tag="tool_call_start"):
+    """A call's header: its place among the calls (0..n-1), its id and its full name, sent once.
+
+    ``known`` is whether the request declares the tool, ``None`` where the request's tools are unknown.
+    """
+
+    index: int
+    id: str
+    name: str
+    start: int
+    end: int
+    known: bool | None = None
+    token_start: int = -1
+    token_end: int = -1
+
+
+class ToolCallDelta(Event, frozen=True, gc=False, tag="tool_call_delta"):
+    """The next piece of a call's arguments (JSON text); the span is what the model wrote for it."""
+
+    index: int
+    arguments: str
+    start: int
+    end: int
+    token_start: int = -1
+    token_end: int = -1
+
+
+class ToolCallEnd(Event, frozen=True, gc=False, tag="tool_call_end"):
+    """A call is over. ``raw`` is what the model wrote for the call where the status is not ``ok``, else empty."""
+
+    index: int
+    status: Status
+    start: int
+    end: int
+    raw: str = ""
+    token_start: int = -1
+    token_end: int = -1
+
+
+class Markup(Event, frozen=True, gc=False, tag="markup"):
+    """Framing: markers, end-of-turn strings, dropped white space."""
+
+    text: str
+    start: int
+    end: int
+    token_start: int = -1
+    token_end: int = -1
+
+
+class Notice(Event, frozen=True, gc=False, tag="notice"):
+    """Something was not as the format has it; ``kind`` is one of `NOTICES`. The span is empty."""
+
+    kind: str
+    detail: str
+    start: int
+    end: int
+    token_start: int = -1
+    token_end: int = -1
+
+
+class Finish(Event, frozen=True, gc=False, tag="finish"):
+    """The output is over. ``reason`` is the engine's; ``stop`` became ``tool_calls`` where a call ended."""
+
+    reason: str
+    start: int
+    end: int
+    token_start: int = -1
+    token_end: int = -1
+
+
+NOTICES: dict[str, str] = {
+    "bad_arguments": "the arguments of a call are not what its format says; the status is `invalid`",
+    "call_markers_as_text": "calls were left as text, because a policy says so after prose",
+    "call_without_name": "markup that opens a call but holds no name came back as text",
+    "cut_character": "the output ended inside a multi-byte character",
+    "duplicate_arguments": "a call holds its arguments twice; the first ones count",
+    "empty": "the output holds text, yet no reasoning, no call and no content other than white space",
+    "hold_overflow": "text that was held back grew beyond its cap and was released",
+    "missing_close": "a call, a block or a frame was not closed by its own marker",
+    "repaired": "the arguments of a call were repaired; the detail names the first repair",
+    "stray_close": "a closing marker stood where nothing was open; it was dropped",
+    "text_in_block": "text stood inside a block of calls; it came back as content",
+    "unclosed_reasoning": "the output ended before the reasoning was closed",
+    "undeclared_tool": "a call names a tool that the request does not declare",
+    "value_type": "an argument does not fit its schema; it was kept as a string",
+}
+"""Every `Notice.kind` and its meaning. The kinds are stable."""

@@ -1,0 +1,197 @@
+"""A whole answer, and how it is put together from events."""
+
+from collections.abc import Iterable
+from typing import Any, Literal
+
+import msgspec
+
+from .events import (
+    ContentDelta,
+    Event,
+    Finish,
+    Notice,
+    ReasoningDelta,
+    ReasoningEnd,
+    ReasoningStart,
+    Status,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
+)
+
+
+class ToolCall(msgspec.Struct):
+    """One call of a tool.
+
+    Attributes:
+        index: its place among the message's calls, from 0.
+        id: the model's own, else made by the parser's ``ids``.
+        name: the tool's name.
+        arguments: JSON text; one JSON object where the status is ``ok``.
+        status: ``ok``; ``repaired``; ``invalid`` (the arguments are what the model wrote); ``incomplete`` (cut off).
+        known: whether the request declares the tool; ``None`` where its tools are unknown.
+        raw: what the model wrote for the call, kept where the status is not ``ok``.
+    """
+
+    index: int
+    id: str
+    name: str
+    arguments: str
+    status: Status = "ok"
+    known: bool | None = None
+    raw: str = ""
+
+
+class Segment(msgspec.Struct, frozen=True):
+    """A block of the message in its order: ``text`` for reasoning and content, ``call`` (an index) for a call.
+
+    ``start`` and ``end`` are code-point offsets into the output.
+    """
+
+    kind: Literal["reasoning", "content", "tool_call"]
+    start: int
+    end: int
+    text: str = ""
+    call: int = -1
+
+
+class Message(msgspec.Struct):
+    """An assistant's answer.
+
+    Attributes:
+        reasoning, content: plain concatenations of the segments; ``""`` when empty.
+        tool_calls: the calls in order of appearance.
+        finish_reason: ``""`` while the output is not closed.
+        segments: the same as ordered blocks, so that interleaved reasoning keeps its place.
+        notices: what was not as the format has it.
+        reasoning_tokens: number of tokens of the reasoning text, without markers; ``None`` without token ids.
+    """
+
+    reasoning: str = ""
+    content: str = ""
+    tool_calls: list[ToolCall] = []
+    finish_reason: str = ""
+    segments: list[Segment] = []
+    notices: list[Notice] = []
+    reasoning_tokens: int | None = None
+
+    def to_openai(self) -> dict[str, Any]:
+        """The OpenAI assistant message: ``content`` is ``None`` where empty, ``reasoning_content`` always there."""
+        message: dict[str, Any] = {
+            "role": "assistant",
+            "content": self.content or None,
+            "reasoning_content": self.reasoning or None,
+        }
+        if self.tool_calls:
+            message["tool_calls"] = [
+                {"id": c.id, "type": "function", "function": {"name": c.name, "arguments": c.arguments}}
+                for c in self.tool_calls
+            ]
+        return message
+
+
+class OpenSegment:
+    """A segment that may still grow."""
+
+    __slots__ = ("call", "end", "kind", "parts", "start")
+
+    def __init__(self, kind: Literal["reasoning", "content", "tool_call"], start: int, call: int = -1) -> None:
+        self.kind = kind
+        self.start = start
+        self.end = start
+        self.call = call
+        self.parts: list[str] = []
+
+
+class Fold:
+    """Puts a message together from events, one at a time, in constant work per event."""
+
+    __slots__ = ("_calls", "_finish", "_growing", "_notices", "_open", "_segments", "arguments", "reasoning_tokens")
+
+    def __init__(self) -> None:
+        self._segments: list[OpenSegment] = []
+        self._calls: list[ToolCall] = []
+        self._open: OpenSegment | None = None
+        self._growing: dict[int, list[str]] = {}
+        self._notices: list[Notice] = []
+        self._finish = ""
+        self.arguments: list[str] = []
+        """Pieces of the arguments of the latest call; the parser's fast path appends to it directly."""
+        self.reasoning_tokens: int | None = None
+
+    def add(self, event: Event) -> None:
+        """Take one event."""
+        kind = type(event)
+        if kind is ToolCallDelta:
+            assert isinstance(event, ToolCallDelta)
+            self._growing[event.index].append(event.arguments)
+        elif kind is ContentDelta or kind is ReasoningDelta:
+            assert isinstance(event, ContentDelta | ReasoningDelta)
+            name: Literal["content", "reasoning"] = "content" if kind is ContentDelta else "reasoning"
+            segment = self._open
+            if segment is None or segment.kind != name:
+                segment = self._begin(OpenSegment(name, event.start))
+            segment.parts.append(event.text)
+            segment.end = event.end
+            if event.token_start >= 0 and name == "reasoning":
+                self.reasoning_tokens = (self.reasoning_tokens or 0) + event.token_end - event.token_start
+        elif isinstance(event, ToolCallStart):
+            self._begin(OpenSegment("tool_call", event.start, len(self._calls)))
+            self.arguments = self._growing[event.index] = []
+            self._calls.append(ToolCall(event.index, event.id, event.name, "", "incomplete", event.known))
+        elif isinstance(event, ToolCallEnd):
+            call = self._calls[event.index]
+            call.status = event.status
+            call.raw = event.raw
+            call.arguments = "".join(self._growing.pop(event.index))
+            if self._open is not None:
+                self._open.end = event.end
+            self._open = None
+        elif isinstance(event, ReasoningStart | ReasoningEnd):
+            self._open = None
+        elif isinstance(event, Notice):
+            self._notices.append(event)
+        elif isinstance(event, Finish):
+            self._finish = event.reason
+
+    def _begin(self, segment: OpenSegment) -> OpenSegment:
+        self._segments.append(segment)
+        self._open = segment
+        return segment
+
+    def growing(self, kind: str) -> OpenSegment | None:
+        """The segment that text of a kind goes on in."""
+        segment = self._open
+        return segment if segment is not None and segment.kind == kind else None
+
+    def message(self) -> Message:
+        """The message so far; a call that has not ended is ``incomplete``."""
+        calls = []
+        for call in self._calls:
+            growing = self._growing.get(call.index)
+            copy = msgspec.structs.replace(call) if growing is None else _grown(call, growing)
+            calls.append(copy)
+        segments = [Segment(s.kind, s.start, s.end, "".join(s.parts), s.call) for s in self._segments]
+        return Message(
+            reasoning="".join(s.text for s in segments if s.kind == "reasoning"),
+            content="".join(s.text for s in segments if s.kind == "content"),
+            tool_calls=calls,
+            finish_reason=self._finish,
+            segments=segments,
+            notices=list(self._notices),
+            reasoning_tokens=self.reasoning_tokens,
+        )
+
+
+def _grown(call: ToolCall, pieces: list[str]) -> ToolCall:
+    # Joined pieces take the place of many small ones, so that asking often does not cost more each time.
+    pieces[:] = ["".join(pieces)]
+    return msgspec.structs.replace(call, arguments=pieces[0])
+
+
+def fold(events: Iterable[Event]) -> Message:
+    """The message that a list of events tells."""
+    folding = Fold()
+    for event in events:
+        folding.add(event)
+    return folding.message()

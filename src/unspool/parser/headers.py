@@ -1,0 +1,416 @@
+"""Calls: recognising that one begins, announcing it, ending it."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from ..events import ContentDelta, Markup, ReasoningEnd, Status, ToolCallDelta, ToolCallEnd, ToolCallStart
+from ..schema import Schema, for_tool
+from .call import Call, Level, Sink
+from .literals import LiteralReader, Root, Syntax, UnwrapReader
+from .output import (
+    ARGUMENTS,
+    BAD_CALL,
+    BLOCK,
+    CLOSE,
+    EDGE,
+    HEADER,
+    MEMBERS,
+    OBJECT,
+    REASONING,
+    SPACES,
+    TEXT,
+    Output,
+    common_suffix,
+)
+from .patterns import MAX_SPACE, MORE, NO
+from .plan import END, START, Form, Opening, Plan
+
+ARGUMENT_KEYS = frozenset(("arguments", "parameters", "args", "input"))
+
+_JSON_KEY = re.compile(r'\s*+"((?:[^"\\\n]|\\.){0,256}+)"\s*+:')
+_JSON_KEY_MAYBE = re.compile(r'\s*+(?:"(?:[^"\\\n]|\\.){0,256}+(?:\\|"\s*+)?)?\Z')
+_NAMED = re.compile(r'\s*+"name"\s*+:\s*+"((?:[^"\\\n]|\\.){0,1024}+)"\s*+,\s*+"(?:arguments|parameters)"\s*+:')
+_FILLED = re.compile(r"[?]")
+
+Ids = Callable[[int, str], str]
+
+
+class Headers(Output):
+    """How a call begins and ends."""
+
+    __slots__ = ("_ids", "_named", "_names", "_tools")
+
+    def __init__(self, plan: Plan, tools: list[Any] | None, names: dict[str, Any] | None, named: str, ids: Ids) -> None:
+        super().__init__(plan)
+        self._tools = tools
+        self._names = names  # declared name -> tool; None: unknown
+        self._named = named  # the function that tool_choice names
+        self._ids = ids
+
+    # -- markers --------------------------------------------------------------------------------------------------
+
+    def _certain(self, i: int) -> bool:
+        """Whether a special token stands here, known by its id."""
+        return self._marks is not None and self._base + i in self._marks
+
+    def _spelled(self, first: str, i: int) -> bool:
+        """Whether text here only spells a special token where that does not count."""
+        return (
+            self._marks is not None
+            and self._plan.policy.text_markers == "ignore"
+            and self._base + i not in self._marks
+            and self._is_special(first)
+        )
+
+    def _is_special(self, literal: str) -> bool:
+        raise NotImplementedError
+
+    def _match(self, opening: Opening, i: int, fields: dict[str, str]) -> int:
+        pattern = opening.pattern
+        r = pattern.match(self._buf, i, fields)
+        if r != NO and self._spelled(pattern.first, i):
+            return NO
+        return r
+
+    def _end_here(self, i: int) -> int:
+        """Where an ``end`` or ``start`` that stands at ``i`` ends, or `NO`, or `MORE`."""
+        more = False
+        for o in self._plan.ends:
+            r = self._match(o, i, {})
+            if r >= 0 and o.kind == END:
+                r = self._end_counts(i, r)
+            if r >= 0:
+                return r
+            more = more or r == MORE
+        return MORE if more and not self._final else NO
+
+    def _end_counts(self, i: int, end: int) -> int:
+        """An ``end`` spelled as text counts only where nothing but white space follows it, or an end, or an opening."""
+        if self._replay or self._certain(i):
+            return end
+        buf = self._buf
+        j = SPACES.match(buf, end).end()  # type: ignore[union-attr]
+        if j == len(buf):
+            if self._final:
+                return end
+            return MORE if j - end <= MAX_SPACE else NO
+        more = False
+        for o in self._plan.edge_plain if self._plain else self._plan.edge:
+            if not o.marked or not o.pattern.first:
+                continue
+            r = o.pattern.match(buf, j, {})
+            if r >= 0:
+                return end
+            more = more or r == MORE
+        if more:
+            return end if self._final else MORE
+        return NO
+
+    # -- openings -------------------------------------------------------------------------------------------------
+
+    def _match_call(self, o: Opening, i: int, edge: bool, fields: dict[str, str]) -> int:
+        """Where the opening of a call that begins at ``i`` ends.
+
+        ``fields`` also gets ``weak`` where the arguments do not begin as they should.
+        """
+        buf = self._buf
+        form = o.form
+        assert form is not None
+        if not o.marked:
+            if self._names is None or not (edge or (o.line_start and i > self._i and buf[i - 1] == "\n")):
+                return NO
+        r = self._match(o, i, fields)
+        if r == NO:
+            return NO
+        if r == MORE:
+            # A header that the output's end cuts is a call once its name is complete.
+            return len(buf) if self._final and "name" in fields and form.shape is None and self._declared(o, fields) else r
+        if form.shape is None:
+            if not self._declared(o, fields):
+                return NO
+            peek = self._arguments_begin(form, r)
+            if peek == NO:
+                if not form.opening.after_name:
+                    return NO
+                fields["weak"] = "weak"
+            elif peek == MORE:
+                return r if self._final else MORE
+            return r
+        return self._object_begins(o, form, r)
+
+    def _declared(self, o: Opening, fields: dict[str, str]) -> bool:
+        return o.marked or (self._names is not None and fields.get("name") in self._names)
+
+    def _object_begins(self, o: Opening, form: Form, i: int) -> int:
+        buf = self._buf
+        j = SPACES.match(buf, i).end()  # type: ignore[union-attr]
+        if j == len(buf):
+            return NO if self._final else MORE
+        assert form.shape is not None
+        if form.forced and self._named:
+            return i  # any object is the arguments
+        quote = buf[j]
+        if quote != form.shape.quote and not (
+            quote == "'" and self._plan.policy.bad_arguments == "repair" and form.shape.quote == '"' and not self._has_form("'")
+        ):
+            return NO
+        if o.marked or quote == "'":
+            return i
+        # An object that is not a call is let go at its first key.
+        m = _JSON_KEY.match(buf, i)
+        if m is None:
+            return MORE if _JSON_KEY_MAYBE.match(buf, i) and not self._final else NO
+        key = m.group(1)
+        keys = form.shape.keys
+        known = form.shape.name_is_key or key == "type" or key in ARGUMENT_KEYS or any(k == key for k, _ in keys)
+        return i if known else NO
+
+    def _has_form(self, quote: str) -> bool:
+        return any(f.shape is not None and f.shape.quote == quote for f in self._plan.forms)
+
+    def _arguments_begin(self, form: Form, i: int) -> int:
+        """Whether arguments, or the call's closing, begin here."""
+        if not form.arguments or form.syntax is Syntax.PYTHON:
+            return i
+        buf = self._buf
+        j = SPACES.match(buf, i).end()  # type: ignore[union-attr]
+        if j == len(buf):
+            return MORE
+        more = False
+        if form.syntax is None:
+            for p in self._plan.parameters:
+                r = p.opening.match(buf, j, {})
+                if r >= 0:
+                    return i
+                more = more or r == MORE
+            if buf[j] == "{":
+                return i
+        elif buf[j] == "{" or (form.syntax is Syntax.JSON and buf[j] == '"'):
+            return i
+        elif form.syntax is Syntax.JSON and "null".startswith(buf[j : j + 4]):
+            return i
+        for suffix in self._plan.suffixes:
+            r = suffix.match(buf, j, {})
+            if r >= 0:
+                return i
+            more = more or r == MORE
+        return MORE if more else NO
+
+    def _refused(self, i: int) -> bool:
+        """Whether a policy makes a call that begins at ``i``, and all that follow, text."""
+        policy = self._plan.policy
+        choice = policy.text_between_tools if self._calls else policy.text_before_tools
+        if choice != "content":
+            return False
+        waits = self._state == TEXT and not self._thinking and bool(self._buf[self._i : i].strip())
+        if not self._prose and not waits:
+            return False
+        self._plain = True
+        self._notice("call_markers_as_text", "prose stood before a call")
+        return True
+
+    def _open_call(self, o: Opening, i: int, end: int, fields: dict[str, str]) -> None:
+        """The opening of a call stands at ``buf[i:end]``."""
+        block, form = o.block or self._within, o.form
+        assert block is not None
+        assert form is not None
+        buf, base = self._buf, self._base
+        if self._state in (TEXT, REASONING):
+            low = max(self._i, self._at - base)
+            take = common_suffix(buf, low, i, block.lead or self._plan.margin)
+            if self._thinking:
+                take = max(take, common_suffix(buf, low, i, self._plan.reasoning_inner))
+            self._put_text(base + i - take)
+        self._keep()
+        start = max(self._at, 0)
+        if form.shape is not None:
+            self._hold(HEADER)
+        if self._state in (EDGE, TEXT, REASONING):
+            self._put_markup(base + i)
+            start = base + i
+        if self._thinking:
+            self._out.append(ReasoningEnd(max(start, 0), max(start, 0)))
+            self._resume = self._plan.policy.call_in_reasoning == "resume"
+        call = Call(form, block, start, fields)
+        self._call = call
+        self._within = block
+        self._margin = ""
+        self._seen_part = True
+        if form.shape is None:
+            self._thinking = False
+            self._announce(call, base + end)
+            self._begin_arguments(call, end)
+        elif form.forced and self._named and not self._wrapped(end):
+            self._thinking = False
+            call.name = self._named
+            self._announce(call, base + end - 1)
+            call.reader = LiteralReader(Syntax.JSON, Root.OBJECT, repair=self._repairing())
+            self._i = end - 1
+            self._state = ARGUMENTS
+        else:
+            call.quote = form.shape.quote
+            j = SPACES.match(buf, end).end()  # type: ignore[union-attr]
+            if j < len(buf) and buf[j] == "'":
+                call.quote = "'"
+            if call.quote != form.shape.quote:
+                call.status = "repaired"
+            self._i = end
+            self._state = OBJECT
+
+    def _wrapped(self, i: int) -> bool:
+        """Under a named choice: whether the object is a call (name, then arguments), not the arguments themselves."""
+        m = _NAMED.match(self._buf, i)
+        return m is not None and m.group(1) == self._named
+
+    def _repairing(self) -> bool:
+        return self._plan.policy.bad_arguments == "repair"
+
+    # -- announcing -----------------------------------------------------------------------------------------------
+
+    def _announce(self, call: Call, end: int) -> None:
+        """The name is known: the call is sent, or goes where policy says."""
+        policy = self._plan.policy
+        names = self._names
+        call.known = None if names is None else call.name in names
+        call.started = True
+        unknown = call.known is False and policy.unknown_tool != "forward"
+        header = bool(self._holds) and self._holds[-1].kind == HEADER
+        self._thinking = False
+        if unknown:
+            call.sink = Sink.TEXT if policy.unknown_tool == "text" else Sink.DROP
+            if header:
+                self._discard()
+            self._notice("undeclared_tool", call.name)
+            self._sink(call, end)
+            return
+        if policy.bad_arguments in ("drop", "text"):
+            if header:
+                self._holds[-1].kind = BAD_CALL
+            else:
+                self._hold(BAD_CALL)
+        elif header:
+            self._commit()
+        if call.known is False:
+            self._notice("undeclared_tool", call.name)
+        call.index = self._index
+        self._index += 1
+        if not call.id:
+            call.id = self._id(call)
+        start, stop = self._span(end)
+        self._out.append(ToolCallStart(call.index, call.id, call.name, start, stop, call.known))
+
+    def _id(self, call: Call) -> str:
+        """The call's own id, or one made for it."""
+        fields = call.fields
+        if "id" in fields:
+            return fields["id"]
+        template = self._plan.dialect.id
+        index = fields.get("index")
+        if "number" in fields:
+            index = str(int(fields["number"]) - 1)
+        if index is not None and "{index}" in template:
+            return fill_id(template, call.name, index)
+        return self._ids(call.index, call.name)
+
+    def _sink(self, call: Call, end: int) -> None:
+        """What was read of a call that is not sent."""
+        if call.sink is Sink.TEXT:
+            self._put_content(end)
+        else:
+            self._put_markup(end)
+
+    def _put_arguments(self, call: Call, fragment: str, end: int) -> None:
+        """Arguments read up to an offset."""
+        if call.sink is not Sink.CALL:
+            self._sink(call, end)
+        elif not call.started:
+            if call.early is None:
+                call.early = []
+            call.early.append(fragment)
+        elif fragment:
+            start, stop = self._span(end)
+            self._out.append(ToolCallDelta(call.index, fragment, start, stop))
+
+    def _put_early(self, call: Call) -> None:
+        if call.early is not None and call.started and call.sink is Sink.CALL:
+            fragment = "".join(call.early)
+            if fragment:
+                at = max(self._at, 0)
+                self._out.append(ToolCallDelta(call.index, fragment, at, at))
+        call.early = None
+
+    # -- arguments begin ------------------------------------------------------------------------------------------
+
+    def _begin_arguments(self, call: Call, i: int) -> None:
+        form = call.form
+        self._i = i
+        if not form.arguments:
+            self._put_arguments(call, "{}", self._base + i)
+            call.complete = True
+            self._state = CLOSE
+            return
+        if form.syntax is None:
+            self._begin_members(call)
+            return
+        if form.syntax is Syntax.PYTHON:
+            call.reader = LiteralReader(Syntax.PYTHON, Root.KEYWORDS)
+            call.track = ["("]
+        self._state = ARGUMENTS
+
+    def _begin_members(self, call: Call) -> None:
+        call.schema = self._schema(call.name)
+        call.levels.append(Level("{", None, {}, call.schema))
+        self._state = MEMBERS
+
+    def _schema(self, name: str) -> Schema | None:
+        tool = None if self._names is None else self._names.get(name)
+        return None if tool is None else for_tool(tool)
+
+    def _reader(self, call: Call, c: str, syntax: Syntax) -> LiteralReader:
+        """The reader for arguments that begin with a character."""
+        if c == '"' and syntax is Syntax.JSON:
+            return UnwrapReader(repair=self._repairing())
+        return LiteralReader(syntax, Root.OBJECT, repair=self._repairing(), quote=self._plan.dialect.quote)
+
+    # -- ending ---------------------------------------------------------------------------------------------------
+
+    def _end_call(self, status: Status, end: int) -> None:
+        """The call is over at an offset."""
+        call = self._call
+        assert call is not None
+        self._call = None
+        self._state = BLOCK
+        if call.sink is not Sink.CALL:
+            self._sink(call, end)
+        else:
+            self._put_early(call)
+            start, stop = self._span(end)
+            raw = "" if status == "ok" else self._source(max(call.start, 0), stop)
+            self._out.append(ToolCallEnd(call.index, status, start, stop, raw))
+            if self._holds and self._holds[-1].kind == BAD_CALL:
+                if status == "invalid":
+                    self._discard()
+                    if self._plan.policy.bad_arguments == "text":
+                        self._put_content(end)
+                    else:
+                        self._put_markup(end)
+                    self._notice("bad_arguments", call.name)
+                    self._let_go()
+                    return
+                self._commit()
+            self._calls += 1
+            self._prose = False
+        self._let_go()
+
+    def _retell(self, call: Call) -> None:
+        """A call that the prompt opened: it starts anew in the output, with what the prompt holds of its arguments."""
+        raise NotImplementedError
+
+
+def fill_id(template: str, name: str, index: str) -> str:
+    """An id by a dialect's template; ``?`` stays for the caller."""
+    number = str(int(index) + 1) if "{number}" in template else ""
+    return template.replace("{name}", name).replace("{index}", index).replace("{number}", number)
+
+

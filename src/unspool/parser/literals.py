@@ -1,0 +1,670 @@
+"""Literals in, JSON text out: an incremental reader for JSON, Python literals and JSON with strings in other quotes.
+
+One push-down machine without recursion. It validates while it reads, so that what it calls done is one JSON value, and
+streams while it reads, so that a string's text is handed on as it arrives. JSON is handed on verbatim (order, spacing,
+digits); other syntaxes are translated with `", "` and `": "` between their parts.
+
+The reader consumes text up to the position it returns; what it leaves is the beginning of something (an escape, a word)
+and comes back with more text behind it.
+"""
+
+import enum
+import re
+from json.encoder import encode_basestring
+from typing import Final
+
+MAX_DEPTH: Final = 512
+MAX_WORD: Final = 64
+MAX_KEY: Final = 1024
+
+
+class Syntax(enum.Enum):
+    """How a literal is written."""
+
+    JSON = "json"
+    PYTHON = "python"
+    QUOTE = "quote"
+    """JSON whose strings stand, unescaped, between a marker of the dialect's own, and whose keys are bare."""
+
+
+class Root(enum.Enum):
+    """What the outermost value has to be."""
+
+    OBJECT = "object"
+    KEYWORDS = "keywords"
+    """Python keyword arguments; ends before the closing parenthesis."""
+    ANY = "any"
+
+
+# Modes: what is expected, or what the reader is inside of.
+VALUE, FIRST_ITEM, FIRST_KEY, KEY, COLON, AFTER, STRING, NUMBER, WORD, DONE, ERROR = range(11)
+
+# States of a number, named after what was read last.
+SIGN, ZERO, INT, DOT, FRACTION, EXP, EXP_SIGN, EXP_DIGITS = range(8)
+
+_SPACE = re.compile(r"[ \t\n\r]*+")
+_PYTHON_SPACE = re.compile(r"\s*+")
+_DIGITS = re.compile(r"[0-9]*+")
+_WORD = re.compile(r"[A-Za-z_][A-Za-z_0-9]*+")
+_KEYWORD = re.compile(r"\w++")
+_BARE_KEY = re.compile(r"[^:,{}\[\]]*+")
+_JSON_RUN = re.compile(r'[^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*+)*+')
+_JSON_PARTIAL = re.compile(r"\\(?:u[0-9a-fA-F]{0,3})?\Z")
+_RUNS = {q: re.compile(rf"[^{q}\\]*+") for q in ("'", '"')}
+_STRING_OPEN = re.compile(r"([rRuU]?)('''|\"\"\"|'|\")")
+_STRING_MAYBE = re.compile(r"[rRuU]?(?:''?|\"\"?)?\Z")
+_ESCAPE = re.compile(r"\\(?:\r\n|\n|[0-7]{1,3}|x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|(.))", re.S)
+_ESCAPE_MAYBE = re.compile(r"\\(?:\r|[0-7]{1,2}|x[0-9a-fA-F]?|u[0-9a-fA-F]{0,3}|U[0-9a-fA-F]{0,7})?\Z")
+
+_WORDS = {"true": "true", "false": "false", "null": "null"}
+_PYTHON_WORDS = _WORDS | {"True": "true", "False": "false", "None": "null"}
+_SIMPLE = {"n": "\\n", "t": "\\t", "r": "\\r", "b": "\\b", "f": "\\f", "a": "\\u0007", "v": "\\u000b"}
+
+
+def escaped(text: str) -> str:
+    """Text as the inside of a JSON string; what is not ASCII stays."""
+    return encode_basestring(text)[1:-1]
+
+
+class LiteralReader:
+    """Reads one value.
+
+    Attributes:
+        out: pieces of JSON text since the last `take`.
+        mode: `DONE` when the value is complete, `ERROR` when it cannot be one.
+        error: what was wrong, or ``""``.
+        repaired: the first repair that was made (only with ``repair``), or ``""``.
+        stack: the brackets that are open, innermost last.
+        delimiter: inside a string, what ends it.
+    """
+
+    __slots__ = (
+        "_comma", "_escape_free", "_is_key", "_keep", "_mark", "_number", "_pending", "_quote_scan", "_repair", "_root", "_space", "_syntax", "_words", "delimiter", "error", "mode", "out", "quote", "repaired", "stack",
+    )  # fmt: skip
+
+    def __init__(self, syntax: Syntax, root: Root, *, repair: bool = False, quote: str = '"') -> None:
+        self._syntax = syntax
+        self._root = root
+        self._repair = repair and syntax is Syntax.JSON
+        self._keep = syntax is Syntax.JSON
+        self._space = _SPACE if syntax is Syntax.JSON and not repair else _PYTHON_SPACE
+        self._words = _PYTHON_WORDS if syntax is Syntax.PYTHON or repair else _WORDS
+        self.quote = quote
+        self._quote_scan = _marker_scan(quote) if syntax is Syntax.QUOTE else None
+        self.out: list[str] = []
+        self.error = ""
+        self.repaired = ""
+        self.stack: list[str] = []
+        self.delimiter = ""
+        self.mode = VALUE
+        self._mark = 0  # text from here to the cursor is handed on as it is
+        self._is_key = False
+        self._escape_free = False
+        self._number = SIGN
+        self._comma = False
+        self._pending = ""  # a comma and its white space that wait for an element (repair)
+        if root is Root.KEYWORDS:
+            self.stack.append("(")
+            self.out.append("{")
+            self.mode = FIRST_KEY
+
+    def take(self) -> str:
+        """The JSON text read since the last call."""
+        out = self.out
+        if not out:
+            return ""
+        text = out[0] if len(out) == 1 else "".join(out)
+        self.out = []
+        return text
+
+    def stop(self) -> str:
+        """Inside a string: the character before which plain text is handed on unchanged; else ``""``."""
+        return self.delimiter[0] if self.mode == STRING and not self._is_key and not self._escape_free else ""
+
+    def read(self, text: str, i: int) -> int:
+        """Consume ``text`` from ``i``; returns the position up to which it is consumed."""
+        n = len(text)
+        self._mark = i
+        while i < n:
+            mode = self.mode
+            if mode == STRING:
+                j = self._string(text, i, n)
+                if j == i:  # the beginning of an escape or of a delimiter
+                    break
+            elif mode >= DONE:
+                break
+            elif mode == NUMBER:
+                j = self._digits(text, i, n)
+            else:
+                k = self._space.match(text, i).end()  # type: ignore[union-attr]
+                if k > i:
+                    if self._pending:
+                        self._pending += text[i:k]
+                        self._mark = k
+                    elif not self._keep:
+                        self._mark = k
+                    i = k
+                    continue
+                j = self._token(text, i, n, text[i])
+            if j < 0:
+                break
+            i = j
+        if self._keep and i > self._mark and not self._pending:
+            self.out.append(text[self._mark : i])
+        return i
+
+    def close_all(self) -> str:
+        """The JSON text that would close what is open: the repair of a value that its call's end marker cuts.
+
+        Empty where closing would have to invent a value.
+        """
+        tail = ""
+        if self.mode == STRING and not self._is_key:
+            tail = '"'
+        elif self.mode == NUMBER and self._number in (ZERO, INT, FRACTION, EXP_DIGITS):
+            tail = ""
+        elif self.mode not in (AFTER, FIRST_ITEM, FIRST_KEY) and not (self._pending and self.mode in (KEY, VALUE)):
+            return ""
+        for bracket in reversed(self.stack):
+            tail += "]" if bracket == "[" else "}"
+        return tail
+
+    # -- what stands between strings and numbers ------------------------------------------------------------------
+
+    def _fail(self, text: str, i: int, why: str) -> int:
+        self._flush(text, i)
+        if self._pending:
+            self.out.append(self._pending)
+            self._pending = ""
+        self._mark = i
+        self.mode = ERROR
+        self.error = why
+        return -1
+
+    def _flush(self, text: str, i: int) -> None:
+        if self._keep and i > self._mark:
+            self.out.append(text[self._mark : i])
+        self._mark = i
+
+    def _fix(self, what: str) -> None:
+        if self._repair and not self.repaired:
+            self.repaired = what
+
+    def _element(self) -> None:
+        # An element begins: the comma before it is due.
+        if self._pending:
+            self.out.append(self._pending)
+            self._pending = ""
+        elif self._comma and not self._keep:
+            self.out.append(", ")
+        self._comma = False
+
+    def _token(self, text: str, i: int, n: int, c: str) -> int:
+        mode = self.mode
+        if mode == AFTER:
+            if c == ",":
+                self._comma = True
+                if self._repair:
+                    self._flush(text, i)
+                    self._pending = ","
+                    self._mark = i + 1
+                self.mode = VALUE if self.stack[-1] in "[t" else KEY
+                return i + 1
+            return self._close(text, i, c)
+        if mode == VALUE or mode == FIRST_ITEM:
+            if c == "]" or c == ")":
+                if mode == FIRST_ITEM or (self._comma and self._lenient("trailing comma")):
+                    return self._close(text, i, c)
+                return self._fail(text, i, f"{c!r} where a value is expected")
+            return self._value(text, i, n, c)
+        if mode == COLON:
+            keyword = self.stack[-1] == "("
+            if c != ("=" if keyword else ":"):
+                return self._fail(text, i, f"{c!r} after a key")
+            if not self._keep:
+                self.out.append(": ")
+            self.mode = VALUE
+            self._comma = False
+            return i + 1
+        if mode == WORD:
+            return self._word(text, i, n)
+        # FIRST_KEY or KEY
+        if c == "}" or c == ")":
+            if mode == FIRST_KEY or (self._comma and self._lenient("trailing comma")):
+                return self._close(text, i, c)
+            return self._fail(text, i, f"{c!r} where a key is expected")
+        return self._key(text, i, n, c)
+
+    def _lenient(self, what: str) -> bool:
+        if self._syntax is Syntax.JSON and not self._repair:
+            return False
+        self._fix(what)
+        return True
+
+    def _key(self, text: str, i: int, n: int, c: str) -> int:
+        if self.stack[-1] == "(":
+            m = _KEYWORD.match(text, i)
+            if m is None or c.isdigit():
+                return self._fail(text, i, "a positional argument")
+            if m.end() == n:
+                return -1 if n - i <= MAX_KEY else self._fail(text, i, "a name that never ends")
+            self._element()
+            self.out.append(encode_basestring(m.group()))
+            self.mode = COLON
+            return m.end()
+        if self._syntax is Syntax.QUOTE:
+            if not text.startswith(self.quote, i):
+                if self.quote.startswith(text[i:n]):
+                    return -1
+                m = _BARE_KEY.match(text, i)
+                assert m is not None
+                if m.end() == n:
+                    return -1 if n - i <= MAX_KEY else self._fail(text, i, "a key that never ends")
+                if m.end() == i or text[m.end()] != ":":
+                    return self._fail(text, i, "an object without a key")
+                self._element()
+                self.out.append(encode_basestring(m.group().rstrip()))
+                self.mode = COLON
+                return m.end()
+            return self._open_string(text, i, n, True)
+        if c == '"' or (c in "'rRuU" and self._syntax is Syntax.PYTHON) or (c == "'" and self._repair):
+            return self._open_string(text, i, n, True)
+        if self._repair and (c.isalpha() or c == "_"):
+            m = _WORD.match(text, i)
+            if m is not None:
+                if m.end() == n:
+                    return -1 if n - i <= MAX_KEY else self._fail(text, i, "a key that never ends")
+                self._fix("bare key")
+                self._flush(text, i)
+                self._element()
+                self.out.append(encode_basestring(m.group()))
+                self._mark = m.end()
+                self.mode = COLON
+                return m.end()
+        return self._fail(text, i, f"{c!r} where a key is expected")
+
+    def _value(self, text: str, i: int, n: int, c: str) -> int:
+        if self._root is Root.OBJECT and not self.stack and c != "{":
+            return self._fail(text, i, "not an object")
+        if self._syntax is Syntax.QUOTE:
+            if text.startswith(self.quote, i):
+                return self._open_string(text, i, n, False)
+            if n - i < len(self.quote) and self.quote.startswith(text[i:n]):
+                return -1
+        elif c == '"':
+            return self._open_string(text, i, n, False)
+        elif self._syntax is Syntax.PYTHON:
+            if c == "'" or _STRING_OPEN.match(text, i):
+                return self._open_string(text, i, n, False)
+            if c in "rRuU" and i + 1 == n:
+                return -1
+        elif c == "'" and self._repair:
+            return self._open_string(text, i, n, False)
+        if c in "{[" or (c == "(" and self._syntax is Syntax.PYTHON):
+            if len(self.stack) >= MAX_DEPTH:
+                return self._fail(text, i, f"nested deeper than {MAX_DEPTH}")
+            self._begin(text, i)
+            self.stack.append("t" if c == "(" else c)
+            if not self._keep:
+                self.out.append("[" if c == "(" else c)
+            self.mode = FIRST_KEY if c == "{" else FIRST_ITEM
+            self._comma = False
+            return i + 1
+        if c in "-0123456789" or (c in "+." and self._syntax is not Syntax.QUOTE and (self._repair or not self._keep)):
+            self._begin(text, i)
+            self._number = SIGN
+            self.mode = NUMBER
+            if c == "+" or c == ".":
+                self._fix("number")
+                self._mark = i + 1
+                if c == ".":
+                    self.out.append("0.")
+                    self._number = DOT
+                return i + 1
+            if c == "-":
+                if not self._keep:
+                    self.out.append("-")
+                return i + 1
+            return i
+        return self._word(text, i, n)
+
+    def _begin(self, text: str, i: int) -> None:
+        self._flush(text, i)
+        self._element()
+
+    def _word(self, text: str, i: int, n: int) -> int:
+        m = _WORD.match(text, i)
+        if m is None:
+            return self._fail(text, i, f"{text[i]!r} where a value is expected")
+        if m.end() == n:
+            # A word ends where another character begins.
+            self.mode = WORD
+            return -1 if n - i <= MAX_WORD else self._fail(text, i, "a word that is no value")
+        json = self._words.get(m.group())
+        if json is None:
+            return self._fail(text, i, f"{m.group()[:MAX_WORD]} is no value")
+        self._begin(text, i)
+        if not self._keep or json != m.group():
+            if json != m.group():
+                self._fix("Python literal")
+            self.out.append(json)
+            self._mark = m.end()
+        self._ended()
+        return m.end()
+
+    def _ended(self) -> None:
+        self.mode = AFTER if self.stack else DONE
+
+    def _close(self, text: str, i: int, c: str) -> int:
+        top = self.stack[-1]
+        if c == ")" and top == "(":
+            self.out.append("}")
+            self.mode = DONE
+            return -1
+        if not ((c == "}" and top == "{") or (c == "]" and top == "[") or (c == ")" and top == "t")):
+            return self._fail(text, i, f"{c!r} where ',' or the end of a value is expected")
+        if self._pending:  # a trailing comma is dropped, its white space stays
+            self.out.append(self._pending[1:])
+            self._pending = ""
+            self._mark = i
+        self._comma = False
+        self.stack.pop()
+        if not self._keep:
+            self.out.append("]" if c == ")" else c)
+        self._ended()
+        return i + 1
+
+    # -- numbers --------------------------------------------------------------------------------------------------
+
+    def _digits(self, text: str, i: int, n: int) -> int:
+        state = self._number
+        lenient = self._repair or self._syntax is Syntax.PYTHON
+        j = _DIGITS.match(text, i).end()  # type: ignore[union-attr]
+        if j > i:
+            if state == SIGN and text[i] == "0":
+                state = ZERO
+                if j > i + 1:
+                    return self._fail(text, i + 1, "a number with a leading zero")
+            elif state == ZERO:
+                return self._fail(text, i, "a number with a leading zero")
+            elif state == SIGN:
+                state = INT
+            elif state == DOT:
+                state = FRACTION
+            elif state == EXP or state == EXP_SIGN:
+                state = EXP_DIGITS
+            self._number = state
+            if not self._keep:
+                self.out.append(text[i:j])
+            return j
+        c = text[i]
+        if c == "." and state in (ZERO, INT):
+            state = DOT
+        elif c in "eE" and state in (ZERO, INT, FRACTION) or (c in "eE" and state == DOT and lenient):
+            if state == DOT:
+                self._flush(text, i)
+                self.out.append("0")
+            state = EXP
+        elif c in "+-" and state == EXP:
+            state = EXP_SIGN
+        elif c == "_" and state in (INT, FRACTION, EXP_DIGITS) and lenient:
+            self._fix("number")
+            self._flush(text, i)
+            self._mark = i + 1
+            return i + 1
+        elif state in (ZERO, INT, FRACTION, EXP_DIGITS) or (state == DOT and lenient):
+            if c.isalnum() or c == "_" or c == ".":
+                return self._fail(text, i, f"{c!r} in a number")
+            if state == DOT:
+                self._flush(text, i)
+                self.out.append("0")
+                self._fix("number")
+            self._ended()
+            return i
+        else:
+            return self._fail(text, i, f"{c!r} in a number")
+        self._number = state
+        if not self._keep:
+            self.out.append(c)
+        return i + 1
+
+    # -- strings --------------------------------------------------------------------------------------------------
+
+    def _open_string(self, text: str, i: int, n: int, is_key: bool) -> int:
+        self._escape_free = False
+        if self._syntax is Syntax.QUOTE:
+            self.delimiter = self.quote
+            end = i + len(self.quote)
+        elif self._syntax is Syntax.JSON and (text[i] == '"'):
+            self.delimiter = '"'
+            end = i + 1
+        elif self._syntax is Syntax.JSON:
+            self._fix("single quotes")
+            self.delimiter = "'"
+            end = i + 1
+        else:
+            # `''` may be an empty string or the beginning of a triple quote.
+            if _STRING_MAYBE.match(text, i):
+                return -1
+            m = _STRING_OPEN.match(text, i)
+            if m is None:
+                return self._fail(text, i, f"{text[i]!r} where a key is expected")
+            self._escape_free = m.group(1) in ("r", "R") and m.group(1) != ""
+            self.delimiter = m.group(2)
+            end = m.end()
+        self._begin(text, i)
+        self._is_key = is_key
+        self.mode = STRING
+        if not (self._keep and self.delimiter == '"'):
+            self.out.append('"')
+            self._mark = end
+        return end
+
+    def _string(self, text: str, i: int, n: int) -> int:
+        if self._syntax is Syntax.JSON and self.delimiter == '"':
+            return self._json_string(text, i, n)
+        if self._syntax is Syntax.QUOTE:
+            return self._quote_string(text, i, n)
+        return self._python_string(text, i, n)
+
+    def _string_ended(self) -> None:
+        self.delimiter = ""
+        if self._is_key:
+            self._is_key = False
+            self.mode = COLON
+        else:
+            self._ended()
+
+    def _json_string(self, text: str, i: int, n: int) -> int:
+        j = _JSON_RUN.match(text, i).end()  # type: ignore[union-attr]
+        if j == n:
+            return j
+        c = text[j]
+        if c == '"':
+            self._string_ended()
+            return j + 1
+        if c == "\\" and _JSON_PARTIAL.match(text, j):
+            # Consume what is whole; the beginning of an escape waits.
+            return j if j > i else -1
+        if not self._repair:
+            return self._fail(text, j, "a bad escape" if c == "\\" else "a control character in a string")
+        self._flush(text, j)
+        if c == "\\":
+            self._fix("escape")
+            # `\'` is how other languages write an apostrophe; any other backslash meant itself.
+            if text[j + 1] == "'":
+                self.out.append("'")
+                self._mark = j + 2
+            else:
+                self.out.append("\\\\")
+                self._mark = j + 1
+        else:
+            self._fix("control character")
+            self.out.append(escaped(c))
+            self._mark = j + 1
+        return self._mark
+
+    def _quote_string(self, text: str, i: int, n: int) -> int:
+        assert self._quote_scan is not None
+        m = self._quote_scan.search(text, i)
+        end = n if m is None else m.start()
+        if end > i:
+            self.out.append(escaped(text[i:end]))
+        if m is None:
+            return n
+        if m.group() == self.quote:
+            self.out.append('"')
+            self._string_ended()
+            return m.end()
+        return end if end > i else -1
+
+    def _python_string(self, text: str, i: int, n: int) -> int:
+        run = _RUNS[self.delimiter[0]]
+        out = self.out
+        while i < n:
+            j = run.match(text, i).end()  # type: ignore[union-attr]
+            if j > i:
+                out.append(escaped(text[i:j]))
+                i = j
+                self._mark = i
+                continue
+            if text[i] == "\\":
+                k = self._escape(text, i, n)
+                if k < 0:
+                    return i
+                i = self._mark = k
+                continue
+            if len(self.delimiter) == 3 and not text.startswith(self.delimiter, i):
+                if self.delimiter.startswith(text[i:n]):
+                    return i
+                out.append(escaped(text[i]))
+                i += 1
+                self._mark = i
+                continue
+            out.append('"')
+            i += len(self.delimiter)
+            self._mark = i
+            self._string_ended()
+            return i
+        return i
+
+    def _escape(self, text: str, i: int, n: int) -> int:
+        out = self.out
+        if self._escape_free:
+            if i + 1 == n:
+                return -1
+            out.append("\\\\" + escaped(text[i + 1]))
+            return i + 2
+        if _ESCAPE_MAYBE.match(text, i):
+            return -1
+        m = _ESCAPE.match(text, i)
+        if m is None:  # `\x` or `\u` without its digits means itself
+            out.append("\\\\")
+            return i + 1
+        c = m.group(1)
+        if c is None:
+            body = m.group()[1:]
+            if body in ("\n", "\r\n"):
+                return m.end()
+            code = int(body, 8) if body[0] in "01234567" else int(body[1:], 16)
+            if code > 0x10FFFF:
+                out.append("\\\\")
+                return i + 1
+            # A surrogate stays an escape: two of them make one character in JSON.
+            out.append(f"\\u{code:04x}" if 0xD800 <= code < 0xE000 else escaped(chr(code)))
+            return m.end()
+        if c in _SIMPLE:
+            out.append(_SIMPLE[c])
+        elif c in "\\'\"":
+            out.append(escaped(c))
+        else:
+            out.append("\\\\" + escaped(c))
+        return m.end()
+
+
+def _marker_scan(marker: str) -> re.Pattern[str]:
+    """Finds the marker, or its beginning at the end of the text."""
+    nested = ""
+    for c in reversed(marker[1:]):
+        nested = f"(?:{re.escape(c)}{nested}|\\Z)"
+    return re.compile(re.escape(marker[0]) + nested)
+
+
+class UnwrapReader(LiteralReader):
+    """Reads arguments that come as a JSON string holding an object: decodes the string and reads what it holds."""
+
+    __slots__ = ("_decoded", "_inner", "_raw", "_started")
+
+    def __init__(self, *, repair: bool = False) -> None:
+        super().__init__(Syntax.JSON, Root.ANY, repair=repair)
+        self._inner = LiteralReader(Syntax.JSON, Root.OBJECT, repair=repair)
+        self._decoded = ""
+        self._raw = ""
+        self._started = False
+
+    def stop(self) -> str:
+        """Nothing inside passes unchanged."""
+        return ""
+
+    def close_all(self) -> str:
+        """What would close the object inside."""
+        return self._inner.close_all() if self.mode == STRING else ""
+
+    def read(self, text: str, i: int) -> int:
+        """Consume ``text`` from ``i`` on; see `LiteralReader.read`."""
+        i = super().read(text, i)
+        self._raw += "".join(self.out)
+        self.out = []
+        error = self.error
+        # Whole escapes only; half a surrogate pair waits for the other half.
+        raw = self._raw
+        if not self._started:
+            if not raw:
+                return i
+            raw = raw.lstrip()[1:]
+            self._started = True
+        ended = self.mode == DONE
+        if ended:
+            raw = raw[:-1]
+        m = None if ended else _HIGH_SURROGATE.search(raw)
+        keep = 6 if m is not None and len(m.group(1)) % 2 else 0
+        self._raw = raw[len(raw) - keep :]
+        self._decoded += _decode(raw[: len(raw) - keep])
+        used = self._inner.read(self._decoded, 0)
+        self._decoded = self._decoded[used:]
+        self.out = [self._inner.take()]
+        self.repaired = self.repaired or self._inner.repaired
+        if self._inner.mode == ERROR:
+            error = self._inner.error
+        elif self._inner.mode == DONE and self._decoded.strip():
+            error = "text behind the arguments"
+        elif ended and self._inner.mode != DONE:
+            if not self._inner.stack and not self._decoded.strip() and self._inner.mode == VALUE:
+                self.out = ["{}"]
+            else:
+                error = "a string that holds no object"
+        if error:
+            if self._decoded:
+                self.out.append(self._decoded)
+            self.error = error
+            self.mode = ERROR
+        return i
+
+
+_HIGH_SURROGATE = re.compile(r"(\\++)u[dD][89abAB][0-9a-fA-F]{2}\Z")
+_JSON_ESCAPE = re.compile(r"\\(?:u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|(.))", re.S)
+_UNESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
+
+
+def _decode(raw: str) -> str:
+    """The text that the inside of a JSON string stands for."""
+    return _JSON_ESCAPE.sub(_unescape, raw) if "\\" in raw else raw
+
+
+def _unescape(m: re.Match[str]) -> str:
+    high, low, code, simple = m.groups()
+    if high is not None:
+        return chr(0x10000 + ((int(high, 16) - 0xD800) << 10) + int(low, 16) - 0xDC00)
+    if code is not None:
+        return chr(int(code, 16))
+    return _UNESCAPED.get(simple, simple)

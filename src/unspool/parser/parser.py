@@ -1,0 +1,496 @@
+"""`Parser` and `parse`: the machine with its public face."""
+
+import random
+import string
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from ..dialect import Dialect
+from ..events import ContentDelta, Event, Finish, ReasoningDelta, ReasoningStart, Stage, ToolCallDelta, ToolCallStart
+from ..message import Fold, Message
+from ..message import OpenSegment as Segmenting
+from ..policy import Policy
+from ..registry import get_dialect
+from ..schema import tool_name
+from ..tokens import Detokenizer, added_tokens
+from .headers import fill_id
+from .literals import STRING
+from .output import ARGUMENTS, BLOCK, BLOCK_TEXT, CLOSE, EDGE, OBJECT, REASONING, TEXT, UNDECIDED, VALUE
+from .call import Sink, ValueMode
+from .plan import compile_plan
+from .prompt import decode_ids, prompt_end, prompt_tail
+from .text import Text
+
+_ALPHABET = string.ascii_letters + string.digits
+_choice = random.SystemRandom().choice
+_FAST_ARGUMENTS, _FAST_CONTENT, _FAST_REASONING = 1, 2, 3
+
+
+class Parser(Text):
+    """Turns one output (one choice) into events.
+
+    Args:
+        dialect: a name, or a `Dialect`.
+        tools: OpenAI tool dicts. ``None``: unknown, marked calls are parsed. ``[]``: call markup is content.
+        tool_choice: ``"auto"``, ``"none"``, ``"required"``, or a named function as OpenAI writes it.
+        stage: how the output begins; beats ``prompt``.
+        prompt: the rendered prompt (text, or token ids with ``tokenizer``); its tail decides the stage.
+        policy: a `Policy`; unset fields take the dialect's defaults.
+        tokenizer: for `feed_tokens`: a `tokenizers.Tokenizer`, a transformers tokenizer, or anything with ``decode``.
+        ids: ``(index, name) -> str`` makes ids of calls that carry none.
+
+    Raises:
+        UnknownDialect: no dialect has this name.
+        ValueError, TypeError: an argument is wrong; the message names it.
+    """
+
+    __slots__ = (
+        "_added", "_closed", "_decoder", "_dialect", "_fast", "_fold", "_nonblank", "_segment", "_stop", "_stop2", "_token", "_tokenizer", "_tokens", "_total",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        dialect: str | Dialect,
+        *,
+        tools: Sequence[Any] | None = None,
+        tool_choice: Any = "auto",
+        stage: Stage | str | None = None,
+        prompt: str | Sequence[int] | None = None,
+        policy: Policy | None = None,
+        tokenizer: Any = None,
+        ids: Callable[[int, str], str] | None = None,
+    ) -> None:
+        d = get_dialect(dialect) if isinstance(dialect, str) else dialect
+        choice, named = _tool_choice(tool_choice)
+        names = _names(tools)
+        if named:
+            names = {named: None} if names is None else names if named in names else {**names, named: None}
+        forced = choice in ("required", "named")
+        plan = compile_plan(d, policy or _NO_POLICY, forced=forced)
+        super().__init__(plan, None, names, named, ids or self._new_id)
+        self._dialect = d
+        self._plain = not plan.forms or choice == "none" or (tools is not None and not names)
+        self._lead = ""
+        self._scanned = 0
+        self._closed = False
+        self._fold = Fold()
+        self._fast = 0
+        self._stop = self._stop2 = ""
+        self._tokenizer = tokenizer
+        self._decoder: Any = None
+        self._added: dict[str, int] | None = None
+        self._tokens: list[int] = []  # where the text of tokens begins that events have not claimed
+        self._token = 0  # tokens that events have claimed
+        self._total = 0  # code points of the tokens fed
+        self._nonblank = False
+        self._segment: Segmenting | None = None
+        if stage is not None:
+            self._begin_at(_stage(stage, "stage"))
+        elif prompt is not None:
+            self._read_prompt(self._prompt_text(prompt))
+        else:
+            self._begin_at(d.stage)
+
+    # -- the public face ------------------------------------------------------------------------------------------
+
+    @property
+    def message(self) -> Message:
+        """The message so far."""
+        return self._fold.message()
+
+    @property
+    def stage(self) -> Stage:
+        """Where the output stands."""
+        return self._stage()
+
+    @property
+    def dialect(self) -> Dialect:
+        """The dialect that is read."""
+        return self._dialect
+
+    def feed(self, text: str, stage: Stage | str | None = None) -> list[Event]:
+        """Take the next piece of the output; returns its events.
+
+        Args:
+            text: any piece; the cuts between pieces do not matter.
+            stage: an engine's own word for where this piece belongs; it overrides what the markers said before.
+
+        Raises:
+            ValueError: the parser is closed.
+        """
+        fast = self._fast
+        if fast and stage is None and text.isprintable() and self._stop not in text and text:
+            start = self._at
+            if fast == _FAST_ARGUMENTS:
+                if '"' not in text and "\\" not in text:
+                    end = start + len(text)
+                    self._at = self._base = end
+                    self._kept.append(text)  # type: ignore[union-attr]
+                    self._fold.arguments.append(text)
+                    return [ToolCallDelta(self._index - 1, text, start, end)]
+            elif self._stop2 not in text and text[-1] != " ":
+                segment = self._segment
+                segment.parts.append(text)  # type: ignore[union-attr]
+                segment.end = self._at = self._base = end = start + len(text)  # type: ignore[union-attr]
+                return [ContentDelta(text, start, end) if fast == _FAST_CONTENT else ReasoningDelta(text, start, end)]
+        return self._feed(text, stage)
+
+    def _feed(self, text: str, stage: Stage | str | None) -> list[Event]:
+        if self._closed:
+            raise ValueError("feed: the parser is closed")
+        if not text:
+            return []
+        if not self._nonblank and not text.isspace():
+            self._nonblank = True
+        i = self._i
+        buf = self._buf
+        if i < len(buf):
+            if self._kept is not None and i:
+                self._kept.append(buf[:i])
+            rest = buf[i:]
+        else:
+            if self._kept is not None and i:
+                self._kept.append(buf)
+            rest = ""
+        self._base += i
+        self._i = 0
+        if stage is not None:
+            self._buf = rest
+            self._force(_stage(stage, "stage"))
+            if self._i:
+                if self._kept is not None:
+                    self._kept.append(self._buf[: self._i])
+                rest = self._buf[self._i :]
+                self._base += self._i
+                self._i = 0
+        self._buf = rest + text if rest else text
+        self._run()
+        self._choose_fast()
+        return self._flush_events()
+
+    def _flush_events(self) -> list[Event]:
+        holds = self._holds
+        if holds:
+            out = holds[0].events
+            if out:
+                holds[0].events = []
+        else:
+            out = self._out
+            if out:
+                self._out = []
+        add = self._fold.add
+        if self._tokens:
+            out = self._with_tokens(out)
+        for event in out:
+            add(event)
+        return out
+
+    def _choose_fast(self) -> None:
+        """Whether plain text may go out as it comes: nothing waits, and nothing but text can follow."""
+        self._fast = 0
+        if self._i < len(self._buf) or self._holds or self._tokens or self._at < 0:
+            return
+        state = self._state
+        if state == ARGUMENTS or state == OBJECT:
+            call = self._call
+            if call is None or call.reader is None or call.reader.mode != STRING or not call.started or call.role == "skip":
+                return
+            stop = call.reader.stop()
+            if stop and call.sink is Sink.CALL and self._at == self._base + self._i:
+                self._stop = stop
+                self._fast = _FAST_ARGUMENTS
+        elif state == VALUE:
+            call = self._call
+            firsts = self._plan.value_firsts
+            if (
+                call is not None
+                and call.begun
+                and call.mode is ValueMode.STRING
+                and call.sink is Sink.CALL
+                and len(firsts) == 1
+                and self._at == self._base + self._i
+            ):
+                self._stop = firsts
+                self._fast = _FAST_ARGUMENTS
+        elif (state == TEXT and self._prose) or (state == REASONING and self._seen_text):
+            plan = self._plan
+            if state == REASONING:
+                calls = not self._plain and plan.policy.call_in_reasoning != "text"
+                firsts = (plan.reasoning_calls if calls else plan.reasoning).firsts
+            elif self._framed:
+                firsts = (plan.frame_plain if self._plain else plan.frame).firsts
+            else:
+                firsts = (plan.text_plain if self._plain else plan.text).firsts
+            self._segment = self._fold.growing("reasoning" if state == REASONING else "content")
+            if 1 <= len(firsts) <= 2 and self._segment is not None:
+                self._stop = firsts[0]
+                self._stop2 = firsts[-1]
+                self._fast = _FAST_REASONING if state == REASONING else _FAST_CONTENT
+        if self._fast:
+            if self._kept is not None and self._i:
+                self._kept.append(self._buf)
+            self._base += self._i
+            self._buf = ""
+            self._i = 0
+
+    def close(self, finish_reason: str | None = "stop") -> list[Event]:
+        """The output is over.
+
+        Args:
+            finish_reason: the engine's; ``stop`` becomes ``tool_calls`` where a call ended, anything else stays.
+
+        Raises:
+            ValueError: the parser is closed already.
+        """
+        if self._closed:
+            raise ValueError("close: the parser is closed already")
+        events: list[Event] = []
+        if self._decoder is not None:
+            text, cut = self._decoder.flush()
+            if text:
+                events = self._feed(text, None)
+                self._total += len(text)
+            if cut:
+                self._notice("cut_character")
+        self._closed = True
+        self._fast = 0
+        self._final = True
+        self._run()
+        self._cut()
+        self._run()
+        self._cut()
+        end = self._base + len(self._buf)
+        if self._thinking:
+            if self._at < end:
+                self._put_text(end)
+            self._thinking = False
+            self._notice("unclosed_reasoning")
+        if self._at < end:
+            self._put_markup(end)
+        if self._within is not None and self._within.suffix and self._state in (BLOCK, BLOCK_TEXT, CLOSE):
+            self._notice("missing_close", self._within.suffix.first)
+        nothing = not self._seen_text and not self._index and self._nonblank
+        if nothing:
+            self._notice("empty")
+        reason = finish_reason or "stop"
+        if reason == "stop" and self._calls:
+            reason = "tool_calls"
+        at = max(self._at, 0)
+        self._out.append(Finish(reason, at, at))
+        return events + self._flush_events()
+
+    # -- beginnings -----------------------------------------------------------------------------------------------
+
+    def _begin_at(self, stage: Stage) -> None:
+        if stage is Stage.REASONING and self._plan.reasoning_ends:
+            self._begin_reasoning(0, self._plan.reasoning_lead)
+            self._seen_part = False
+        elif stage is Stage.UNDECIDED and self._plan.reasoning_ends:
+            self._state = UNDECIDED
+        elif stage is Stage.TOOL_CALL and not self._plain:
+            self._enter_block()
+
+    def _read_prompt(self, prompt: str) -> None:
+        """Replay what follows the last opening of an assistant's turn, silently."""
+        tail = prompt_tail(self._dialect, prompt)
+        if tail is None:
+            self._begin_at(prompt_end(self._dialect, prompt))
+            return
+        self._replay = True
+        self._base = self._at = -len(tail)
+        self._buf = tail
+        self._run()
+        self._replay = False
+        said = [e for h in self._holds for e in h.events] + self._out
+        for hold in self._holds:
+            hold.events = []
+            hold.index = 0
+        self._out = []
+        self._seen_part = self._seen_text = False
+        self._calls = self._index = 0
+        call = self._call
+        if call is not None and call.started and call.sink is Sink.CALL:
+            # The call that the prompt opened starts anew, with the prompt's part of its arguments.
+            begun = "".join(e.arguments for e in said if isinstance(e, ToolCallDelta) and e.index == call.index)
+            call.index, self._index = 0, 1
+            self._out.append(ToolCallStart(0, call.id, call.name, 0, 0, call.known))
+            if begun:
+                self._out.append(ToolCallDelta(0, begun, 0, 0))
+        elif self._thinking:
+            self._out.append(ReasoningStart(0, 0))
+        if self._at > self._base + self._i:
+            self._at = self._base + self._i
+
+    def _prompt_text(self, prompt: str | Sequence[int]) -> str:
+        if isinstance(prompt, str):
+            return prompt
+        if self._tokenizer is None:
+            raise ValueError("prompt: token ids need a tokenizer")
+        return decode_ids(self._tokenizer, prompt)
+
+    # -- token ids ------------------------------------------------------------------------------------------------
+
+    def feed_tokens(self, ids: Iterable[int], stage: Stage | str | None = None) -> list[Event]:
+        """Take the next token ids; needs ``tokenizer``. Events carry token spans.
+
+        Special tokens that are markers are known by their ids. Text is decoded as far as its characters are whole.
+
+        Raises:
+            ValueError: the parser is closed, or has no tokenizer.
+        """
+        if self._closed:
+            raise ValueError("feed_tokens: the parser is closed")
+        decoder = self._decoder
+        if decoder is None:
+            if self._tokenizer is None:
+                raise ValueError("feed_tokens: the parser was made without a tokenizer")
+            decoder = self._decoder = Detokenizer(self._tokenizer)
+            self._added = added_tokens(self._tokenizer)
+            self._marks = set()
+            self._fold.reasoning_tokens = 0
+            self._fast = 0
+        events: list[Event] = []
+        pending: list[str] = []
+        for token in ids:
+            text, literal = decoder.push(token)
+            self._tokens.append(self._total)
+            if text:
+                pending.append(text)
+                self._total += len(text)
+            if literal:
+                if pending:
+                    events += self._feed("".join(pending), stage)
+                    pending = []
+                events += self._feed_special(literal, stage)
+                self._total += len(literal)
+        if pending:
+            events += self._feed("".join(pending), stage)
+        if self._marks and len(self._marks) > 64:
+            self._marks = {m for m in self._marks if m >= self._base + self._i}
+        return events
+
+    def _feed_special(self, literal: str, stage: Stage | str | None) -> list[Event]:
+        """A token whose id says what it is."""
+        assert self._marks is not None
+        if self._is_marker(literal):
+            self._marks.add(self._total)
+            call = self._call
+            reader = None if call is None else call.reader
+            if call is not None and reader is not None and self._closes(literal) and self._state in (ARGUMENTS, OBJECT):
+                # A closing marker by its id ends the call even inside a string.
+                self._run()
+                if call is self._call and call.reader is reader and not (call.complete or call.role == "skip"):
+                    if not (self._repairing() and self._shut(call, reader)):
+                        call.track = None
+                        self._fails(call, "a closing marker inside a value")
+        return self._feed(literal, stage)
+
+    def _is_marker(self, literal: str) -> bool:
+        return any(literal in text or text in literal for text in self._plan.literals)
+
+    def _closes(self, literal: str) -> bool:
+        plan = self._plan
+        return (
+            any(s.first.startswith(literal) for s in plan.suffixes)
+            or any(b.suffix.first.startswith(literal) for b in plan.block_suffixes)
+            or any(o.pattern.first.startswith(literal) for o in plan.ends)
+        )
+
+    def _is_special(self, literal: str) -> bool:
+        """Whether the tokenizer has a token of its own for what a marker begins with."""
+        added = self._added
+        return bool(added) and any(literal.startswith(text) for text in added if text)  # type: ignore[union-attr]
+
+    def _with_tokens(self, events: list[Event]) -> list[Event]:
+        """The events with their token spans: a token belongs to the event that holds its first character."""
+        told: list[Event] = []
+        tokens = self._tokens
+        used = 0
+        for event in events:
+            start = self._token + used
+            while used < len(tokens) and tokens[used] < event.end:
+                used += 1
+            if isinstance(event, Finish):
+                used = len(tokens)
+            told.append(msgspec.structs.replace(event, token_start=start, token_end=self._token + used))
+        self._token += used
+        del tokens[:used]
+        return told
+
+    # -- ids of calls ---------------------------------------------------------------------------------------------
+
+    def _new_id(self, index: int, name: str) -> str:
+        template = fill_id(self._dialect.id, name, str(index))
+        return "".join(_choice(_ALPHABET) if c == "?" else c for c in template)
+
+
+_NO_POLICY = Policy()
+
+
+def parse(
+    text: str,
+    dialect: str | Dialect,
+    *,
+    tools: Sequence[Any] | None = None,
+    tool_choice: Any = "auto",
+    stage: Stage | str | None = None,
+    prompt: str | Sequence[int] | None = None,
+    policy: Policy | None = None,
+    tokenizer: Any = None,
+    ids: Callable[[int, str], str] | None = None,
+    finish_reason: str = "stop",
+) -> Message:
+    """Parse a whole output: `Parser.feed` and `Parser.close` in one call, and nothing else.
+
+    The arguments are those of `Parser`, and ``finish_reason`` is the engine's.
+    """
+    parser = Parser(
+        dialect,
+        tools=tools,
+        tool_choice=tool_choice,
+        stage=stage,
+        prompt=prompt,
+        policy=policy,
+        tokenizer=tokenizer,
+        ids=ids,
+    )
+    parser.feed(text)
+    parser.close(finish_reason)
+    return parser.message
+
+
+def _stage(value: Stage | str, where: str) -> Stage:
+    try:
+        return Stage(value)
+    except ValueError:
+        raise ValueError(f"{where}: {value!r} is not one of {', '.join(Stage)}") from None
+
+
+def _tool_choice(choice: Any) -> tuple[str, str]:
+    """The kind of choice, and the function it names."""
+    if choice is None:
+        return "auto", ""
+    if isinstance(choice, str):
+        if choice in ("auto", "none", "required"):
+            return choice, ""
+        raise ValueError(f"tool_choice: {choice!r} is not one of auto, none, required or a named function")
+    if isinstance(choice, dict):
+        function = choice.get("function", choice)
+        name = function.get("name") if isinstance(function, dict) else None
+        if choice.get("type", "function") == "function" and isinstance(name, str) and name:
+            return "named", name
+    raise ValueError('tool_choice: a named function is {"type": "function", "function": {"name": …}}')
+
+
+def _names(tools: Sequence[Any] | None) -> dict[str, Any] | None:
+    if tools is None:
+        return None
+    names: dict[str, Any] = {}
+    for i, tool in enumerate(tools):
+        name = tool_name(tool)
+        if name is None:
+            raise ValueError(f"tools[{i}]: misses function.name")
+        names[name] = tool
+    return names

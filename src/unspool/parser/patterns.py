@@ -1,0 +1,269 @@
+"""Markers with fields, matched against text that is still arriving.
+
+A pattern answers where it ends, that it cannot match (`NO`), or that more text must decide (`MORE`). Matching is one pass
+without backtracking; white space, names and other fields are bounded, so that a match looks at a bounded stretch of text.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from ..template import Field, Piece
+
+NO: Final = -1
+MORE: Final = -2
+
+MAX_SPACE: Final = 4096
+MAX_FIELD: Final = 1024
+MAX_ANY: Final = 256
+
+# Kinds of atoms.
+LITERAL, SPACE, NAME, DIGITS, WORD, UNTIL, ANY, SAME = range(8)
+
+_SPACES = re.compile(rf"\s{{0,{MAX_SPACE}}}+")
+_NAME = re.compile(rf"[\w.\-:/]{{1,{MAX_FIELD}}}+")
+_DIGITS = re.compile(r"[0-9]{1,18}+")
+_WORD = re.compile(r"[A-Za-z_]{1,32}+")
+_KINDS = {"name": NAME, "index": DIGITS, "number": DIGITS, "string": WORD, "type": WORD, "key": UNTIL, "id": UNTIL, "any": ANY}
+
+# White space is soft where a template has some, before a tag and behind one.
+_SOFT = re.compile(r"\s+|(?<=[^\[<])(?=<[\w/|｜!])|(?<=[^\[]>)(?=[^\s\]])")
+
+
+class Atom:
+    """One step of a pattern: ``text`` is a literal, or the name of a field; ``stops`` ends a field."""
+
+    __slots__ = ("kind", "quoted", "stops", "text")
+
+    def __init__(self, kind: int, text: str = "", quoted: bool = False) -> None:
+        self.kind = kind
+        self.text = text
+        self.quoted = quoted
+        self.stops: tuple[str, ...] = ()
+
+
+class Pattern:
+    """A sequence of literals, soft white space and fields.
+
+    Attributes:
+        first: the literal it begins with, ``""`` if it begins with a field.
+        weight: how literal it is: the number of literal characters.
+        after_name: whether a literal stands behind the name, so that the name is certain to be complete.
+        name_first: whether it begins with the name.
+    """
+
+    __slots__ = ("after_name", "atoms", "first", "name_first", "weight")
+
+    def __init__(self, parts: Iterable[Piece], barriers: tuple[str, ...] = ()) -> None:
+        self.atoms = _atoms(parts)
+        self.first = self.atoms[0].text if self.atoms and self.atoms[0].kind == LITERAL else ""
+        self.weight = sum(len(a.text) for a in self.atoms if a.kind == LITERAL)
+        kinds = [a.kind for a in self.atoms]
+        self.after_name = NAME in kinds and LITERAL in kinds[kinds.index(NAME) :]
+        self.name_first = bool(kinds) and kinds[0] == NAME
+        for i, atom in enumerate(self.atoms):
+            later = [a.text for a in self.atoms[i + 1 :] if a.kind == LITERAL]
+            if atom.kind == UNTIL:
+                atom.stops = tuple(later[:1])
+            elif atom.kind == ANY:
+                atom.stops = tuple(dict.fromkeys([*later, *barriers, "\n"]))
+            elif atom.kind == NAME:
+                # A literal that begins with a character of names (`:{index}`) is looked for inside the run.
+                follower = next((a for a in self.atoms[i + 1 :] if a.kind != SPACE), None)
+                inside = follower is not None and follower.kind == LITERAL and _NAME.match(follower.text)
+                atom.stops = (follower.text,) if follower is not None and inside else ()
+
+    def __bool__(self) -> bool:
+        return bool(self.atoms)
+
+    def match(self, text: str, i: int, fields: dict[str, str]) -> int:
+        """Where the pattern ends if it begins at ``i``, `NO`, or `MORE`; fills ``fields`` as far as it comes."""
+        n = len(text)
+        for at, atom in enumerate(self.atoms):
+            kind = atom.kind
+            if kind == LITERAL:
+                literal = atom.text
+                if not text.startswith(literal, i):
+                    return MORE if n - i < len(literal) and literal.startswith(text[i:]) else NO
+                i += len(literal)
+            elif kind == SPACE:
+                i = _SPACES.match(text, i).end()  # type: ignore[union-attr]
+            else:
+                i = self._field(text, i, n, at, atom, fields)
+                if i < 0:
+                    return i
+        return i
+
+    def progress(self, text: str, i: int) -> int:
+        """How far the literals at the pattern's beginning match from ``i`` on."""
+        done = i
+        for atom in self.atoms:
+            if atom.kind == SPACE:
+                i = _SPACES.match(text, i).end()  # type: ignore[union-attr]
+            elif atom.kind == LITERAL and text.startswith(atom.text, i):
+                i = done = i + len(atom.text)
+            else:
+                break
+        return done
+
+    def _field(self, text: str, i: int, n: int, at: int, atom: Atom, fields: dict[str, str]) -> int:
+        kind = atom.kind
+        if kind == NAME:
+            return self._name(text, i, n, atom, fields)
+        if kind == DIGITS or kind == WORD:
+            m = (_DIGITS if kind == DIGITS else _WORD).match(text, i)
+            if m is None:
+                return MORE if i == n else NO
+            if m.end() == n:
+                return MORE
+            fields[atom.text] = m.group()
+            return m.end()
+        if kind == SAME:
+            value = fields[atom.text]
+            if text.startswith(value, i):
+                return i + len(value)
+            return MORE if value.startswith(text[i:n]) else NO
+        return _until(text, i, n, atom, fields)
+
+    def _name(self, text: str, i: int, n: int, atom: Atom, fields: dict[str, str]) -> int:
+        m = _NAME.match(text, i)
+        if m is None:
+            return MORE if i == n else NO
+        end = m.end()
+        if end == n and end - i < MAX_FIELD:
+            return MORE
+        if atom.stops:
+            end = text.rfind(atom.stops[0], i + 1, end)
+            if end < 0:
+                return NO
+        fields["name"] = text[i:end]
+        return end
+
+
+def _until(text: str, i: int, n: int, atom: Atom, fields: dict[str, str]) -> int:
+    """A field that runs to the first of its stops."""
+    limit = MAX_ANY if atom.kind == ANY else MAX_FIELD
+    end = NO
+    for stop in atom.stops:
+        # The window is bounded: a header in a long text must not look through all of it.
+        found = text.find(stop, i, i + limit + len(stop) if end < 0 else end + len(stop) - 1)
+        if found >= 0 and (end < 0 or found < end):
+            end = found
+    if atom.kind == ANY:
+        if end < 0:
+            return MORE if n - i <= limit else NO
+        return end if end - i <= limit else NO
+    if end < 0:
+        return MORE if n - i <= limit and "\n" not in text[i:n].strip("\n") else NO
+    value = text[i:end]
+    if end - i > limit:
+        return NO
+    value = value.strip()
+    if "\n" in value:
+        return NO
+    if atom.quoted:
+        value = value.replace("&quot;", '"').replace("&amp;", "&")
+    fields[atom.text] = value
+    return end
+
+
+def _atoms(parts: Iterable[Piece]) -> list[Atom]:
+    atoms: list[Atom] = []
+    seen: set[str] = set()
+    before = ""
+    for part in parts:
+        if isinstance(part, Field):
+            if part.name == "any":
+                atoms.append(Atom(ANY, "any"))
+                before = ""
+                continue
+            _soft(atoms)
+            if part.name == "key" and "key" in seen:
+                atoms.append(Atom(SAME, "key"))
+            else:
+                atoms.append(Atom(_KINDS[part.name], part.name, before.endswith('"')))
+            seen.add(part.name)
+            _soft(atoms)
+            before = ""
+            continue
+        at = 0
+        for m in _SOFT.finditer(part):
+            if m.start() > at:
+                atoms.append(Atom(LITERAL, part[at : m.start()]))
+            _soft(atoms)
+            at = m.end()
+        if at < len(part):
+            atoms.append(Atom(LITERAL, part[at:]))
+        if part[-1] == ">" and part[-2:] != "[>":
+            _soft(atoms)
+        before = part
+    while atoms and atoms[-1].kind == SPACE:
+        atoms.pop()
+    while atoms and atoms[0].kind == SPACE:
+        atoms.pop(0)
+    return atoms
+
+
+def _soft(atoms: list[Atom]) -> None:
+    if atoms and atoms[-1].kind not in (SPACE, ANY):
+        atoms.append(Atom(SPACE))
+
+
+def closing(parts: Iterable[Piece]) -> Pattern:
+    """The pattern of what closes a part; a key in it is the one that was opened."""
+    pattern = Pattern(parts)
+    for atom in pattern.atoms:
+        if atom.text == "key":
+            atom.kind = SAME
+    return pattern
+
+
+def joined(*patterns: Pattern) -> Pattern:
+    """Patterns one after another, with soft white space between."""
+    whole = Pattern(())
+    for pattern in patterns:
+        if whole.atoms and pattern.atoms:
+            whole.atoms.append(Atom(SPACE))
+        whole.atoms.extend(pattern.atoms)
+    whole.first = whole.atoms[0].text if whole.atoms and whole.atoms[0].kind == LITERAL else ""
+    whole.weight = sum(p.weight for p in patterns)
+    kinds = [a.kind for a in whole.atoms]
+    whole.after_name = NAME in kinds and LITERAL in kinds[kinds.index(NAME) :]
+    whole.name_first = bool(kinds) and kinds[0] == NAME
+    return whole
+
+
+def finder(literals: Iterable[str]) -> re.Pattern[str]:
+    """Finds the first of the literals, or at the end of the text the beginning of one.
+
+    A trie, so that the search reads every character once.
+    """
+    root: dict[str, dict] = {}  # type: ignore[type-arg]
+    for literal in sorted(set(literals), key=len):
+        node = root
+        for c in literal:
+            if "" in node:  # a shorter literal already ends here
+                break
+            node = node.setdefault(c, {})
+        else:
+            node[""] = {}
+    if not root:
+        return re.compile(r"(?!)")
+    return re.compile(_trie(root))
+
+
+def _trie(root: dict[str, dict]) -> str:  # type: ignore[type-arg]
+    # Written without recursion: literals come from files of users.
+    order: list[dict] = [root]  # type: ignore[type-arg]
+    for node in order:
+        order.extend(child for key, child in node.items() if key)
+    done: dict[int, str] = {}
+    for node in reversed(order):
+        if "" in node:
+            done[id(node)] = ""
+            continue
+        branches = [re.escape(c) + done[id(child)] for c, child in node.items()]
+        if node is not root:
+            branches.append(r"\Z")
+        done[id(node)] = branches[0] if len(branches) == 1 else f"(?:{'|'.join(branches)})"
+    return done[id(root)]

@@ -1,0 +1,312 @@
+"""What the machine needs to know of a dialect, compiled once: the openings and closings of its parts, and how to find them."""
+
+import re
+from dataclasses import dataclass
+from ..dialect import Dialect
+from ..policy import DEFAULTS, Policy
+from ..template import ObjectShape, Piece, Template
+from .literals import Syntax
+from .patterns import Pattern, closing, finder, joined
+
+REASONING, FRAME, CALL, END, START = "reasoning", "frame", "call", "end", "start"
+
+_FENCE = re.compile(r"```\w*")
+
+
+@dataclass(slots=True, eq=False)
+class Form:
+    """One way a call is written."""
+
+    opening: Pattern
+    suffix: Pattern
+    shape: ObjectShape | None
+    syntax: Syntax | None
+    """Of the arguments; ``None`` where each argument has a template."""
+    arguments: bool
+    """Whether the form holds arguments at all."""
+    marked: bool
+    forced: bool = False
+    """A bare object accepted because the request demands a call."""
+
+
+@dataclass(slots=True, eq=False)
+class Block:
+    """One way a block of calls is written."""
+
+    prefix: Pattern
+    suffix: Pattern
+    lead: str
+    trail: str
+    marked: bool
+
+
+@dataclass(slots=True, eq=False)
+class Opening:
+    """Something that may begin here."""
+
+    kind: str
+    pattern: Pattern
+    template: Template | None = None
+    block: Block | None = None
+    form: Form | None = None
+    marked: bool = True
+    line_start: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Parameter:
+    """One way an argument is written."""
+
+    opening: Pattern
+    closing: Pattern
+    lead: str
+    trail: str
+
+
+@dataclass(slots=True, eq=False)
+class Scan:
+    """A set of openings or closings that may stand in running text, and how to find the first of them."""
+
+    find: re.Pattern[str]
+    triggers: frozenset[str]
+    openings: list[Opening]
+    firsts: str
+    """The characters that triggers begin with."""
+
+
+def scan(openings: list[Opening]) -> Scan:
+    """Compile a set of openings; those that begin with a field cannot be found in text and are left out."""
+    named = sorted((o for o in openings if o.pattern.first), key=_rank)
+    triggers = frozenset(o.pattern.first for o in named)
+    return Scan(finder(triggers), triggers, named, "".join(sorted({t[0] for t in triggers})))
+
+
+def _rank(o: Opening) -> tuple[int, int]:
+    # The most literal reading wins; what ends a turn comes last among equals.
+    return (-o.pattern.weight, o.kind in (END, START))
+
+
+@dataclass(slots=True, eq=False)
+class Plan:
+    """The compiled dialect. The lists of openings are ordered: the most literal reading first."""
+
+    dialect: Dialect
+    policy: Policy
+    framed: bool
+    forms: list[Form]
+    blocks: list[Block]
+    parameters: list[Parameter]
+    items: list[Parameter]
+    edge: list[Opening]
+    """All that may begin at a boundary."""
+    edge_plain: list[Opening]
+    """The same without calls."""
+    text: Scan
+    """What may begin in content outside frames."""
+    text_plain: Scan
+    frame: Scan
+    """What may begin or close in a frame."""
+    frame_plain: Scan
+    reasoning: Scan
+    reasoning_calls: Scan
+    """The same with calls, where a call may stand in reasoning."""
+    undecided: Scan
+    undecided_plain: Scan
+    reasoning_ends: list[Opening]
+    reasoning_lead: str
+    inner: list[Opening]
+    """Calls as they stand in a block, by themselves."""
+    inner_bare: list[Opening]
+    """The same where the block is not marked."""
+    block_text: Scan
+    """What ends stray text in a block."""
+    separator: Pattern
+    comma: Pattern
+    """What separates arguments."""
+    suffixes: list[Pattern]
+    """Closings of calls."""
+    block_suffixes: list[Block]
+    ends: list[Opening]
+    recover: Scan
+    """Where a call whose arguments went wrong ends."""
+    values: re.Pattern[str]
+    """Finds what may end a text value."""
+    value_firsts: str
+    margin: str
+    """The longest white space that a block of calls takes from the text before it."""
+    reasoning_trail: str
+    reasoning_inner: str
+    literals: frozenset[str]
+    """All literals, for recognising special tokens by id."""
+    frame_inner: str
+    frame_trail: str
+
+
+def _longest(texts: list[str]) -> str:
+    return max(texts, key=len, default="")
+
+
+def _literals(parts: tuple[Piece, ...]) -> str:
+    return "".join(p for p in parts if isinstance(p, str))
+
+
+def _unstarted(parts: tuple[Piece, ...], starts: tuple[str, ...]) -> tuple[Piece, ...]:
+    """A template's opening without the ``start`` that the prompt holds already."""
+    if parts and isinstance(parts[0], str):
+        for start in sorted(starts, key=len, reverse=True):
+            if parts[0].startswith(start):
+                rest = parts[0][len(start) :].lstrip()
+                return (rest, *parts[1:]) if rest else parts[1:]
+    return parts
+
+
+def _marked(parts: tuple[Piece, ...]) -> bool:
+    text = _literals(parts)
+    if parts and isinstance(parts[0], str) and parts[0].startswith("```"):
+        text = _FENCE.sub("", text, count=1)
+    return any(c.isalnum() for c in text)
+
+
+def _form(t: Template, d: Dialect, barriers: tuple[str, ...]) -> Form:
+    before = _unstarted(t.before, d.start)
+    syntax: Syntax | None
+    if t.object is not None:
+        quote = t.object.quote
+        syntax = Syntax.PYTHON if quote == "'" else Syntax.JSON
+        opening = Pattern((*before, "{"), barriers)
+    else:
+        opening = Pattern(before, barriers)
+        if d.argument:
+            syntax = None
+        elif d.quote != '"':
+            syntax = Syntax.QUOTE
+        else:
+            syntax = Syntax.PYTHON if d.codec == "python" else Syntax.JSON
+    return Form(opening, closing(t.after), t.object, syntax, bool(t.body), _marked(before))
+
+
+_FORCED = ObjectShape((("name", "name"), ("arguments", "arguments")), False, '"')
+
+
+def compile_plan(d: Dialect, policy: Policy, *, forced: bool) -> Plan:
+    """Compile a dialect under a policy; ``forced``: the request demands a call, so bare objects are calls."""
+    policy = policy.over(d.policy).over(DEFAULTS)
+    key = (policy, forced)
+    if key not in d.compiled:
+        d.compiled[key] = _compile(d, policy, forced)
+    plan: Plan = d.compiled[key]
+    return plan
+
+
+def _compile(d: Dialect, policy: Policy, forced: bool) -> Plan:
+    barriers = (*(e.strip() for e in d.end), *(s.strip() for s in d.start))
+    forms = [_form(t, d, barriers) for t in d.call]
+    blocks = [
+        Block(
+            Pattern(_unstarted(t.before, d.start), barriers),
+            closing(t.after),
+            t.lead,
+            t.trail,
+            _marked(t.before),
+        )
+        for t in d.calls
+    ]
+    if forms and policy.bare_calls and all(b.prefix for b in blocks):
+        blocks.append(Block(Pattern(()), Pattern(()), "", "", False))
+    calls = [
+        Opening(
+            CALL,
+            joined(b.prefix, f.opening),
+            block=b,
+            form=f,
+            marked=b.marked or f.marked,
+            line_start="\n" in b.lead,
+        )
+        for b in blocks
+        for f in forms
+    ]
+    extra: list[Opening] = []
+    if forced and forms:
+        bare = Form(Pattern(("{",)), Pattern(()), _FORCED, Syntax.JSON, True, False, True)
+        for prefix, suffix in (((), ()), (("[",), ("]",))):
+            block = Block(Pattern(prefix), Pattern(suffix), "", "", False)
+            extra.append(
+                Opening(CALL, joined(block.prefix, bare.opening), block=block, form=bare, marked=False)
+            )
+    reasoning = [Opening(REASONING, Pattern(_unstarted(t.before, d.start), barriers), template=t) for t in d.reasoning]
+    framed_parts = [t for t in (*d.content, *d.preamble) if t.before or t.after]
+    frames = [
+        Opening(FRAME, Pattern(_unstarted(t.before, d.start), barriers), template=t) for t in framed_parts if t.before
+    ]
+    ends = [Opening(END, Pattern((e.strip(),))) for e in d.end if e.strip()]
+    starts = [Opening(START, Pattern((s.strip(),))) for s in d.start if s.strip()]
+    framed = bool(frames)
+    edge_plain = sorted([*reasoning, *frames, *ends, *starts], key=_rank)
+    marked = [c for c in calls if c.marked or c.line_start]
+    frame_ends = [Opening(FRAME, closing(t.after), template=t) for t in framed_parts if t.after]
+    reasoning_ends = [Opening(REASONING, closing(t.after), template=t) for t in d.reasoning]
+    part_starts = starts if framed else []
+    call_ends = [
+        *(Opening(CALL, f.suffix, form=f) for f in forms if f.suffix and f.marked),
+        *(Opening(CALL, f.suffix, form=f) for f in forms if f.suffix and any(c.isalnum() for c in f.suffix.first)),
+        *(Opening(CALL, b.suffix, block=b) for b in blocks if any(c.isalnum() for c in b.suffix.first)),
+        *(Opening(CALL, b.suffix, block=b) for b in blocks if b.suffix.weight > 1),
+    ]
+    parameters = sorted(
+        (Parameter(Pattern(t.before, barriers), closing(t.after), t.inner_lead, t.inner_trail) for t in d.argument),
+        key=lambda p: -p.opening.weight,
+    )
+    values = [
+        *(p.closing.first for p in parameters),
+        *(f.suffix.first for f in forms if f.suffix),
+        *(b.suffix.first for b in blocks if b.suffix),
+    ]
+    inner = sorted((Opening(CALL, f.opening, form=f) for f in forms), key=_rank)
+    plan = Plan(
+        dialect=d,
+        policy=policy,
+        framed=framed,
+        forms=sorted(forms, key=lambda f: -f.opening.weight),
+        blocks=blocks,
+        parameters=parameters,
+        items=[Parameter(Pattern(t.before), closing(t.after), t.inner_lead, t.inner_trail) for t in d.item],
+        edge=[*sorted([*calls, *edge_plain], key=_rank), *extra],
+        edge_plain=edge_plain,
+        text=scan([*marked, *ends, *part_starts]),
+        text_plain=scan([*ends, *part_starts]),
+        frame=scan([*frame_ends, *marked, *ends, *part_starts]),
+        frame_plain=scan([*frame_ends, *ends, *part_starts]),
+        reasoning=scan([*reasoning_ends, *ends, *part_starts]),
+        reasoning_calls=scan([*reasoning_ends, *ends, *part_starts, *(c for c in calls if c.marked)]),
+        undecided=scan([*reasoning_ends, *(c for c in calls if c.marked), *ends]),
+        undecided_plain=scan([*reasoning_ends, *ends]),
+        reasoning_ends=reasoning_ends,
+        reasoning_lead=_longest([t.inner_lead for t in d.reasoning]),
+        inner=inner,
+        inner_bare=[Opening(CALL, o.pattern, form=o.form, marked=o.form is not None and o.form.marked) for o in inner],
+        block_text=scan(
+            [*(Opening(CALL, b.suffix, block=b) for b in blocks if b.suffix), *marked, *(o for o in inner if o.form and o.form.marked), *ends, *starts]
+        ),
+        separator=Pattern((d.call_separator.strip(),)) if d.call_separator.strip(" \t\r\n,;") else Pattern(()),
+        comma=Pattern((d.argument_separator.strip(),)) if d.argument_separator.strip() else Pattern(()),
+        suffixes=sorted((f.suffix for f in forms if f.suffix), key=lambda p: -p.weight),
+        block_suffixes=sorted((b for b in blocks if b.suffix), key=lambda b: -b.suffix.weight),
+        ends=[*ends, *starts],
+        recover=scan([*call_ends, *ends, *starts, *(c for c in calls if c.marked and c.form and c.form.marked or c.block and c.block.marked)]),
+        values=finder(v for v in values if v),
+        value_firsts="".join(sorted({v[0] for v in values if v})),
+        margin=_longest([b.lead for b in blocks]),
+        reasoning_trail=_longest([t.trail for t in d.reasoning]),
+        reasoning_inner=_longest([t.inner_trail for t in d.reasoning]),
+        literals=frozenset(_all_literals(d)),
+        frame_inner=_longest([t.inner_trail for t in framed_parts]),
+        frame_trail=_longest([t.trail for t in framed_parts]),
+    )
+    return plan
+
+
+
+def _all_literals(d: Dialect) -> list[str]:
+    templates = (*d.reasoning, *d.content, *d.preamble, *d.calls, *d.call, *d.argument, *d.item)
+    found = [p.strip() for t in templates for p in (*t.before, *t.after) if isinstance(p, str)]
+    return [t for t in (*found, *d.end, *d.start, d.quote) if t.strip() and t != '"']

@@ -1,0 +1,58 @@
+"""What a prompt says of the output that follows it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..dialect import Dialect
+from ..events import Stage
+from ..template import Template
+from ..tokens import Detokenizer
+
+
+def prompt_tail(dialect: Dialect, prompt: str) -> str | None:
+    """What follows the last opening of an assistant's turn; ``None`` where the prompt holds none."""
+    best = -1
+    after = 0
+    for start in dialect.start:
+        marker = start.rstrip()
+        at = prompt.rfind(marker)
+        if at >= 0 and at + len(marker) > max(best, 0):
+            best = at + len(marker)
+            space = start[len(marker) :]
+            k = 0
+            while k < len(space) and prompt[best + k : best + k + 1] == space[k]:
+                k += 1
+            after = best + k
+    return prompt[after:] if best >= 0 else None
+
+
+def prompt_end(dialect: Dialect, prompt: str) -> Stage:
+    """The stage by the prompt's very end: an opening there counts, anything else means content."""
+    text = prompt.rstrip()
+    for template in dialect.reasoning:
+        opening, closing = _literal(template.before), _literal(template.after)
+        if closing and text.endswith(closing):
+            return Stage.CONTENT
+        if opening and text.endswith(opening):
+            return Stage.REASONING
+    for template in dialect.calls:
+        opening = _literal(template.before)
+        if any(c.isalnum() for c in opening) and text.endswith(opening):
+            return Stage.TOOL_CALL
+    return Stage.CONTENT
+
+
+def _literal(parts: Template | tuple[Any, ...]) -> str:
+    """The text of pieces that hold no field."""
+    assert isinstance(parts, tuple)
+    return "".join(parts).strip() if all(isinstance(p, str) for p in parts) else ""
+
+
+def decode_ids(tokenizer: Any, ids: Sequence[int]) -> str:
+    """The text of token ids, special tokens included."""
+    decoder = Detokenizer(tokenizer)
+    pieces: list[str] = []
+    for token in ids:
+        pieces.extend(decoder.push(token))
+    pieces.append(decoder.flush()[0])
+    return "".join(pieces)

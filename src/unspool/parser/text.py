@@ -1,0 +1,516 @@
+"""Text: reasoning, content, and the boundaries between parts."""
+
+from ..events import ReasoningEnd, ReasoningStart, Stage
+from .calls import Calls
+from .output import (
+    ARGUMENTS,
+    BLOCK,
+    BLOCK_TEXT,
+    CAP,
+    CLOSE,
+    EDGE,
+    FRAME_START,
+    HEADER,
+    MEMBERS,
+    OBJECT,
+    OPEN_REASONING,
+    REASONING,
+    REASONING_START,
+    RECOVER,
+    SPACES,
+    TEXT,
+    UNDECIDED,
+    VALUE,
+    VALUE_START,
+    common_suffix,
+    held_suffix,
+)
+from .patterns import MORE, NO
+from .plan import CALL, END, FRAME, START, Opening, Scan
+from .plan import REASONING as THOUGHT
+
+
+class Text(Calls):
+    """The whole machine: `_run` makes steps until more text is needed."""
+
+    __slots__ = ("_lead", "_scanned")
+
+    def _run(self) -> None:
+        """Consume what can be consumed."""
+        while True:
+            if self._holds:
+                self._overflow()
+            state = self._state
+            if state == TEXT:
+                going = self._text()
+            elif state == REASONING:
+                going = self._reasoning()
+            elif state == ARGUMENTS:
+                going = self._i < len(self._buf) and self._arguments()
+            elif state == VALUE:
+                going = self._value()
+            elif state == EDGE:
+                going = self._edge()
+            elif state == OBJECT:
+                going = self._object()
+            elif state == BLOCK:
+                going = self._block()
+            elif state == MEMBERS:
+                going = self._members()
+            elif state == VALUE_START:
+                going = self._value_start()
+            elif state == CLOSE:
+                going = self._close()
+            elif state == RECOVER:
+                going = self._recover()
+            elif state == REASONING_START:
+                going = self._reasoning_start()
+            elif state == FRAME_START:
+                going = self._frame_start()
+            elif state == BLOCK_TEXT:
+                going = self._block_text()
+            else:
+                going = self._undecided()
+            if not going:
+                if self._holds and self._base + self._i - self._holds[0].start > CAP:
+                    continue
+                return
+
+    # -- boundaries -----------------------------------------------------------------------------------------------
+
+    def _edge(self) -> bool:
+        """At a boundary: white space, then the next part or text."""
+        buf = self._buf
+        i = self._i
+        n = len(buf)
+        if i == n:
+            return False
+        j = SPACES.match(buf, i).end()  # type: ignore[union-attr]
+        if j == n:
+            if self._final:
+                self._i = n
+                if self._seen_part or self._thinking:
+                    self._put_markup(self._base + n)
+                else:
+                    self._put_text(self._base + n)
+                return False
+            if j - i <= CAP:
+                return False
+            self._notice("hold_overflow", "white space")
+        else:
+            r = self._open_at(self._plan.edge_plain if self._plain else self._plan.edge, j, True)
+            if r == MORE:
+                return False
+            if r >= 0:
+                return True
+        self._put_edge(self._base + n)
+        self._state = TEXT
+        self._i = max(i, self._at - self._base)
+        if j > self._i:
+            # White space in front of text; what stands behind it was looked at already.
+            self._put_text(self._base + j)
+            self._i = j
+        return True
+
+    def _open_at(self, openings: list[Opening], i: int, edge: bool) -> int:
+        """Begin the part whose opening stands at ``i``; `NO` or `MORE` where there is none (yet)."""
+        buf = self._buf
+        c = buf[i]
+        weak: tuple[Opening, int, dict[str, str]] | None = None
+        more = False
+        for o in openings:
+            first = o.pattern.first
+            if first and first[0] != c:
+                continue
+            fields: dict[str, str] = {}
+            if o.kind == CALL:
+                r = self._match_call(o, i, edge, fields)
+                if r >= 0 and "weak" in fields:
+                    weak = weak or (o, r, fields)
+                    continue
+            else:
+                r = self._match(o, i, fields)
+                if r >= 0 and o.kind == END:
+                    r = self._end_counts(i, r)
+            if r == MORE and not self._final:
+                more = True
+                break
+            if r >= 0:
+                return self._begin(o, i, r, fields)
+        if more:
+            return MORE
+        if edge and not self._seen_part and not self._seen_text:
+            # A closing of reasoning at the very start closes an empty one.
+            for o in self._plan.reasoning_ends:
+                r = self._match(o, i, {})
+                if r == MORE and not self._final:
+                    return MORE
+                if r >= 0:
+                    self._i = r
+                    self._put_markup(self._base + r)
+                    self._seen_part = True
+                    self._margin = self._plan.reasoning_trail
+                    return r
+        if weak is not None:
+            return self._begin(*weak[:1], i, *weak[1:])
+        return NO
+
+    def _begin(self, o: Opening, i: int, end: int, fields: dict[str, str]) -> int:
+        if o.kind == CALL:
+            if self._refused(i):
+                return NO
+            if self._holds and self._holds[-1].kind == OPEN_REASONING:
+                self._commit()
+            self._open_call(o, i, end, fields)
+        elif o.kind == THOUGHT:
+            self._put_markup(self._base + i)
+            self._begin_reasoning(self._base + end, o.template.inner_lead if o.template else "")
+            self._i = end
+        elif o.kind == FRAME:
+            self._put_markup(self._base + end)
+            self._i = end
+            self._framed = True
+            self._lead = o.template.inner_lead if o.template else ""
+            self._state = FRAME_START
+            self._seen_part = True
+        else:
+            self._put_markup(self._base + end)
+            self._ended_turn(end)
+        return end
+
+    def _ended_turn(self, end: int) -> None:
+        self._i = len(self._buf) if self._replay else end
+        self._state = EDGE
+        self._margin = ""
+        self._framed = False
+        self._seen_part = True
+
+    # -- reasoning ------------------------------------------------------------------------------------------------
+
+    def _begin_reasoning(self, end: int, lead: str) -> None:
+        if self._plan.policy.unclosed_reasoning == "content":
+            self._hold(OPEN_REASONING)
+        start, stop = self._span(end)
+        self._out.append(ReasoningStart(start, stop))
+        self._thinking = True
+        self._lead = lead
+        self._margin = ""
+        self._seen_part = True
+        self._state = REASONING_START
+
+    def _take_lead(self) -> bool:
+        """Take the white space that belongs to an opening off the text behind it; false while that may grow."""
+        lead = self._lead
+        buf = self._buf
+        i = self._i
+        n = len(buf)
+        k = 0
+        while k < len(lead) and i + k < n and buf[i + k] == lead[k]:
+            k += 1
+        if k < len(lead) and i + k == n and not self._final:
+            return False
+        self._i = i + k
+        self._put_markup(self._base + i + k)
+        return True
+
+    def _reasoning_start(self) -> bool:
+        """Reasoning has just opened: its opening may be repeated."""
+        buf = self._buf
+        i = self._i
+        if i == len(buf):
+            return False
+        j = SPACES.match(buf, i).end()  # type: ignore[union-attr]
+        if j < len(buf):
+            for o in self._plan.edge_plain:
+                if o.kind != THOUGHT:
+                    continue
+                r = self._match(o, j, {})
+                if r == MORE and not self._final:
+                    return False
+                if r >= 0:
+                    self._i = r
+                    self._put_markup(self._base + r)
+                    return True
+        elif j - i <= CAP and not self._final:
+            return False
+        if self._take_lead():
+            self._state = REASONING
+            return True
+        return False
+
+    def _reasoning(self) -> bool:
+        plan = self._plan
+        calls = not self._plain and plan.policy.call_in_reasoning != "text"
+        return self._running(plan.reasoning_calls if calls else plan.reasoning, plan.reasoning_inner, plan.margin if calls else "")
+
+    def _close_reasoning(self, p: int, end: int) -> None:
+        """The closing of reasoning stands at ``buf[p:end]``."""
+        take = common_suffix(self._buf, self._i, p, self._plan.reasoning_inner)
+        self._put_text(self._base + p - take)
+        start, stop = self._span(self._base + end)
+        self._out.append(ReasoningEnd(start, stop))
+        self._reasoning_over()
+        self._i = end
+        self._margin = self._plan.reasoning_trail
+
+    def _reasoning_over(self) -> None:
+        self._thinking = False
+        if self._holds and self._holds[-1].kind == OPEN_REASONING:
+            self._commit()
+            self._let_go()
+        self._state = EDGE
+
+    # -- running text ---------------------------------------------------------------------------------------------
+
+    def _text(self) -> bool:
+        plan = self._plan
+        plain = self._plain
+        if self._framed:
+            scan = plan.frame_plain if plain else plan.frame
+        else:
+            scan = plan.text_plain if plain else plan.text
+        return self._running(scan, plan.frame_inner if self._framed else "", "" if plain else plan.margin)
+
+    def _running(self, scan: Scan, inner: str, margin: str) -> bool:
+        """Text up to the next opening or closing that counts."""
+        buf = self._buf
+        n = len(buf)
+        pos = self._i
+        while True:
+            m = scan.find.search(buf, pos)
+            if m is None or m.group() not in scan.triggers:
+                p = n if m is None else m.start()
+                if self._final:
+                    self._put_text(self._base + n)
+                    self._i = n
+                    return False
+                self._release(p, inner, margin)
+                return False
+            p = m.start()
+            r = self._marker_at(scan, p)
+            if r == MORE:
+                self._release(p, inner, margin)
+                return False
+            if r >= 0:
+                return True
+            pos = p + 1
+
+    def _release(self, p: int, inner: str, margin: str) -> None:
+        """Text up to ``p`` goes out, but for white space that may belong to a marker."""
+        i = self._i
+        take = max(held_suffix(self._buf, i, p, inner), held_suffix(self._buf, i, p, margin))
+        self._put_text(self._base + p - take)
+        self._i = p - take
+
+    def _marker_at(self, scan: Scan, p: int) -> int:
+        """Act on the marker that stands at ``p``, or `NO`, or `MORE`."""
+        buf = self._buf
+        weak: tuple[Opening, int, dict[str, str]] | None = None
+        for o in scan.openings:
+            fields: dict[str, str] = {}
+            if o.kind == CALL:
+                r = self._match_call(o, p, False, fields)
+                if r >= 0 and "weak" in fields:
+                    weak = weak or (o, r, fields)
+                    continue
+            else:
+                r = self._match(o, p, fields)
+                if r >= 0 and o.kind == END:
+                    r = self._end_counts(p, r)
+            if r == MORE and not self._final:
+                return MORE
+            if r >= 0:
+                return self._act(o, p, r, fields)
+        if weak is not None:
+            return self._act(weak[0], p, weak[1], weak[2])
+        return NO
+
+    def _act(self, o: Opening, p: int, end: int, fields: dict[str, str]) -> int:
+        if o.kind == CALL:
+            return self._begin(o, p, end, fields)
+        if o.kind == THOUGHT:
+            self._close_reasoning(p, end)
+        elif o.kind == FRAME:
+            take = common_suffix(self._buf, self._i, p, self._plan.frame_inner)
+            self._put_text(self._base + p - take)
+            self._put_markup(self._base + end)
+            self._ended_turn(end)
+            self._margin = self._plan.frame_trail
+        else:
+            self._put_text(self._base + p)
+            if self._thinking:
+                start, stop = self._span(self._base + p)
+                self._out.append(ReasoningEnd(start, stop))
+                self._notice("missing_close", "reasoning")
+                self._reasoning_over()
+            self._put_markup(self._base + end)
+            self._ended_turn(end)
+        return end
+
+    def _frame_start(self) -> bool:
+        if self._i == len(self._buf) and not self._final:
+            return False
+        if self._take_lead():
+            self._state = TEXT
+            return True
+        return False
+
+    # -- undecided ------------------------------------------------------------------------------------------------
+
+    def _undecided(self) -> bool:
+        """Nobody knows yet whether this is reasoning: hold it until a marker tells."""
+        buf = self._buf
+        i = self._i
+        n = len(buf)
+        plan = self._plan
+        if self._scanned == 0:
+            j = SPACES.match(buf, i).end()  # type: ignore[union-attr]
+            if j == n and not self._final:
+                return self._too_long()
+            for o in plan.edge_plain:
+                if o.kind != THOUGHT or j == n:
+                    continue
+                r = self._match(o, j, {})
+                if r == MORE and not self._final:
+                    return False
+                if r >= 0:
+                    self._state = EDGE
+                    return True
+        scan = plan.undecided_plain if self._plain else plan.undecided
+        pos = i + self._scanned
+        while True:
+            m = scan.find.search(buf, pos)
+            if m is None or m.group() not in scan.triggers:
+                if self._final:
+                    self._state = EDGE
+                    return True
+                self._scanned = (n if m is None else m.start()) - i
+                return self._too_long()
+            p = m.start()
+            for o in scan.openings:
+                if o.kind == CALL:
+                    r = self._match_call(o, p, False, {})
+                else:
+                    r = self._match(o, p, {})
+                    if r >= 0 and o.kind == END:
+                        r = self._end_counts(p, r)
+                if r == MORE and not self._final:
+                    self._scanned = p - i
+                    return self._too_long()
+                if r >= 0:
+                    if o.kind == THOUGHT:
+                        self._begin_reasoning(self._at, plan.reasoning_lead)
+                    else:
+                        self._state = EDGE
+                    return True
+            pos = p + 1
+
+    def _too_long(self) -> bool:
+        if len(self._buf) - self._i <= CAP:
+            return False
+        self._notice("hold_overflow", "undecided text")
+        self._state = EDGE
+        return True
+
+    # -- where the output stands ----------------------------------------------------------------------------------
+
+    def _stage(self) -> Stage:
+        state = self._state
+        if self._call is not None or (self._holds and self._holds[-1].kind == HEADER) or state in (BLOCK, BLOCK_TEXT):
+            return Stage.TOOL_CALL
+        if state == UNDECIDED:
+            return Stage.UNDECIDED
+        if self._pending_call():
+            return Stage.TOOL_CALL
+        return Stage.REASONING if self._thinking else Stage.CONTENT
+
+    def _pending_call(self) -> bool:
+        """Whether what waits is the opening of a call, cut behind its first marker."""
+        buf = self._buf
+        i = SPACES.match(buf, self._i).end()  # type: ignore[union-attr]
+        if i >= len(buf) or self._plain:
+            return False
+        for o in self._plan.edge:
+            block, form = o.block, o.form
+            if o.kind != CALL or not o.marked or block is None or form is None:
+                continue
+            marker = block.prefix if block.prefix and block.marked else form.opening
+            if marker.first and buf.startswith(marker.first, i) and o.pattern.match(buf, i, {}) == MORE:
+                return True
+        return False
+
+    def _force(self, stage: Stage) -> None:
+        """An engine says where the output stands."""
+        if stage is Stage.UNDECIDED or stage is self._stage():
+            return
+        self._final = True
+        self._run()
+        self._cut()
+        self._final = False
+        self._put_text(self._base + len(self._buf)) if self._state in (TEXT, REASONING) else self._put_markup(
+            self._base + len(self._buf)
+        )
+        self._i = len(self._buf)
+        if self._thinking and stage is not Stage.REASONING:
+            start, stop = self._span(self._at)
+            self._out.append(ReasoningEnd(start, stop))
+            self._reasoning_over()
+        if stage is Stage.REASONING:
+            if not self._thinking:
+                self._begin_reasoning(self._at, self._plan.reasoning_lead)
+        elif stage is Stage.TOOL_CALL:
+            self._enter_block()
+        else:
+            self._state = EDGE
+
+    def _enter_block(self) -> None:
+        blocks = self._plan.blocks
+        self._within = blocks[0] if blocks else None
+        self._state = BLOCK if blocks else EDGE
+
+    def _cut(self) -> None:
+        """The output, or an engine's stage, is over: what is still open ends here."""
+        while self._call is not None or self._holds:
+            if self._holds and self._holds[-1].kind == HEADER:
+                call = self._call
+                if call is not None and call.name and call.role != "name" and self._announce_object(call, self._i):
+                    continue
+                if self._holds and self._holds[-1].kind == HEADER:
+                    self._i = len(self._buf)
+                    self._abort_header()
+                self._run()
+                continue
+            if self._call is not None:
+                self._cut_call()
+                continue
+            hold = self._holds[-1]
+            if hold.kind == OPEN_REASONING and self._thinking:
+                self._put_text(self._base + len(self._buf))
+                events = self._as_content(self._out)
+                self._holds.pop()
+                self._out = hold.events
+                self._out.extend(events)
+                self._thinking = False
+                if any(type(e).__name__ == "ContentDelta" for e in events):
+                    self._seen_text = True
+            else:
+                self._commit()
+        self._let_go()
+
+    def _cut_call(self) -> None:
+        call = self._call
+        assert call is not None
+        end = self._base + len(self._buf)
+        if self._state == RECOVER:
+            self._raw(call, len(self._buf))
+            self._end_call(call.status, end)
+        elif call.complete:
+            if call.form.suffix or call.form.shape is not None:
+                self._notice("missing_close", call.name)
+            self._i = len(self._buf)
+            self._end_call(call.status, end)
+        else:
+            self._i = len(self._buf)
+            self._end_call("incomplete", end)
+
+

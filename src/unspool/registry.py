@@ -1,0 +1,102 @@
+"""The shipped dialects and those of entry points, by name. Nothing is read before it is asked for."""
+
+import difflib
+import re
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+
+from .dialect import Dialect, read_dialect
+from .errors import DialectError, UnknownDialect
+
+_FOLDER = Path(__file__).parent / "dialects"
+_NAMES = re.compile(r'^(?:name|aliases)\s*=\s*(".*"|\[[^\]]*\])', re.M)
+_STRING = re.compile(r'"([^"]*)"')
+
+
+@cache
+def _files() -> dict[str, Path]:
+    """Every shipped name, in lower case, and the file it stands in. Only heads of files are looked at."""
+    found: dict[str, Path] = {}
+    for path in sorted(_FOLDER.glob("*.toml")):
+        head = path.read_text(encoding="utf-8").split("[[examples]]", 1)[0]
+        for m in _NAMES.finditer(head):
+            for name in _STRING.findall(m.group(1)):
+                found[name.lower()] = path
+    return found
+
+
+@cache
+def _entry_points() -> dict[str, metadata.EntryPoint]:
+    return {e.name.lower(): e for e in metadata.entry_points(group="unspool.dialects")}
+
+
+@cache
+def _load(path: Path) -> Dialect:
+    return read_dialect(path, _base)
+
+
+@cache
+def _load_entry_point(name: str) -> Dialect:
+    loaded = _entry_points()[name].load()
+    value = loaded() if callable(loaded) else loaded
+    if isinstance(value, Dialect):
+        return value
+    return read_dialect(Path(value), _base)
+
+
+def _base(name: str) -> Dialect:
+    try:
+        return find(name)
+    except UnknownDialect as error:
+        raise DialectError(f"base: {error}") from None
+
+
+@cache
+def find(name: str) -> Dialect:
+    """The dialect that answers to a name (its file's own ``name`` first), ignoring case.
+
+    Raises:
+        UnknownDialect: none does.
+    """
+    key = name.lower()
+    quick = _FOLDER / f"{key}.toml"
+    if re.fullmatch(r"[\w.-]+", key) and quick.is_file():
+        return _load(quick)
+    if key in _files():
+        return _load(_files()[key])
+    if key in _entry_points():
+        return _load_entry_point(key)
+    known = sorted({*_files(), *_entry_points()})
+    near = difflib.get_close_matches(key, known, n=3)
+    hint = f"; did you mean {' or '.join(near)}?" if near else "; see list_dialects()"
+    raise UnknownDialect(f"no dialect is called {name!r}{hint}")
+
+
+@cache
+def _combined(name: str, reasoning: str) -> Dialect:
+    other = find(reasoning)
+    if not other.reasoning:
+        raise DialectError(f"reasoning: dialect {reasoning!r} has no reasoning markers")
+    return find(name).with_reasoning(other)
+
+
+def get_dialect(name: str, reasoning: str | None = None) -> Dialect:
+    """The dialect called ``name``, optionally with the reasoning markers of another.
+
+    Args:
+        name: a name or alias, in any case.
+        reasoning: name of the dialect whose ``reasoning`` is used instead; policies stay those of ``name``.
+
+    Raises:
+        UnknownDialect: nothing answers to a name.
+        DialectError: ``reasoning`` has no reasoning markers.
+    """
+    return find(name) if reasoning is None else _combined(name, reasoning)
+
+
+def list_dialects() -> list[Dialect]:
+    """Every dialect, shipped and from entry points, sorted by name."""
+    shipped = {_load(p).name: _load(p) for p in _files().values()}
+    extra = {d.name: d for d in map(_load_entry_point, _entry_points())}
+    return [d for _, d in sorted((extra | shipped).items())]

@@ -1,0 +1,367 @@
+"""What a tool's JSON Schema says about the values that a model writes as plain text.
+
+Dialects in the manner of XML write ``<parameter=days>3</parameter>``: nothing there says whether ``3`` is a number or
+text. The schema does, and `decode` writes the JSON.
+
+Schemas come from requests, so they are read with suspicion: nothing here raises, a malformed part says nothing, and
+every question visits at most `MAX_VISITS` nodes, at most `MAX_DEPTH` deep. "Unknown" (``None``) is what a schema says
+that says nothing; ``true``, ``false`` and everything that is no ``dict`` are such schemas.
+"""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from json.encoder import encode_basestring as _quote
+from typing import Any, Final, Literal, cast, get_args
+from urllib.parse import unquote
+
+__all__ = ["MAX_NESTING", "JsonType", "Schema", "decode", "for_tool", "tool_name"]
+
+JsonType = Literal["string", "number", "integer", "boolean", "null", "object", "array"]
+Types = frozenset[JsonType]
+Node = dict[Any, Any]
+
+MAX_DEPTH: Final = 64
+"""How deep one question follows references and combinations."""
+MAX_VISITS: Final = 10_000
+"""How many nodes (and values of enums) one question looks at."""
+MAX_NESTING: Final = 512
+"""How many arrays and objects may lie in each other in a value."""
+_MAX_POINTER: Final = 2_048
+"""How long, in characters, a ``$ref`` may be."""
+
+_NAMES: Final = frozenset(get_args(JsonType))
+_NOTHING: Final[Types] = frozenset()
+_NULL: Final[Types] = frozenset({"null"})
+_OF_PYTHON: Final[dict[type, JsonType]] = {
+    str: "string",
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    type(None): "null",
+    dict: "object",
+    list: "array",
+    tuple: "array",
+}
+
+
+class Schema:
+    """One node of a schema, read lazily; ``root`` is what its ``$ref`` pointers start from."""
+
+    __slots__ = ("_known", "_node", "_root", "_types")
+
+    def __init__(self, node: object, root: object = None) -> None:
+        self._node = node
+        self._root = node if root is None else root
+        self._known = False
+        self._types: Types | None = None
+
+    @property
+    def types(self) -> Types | None:
+        """The JSON types that a value may have; ``None`` where the schema does not tell.
+
+        ``number`` stands for integers too, so ``integer`` is never listed beside it. A schema that contradicts itself
+        (a string whose enum lists numbers) does not tell.
+        """
+        if not self._known:
+            self._types = _Walk(self._root).types(self._node, 0) or None
+            self._known = True
+        return self._types
+
+    @property
+    def has_string(self) -> bool:
+        """Whether the schema is known to admit a string."""
+        return self.types is not None and "string" in self.types
+
+    @property
+    def has_null(self) -> bool:
+        """Whether the schema is known to admit null."""
+        return self.types is not None and "null" in self.types
+
+    def property(self, name: str) -> "Schema | None":
+        """The schema of an object's member, or ``None`` where it is not declared."""
+        return self._child(lambda node: _own_property(node, name))
+
+    def items(self) -> "Schema | None":
+        """The schema of an array's elements, whatever their place, or ``None`` where it is not declared."""
+        return self._child(_own_items)
+
+    def _child(self, own: "_Own") -> "Schema | None":
+        walk = _Walk(self._root)
+        found = walk.children(self._node, own, 0)
+        return Schema(walk.combine("allOf", found), self._root) if found else None
+
+    def __repr__(self) -> str:
+        return f"Schema({sorted(self.types) if self.types else None})"
+
+
+def for_tool(tool: Mapping[str, Any]) -> Schema:
+    """The schema of a tool's arguments, from an OpenAI tool dict, nested (``function``) or flat."""
+    return Schema(_function(tool).get("parameters"))
+
+
+def tool_name(tool: Mapping[str, Any]) -> str | None:
+    """A tool's name, or ``None`` where the dict holds none."""
+    name = _function(tool).get("name")
+    return name if isinstance(name, str) and name else None
+
+
+def _function(tool: object) -> Mapping[str, Any]:
+    function = tool.get("function", tool) if isinstance(tool, Mapping) else None
+    return function if isinstance(function, Mapping) else {}
+
+
+# --- walking a schema -------------------------------------------------------------------------------------------------
+
+_Own = Callable[[Node], list[object]]
+
+
+class _Walk:
+    """One question put to a schema: follows references and combinations, within the two bounds.
+
+    A node that is met again below itself (a reference in a circle) adds nothing to what is already being asked there;
+    the least fixed point that this gives is what the schema means.
+    """
+
+    __slots__ = ("_path", "_root", "_visits")
+
+    def __init__(self, root: object) -> None:
+        self._root = root
+        self._path: set[int] = set()
+        self._visits = 0
+
+    def types(self, node: object, depth: int) -> Types | None:
+        """The types that ``node`` admits: ``None`` is unknown; the empty set is a circle or a contradiction."""
+        if not isinstance(node, dict) or depth > MAX_DEPTH or self._visits >= MAX_VISITS:
+            return None
+        if id(node) in self._path:
+            return _NOTHING
+        self._visits += 1
+        self._path.add(id(node))
+        found = self._types_inside(node, depth + 1)
+        self._path.discard(id(node))
+        return found | _NULL if found and node.get("nullable") is True else found
+
+    def _types_inside(self, node: Node, depth: int) -> Types | None:
+        told = [_declared(node.get("type")), self._of_values(node)]
+        if "$ref" in node:
+            told.append(self.types(self.resolve(node["$ref"]), depth))
+        told += [self.types(branch, depth) for branch in _branches(node, "allOf")]
+        told += [self._union(_branches(node, kind), depth) for kind in ("anyOf", "oneOf")]
+        known = [types for types in told if types]
+        if not known:
+            # A circle stays one, or a union around it would become unknown.
+            return _implied(node) or (_NOTHING if _NOTHING in told else None)
+        types = known[0]
+        for other in known[1:]:
+            types = _meet(types, other)
+        return types
+
+    def _union(self, branches: list[object], depth: int) -> Types | None:
+        if not branches:
+            return None
+        types = _NOTHING
+        for branch in branches:
+            more = self.types(branch, depth)
+            if more is None:
+                return None
+            types |= more
+        return _canonical(types)
+
+    def _of_values(self, node: Node) -> Types | None:
+        values: object = [node["const"]] if "const" in node else node.get("enum")
+        if not isinstance(values, list) or not values:
+            return None
+        self._visits += len(values)
+        if self._visits > MAX_VISITS:
+            return None
+        found = {_OF_PYTHON.get(kind) for kind in set(map(type, values))}
+        return None if None in found else _canonical(frozenset(cast("set[JsonType]", found)))
+
+    def children(self, node: object, own: _Own, depth: int) -> list[object]:
+        """The schemas that all hold for a child of ``node``; ``own`` finds those that a node itself declares."""
+        if not isinstance(node, dict) or depth > MAX_DEPTH or self._visits >= MAX_VISITS or id(node) in self._path:
+            return []
+        self._visits += 1
+        self._path.add(id(node))
+        depth += 1
+        found = own(node)
+        if "$ref" in node:
+            found += self.children(self.resolve(node["$ref"]), own, depth)
+        for branch in _branches(node, "allOf"):
+            found += self.children(branch, own, depth)
+        for kind in ("anyOf", "oneOf"):
+            # A branch that does not declare the child (most often: null) is not the one that was written.
+            declared = [self.children(branch, own, depth) for branch in _branches(node, kind)]
+            some = [self.combine("allOf", parts) for parts in declared if parts]
+            if some:
+                found.append(self.combine("anyOf", some))
+        self._path.discard(id(node))
+        return found
+
+    def combine(self, kind: Literal["allOf", "anyOf"], nodes: list[object]) -> object:
+        """One schema for all of ``nodes``, each named once: recursive schemas would otherwise double at each level."""
+        distinct: dict[int, object] = {}
+        for node in nodes:
+            target = self._target(node)
+            inner = _branches(target, kind) if isinstance(target, dict) and set(target) == {kind} else [target]
+            distinct.update((id(part), part) for part in map(self._target, inner))
+        parts = list(distinct.values())
+        return parts[0] if len(parts) == 1 else {kind: parts}
+
+    def _target(self, node: object) -> object:
+        """What a node that is nothing but a reference refers to, any other node as it is."""
+        for _ in range(MAX_DEPTH):
+            if not isinstance(node, dict) or set(node) != {"$ref"}:
+                break
+            node = self.resolve(node["$ref"])
+        return node
+
+    def resolve(self, ref: object) -> object:
+        """The node that a local JSON pointer (``#/…``) refers to; ``None``, an unknown schema, for any other."""
+        if not isinstance(ref, str) or ref[:1] != "#" or len(ref) > _MAX_POINTER:
+            return None
+        node = self._root
+        if ref == "#":
+            return node
+        head, *parts = unquote(ref[1:]).split("/")
+        if head or len(parts) > MAX_DEPTH:
+            return None
+        for part in parts:
+            key = part.replace("~1", "/").replace("~0", "~")
+            if isinstance(node, dict):
+                node = node.get(key)
+            elif isinstance(node, list) and key.isdecimal() and len(key) <= 6 and int(key) < len(node):
+                node = node[int(key)]
+            else:
+                return None
+        return node
+
+
+def _own_property(node: Node, name: str) -> list[object]:
+    declared = node.get("properties")
+    if isinstance(declared, dict) and name in declared:
+        return [declared[name]]
+    others = node.get("additionalProperties")
+    return [others] if isinstance(others, dict) else []
+
+
+def _own_items(node: Node) -> list[object]:
+    first = _branches(node, "prefixItems")
+    rest = node.get("items")
+    if isinstance(rest, list):  # tuples, as drafts before 2020-12 write them
+        first, rest = first + rest, node.get("additionalItems")
+    if rest is None or (first and isinstance(rest, bool)):  # a tuple that is closed or open says nothing of its kind
+        return [{"anyOf": first}] if first else []
+    return [{"anyOf": [*first, rest]}] if first else [rest]
+
+
+def _branches(node: Node, key: str) -> list[object]:
+    branches = node.get(key)
+    return branches if isinstance(branches, list) else []
+
+
+def _declared(declared: object) -> Types | None:
+    names = [declared] if isinstance(declared, str) else declared
+    if not isinstance(names, list) or not names or not all(isinstance(n, str) and n in _NAMES for n in names):
+        return None
+    return _canonical(frozenset(names))
+
+
+def _implied(node: Node) -> Types | None:
+    """What keywords that only make sense for one type say of a schema that names none."""
+    found = _NOTHING
+    if isinstance(node.get("properties"), dict) or isinstance(node.get("required"), list):
+        found |= {"object"}
+    if isinstance(node.get("items"), dict | list | bool) or isinstance(node.get("prefixItems"), list):
+        found |= {"array"}
+    return found or None
+
+
+def _canonical(types: Types) -> Types:
+    return types - {"integer"} if "number" in types else types
+
+
+def _meet(left: Types, right: Types) -> Types:
+    both = left & right
+    if {"integer", "number"} <= left | right and "number" not in both:
+        both |= {"integer"}
+    return both
+
+
+# --- from text to JSON ------------------------------------------------------------------------------------------------
+
+_BLANK: Final = " \t\n\r"
+_NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*+)(\.[0-9]++)?+([eE][-+]?[0-9]++)?+")
+_BRACKETS: Final = re.compile(r'\\.|["{}\[\]]', re.DOTALL)
+
+
+def decode(text: str, types: frozenset[str] | None, nesting: int = MAX_NESTING) -> tuple[str, bool]:
+    """Turns the text of an argument value into JSON text, and tells whether it fits ``types``.
+
+    What admits a string is that string, but for the bare text ``null`` where null is admitted too. Other types are
+    the model's own text without white space around it, so no digit is lost; ``True`` and ``None`` are read as Python
+    writes them. Text that fits nothing becomes a string and does not fit. Where ``types`` is ``None`` (unknown), text
+    that is JSON other than a string is that JSON, everything else is a string, and both fit.
+
+    ``nesting`` bounds the arrays and objects within each other; text beyond it is no JSON.
+    """
+    if types is None:
+        bare = text.strip(_BLANK)
+        return (bare if bare[:1] != '"' and _is_json(bare, nesting) else _quote(text)), True
+    if "string" in types:
+        return ("null" if text == "null" and "null" in types else _quote(text)), True
+    found = _fitting(text.strip(_BLANK), types, nesting)
+    return (_quote(text), False) if found is None else (found, True)
+
+
+def _fitting(bare: str, types: frozenset[str], nesting: int) -> str | None:
+    """The JSON text of a value that is no string, or ``None`` where it has none of the types."""
+    if bare[:1] in ("{", "["):
+        kind = "object" if bare[0] == "{" else "array"
+        return bare if kind in types and _is_json(bare, nesting) else None
+    if "null" in types and bare in ("null", "None", "none"):
+        return "null"
+    if "boolean" in types and len(bare) <= 5 and bare.lower() in ("true", "false"):
+        return bare.lower()
+    if "number" in types or "integer" in types:
+        number = _NUMBER.fullmatch(bare)
+        if number and ("number" in types or number.lastindex is None):
+            return bare
+    return None
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(constant)
+
+
+# Numbers are left as text: converting them costs time, and Python refuses integers of more than 4,300 digits.
+_JSON: Final = json.JSONDecoder(parse_constant=_refuse, parse_int=str, parse_float=str)
+
+
+def _is_json(text: str, nesting: int) -> bool:
+    if text[:1] not in '{["-0123456789tfn' or _deeper(text, nesting):
+        return False
+    try:
+        _JSON.decode(text)
+    except (ValueError, RecursionError):  # the latter only where the caller's own stack is nearly used up
+        return False
+    return True
+
+
+def _deeper(text: str, nesting: int) -> bool:
+    """Whether brackets outside strings lie in each other more than ``nesting`` deep; cheap for the usual text."""
+    if text.count("{") + text.count("[") <= nesting:
+        return False
+    depth, quoted = 0, False
+    for match in _BRACKETS.finditer(text):
+        mark = match[0]
+        if mark == '"':
+            quoted = not quoted
+        elif not quoted and mark in "{[":
+            depth += 1
+            if depth > nesting:
+                return True
+        elif not quoted and mark in "}]":
+            depth -= 1
+    return False

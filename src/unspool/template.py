@@ -1,0 +1,187 @@
+"""Templates: text as the model writes it, with fields in braces where the varying text goes."""
+
+import re
+from dataclasses import dataclass
+
+from .errors import DialectError
+
+FIELDS: dict[str, tuple[str, ...]] = {
+    "reasoning": ("reasoning", "any"),
+    "content": ("content", "any"),
+    "preamble": ("content", "any"),
+    "calls": ("calls", "call", "any"),
+    "call": ("name", "arguments", "index", "number", "id", "any"),
+    "argument": ("key", "value", "string", "type", "any"),
+    "item": ("value", "any"),
+    "id": ("name", "index", "number"),
+}
+"""The fields each kind of template may hold. ``{any}`` only where it is never written: not in a first alternative."""
+
+BODIES: dict[str, tuple[str, ...]] = {
+    "reasoning": ("reasoning",),
+    "content": ("content",),
+    "preamble": ("content",),
+    "calls": ("calls", "call"),
+    "call": ("arguments",),
+    "argument": ("value",),
+    "item": ("value",),
+}
+"""The field that a part is about: what stands before it opens the part, what stands behind it closes it."""
+
+_FIELD = re.compile(r"\{([a-z_]+)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field of a template."""
+
+    name: str
+
+
+Piece = str | Field
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A template, taken apart.
+
+    Attributes:
+        text: as written in the file.
+        before, after: what stands on either side of the body; white space that touches a text body is not among them.
+        body: the name of the body's field, ``""`` where there is none (a call without arguments).
+        lead, trail: white space at the outer edges (the margins).
+        inner_lead, inner_trail: white space between the markers and a text body; it belongs to the markers.
+        unquoted: the object of a call written as JSON, or ``None``.
+    """
+
+    text: str
+    before: tuple[Piece, ...]
+    body: str
+    after: tuple[Piece, ...]
+    lead: str
+    trail: str
+    inner_lead: str
+    inner_trail: str
+    object: "ObjectShape | None" = None
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectShape:
+    """A call written as an object: which key holds what.
+
+    ``keys`` maps a key to ``name``, ``arguments``, ``id``, ``index`` or ``number``; ``name_is_key`` where the name is itself the only key.
+    """
+
+    keys: tuple[tuple[str, str], ...]
+    name_is_key: bool
+    quote: str
+
+
+def pieces(text: str) -> list[Piece]:
+    """Literals and fields in turn."""
+    found: list[Piece] = []
+    at = 0
+    for m in _FIELD.finditer(text):
+        if m.start() > at:
+            found.append(text[at : m.start()])
+        found.append(Field(m.group(1)))
+        at = m.end()
+    if at < len(text):
+        found.append(text[at:])
+    return found
+
+
+def parse_template(kind: str, text: str, where: str, *, first: bool) -> Template:
+    """Take a template apart.
+
+    Raises:
+        DialectError: an unknown field, no body, two bodies, or ``{any}`` where it would have to be written.
+    """
+    parts = pieces(text)
+    allowed = FIELDS[kind]
+    names = [p.name for p in parts if isinstance(p, Field)]
+    for name in names:
+        if name not in allowed:
+            raise DialectError(f"{where}: unknown field {{{name}}}; allowed are {', '.join(f'{{{a}}}' for a in allowed)}")
+    if first and "any" in names:
+        raise DialectError(f"{where}: {{any}} cannot stand in the first alternative, which is the one that is written")
+    bodies = [n for n in names if n in BODIES[kind]]
+    if len(bodies) > 1:
+        raise DialectError(f"{where}: {{{bodies[0]}}} can stand only once")
+    if not bodies and kind != "call":
+        raise DialectError(f"{where}: misses its field {' or '.join(f'{{{b}}}' for b in BODIES[kind])}")
+    if kind == "call" and "name" not in names:
+        raise DialectError(f"{where}: misses {{name}}")
+    if kind == "argument" and "key" not in names:
+        raise DialectError(f"{where}: misses {{key}}")
+    body = bodies[0] if bodies else ""
+    if kind == "call" and body:
+        shaped = _object_call(text, where)
+        if shaped is not None:
+            return shaped
+    at = next((i for i, p in enumerate(parts) if isinstance(p, Field) and p.name == body), len(parts))
+    before, after = parts[:at], parts[at + 1 :]
+    lead = trail = inner_lead = inner_trail = ""
+    textual = body in ("reasoning", "content", "value")
+    if textual:
+        before, inner_lead = _cut_end(before)
+        after, inner_trail = _cut_start(after)
+    before, lead = _cut_start(before)
+    after, trail = _cut_end(after)
+    if not body:
+        before, trail = _cut_end(before)
+    return Template(text, tuple(before), body, tuple(after), lead, trail, inner_lead, inner_trail)
+
+
+def _cut_start(parts: list[Piece]) -> tuple[list[Piece], str]:
+    if parts and isinstance(parts[0], str):
+        text = parts[0].lstrip()
+        space = parts[0][: len(parts[0]) - len(text)]
+        return ([text, *parts[1:]] if text else parts[1:]), space
+    return parts, ""
+
+
+def _cut_end(parts: list[Piece]) -> tuple[list[Piece], str]:
+    if parts and isinstance(parts[-1], str):
+        text = parts[-1].rstrip()
+        space = parts[-1][len(text) :]
+        return ([*parts[:-1], text] if text else parts[:-1]), space
+    return parts, ""
+
+
+_MEMBER = re.compile(r"""(['"])([^'"{}]+)\1\s*:\s*(?:(['"])?\{(name|id|index|number|arguments)\}\3?)\s*(,|\Z)\s*""")
+_NAME_KEY = re.compile(r"""(['"])\{name\}\1\s*:\s*\{arguments\}\s*""")
+
+
+def _object_call(text: str, where: str) -> Template | None:
+    """The call as an object, if its arguments stand inside literal braces."""
+    opened = re.search(r"\{(?=\s*['\"])", text)
+    if opened is None or opened.start() > text.index("{arguments}"):
+        return None
+    closed = text.rindex("}")
+    inner = text[opened.end() : closed].strip()
+    head, tail = text[: opened.start()], text[closed + 1 :]
+    m = _NAME_KEY.fullmatch(inner)
+    if m is not None:
+        shape = ObjectShape((), True, m.group(1))
+    else:
+        keys: list[tuple[str, str]] = []
+        at = 0
+        quote = inner[0]
+        while at < len(inner):
+            member = _MEMBER.match(inner, at)
+            if member is None:
+                raise DialectError(
+                    f"{where}: {inner[at:]!r} is not a member of a call's object; allowed are "
+                    f'"key": "{{name}}", "key": {{arguments}}, "key": "{{id}}", or {{"{{name}}": {{arguments}}}}'
+                )
+            keys.append((member.group(2), member.group(4)))
+            at = member.end()
+        shape = ObjectShape(tuple(keys), False, quote)
+        if not any(role == "name" for _, role in keys):
+            raise DialectError(f"{where}: the object misses {{name}}")
+    before, lead = _cut_start(pieces(head))
+    before, _ = _cut_end(before)
+    after, _ = _cut_start(pieces(tail))
+    after, trail = _cut_end(after)
+    return Template(text, tuple(before), "arguments", tuple(after), lead, trail, "", "", shape)

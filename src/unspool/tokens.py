@@ -1,0 +1,404 @@
+"""From token ids to text, one id at a time.
+
+`Detokenizer.push` gives the text that an id completes. Characters whose bytes lie in several tokens are held until
+they are whole, so valid text never shows U+FFFD; bytes that can no longer become a character come out as U+FFFD as
+soon as that is certain. Added tokens (special or not) are kept apart from text: their literal is exact.
+
+Two ways lead there. Where the tokenizer says how it decodes (byte-level BPE; sentencepiece's ``▁`` and byte fallback),
+the bytes of each token are known, and looked up. Any other object with a ``decode`` is asked for a short window of
+ids, and the text that the newest ids add is what they mean. Both do a constant amount of work per id.
+
+The text of all ids together is what the tokenizer's own ``decode`` gives for them, with its special tokens, where
+that is valid text; what some tokenizers change around added tokens (spaces, mostly) is left unchanged.
+"""
+
+import contextlib
+import json
+import re
+import weakref
+from codecs import getincrementaldecoder
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Protocol
+
+__all__ = ["Detokenizer", "added_tokens"]
+
+_BROKEN: Final = "\ufffd"
+_MAX_HELD: Final = 4
+"""How many ids may wait for a character to be complete: each is at least one of its bytes."""
+_NO_SUCH_ID: Final = (IndexError, KeyError, OverflowError, TypeError, ValueError)
+"""What tokenizers raise for an id that they do not know."""
+
+
+class Detokenizer:
+    """Turns one stream of token ids into text.
+
+    Args:
+        tokenizer: a ``tokenizers.Tokenizer``, a transformers tokenizer, or any object whose
+            ``decode(ids, skip_special_tokens=False)`` gives text. It is examined once; tokens that are added to it
+            later are not seen.
+    """
+
+    __slots__ = ("_text", "added")
+
+    def __init__(self, tokenizer: Any) -> None:
+        vocabulary = _vocabulary(tokenizer)
+        backend = _backend(tokenizer)
+        self.added: Mapping[int, str] = vocabulary.added
+        """The literal text of each added token, by its id. Not to be changed."""
+        self._text: _Text = _Window(vocabulary, backend) if vocabulary.piece is None else _Pieces(vocabulary, backend)
+
+    def push(self, token: int) -> tuple[str, str]:
+        """The text that this id completes, and, if it is an added token, that token's literal (else ``""``).
+
+        Both are given only where an added token cuts a character: the text, U+FFFD, then comes before the literal.
+        Ids that the vocabulary lacks give no text.
+        """
+        literal = self.added.get(token)
+        if literal is None:
+            return self._text.push(token), ""
+        text, _ = self._text.flush()
+        self._text.interrupt()
+        return text, literal
+
+    def flush(self) -> tuple[str, bool]:
+        """What is left at the end, its last character cut and so U+FFFD, and whether there was any; else ``""``.
+
+        A tokenizer that only decodes does not tell a cut character from a U+FFFD that the model wrote as the very last
+        one: both count as cut.
+        """
+        return self._text.flush()
+
+
+def added_tokens(tokenizer: Any) -> dict[str, int]:
+    """The literal text of every added or special token of a tokenizer, and its id."""
+    return {text: token for token, text in _vocabulary(tokenizer).added.items()}
+
+
+# --- the tokenizer, examined once -------------------------------------------------------------------------------------
+
+
+class _Vocabulary:
+    """What is known of a tokenizer: shared by all streams, and never changed but for the memory of pieces.
+
+    It does not hold the tokenizer, which would otherwise never be freed: methods take it as ``backend``.
+
+    Attributes:
+        added: literal of each added token, by id.
+        anchor: an id of plain letters, to stand before other ids; ``None`` where there is or needs to be none.
+        piece: what an id stands for behind other text, as text or as bytes that are no text on their own; ``None``
+            where the tokenizer does not tell.
+        pieces: the pieces that were looked up.
+        first_differs: whether a piece may read differently at the very start (sentencepiece drops a space there).
+    """
+
+    __slots__ = ("_options", "added", "anchor", "first_differs", "piece", "pieces")
+
+    def __init__(self, tokenizer: Any) -> None:
+        backend = _backend(tokenizer)
+        self._options = _decode_options(backend)
+        self.added = _find_added(tokenizer)
+        self.anchor: int | None = None
+        self.piece: Callable[[Any, int], str | bytes] | None = None
+        self.pieces: dict[int, str | bytes] = {}
+        self.first_differs = False
+        steps = _decoder_steps(backend)
+        if "ByteLevel" in steps and steps <= {"ByteLevel", "Fuse"}:
+            self.piece = _byte_level_piece
+            return
+        self.anchor = self._find_anchor(backend)
+        if steps and steps <= {"Replace", "ByteFallback", "Fuse", "Strip", "Metaspace"} and self.anchor is not None:
+            self.piece = self._byte_or_text if "ByteFallback" in steps else self._after_anchor
+            self.first_differs = True
+
+    def decode(self, backend: Any, ids: list[int]) -> str:
+        """The tokenizer's own decoding, special tokens included, spaces left alone."""
+        text: str = backend.decode(ids, **self._options)
+        return text
+
+    def _find_anchor(self, backend: Any) -> int | None:
+        """An id that decodes to plain letters: several, if possible, since one letter may be the token of a byte."""
+        letter = None
+        for token in range(2_000):
+            try:
+                text = self.decode(backend, [token])
+                plain = token not in self.added and text.isascii() and text.isalpha()
+                if not plain or not self.decode(backend, [token, token]).startswith(text):
+                    continue
+            except _NO_SUCH_ID:
+                continue  # ids may have gaps
+            if len(text) > 1:
+                return token
+            letter = token if letter is None else letter
+        return letter
+
+    def _byte_or_text(self, backend: Any, token: int) -> str | bytes:
+        byte = _BYTE_TOKEN.fullmatch(backend.id_to_token(token) or "")
+        return _text_or_bytes(bytes.fromhex(byte[1])) if byte else self._after_anchor(backend, token)
+
+    def _after_anchor(self, backend: Any, token: int) -> str:
+        before = [] if self.anchor is None else [self.anchor]
+        return self.decode(backend, [*before, token])[len(self.decode(backend, before)) :]
+
+
+_weak: dict[int, tuple[weakref.ref[Any], _Vocabulary]] = {}
+_strong: dict[int, tuple[Any, _Vocabulary]] = {}
+_MAX_STRONG: Final = 8
+
+
+def _vocabulary(tokenizer: Any) -> _Vocabulary:
+    """The examined tokenizer, from memory where possible.
+
+    Keyed by identity, since tokenizers need not be hashable. One that takes no weak references is kept alive, so that
+    its id stays its own; the eight latest of those are.
+    """
+    key = id(tokenizer)
+    weak = _weak.get(key)
+    if weak is not None and weak[0]() is tokenizer:
+        return weak[1]
+    if key in _strong:
+        return _strong[key][1]
+    vocabulary = _Vocabulary(tokenizer)
+    try:
+        _weak[key] = weakref.ref(tokenizer, lambda ref: _forget(key, ref)), vocabulary
+    except TypeError:
+        _strong[key] = tokenizer, vocabulary
+        while len(_strong) > _MAX_STRONG:
+            _strong.pop(next(iter(_strong)), None)
+    return vocabulary
+
+
+def _forget(key: int, ref: weakref.ref[Any]) -> None:
+    # Another tokenizer may have taken the place, and the id, in between.
+    if key in _weak and _weak[key][0] is ref:
+        del _weak[key]
+
+
+def _find_added(tokenizer: Any) -> dict[int, str]:
+    found: dict[int, str] = {}
+    for holder in (getattr(tokenizer, "backend_tokenizer", None), tokenizer):
+        listed = getattr(holder, "get_added_tokens_decoder", None) or getattr(holder, "added_tokens_decoder", None)
+        by_id = listed() if callable(listed) else listed
+        if isinstance(by_id, Mapping):
+            found.update((token, getattr(text, "content", None) or str(text)) for token, text in by_id.items())
+        by_text = getattr(holder, "get_added_vocab", None)
+        if by_id is None and callable(by_text):
+            found.update((token, text) for text, token in by_text().items())
+        # Slow tokenizers may hold special tokens in their own vocabulary.
+        special = zip(getattr(holder, "all_special_ids", ()), getattr(holder, "all_special_tokens", ()), strict=False)
+        for token, text in special:
+            found.setdefault(token, str(text))
+    return {token: text for token, text in found.items() if text}
+
+
+def _backend(tokenizer: Any) -> Any:
+    """What decodes: fast tokenizers of transformers wrap one of `tokenizers`, which does not tidy up spaces."""
+    return getattr(tokenizer, "backend_tokenizer", tokenizer)
+
+
+def _decode_options(backend: Any) -> dict[str, bool]:
+    options = {"skip_special_tokens": False}
+    if hasattr(backend, "all_special_ids"):  # transformers: leave the spaces as they are
+        more = {"clean_up_tokenization_spaces": False, "spaces_between_special_tokens": False}
+        with contextlib.suppress(TypeError):  # some models bring a tokenizer of their own that knows no such options
+            backend.decode([], **options, **more)
+            options |= more
+    return options
+
+
+def _decoder_steps(backend: Any) -> frozenset[str]:
+    """The types of the steps in which a ``tokenizers.Tokenizer`` decodes; none where it does not tell."""
+    if not hasattr(backend, "id_to_token"):
+        return frozenset()
+    try:
+        state = json.loads(backend.decoder.__getstate__())
+    except Exception:  # a decoder written in Python cannot be serialised, and says so with a bare Exception
+        return frozenset()
+    steps = state.get("decoders", [state]) if isinstance(state, dict) else []
+    return frozenset(str(step.get("type")) for step in steps)
+
+
+def _byte_of_character() -> dict[str, int]:
+    """How byte-level BPE spells bytes: printable Latin-1 characters stand for themselves, the rest from U+0100 on."""
+    plain = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
+    others = (byte for byte in range(256) if byte not in plain)
+    return {chr(byte): byte for byte in plain} | {chr(0x100 + n): byte for n, byte in enumerate(others)}
+
+
+_BYTES: Final = _byte_of_character()
+
+
+_BYTE_TOKEN: Final = re.compile("<0x([0-9A-Fa-f]{2})>")
+"""How sentencepiece spells a byte."""
+
+
+def _byte_level_piece(backend: Any, token: int) -> str | bytes:
+    spelled: str = backend.id_to_token(token) or ""
+    try:
+        return _text_or_bytes(bytes(_BYTES[character] for character in spelled))
+    except KeyError:
+        return spelled  # no spelling of bytes: it stands for itself
+
+
+def _text_or_bytes(data: bytes) -> str | bytes:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return data
+
+
+# --- a stream of ids that are no added tokens -------------------------------------------------------------------------
+
+
+class _Text(Protocol):
+    """Text from ids: what `Detokenizer` asks of either way."""
+
+    def push(self, token: int) -> str:
+        """The text that the id completes."""
+
+    def flush(self) -> tuple[str, bool]:
+        """What was held back, and whether it is a character that was cut. Ids may follow."""
+
+    def interrupt(self) -> None:
+        """An added token stands here; nothing is held back."""
+
+
+class _Pieces:
+    """Looks up the bytes of each id."""
+
+    __slots__ = ("_backend", "_decoder", "_holding", "_start", "_vocabulary")
+
+    def __init__(self, vocabulary: _Vocabulary, backend: Any) -> None:
+        self._backend = backend
+        self._vocabulary = vocabulary
+        self._decoder = getincrementaldecoder("utf-8")("replace")
+        self._holding = False
+        self._start = vocabulary.first_differs
+
+    def push(self, token: int) -> str:
+        piece = self._vocabulary.pieces.get(token)
+        if piece is None:
+            piece = self._look_up(token)
+        if self._start and piece:
+            self._start = False
+            if isinstance(piece, str):
+                piece = self._vocabulary.decode(self._backend, [token])
+        if isinstance(piece, str):
+            if not self._holding or not piece:
+                return piece
+            piece = piece.encode("utf-8", "replace")
+        text = self._decoder.decode(piece)
+        self._holding = bool(self._decoder.getstate()[0])
+        return text
+
+    def _look_up(self, token: int) -> str | bytes:
+        vocabulary = self._vocabulary
+        try:
+            piece = vocabulary.piece(self._backend, token) if vocabulary.piece else ""
+        except _NO_SUCH_ID:
+            return ""
+        if piece:  # ids that mean nothing are without number
+            vocabulary.pieces[token] = piece
+        return piece
+
+    def flush(self) -> tuple[str, bool]:
+        cut, self._holding = self._holding, False
+        return self._decoder.decode(b"", final=True), cut
+
+    def interrupt(self) -> None:
+        self._start = False
+
+
+class _Window:
+    """Asks the tokenizer for what ids add to the text of a few ids before them.
+
+    ``_context`` is the latest ids whose text is complete. ``_pending`` are the ids after them: their text ends in
+    U+FFFD and may still become a character. ``_before`` is what of the text of both is out already. A character has at
+    most four bytes: after that many ids without a new one, the first of them never will be part of one.
+    """
+
+    __slots__ = ("_backend", "_before", "_context", "_pending", "_stand_in", "_vocabulary")
+
+    def __init__(self, vocabulary: _Vocabulary, backend: Any) -> None:
+        self._backend = backend
+        self._vocabulary = vocabulary
+        self._stand_in = [] if vocabulary.anchor is None else [vocabulary.anchor]
+        self._context: list[int] = []
+        self._before = ""
+        self._pending: list[int] = []
+
+    def push(self, token: int) -> str:
+        self._pending.append(token)
+        try:
+            text = self._added()
+        except _NO_SUCH_ID:
+            self._pending.pop()
+            return ""
+        whole = text.rstrip(_BROKEN)
+        if whole == text:
+            self._settle(text)
+        elif whole:
+            # The character that is not complete begins in this very id; the ids before it are done with.
+            self._look_after(self._stand_in)
+            self._pending = [token]
+            self._before += self._added()[: len(whole) - len(text)]
+        elif len(self._pending) > _MAX_HELD:
+            return self._release()
+        return whole
+
+    def flush(self) -> tuple[str, bool]:
+        if not self._pending:
+            return "", False
+        text = self._added()
+        self._pending = []
+        self._look_after(self._stand_in)
+        return text, True
+
+    def interrupt(self) -> None:
+        # What comes next is not first any more, but some tokenizers put or drop spaces beside added tokens.
+        if not self._before:
+            self._look_after(self._stand_in)
+
+    def _added(self) -> str:
+        """What the pending ids add to the text that is out."""
+        text = self._decode(self._context + self._pending)
+        if not text.startswith(self._before):
+            # A tokenizer may give up a whole run of bytes for one that is wrong, those of the context included.
+            self._look_after(self._stand_in)
+            text = self._decode(self._context + self._pending)
+        return text[len(self._before) :]
+
+    def _settle(self, text: str) -> None:
+        """The pending ids have given ``text``, and are what comes before the next ones."""
+        if text and not text.isspace():
+            self._look_after(self._pending)
+        elif not self._before or self._before.isspace():
+            # Nothing but space so far: that these ids came first may still matter for what comes after them.
+            at_start = len(self._context) < _MAX_HELD
+            self._look_after(self._context + self._pending if at_start else self._stand_in)
+        # Otherwise the context stays: some tokenizers drop space at the beginning of what they decode.
+        self._pending = []
+
+    def _release(self) -> str:
+        """Gives up the first pending ids, which can be no part of a character any more; the rest may be complete then.
+
+        Bytes break into the fewest U+FFFD where they are split between two characters, so that is where they are split.
+        """
+        if self._context != self._stand_in:
+            self._look_after(self._stand_in)
+        ids = self._pending
+        lengths = [
+            len(self._decode(self._stand_in + ids[:count])) + len(self._decode(self._stand_in + ids[count:]))
+            for count in range(1, len(ids))
+        ]
+        count = lengths.index(min(lengths)) + 1
+        text = self._decode(self._stand_in + ids[:count])[len(self._before) :]
+        self._look_after(self._stand_in)
+        self._pending = []
+        return text + "".join(self.push(token) for token in ids[count:])
+
+    def _look_after(self, context: list[int]) -> None:
+        self._context = context
+        self._before = self._decode(context)
+
+    def _decode(self, ids: list[int]) -> str:
+        return self._vocabulary.decode(self._backend, ids)

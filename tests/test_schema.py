@@ -1,0 +1,602 @@
+"""What a schema says about argument values, and how their text becomes JSON."""
+
+import inspect
+import json
+import sys
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+
+from unspool.schema import MAX_NESTING, Schema, decode, for_tool, tool_name
+
+STRING = {"type": "string"}
+INTEGER = {"type": "integer"}
+
+
+def types(node: object) -> set[str] | None:
+    found = Schema(node).types
+    return None if found is None else set(found)
+
+
+def types_of(schema: Schema | None) -> set[str] | None:
+    assert schema is not None
+    return None if schema.types is None else set(schema.types)
+
+
+class TestTypesOfASchema:
+    @pytest.mark.parametrize("name", ["string", "number", "integer", "boolean", "null", "object", "array"])
+    def test_a_single_type_is_that_type(self, name: str) -> None:
+        assert types({"type": name}) == {name}
+
+    def test_a_list_of_types_is_their_union(self) -> None:
+        assert types({"type": ["string", "null"]}) == {"string", "null"}
+
+    def test_number_stands_for_integer_too(self) -> None:
+        assert types({"type": ["integer", "number"]}) == {"number"}
+
+    @pytest.mark.parametrize(
+        ("node", "expected"),
+        [
+            ({"type": "string", "nullable": True}, {"string", "null"}),
+            ({"anyOf": [STRING, INTEGER], "nullable": True}, {"string", "integer", "null"}),
+            ({"type": "string", "nullable": False}, {"string"}),
+            ({"type": "string", "nullable": "yes"}, {"string"}),
+            ({"nullable": True}, None),
+        ],
+    )
+    def test_nullable_adds_null_to_what_is_known(self, node: object, expected: set[str] | None) -> None:
+        assert types(node) == expected
+
+    @pytest.mark.parametrize(
+        ("node", "expected"),
+        [
+            ({"enum": ["a", "b"]}, {"string"}),
+            ({"enum": ["a", None, 1]}, {"string", "null", "integer"}),
+            ({"enum": [1, 2.5]}, {"number"}),
+            ({"enum": [True]}, {"boolean"}),
+            ({"enum": [{}, []]}, {"object", "array"}),
+            ({"const": 5}, {"integer"}),
+            ({"const": None}, {"null"}),
+            ({"enum": []}, None),
+            ({"enum": "abc"}, None),
+            ({"enum": ["a", object()]}, None),
+            ({"type": "string", "enum": ["a", None]}, {"string"}),
+            ({"type": "number", "enum": [1, 2]}, {"integer"}),
+        ],
+    )
+    def test_enums_and_constants_have_the_types_of_their_values(self, node: object, expected: set[str] | None) -> None:
+        assert types(node) == expected
+
+    @pytest.mark.parametrize("kind", ["anyOf", "oneOf"])
+    def test_alternatives_are_a_union(self, kind: str) -> None:
+        assert types({kind: [STRING, {"type": "null"}]}) == {"string", "null"}
+
+    @pytest.mark.parametrize("kind", ["anyOf", "oneOf"])
+    @pytest.mark.parametrize("unknown", [{}, True, False, None, 3, "string", [], {"type": "any"}])
+    def test_an_unknown_alternative_makes_the_union_unknown(self, kind: str, unknown: object) -> None:
+        assert types({kind: [STRING, unknown]}) is None
+
+    def test_requirements_are_an_intersection(self) -> None:
+        assert types({"allOf": [{"type": ["string", "integer"]}, {"type": ["integer", "null"]}]}) == {"integer"}
+
+    def test_an_unknown_requirement_is_ignored(self) -> None:
+        assert types({"allOf": [STRING, {}, True, {"minLength": 3}]}) == {"string"}
+
+    def test_number_meets_integer_in_integer(self) -> None:
+        assert types({"allOf": [{"type": "number"}, {"type": ["integer", "string"]}]}) == {"integer"}
+        assert types({"type": ["number", "string"], "anyOf": [{"type": "number"}, STRING]}) == {"number", "string"}
+
+    def test_a_type_beside_alternatives_narrows_them(self) -> None:
+        assert types({"type": "object", "oneOf": [{"required": ["a"]}, {"required": ["b"]}]}) == {"object"}
+        assert types({"type": ["string", "null"], "anyOf": [STRING, INTEGER]}) == {"string"}
+
+    @pytest.mark.parametrize(
+        ("node", "expected"),
+        [
+            ({"properties": {}}, {"object"}),
+            ({"required": ["a"]}, {"object"}),
+            ({"items": STRING}, {"array"}),
+            ({"items": True}, {"array"}),
+            ({"prefixItems": [STRING]}, {"array"}),
+            ({"properties": {}, "items": {}}, {"object", "array"}),
+            ({"items": [STRING, INTEGER]}, {"array"}),
+            ({"properties": 3, "required": True, "items": None}, None),
+            ({"type": "string", "properties": {}}, {"string"}),
+        ],
+    )
+    def test_keywords_of_one_type_imply_it_where_none_is_named(self, node: object, expected: set[str] | None) -> None:
+        assert types(node) == expected
+
+    @pytest.mark.parametrize(
+        "node",
+        [
+            *(None, True, False, 3, "string", [], [STRING], {}, {"type": None}, {"type": []}),
+            *({"type": ["string", "date"]}, {"type": {}}, {"type": [[]]}, {"anyOf": []}, {"anyOf": STRING}),
+            *({"allOf": 3}, {"$ref": 3}, {1: 2}),
+        ],
+    )
+    def test_what_is_malformed_says_nothing(self, node: object) -> None:
+        schema = Schema(node)
+        assert schema.types is None
+        assert not schema.has_string
+        assert not schema.has_null
+        assert schema.property("a") is None
+        assert schema.items() is None
+
+    def test_a_contradiction_says_nothing(self) -> None:
+        assert types({"type": "string", "enum": [1, 2]}) is None
+        assert types({"anyOf": [{"type": "string", "enum": [1]}, INTEGER]}) == {"integer"}
+
+    def test_a_bare_object_is_known_to_be_an_object(self) -> None:
+        assert types({"type": "object"}) == {"object"}
+        assert Schema({"type": "object"}).property("a") is None
+
+    def test_helpers_tell_strings_and_null(self) -> None:
+        schema = Schema({"type": ["string", "null"]})
+        assert schema.has_string
+        assert schema.has_null
+        assert repr(schema) == "Schema(['null', 'string'])"
+        assert repr(Schema({})) == "Schema(None)"
+
+
+ROOT: dict[str, Any] = {
+    "$defs": {"Size": {"enum": ["S", "M"]}, "a/b": INTEGER, "m~n": {"type": "boolean"}, "sp ace": {"type": "null"}},
+    "definitions": {"Chain": {"$ref": "#/$defs/Size"}},
+    "list": [STRING, INTEGER],
+}
+
+
+class TestReferences:
+    @pytest.mark.parametrize(
+        ("ref", "expected"),
+        [
+            ("#/$defs/Size", {"string"}),
+            ("#/definitions/Chain", {"string"}),
+            ("#/$defs/a~1b", {"integer"}),
+            ("#/$defs/m~0n", {"boolean"}),
+            ("#/$defs/sp%20ace", {"null"}),
+            ("#/%24defs/Size", {"string"}),
+            ("#/list/1", {"integer"}),
+            ("#/list/2", None),
+            ("#/list/x", None),
+            ("#/list/" + "9" * 5_000, None),
+            ("#/$defs/Missing", None),
+            ("#/$defs/Size/enum/0/x", None),
+            ("#anchor", None),
+            ("https://example.org/schema", None),
+            ("", None),
+            ("#/" + "a/" * 1_000, None),
+        ],
+    )
+    def test_local_pointers_are_followed_and_others_are_unknown(self, ref: str, expected: set[str] | None) -> None:
+        found = Schema({"$ref": ref}, ROOT).types
+        assert (None if found is None else set(found)) == expected
+
+    def test_what_stands_beside_a_reference_counts_too(self) -> None:
+        root = {"properties": {"a": {"$ref": "#/$defs/T", "nullable": True}}, "$defs": {"T": STRING}}
+        assert types_of(Schema(root).property("a")) == {"string", "null"}
+        assert types({"$ref": "#/missing", "type": "string"}) == {"string"}
+
+    @pytest.mark.parametrize("node", [{"$ref": "#"}, {"anyOf": [{"$ref": "#"}]}, {"allOf": [{"$ref": "#"}] * 3}])
+    def test_a_reference_to_nothing_but_itself_says_nothing(self, node: object) -> None:
+        assert types(node) is None
+        assert Schema(node).property("a") is None
+        assert Schema(node).items() is None
+
+    def test_a_circle_adds_nothing_to_what_is_said_beside_it(self) -> None:
+        assert types({"anyOf": [STRING, {"$ref": "#"}]}) == {"string"}
+        assert types({"allOf": [STRING, {"$ref": "#"}]}) == {"string"}
+        ring = {"$defs": {"A": {"$ref": "#/$defs/B"}, "B": {"anyOf": [INTEGER, {"$ref": "#/$defs/A"}]}}}
+        assert types_of(Schema({"$ref": "#/$defs/A"}, ring)) == {"integer"}
+
+    def test_a_python_object_that_holds_itself_is_a_circle_like_any_other(self) -> None:
+        node: dict[str, Any] = {"anyOf": [STRING]}
+        node["anyOf"].append(node)
+        assert types(node) == {"string"}
+
+    def test_a_recursive_tree_is_followed_as_deep_as_one_asks(self) -> None:
+        root = {
+            "$ref": "#/$defs/Tree",
+            "$defs": {
+                "Tree": {
+                    "type": "object",
+                    "properties": {"name": STRING, "kids": {"type": "array", "items": {"$ref": "#/$defs/Tree"}}},
+                }
+            },
+        }
+        tree: Schema | None = Schema(root)
+        for _ in range(500):
+            assert tree is not None
+            assert types_of(tree.property("name")) == {"string"}
+            kids = tree.property("kids")
+            assert types_of(kids) == {"array"}
+            assert kids is not None
+            tree = kids.items()
+
+    def test_the_schema_of_json_itself_does_not_grow_with_depth(self) -> None:
+        """Each level has two ways to the next one; 60 levels would otherwise be 2**60 nodes."""
+        member = {"anyOf": [{"$ref": "#/$defs/A"}, {"$ref": "#/$defs/B"}]}
+        branch = {"type": "object", "properties": {"x": member}}
+        root = {"anyOf": [{"$ref": "#/$defs/A"}, {"$ref": "#/$defs/B"}], "$defs": {"A": branch, "B": dict(branch)}}
+        schema: Schema | None = Schema(root)
+        started = time.perf_counter()
+        for _ in range(60):
+            assert schema is not None
+            assert types_of(schema) == {"object"}
+            schema = schema.property("x")
+        assert time.perf_counter() - started < 1
+
+
+class TestBounds:
+    def test_combinations_that_double_at_each_level_are_given_up_as_unknown(self) -> None:
+        defs: dict[str, Any] = {"d0": STRING}
+        for n in range(1, 60):
+            defs[f"d{n}"] = {"anyOf": [{"$ref": f"#/$defs/d{n - 1}"}, {"$ref": f"#/$defs/d{n - 1}"}]}
+        schema = Schema({"$ref": "#/$defs/d59", "$defs": defs})
+        started = time.perf_counter()
+        assert schema.types is None
+        assert schema.property("x") is None
+        assert schema.items() is None
+        assert time.perf_counter() - started < 1
+
+    def test_nesting_beyond_the_bound_is_unknown(self) -> None:
+        def nested(levels: int) -> object:
+            node: object = STRING
+            for _ in range(levels):
+                node = {"allOf": [node]}
+            return node
+
+        assert types(nested(60)) == {"string"}
+        assert types(nested(70)) is None
+        assert types(nested(100_000)) is None
+        assert Schema(nested(100_000)).property("x") is None
+
+    def test_a_long_chain_of_references_is_unknown(self) -> None:
+        defs: dict[str, Any] = {f"d{n}": {"$ref": f"#/$defs/d{n + 1}"} for n in range(200)}
+        defs["d200"] = STRING
+        assert types({"$ref": "#/$defs/d0", "$defs": defs}) is None
+        assert types({"$ref": "#/$defs/d180", "$defs": defs}) == {"string"}
+
+    def test_a_huge_enum_is_unknown_unless_a_type_stands_beside_it(self) -> None:
+        values = [str(n) for n in range(50_000)]
+        assert types({"enum": values}) is None
+        assert types({"enum": values, "type": "string"}) == {"string"}
+
+    def test_a_huge_union_is_unknown(self) -> None:
+        assert types({"anyOf": [dict(STRING) for _ in range(50_000)]}) is None
+
+    def test_ten_thousand_properties_cost_nothing_to_look_up(self) -> None:
+        schema = Schema({"properties": {f"p{n}": INTEGER for n in range(10_000)}})
+        assert types_of(schema.property("p9999")) == {"integer"}
+
+
+class TestChildren:
+    def test_a_declared_property_is_found_and_an_undeclared_one_is_none(self) -> None:
+        schema = Schema({"type": "object", "properties": {"a": STRING}})
+        assert types_of(schema.property("a")) == {"string"}
+        assert schema.property("b") is None
+
+    def test_a_property_declared_by_a_malformed_schema_is_declared_and_unknown(self) -> None:
+        schema = Schema({"properties": {"a": 3, "b": True, "c": None}})
+        assert [types_of(schema.property(name)) for name in "abc"] == [None, None, None]
+
+    def test_additional_properties_declare_the_others_only_where_they_are_a_schema(self) -> None:
+        schema = Schema({"properties": {"a": STRING}, "additionalProperties": INTEGER})
+        assert types_of(schema.property("a")) == {"string"}
+        assert types_of(schema.property("b")) == {"integer"}
+        assert Schema({"additionalProperties": True}).property("b") is None
+        assert Schema({"additionalProperties": False}).property("b") is None
+        assert Schema({"patternProperties": {".*": STRING}}).property("b") is None
+
+    def test_properties_are_united_over_alternatives_that_declare_them(self) -> None:
+        branches = [
+            {"properties": {"x": STRING}},
+            {"properties": {"x": INTEGER}},
+            {"type": "null"},
+            {"properties": {"y": STRING}},
+        ]
+        for kind in ("anyOf", "oneOf"):
+            assert types_of(Schema({kind: branches}).property("x")) == {"string", "integer"}
+
+    def test_properties_are_intersected_over_requirements(self) -> None:
+        schema = Schema(
+            {
+                "properties": {"x": {"type": ["string", "integer", "null"]}},
+                "allOf": [{"properties": {"x": {"type": ["integer", "string"]}}}, {"properties": {"x": INTEGER}}],
+            }
+        )
+        assert types_of(schema.property("x")) == {"integer"}
+
+    def test_properties_are_looked_up_through_references(self) -> None:
+        schema = Schema({"allOf": [{"$ref": "#/$defs/T"}], "$defs": {"T": {"properties": {"x": STRING}}}})
+        assert types_of(schema.property("x")) == {"string"}
+
+    def test_items_are_one_schema_or_the_union_of_a_tuple(self) -> None:
+        assert types_of(Schema({"items": STRING}).items()) == {"string"}
+        assert types_of(Schema({"prefixItems": [STRING, INTEGER]}).items()) == {"string", "integer"}
+        assert types_of(Schema({"prefixItems": [STRING], "items": INTEGER}).items()) == {"string", "integer"}
+        assert types_of(Schema({"prefixItems": [STRING], "items": False}).items()) == {"string"}
+        assert types_of(Schema({"items": [STRING, INTEGER]}).items()) == {"string", "integer"}
+        assert types_of(Schema({"items": [STRING], "additionalItems": INTEGER}).items()) == {"string", "integer"}
+        assert types_of(Schema({"items": True}).items()) is None
+        assert Schema({"type": "array"}).items() is None
+
+    def test_items_of_nested_arrays_keep_the_root_of_their_references(self) -> None:
+        schema = Schema({"items": {"items": {"$ref": "#/$defs/T"}}, "$defs": {"T": {"type": "boolean"}}})
+        inner = schema.items()
+        assert inner is not None
+        assert types_of(inner.items()) == {"boolean"}
+
+
+PARAMETERS = {"type": "object", "properties": {"city": STRING}}
+
+
+class TestTools:
+    @pytest.mark.parametrize(
+        "tool",
+        [
+            {"type": "function", "function": {"name": "f", "parameters": PARAMETERS}},
+            {"type": "function", "name": "f", "parameters": PARAMETERS},
+            {"name": "f", "parameters": PARAMETERS},
+        ],
+    )
+    def test_nested_and_flat_tools_are_read(self, tool: dict[str, Any]) -> None:
+        assert tool_name(tool) == "f"
+        assert types_of(for_tool(tool).property("city")) == {"string"}
+
+    @pytest.mark.parametrize(
+        "tool", [{}, {"function": None}, {"function": 3}, {"function": {"name": 3}}, {"name": ""}, None, 3, []]
+    )
+    def test_malformed_tools_have_no_name_and_an_unknown_schema(self, tool: Any) -> None:
+        assert tool_name(tool) is None
+        assert for_tool(tool).types is None
+
+
+U = None
+S = frozenset({"string"})
+SN = frozenset({"string", "null"})
+I = frozenset({"integer"})  # noqa: E741
+N = frozenset({"number"})
+B = frozenset({"boolean"})
+Z = frozenset({"null"})
+O = frozenset({"object"})  # noqa: E741
+A = frozenset({"array"})
+
+
+class TestDecode:
+    @pytest.mark.parametrize(
+        ("text", "expected"),
+        [
+            ("3", "3"),
+            (" 3\n", "3"),
+            ("1e-07", "1e-07"),
+            ("true", "true"),
+            ("null", "null"),
+            ('{"b": 1,  "a": [2]}', '{"b": 1,  "a": [2]}'),
+            ("[1, 2]\n", "[1, 2]"),
+            ("True", '"True"'),
+            ("None", '"None"'),
+            ('"quoted"', '"\\"quoted\\""'),
+            (" plain ", '" plain "'),
+            ("", '""'),
+            ("  ", '"  "'),
+            ("NaN", '"NaN"'),
+            ("-Infinity", '"-Infinity"'),
+            ('{"a": NaN}', '"{\\"a\\": NaN}"'),
+            ("[1, 2", '"[1, 2"'),
+            ("01", '"01"'),
+            ("1 2", '"1 2"'),
+            ("{'a': 1}", "\"{'a': 1}\""),
+            ("\u00a03", '"\u00a03"'),
+            ("\ufeff3", '"\ufeff3"'),
+        ],
+    )
+    def test_without_a_type_json_other_than_a_string_is_that_json(self, text: str, expected: str) -> None:
+        assert decode(text, U) == (expected, True)
+
+    @pytest.mark.parametrize("text", ["true", "null", "123", '"quoted"', "  spaced ", "{}", "", "\n", "北京", "a\\b\t"])
+    def test_a_string_is_exactly_its_text(self, text: str) -> None:
+        found, fits = decode(text, S)
+        assert fits
+        assert json.loads(found) == text
+
+    def test_non_ascii_characters_are_kept_as_they_are(self) -> None:
+        assert decode("北京 🌧", S) == ('"北京 🌧"', True)
+
+    def test_a_string_that_may_be_null_is_null_only_when_bare(self) -> None:
+        assert decode("null", SN) == ("null", True)
+        assert decode(" null", SN) == ('" null"', True)
+        assert decode("None", SN) == ('"None"', True)
+        assert decode("3", frozenset({"string", "integer"})) == ('"3"', True)
+
+    @pytest.mark.parametrize(
+        ("text", "types", "expected"),
+        [
+            ("true", B, "true"),
+            ("True", B, "true"),
+            (" FALSE\n", B, "false"),
+            ("null", Z, "null"),
+            ("None", Z, "null"),
+            ("none", Z, "null"),
+            ("3", I, "3"),
+            ("-3", I, "-3"),
+            ("-0", I, "-0"),
+            (" 3 ", I, "3"),
+            ("3", N, "3"),
+            ("3.50", N, "3.50"),
+            ("1e-07", N, "1e-07"),
+            ("1E+5", N, "1E+5"),
+            ("3.0", frozenset({"integer", "number"}), "3.0"),
+            ("9007199254740993", I, "9007199254740993"),
+            ("{}", O, "{}"),
+            (' {"a": 1e400}\n', O, '{"a": 1e400}'),
+            ("[]", A, "[]"),
+            ('["\\ud800", 1.10]', A, '["\\ud800", 1.10]'),
+            ("null", frozenset({"object", "null"}), "null"),
+            ("[1]", frozenset({"object", "array"}), "[1]"),
+        ],
+    )
+    def test_other_types_keep_the_models_own_text(self, text: str, types: frozenset[str], expected: str) -> None:
+        assert decode(text, types) == (expected, True)
+
+    @pytest.mark.parametrize(
+        ("text", "types"),
+        [
+            ("yes", B),
+            ("1", B),
+            ("truer", B),
+            ("nil", Z),
+            ("NULL", Z),
+            ("3.0", I),
+            ("1e3", I),
+            ("03", I),
+            ("+3", I),
+            ("3.", N),
+            (".5", N),
+            ("1_000", N),
+            ("٣", N),
+            ("NaN", N),
+            ("Infinity", N),
+            ("three", N),
+            ("", N),
+            ("null", N),
+            ("[]", O),
+            ("{}", A),
+            ("{'a': 1}", O),
+            ('{"a": NaN}', O),
+            ('{"a": 1} x', O),
+            ('{"a": "\n"}', O),
+            ("[1,]", A),
+            ("[", A),
+            ('"{}"', O),
+            ("3", frozenset()),
+            ("\u00a03", I),
+        ],
+    )
+    def test_what_does_not_fit_becomes_a_string_and_says_so(self, text: str, types: frozenset[str]) -> None:
+        assert decode(text, types) == (json.dumps(text, ensure_ascii=False), False)
+
+    @pytest.mark.parametrize("types", [U, I, N])
+    def test_no_digit_of_a_huge_number_is_lost(self, types: frozenset[str] | None) -> None:
+        digits = "1234567890" * 1_000  # beyond the 4,300 digits that int() takes
+        assert decode(digits, types) == (digits, True)
+
+    def test_digits_inside_a_value_are_kept_too(self) -> None:
+        text = '{"n": ' + "7" * 10_000 + ', "f": 0.1000000000000000055511151231257827}'
+        assert decode(text, O) == (text, True)
+
+    def test_nesting_is_allowed_up_to_the_bound(self) -> None:
+        fits, beyond = ("[" * n + "]" * n for n in (MAX_NESTING, MAX_NESTING + 1))
+        assert decode(fits, A) == (fits, True)
+        assert decode(beyond, A) == (json.dumps(beyond), False)
+        assert decode(beyond, U) == (json.dumps(beyond), True)
+        assert decode("[[]]", A, nesting=2) == ("[[]]", True)
+        assert decode("[[]]", A, nesting=1) == ('"[[]]"', False)
+
+    def test_wide_values_and_brackets_in_strings_are_not_deep(self) -> None:
+        wide = "[" + ", ".join(["[]"] * 5_000) + "]"
+        assert decode(wide, A) == (wide, True)
+        quoted = json.dumps(["[" * 2_000 + '"\\'] * 2)
+        assert decode(quoted, A) == (quoted, True)
+
+    @pytest.mark.parametrize("opener", ["[", '{"a":', "[{", '"[', "\\"])
+    def test_hostile_depth_never_raises(self, opener: str) -> None:
+        text = opener * 200_000
+        for types in (U, S, O, A, N):
+            assert json.loads(decode(text, types)[0]) == text
+
+    def test_a_callers_nearly_exhausted_stack_does_not_raise(self) -> None:
+        text = "[" * 500 + "]" * 500
+
+        def deep(levels: int) -> tuple[str, bool]:
+            return deep(levels - 1) if levels else decode(text, A)
+
+        used = len(inspect.stack(0))
+        assert deep(sys.getrecursionlimit() - used - 100)[0] in (text, json.dumps(text))
+
+    @pytest.mark.parametrize("body", ["9" * 400_000 + "x", "[" * 400_000, '["' + '\\"' * 200_000, "1." + "0" * 400_000])
+    def test_decoding_is_linear_in_the_text(self, body: str) -> None:
+        started = time.perf_counter()
+        for types in (U, N, A):
+            decode(body, types)
+        assert time.perf_counter() - started < 2
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=20,
+)
+TYPES = st.none() | st.frozensets(
+    st.sampled_from(["string", "number", "integer", "boolean", "null", "object", "array"])
+)
+KEYWORDS = st.sampled_from(
+    [
+        *("type", "anyOf", "oneOf", "allOf", "$ref", "$defs", "properties", "items", "prefixItems", "enum", "const"),
+        *("nullable", "required", "additionalProperties", "additionalItems", "a"),
+    ]
+)
+LEAVES = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.sampled_from(["string", "integer", "null", "#", "#/$defs/a", "#/properties/a", "#/anyOf/0", "#/x~1y"])
+)
+NODES = st.recursive(
+    LEAVES, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYWORDS, inner, max_size=5), max_leaves=30
+)
+
+WELL_FORMED = st.recursive(
+    st.lists(st.sampled_from(["string", "number", "integer", "boolean", "null", "object", "array"]), min_size=1).map(
+        lambda names: {"type": sorted(set(names))}
+    )
+    | st.lists(JSON, min_size=1, max_size=3).map(lambda values: {"enum": values})
+    | st.just({"$ref": "#/$defs/T"})
+    | st.just({}),
+    lambda inner: st.dictionaries(
+        st.sampled_from(["anyOf", "allOf"]), st.lists(inner, min_size=1, max_size=3), min_size=1, max_size=2
+    ),
+    max_leaves=8,
+)
+SAMPLES: dict[str, Any] = {"string": "", "number": 0.5, "integer": 3, "boolean": True, "null": None}
+SAMPLES |= {"object": {}, "array": []}
+
+
+class TestProperties:
+    @given(WELL_FORMED, WELL_FORMED)
+    def test_no_type_is_ruled_out_that_a_validator_accepts(self, node: dict[str, Any], shared: dict[str, Any]) -> None:
+        root = {**node, "$defs": {"T": shared}} if "#/$defs/T" not in json.dumps(shared) else {"type": "null"}
+        found = types(root)
+        validator = Draft202012Validator(root)
+        for name, value in SAMPLES.items():
+            if found is not None and validator.is_valid(value):
+                assert name in found or (name == "integer" and "number" in found)
+
+    @given(NODES)
+    def test_no_schema_raises_whatever_it_holds(self, node: object) -> None:
+        schema = Schema(node)
+        for child in (schema, schema.property("a"), schema.items(), for_tool({"parameters": node})):
+            if child is not None:
+                assert child.types is None or child.types
+                child.property("a")
+                child.items()
+
+    @given(st.text(), TYPES)
+    def test_decoding_always_gives_json_and_never_raises(self, text: str, types: frozenset[str] | None) -> None:
+        found, fits = decode(text, types)
+        value = json.loads(found)
+        if not fits or (types is not None and "string" in types and text != "null"):
+            assert value == text
+
+    @given(JSON.filter(lambda value: not isinstance(value, str)))
+    def test_json_that_is_no_string_survives_without_a_type(self, value: object) -> None:
+        text = json.dumps(value, ensure_ascii=False)
+        assert decode(f"\n{text} ", None) == (text, True)
+
+    @given(st.text())
+    def test_a_string_survives_under_its_type(self, text: str) -> None:
+        assert json.loads(decode(text, S)[0]) == text

@@ -1,0 +1,521 @@
+"""Token ids become text without broken characters, one id at a time, at constant cost."""
+
+import gc
+import weakref
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+
+from unspool.tokens import Detokenizer, added_tokens
+
+TEXTS = [
+    "Hello, world! It's 3 o'clock.",
+    "  leading, trailing and   inner spaces  ",
+    "line\n\n\tbreaks\r\n",
+    "今天北京的天气怎么样？",
+    "emoji 🌧️👩‍👩‍👧‍👦🇫🇷 and é, ü, ẞ",
+    "العربية עברית ไทย 한국어",
+    "<think> as plain text </think>",
+    "𝔘𝔫𝔦𝔠𝔬𝔡𝔢 \U0010ffff",
+    "",
+    " ",
+]
+ADDED = ["<think>", "</think>", "<|im_end|>", "<tool call>", "<｜end▁of▁sentence｜>", "café"]
+
+
+def stream(tokenizer: Any, ids: Iterable[int]) -> tuple[str, bool]:
+    """All that comes out for ``ids``, and whether the last character was cut."""
+    detokenizer = Detokenizer(tokenizer)
+    parts = [part for token in ids for part in detokenizer.push(token)]
+    rest, cut = detokenizer.flush()
+    return "".join(parts) + rest, cut
+
+
+def encode(tokenizer: Tokenizer, text: str) -> list[int]:
+    ids: list[int] = tokenizer.encode(text, add_special_tokens=False).ids
+    return ids
+
+
+def inner(tokenizer: Any) -> Tokenizer:
+    """The real tokenizer, without what is wrapped around it here."""
+    found: Tokenizer = getattr(tokenizer, "inner", None) or getattr(tokenizer, "backend_tokenizer", tokenizer)
+    return found
+
+
+def token_id(tokenizer: Any, text: str) -> int:
+    token = inner(tokenizer).token_to_id(text)
+    assert token is not None
+    return token
+
+
+def whole(tokenizer: Any, ids: list[int]) -> str:
+    text: str = tokenizer.decode(ids, skip_special_tokens=False)
+    return text
+
+
+# --- real tokenizers --------------------------------------------------------------------------------------------------
+
+
+def make_byte_level() -> Tokenizer:
+    """As GPT-2, Llama 3, Qwen, DeepSeek: spelled bytes, and merges learnt from a little text."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(vocab_size=330, initial_alphabet=alphabet, show_progress=False)
+    tokenizer.train_from_iterator(TEXTS * 3, trainer)
+    tokenizer.add_special_tokens([AddedToken(text, special=True) for text in ADDED[2:]])
+    tokenizer.add_tokens([AddedToken(text, special=False) for text in ADDED[:2]])
+    return tokenizer
+
+
+DEEPSEEK = {
+    "<think>": 128798,
+    "</think>": 128799,
+    "<｜tool▁calls▁begin｜>": 128806,
+    "<｜tool▁calls▁end｜>": 128807,
+    "<｜tool▁call▁begin｜>": 128808,
+    "<｜tool▁call▁end｜>": 128809,
+    "<｜tool▁sep｜>": 128814,
+}
+
+
+def make_deepseek() -> Tokenizer:
+    """DeepSeek's own ids for its markers; one token for each byte, fillers in between."""
+    tokens = sorted(pre_tokenizers.ByteLevel.alphabet())
+    tokens += [f"filler{n}" for n in range(len(tokens), max(DEEPSEEK.values()) + 1)]
+    for text, token in DEEPSEEK.items():
+        tokens[token] = text
+    tokenizer = Tokenizer(models.BPE(vocab={text: n for n, text in enumerate(tokens)}, merges=[]))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.add_special_tokens([AddedToken(text, special=True) for text in DEEPSEEK])
+    return tokenizer
+
+
+def sentencepiece_vocabulary() -> tuple[dict[str, int], list[tuple[str, str]]]:
+    tokens = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256))]
+    tokens += ["▁", *map(chr, range(0x21, 0x7F)), "He", "ll", "Hell", "Hello", "▁Hello", "▁▁", "天", "气", "天气", "▁a"]
+    merges = [("H", "e"), ("l", "l"), ("He", "ll"), ("Hell", "o"), ("▁", "Hello"), ("▁", "▁"), ("天", "气"), ("▁", "a")]
+    return {text: n for n, text in enumerate(tokens)}, merges
+
+
+def make_byte_fallback(strip: bool = True) -> Tokenizer:
+    """As Llama 2 and Mistral (with the leading space stripped) or Gemma (without)."""
+    vocabulary, merges = sentencepiece_vocabulary()
+    tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=merges, unk_token="<unk>", byte_fallback=True))
+    spaces = normalizers.Replace(" ", "▁")
+    tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), spaces]) if strip else spaces
+    steps: list[Any] = [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]
+    tokenizer.decoder = decoders.Sequence(steps + [decoders.Strip(" ", 1, 0)] * strip)
+    tokenizer.add_special_tokens(["<unk>", "<s>", "</s>", *(AddedToken(t, normalized=False) for t in ADDED)])
+    return tokenizer
+
+
+def make_metaspace() -> Tokenizer:
+    vocabulary, merges = sentencepiece_vocabulary()
+    tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=merges, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    tokenizer.decoder = decoders.Metaspace()
+    tokenizer.add_special_tokens(["<unk>", *(AddedToken(t, normalized=False) for t in ADDED)])
+    return tokenizer
+
+
+def make_words(decoder: Any) -> Tokenizer:
+    words = ["[UNK]", "Hello", "world", "##ly", "It", "is", "n't", "."]
+    tokenizer = Tokenizer(models.WordLevel({word: n for n, word in enumerate(words)}, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    if decoder is not None:
+        tokenizer.decoder = decoder
+    tokenizer.add_special_tokens(["<think>"])
+    return tokenizer
+
+
+class OnlyDecodes:
+    """A tokenizer of which nothing is known but that it decodes; counts what is asked of it."""
+
+    def __init__(self, inner: Tokenizer) -> None:
+        self.inner = inner
+        self.asked: list[int] = []
+
+    def decode(self, ids: list[int], skip_special_tokens: bool = True) -> str:
+        self.asked.append(len(ids))
+        return self.inner.decode(ids, skip_special_tokens=skip_special_tokens)
+
+
+class Slotted:
+    """The same, but it can neither be weakly referenced nor hashed."""
+
+    __hash__ = None  # type: ignore[assignment]
+    __slots__ = ("asked", "inner")
+
+    def __init__(self, inner: Tokenizer) -> None:
+        self.inner = inner
+        self.asked: list[int] = []
+
+    decode = OnlyDecodes.decode
+
+
+class FastOfTransformers:
+    """Wraps a backend; its own ``decode`` tidies up spaces, as transformers' do."""
+
+    def __init__(self, backend: Tokenizer) -> None:
+        self.backend_tokenizer = backend
+        self.added_tokens_decoder = backend.get_added_tokens_decoder()
+        self.all_special_tokens = [str(t.content) for t in self.added_tokens_decoder.values() if t.special]
+        self.all_special_ids = [token_id(backend, text) for text in self.all_special_tokens]
+
+    def decode(self, ids: list[int], skip_special_tokens: bool = False) -> str:
+        return self.backend_tokenizer.decode(ids, skip_special_tokens=skip_special_tokens).replace(" ,", ",")
+
+
+class SlowOfTransformers:
+    """Decodes in Python; puts spaces around special tokens unless told not to."""
+
+    def __init__(self, inner: Tokenizer) -> None:
+        self.inner = inner
+        self.all_special_tokens = ["<s>", "<think>"]
+        self.all_special_ids = [inner.token_to_id(text) for text in self.all_special_tokens]
+
+    def get_added_vocab(self) -> dict[str, int]:
+        return {"</think>": token_id(self.inner, "</think>")}
+
+    def decode(
+        self,
+        ids: list[int],
+        skip_special_tokens: bool = False,
+        clean_up_tokenization_spaces: bool = True,
+        spaces_between_special_tokens: bool = True,
+    ) -> str:
+        if any(token >= self.inner.get_vocab_size() for token in ids):
+            raise IndexError("piece id is out of range")
+        text = self.inner.decode(ids, skip_special_tokens=skip_special_tokens)
+        text = text.replace("<think>", " <think> ") if spaces_between_special_tokens else text
+        return text.replace(" ,", ",") if clean_up_tokenization_spaces else text
+
+
+BYTE_LEVEL = make_byte_level()
+LLAMA = make_byte_fallback()
+GEMMA = make_byte_fallback(strip=False)
+METASPACE = make_metaspace()
+
+
+@pytest.fixture(scope="module")
+def deepseek() -> Tokenizer:
+    return make_deepseek()
+
+
+REAL = [
+    pytest.param(BYTE_LEVEL, id="byte-level"),
+    pytest.param(LLAMA, id="byte-fallback"),
+    pytest.param(GEMMA, id="byte-fallback-without-strip"),
+]
+ALL = [
+    *REAL,
+    pytest.param(OnlyDecodes(BYTE_LEVEL), id="only-decodes-byte-level"),
+    pytest.param(OnlyDecodes(LLAMA), id="only-decodes-byte-fallback"),
+    pytest.param(OnlyDecodes(GEMMA), id="only-decodes-byte-fallback-without-strip"),
+    pytest.param(FastOfTransformers(BYTE_LEVEL), id="fast-of-transformers"),
+    pytest.param(SlowOfTransformers(LLAMA), id="slow-of-transformers"),
+]
+
+
+# --- tests ------------------------------------------------------------------------------------------------------------
+
+
+class TestText:
+    @pytest.mark.parametrize("text", TEXTS)
+    @pytest.mark.parametrize("tokenizer", ALL)
+    def test_the_text_of_all_ids_is_the_tokenizers_own(self, tokenizer: Any, text: str) -> None:
+        backend = inner(tokenizer)
+        ids = [token for token in encode(backend, text) if token not in backend.get_added_tokens_decoder()]
+        assert stream(tokenizer, ids) == (whole(backend, ids), False)
+
+    @pytest.mark.parametrize("text", [text for text in TEXTS if "<" not in text])
+    @pytest.mark.parametrize("tokenizer", ALL)
+    def test_what_was_encoded_comes_back(self, tokenizer: Any, text: str) -> None:
+        assert stream(tokenizer, encode(inner(tokenizer), text)) == (text, False)
+
+    @pytest.mark.parametrize("tokenizer", ALL)
+    def test_a_character_is_held_until_its_last_byte_and_no_longer(self, tokenizer: Any) -> None:
+        ids = encode(inner(tokenizer), "a\U00012345b")  # no merges for it: four tokens
+        detokenizer = Detokenizer(tokenizer)
+        parts = ["".join(detokenizer.push(token)) for token in ids]
+        assert [part for part in parts if part] == ["a", "\U00012345", "b"]
+        assert parts.index("\U00012345") - parts.index("a") == 4
+
+    @settings(suppress_health_check=[HealthCheck.too_slow])
+    @given(st.text(), st.sampled_from([param.values[0] for param in ALL]))
+    def test_any_text_comes_out_whole(self, text: str, tokenizer: Any) -> None:
+        backend = inner(tokenizer)
+        ids = [token for token in encode(backend, text) if token not in backend.get_added_tokens_decoder()]
+        found, cut = stream(tokenizer, ids)
+        if "\ufffd" not in whole(backend, ids):
+            assert (found, cut) == (whole(backend, ids), False)
+        else:
+            assert found == whole(backend, ids)
+
+    @pytest.mark.parametrize("tokenizer", ALL)
+    def test_a_replacement_character_that_the_model_wrote_is_text(self, tokenizer: Any) -> None:
+        assert stream(tokenizer, encode(inner(tokenizer), "a\ufffd\ufffdb")) == ("a\ufffd\ufffdb", False)
+
+    @pytest.mark.parametrize("tokenizer", [BYTE_LEVEL, LLAMA])
+    def test_a_replacement_character_at_the_end_is_no_cut_where_bytes_are_known(self, tokenizer: Any) -> None:
+        assert stream(tokenizer, encode(tokenizer, "a\ufffd")) == ("a\ufffd", False)
+
+    @pytest.mark.parametrize("decoder", [None, decoders.WordPiece(), decoders.BPEDecoder()])
+    def test_other_decoders_are_followed_through_a_window(self, decoder: Any) -> None:
+        tokenizer = make_words(decoder)
+        ids = [token_id(tokenizer, word) for word in ["Hello", "world", "##ly", "It", "is", "n't", "."] * 3]
+        assert stream(tokenizer, ids) == (whole(tokenizer, ids), False)
+
+    def test_a_token_that_spells_no_bytes_stands_for_itself(self) -> None:
+        tokenizer = Tokenizer(models.BPE(vocab={"a": 0, "<｜b c｜>": 1, "Ġ": 2}, merges=[]))
+        tokenizer.decoder = decoders.ByteLevel()
+        assert stream(tokenizer, [0, 1, 2, 0]) == ("a<｜b c｜> a", False)
+
+    def test_a_vocabulary_with_gaps_is_read_around_them(self) -> None:
+        class Gaps(OnlyDecodes):
+            def decode(self, ids: list[int], skip_special_tokens: bool = True) -> str:
+                if any(token in range(100, 330) for token in ids):
+                    raise IndexError("no such id")
+                return super().decode(ids, skip_special_tokens)
+
+        tokenizer = Gaps(LLAMA)
+        assert stream(tokenizer, [token_id(LLAMA, "z"), 150, token_id(LLAMA, "▁Hello")]) == ("z Hello", False)
+
+    def test_space_at_the_beginning_of_a_window_is_not_lost(self) -> None:
+        class Strips(OnlyDecodes):
+            def decode(self, ids: list[int], skip_special_tokens: bool = True) -> str:
+                return super().decode(ids, skip_special_tokens).lstrip(" ")
+
+        words = [token_id(LLAMA, text) for text in ("▁Hello", "▁", "▁▁", "▁Hello", "▁", "▁a")]
+        assert stream(Strips(GEMMA), words) == ("Hello    Hello  a", False)
+        assert stream(Strips(GEMMA), [token_id(LLAMA, "▁")] * 2 + words) == ("Hello    Hello  a", False)
+
+    def test_a_decoder_written_in_python_is_followed_through_a_window(self) -> None:
+        class Upper:
+            def decode_chain(self, tokens: list[str]) -> list[str]:
+                return [token.upper() + "-" for token in tokens]
+
+        tokenizer = make_words(decoders.Decoder.custom(Upper()))
+        assert stream(tokenizer, [1, 2, 1]) == ("HELLO-WORLD-HELLO-", False)
+
+    @pytest.mark.parametrize("tokenizer", ALL)
+    def test_ids_that_the_vocabulary_lacks_give_no_text(self, tokenizer: Any) -> None:
+        ids = [token for token in encode(inner(tokenizer), "a b") for token in (token, 5_000_000, -1, 2**40)]
+        assert stream(tokenizer, ids) == ("a b", False)
+
+
+class TestSpaces:
+    @pytest.mark.parametrize("tokenizer", [LLAMA, METASPACE, OnlyDecodes(LLAMA), OnlyDecodes(METASPACE)])
+    def test_only_the_very_first_space_of_sentencepiece_is_dropped(self, tokenizer: Any) -> None:
+        hello = token_id(tokenizer, "▁Hello")
+        assert stream(tokenizer, [hello, hello]) == ("Hello Hello", False)
+
+    @pytest.mark.parametrize("tokenizer", [LLAMA, OnlyDecodes(LLAMA)])
+    def test_a_space_that_is_the_first_token_is_dropped_and_the_next_one_is_not(self, tokenizer: Any) -> None:
+        space, hello, byte = (token_id(tokenizer, text) for text in ("▁", "▁Hello", "<0x20>"))
+        for ids in ([space, hello], [space, space, hello], [byte, hello], [hello, space, byte, hello]):
+            assert stream(tokenizer, ids) == (whole(inner(tokenizer), ids), False)
+
+    @pytest.mark.parametrize("tokenizer", [LLAMA, METASPACE, OnlyDecodes(LLAMA), SlowOfTransformers(LLAMA)])
+    def test_spaces_beside_added_tokens_stay(self, tokenizer: Any) -> None:
+        hello, think = (token_id(tokenizer, text) for text in ("▁Hello", "<think>"))
+        detokenizer = Detokenizer(tokenizer)
+        if not isinstance(tokenizer, OnlyDecodes):
+            assert detokenizer.push(think) == ("", "<think>")
+            assert detokenizer.push(hello) == (" Hello", "")
+            assert detokenizer.push(think) == ("", "<think>")
+        else:
+            assert detokenizer.push(hello) == ("Hello", "")
+        assert detokenizer.push(hello) == (" Hello", "")
+
+    def test_spaces_are_not_tidied_up_by_transformers(self) -> None:
+        ids = encode(BYTE_LEVEL, "a , b")
+        assert stream(FastOfTransformers(BYTE_LEVEL), ids) == ("a , b", False)
+        assert stream(SlowOfTransformers(LLAMA), encode(LLAMA, "a , b")) == ("a , b", False)
+
+
+class TestAddedTokens:
+    @pytest.mark.parametrize("tokenizer", REAL)
+    def test_added_tokens_come_as_their_literal_special_or_not(self, tokenizer: Tokenizer) -> None:
+        detokenizer = Detokenizer(tokenizer)
+        for text in ADDED:
+            assert detokenizer.push(token_id(tokenizer, text)) == ("", text)
+        assert detokenizer.flush() == ("", False)
+
+    def test_their_ids_are_listed(self) -> None:
+        assert added_tokens(BYTE_LEVEL) == {text: token_id(BYTE_LEVEL, text) for text in ADDED}
+        assert added_tokens(FastOfTransformers(BYTE_LEVEL)) == added_tokens(BYTE_LEVEL)
+        slow = SlowOfTransformers(LLAMA)
+        assert added_tokens(slow) == {text: token_id(LLAMA, text) for text in ("<s>", "<think>", "</think>")}
+        assert added_tokens(OnlyDecodes(LLAMA)) == {}
+        assert Detokenizer(BYTE_LEVEL).added == {token: text for text, token in added_tokens(BYTE_LEVEL).items()}
+
+    def test_deepseeks_markers_have_their_own_ids(self, deepseek: Tokenizer) -> None:
+        assert added_tokens(deepseek) == DEEPSEEK
+        call = "<think>Hm 🤔</think>Ok<｜tool▁calls▁begin｜>"
+        call += '<｜tool▁call▁begin｜>f<｜tool▁sep｜>{"city": "北京"}<｜tool▁call▁end｜>'
+        ids = encode(deepseek, call)
+        assert set(ids) >= {128798, 128799, 128806, 128808, 128814, 128809}
+        detokenizer = Detokenizer(deepseek)
+        pushed = [detokenizer.push(token) for token in ids]
+        assert "".join(text + literal for text, literal in pushed) == call
+        assert [literal for _, literal in pushed if literal] == [
+            *("<think>", "</think>", "<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>", "<｜tool▁sep｜>"),
+            "<｜tool▁call▁end｜>",
+        ]
+
+    def test_text_that_spells_an_added_token_is_text(self, deepseek: Tokenizer) -> None:
+        ids = [token for part in ("<thi", "nk>") for token in encode(deepseek, part)]
+        detokenizer = Detokenizer(deepseek)
+        pushed = [detokenizer.push(token) for token in ids]
+        assert "".join(text for text, _ in pushed) == "<think>"
+        assert not any(literal for _, literal in pushed)
+
+    @pytest.mark.parametrize("tokenizer", [BYTE_LEVEL, LLAMA, SlowOfTransformers(LLAMA)])
+    def test_a_character_cut_by_an_added_token_comes_out_broken_before_it(self, tokenizer: Any) -> None:
+        think = token_id(tokenizer, "<think>")
+        ids = encode(inner(tokenizer), "a\U00012345")
+        detokenizer = Detokenizer(tokenizer)
+        assert "".join(part for token in ids[:-1] for part in detokenizer.push(token)) == "a"
+        text, literal = detokenizer.push(think)
+        assert set(text) == {"\ufffd"}
+        assert literal == "<think>"
+        # The rest of the character is broken on its own, and what follows is whole.
+        more = "".join(part for token in [ids[-1], *ids[-4:]] for part in detokenizer.push(token))
+        assert more == "\ufffd\U00012345"
+
+
+class TestCutsAndInvalidBytes:
+    @pytest.mark.parametrize("tokenizer", ALL)
+    @pytest.mark.parametrize("missing", [1, 2, 3])
+    def test_a_character_cut_at_the_end_is_told(self, tokenizer: Any, missing: int) -> None:
+        ids = encode(inner(tokenizer), "ok \U00012345")[:-missing]
+        text, cut = stream(tokenizer, ids)
+        assert cut
+        assert text.rstrip("\ufffd") == "ok "
+        assert text.endswith("\ufffd")
+
+    @pytest.mark.parametrize("tokenizer", ALL)
+    def test_flushing_twice_gives_nothing_more_and_text_may_follow(self, tokenizer: Any) -> None:
+        ids = encode(inner(tokenizer), "a\U00012345")
+        detokenizer = Detokenizer(tokenizer)
+        for token in ids[:-1]:
+            detokenizer.push(token)
+        assert detokenizer.flush()[1]
+        assert detokenizer.flush() == ("", False)
+        assert "".join(part for token in ids[-4:] for part in detokenizer.push(token)) == "\U00012345"
+
+    @pytest.mark.parametrize("tokenizer", ALL)
+    def test_invalid_bytes_come_out_broken_and_what_follows_is_whole(self, tokenizer: Any) -> None:
+        backend = inner(tokenizer)
+        bad, good = token_id(backend, "ÿ" if backend is BYTE_LEVEL else "<0xFF>"), encode(backend, "天\U00012345!")
+        for count in (1, 2, 3, 50):
+            text, cut = stream(tokenizer, [*good, *[bad] * count, *good])
+            once = stream(tokenizer, good)[0]
+            assert text.replace("\ufffd", "|").replace(" ", "") == once + "|" * count + once
+            assert not cut
+
+    @pytest.mark.parametrize("tokenizer", ALL)
+    def test_a_long_run_of_bytes_that_complete_nothing_is_not_held(self, tokenizer: Any) -> None:
+        backend = inner(tokenizer)
+        bad = token_id(backend, "Ģ" if backend is BYTE_LEVEL else "<0x80>")
+        detokenizer = Detokenizer(tokenizer)
+        out = [detokenizer.push(bad)[0] for _ in range(100)]
+        assert len("".join(out)) >= 96
+        assert len("".join(out)) + len(detokenizer.flush()[0]) == 100
+
+    @given(st.lists(st.integers(0, 340)), st.sampled_from([param.values[0] for param in ALL]))
+    def test_no_sequence_of_ids_raises_or_loses_valid_text(self, ids: list[int], tokenizer: Any) -> None:
+        plain = [token for token in ids if token not in inner(tokenizer).get_added_tokens_decoder()]
+        text, _ = stream(tokenizer, plain)
+        expected = whole(inner(tokenizer), plain)
+        if "\ufffd" not in expected:
+            assert text == expected
+        elif inner(tokenizer) is BYTE_LEVEL:
+            assert text.replace("\ufffd", "") == expected.replace("\ufffd", "")
+
+    @given(st.lists(st.integers(0, 255)))
+    def test_known_bytes_break_exactly_as_the_tokenizer_breaks_them(self, ids: list[int]) -> None:
+        assert stream(BYTE_LEVEL, ids)[0] == whole(BYTE_LEVEL, ids)
+
+
+class TestCost:
+    @pytest.mark.parametrize("backend", [BYTE_LEVEL, LLAMA, METASPACE])
+    @pytest.mark.parametrize("body", ["Hello a 天气🤔 ", "\ufffd", "\U00012345"])
+    def test_a_window_stays_short_however_long_the_text(self, backend: Tokenizer, body: str) -> None:
+        tokenizer = OnlyDecodes(backend)
+        detokenizer = Detokenizer(tokenizer)
+        ids = encode(backend, body * 300)
+        for token in ids:
+            tokenizer.asked.clear()
+            detokenizer.push(token)
+            assert sum(tokenizer.asked) <= 100
+
+    def test_a_window_stays_short_over_bytes_that_complete_nothing(self) -> None:
+        tokenizer = OnlyDecodes(LLAMA)
+        detokenizer = Detokenizer(tokenizer)
+        bad = token_id(LLAMA, "<0xFF>")
+        for _ in range(1_000):
+            tokenizer.asked.clear()
+            detokenizer.push(bad)
+            assert sum(tokenizer.asked) <= 100
+
+    def test_ids_without_any_text_do_not_lengthen_the_window(self) -> None:
+        tokenizer = OnlyDecodes(LLAMA)
+        detokenizer = Detokenizer(tokenizer)
+        for _ in range(1_000):
+            tokenizer.asked.clear()
+            detokenizer.push(1_000_000)
+            assert sum(tokenizer.asked) <= 100
+
+    @pytest.mark.parametrize("kind", [OnlyDecodes, Slotted])
+    def test_a_tokenizer_is_examined_once(self, kind: type[OnlyDecodes] | type[Slotted]) -> None:
+        tokenizer = kind(LLAMA)
+        Detokenizer(tokenizer)
+        assert tokenizer.asked
+        tokenizer.asked.clear()
+        for _ in range(3):
+            Detokenizer(tokenizer)
+        assert not tokenizer.asked
+
+    def test_tokenizers_that_must_be_kept_alive_are_kept_in_small_number(self) -> None:
+        tokenizers = [Slotted(make_words(None)) for _ in range(20)]
+        for tokenizer in tokenizers:
+            assert stream(tokenizer, [1, 2]) == ("Hello world", False)
+        first = tokenizers[0]
+        first.asked.clear()
+        Detokenizer(first)
+        assert first.asked  # examined again: it had been let go
+
+    def test_a_tokenizer_is_not_kept_alive(self) -> None:
+        makers: list[Callable[[], Any]] = [
+            # Not all versions of `tokenizers` allow weak references, so what is looked at is what holds a tokenizer.
+            *(lambda: OnlyDecodes(LLAMA), lambda: FastOfTransformers(LLAMA), lambda: FastOfTransformers(BYTE_LEVEL)),
+        ]
+        for make in makers:
+            tokenizer = make()
+            stream(tokenizer, [300, 301])
+            alive = weakref.ref(tokenizer)
+            del tokenizer
+            gc.collect()
+            assert alive() is None
+
+
+class TestIndependence:
+    @pytest.mark.parametrize("tokenizer", ALL)
+    def test_streams_of_one_tokenizer_do_not_touch_each_other(self, tokenizer: Any) -> None:
+        ids = [encode(inner(tokenizer), text) for text in TEXTS if "<" not in text]
+        streams = [Detokenizer(tokenizer) for _ in ids]
+        out = ["" for _ in ids]
+        for step in range(max(map(len, ids))):
+            for n, tokens in enumerate(ids):
+                if step < len(tokens):
+                    out[n] += "".join(streams[n].push(tokens[step]))
+        assert out == [stream(tokenizer, tokens)[0] for tokens in ids]
