@@ -48,8 +48,8 @@ _DIGITS = re.compile(r"[0-9]*+")
 _WORD = re.compile(r"[A-Za-z_][A-Za-z_0-9]*+")
 _KEYWORD = re.compile(r"\w++")
 _BARE_KEY = re.compile(r"[^:,{}\[\]]*+")
-_JSON_RUN = re.compile(r'[^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*+)*+')
-_JSON_PARTIAL = re.compile(r"\\(?:u[0-9a-fA-F]{0,3})?\Z")
+JSON_RUN = re.compile(r'[^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*+)*+')
+JSON_PARTIAL = re.compile(r"\\(?:u[0-9a-fA-F]{0,3})?\Z")
 _RUNS = {q: re.compile(rf"[^{q}\\]*+") for q in ("'", '"')}
 _STRING_OPEN = re.compile(r"([rRuU]?)('''|\"\"\"|'|\")")
 _STRING_MAYBE = re.compile(r"[rRuU]?(?:''?|\"\"?)?\Z")
@@ -58,6 +58,8 @@ _ESCAPE_MAYBE = re.compile(r"\\(?:\r|[0-7]{1,2}|x[0-9a-fA-F]?|u[0-9a-fA-F]{0,3}|
 
 _WORDS = {"true": "true", "false": "false", "null": "null"}
 _PYTHON_WORDS = _WORDS | {"True": "true", "False": "false", "None": "null"}
+# Escapes that Python and JSON share.
+_SHARED_RUN = re.compile(r'[^"\\\x00-\x1f]*+(?:\\[\\nrtbf"][^"\\\x00-\x1f]*+)*+')
 _SIMPLE = {"n": "\\n", "t": "\\t", "r": "\\r", "b": "\\b", "f": "\\f", "a": "\\u0007", "v": "\\u000b"}
 
 
@@ -117,9 +119,21 @@ class LiteralReader:
         self.out = []
         return text
 
-    def stop(self) -> str:
-        """Inside a string: the character before which plain text is handed on unchanged; else ``""``."""
-        return self.delimiter[0] if self.mode == STRING and not self._is_key and not self._escape_free else ""
+    def simple(self) -> bool:
+        """Inside the string of a value, where a piece of text can be read by itself."""
+        return self.mode == STRING and not self._is_key
+
+    def plain(self, text: str) -> str | None:
+        """JSON text of a piece of the string, where it needs no state and does not hold what ends it; else ``None``."""
+        if self._syntax is Syntax.QUOTE or "\\" not in text:
+            return escaped(text)
+        if not self._escape_free and _SHARED_RUN.fullmatch(text):
+            return text
+        return None
+
+    def verbatim(self) -> bool:
+        """Inside a string that is handed on as it is."""
+        return self._keep and self.delimiter == '"' and not self._pending
 
     def read(self, text: str, i: int) -> int:
         """Consume ``text`` from ``i``; returns the position up to which it is consumed."""
@@ -476,14 +490,14 @@ class LiteralReader:
             self._ended()
 
     def _json_string(self, text: str, i: int, n: int) -> int:
-        j = _JSON_RUN.match(text, i).end()  # type: ignore[union-attr]
+        j = JSON_RUN.match(text, i).end()  # type: ignore[union-attr]
         if j == n:
             return j
         c = text[j]
         if c == '"':
             self._string_ended()
             return j + 1
-        if c == "\\" and _JSON_PARTIAL.match(text, j):
+        if c == "\\" and JSON_PARTIAL.match(text, j):
             # Consume what is whole; the beginning of an escape waits.
             return j if j > i else -1
         if not self._repair:
@@ -602,9 +616,9 @@ class UnwrapReader(LiteralReader):
         self._raw = ""
         self._started = False
 
-    def stop(self) -> str:
-        """Nothing inside passes unchanged."""
-        return ""
+    def simple(self) -> bool:
+        """What is inside is read by another reader."""
+        return False
 
     def close_all(self) -> str:
         """What would close the object inside."""

@@ -3,7 +3,8 @@
 import random
 import string
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from json.encoder import encode_basestring
+from typing import Any, Literal
 
 import msgspec
 
@@ -16,16 +17,17 @@ from ..registry import get_dialect
 from ..schema import tool_name
 from ..tokens import Detokenizer, added_tokens
 from .headers import fill_id
-from .literals import STRING
-from .output import ARGUMENTS, BLOCK, BLOCK_TEXT, CLOSE, EDGE, OBJECT, REASONING, TEXT, UNDECIDED, VALUE
+from .literals import JSON_PARTIAL, JSON_RUN, STRING
+from .output import ARGUMENTS, BLOCK, BLOCK_TEXT, CLOSE, EDGE, OBJECT, REASONING, TEXT, UNDECIDED, VALUE, held_suffix
 from .call import Sink, ValueMode
 from .plan import compile_plan
 from .prompt import decode_ids, prompt_end, prompt_tail
 from .text import Text
 
+_json_run = JSON_RUN.match
 _ALPHABET = string.ascii_letters + string.digits
 _choice = random.SystemRandom().choice
-_FAST_ARGUMENTS, _FAST_CONTENT, _FAST_REASONING = 1, 2, 3
+_JSON_STRING, _VALUE, _LITERAL, _CONTENT, _REASONING = 1, 2, 3, 4, 5
 
 
 class Parser(Text):
@@ -47,7 +49,7 @@ class Parser(Text):
     """
 
     __slots__ = (
-        "_added", "_closed", "_decoder", "_dialect", "_fast", "_fold", "_nonblank", "_segment", "_stop", "_stop2", "_token", "_tokenizer", "_tokens", "_total",
+        "_added", "_closed", "_decoder", "_dialect", "_fast", "_fold", "_nonblank", "_find", "_hold_back", "_hold_back2", "_pieces", "_segment", "_stop", "_token", "_tokenizer", "_tokens", "_total",
     )  # fmt: skip
 
     def __init__(
@@ -77,7 +79,9 @@ class Parser(Text):
         self._closed = False
         self._fold = Fold()
         self._fast = 0
-        self._stop = self._stop2 = ""
+        self._stop = self._hold_back = self._hold_back2 = ""
+        self._find = plan.values
+        self._pieces: list[str] = []
         self._tokenizer = tokenizer
         self._decoder: Any = None
         self._added: dict[str, int] | None = None
@@ -121,21 +125,105 @@ class Parser(Text):
             ValueError: the parser is closed.
         """
         fast = self._fast
-        if fast and stage is None and text.isprintable() and self._stop not in text and text:
-            start = self._at
-            if fast == _FAST_ARGUMENTS:
-                if '"' not in text and "\\" not in text:
-                    end = start + len(text)
-                    self._at = self._base = end
-                    self._kept.append(text)  # type: ignore[union-attr]
-                    self._fold.arguments.append(text)
-                    return [ToolCallDelta(self._index - 1, text, start, end)]
-            elif self._stop2 not in text and text[-1] != " ":
-                segment = self._segment
-                segment.parts.append(text)  # type: ignore[union-attr]
-                segment.end = self._at = self._base = end = start + len(text)  # type: ignore[union-attr]
-                return [ContentDelta(text, start, end) if fast == _FAST_CONTENT else ReasoningDelta(text, start, end)]
-        return self._feed(text, stage)
+        if not fast or stage is not None:
+            return self._feed(text, stage)
+        # Inside a string most pieces can only be more of it. These short ways skip the state machine. All along, nothing
+        # is consumed but not sent (``_i`` is 0, ``_base`` is ``_at``), and ``_buf`` holds what the next piece decides.
+        fragment = text
+        if fast == _JSON_STRING:
+            if '"' in text or "\\" in text or self._buf or not text.isprintable() or not text:
+                whole = fragment = self._buf + text
+                end = _json_run(whole).end()  # type: ignore[union-attr]
+                if end < len(whole):
+                    if whole[end] != "\\" or not JSON_PARTIAL.match(whole, end):
+                        return self._feed(text, None)
+                    fragment = whole[:end]
+                self._buf = whole[end:]
+                if not fragment:
+                    return []
+                text = fragment
+        elif fast == _VALUE:
+            if '"' in text or "\\" in text or self._stop in text or self._buf or not text.isprintable() or not text:
+                whole = self._buf + text
+                if not text or (self._stop in whole and self._find.search(whole)):
+                    return self._feed(text, None)
+                if whole[-1] in self._hold_back:
+                    end = len(whole) - held_suffix(whole, 0, len(whole), self._hold_back)
+                    self._buf = whole[end:]
+                    if not end:
+                        return []
+                    text = whole[:end]
+                else:
+                    self._buf = ""
+                    text = whole
+                fragment = encode_basestring(text)[1:-1]
+        elif fast == _LITERAL:
+            if '"' in text or "\\" in text or self._stop in text or self._buf or not text.isprintable() or not text:
+                return self._in_literal(text)
+        else:
+            return self._in_text(text)
+        start = self._at
+        self._at = self._base = stop = start + len(text)
+        self._kept.append(text)  # type: ignore[union-attr]
+        self._pieces.append(fragment)
+        return [ToolCallDelta(self._index - 1, fragment, start, stop)]
+
+    def _in_literal(self, text: str) -> list[Event]:
+        """More of a string that is translated."""
+        if not text:
+            return []
+        call = self._call
+        reader = call.reader  # type: ignore[union-attr]
+        whole = self._buf + text
+        if self._stop not in whole:
+            plain = reader.plain(whole)  # type: ignore[union-attr]
+            if plain is not None:
+                self._buf = ""
+                return self._argument(whole, plain)
+        end = reader.read(whole, 0)  # type: ignore[union-attr]
+        fragment = reader.take()  # type: ignore[union-attr]
+        self._buf = whole[end:]
+        if reader.mode == STRING:  # type: ignore[union-attr]
+            return self._argument(whole[:end], fragment) if fragment else self._silent(whole[:end])
+        # The string ended: the machine goes on behind it.
+        events = self._argument(whole[:end], fragment) if fragment else []
+        self._fast = 0
+        self._run()
+        events += self._flush_events()
+        self._choose_fast()
+        return events
+
+    def _silent(self, text: str) -> list[Event]:
+        if text:
+            self._buf = text + self._buf
+            self._i = len(text)
+            self._fast = 0
+        return []
+
+    def _argument(self, text: str, fragment: str) -> list[Event]:
+        start = self._at
+        self._at = self._base = end = start + len(text)
+        self._kept.append(text)  # type: ignore[union-attr]
+        self._pieces.append(fragment)
+        return [ToolCallDelta(self._index - 1, fragment, start, end)]
+
+    def _in_text(self, text: str) -> list[Event]:
+        """More of running text."""
+        whole = self._buf + text
+        if not text or self._find.search(whole):
+            return self._feed(text, None)
+        end = len(whole)
+        if whole[-1] in self._hold_back:
+            end -= max(held_suffix(whole, 0, end, self._hold_back), held_suffix(whole, 0, end, self._hold_back2))
+        self._buf = whole[end:]
+        if not end:
+            return []
+        piece = whole[:end]
+        segment = self._segment
+        segment.parts.append(piece)  # type: ignore[union-attr]
+        start = self._at
+        segment.end = self._at = self._base = stop = start + end  # type: ignore[union-attr]
+        return [ContentDelta(piece, start, stop) if self._fast == _CONTENT else ReasoningDelta(piece, start, stop)]
 
     def _feed(self, text: str, stage: Stage | str | None) -> list[Event]:
         if self._closed:
@@ -167,8 +255,9 @@ class Parser(Text):
                 self._i = 0
         self._buf = rest + text if rest else text
         self._run()
+        events = self._flush_events()
         self._choose_fast()
-        return self._flush_events()
+        return events
 
     def _flush_events(self) -> list[Event]:
         holds = self._holds
@@ -188,52 +277,72 @@ class Parser(Text):
         return out
 
     def _choose_fast(self) -> None:
-        """Whether plain text may go out as it comes: nothing waits, and nothing but text can follow."""
+        """Whether the next piece can go one of the short ways."""
         self._fast = 0
-        if self._i < len(self._buf) or self._holds or self._tokens or self._at < 0:
+        at = self._base + self._i
+        if self._holds or self._marks is not None or self._at != at or at < 0:
             return
         state = self._state
-        if state == ARGUMENTS or state == OBJECT:
-            call = self._call
-            if call is None or call.reader is None or call.reader.mode != STRING or not call.started or call.role == "skip":
-                return
-            stop = call.reader.stop()
-            if stop and call.sink is Sink.CALL and self._at == self._base + self._i:
-                self._stop = stop
-                self._fast = _FAST_ARGUMENTS
-        elif state == VALUE:
-            call = self._call
-            firsts = self._plan.value_firsts
-            if (
-                call is not None
-                and call.begun
-                and call.mode is ValueMode.STRING
-                and call.sink is Sink.CALL
-                and len(firsts) == 1
-                and self._at == self._base + self._i
-            ):
-                self._stop = firsts
-                self._fast = _FAST_ARGUMENTS
+        if state == ARGUMENTS or state == OBJECT or state == VALUE:
+            fast = self._fast_call()
         elif (state == TEXT and self._prose) or (state == REASONING and self._seen_text):
-            plan = self._plan
-            if state == REASONING:
-                calls = not self._plain and plan.policy.call_in_reasoning != "text"
-                firsts = (plan.reasoning_calls if calls else plan.reasoning).firsts
-            elif self._framed:
-                firsts = (plan.frame_plain if self._plain else plan.frame).firsts
-            else:
-                firsts = (plan.text_plain if self._plain else plan.text).firsts
-            self._segment = self._fold.growing("reasoning" if state == REASONING else "content")
-            if 1 <= len(firsts) <= 2 and self._segment is not None:
-                self._stop = firsts[0]
-                self._stop2 = firsts[-1]
-                self._fast = _FAST_REASONING if state == REASONING else _FAST_CONTENT
-        if self._fast:
+            fast = self._fast_text()
+        else:
+            return
+        if fast:
             if self._kept is not None and self._i:
-                self._kept.append(self._buf)
-            self._base += self._i
-            self._buf = ""
+                self._kept.append(self._buf[: self._i])
+            self._buf = self._buf[self._i :]
+            self._base = at
             self._i = 0
+            self._fast = fast
+
+    def _fast_call(self) -> int:
+        call = self._call
+        if call is None or call.sink is not Sink.CALL or not call.started:
+            return 0
+        self._pieces = self._fold.arguments
+        if self._state == VALUE:
+            firsts = self._plan.value_firsts
+            if not call.begun or call.mode is not ValueMode.STRING:
+                return 0
+            # Several markers may end it: the search alone tells (every text holds the empty string).
+            self._stop = firsts if len(firsts) == 1 else ""
+            self._find = self._plan.values
+            self._hold_back = call.parameter.trail if call.parameter else ""
+            return 0 if self._find.search(self._buf, self._i) else _VALUE
+        reader = call.reader
+        if reader is None or reader.mode != STRING or (self._state == OBJECT and call.role == "skip") or not reader.simple():
+            return 0
+        if reader.verbatim():
+            return _JSON_STRING
+        self._stop = reader.delimiter[0]
+        return _LITERAL
+
+    def _fast_text(self) -> int:
+        plan = self._plan
+        margin = "" if self._plain else plan.margin
+        if self._state == REASONING:
+            calls = not self._plain and plan.policy.call_in_reasoning != "text"
+            scan = plan.reasoning_calls if calls else plan.reasoning
+            inner = plan.reasoning_inner
+            margin = margin if calls else ""
+        elif self._framed:
+            scan = plan.frame_plain if self._plain else plan.frame
+            inner = plan.frame_inner
+        else:
+            scan = plan.text_plain if self._plain else plan.text
+            inner = ""
+        kind: Literal["reasoning", "content"] = "reasoning" if self._state == REASONING else "content"
+        self._segment = self._fold.growing(kind)
+        if self._segment is None or scan.find.search(self._buf, self._i):
+            return 0
+        self._find = scan.find
+        self._hold_back = margin if len(margin) > len(inner) else inner
+        self._hold_back2 = inner if len(margin) > len(inner) else margin
+        if not set(self._hold_back2) <= set(self._hold_back):
+            return 0
+        return _REASONING if self._state == REASONING else _CONTENT
 
     def close(self, finish_reason: str | None = "stop") -> list[Event]:
         """The output is over.

@@ -1,0 +1,171 @@
+"""A plain random fuzz: mutated model output must never break what always holds.
+
+    python -m tests.fuzz --seconds 60 [--seed 1] [--dialect NAME]
+
+Prints the seed, and for a failure the smallest case that was found; the exit code is then 1.
+"""
+
+import argparse
+import random
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from unspool import Dialect, Policy
+from unspool.policy import CHOICES
+
+from .support import DIALECTS, STAGES, cases, empty, literals, notices, number, random_split, run, same, tool, tools_of
+
+RAWS = {d.name: [c.raw for c in cases([d])] for d in DIALECTS}
+LITERALS = {d.name: literals(d) for d in DIALECTS}
+ALL_LITERALS = sorted({t for found in LITERALS.values() for t in found})
+NOISE = [
+    "<", ">", "</", "{", "}", "[", "]", "(", ")", '"', "'", "\\", "`", "```", "```json\n", "<|", "|>", "\n", " ", "\n\n", "\t",
+    ",", ";", ":", "=", "null", "true", "None", "-1", "1e400", "NaN", "12345678901234567890", "\u00e9", "\U0001f327\ufe0f", "\\u00e9",
+    "\\ud83d", '\\"', "\\n", "]]>", "&quot;", "&amp;", "Sure.", " a b ", "x=1", '"a": 1', '{"a": "b"}', "\r\n", "\u2028", "\x00", "/>",
+    '"name"', '"arguments"', "get_weather", "search", "now", '{"name": "now", "arguments": {}}',
+]  # fmt: skip
+
+
+class Attempt(NamedTuple):
+    """One input of the machine."""
+
+    dialect: Dialect
+    text: str
+    options: dict[str, Any]
+
+    def __str__(self) -> str:
+        told = {k: v for k, v in self.options.items() if k != "ids"}
+        return f"dialect {self.dialect.name}\ntext    {self.text!r}\noptions {told!r}"
+
+
+def mutate(text: str, rng: random.Random, dialect: Dialect) -> str:
+    """A text with one to four random changes."""
+    for _ in range(rng.randint(1, 4)):
+        at = rng.randint(0, len(text))
+        to = min(len(text), at + rng.choice((1, 1, 2, 5, 20, 80)))
+        kind = rng.randrange(9)
+        if kind == 0:
+            text = text[:at] + text[to:]
+        elif kind == 1:
+            text = text[:at] + rng.choice(LITERALS[dialect.name] or NOISE) + text[at:]
+        elif kind == 2:
+            text = text[:at] + rng.choice(ALL_LITERALS) + text[at:]
+        elif kind == 3:
+            text = text[:at] + rng.choice(NOISE) + text[at:]
+        elif kind == 4:
+            text = text[:at]
+        elif kind == 5:
+            text += rng.choice(RAWS[dialect.name])
+        elif kind == 6:
+            text = text[:at] + text[at:to] * 2 + text[to:]
+        elif kind == 7:
+            literal = rng.choice(LITERALS[dialect.name] or NOISE)
+            cut = rng.randint(1, len(literal))
+            text = text[:at] + literal[:cut] + text[at:]
+        else:
+            text = text[:at] + rng.choice(RAWS[dialect.name]) + text[at:]
+    return text
+
+
+def options(dialect: Dialect, rng: random.Random) -> dict[str, Any]:
+    """Random keyword arguments of a parser."""
+    tools: Any = rng.choice((None, tools_of(dialect), tools_of(dialect), [tool("other", a="string")], []))
+    found: dict[str, Any] = {"tools": tools, "ids": number}
+    if rng.random() < 0.4:
+        found["stage"] = rng.choice(STAGES)
+    if rng.random() < 0.5:
+        fields = rng.sample(sorted(CHOICES), rng.randint(1, 3))
+        found["policy"] = Policy(**{f: rng.choice(CHOICES[f]) for f in fields})
+    if rng.random() < 0.2:
+        function = {"type": "function", "function": {"name": "get_weather"}}
+        found["tool_choice"] = rng.choice(("none", "required", function))
+    return found
+
+
+def attempt(rng: random.Random, dialects: list[Dialect]) -> Attempt:
+    """A random input."""
+    dialect = rng.choice(dialects)
+    return Attempt(dialect, mutate(rng.choice(RAWS[dialect.name]), rng, dialect), options(dialect, rng))
+
+
+def failure(case: Attempt, seed: int) -> str:
+    """What is wrong with the machine's answer; empty where nothing is."""
+    text = case.text
+    try:
+        whole, _ = run(case.dialect, [text], **case.options)
+        if text.strip() and empty(whole) and "empty" not in notices(whole):
+            return "a silently empty result"
+        rng = random.Random(seed)
+        for way, chunks in (
+            ("per character", list(text)),
+            ("cut at random", random_split(text, rng, 4)),
+            ("cut at random", random_split(text, rng, 30)),
+        ):
+            other, _ = run(case.dialect, chunks, **case.options)
+            if same(other) != same(whole):
+                return f"chunking shows, {way}\n  whole {same(whole)!r}\n  cut   {same(other)!r}"
+    except Exception as error:  # any exception is a finding
+        return f"{type(error).__name__}: {error}"
+    return ""
+
+
+def minimise(case: Attempt, fails: Callable[[Attempt], bool], seconds: float = 10) -> Attempt:
+    """The smallest case found that still fails."""
+    until = time.monotonic() + seconds
+    for key in list(case.options):
+        smaller = case._replace(options={k: v for k, v in case.options.items() if k != key})
+        if key != "ids" and fails(smaller):
+            case = smaller
+    size = max(1, len(case.text) // 2)
+    while size and time.monotonic() < until:
+        at, found = 0, False
+        while at < len(case.text) and time.monotonic() < until:
+            smaller = case._replace(text=case.text[:at] + case.text[at + size :])
+            if fails(smaller):
+                case, found = smaller, True
+            else:
+                at += size
+        if size == 1 and not found:
+            break
+        size = max(1, size // 2) if not found or size > 1 else 1
+    return case
+
+
+def search(seconds: float, seed: int, dialects: list[Dialect]) -> tuple[int, Attempt | None, str]:
+    """Try inputs for a time; how many were tried, and the smallest case that fails, if any."""
+    rng = random.Random(seed)
+    until = time.monotonic() + seconds
+    tried = 0
+    while time.monotonic() < until:
+        case = attempt(rng, dialects)
+        tried += 1
+        if failure(case, seed):
+            small = minimise(case, lambda c: bool(failure(c, seed)))
+            return tried, small, failure(small, seed)
+    return tried, None, ""
+
+
+def main() -> int:
+    """The command line."""
+    parser = argparse.ArgumentParser(description="Mutate model output and look for what must not be.")
+    parser.add_argument("--seconds", type=float, default=20)
+    parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--dialect", default=None, help="this dialect alone")
+    given = parser.parse_args()
+    seed = random.SystemRandom().randrange(2**32) if given.seed is None else given.seed
+    dialects = [d for d in DIALECTS if given.dialect in (None, *d.names)]
+    if not dialects:
+        parser.error(f"no dialect is called {given.dialect!r}")
+    print(f"seed {seed}, {len(dialects)} dialects", flush=True)
+    tried, case, why = search(given.seconds, seed, dialects)
+    print(f"{tried} inputs")
+    if case is None:
+        return 0
+    print(f"FAILED\n{case}\n{why}")
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
