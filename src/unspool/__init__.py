@@ -21,3 +21,4 @@ from .message import Message, Segment, ToolCall, fold
 from .parser import Parser, parse
 from .policy import Policy
 from .registry import get_dialect, list_dialects
+from .render import render

@@ -133,7 +133,7 @@ class Calls(Headers):
             call.reader = self._reader(call, c, syntax)
             self._i = i
             return True
-        if role in ("name", "id") and c in "'\"":
+        if role in ("name", "id") and c in "'\"" and not call.started:
             value, end = self._string_at(call, i)
             if end == MORE:
                 return False
@@ -148,7 +148,7 @@ class Calls(Headers):
             if role == "name" and value and not self._id_may_come(call):
                 self._announce_object(call, end)
             return True
-        if role == "name":
+        if role == "name" and not call.started:
             return self._object_fails(call, i, "a name that is no string")
         call.role = "skip"
         call.reader = LiteralReader(Syntax.PYTHON if call.quote == "'" else Syntax.JSON, Root.ANY)
@@ -203,6 +203,8 @@ class Calls(Headers):
         if reader.mode == ERROR:
             call.reader = None
             if skipped:
+                return self._object_fails(call, self._i, reader.error)
+            if not call.started:
                 return self._object_fails(call, self._i, reader.error)
             fragment = reader.take()
             if fragment:
@@ -379,7 +381,11 @@ class Calls(Headers):
             ended = self._tracked(call, i, limit)
             if ended >= 0:
                 self._raw(call, ended)
+                call.complete = True
                 self._state = CLOSE
+                if call.form.shape is not None and call.track and buf[ended] == "}":
+                    call.expects = AFTER
+                    self._state = OBJECT
                 return True
             i = limit
             if m is None:
@@ -393,6 +399,7 @@ class Calls(Headers):
                 break
             if r != NO:
                 self._raw(call, m.start())
+                call.complete = True
                 self._state = CLOSE
                 return True
             pos = m.start() + 1
@@ -436,7 +443,7 @@ class Calls(Headers):
                 stack.append(c)
             else:
                 top = stack[-1]
-                if c == ")" and top == "(" and len(stack) == 1:
+                if len(stack) == 1 and (top, c) in (("(", ")"), ("{", "}")) and call.form.syntax is not Syntax.QUOTE:
                     return m.start()  # the call's own closing
                 if (top, c) not in (("{", "}"), ("[", "]"), ("(", ")"), ("t", ")")):
                     return m.start()
@@ -710,7 +717,9 @@ class Calls(Headers):
             r = r if self._certain(p) else self._follows_value(call, r)
             if r >= 0:
                 return r
-        more = r == MORE
+        if r == MORE and not self._final:
+            return MORE
+        more = False
         for suffix in plan.suffixes:
             r = suffix.match(buf, p, {})
             if r >= 0 and not self._spelled(suffix.first, p):
@@ -902,6 +911,7 @@ class Calls(Headers):
             self._thinking = True
             at = max(self._at, 0)
             self._out.append(ReasoningStart(at, at))
+        if self._thinking:
             self._state = REASONING
 
     def _block(self) -> bool:
@@ -924,7 +934,8 @@ class Calls(Headers):
             if j - i <= CAP:
                 return False
         more = False
-        for block in plan.block_suffixes:
+        within = self._within
+        for block in (within, *plan.block_suffixes) if within is not None and within.suffix else plan.block_suffixes:
             r = block.suffix.match(buf, j, {})
             if r == MORE and not self._final:
                 return False
@@ -933,9 +944,10 @@ class Calls(Headers):
                 self._put_markup(self._base + r)
                 self._leave_block()
                 return True
-        within = self._within
         # Behind a bare opening only declared names count, behind a marked one all do.
-        inner = () if self._plain else plan.inner if within is None or within.marked else plan.inner_bare
+        inner = plan.inner if within is None or within.marked else within.inner or plan.inner_bare
+        if self._plain:
+            inner = []
         weak: tuple[Opening, int, dict[str, str]] | None = None
         for o in inner:
             fields: dict[str, str] = {}
@@ -1013,7 +1025,7 @@ class Calls(Headers):
             p = len(buf) if m is None or (self._final and m.group() not in scan.triggers) else m.start()
             if p > i and not self._prose and not buf[i:p].isspace():
                 self._notice("text_in_block")
-            self._put_content(self._base + p)
+            self._put_text(self._base + p)
             self._i = i = p
             if m is None or p == len(buf) or m.group() not in scan.triggers:
                 return False
@@ -1025,7 +1037,6 @@ class Calls(Headers):
             pos = p + 1
 
     def _block_text_ends(self, scan: Scan, p: int) -> int:
-        more = False
         for o in scan.openings:
             fields: dict[str, str] = {}
             if o.kind == CALL and o.form is not None:
@@ -1045,5 +1056,6 @@ class Calls(Headers):
                         self._i = r
                     self._leave_block()
                     return 1
-            more = more or r == MORE
-        return MORE if more else 0
+            if r == MORE:
+                return MORE
+        return 0

@@ -212,8 +212,7 @@ class Headers(Output):
 
     def _open_call(self, o: Opening, i: int, end: int, fields: dict[str, str]) -> None:
         """The opening of a call stands at ``buf[i:end]``."""
-        block, form = o.block or self._within, o.form
-        assert block is not None
+        block, form = o.block or self._within or self._plan.blocks[0], o.form
         assert form is not None
         buf, base = self._buf, self._base
         if self._state in (TEXT, REASONING):
@@ -229,20 +228,15 @@ class Headers(Output):
         if self._state in (EDGE, TEXT, REASONING):
             self._put_markup(base + i)
             start = base + i
-        if self._thinking:
-            self._out.append(ReasoningEnd(max(start, 0), max(start, 0)))
-            self._resume = self._plan.policy.call_in_reasoning == "resume"
         call = Call(form, block, start, fields)
         self._call = call
         self._within = block
         self._margin = ""
         self._seen_part = True
         if form.shape is None:
-            self._thinking = False
             self._announce(call, base + end)
             self._begin_arguments(call, end)
         elif form.forced and self._named and not self._wrapped(end):
-            self._thinking = False
             call.name = self._named
             self._announce(call, base + end - 1)
             call.reader = LiteralReader(Syntax.JSON, Root.OBJECT, repair=self._repairing())
@@ -276,7 +270,6 @@ class Headers(Output):
         call.started = True
         unknown = call.known is False and policy.unknown_tool != "forward"
         header = bool(self._holds) and self._holds[-1].kind == HEADER
-        self._thinking = False
         if unknown:
             call.sink = Sink.TEXT if policy.unknown_tool == "text" else Sink.DROP
             if header:
@@ -297,6 +290,11 @@ class Headers(Output):
         self._index += 1
         if not call.id:
             call.id = self._id(call)
+        if self._thinking:
+            at = max(self._at, 0)
+            self._out.append(ReasoningEnd(at, at))
+            self._thinking = False
+            self._resume = policy.call_in_reasoning == "resume"
         start, stop = self._span(end)
         self._out.append(ToolCallStart(call.index, call.id, call.name, start, stop, call.known))
 
@@ -316,7 +314,7 @@ class Headers(Output):
     def _sink(self, call: Call, end: int) -> None:
         """What was read of a call that is not sent."""
         if call.sink is Sink.TEXT:
-            self._put_content(end)
+            self._put_text(end)
         else:
             self._put_markup(end)
 
@@ -392,7 +390,7 @@ class Headers(Output):
                 if status == "invalid":
                     self._discard()
                     if self._plan.policy.bad_arguments == "text":
-                        self._put_content(end)
+                        self._put_text(end)
                     else:
                         self._put_markup(end)
                     self._notice("bad_arguments", call.name)

@@ -81,7 +81,7 @@ class LiteralReader:
     """
 
     __slots__ = (
-        "_comma", "_escape_free", "_is_key", "_keep", "_mark", "_number", "_pending", "_quote_scan", "_repair", "_root", "_space", "_syntax", "_words", "delimiter", "error", "mode", "out", "quote", "repaired", "stack",
+        "_broken", "_comma", "_escape_free", "_is_key", "_keep", "_mark", "_number", "_pending", "_quote_scan", "_repair", "_root", "_space", "_syntax", "_words", "delimiter", "error", "mode", "out", "quote", "repaired", "stack",
     )  # fmt: skip
 
     def __init__(self, syntax: Syntax, root: Root, *, repair: bool = False, quote: str = '"') -> None:
@@ -99,6 +99,7 @@ class LiteralReader:
         self.stack: list[str] = []
         self.delimiter = ""
         self.mode = VALUE
+        self._broken = VALUE  # the mode in which it went wrong
         self._mark = 0  # text from here to the cursor is handed on as it is
         self._is_key = False
         self._escape_free = False
@@ -161,6 +162,8 @@ class LiteralReader:
                     continue
                 j = self._token(text, i, n, text[i])
             if j < 0:
+                if self.mode == ERROR:
+                    i = self._mark
                 break
             i = j
         if self._keep and i > self._mark and not self._pending:
@@ -173,11 +176,13 @@ class LiteralReader:
         Empty where closing would have to invent a value.
         """
         tail = ""
-        if self.mode == STRING and not self._is_key:
+        mode = self._broken if self.mode == ERROR else self.mode
+        if mode == STRING and not self._is_key:
             tail = '"'
-        elif self.mode == NUMBER and self._number in (ZERO, INT, FRACTION, EXP_DIGITS):
-            tail = ""
-        elif self.mode not in (AFTER, FIRST_ITEM, FIRST_KEY) and not (self._pending and self.mode in (KEY, VALUE)):
+        elif mode == NUMBER:
+            if self._number not in (ZERO, INT, FRACTION, EXP_DIGITS):
+                return ""
+        elif mode not in (AFTER, FIRST_ITEM, FIRST_KEY) and not (self._comma and mode in (KEY, VALUE)):
             return ""
         for bracket in reversed(self.stack):
             tail += "]" if bracket == "[" else "}"
@@ -191,6 +196,7 @@ class LiteralReader:
             self.out.append(self._pending)
             self._pending = ""
         self._mark = i
+        self._broken = self.mode
         self.mode = ERROR
         self.error = why
         return -1
@@ -607,11 +613,12 @@ def _marker_scan(marker: str) -> re.Pattern[str]:
 class UnwrapReader(LiteralReader):
     """Reads arguments that come as a JSON string holding an object: decodes the string and reads what it holds."""
 
-    __slots__ = ("_decoded", "_inner", "_raw", "_started")
+    __slots__ = ("_decoded", "_inner", "_inner_error", "_raw", "_started")
 
     def __init__(self, *, repair: bool = False) -> None:
         super().__init__(Syntax.JSON, Root.ANY, repair=repair)
         self._inner = LiteralReader(Syntax.JSON, Root.OBJECT, repair=repair)
+        self._inner_error = ""
         self._decoded = ""
         self._raw = ""
         self._started = False
@@ -629,7 +636,6 @@ class UnwrapReader(LiteralReader):
         i = super().read(text, i)
         self._raw += "".join(self.out)
         self.out = []
-        error = self.error
         # Whole escapes only; half a surrogate pair waits for the other half.
         raw = self._raw
         if not self._started:
@@ -644,24 +650,31 @@ class UnwrapReader(LiteralReader):
         keep = 6 if m is not None and len(m.group(1)) % 2 else 0
         self._raw = raw[len(raw) - keep :]
         self._decoded += _decode(raw[: len(raw) - keep])
-        used = self._inner.read(self._decoded, 0)
-        self._decoded = self._decoded[used:]
-        self.out = [self._inner.take()]
-        self.repaired = self.repaired or self._inner.repaired
-        if self._inner.mode == ERROR:
-            error = self._inner.error
-        elif self._inner.mode == DONE and self._decoded.strip():
-            error = "text behind the arguments"
-        elif ended and self._inner.mode != DONE:
-            if not self._inner.stack and not self._decoded.strip() and self._inner.mode == VALUE:
-                self.out = ["{}"]
-            else:
-                error = "a string that holds no object"
-        if error:
-            if self._decoded:
-                self.out.append(self._decoded)
-            self.error = error
-            self.mode = ERROR
+        if self._inner.mode == VALUE and not self._inner.stack:
+            self._decoded = self._decoded.lstrip()
+        out = []
+        if not self._inner_error:
+            used = self._inner.read(self._decoded, 0)
+            self._decoded = self._decoded[used:]
+            out.append(self._inner.take())
+            self.repaired = self.repaired or self._inner.repaired
+            if self._inner.mode == ERROR:
+                self._inner_error = self._inner.error
+            elif self._inner.mode == DONE and self._decoded.strip():
+                self._inner_error = "text behind the arguments"
+            elif ended and self._inner.mode != DONE:
+                if not self._inner.stack and not self._decoded.strip():
+                    out = ["{}"]
+                else:
+                    self._inner_error = "a string that holds no object"
+        if self._inner_error:
+            # What is left of the string goes out as it is; the call ends as invalid with the string.
+            out.append(self._decoded)
+            self._decoded = ""
+            if ended:
+                self.mode = ERROR
+                self.error = self._inner_error
+        self.out = out
         return i
 
 

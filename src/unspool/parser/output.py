@@ -48,14 +48,15 @@ SPACES = re.compile(r"\s*+")
 class Hold:
     """Events that wait for a decision, and where to go back to if it falls against them."""
 
-    __slots__ = ("edge", "events", "index", "kind", "start", "state")
+    __slots__ = ("edge", "events", "index", "kind", "start", "state", "thinking")
 
-    def __init__(self, kind: int, start: int, state: int, index: int, events: list[Event]) -> None:
+    def __init__(self, kind: int, start: int, state: int, index: int, thinking: bool, events: list[Event]) -> None:
         self.kind = kind
         self.start = start
         self.state = state
         self.index = index
         self.edge = state == EDGE
+        self.thinking = thinking
         self.events = events
 
 
@@ -144,11 +145,6 @@ class Output:
             if not (self._prose and self._seen_text) and not text.isspace():
                 self._prose = self._seen_text = True
 
-    def _put_content(self, end: int) -> None:
-        thinking, self._thinking = self._thinking, False
-        self._put_text(end)
-        self._thinking = thinking
-
     def _put_markup(self, end: int) -> None:
         start = self._at
         if end <= start:
@@ -177,7 +173,7 @@ class Output:
     def _hold(self, kind: int) -> None:
         """What comes now waits for `_commit` or `_abort`."""
         self._keep()
-        self._holds.append(Hold(kind, self._at, self._state, self._index, self._out))
+        self._holds.append(Hold(kind, self._at, self._state, self._index, self._thinking, self._out))
         self._out = []
 
     def _commit(self) -> None:
@@ -191,6 +187,8 @@ class Output:
         self._out = hold.events
         self._at = hold.start
         self._index = hold.index
+        self._thinking = hold.thinking
+        self._resume = False
         return hold
 
     def _overflow(self) -> None:
@@ -217,7 +215,7 @@ class Output:
         self._call = None
         self._state = hold.state
         if hold.state == BLOCK:
-            self._put_content(here)
+            self._put_text(here)
             self._state = BLOCK_TEXT
         elif hold.state in (EDGE, TEXT):
             if hold.edge:

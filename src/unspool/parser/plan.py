@@ -1,7 +1,7 @@
 """What the machine needs to know of a dialect, compiled once: the openings and closings of its parts, and how to find them."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from ..dialect import Dialect
 from ..policy import DEFAULTS, Policy
 from ..template import ObjectShape, Piece, Template
@@ -38,6 +38,8 @@ class Block:
     lead: str
     trail: str
     marked: bool
+    inner: "list[Opening]" = field(default_factory=list)
+    """The calls that may follow in it, where they are not the dialect's."""
 
 
 @dataclass(slots=True, eq=False)
@@ -229,7 +231,8 @@ def _compile(d: Dialect, policy: Policy, forced: bool) -> Plan:
     if forced and forms:
         bare = Form(Pattern(("{",)), Pattern(()), _FORCED, Syntax.JSON, True, False, True)
         for prefix, suffix in (((), ()), (("[",), ("]",))):
-            block = Block(Pattern(prefix), Pattern(suffix), "", "", False)
+            inner_call = Opening(CALL, bare.opening, form=bare, marked=False)
+            block = Block(Pattern(prefix), Pattern(suffix), "", "", False, [inner_call])
             extra.append(
                 Opening(CALL, joined(block.prefix, bare.opening), block=block, form=bare, marked=False)
             )

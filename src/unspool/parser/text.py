@@ -464,9 +464,9 @@ class Text(Calls):
             self._state = EDGE
 
     def _enter_block(self) -> None:
-        blocks = self._plan.blocks
-        self._within = blocks[0] if blocks else None
-        self._state = BLOCK if blocks else EDGE
+        """Just behind the opening of a block; that it is open is known from the first call on."""
+        self._within = None
+        self._state = BLOCK if self._plan.blocks else EDGE
 
     def _cut(self) -> None:
         """The output, or an engine's stage, is over: what is still open ends here."""
@@ -491,8 +491,7 @@ class Text(Calls):
                 self._out = hold.events
                 self._out.extend(events)
                 self._thinking = False
-                if any(type(e).__name__ == "ContentDelta" for e in events):
-                    self._seen_text = True
+                self._notice("unclosed_reasoning")
             else:
                 self._commit()
         self._let_go()

@@ -1,0 +1,429 @@
+"""Messages written the way a family's chat template writes them: the templates of its dialect, filled."""
+
+import random
+import re
+import string
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Final
+
+from .dialect import Dialect
+from .errors import DialectError
+from .events import Stage
+from .message import Message
+from .parser import parse
+from .registry import get_dialect
+from .template import Field, Template, pieces
+from .turn import Call, Turn, read_turn
+from .values import JSON, PYTHON, Raw, Value, declare, kind, quoted, unfold, write
+
+_ALPHABET: Final = string.ascii_letters + string.digits
+_choice = random.SystemRandom().choice
+_MAX_SHOWN: Final = 60
+
+
+def render(
+    message: Message | Mapping[str, Any],
+    dialect: str | Dialect,
+    *,
+    tools: Sequence[Any] | None = None,
+    stage: Stage | str | None = None,
+) -> str:
+    """The text that the model writes for a message.
+
+    Args:
+        message: a `Message`, or an OpenAI assistant message.
+        dialect: a name, or a `Dialect`.
+        tools: OpenAI tool dicts, by which the text would be read; ``None``: tools with the types of the calls' values.
+        stage: where the text begins: at the turn's beginning (``content``), behind the opening of reasoning, or behind
+            the opening of a block of calls. Default: the dialect's own.
+
+    Raises:
+        UnknownDialect: no dialect has this name.
+        DialectError: the dialect cannot express the message; names the field and says why. What is returned reads
+            back as the message.
+    """
+    d = get_dialect(dialect) if isinstance(dialect, str) else dialect
+    try:
+        begin = None if stage is None else Stage(stage)
+    except ValueError:
+        raise ValueError(f"stage: {stage!r} is not one of {', '.join(Stage)}") from None
+    return _Renderer(d, read_turn(message), tools, begin).render()
+
+
+@dataclass(slots=True)
+class _Part:
+    """A part's text and its margins."""
+
+    lead: str
+    text: str
+    trail: str
+
+
+@dataclass(slots=True)
+class _Form:
+    """The alternatives that one call is written in: its own, and each argument's."""
+
+    call: Template
+    arguments: dict[str, Template] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Difference:
+    """Where the text reads back otherwise."""
+
+    part: str
+    field: str
+    why: str
+
+
+class _Renderer:
+    """Writes one turn; alternatives are tried in order until the text reads back."""
+
+    def __init__(self, d: Dialect, turn: Turn, tools: Sequence[Any] | None, stage: Stage | None) -> None:
+        self.d = d
+        self.turn = turn
+        self.stage = stage
+        self.begin = stage or d.stage
+        self.tools = declare((c.name, c.value) for c in turn.calls) if tools is None and turn.calls else tools
+        self.alternatives = {
+            "reasoning": _writable(d.reasoning),
+            "content": _writable(d.preamble or d.content if turn.calls else d.content),
+            "calls": _writable(d.calls),
+        }
+        self.chosen = dict.fromkeys(self.alternatives, 0)
+        self.forms = [_Form(d.call[0]) for _ in turn.calls] if d.call else []
+        self.ids = [_call_id(d.id, c, i) for i, c in enumerate(turn.calls)]
+        self.style = PYTHON if d.codec == "python" else JSON if d.quote == '"' else quoted(d.quote)
+
+    def render(self) -> str:
+        self.check()
+        text = self.text()
+        difference = first = self.differs(text)
+        if difference is not None and self.fit_forms():
+            text = self.text()
+            difference = self.differs(text)
+        while difference is not None:
+            if first is None or not self.advance(difference.part):
+                assert first is not None
+                raise DialectError(f"{first.field}: the text would not read back: {first.why}")
+            text = self.text()
+            difference = self.differs(text)
+        return text
+
+    def check(self) -> None:
+        """What the dialect has no templates for."""
+        d, turn = self.d, self.turn
+        if turn.reasoning and not d.reasoning:
+            raise DialectError(f"reasoning: dialect {d.name!r} has no markers for reasoning")
+        if turn.calls and not d.call:
+            raise DialectError(f"tool_calls: dialect {d.name!r} has no template for calls")
+        if turn.calls and turn.content and d.policy.text_before_tools == "content":
+            raise DialectError(
+                f"content: dialect {d.name!r} reads calls behind content as content (policy text_before_tools)"
+            )
+        if self.begin is Stage.TOOL_CALL:
+            for name, part in (("reasoning", turn.reasoning), ("content", turn.content)):
+                if part:
+                    raise DialectError(f"{name}: the stage is tool_call: nothing but calls can follow")
+            if not turn.calls:
+                raise DialectError("tool_calls: the stage is tool_call, but the message has none")
+
+    # -- alternatives ---------------------------------------------------------------------------------------------
+
+    def advance(self, part: str) -> bool:
+        """Take the next alternative of the part that does not read back, or else of another."""
+        for name in (part, *(n for n in ("calls", "content", "reasoning") if n != part)):
+            if self.chosen[name] + 1 < len(self.alternatives[name]):
+                self.chosen[name] += 1
+                return True
+        return False
+
+    def fit_forms(self) -> bool:
+        """Find for each call, and each argument, the first alternative in which it reads back by itself."""
+        calls, arguments = _writable(self.d.call), _writable(self.d.argument)
+        if len(calls) + len(arguments) < 2 + bool(arguments):
+            return False
+        for i, call in enumerate(self.turn.calls):
+            fitting = {k: self.fit_argument(call, k, arguments) for k in call.value} if len(arguments) > 1 else {}
+            forms = [_Form(t, fitting) for t in calls if t.body or not call.value]
+            self.forms[i] = next((f for f in forms if self.alone(call, f)), forms[0])
+        return True
+
+    def fit_argument(self, call: Call, key: str, templates: list[Template]) -> Template:
+        one = {key: call.value[key]}
+        alone = Call(call.name, call.id, write(one, JSON), one)
+        fits = (t for t in templates if self.alone(alone, _Form(self.d.call[0], {key: t})))
+        return next(fits, templates[0])
+
+    def alone(self, call: Call, form: _Form) -> bool:
+        """Whether a message with nothing but this call reads back."""
+        renderer = _Renderer(self.d, Turn("", "", [call]), self.tools, Stage.CONTENT)
+        renderer.forms = [form]
+        return renderer.differs(renderer.text()) is None
+
+    # -- writing --------------------------------------------------------------------------------------------------
+
+    def text(self) -> str:
+        """The parts, margins collapsed."""
+        parts = self.parts()
+        out: list[str] = []
+        margin = ""
+        for i, part in enumerate(parts):
+            out += (max(margin, part.lead, key=len) if i else "", part.text)
+            margin = part.trail
+        return "".join((*out, margin))
+
+    def parts(self) -> list[_Part]:
+        turn = self.turn
+        parts: list[_Part] = []
+        opened = self.begin is Stage.REASONING and bool(self.d.reasoning)
+        if turn.reasoning or opened:
+            parts.append(self.part("reasoning", turn.reasoning, first=True, opened=opened))
+        if turn.content:
+            parts.append(self.part("content", turn.content, first=not parts))
+        if turn.calls:
+            parts.append(self.calls(first=not parts))
+        return parts
+
+    def part(self, name: str, text: str, *, first: bool, opened: bool = False) -> _Part:
+        template = self.alternatives[name][self.chosen[name]]
+        opening, closing = _sides(template)
+        opening = "" if opened else self.started(opening) if first else opening
+        lead, trail = self.margins(name)
+        return _Part(lead, opening + text + closing, trail)
+
+    def margins(self, name: str) -> tuple[str, str]:
+        """Of the chosen alternative; behind the first, the longest of all, which is what is read."""
+        templates, chosen = self.alternatives[name], self.chosen[name]
+        if not chosen:
+            return templates[0].lead, templates[0].trail
+        return max((t.lead for t in templates), key=len), max((t.trail for t in templates), key=len)
+
+    def started(self, opening: str) -> str:
+        """An opening without the ``start`` that stands in the prompt."""
+        for start in sorted(self.d.start, key=len, reverse=True):
+            if opening.startswith(start):
+                return opening[len(start) :]
+        return opening
+
+    def calls(self, *, first: bool) -> _Part:
+        template = self.alternatives["calls"][self.chosen["calls"]]
+        opening, closing = _sides(template)
+        calls = [self.call(i) for i in range(len(self.turn.calls))]
+        begin = opening
+        if first:
+            begin = "" if self.begin is Stage.TOOL_CALL else self.started(opening)
+            if not opening:
+                calls[0] = self.started(calls[0])
+        separator = self.d.call_separator
+        lead, trail = self.margins("calls")
+        if template.body == "call":
+            separator = closing + template.trail + separator + opening
+        return _Part(lead, begin + separator.join(calls) + closing, trail)
+
+    def call(self, i: int) -> str:
+        call, form = self.turn.calls[i], self.forms[i]
+        index, own = self.ids[i]
+        shape = form.call.object
+        fields = {"name": call.name, "index": index, "number": str(int(index) + 1), "id": own}
+        if shape is not None:
+            style = PYTHON if shape.quote == "'" else JSON
+            fields = {k: style.string(v)[1:-1] for k, v in fields.items()}
+            fields["arguments"] = call.text if style is JSON else write(call.value, PYTHON)
+        elif form.call.body:
+            fields["arguments"] = self.arguments(i, call, form)
+        return _fill(form.call, fields)
+
+    def arguments(self, i: int, call: Call, form: _Form) -> str:
+        d = self.d
+        if d.argument:
+            return d.argument_separator.join(
+                self.argument(form.arguments.get(k, d.argument[0]), k, v) for k, v in call.value.items()
+            )
+        if d.codec == "python":
+            return self.keywords(i, call)
+        return call.text if self.style is JSON else write(call.value, self.style)
+
+    def keywords(self, i: int, call: Call) -> str:
+        for key in call.value:
+            if not key.isidentifier():
+                raise DialectError(f"tool_calls[{i}].arguments: {key!r} is no Python name, so it cannot be a keyword")
+        return ", ".join(f"{k}={write(v, PYTHON)}" for k, v in call.value.items())
+
+    def argument(self, template: Template, key: str, value: Value) -> str:
+        if self.d.item:
+            return "".join(unfold({key: value}, lambda v: self.nested(template, v), _plain))
+        return _fill(template, _argument_fields(key, value) | {"value": _plain(value)})
+
+    def nested(self, template: Template, value: dict[str, Any] | list[Any]) -> list[Value]:
+        """An object as arguments, a list as items."""
+        found: list[Value] = []
+        item = self.d.item[0]
+        for key, child in value.items() if isinstance(value, dict) else (("", v) for v in value):
+            chosen = template if isinstance(value, dict) else item
+            fields = _argument_fields(key, child)
+            for step in _steps(chosen.text):
+                found.append(child if step.name == "value" else Raw(step.write(fields)))
+        return found
+
+    # -- reading back ---------------------------------------------------------------------------------------------
+
+    def differs(self, text: str) -> _Difference | None:
+        """The first field that reads back otherwise."""
+        turn = self.turn
+        read = parse(text, self.d, tools=self.tools, stage=self.stage)
+        for name, want, got in (
+            ("reasoning", turn.reasoning, read.reasoning),
+            ("content", turn.content, read.content),
+        ):
+            if want != got:
+                return _Difference(name, name, _comparison(want, got))
+        if len(read.tool_calls) != len(turn.calls):
+            return _Difference("calls", "tool_calls", f"{len(turn.calls)} calls become {len(read.tool_calls)}")
+        for i, (call, got_call) in enumerate(zip(turn.calls, read.tool_calls, strict=True)):
+            at = f"tool_calls[{i}]"
+            if call.name != got_call.name:
+                return _Difference("calls", f"{at}.name", _comparison(call.name, got_call.name))
+            if got_call.status != "ok":
+                return _Difference("calls", f"{at}.arguments", f"the call would be {got_call.status}")
+            try:
+                back = Call.read(got_call.name, got_call.id, got_call.arguments)
+            except ValueError as error:  # two keys that read back as one
+                return _Difference("calls", f"{at}.arguments", str(error))
+            if back.value != call.value:
+                return _Difference("calls", *_argument_difference(f"{at}.arguments", call, back))
+            own = self.written_id(i)
+            if own is not None and own != got_call.id:
+                return _Difference("calls", f"{at}.id", _comparison(own, got_call.id))
+        return None
+
+    def written_id(self, i: int) -> str | None:
+        """The id that a call's text tells."""
+        names = {step.name for step in _steps(self.forms[i].call.text)}
+        index, own = self.ids[i]
+        if "id" in names:
+            return own
+        if names & {"index", "number"} and "{index}" in self.d.id:
+            return _fill_id(self.d.id, self.turn.calls[i].name, index)
+        return None
+
+
+# --- templates --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A literal (``name`` is empty), or a field; ``quoted`` where it stands in double quotes."""
+
+    name: str
+    text: str = ""
+    quoted: bool = False
+
+    def write(self, fields: Mapping[str, str]) -> str:
+        if not self.name:
+            return self.text
+        value = fields[self.name]
+        return _QUOTED.sub("&amp;", value).replace('"', "&quot;") if self.quoted else value
+
+
+_QUOTED: Final = re.compile("&(?=(?:quot|amp);)")
+
+
+@lru_cache(maxsize=1024)
+def _steps(text: str, *, markup: bool = True) -> tuple[_Step, ...]:
+    parts = pieces(text)
+    steps = []
+    for i, part in enumerate(parts):
+        if isinstance(part, Field):
+            before, after = parts[i - 1] if i else "", parts[i + 1] if i + 1 < len(parts) else ""
+            between = isinstance(before, str) and before.endswith('"') and isinstance(after, str) and after[:1] == '"'
+            steps.append(_Step(part.name, quoted=markup and between))
+        else:
+            steps.append(_Step("", part))
+    return tuple(steps)
+
+
+def _fill(template: Template, fields: Mapping[str, str]) -> str:
+    # In an object, quotes are the object's own.
+    return "".join([step.write(fields) for step in _steps(template.text, markup=template.object is None)])
+
+
+def _sides(template: Template) -> tuple[str, str]:
+    """What stands before and behind the body, without the margins."""
+    opening, _, closing = template.text.partition(f"{{{template.body}}}")
+    return opening[len(template.lead) :], closing[: len(closing) - len(template.trail)]
+
+
+def _writable(templates: Sequence[Template]) -> list[Template]:
+    return [t for t in templates if "{any}" not in t.text]
+
+
+def _argument_fields(key: str, value: Value) -> dict[str, str]:
+    return {"key": key, "string": "true" if isinstance(value, str) else "false", "type": kind(value)}
+
+
+def _plain(value: Value) -> str:
+    return value if isinstance(value, str) else write(value, JSON)
+
+
+# --- ids --------------------------------------------------------------------------------------------------------------
+
+
+def _call_id(template: str, call: Call, position: int) -> tuple[str, str]:
+    """The index that a call's own id tells, else its position; and its id, made where it has none."""
+    index = _index_in(template, call) if call.id else None
+    if index is None:
+        index = str(position)
+    own = call.id or "".join(_choice(_ALPHABET) if c == "?" else c for c in _fill_id(template, call.name, index))
+    return index, own
+
+
+def _fill_id(template: str, name: str, index: str) -> str:
+    fields = {"name": name, "index": index, "number": str(int(index) + 1)}
+    return "".join(step.write(fields) for step in _steps(template, markup=False))
+
+
+def _index_in(template: str, call: Call) -> str | None:
+    found = False
+    pattern = ""
+    for step in _steps(template, markup=False):
+        if step.name == "name":
+            pattern += re.escape(call.name)
+        elif step.name:
+            pattern += f"(?:{_DIGITS})" if found else f"(?P<{step.name}>{_DIGITS})"
+            found = True
+        else:
+            pattern += "".join("[A-Za-z0-9]" if c == "?" else re.escape(c) for c in step.text)
+    match = re.fullmatch(pattern, call.id) if found else None
+    if match is None:
+        return None
+    told = match.groupdict()
+    index = told["index"] if "index" in told else str(int(told["number"]) - 1)
+    return index if _fill_id(template, call.name, index) == call.id or "?" in template else None
+
+
+_DIGITS: Final = "(?:0|[1-9][0-9]{0,17})"
+
+
+# --- telling differences ----------------------------------------------------------------------------------------------
+
+
+def _comparison(want: str, got: str) -> str:
+    """Two texts around the first character in which they differ."""
+    n = min(len(want), len(got))
+    at = next((i for i in range(n) if want[i] != got[i]), n)
+    low = max(0, at - _MAX_SHOWN // 3)
+    shown = [repr(t[low : low + _MAX_SHOWN]) + ("…" if len(t) > low + _MAX_SHOWN else "") for t in (want, got)]
+    return f"{shown[0]} becomes {shown[1]}" + (f" at character {low}" if low else "")
+
+
+def _argument_difference(where: str, call: Call, back: Call) -> tuple[str, str]:
+    for key, value in call.value.items():
+        if key not in back.value:
+            return f"{where}.{key}", "the argument is lost"
+        if back.value[key] != value:
+            return f"{where}.{key}", _comparison(write(value, JSON), write(back.value[key], JSON))
+    added = next(k for k in back.value if k not in call.value)
+    return where, f"an argument {added!r} is added"

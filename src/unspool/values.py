@@ -1,0 +1,220 @@
+"""JSON values that keep every digit, and the ways in which dialects write them.
+
+Numbers stay the text they were written as: ``1e-07`` and ``2 ** 70`` would not survive a float. Nothing here recurses
+on the depth of a value.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from json.encoder import encode_basestring
+from typing import Any, Final
+
+from .schema import MAX_NESTING
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A JSON number as it is written; equal only to the same digits."""
+
+    text: str
+
+
+Value = str | bool | Number | list[Any] | dict[str, Any] | None
+"""A JSON value: a `dict`, `list`, `str`, `bool`, ``None`` or `Number`."""
+
+
+def read_json(text: str) -> Value:
+    """The value of a JSON text.
+
+    Raises:
+        ValueError: not JSON, NaN or Infinity, a key twice in one object, or nested too deep.
+    """
+    try:
+        value: Value = _DECODER.decode(text)
+    except RecursionError:
+        raise ValueError(_TOO_DEEP) from None
+    if _deeper(value):
+        raise ValueError(_TOO_DEEP)
+    return value
+
+
+_TOO_DEEP: Final = f"nested deeper than {MAX_NESTING}"
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        seen: set[str] = set()
+        twice = next(k for k, _ in pairs if k in seen or seen.add(k))  # type: ignore[func-returns-value]
+        raise ValueError(f"the key {twice!r} stands twice in one object")
+    return members
+
+
+_DECODER: Final = json.JSONDecoder(
+    parse_int=Number, parse_float=Number, parse_constant=_refuse, object_pairs_hook=_members
+)
+
+
+def _deeper(value: Value) -> bool:
+    layer = [value]
+    for _ in range(MAX_NESTING):
+        layer = [child for v in layer for child in _children(v)]
+    return any(isinstance(v, dict | list) for v in layer)
+
+
+def _children(value: Value) -> Iterable[Value]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
+
+
+def kind(value: Value) -> str:
+    """The value's JSON type; integers are ``number`` too."""
+    if isinstance(value, str):
+        return "string"
+    if isinstance(value, bool):
+        return "boolean"
+    if value is None:
+        return "null"
+    return "number" if isinstance(value, Number) else "object" if isinstance(value, dict) else "array"
+
+
+# --- writing ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """How values are written: what makes text of a string and of a key, the words, what stands between."""
+
+    string: Callable[[str], str]
+    key: Callable[[str], str]
+    true: str = "true"
+    false: str = "false"
+    null: str = "null"
+    comma: str = ", "
+    colon: str = ": "
+
+
+_ESCAPES: Final = {i: f"\\x{i:02x}" for i in (*range(32), 127)} | {
+    ord("\n"): "\\n",
+    ord("\r"): "\\r",
+    ord("\t"): "\\t",
+    ord("\\"): "\\\\",
+    ord("'"): "\\'",
+}
+
+
+def python_string(text: str) -> str:
+    """A Python string literal in single quotes; what is not ASCII stays."""
+    return f"'{text.translate(_ESCAPES)}'"
+
+
+JSON: Final = Style(encode_basestring, encode_basestring)
+"""As `json.dumps` writes by default, but for characters beyond ASCII, which stay."""
+
+PYTHON: Final = Style(python_string, python_string, "True", "False", "None")
+"""As Python's `repr` writes."""
+
+
+def quoted(marker: str) -> Style:
+    """Bare keys, and strings as they are between two markers."""
+    return Style(lambda text: f"{marker}{text}{marker}", lambda key: key, comma=",", colon=":")
+
+
+class Raw(str):
+    """Text that is written already."""
+
+    __slots__ = ()
+
+
+def write(value: Value, style: Style) -> str:
+    """The value's text in a style."""
+    return "".join(unfold(value, lambda v: _inside(v, style), lambda v: _scalar(v, style)))
+
+
+def unfold(
+    value: Value, inside: Callable[[dict[str, Any] | list[Any]], list[Value]], scalar: Callable[[Value], str]
+) -> list[str]:
+    """Pieces of text: objects and lists are taken apart by ``inside`` (into `Raw` text and values), others told."""
+    out: list[str] = []
+    todo: list[Value] = [value]
+    while todo:
+        v = todo.pop()
+        if isinstance(v, Raw):
+            out.append(v)
+        elif isinstance(v, dict | list):
+            todo.extend(reversed(inside(v)))
+        else:
+            out.append(scalar(v))
+    return out
+
+
+def _inside(value: dict[str, Any] | list[Any], style: Style) -> list[Value]:
+    found: list[Value] = []
+    if isinstance(value, list):
+        for item in value:
+            found += (Raw(style.comma if found else "["), item)
+        return [*found, Raw("]")] if found else [Raw("[]")]
+    for key, item in value.items():
+        found += (Raw((style.comma if found else "{") + style.key(key) + style.colon), item)
+    return [*found, Raw("}")] if found else [Raw("{}")]
+
+
+def _scalar(value: Value, style: Style) -> str:
+    if isinstance(value, str):
+        return style.string(value)
+    if isinstance(value, Number):
+        return value.text
+    return style.null if value is None else style.true if value is True else style.false
+
+
+# --- what a value's schema would be -----------------------------------------------------------------------------------
+
+_INTEGER: Final = re.compile(r"-?[0-9]+")
+
+
+def declare(calls: Iterable[tuple[str, dict[str, Any]]]) -> list[dict[str, Any]]:
+    """Tools, as OpenAI writes them, that these calls (names and arguments) satisfy."""
+    tools: dict[str, list[Value]] = {}
+    for name, arguments in calls:
+        tools.setdefault(name, []).append(arguments)
+    return [
+        {"type": "function", "function": {"name": name, "parameters": _schema(values)}}
+        for name, values in tools.items()
+    ]
+
+
+def _schema(values: list[Value]) -> dict[str, Any]:
+    """The schema of values that stand in the same place."""
+    root: dict[str, Any] = {}
+    nodes = [root]
+    todo: list[tuple[Value, dict[str, Any]]] = [(v, root) for v in values]
+    while todo:
+        value, node = todo.pop()
+        integer = isinstance(value, Number) and _INTEGER.fullmatch(value.text)
+        node.setdefault("type", set()).add("integer" if integer else kind(value))
+        if isinstance(value, dict):
+            properties = node.setdefault("properties", {})
+            for key, child in value.items():
+                if key not in properties:
+                    properties[key] = {}
+                    nodes.append(properties[key])
+                todo.append((child, properties[key]))
+        elif isinstance(value, list) and value:
+            if "items" not in node:
+                node["items"] = {}
+                nodes.append(node["items"])
+            todo.extend((child, node["items"]) for child in value)
+    for node in nodes:
+        types = node["type"]
+        if "string" in types and types - {"string", "null"}:
+            node.clear()  # a string among others could not be told from them: the schema says nothing
+        else:
+            node["type"] = sorted(types)
+    return root

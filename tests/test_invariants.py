@@ -1,0 +1,605 @@
+"""The design's ten invariants, each for every dialect."""
+
+import json
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from unspool import ContentDelta, Dialect, Parser, Policy, ToolCallDelta, ToolCallEnd, ToolCallStart
+from unspool.message import Message
+
+from .fuzz import mutate
+from .support import (
+    CALLING,
+    DIALECTS,
+    THINKING,
+    Case,
+    cases,
+    chunkings,
+    empty,
+    expected,
+    literals,
+    named,
+    notices,
+    number,
+    parse_case,
+    random_split,
+    run,
+    same,
+    tool,
+    tools_of,
+    values,
+)
+from .writing import write_calls, write_content, write_reasoning
+
+CASES = cases()
+CAP = 65_536
+JSON_LIKE = [d for d in CALLING if not d.argument]
+VERBATIM = [d for d in JSON_LIKE if d.quote == '"' and (d.codec == "json" or d.call[0].object)]
+XML = [d for d in CALLING if d.argument]
+TOOLS = [tool("f", a="string", b="string", n="integer"), tool("g", a="string"), tool("now")]
+
+
+def every_case() -> Any:
+    return pytest.mark.parametrize("case", CASES, ids=str)
+
+
+def mutants(dialect: Dialect, count: int) -> Iterator[str]:
+    """Mutated raw texts of a dialect's examples, always the same ones."""
+    rng = random.Random(dialect.name)
+    raws = [c.raw for c in cases([dialect])]
+    for _ in range(count):
+        yield mutate(rng.choice(raws), rng, dialect)
+
+
+# -- what the examples say ---------------------------------------------------------------------------------------------
+
+
+@every_case()
+def test_an_example_means_what_its_file_says(case: Case) -> None:
+    message, _ = parse_case(case)
+    assert message.reasoning == case.example.reasoning
+    assert message.content == case.example.content
+    assert values(message) == expected(case.example)
+    assert [c.status for c in message.tool_calls] == ["ok"] * len(case.calls)
+    for call, meant in zip(message.tool_calls, case.calls, strict=True):
+        assert meant.id in (None, call.id)
+
+
+# -- 1. chunking is invisible ------------------------------------------------------------------------------------------
+
+
+@every_case()
+def test_chunking_is_invisible_in_examples(case: Case) -> None:
+    whole = same(parse_case(case)[0])
+    for chunks in chunkings(case.raw):
+        assert same(parse_case(case, chunks)[0]) == whole, chunks
+
+
+@every_case()
+def test_chunking_is_invisible_where_the_tools_are_unknown(case: Case) -> None:
+    whole = same(parse_case(case, tools=None)[0])
+    rng = random.Random(str(case))
+    for chunks in (list(case.raw), random_split(case.raw, rng, 4), random_split(case.raw, rng, 25)):
+        assert same(parse_case(case, chunks, tools=None)[0]) == whole, chunks
+
+
+@pytest.mark.parametrize(**named(DIALECTS))
+def test_chunking_is_invisible_in_mutated_outputs(dialect: Dialect) -> None:
+    rng = random.Random(dialect.name)
+    for text in mutants(dialect, 25):
+        for tools in (None, tools_of(dialect)):
+            whole = same(run(dialect, [text], tools=tools, ids=number)[0])
+            for chunks in (list(text), random_split(text, rng, 5), random_split(text, rng, 30)):
+                assert same(run(dialect, chunks, tools=tools, ids=number)[0]) == whole, chunks
+
+
+# -- 2. conservation ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(**named(DIALECTS))
+def test_an_output_of_one_literal_is_never_silently_empty(dialect: Dialect) -> None:
+    for literal in literals(dialect):
+        for stage in ("content", "reasoning", "undecided", "tool_call"):
+            for tools in (None, TOOLS):
+                message, _ = run(dialect, [literal], tools=tools, stage=stage)
+                assert empty(message) == ("empty" in notices(message)), (literal, stage, message)
+
+
+@pytest.mark.parametrize(**named(DIALECTS))
+def test_blank_output_is_no_anomaly(dialect: Dialect) -> None:
+    for text in ("", " ", "\n\n", " \n" * 40):
+        message, _ = run(dialect, [text])
+        assert notices(message) == []
+        assert message.finish_reason == "stop"
+
+
+@every_case()
+def test_every_cut_example_is_told_or_noted_as_empty(case: Case) -> None:
+    for at in range(1, len(case.raw)):
+        text = case.raw[:at]
+        message, _ = parse_case(case, [text])
+        assert not text.strip() or empty(message) == ("empty" in notices(message)), text
+
+
+# -- 3. arguments of an ok call are one JSON object ---------------------------------------------------------------------
+
+
+def reject(constant: str) -> None:
+    raise AssertionError(f"{constant} in the arguments of an ok call")
+
+
+def assert_sound(message: Message) -> None:
+    for call in message.tool_calls:
+        if call.status in ("ok", "repaired"):
+            assert isinstance(json.loads(call.arguments, parse_constant=reject), dict), call
+
+
+@pytest.mark.parametrize(**named(CALLING))
+def test_arguments_of_ok_calls_are_objects_whatever_the_output(dialect: Dialect) -> None:
+    for text in mutants(dialect, 60):
+        for policy in (None, Policy(bad_arguments="repair")):
+            assert_sound(run(dialect, [text], policy=policy)[0])
+
+
+BYTES = [
+    '{"b" : 1.0,\n "a":[1e-07 ,12345678901234567890123, -0.0]}',
+    '{  "z":"\\u00e9\\/\\ud83c\\udf27 é",  "b":{"x":null,"x":true}, "a":  []  }',
+    '{"n":1E400,"a":"\\"}]) \\\\"}',
+]
+
+
+@pytest.mark.parametrize(**named(VERBATIM))
+@pytest.mark.parametrize("arguments", BYTES)
+def test_json_arguments_keep_the_models_own_bytes(dialect: Dialect, arguments: str) -> None:
+    text = write_calls(dialect, [("f", arguments), ("g", "{}")])
+    for chunks in ([text], list(text)):
+        message, _ = run(dialect, chunks, tools=TOOLS)
+        assert [(c.name, c.arguments, c.status) for c in message.tool_calls] == [("f", arguments, "ok"), ("g", "{}", "ok")]
+
+
+@pytest.mark.parametrize(**named(VERBATIM))
+@pytest.mark.parametrize("arguments", ["null", "", " ", '""', '"{}"', "{}"])
+def test_missing_null_and_empty_arguments_are_an_empty_object(dialect: Dialect, arguments: str) -> None:
+    if dialect.call[0].object is not None and not arguments.strip():
+        arguments = "null"
+    text = write_calls(dialect, [("now", arguments), ("f", '{"a": "x"}')])
+    for chunks in ([text], list(text)):
+        message, _ = run(dialect, chunks, tools=TOOLS)
+        assert [(c.name, c.arguments, c.status) for c in message.tool_calls] == [
+            ("now", "{}", "ok"),
+            ("f", '{"a": "x"}', "ok"),
+        ]
+
+
+@pytest.mark.parametrize(**named(VERBATIM))
+def test_a_string_that_holds_an_object_is_unwrapped(dialect: Dialect) -> None:
+    inner = '{"a": "x \\" \\\\ \\n é 🌧", "n": 12345678901234567890}'
+    text = write_calls(dialect, [("f", json.dumps(inner)), ("now", "{}")])
+    for chunks in ([text], list(text)):
+        message, _ = run(dialect, chunks, tools=TOOLS)
+        assert message.tool_calls[0].arguments == inner
+        assert [c.status for c in message.tool_calls] == ["ok", "ok"]
+
+
+@pytest.mark.parametrize(**named(VERBATIM))
+@pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity", "[" * 600 + "]" * 600, '{"a":' * 600 + "1" + "}" * 600])
+def test_what_is_no_json_is_invalid_and_the_next_call_is_read(dialect: Dialect, value: str) -> None:
+    text = write_calls(dialect, [("f", f'{{"a": {value}}}'), ("g", '{"a": "x"}')])
+    for chunks in ([text], random_split(text, random.Random(1), 9)):
+        message, _ = run(dialect, chunks, tools=TOOLS)
+        assert [(c.name, c.status) for c in message.tool_calls] == [("f", "invalid"), ("g", "ok")]
+        assert message.tool_calls[1].arguments == '{"a": "x"}'
+        assert "bad_arguments" in notices(message)
+
+
+@pytest.mark.parametrize(**named(CALLING))
+def test_fragments_of_arguments_add_up_and_are_never_retracted(dialect: Dialect) -> None:
+    text = write_calls(dialect, [("f", {"a": "one two three", "n": 12345}), ("g", {"a": "x"})])
+    parser = Parser(dialect, tools=TOOLS)
+    told: dict[int, str] = {}
+    for c in text:
+        for event in parser.feed(c):
+            if isinstance(event, ToolCallStart):
+                told[event.index] = ""
+            if isinstance(event, ToolCallDelta):
+                told[event.index] += event.arguments
+        assert {t.index: t.arguments for t in parser.message.tool_calls} == told
+    parser.close()
+    assert [json.loads(a) for a in told.values()] == [{"a": "one two three", "n": 12345}, {"a": "x"}]
+
+
+# -- 4. markers inside strings are data ---------------------------------------------------------------------------------
+
+NASTY = [
+    "[", "]", "{", "}", "(", ")", "[]", "{}", '"', "'", '"""', "'''", "\\", "\\n", '\\"', "```", "```json", "<|", "|>", "</", "<", ">",
+    '{"name": "g", "arguments": {}}', "[g()]", "g(a='x')", ", n=3)", '"}}]', "'}]", "<tool_call>", "</tool_call>", "</think>", "<think>",
+    "\n\nline\n", "\t", "é 北京 🌧️", "\u2028", "&quot;&amp;<>&",
+]  # fmt: skip
+
+
+def holdable(dialect: Dialect) -> list[str]:
+    """Texts that a string argument of a dialect can hold."""
+    found = [*NASTY, *literals(dialect)]
+    if dialect.quote != '"':
+        found = [t for t in found if dialect.quote not in t]
+    return found
+
+
+@pytest.mark.parametrize(**named(JSON_LIKE))
+def test_every_marker_bracket_and_quote_inside_a_string_is_data(dialect: Dialect) -> None:
+    for text in holdable(dialect):
+        for value in (text, f"x {text} y", f"{text}\n"):
+            calls = [("f", {"a": value, "n": 3}), ("g", {"a": text})]
+            raw = write_calls(dialect, calls)
+            for chunks in ([raw], list(raw)):
+                message, _ = run(dialect, chunks, tools=TOOLS)
+                assert values(message) == calls, raw
+                assert message.content == ""
+
+
+@pytest.mark.parametrize(**named(JSON_LIKE))
+def test_all_markers_together_inside_one_string_are_data(dialect: Dialect) -> None:
+    value = " ".join(holdable(dialect)) * 2
+    calls = [("f", {"a": value, "b": value[::-1]}), ("now", {})]
+    if dialect.quote != '"':
+        calls = [("f", {"a": value, "b": "x"}), ("now", {})]
+    raw = write_calls(dialect, calls)
+    rng = random.Random(dialect.name)
+    for chunks in ([raw], list(raw), random_split(raw, rng, 7)):
+        message, _ = run(dialect, chunks, tools=TOOLS)
+        assert values(message) == calls
+
+
+def closings(dialect: Dialect) -> list[str]:
+    """The literals that may end a text value."""
+    parts = [t.after for t in (*dialect.argument, *dialect.item, *dialect.call, *dialect.calls)]
+    return sorted({p.strip() for after in parts for p in after if isinstance(p, str) and p.strip()})
+
+
+@pytest.mark.parametrize(**named(XML))
+def test_openings_and_foreign_markers_inside_text_values_are_data(dialect: Dialect) -> None:
+    own = closings(dialect)
+    for text in [*NASTY, *literals(dialect)]:
+        if any(text.startswith(c) or c.startswith(text) for c in own) or not text.strip():
+            continue
+        calls: list[tuple[str, Any]] = [("f", {"a": f"x {text} y", "n": 3}), ("g", {"a": "x"})]
+        raw = write_calls(dialect, calls)
+        for chunks in ([raw], list(raw)):
+            message, _ = run(dialect, chunks, tools=TOOLS)
+            assert values(message) == calls, raw
+            assert message.content == ""
+
+
+@pytest.mark.parametrize(**named(XML))
+def test_a_closing_that_nothing_legal_follows_is_text_in_a_value(dialect: Dialect) -> None:
+    for closing in closings(dialect):
+        calls: list[tuple[str, Any]] = [("f", {"a": f"x {closing} y", "n": 3}), ("g", {"a": "x"})]
+        raw = write_calls(dialect, calls)
+        for chunks in ([raw], list(raw)):
+            message, _ = run(dialect, chunks, tools=TOOLS)
+            assert values(message) == calls, raw
+            assert message.content == ""
+
+
+BROKEN = ['{"a": @@}', '{"a" "b"}', '{"a": tru}', '{"a": 01}', '{"a": "x", }', '{@@}']
+
+
+@pytest.mark.parametrize(**named(VERBATIM))
+@pytest.mark.parametrize("arguments", BROKEN)
+def test_a_broken_call_ends_at_its_closing_and_leaves_others_alone(dialect: Dialect, arguments: str) -> None:
+    raw = write_calls(dialect, [("f", arguments), ("g", '{"a": "x"}')])
+    for chunks in ([raw], list(raw)):
+        message, _ = run(dialect, chunks, tools=TOOLS, policy=Policy(bad_arguments="raw"))
+        assert [(c.name, c.status) for c in message.tool_calls] == [("f", "invalid"), ("g", "ok")], message
+        assert message.tool_calls[0].arguments == arguments
+        assert message.tool_calls[1].arguments == '{"a": "x"}'
+        assert message.content == ""
+
+
+@pytest.mark.parametrize(**named([d for d in JSON_LIKE if d not in VERBATIM]))
+def test_a_broken_call_in_another_codec_leaves_others_alone(dialect: Dialect) -> None:
+    arguments = "{a:@@}" if dialect.quote != '"' else "a=@@"
+    good = write_calls(dialect, [("g", {"a": "x"})])
+    raw = write_calls(dialect, [("f", arguments), ("g", {"a": "x"})])
+    assert good
+    for chunks in ([raw], list(raw)):
+        message, _ = run(dialect, chunks, tools=TOOLS)
+        assert [(c.name, c.status) for c in message.tool_calls] == [("f", "invalid"), ("g", "ok")], message
+        assert json.loads(message.tool_calls[1].arguments) == {"a": "x"}
+
+
+@pytest.mark.parametrize(**named(XML))
+def test_text_between_arguments_spoils_its_own_call_alone(dialect: Dialect) -> None:
+    good = write_calls(dialect, [("f", {"a": "one"}), ("g", {"a": "x"})])
+    marker = next(p.rstrip() for p in dialect.argument[0].before if isinstance(p, str))
+    raw = good.replace(marker, f"stray {marker}", 1)
+    for chunks in ([raw], list(raw)):
+        message, _ = run(dialect, chunks, tools=TOOLS)
+        assert [(c.name, c.status) for c in message.tool_calls] == [("f", "invalid"), ("g", "ok")], message
+        assert json.loads(message.tool_calls[1].arguments) == {"a": "x"}
+
+
+@pytest.mark.parametrize(**named(VERBATIM))
+def test_only_the_outputs_end_closes_an_unterminated_string(dialect: Dialect) -> None:
+    whole = write_calls(dialect, [("f", '{"a": "MARK"}'), ("g", '{"a": "x"}')])
+    raw = whole.replace('MARK"', "open ").replace('"', "'", 0)
+    head, tail = raw.split("open ", 1)
+    raw = f"{head}open {tail.replace(chr(34), chr(39))}"
+    message, _ = run(dialect, [raw], tools=TOOLS)
+    assert [(c.name, c.status) for c in message.tool_calls] == [("f", "incomplete")]
+    assert message.tool_calls[0].arguments.endswith(raw.split("open ", 1)[1])
+    assert message.finish_reason == "tool_calls"
+
+
+# -- 5. hold back only what must be --------------------------------------------------------------------------------------
+
+SENTENCE = "It was a warm day, and 3 cats sat there. "
+
+
+def pending(parser: Parser, chunks: Sequence[str]) -> int:
+    """Feed chunks; the most characters that waited after any of them."""
+    fed = told = most = 0
+    for chunk in chunks:
+        fed += len(chunk)
+        events = parser.feed(chunk)
+        if events:
+            told = events[-1].end
+        most = max(most, fed - told)
+    return most
+
+
+@pytest.mark.parametrize(**named(DIALECTS))
+def test_plain_words_of_content_go_out_at_once(dialect: Dialect) -> None:
+    for tools in (None, TOOLS):
+        parser = Parser(dialect, stage="content", tools=tools)
+        out = ""
+        for word in (SENTENCE * 3).split(" "):
+            events = parser.feed(f"{word} ")
+            out += "".join(e.text for e in events if isinstance(e, ContentDelta))
+            assert out.endswith(word), f"{word!r} is held back"
+
+
+@pytest.mark.parametrize(**named(THINKING))
+def test_plain_words_of_reasoning_go_out_at_once(dialect: Dialect) -> None:
+    parser = Parser(dialect, stage="reasoning")
+    for word in (SENTENCE * 3).split(" "):
+        parser.feed(f"{word} ")
+        assert parser.message.reasoning.rstrip().endswith(word), f"{word!r} is held back"
+
+
+@pytest.mark.parametrize(**named(CALLING))
+def test_string_arguments_stream_as_they_arrive(dialect: Dialect) -> None:
+    head, tail = write_calls(dialect, [("f", {"a": "HERE"})]).split("HERE")
+    parser = Parser(dialect, tools=TOOLS)
+    parser.feed(head)
+    for word in (SENTENCE * 3).split(" "):
+        parser.feed(f"{word} ")
+        assert parser.message.tool_calls[0].arguments.rstrip().endswith(word), f"{word!r} is held back"
+    parser.feed(tail)
+    parser.close()
+    assert json.loads(parser.message.tool_calls[0].arguments) == {"a": SENTENCE * 3 + " "}
+
+
+ENDLESS = [" ", "\n", "<", "</", "{", "[", "<|", '"', "\\", "a", "1", "a ", "'", "`", ",", "(", "\n<", '{"', "]]", "e\n"]
+
+
+def endless(dialect: Dialect) -> list[tuple[str, str]]:
+    """Beginnings, and what follows them without an end."""
+    heads = [""]
+    if dialect.reasoning:
+        heads.append(write_reasoning(dialect, "MARK").split("MARK")[0])
+    if dialect.call:
+        call = write_calls(dialect, [("f", {"a": "MARK"})])
+        at = call.index("MARK")
+        heads += [call[:at], call[: call.index("f", call.index("f") and 0) + 1]]
+        heads += [call[: at // 2], call[: at - 1], call[: at + 4]]
+    return [(head, tail) for head in dict.fromkeys(heads) for tail in ENDLESS]
+
+
+@pytest.mark.parametrize(**named(DIALECTS))
+def test_no_endless_text_is_held_back_beyond_the_cap(dialect: Dialect) -> None:
+    rng = random.Random(dialect.name)
+    size = CAP + 20_000
+    everything = endless(dialect)
+    for head, tail in rng.sample(everything, min(24, len(everything))):
+        text = head + tail * (size // len(tail))
+        chunks = [text[i : i + 4000] for i in range(0, len(text), 4000)]
+        for options in ({}, {"stage": "undecided"}):
+            parser = Parser(dialect, **options)
+            assert pending(parser, chunks) <= CAP + 8000, (head, tail, options)
+            parser.close()
+
+
+@pytest.mark.parametrize(**named(CALLING))
+@pytest.mark.parametrize("policy", [Policy(bad_arguments="drop"), Policy(bad_arguments="text"), Policy(unclosed_reasoning="content")])
+def test_what_a_policy_holds_is_let_go_at_the_cap(dialect: Dialect, policy: Policy) -> None:
+    text = write_calls(dialect, [("f", {"a": "word " * 30_000})])
+    if policy.unclosed_reasoning:
+        if not dialect.reasoning:
+            pytest.skip("the dialect has no reasoning")
+        text = write_reasoning(dialect, "word " * 30_000)
+    parser = Parser(dialect, policy=policy)
+    assert pending(parser, [text[i : i + 4000] for i in range(0, len(text), 4000)]) <= CAP + 8000
+    parser.close()
+    assert "hold_overflow" in notices(parser.message)
+    assert len(parser.message.reasoning + "".join(c.arguments for c in parser.message.tool_calls)) >= 149_990
+
+
+# -- 6. linear -----------------------------------------------------------------------------------------------------------
+
+
+def fastest(work: Callable[[], object], repeats: int = 3) -> float:
+    """Seconds of the fastest run."""
+    best = float("inf")
+    for _ in range(repeats):
+        begin = time.perf_counter()
+        work()
+        best = min(best, time.perf_counter() - begin)
+    return best
+
+
+def growing(dialect: Dialect) -> list[Callable[[int], str]]:
+    """Texts of any size."""
+    code = 'def f(x):\n    return "a\\tb" if x < 3 else [{"k": 1}]  # ünï\n'
+    kinds: list[Callable[[int], str]] = [lambda n: SENTENCE * (n // len(SENTENCE)), lambda n: "< " * (n // 2)]
+    if dialect.reasoning:
+        kinds.append(lambda n: write_reasoning(dialect, code * (n // len(code))))
+    if dialect.call:
+        kinds.append(lambda n: write_calls(dialect, [("f", {"a": code * (n // len(code))})]))
+        kinds.append(lambda n: write_calls(dialect, [("f", {"a": "x"})] * (n // 40)))
+        kinds.append(lambda n: write_calls(dialect, [("f", {"a": "</" * (n // 2)})]))
+    return kinds
+
+
+def feed_all(dialect: Dialect, text: str, size: int) -> None:
+    parser = Parser(dialect, tools=TOOLS)
+    for i in range(0, len(text), size):
+        parser.feed(text[i : i + size])
+    parser.close()
+
+
+@pytest.mark.parametrize(**named(DIALECTS))
+def test_twice_the_text_takes_twice_the_time(dialect: Dialect) -> None:
+    for kind in growing(dialect):
+        for size, chunk in ((40_000, 1 << 30), (12_000, 6)):
+            small, large = kind(size), kind(size * 4)
+            ratio = float("inf")
+            for attempt in range(4):  # a busy machine may spoil a measurement, not all of them
+                begin = fastest(lambda s=small, c=chunk: feed_all(dialect, s, c), 2 + attempt)  # type: ignore[misc]
+                end = fastest(lambda t=large, c=chunk: feed_all(dialect, t, c), 1 + attempt)  # type: ignore[misc]
+                ratio = min(ratio, end / begin)
+                if ratio < 6.5:
+                    break
+            assert ratio < 8, f"4 times {small[:60]!r} takes {ratio:.1f} times as long, fed by {chunk}"
+
+
+# -- 7. truncation at any offset -----------------------------------------------------------------------------------------
+
+
+def assert_cut(whole: Message, cut: Message, text: str) -> None:
+    """A message of a cut output invents nothing."""
+    assert len(cut.tool_calls) <= len(whole.tool_calls), text
+    for i, call in enumerate(cut.tool_calls):
+        full = whole.tool_calls[i]
+        assert (call.name, call.id) == (full.name, full.id), text
+        if i < len(cut.tool_calls) - 1:
+            assert (call.arguments, call.status) == (full.arguments, full.status), text
+        elif call.status == "incomplete":
+            assert full.arguments.startswith(call.arguments), (text, call.arguments)
+        else:
+            assert (call.arguments, call.status) == (full.arguments, full.status), text
+
+
+@every_case()
+def test_truncation_at_any_offset_keeps_earlier_calls_and_invents_nothing(case: Case) -> None:
+    whole, _ = parse_case(case)
+    for at in range(len(case.raw)):
+        text = case.raw[:at]
+        cut, _ = parse_case(case, [text], finish_reason="length")
+        assert cut.finish_reason == "length"
+        assert_cut(whole, cut, text)
+        by_character, _ = parse_case(case, list(text), finish_reason="length")
+        assert same(by_character) == same(cut), text
+
+
+@every_case()
+def test_stop_becomes_tool_calls_where_a_call_ended_and_length_never(case: Case) -> None:
+    for reason in ("stop", "length", "content_filter", "abort"):
+        message, _ = parse_case(case, finish_reason=reason)
+        assert message.finish_reason == ("tool_calls" if case.calls and reason == "stop" else reason)
+
+
+@pytest.mark.parametrize(**named(JSON_LIKE))
+def test_a_call_whose_arguments_closed_themselves_is_ok_with_a_notice(dialect: Dialect) -> None:
+    raw = write_calls(dialect, [("f", {"a": "x"})])
+    at = raw.rindex(")") if dialect.codec == "python" and not dialect.call[0].object else raw.rindex("}")
+    if raw[at + 1 :].strip():
+        message, _ = run(dialect, [raw[: at + 1]], tools=TOOLS)
+        assert values(message) == [("f", {"a": "x"})]
+        assert message.tool_calls[0].status == "ok"
+        assert "missing_close" in notices(message)
+
+
+@pytest.mark.parametrize(**named(XML))
+def test_an_xml_call_cut_before_its_closing_is_incomplete(dialect: Dialect) -> None:
+    raw = write_calls(dialect, [("f", {"a": "xyz", "b": "w"})])
+    at = raw.index("xyz")
+    message, _ = run(dialect, [raw[: at + 2]], tools=TOOLS)
+    assert [(c.name, c.arguments, c.status) for c in message.tool_calls] == [("f", '{"a": "xy', "incomplete")]
+
+
+# -- 8. round trip through an independent writer --------------------------------------------------------------------------
+
+ROUND = [
+    [("f", {"a": "Paris", "b": "é 北京 🌧️", "n": -3})],
+    [("now", {})],
+    [("now", {}), ("f", {"a": "x"}), ("now", {})],
+    [("f", {"a": "", "b": " edge ", "n": 12345678901234567890})],
+    [("f", {"a": "null", "b": "true"}), ("g", {"a": "123"}), ("g", {"a": '"quoted"'})],
+    [("f", {"a": "{}", "b": "[1]"}), ("g", {"a": "line\nbreak\n\nand more"})],
+    [("f", {"a": "\\", "b": "\\\\n \\u00e9 \\\""})],
+]
+
+
+@pytest.mark.parametrize(**named(CALLING))
+@pytest.mark.parametrize("calls", ROUND, ids=str)
+def test_calls_written_by_the_templates_are_read_back(dialect: Dialect, calls: list[tuple[str, Any]]) -> None:
+    raw = write_calls(dialect, calls)
+    for chunks in ([raw], list(raw)):
+        message, _ = run(dialect, chunks, tools=TOOLS)
+        assert values(message) == calls, raw
+        assert [c.status for c in message.tool_calls] == ["ok"] * len(calls)
+        assert (message.reasoning, message.content) == ("", "")
+
+
+@pytest.mark.parametrize(**named(THINKING))
+def test_reasoning_and_content_written_by_the_templates_are_read_back(dialect: Dialect) -> None:
+    for reasoning in ("plan", "one\n\ntwo < 3 [x] {y} `z`", "é 北京"):
+        raw = fill_margins(dialect, reasoning, "An answer.")
+        for chunks in ([raw], list(raw)):
+            message, _ = run(dialect, chunks, tools=TOOLS)
+            assert (message.reasoning, message.content, message.tool_calls) == (reasoning, "An answer.", []), raw
+
+
+def fill_margins(dialect: Dialect, reasoning: str, content: str) -> str:
+    return write_reasoning(dialect, reasoning) + dialect.reasoning[0].trail + write_content(dialect, content)
+
+
+# -- 9. order --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(**named(CALLING))
+def test_calls_are_counted_in_order_and_named_once_before_their_arguments(dialect: Dialect) -> None:
+    calls: list[tuple[str, Any]] = [("f", {"a": str(i)}) if i % 2 else ("now", {}) for i in range(12)]
+    raw = write_calls(dialect, calls)
+    for chunks in ([raw], list(raw)):
+        message, events = run(dialect, chunks, tools=TOOLS)
+        starts = [e for e in events if isinstance(e, ToolCallStart)]
+        assert [(e.index, e.name) for e in starts] == [(i, name) for i, (name, _) in enumerate(calls)]
+        assert [e.index for e in events if isinstance(e, ToolCallEnd)] == list(range(12))
+        assert values(message) == calls
+        assert len({c.id for c in message.tool_calls}) == 12, "every call has an id of its own"
+
+
+# -- 10. nothing is shared -------------------------------------------------------------------------------------------------
+
+
+def test_two_hundred_interleaved_parsers_equal_sequential_ones() -> None:
+    rng = random.Random(10)
+    chosen = rng.sample(CASES, 200)
+    alone = [same(parse_case(case)[0]) for case in chosen]
+    parsers = [Parser(c.dialect, tools=c.tools, stage=c.example.stage, ids=number) for c in chosen]
+    chunks = [random_split(c.raw, rng, 6)[::-1] for c in chosen]
+    waiting = [i for i, c in enumerate(chunks) if c]
+    while waiting:
+        i = rng.choice(waiting)
+        parsers[i].feed(chunks[i].pop())
+        if not chunks[i]:
+            waiting.remove(i)
+    for parser in parsers:
+        parser.close()
+    assert [same(p.message) for p in parsers] == alone

@@ -1,0 +1,94 @@
+"""A plain writer of model output, independent of the renderer: first alternatives, filled. No refusals, no policy."""
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from unspool import Dialect
+
+Arguments = dict[str, Any] | str
+"""The values of a call, or its arguments as the model is to write them."""
+
+_FIELD = re.compile(r"\{([a-z_]+)\}")
+
+
+def fill(template: str, **fields: str) -> str:
+    """A template with its fields filled; what is filled in is not looked at again."""
+    return _FIELD.sub(lambda m: fields[m.group(1)], template)
+
+
+def write_calls(dialect: Dialect, calls: Sequence[tuple[str, Arguments]]) -> str:
+    """Calls as the dialect's first alternatives have them; white space before the first is left out."""
+    written = [write_call(dialect, i, *call) for i, call in enumerate(calls)]
+    template = dialect.calls[0].text
+    if "{calls}" in template:
+        text = fill(template, calls=dialect.call_separator.join(written))
+    else:
+        lead = dialect.calls[0].lead
+        blocks = [fill(template, call=w) for w in written]
+        # Between blocks the separator takes the place of the next one's margin.
+        text = dialect.call_separator.join([blocks[0], *(b.removeprefix(lead) for b in blocks[1:])])
+    return text.lstrip()
+
+
+def write_call(dialect: Dialect, index: int, name: str, arguments: Arguments) -> str:
+    """One call."""
+    call_id = {"{index}": str(index)}.get(dialect.id, f"id{index:07}")
+    text = arguments if isinstance(arguments, str) else write_arguments(dialect, arguments)
+    return fill(
+        dialect.call[0].text, name=name, arguments=text, index=str(index), number=str(index + 1), id=call_id
+    )  # fmt: skip
+
+
+def write_arguments(dialect: Dialect, values: dict[str, Any]) -> str:
+    """The arguments of a call."""
+    if dialect.argument:
+        return dialect.argument_separator.join(_argument(dialect, k, v) for k, v in values.items())
+    if dialect.quote != '"':
+        return _quoted(dialect, values)
+    if dialect.codec == "python" and dialect.call[0].object is None:
+        return ", ".join(f"{k}={v!r}" for k, v in values.items())
+    return json.dumps(values, ensure_ascii=False)
+
+
+def _argument(dialect: Dialect, key: str, value: Any) -> str:
+    template = dialect.argument[0].text
+    string = "true" if isinstance(value, str) else "false"
+    return fill(template, key=key, value=_value(dialect, value), string=string, type=_type(value))
+
+
+def _value(dialect: Dialect, value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if dialect.item and isinstance(value, dict) and value:
+        return "".join(_argument(dialect, k, v) for k, v in value.items())
+    if dialect.item and isinstance(value, list) and value:
+        return "".join(fill(dialect.item[0].text, value=_value(dialect, v)) for v in value)
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _type(value: Any) -> str:
+    if value is None:
+        return "null"
+    return {bool: "boolean", int: "number", float: "number", str: "string", list: "array", dict: "object"}[type(value)]
+
+
+def _quoted(dialect: Dialect, value: Any) -> str:
+    if isinstance(value, str):
+        return f"{dialect.quote}{value}{dialect.quote}"
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{k}:{_quoted(dialect, v)}" for k, v in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(_quoted(dialect, v) for v in value) + "]"
+    return json.dumps(value)
+
+
+def write_reasoning(dialect: Dialect, reasoning: str) -> str:
+    """A reasoning part; its margins are left out."""
+    return fill(dialect.reasoning[0].text, reasoning=reasoning).strip()
+
+
+def write_content(dialect: Dialect, content: str) -> str:
+    """A content part in the dialect's own frame, if it has one."""
+    return fill(dialect.content[0].text, content=content)
