@@ -7,7 +7,7 @@ ARGS     ?=
 SECONDS_ ?= 600
 
 .DEFAULT_GOAL := help
-.PHONY: help test lint format bench fuzz templates serve clean
+.PHONY: help test lint format bench fuzz templates readme serve clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  \1\t/'
@@ -38,6 +38,9 @@ fuzz: $(STAMP) ## mutate model output for SECONDS_ seconds (default: ten minutes
 
 templates: $(STAMP) ## compare the renderer with the families' own chat templates
 	$(BIN)/python -m pytest -m templates tests/templates $(ARGS)
+
+readme: $(STAMP) ## rewrite the tables and outputs in README.md
+	$(BIN)/python -m tests.readme
 
 serve: $(STAMP) ## for now: the command line's demonstration on the shipped examples
 	$(BIN)/unspool demo

@@ -1,5 +1,6 @@
 """Unspool a model's token stream into reasoning, content and tool calls."""
 
+from .check import load_dialect
 from .dialect import Dialect
 from .errors import DialectError, UnknownDialect
 from .events import (
@@ -22,3 +23,4 @@ from .parser import Parser, parse
 from .policy import Policy
 from .registry import get_dialect, list_dialects
 from .render import render
+from .stage import detect_stage

@@ -1,7 +1,7 @@
 """What a parser emits: small frozen events whose spans tile the model's output.
 
-Every event carries ``start`` and ``end``, code-point offsets into the output; the ``end`` of one is the ``start`` of the
-next. With token ids (`Parser.feed_tokens`) it also carries ``token_start`` and ``token_end``, offsets into the ids; a
+Every event carries ``start`` and ``end``, code-point offsets into the output; the ``end`` of one is the ``start`` of
+the next. With token ids (`Parser.feed_tokens`) it also carries ``token_start`` and ``token_end``, offsets into the ids; a
 token belongs to the event that holds its first character. Without ids both are ``-1``.
 """
 
@@ -22,11 +22,11 @@ class Stage(enum.StrEnum):
     UNDECIDED = "undecided"
 
 
-class Event(msgspec.Struct, frozen=True, gc=False, tag=True):
+class _Span(msgspec.Struct, frozen=True, gc=False, tag=True):
     """Base of all events: a span of the output, half open, in code points."""
 
 
-class ReasoningStart(Event, frozen=True, gc=False, tag="reasoning_start"):
+class ReasoningStart(_Span, frozen=True, gc=False, tag="reasoning_start"):
     """Reasoning opens; the span is its opening marker (empty where the prompt opened it)."""
 
     start: int
@@ -35,7 +35,7 @@ class ReasoningStart(Event, frozen=True, gc=False, tag="reasoning_start"):
     token_end: int = -1
 
 
-class ReasoningDelta(Event, frozen=True, gc=False, tag="reasoning_delta"):
+class ReasoningDelta(_Span, frozen=True, gc=False, tag="reasoning_delta"):
     """Reasoning text; ``text == output[start:end]``."""
 
     text: str
@@ -45,7 +45,7 @@ class ReasoningDelta(Event, frozen=True, gc=False, tag="reasoning_delta"):
     token_end: int = -1
 
 
-class ReasoningEnd(Event, frozen=True, gc=False, tag="reasoning_end"):
+class ReasoningEnd(_Span, frozen=True, gc=False, tag="reasoning_end"):
     """Reasoning closes; the span is its closing marker (empty where none was written)."""
 
     start: int
@@ -54,7 +54,7 @@ class ReasoningEnd(Event, frozen=True, gc=False, tag="reasoning_end"):
     token_end: int = -1
 
 
-class ContentDelta(Event, frozen=True, gc=False, tag="content_delta"):
+class ContentDelta(_Span, frozen=True, gc=False, tag="content_delta"):
     """Text for the user; ``text == output[start:end]``."""
 
     text: str
@@ -64,7 +64,7 @@ class ContentDelta(Event, frozen=True, gc=False, tag="content_delta"):
     token_end: int = -1
 
 
-class ToolCallStart(Event, frozen=True, gc=False, tag="tool_call_start"):
+class ToolCallStart(_Span, frozen=True, gc=False, tag="tool_call_start"):
     """A call's header: its place among the calls (0..n-1), its id and its full name, sent once.
 
     ``known`` is whether the request declares the tool, ``None`` where the request's tools are unknown.
@@ -80,7 +80,7 @@ class ToolCallStart(Event, frozen=True, gc=False, tag="tool_call_start"):
     token_end: int = -1
 
 
-class ToolCallDelta(Event, frozen=True, gc=False, tag="tool_call_delta"):
+class ToolCallDelta(_Span, frozen=True, gc=False, tag="tool_call_delta"):
     """The next piece of a call's arguments (JSON text); the span is what the model wrote for it."""
 
     index: int
@@ -91,7 +91,7 @@ class ToolCallDelta(Event, frozen=True, gc=False, tag="tool_call_delta"):
     token_end: int = -1
 
 
-class ToolCallEnd(Event, frozen=True, gc=False, tag="tool_call_end"):
+class ToolCallEnd(_Span, frozen=True, gc=False, tag="tool_call_end"):
     """A call is over. ``raw`` is what the model wrote for the call where the status is not ``ok``, else empty."""
 
     index: int
@@ -103,7 +103,7 @@ class ToolCallEnd(Event, frozen=True, gc=False, tag="tool_call_end"):
     token_end: int = -1
 
 
-class Markup(Event, frozen=True, gc=False, tag="markup"):
+class Markup(_Span, frozen=True, gc=False, tag="markup"):
     """Framing: markers, end-of-turn strings, dropped white space."""
 
     text: str
@@ -113,7 +113,7 @@ class Markup(Event, frozen=True, gc=False, tag="markup"):
     token_end: int = -1
 
 
-class Notice(Event, frozen=True, gc=False, tag="notice"):
+class Notice(_Span, frozen=True, gc=False, tag="notice"):
     """Something was not as the format has it; ``kind`` is one of `NOTICES`. The span is empty."""
 
     kind: str
@@ -124,7 +124,7 @@ class Notice(Event, frozen=True, gc=False, tag="notice"):
     token_end: int = -1
 
 
-class Finish(Event, frozen=True, gc=False, tag="finish"):
+class Finish(_Span, frozen=True, gc=False, tag="finish"):
     """The output is over. ``reason`` is the engine's; ``stop`` became ``tool_calls`` where a call ended."""
 
     reason: str
@@ -133,6 +133,20 @@ class Finish(Event, frozen=True, gc=False, tag="finish"):
     token_start: int = -1
     token_end: int = -1
 
+
+Event = (
+    ReasoningStart
+    | ReasoningDelta
+    | ReasoningEnd
+    | ContentDelta
+    | ToolCallStart
+    | ToolCallDelta
+    | ToolCallEnd
+    | Markup
+    | Notice
+    | Finish
+)
+"""Any event."""
 
 NOTICES: dict[str, str] = {
     "bad_arguments": "the arguments of a call are not what its format says; the status is `invalid`",

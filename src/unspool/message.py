@@ -121,19 +121,16 @@ class Fold:
 
     def add(self, event: Event) -> None:
         """Take one event."""
-        kind = type(event)
-        if kind is ToolCallDelta:
-            assert isinstance(event, ToolCallDelta)
+        if isinstance(event, ToolCallDelta):
             self._growing[event.index].append(event.arguments)
-        elif kind is ContentDelta or kind is ReasoningDelta:
-            assert isinstance(event, ContentDelta | ReasoningDelta)
-            name: Literal["content", "reasoning"] = "content" if kind is ContentDelta else "reasoning"
+        elif isinstance(event, ContentDelta | ReasoningDelta):
+            kind: Literal["content", "reasoning"] = "content" if isinstance(event, ContentDelta) else "reasoning"
             segment = self._open
-            if segment is None or segment.kind != name:
-                segment = self._begin(OpenSegment(name, event.start))
+            if segment is None or segment.kind != kind:
+                segment = self._begin(OpenSegment(kind, event.start))
             segment.parts.append(event.text)
             segment.end = event.end
-            if event.token_start >= 0 and name == "reasoning":
+            if event.token_start >= 0 and kind == "reasoning":
                 self.reasoning_tokens = (self.reasoning_tokens or 0) + event.token_end - event.token_start
         elif isinstance(event, ToolCallStart):
             self._begin(OpenSegment("tool_call", event.start, len(self._calls)))

@@ -101,12 +101,13 @@ class _Renderer:
         self.check()
         text = self.text()
         difference = first = self.differs(text)
-        if difference is not None and self.fit_forms():
+        if first is None:
+            return text
+        if self.fit_forms():
             text = self.text()
             difference = self.differs(text)
         while difference is not None:
-            if first is None or not self.advance(difference.part):
-                assert first is not None
+            if not self.advance(difference.part):
                 raise DialectError(f"{first.field}: the text would not read back: {first.why}")
             text = self.text()
             difference = self.differs(text)

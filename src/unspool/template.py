@@ -51,7 +51,7 @@ class Template:
         body: the name of the body's field, ``""`` where there is none (a call without arguments).
         lead, trail: white space at the outer edges (the margins).
         inner_lead, inner_trail: white space between the markers and a text body; it belongs to the markers.
-        unquoted: the object of a call written as JSON, or ``None``.
+        object: a call written as an object, or ``None``.
     """
 
     text: str
@@ -69,7 +69,8 @@ class Template:
 class ObjectShape:
     """A call written as an object: which key holds what.
 
-    ``keys`` maps a key to ``name``, ``arguments``, ``id``, ``index`` or ``number``; ``name_is_key`` where the name is itself the only key.
+    ``keys`` pairs a key with ``name``, ``arguments``, ``id``, ``index`` or ``number``; ``name_is_key``: the name is itself
+    the only key.
     """
 
     keys: tuple[tuple[str, str], ...]
@@ -102,7 +103,8 @@ def parse_template(kind: str, text: str, where: str, *, first: bool) -> Template
     names = [p.name for p in parts if isinstance(p, Field)]
     for name in names:
         if name not in allowed:
-            raise DialectError(f"{where}: unknown field {{{name}}}; allowed are {', '.join(f'{{{a}}}' for a in allowed)}")
+            listed = ", ".join(f"{{{a}}}" for a in allowed)
+            raise DialectError(f"{where}: unknown field {{{name}}}; allowed are {listed}")
     if first and "any" in names:
         raise DialectError(f"{where}: {{any}} cannot stand in the first alternative, which is the one that is written")
     bodies = [n for n in names if n in BODIES[kind]]

@@ -39,7 +39,9 @@ class Level:
 
     __slots__ = ("bracket", "empty", "fields", "parameter", "schema")
 
-    def __init__(self, bracket: str, parameter: Parameter | None, fields: dict[str, str], schema: Schema | None) -> None:
+    def __init__(
+        self, bracket: str, parameter: Parameter | None, fields: dict[str, str], schema: Schema | None
+    ) -> None:
         self.bracket = bracket
         self.parameter = parameter
         self.fields = fields
@@ -59,9 +61,37 @@ class Call:
     """
 
     __slots__ = (
-        "begun", "block", "complete", "early", "expects", "fields", "form", "held", "held_size", "id", "index", "key", "known", "levels", "mode",
-        "name", "parameter", "quiet", "quote", "reader", "rest", "role", "schema", "sink", "start", "started", "status", "track", "types", "value_fields",
-    )  # fmt: skip
+        "begun",
+        "block",
+        "complete",
+        "early",
+        "expects",
+        "fields",
+        "form",
+        "held",
+        "held_size",
+        "id",
+        "index",
+        "key",
+        "known",
+        "levels",
+        "mode",
+        "name",
+        "parameter",
+        "quiet",
+        "quote",
+        "reader",
+        "rest",
+        "role",
+        "schema",
+        "sink",
+        "start",
+        "started",
+        "status",
+        "track",
+        "types",
+        "value_fields",
+    )
 
     def __init__(self, form: Form, block: Block, start: int, fields: dict[str, str]) -> None:
         self.form = form

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from ..events import ContentDelta, Markup, ReasoningEnd, Status, ToolCallDelta, ToolCallEnd, ToolCallStart
+from ..events import ReasoningEnd, Status, ToolCallDelta, ToolCallEnd, ToolCallStart
 from ..schema import Schema, for_tool
 from .call import Call, Level, Sink
 from .literals import LiteralReader, Root, Syntax, UnwrapReader
@@ -18,13 +18,12 @@ from .output import (
     MEMBERS,
     OBJECT,
     REASONING,
-    SPACES,
     TEXT,
     Output,
     common_suffix,
 )
-from .patterns import MAX_SPACE, MORE, NO
-from .plan import END, START, Form, Opening, Plan
+from .patterns import MAX_SPACE, MORE, NO, skip_space
+from .plan import END, Form, Opening, Plan
 
 ARGUMENT_KEYS = frozenset(("arguments", "parameters", "args", "input"))
 
@@ -39,11 +38,10 @@ Ids = Callable[[int, str], str]
 class Headers(Output):
     """How a call begins and ends."""
 
-    __slots__ = ("_ids", "_named", "_names", "_tools")
+    __slots__ = ("_ids", "_named", "_names")
 
-    def __init__(self, plan: Plan, tools: list[Any] | None, names: dict[str, Any] | None, named: str, ids: Ids) -> None:
+    def __init__(self, plan: Plan, names: dict[str, Any] | None, named: str, ids: Ids) -> None:
         super().__init__(plan)
-        self._tools = tools
         self._names = names  # declared name -> tool; None: unknown
         self._named = named  # the function that tool_choice names
         self._ids = ids
@@ -90,7 +88,7 @@ class Headers(Output):
         if self._replay or self._certain(i):
             return end
         buf = self._buf
-        j = SPACES.match(buf, end).end()  # type: ignore[union-attr]
+        j = skip_space(buf, end)
         if j == len(buf):
             if self._final:
                 return end
@@ -117,15 +115,17 @@ class Headers(Output):
         buf = self._buf
         form = o.form
         assert form is not None
-        if not o.marked:
-            if self._names is None or not (edge or (o.line_start and i > self._i and buf[i - 1] == "\n")):
-                return NO
+        line_start = o.line_start and i > self._i and buf[i - 1] == "\n"
+        if not o.marked and (self._names is None or not (edge or line_start)):
+            return NO
         r = self._match(o, i, fields)
         if r == NO:
             return NO
         if r == MORE:
             # A header that the output's end cuts is a call once its name is complete.
-            return len(buf) if self._final and "name" in fields and form.shape is None and self._declared(o, fields) else r
+            return (
+                len(buf) if self._final and "name" in fields and form.shape is None and self._declared(o, fields) else r
+            )
         if form.shape is None:
             if not self._declared(o, fields):
                 return NO
@@ -144,7 +144,7 @@ class Headers(Output):
 
     def _object_begins(self, o: Opening, form: Form, i: int) -> int:
         buf = self._buf
-        j = SPACES.match(buf, i).end()  # type: ignore[union-attr]
+        j = skip_space(buf, i)
         if j == len(buf):
             return NO if self._final else MORE
         assert form.shape is not None
@@ -152,7 +152,10 @@ class Headers(Output):
             return i  # any object is the arguments
         quote = buf[j]
         if quote != form.shape.quote and not (
-            quote == "'" and self._plan.policy.bad_arguments == "repair" and form.shape.quote == '"' and not self._has_form("'")
+            quote == "'"
+            and self._plan.policy.bad_arguments == "repair"
+            and form.shape.quote == '"'
+            and not self._has_form("'")
         ):
             return NO
         if o.marked or quote == "'":
@@ -174,7 +177,7 @@ class Headers(Output):
         if not form.arguments or form.syntax is Syntax.PYTHON:
             return i
         buf = self._buf
-        j = SPACES.match(buf, i).end()  # type: ignore[union-attr]
+        j = skip_space(buf, i)
         if j == len(buf):
             return MORE
         more = False
@@ -186,9 +189,11 @@ class Headers(Output):
                 more = more or r == MORE
             if buf[j] == "{":
                 return i
-        elif buf[j] == "{" or (form.syntax is Syntax.JSON and buf[j] == '"'):
-            return i
-        elif form.syntax is Syntax.JSON and "null".startswith(buf[j : j + 4]):
+        elif (
+            buf[j] == "{"
+            or (form.syntax is Syntax.JSON and buf[j] == '"')
+            or (form.syntax is Syntax.JSON and "null".startswith(buf[j : j + 4]))
+        ):
             return i
         for suffix in self._plan.suffixes:
             r = suffix.match(buf, j, {})
@@ -244,7 +249,7 @@ class Headers(Output):
             self._state = ARGUMENTS
         else:
             call.quote = form.shape.quote
-            j = SPACES.match(buf, end).end()  # type: ignore[union-attr]
+            j = skip_space(buf, end)
             if j < len(buf) and buf[j] == "'":
                 call.quote = "'"
             if call.quote != form.shape.quote:
@@ -410,5 +415,3 @@ def fill_id(template: str, name: str, index: str) -> str:
     """An id by a dialect's template; ``?`` stays for the caller."""
     number = str(int(index) + 1) if "{number}" in template else ""
     return template.replace("{name}", name).replace("{index}", index).replace("{number}", number)
-
-

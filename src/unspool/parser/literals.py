@@ -81,8 +81,28 @@ class LiteralReader:
     """
 
     __slots__ = (
-        "_broken", "_comma", "_escape_free", "_is_key", "_keep", "_mark", "_number", "_pending", "_quote_scan", "_repair", "_root", "_space", "_syntax", "_words", "delimiter", "error", "mode", "out", "quote", "repaired", "stack",
-    )  # fmt: skip
+        "_broken",
+        "_comma",
+        "_escape_free",
+        "_is_key",
+        "_keep",
+        "_mark",
+        "_number",
+        "_pending",
+        "_quote_scan",
+        "_repair",
+        "_root",
+        "_space",
+        "_syntax",
+        "_words",
+        "delimiter",
+        "error",
+        "mode",
+        "out",
+        "quote",
+        "repaired",
+        "stack",
+    )
 
     def __init__(self, syntax: Syntax, root: Root, *, repair: bool = False, quote: str = '"') -> None:
         self._syntax = syntax
@@ -420,7 +440,7 @@ class LiteralReader:
         c = text[i]
         if c == "." and state in (ZERO, INT):
             state = DOT
-        elif c in "eE" and state in (ZERO, INT, FRACTION) or (c in "eE" and state == DOT and lenient):
+        elif (c in "eE" and state in (ZERO, INT, FRACTION)) or (c in "eE" and state == DOT and lenient):
             if state == DOT:
                 self._flush(text, i)
                 self.out.append("0")
@@ -679,7 +699,9 @@ class UnwrapReader(LiteralReader):
 
 
 _HIGH_SURROGATE = re.compile(r"(\\++)u[dD][89abAB][0-9a-fA-F]{2}\Z")
-_JSON_ESCAPE = re.compile(r"\\(?:u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|(.))", re.S)
+_JSON_ESCAPE = re.compile(
+    r"\\(?:u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|(.))", re.S
+)
 _UNESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 
 

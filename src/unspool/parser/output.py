@@ -1,6 +1,5 @@
 """The machine's ground: the text that waits, the events that go out, and what is held back."""
 
-import re
 from typing import Final
 
 from ..events import (
@@ -42,8 +41,6 @@ MAX_DETAIL: Final = 80
 # Why something is held back.
 HEADER, BAD_CALL, OPEN_REASONING = range(3)
 
-SPACES = re.compile(r"\s*+")
-
 
 class Hold:
     """Events that wait for a decision, and where to go back to if it falls against them."""
@@ -68,9 +65,32 @@ class Output:
     """
 
     __slots__ = (
-        "_at", "_base", "_buf", "_call", "_calls", "_final", "_framed", "_holds", "_i", "_index", "_kept", "_kept_at", "_margin", "_marks",
-        "_out", "_plain", "_plan", "_prose", "_replay", "_resume", "_seen_part", "_seen_text", "_state", "_thinking", "_within",
-    )  # fmt: skip
+        "_at",
+        "_base",
+        "_buf",
+        "_call",
+        "_calls",
+        "_final",
+        "_framed",
+        "_holds",
+        "_i",
+        "_index",
+        "_kept",
+        "_kept_at",
+        "_margin",
+        "_marks",
+        "_out",
+        "_plain",
+        "_plan",
+        "_prose",
+        "_replay",
+        "_resume",
+        "_seen_part",
+        "_seen_text",
+        "_state",
+        "_thinking",
+        "_within",
+    )
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan

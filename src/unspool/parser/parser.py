@@ -16,10 +16,10 @@ from ..policy import Policy
 from ..registry import get_dialect
 from ..schema import tool_name
 from ..tokens import Detokenizer, added_tokens
+from .call import Sink, ValueMode
 from .headers import fill_id
 from .literals import JSON_PARTIAL, JSON_RUN, STRING
-from .output import ARGUMENTS, BLOCK, BLOCK_TEXT, CLOSE, EDGE, OBJECT, REASONING, TEXT, UNDECIDED, VALUE, held_suffix
-from .call import Sink, ValueMode
+from .output import ARGUMENTS, BLOCK, BLOCK_TEXT, CLOSE, OBJECT, REASONING, TEXT, UNDECIDED, VALUE, held_suffix
 from .plan import compile_plan
 from .prompt import decode_ids, prompt_end, prompt_tail
 from .text import Text
@@ -49,8 +49,24 @@ class Parser(Text):
     """
 
     __slots__ = (
-        "_added", "_closed", "_decoder", "_dialect", "_fast", "_fold", "_nonblank", "_find", "_hold_back", "_hold_back2", "_pieces", "_segment", "_stop", "_token", "_tokenizer", "_tokens", "_total",
-    )  # fmt: skip
+        "_added",
+        "_closed",
+        "_decoder",
+        "_dialect",
+        "_fast",
+        "_find",
+        "_fold",
+        "_hold_back",
+        "_hold_back2",
+        "_nonblank",
+        "_pieces",
+        "_segment",
+        "_stop",
+        "_token",
+        "_tokenizer",
+        "_tokens",
+        "_total",
+    )
 
     def __init__(
         self,
@@ -71,11 +87,9 @@ class Parser(Text):
             names = {named: None} if names is None else names if named in names else {**names, named: None}
         forced = choice in ("required", "named")
         plan = compile_plan(d, policy or _NO_POLICY, forced=forced)
-        super().__init__(plan, None, names, named, ids or self._new_id)
+        super().__init__(plan, names, named, ids or self._new_id)
         self._dialect = d
         self._plain = not plan.forms or choice == "none" or (tools is not None and not names)
-        self._lead = ""
-        self._scanned = 0
         self._closed = False
         self._fold = Fold()
         self._fast = 0
@@ -127,7 +141,7 @@ class Parser(Text):
         fast = self._fast
         if not fast or stage is not None:
             return self._feed(text, stage)
-        # Inside a string most pieces can only be more of it. These short ways skip the state machine. All along, nothing
+        # Inside a string most pieces can only be more of it: these short ways skip the state machine. All along, nothing
         # is consumed but not sent (``_i`` is 0, ``_base`` is ``_at``), and ``_buf`` holds what the next piece decides.
         fragment = text
         if fast == _JSON_STRING:
@@ -312,7 +326,12 @@ class Parser(Text):
             self._hold_back = call.parameter.trail if call.parameter else ""
             return 0 if self._find.search(self._buf, self._i) else _VALUE
         reader = call.reader
-        if reader is None or reader.mode != STRING or (self._state == OBJECT and call.role == "skip") or not reader.simple():
+        if (
+            reader is None
+            or reader.mode != STRING
+            or (self._state == OBJECT and call.role == "skip")
+            or not reader.simple()
+        ):
             return 0
         if reader.verbatim():
             return _JSON_STRING
@@ -490,10 +509,10 @@ class Parser(Text):
             if call is not None and reader is not None and self._closes(literal) and self._state in (ARGUMENTS, OBJECT):
                 # A closing marker by its id ends the call even inside a string.
                 self._run()
-                if call is self._call and call.reader is reader and not (call.complete or call.role == "skip"):
-                    if not (self._repairing() and self._shut(call, reader)):
-                        call.track = None
-                        self._fails(call, "a closing marker inside a value")
+                goes_on = call is self._call and call.reader is reader and not call.complete and call.role != "skip"
+                if goes_on and not (self._repairing() and self._shut(call, reader)):
+                    call.track = None
+                    self._fails(call, "a closing marker inside a value")
         return self._feed(literal, stage)
 
     def _is_marker(self, literal: str) -> bool:

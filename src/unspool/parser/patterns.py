@@ -1,7 +1,8 @@
 """Markers with fields, matched against text that is still arriving.
 
-A pattern answers where it ends, that it cannot match (`NO`), or that more text must decide (`MORE`). Matching is one pass
-without backtracking; white space, names and other fields are bounded, so that a match looks at a bounded stretch of text.
+A pattern answers where it ends, that it cannot match (`NO`), or that more text must decide (`MORE`). Matching is one
+pass without backtracking; white space, names and other fields are bounded, so that a match looks at a bounded stretch
+of text.
 """
 
 import re
@@ -24,10 +25,40 @@ _SPACES = re.compile(rf"\s{{0,{MAX_SPACE}}}+")
 _NAME = re.compile(rf"[\w.\-:/]{{1,{MAX_FIELD}}}+")
 _DIGITS = re.compile(r"[0-9]{1,18}+")
 _WORD = re.compile(r"[A-Za-z_]{1,32}+")
-_KINDS = {"name": NAME, "index": DIGITS, "number": DIGITS, "string": WORD, "type": WORD, "key": UNTIL, "id": UNTIL, "any": ANY}
+_KINDS = {
+    "name": NAME,
+    "index": DIGITS,
+    "number": DIGITS,
+    "string": WORD,
+    "type": WORD,
+    "key": UNTIL,
+    "id": UNTIL,
+    "any": ANY,
+}
 
 # White space is soft where a template has some, before a tag and behind one.
 _SOFT = re.compile(r"\s+|(?<=[^\[<])(?=<[\w/|｜!])|(?<=[^\[]>)(?=[^\s\]])")
+
+
+_ANY_SPACE = re.compile(r"\s*+")
+_SEPARATORS = re.compile(r"[\s,;]*+")
+
+
+def skip_space(text: str, i: int) -> int:
+    """Where the white space that begins at ``i`` ends."""
+    m = _ANY_SPACE.match(text, i)
+    return i if m is None else m.end()
+
+
+def skip_separators(text: str, i: int) -> int:
+    """Where the white space, commas and semicolons that begin at ``i`` end."""
+    m = _SEPARATORS.match(text, i)
+    return i if m is None else m.end()
+
+
+def _bounded_space(text: str, i: int) -> int:
+    m = _SPACES.match(text, i)
+    return i if m is None else m.end()
 
 
 class Atom:
@@ -87,7 +118,7 @@ class Pattern:
                     return MORE if n - i < len(literal) and literal.startswith(text[i:]) else NO
                 i += len(literal)
             elif kind == SPACE:
-                i = _SPACES.match(text, i).end()  # type: ignore[union-attr]
+                i = _bounded_space(text, i)
             else:
                 i = self._field(text, i, n, at, atom, fields)
                 if i < 0:
@@ -99,7 +130,7 @@ class Pattern:
         done = i
         for atom in self.atoms:
             if atom.kind == SPACE:
-                i = _SPACES.match(text, i).end()  # type: ignore[union-attr]
+                i = _bounded_space(text, i)
             elif atom.kind == LITERAL and text.startswith(atom.text, i):
                 i = done = i + len(atom.text)
             else:

@@ -1,7 +1,8 @@
-"""What the machine needs to know of a dialect, compiled once: the openings and closings of its parts, and how to find them."""
+"""A dialect as the machine needs it, compiled once: the openings and closings of its parts, and how to find them."""
 
 import re
 from dataclasses import dataclass, field
+
 from ..dialect import Dialect
 from ..policy import DEFAULTS, Policy
 from ..template import ObjectShape, Piece, Template
@@ -233,9 +234,7 @@ def _compile(d: Dialect, policy: Policy, forced: bool) -> Plan:
         for prefix, suffix in (((), ()), (("[",), ("]",))):
             inner_call = Opening(CALL, bare.opening, form=bare, marked=False)
             block = Block(Pattern(prefix), Pattern(suffix), "", "", False, [inner_call])
-            extra.append(
-                Opening(CALL, joined(block.prefix, bare.opening), block=block, form=bare, marked=False)
-            )
+            extra.append(Opening(CALL, joined(block.prefix, bare.opening), block=block, form=bare, marked=False))
     reasoning = [Opening(REASONING, Pattern(_unstarted(t.before, d.start), barriers), template=t) for t in d.reasoning]
     framed_parts = [t for t in (*d.content, *d.preamble) if t.before or t.after]
     frames = [
@@ -265,7 +264,7 @@ def _compile(d: Dialect, policy: Policy, forced: bool) -> Plan:
         *(b.suffix.first for b in blocks if b.suffix),
     ]
     inner = sorted((Opening(CALL, f.opening, form=f) for f in forms), key=_rank)
-    plan = Plan(
+    return Plan(
         dialect=d,
         policy=policy,
         framed=framed,
@@ -288,14 +287,27 @@ def _compile(d: Dialect, policy: Policy, forced: bool) -> Plan:
         inner=inner,
         inner_bare=[Opening(CALL, o.pattern, form=o.form, marked=o.form is not None and o.form.marked) for o in inner],
         block_text=scan(
-            [*(Opening(CALL, b.suffix, block=b) for b in blocks if b.suffix), *marked, *(o for o in inner if o.form and o.form.marked), *ends, *starts]
+            [
+                *(Opening(CALL, b.suffix, block=b) for b in blocks if b.suffix),
+                *marked,
+                *(o for o in inner if o.form and o.form.marked),
+                *ends,
+                *starts,
+            ]
         ),
         separator=Pattern((d.call_separator.strip(),)) if d.call_separator.strip(" \t\r\n,;") else Pattern(()),
         comma=Pattern((d.argument_separator.strip(),)) if d.argument_separator.strip() else Pattern(()),
         suffixes=sorted((f.suffix for f in forms if f.suffix), key=lambda p: -p.weight),
         block_suffixes=sorted((b for b in blocks if b.suffix), key=lambda b: -b.suffix.weight),
         ends=[*ends, *starts],
-        recover=scan([*call_ends, *ends, *starts, *(c for c in calls if c.marked and c.form and c.form.marked or c.block and c.block.marked)]),
+        recover=scan(
+            [
+                *call_ends,
+                *ends,
+                *starts,
+                *(c for c in calls if (c.marked and c.form and c.form.marked) or (c.block and c.block.marked)),
+            ]
+        ),
         values=finder(v for v in values if v),
         value_firsts="".join(sorted({v[0] for v in values if v})),
         margin=_longest([b.lead for b in blocks]),
@@ -305,8 +317,6 @@ def _compile(d: Dialect, policy: Policy, forced: bool) -> Plan:
         frame_inner=_longest([t.inner_trail for t in framed_parts]),
         frame_trail=_longest([t.trail for t in framed_parts]),
     )
-    return plan
-
 
 
 def _all_literals(d: Dialect) -> list[str]:

@@ -1,7 +1,10 @@
 """Text: reasoning, content, and the boundaries between parts."""
 
+from typing import Any
+
 from ..events import ReasoningEnd, ReasoningStart, Stage
-from .calls import Calls
+from .blocks import Blocks
+from .headers import Ids
 from .output import (
     ARGUMENTS,
     BLOCK,
@@ -17,7 +20,6 @@ from .output import (
     REASONING,
     REASONING_START,
     RECOVER,
-    SPACES,
     TEXT,
     UNDECIDED,
     VALUE,
@@ -25,15 +27,20 @@ from .output import (
     common_suffix,
     held_suffix,
 )
-from .patterns import MORE, NO
-from .plan import CALL, END, FRAME, START, Opening, Scan
+from .patterns import MORE, NO, skip_space
+from .plan import CALL, END, FRAME, Opening, Plan, Scan
 from .plan import REASONING as THOUGHT
 
 
-class Text(Calls):
+class Text(Blocks):
     """The whole machine: `_run` makes steps until more text is needed."""
 
     __slots__ = ("_lead", "_scanned")
+
+    def __init__(self, plan: Plan, names: dict[str, Any] | None, named: str, ids: Ids) -> None:
+        super().__init__(plan, names, named, ids)
+        self._lead = ""  # white space that the latest opening takes from the text behind it
+        self._scanned = 0  # characters of undecided text that were searched
 
     def _run(self) -> None:
         """Consume what can be consumed."""
@@ -85,7 +92,7 @@ class Text(Calls):
         n = len(buf)
         if i == n:
             return False
-        j = SPACES.match(buf, i).end()  # type: ignore[union-attr]
+        j = skip_space(buf, i)
         if j == n:
             if self._final:
                 self._i = n
@@ -152,7 +159,7 @@ class Text(Calls):
                     self._margin = self._plan.reasoning_trail
                     return r
         if weak is not None:
-            return self._begin(*weak[:1], i, *weak[1:])
+            return self._begin(weak[0], i, weak[1], weak[2])
         return NO
 
     def _begin(self, o: Opening, i: int, end: int, fields: dict[str, str]) -> int:
@@ -219,7 +226,7 @@ class Text(Calls):
         i = self._i
         if i == len(buf):
             return False
-        j = SPACES.match(buf, i).end()  # type: ignore[union-attr]
+        j = skip_space(buf, i)
         if j < len(buf):
             for o in self._plan.edge_plain:
                 if o.kind != THOUGHT:
@@ -241,7 +248,9 @@ class Text(Calls):
     def _reasoning(self) -> bool:
         plan = self._plan
         calls = not self._plain and plan.policy.call_in_reasoning != "text"
-        return self._running(plan.reasoning_calls if calls else plan.reasoning, plan.reasoning_inner, plan.margin if calls else "")
+        return self._running(
+            plan.reasoning_calls if calls else plan.reasoning, plan.reasoning_inner, plan.margin if calls else ""
+        )
 
     def _close_reasoning(self, p: int, end: int) -> None:
         """The closing of reasoning stands at ``buf[p:end]``."""
@@ -304,7 +313,6 @@ class Text(Calls):
 
     def _marker_at(self, scan: Scan, p: int) -> int:
         """Act on the marker that stands at ``p``, or `NO`, or `MORE`."""
-        buf = self._buf
         weak: tuple[Opening, int, dict[str, str]] | None = None
         for o in scan.openings:
             fields: dict[str, str] = {}
@@ -364,7 +372,7 @@ class Text(Calls):
         n = len(buf)
         plan = self._plan
         if self._scanned == 0:
-            j = SPACES.match(buf, i).end()  # type: ignore[union-attr]
+            j = skip_space(buf, i)
             if j == n and not self._final:
                 return self._too_long()
             for o in plan.edge_plain:
@@ -427,7 +435,7 @@ class Text(Calls):
     def _pending_call(self) -> bool:
         """Whether what waits is the opening of a call, cut behind its first marker."""
         buf = self._buf
-        i = SPACES.match(buf, self._i).end()  # type: ignore[union-attr]
+        i = skip_space(buf, self._i)
         if i >= len(buf) or self._plain:
             return False
         for o in self._plan.edge:
@@ -511,5 +519,3 @@ class Text(Calls):
         else:
             self._i = len(self._buf)
             self._end_call("incomplete", end)
-
-

@@ -1,0 +1,134 @@
+"""What in README.md is made by running unspool: its tables, and the output of its examples.
+
+    python -m tests.readme
+
+rewrites them in place; `tests/test_readme.py` compares them.
+"""
+
+import contextlib
+import io
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+
+import unspool
+from unspool.cli import dialect_row
+from unspool.policy import CHOICES
+
+ROOT = Path(__file__).parent.parent
+README = ROOT / "README.md"
+BLOCK = re.compile(r"(?:<!-- file: (?P<file>\S+) -->\n)?^```(?P<language>\w+)\n(?P<text>.*?)^```$", re.M | re.S)
+_OUTPUT = re.compile(r"\n\n```text\n(.*?)^```$", re.M | re.S)
+
+
+def rewritten(text: str) -> str:
+    """The text with its tables and outputs made anew."""
+    for name, table in (("dialects", dialects()), ("notices", notices()), ("policies", policies())):
+        between = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.S)
+        assert between.search(text), f"README.md has no place for the {name}"
+        text = between.sub(lambda m, table=table: m[1] + table + m[2], text)  # type: ignore[misc]
+    return _with_outputs(text)
+
+
+def dialects() -> str:
+    rows = []
+    for dialect in unspool.list_dialects():
+        name, aliases, marker, arguments, parallel = dialect_row(dialect)
+        names = ", ".join(f"`{a}`" for a in aliases.split(", ") if a)
+        rows.append((f"`{name}`", names, _code(marker), arguments, parallel))
+    return _table(("name", "aliases", "start marker", "arguments", "parallel"), rows)
+
+
+def notices() -> str:
+    return _table(("kind", "meaning"), [(f"`{kind}`", text) for kind, text in sorted(unspool.NOTICES.items())])
+
+
+def policies() -> str:
+    return _table(("field", "values"), [(f"`{f}`", ", ".join(f"`{v}`" for v in CHOICES[f])) for f in CHOICES])
+
+
+def _table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    lines = [header, ("---",) * len(header), *rows]
+    return "".join("| " + " | ".join(line) + " |\n" for line in lines)
+
+
+def _code(text: str) -> str:
+    """Code in a cell of a table."""
+    fence = "``" if "`" in text else "`"
+    pad = " " if "`" in text else ""
+    return f"{fence}{pad}{text}{pad}{fence}".replace("|", "\\|")
+
+
+def _with_outputs(text: str) -> str:
+    """The text with each ``text`` block replaced by what the block before it prints."""
+    parts: list[str] = []
+    at = 0
+    with _workplace() as env:
+        namespace: dict[str, Any] = {}
+        for block in BLOCK.finditer(text):
+            output = _OUTPUT.match(text, block.end())
+            if block["file"]:
+                Path(block["file"]).write_text(block["text"], encoding="utf-8")
+            elif block["language"] == "python":
+                printed = _run_python(block["text"], namespace)
+                assert output or not printed, f"nothing shows what this prints: {block['text']}"
+            elif block["language"] == "sh" and output:
+                printed = _run_shell(block["text"], env)
+            if output:
+                parts.append(f"{text[at : output.start()]}\n\n```text\n{printed}```")
+                at = output.end()
+    return "".join(parts) + text[at:]
+
+
+@contextlib.contextmanager
+def _workplace() -> Iterator[dict[str, str]]:
+    """An empty folder with what the examples need; yields the environment for a shell in it."""
+    before = Path.cwd()
+    with tempfile.TemporaryDirectory() as folder:
+        tokenizer().save(str(Path(folder, "tokenizer.json")))
+        bin_ = Path(folder, "bin")
+        bin_.mkdir()
+        command = bin_ / "unspool"
+        command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m unspool "$@"\n', encoding="utf-8")
+        command.chmod(0o755)
+        source = str(Path(unspool.__file__).parent.parent)
+        os.chdir(folder)
+        try:
+            yield {**os.environ, "PATH": f"{bin_}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": source}
+        finally:
+            os.chdir(before)
+
+
+def tokenizer() -> Tokenizer:
+    """A byte tokenizer that has the markers of the first example as tokens."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    made = Tokenizer(models.BPE(vocab={c: i for i, c in enumerate(alphabet)}, merges=[]))
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.decoder = decoders.ByteLevel()
+    markers = ["<think>", "</think>", "<tool_call>", "</tool_call>"]
+    made.add_tokens([AddedToken(m, normalized=False, special=False) for m in markers])
+    return made
+
+
+def _run_python(code: str, namespace: dict[str, Any]) -> str:
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(code, str(README), "exec"), namespace)
+    return printed.getvalue()
+
+
+def _run_shell(code: str, env: dict[str, str]) -> str:
+    done = subprocess.run(["sh", "-ec", code], env=env, capture_output=True, text=True, encoding="utf-8")
+    assert done.returncode == 0, f"{code}\n{done.stderr}"
+    return done.stdout
+
+
+if __name__ == "__main__":
+    README.write_text(rewritten(README.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,0 +1,452 @@
+"""The renderer: it writes what the family's template writes, what it writes reads back, and what it refuses it names."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+import unspool
+from tests.support import CALLING, DIALECTS, THINKING, named, tools_of
+from unspool import Dialect, DialectError, Message, Policy, Stage, ToolCall, render
+from unspool.dialect import Example
+from unspool.values import Number, Value, read_json
+
+Call = tuple[str, dict[str, Any]]
+
+
+def message(reasoning: str = "", content: str = "", *calls: Call) -> dict[str, Any]:
+    """An OpenAI assistant message."""
+    told: dict[str, Any] = {"role": "assistant", "content": content or None}
+    if reasoning:
+        told["reasoning_content"] = reasoning
+    if calls:
+        told["tool_calls"] = [
+            {"type": "function", "function": {"name": n, "arguments": json.dumps(a, ensure_ascii=False)}}
+            for n, a in calls
+        ]
+    return told
+
+
+def example_message(example: Example) -> dict[str, Any]:
+    told = message(example.reasoning, example.content, *((c.name, c.arguments) for c in example.tool_calls))
+    for written, call in zip(told.get("tool_calls", []), example.tool_calls, strict=True):
+        written["id"] = call.id
+    return told
+
+
+def arguments_of(told: dict[str, Any]) -> list[tuple[str, Value]]:
+    """Names and arguments, numbers digit for digit."""
+    functions = [c["function"] for c in told.get("tool_calls", [])]
+    return [(f["name"], read_json(f["arguments"])) for f in functions]
+
+
+def assert_reads_back(told: dict[str, Any], text: str, dialect: Dialect | str, **options: Any) -> None:
+    read = unspool.parse(text, dialect, **options)
+    assert read.reasoning == (told.get("reasoning_content") or "")
+    assert read.content == (told.get("content") or "")
+    assert [(c.name, read_json(c.arguments)) for c in read.tool_calls] == arguments_of(told)
+    assert {c.status for c in read.tool_calls} <= {"ok"}
+
+
+# -- what is written ---------------------------------------------------------------------------------------------------
+
+EXAMPLES = [(d, i) for d in DIALECTS for i in range(len(d.examples))]
+
+
+@pytest.mark.parametrize(("dialect", "number"), EXAMPLES, ids=[f"{d.name}-{i}" for d, i in EXAMPLES])
+@pytest.mark.parametrize("declared", [True, False], ids=["tools", "no tools"])
+def test_an_example_is_written_as_its_first_raw_text(dialect: Dialect, number: int, declared: bool) -> None:
+    example = dialect.examples[number]
+    tools = tools_of(dialect) if declared else None
+    assert render(example_message(example), dialect, tools=tools, stage=example.stage) == example.raw[0]
+
+
+@pytest.mark.parametrize(**named(DIALECTS))
+def test_a_parsed_message_is_written_as_it_was_read(dialect: Dialect) -> None:
+    for example in dialect.examples:
+        raw = example.raw[0]
+        read = unspool.parse(raw, dialect, tools=tools_of(dialect), stage=example.stage)
+        assert render(read, dialect, tools=tools_of(dialect), stage=example.stage) == raw
+
+
+def test_json_arguments_keep_their_own_bytes() -> None:
+    call = {"function": {"name": "f", "arguments": '{"b":1e-07,\n "a" : 1180591620717411303424}'}}
+    assert '{"b":1e-07,\n "a" : 1180591620717411303424}' in render({"tool_calls": [call]}, "hermes")
+
+
+def test_numbers_are_written_digit_for_digit_where_arguments_are_not_json() -> None:
+    call = {"function": {"name": "f", "arguments": '{"a": 1e-07, "b": [1180591620717411303424, 1.10]}'}}
+    assert "f(a=1e-07, b=[1180591620717411303424, 1.10])" in render({"tool_calls": [call]}, "pythonic")
+    assert "{a:1e-07,b:[1180591620717411303424,1.10]}" in render({"tool_calls": [call]}, "gemma4")
+    assert "\n[1180591620717411303424, 1.10]\n" in render({"tool_calls": [call]}, "qwen3-coder")
+
+
+def test_python_strings_stand_in_single_quotes() -> None:
+    written = render(message("", "", ("f", {"text": 'it\'s \\ "é"\n', "ok": True, "no": None})), "pythonic")
+    assert written == "[f(text='it\\'s \\\\ \"é\"\\n', ok=True, no=None)]"
+
+
+def test_a_quote_in_a_quoted_key_is_an_entity() -> None:
+    written = render(message("", "", ("f", {'a"b': "x", "&amp;": "y", "a&b": "z"})), "deepseekv32")
+    assert 'name="a&quot;b"' in written
+    assert 'name="&amp;amp;"' in written
+    assert 'name="a&b"' in written
+
+
+def test_values_nest_where_the_dialect_has_items() -> None:
+    written = render(message("", "", ("f", {"a": [{"b": "x"}, {"b": "y"}]})), "minimax-m3")
+    n = "]<]minimax[>["
+    one, two = (f"{n}<item>{n}<b>{v}{n}</b>{n}</item>" for v in "xy")
+    assert f"{n}<a>{one}{two}{n}</a>" in written
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        ("x", "string"),
+        (1, "number"),
+        (1.5, "number"),
+        (True, "boolean"),
+        (None, "null"),
+        ([1], "array"),
+        ({}, "object"),
+    ],
+)
+def test_a_type_is_written_beside_the_value(value: Any, kind: str) -> None:
+    assert f'type="{kind}"' in render(message("", "", ("f", {"a": value})), "kimi_k3")
+
+
+def test_a_later_alternative_is_written_where_the_first_does_not_fit() -> None:
+    nasty = 'a</param><param name="b">'
+    written = render(message("", "", ("f", {"a": nasty, "c": "plain"})), "minicpm5")
+    assert f"<![CDATA[{nasty}]]>" in written
+    assert '<param name="c">plain</param>' in written
+
+
+def test_a_bare_array_behind_content_takes_a_marked_alternative() -> None:
+    call = ("now", {})
+    assert render(message("", "", call), "xlam").startswith("[{")
+    assert render(message("", "Sure.", call), "xlam") == 'Sure.[TOOL_CALLS] [{"name": "now", "arguments": {}}]'
+
+
+def test_margins_collapse_to_the_longer_one() -> None:
+    d = "qwen3-coder"
+    assert "</think>\n\nanswer" in render(message("plan", "answer"), d)
+    assert "</think>\n\n<tool_call>" in render(message("plan", "", ("f", {})), d)
+    assert render(message("", "", ("f", {})), d).startswith("<tool_call>")
+
+
+# -- what is taken -----------------------------------------------------------------------------------------------------
+
+
+def test_content_may_be_a_list_of_text_parts() -> None:
+    parts = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
+    assert render({"role": "assistant", "content": parts}, "hermes") == "ab"
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        {"reasoning_content": "plan"},
+        {"reasoning": "plan"},
+        {"reasoning_content": None, "reasoning": "plan"},
+        {"reasoning_details": [{"type": "reasoning.text", "text": "plan"}]},
+        {"reasoning_details": [{"type": "reasoning.summary", "summary": "plan"}]},
+    ],
+    ids=lambda f: "-".join(f),
+)
+def test_reasoning_is_taken_from_every_usual_field(field: dict[str, Any]) -> None:
+    assert render({"content": "answer", **field}, "deepseekv31") == "<think>plan</think>answer"
+
+
+@pytest.mark.parametrize("arguments", [None, "", "  ", "{}", {}], ids=repr)
+def test_missing_arguments_are_an_empty_object(arguments: Any) -> None:
+    assert '"arguments": {}' in render({"tool_calls": [{"function": {"name": "f", "arguments": arguments}}]}, "hermes")
+
+
+def test_an_index_is_taken_from_an_id_that_fits() -> None:
+    def told(*ids: str) -> dict[str, Any]:
+        return {"tool_calls": [{"id": i, "function": {"name": "f", "arguments": "{}"}} for i in ids]}
+
+    assert re.findall(r"functions\.f:(\d+)", render(told("functions.f:7", "functions.f:9"), "kimi_k2")) == ["7", "9"]
+    assert re.findall(r"functions\.f:(\d+)", render(told("call_1", "functions.g:9"), "kimi_k2")) == ["0", "1"]
+    assert re.findall(r'index="(\d+)"', render(told("f:4", ""), "kimi_k3")) == ["5", "2"]
+    assert re.findall(r'"tool_call_id": "(.*?)"', render(told("call_x", ""), "cohere_command3")) == ["call_x", "1"]
+
+
+def test_ids_are_made_by_the_dialects_template() -> None:
+    d = unspool.get_dialect("mistral")
+    marked = d.call[1]
+    own = type(d)(**{k: getattr(d, k) for k in d.__dataclass_fields__ if k not in ("call", "compiled")}, call=(marked,))
+    assert re.search(r'"id": "[A-Za-z0-9]{9}"', render(message("", "", ("f", {})), own))
+
+
+# -- where the text begins ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(**named(THINKING))
+def test_in_reasoning_the_opening_is_not_written(dialect: Dialect) -> None:
+    told = message("plan", "answer")
+    whole, rest = render(told, dialect), render(told, dialect, stage=Stage.REASONING)
+    assert whole.endswith(rest)
+    assert rest.startswith("plan")
+    assert_reads_back(told, rest, dialect, stage="reasoning")
+
+
+@pytest.mark.parametrize(**named(CALLING))
+def test_in_a_block_of_calls_its_opening_is_not_written(dialect: Dialect) -> None:
+    told = message("", "", ("get_weather", {"city": "Paris"}), ("now", {}))
+    whole, rest = render(told, dialect), render(told, dialect, stage="tool_call")
+    assert whole.endswith(rest)
+    opening = dialect.calls[0].text.split("{call")[0].strip()
+    assert whole[: len(whole) - len(rest)].strip() == opening
+
+
+def test_in_a_block_of_calls_nothing_else_can_be_written() -> None:
+    with pytest.raises(DialectError, match=r"^content: .*stage"):
+        render(message("", "text", ("f", {})), "hermes", stage="tool_call")
+    with pytest.raises(DialectError, match=r"^tool_calls: .*stage"):
+        render(message("", ""), "hermes", stage="tool_call")
+
+
+def test_a_wrong_stage_is_named() -> None:
+    with pytest.raises(ValueError, match="stage: 'prose' is not one of reasoning, content"):
+        render(message("", "x"), "hermes", stage="prose")
+
+
+# -- what is refused ---------------------------------------------------------------------------------------------------
+
+REFUSED: list[tuple[str, dict[str, Any], str]] = [
+    ("functiongemma", message("plan", "x"), "reasoning: dialect 'functiongemma' has no markers"),
+    ("kimi", message("", "x", ("f", {})), "tool_calls: dialect 'kimi' has no template"),
+    ("deepseek", message("", "Sure.", ("f", {})), r"content: .*policy text_before_tools"),
+    ("hermes", message("a</think>b", "x"), "reasoning: the text would not read back: 'a</think>b' becomes 'a'"),
+    ("hermes", message("", '<tool_call>\n{"name": "f"}'), "content: the text would not read back"),
+    ("gemma4", message("", "", ("f", {"a": '<|"|>,b:1'})), r"tool_calls\[0\]\.arguments"),
+    ("gemma4", message("", "", ("f", {"a:b": 1})), r"tool_calls\[0\]\.arguments"),
+    ("pythonic", message("", "", ("f", {"not a name": 1})), r"tool_calls\[0\]\.arguments: 'not a name' is no Python"),
+    ("qwen3-coder", message("", "", ("no name", {})), "tool_calls"),
+    ("json", message("", "Sure.", ("f", {})), "content: the text would not read back"),
+    ("hermes", {"tool_calls": [{"function": {"name": "f", "arguments": "[1]"}}]}, "not one JSON object: not an object"),
+    ("hermes", {"tool_calls": [{"function": {"name": "f", "arguments": '{"a": 1'}}]}, r"tool_calls\[0\]\.arguments"),
+    ("hermes", {"tool_calls": [{"function": {"name": "f", "arguments": '{"a":1,"a":2}'}}]}, "'a' stands twice"),
+    ("hermes", {"tool_calls": [{"function": {"name": "f", "arguments": '{"a": NaN}'}}]}, "NaN is not JSON"),
+    ("hermes", {"tool_calls": [{"function": {"name": "f", "arguments": {"a": float("nan")}}}]}, "arguments"),
+    ("hermes", {"tool_calls": [{"function": {"name": "f", "arguments": 3}}]}, "not an object but int"),
+    ("hermes", {"tool_calls": [{"function": {"arguments": "{}"}}]}, r"tool_calls\[0\]\.name"),
+    ("hermes", {"tool_calls": [{"id": 3, "function": {"name": "f"}}]}, r"tool_calls\[0\]\.id"),
+    ("hermes", {"tool_calls": [{"type": "custom", "custom": {"name": "f"}}]}, r"tool_calls\[0\]: must be a call of a"),
+    ("hermes", {"tool_calls": [{"function": "f"}]}, r"tool_calls\[0\]\.function"),
+    ("hermes", {"tool_calls": "f"}, "tool_calls: must be a list"),
+    ("hermes", {"function_call": {"name": "f"}}, "function_call"),
+    ("hermes", {"role": "user", "content": "x"}, "role: is 'user'"),
+    ("hermes", {"content": 3}, "content: must be a string or a list"),
+    ("hermes", {"content": [{"type": "image_url"}]}, r"content\[0\]: is no text part"),
+    ("hermes", {"reasoning_details": "x"}, "reasoning_details: must be a list"),
+]
+
+
+@pytest.mark.parametrize(("name", "told", "error"), REFUSED, ids=[f"{i}-{r[0]}" for i, r in enumerate(REFUSED)])
+def test_what_cannot_be_expressed_is_named(name: str, told: dict[str, Any], error: str) -> None:
+    with pytest.raises(DialectError, match=error):
+        render(told, name)
+
+
+def test_something_that_is_no_message_is_a_type_error() -> None:
+    with pytest.raises(TypeError, match="message"):
+        render("text", "hermes")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["hermes", "qwen3-coder", "pythonic", "gemma4", "kimi_k3"])
+def test_nesting_is_bounded(name: str) -> None:
+    def told(depth: int) -> dict[str, Any]:
+        text = '{"a": ' + "[" * (depth - 1) + "]" * (depth - 1) + "}"
+        return {"tool_calls": [{"function": {"name": "f", "arguments": text}}]}
+
+    assert_reads_back(told(512), render(told(512), name), name, tools=[{"function": {"name": "f"}}])
+    for depth in (513, 100_000):
+        with pytest.raises(DialectError, match="nested deeper than 512"):
+            render(told(depth), name)
+
+
+def test_a_dict_that_holds_itself_is_refused() -> None:
+    inner: dict[str, Any] = {}
+    inner["a"] = inner
+    with pytest.raises(DialectError, match="arguments"):
+        render({"tool_calls": [{"function": {"name": "f", "arguments": inner}}]}, "hermes")
+
+
+def test_a_failed_call_of_a_message_is_refused() -> None:
+    broken = Message(tool_calls=[ToolCall(0, "x", "f", '{"a": 1', "incomplete")])
+    with pytest.raises(DialectError, match=r"tool_calls\[0\]\.arguments: not one JSON object"):
+        render(broken, "hermes")
+
+
+def test_a_value_that_the_schema_reads_otherwise_is_refused() -> None:
+    tools = [{"function": {"name": "f", "parameters": {"type": "object", "properties": {"a": {"type": "string"}}}}}]
+    with pytest.raises(
+        DialectError, match=r"^tool_calls\[0\]\.arguments\.a: the text would not read back: '1' becomes"
+    ):
+        render(message("", "", ("f", {"a": 1})), "qwen3-coder", tools=tools)
+
+
+def test_the_renderer_reads_by_the_dialects_own_policy() -> None:
+    d = unspool.get_dialect("hermes")
+    between = Policy(text_before_tools="content").over(d.policy)
+    strict = type(d)(
+        **{k: getattr(d, k) for k in d.__dataclass_fields__ if k not in ("policy", "compiled")}, policy=between
+    )
+    with pytest.raises(DialectError, match=r"^content: .*policy"):
+        render(message("", "Sure.", ("f", {})), strict)
+
+
+# -- round trip --------------------------------------------------------------------------------------------------------
+
+WORDS = st.lists(
+    st.sampled_from("the quick fox, über Zürich jumps; 3 < 4 & 北京 says it's fine.".split()), min_size=1, max_size=8
+)
+TAME_TEXT = WORDS.map(" ".join)
+TAME_VALUE = st.recursive(
+    TAME_TEXT | st.integers(-(10**6), 2**70) | st.booleans() | st.sampled_from([1e-07, 0.5, -3.25]),
+    lambda v: (
+        st.lists(v, min_size=1, max_size=3) | st.dictionaries(st.sampled_from(["a", "b_c", "key"]), v, min_size=1)
+    ),
+    max_leaves=6,
+)
+TAME_ARGUMENTS = st.dictionaries(st.sampled_from(["city", "days", "max_items", "q"]), TAME_VALUE, max_size=4)
+TAME_CALL = st.tuples(st.sampled_from(["get_weather", "now", "search-web"]), TAME_ARGUMENTS)
+
+
+@pytest.mark.parametrize(**named(DIALECTS))
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(reasoning=TAME_TEXT | st.just(""), content=TAME_TEXT | st.just(""), calls=st.lists(TAME_CALL, max_size=3))
+def test_plain_words_and_calls_are_never_refused(
+    dialect: Dialect, reasoning: str, content: str, calls: list[Call]
+) -> None:
+    expressible = dialect.policy.text_before_tools != "content" and any(_letters(t.text) for t in dialect.calls)
+    if not dialect.call:
+        calls = []
+    if calls and not expressible:
+        content = ""
+    if dialect.codec == "python":
+        calls = [(n.replace("-", "_"), a) for n, a in calls]
+    told = message(reasoning if dialect.reasoning else "", content, *calls)
+    text = render(told, dialect)
+    assert_reads_back(told, text, dialect, tools=_tools(calls))
+
+
+def _letters(template: str) -> bool:
+    """Whether a block of calls may be told from prose: by a word, or by a line of its own."""
+    return (
+        "{call}" in template
+        or template == "{calls}"
+        or template.startswith("\n")
+        or bool(re.search(r"<|\w{3}\[", template))
+    )
+
+
+def _tools(calls: list[Call]) -> list[dict[str, Any]] | None:
+    from unspool.values import declare
+
+    return declare((n, read_json(json.dumps(a))) for n, a in calls) if calls else None  # type: ignore[misc]
+
+
+MARKS = [
+    "<",
+    ">",
+    "</",
+    "{",
+    "}",
+    "[",
+    "]",
+    "'",
+    '"',
+    "\\",
+    "\n",
+    " ",
+    "\t",
+    "```",
+    "|",
+    "<|",
+    ",",
+    ":",
+    ";",
+    "&quot;",
+    "null",
+    "1",
+    "é",
+    "\x00",
+    "\u2028",
+    "😀",
+]
+
+
+def nasty_text(dialect: Dialect) -> st.SearchStrategy[str]:
+    """Text of the dialect's own markers, what other syntaxes use, and anything else."""
+    templates = (*dialect.reasoning, *dialect.content, *dialect.calls, *dialect.call, *dialect.argument)
+    own = sorted({p for t in templates for p in re.split(r"\{[a-z]+\}", t.text) if p} | {*dialect.end, *dialect.start})
+    return st.lists(st.sampled_from([*MARKS, *own, dialect.quote]) | st.text(max_size=5), max_size=6).map("".join)
+
+
+def nasty_value(dialect: Dialect) -> st.SearchStrategy[Any]:
+    scalars = nasty_text(dialect) | st.sampled_from([2**70, -(2**53) - 1, 1e-07, -0.0, 1e300, 0, True, False, None])
+    return st.recursive(
+        scalars, lambda v: st.lists(v, max_size=3) | st.dictionaries(nasty_text(dialect), v, max_size=3), max_leaves=6
+    )
+
+
+@pytest.mark.parametrize(**named(DIALECTS))
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(data=st.data())
+def test_what_is_written_reads_back_and_the_rest_is_refused(dialect: Dialect, data: st.DataObject) -> None:
+    text = nasty_text(dialect)
+    keys = st.sampled_from(["a", "b_c"]) | text
+    calls = data.draw(
+        st.lists(
+            st.tuples(st.sampled_from(["f", "get.it"]), st.dictionaries(keys, nasty_value(dialect), max_size=3)),
+            max_size=4,
+        )
+    )
+    told = message(data.draw(text), data.draw(text), *calls)
+    stage = data.draw(st.sampled_from([None, "content", "reasoning", "tool_call"]))
+    tools = _tools(calls)
+    try:
+        written = render(told, dialect, tools=tools, stage=stage)
+    except DialectError as error:
+        assert re.match(r"(reasoning|content|tool_calls)\b[^:]*: ", str(error))
+        assume(False)
+    assert_reads_back(told, written, dialect, tools=tools, stage=stage)
+
+
+@pytest.mark.parametrize(**named([d for d in CALLING if d.argument_format == "json"]))
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_any_json_value_is_written_where_arguments_are_json(dialect: Dialect, data: st.DataObject) -> None:
+    arguments = data.draw(st.dictionaries(nasty_text(dialect), nasty_value(dialect), max_size=3))
+    told = message("", "", ("f", arguments), ("f", arguments))
+    assert_reads_back(told, render(told, dialect), dialect, tools=[{"function": {"name": "f"}}])
+
+
+def test_many_calls_are_written_in_linear_time() -> None:
+    import time
+
+    def seconds(n: int) -> float:
+        told = message("", "", *(("f", {"path": "a" * 20, "text": "</param>" * 3}) for _ in range(n)))
+        begin = time.perf_counter()
+        render(told, "minicpm5")
+        return time.perf_counter() - begin
+
+    assert min(seconds(400) for _ in range(3)) < 3.5 * min(seconds(200) for _ in range(3))
+
+
+# -- values ------------------------------------------------------------------------------------------------------------
+
+
+def test_numbers_are_equal_only_digit_for_digit() -> None:
+    assert read_json("[1, 1.0, 10]") == [Number("1"), Number("1.0"), Number("10")]
+    assert read_json("1.0") != read_json("1.00")
+    assert read_json("1") != read_json("true")
+    assert read_json('"1"') != read_json("1")
