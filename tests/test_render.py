@@ -5,7 +5,7 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import unspool
@@ -320,12 +320,11 @@ TAME_ARGUMENTS = st.dictionaries(st.sampled_from(["city", "days", "max_items", "
 TAME_CALL = st.tuples(st.sampled_from(["get_weather", "now", "search-web"]), TAME_ARGUMENTS)
 
 
-@pytest.mark.parametrize(**named(DIALECTS))
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.parametrize("name", [d.name for d in DIALECTS])
+@settings(max_examples=15)
 @given(reasoning=TAME_TEXT | st.just(""), content=TAME_TEXT | st.just(""), calls=st.lists(TAME_CALL, max_size=3))
-def test_plain_words_and_calls_are_never_refused(
-    dialect: Dialect, reasoning: str, content: str, calls: list[Call]
-) -> None:
+def test_plain_words_and_calls_are_never_refused(name: str, reasoning: str, content: str, calls: list[Call]) -> None:
+    dialect = unspool.get_dialect(name)
     expressible = dialect.policy.text_before_tools != "content" and any(_letters(t.text) for t in dialect.calls)
     if not dialect.call:
         calls = []
@@ -398,10 +397,11 @@ def nasty_value(dialect: Dialect) -> st.SearchStrategy[Any]:
     )
 
 
-@pytest.mark.parametrize(**named(DIALECTS))
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@pytest.mark.parametrize("name", [d.name for d in DIALECTS])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
-def test_what_is_written_reads_back_and_the_rest_is_refused(dialect: Dialect, data: st.DataObject) -> None:
+def test_what_is_written_reads_back_and_the_rest_is_refused(name: str, data: st.DataObject) -> None:
+    dialect = unspool.get_dialect(name)
     text = nasty_text(dialect)
     keys = st.sampled_from(["a", "b_c"]) | text
     calls = data.draw(
@@ -417,14 +417,15 @@ def test_what_is_written_reads_back_and_the_rest_is_refused(dialect: Dialect, da
         written = render(told, dialect, tools=tools, stage=stage)
     except DialectError as error:
         assert re.match(r"(reasoning|content|tool_calls)\b[^:]*: ", str(error))
-        assume(False)
+        return
     assert_reads_back(told, written, dialect, tools=tools, stage=stage)
 
 
-@pytest.mark.parametrize(**named([d for d in CALLING if d.argument_format == "json"]))
-@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.parametrize("name", [d.name for d in CALLING if d.argument_format == "json"])
+@settings(max_examples=20)
 @given(data=st.data())
-def test_any_json_value_is_written_where_arguments_are_json(dialect: Dialect, data: st.DataObject) -> None:
+def test_any_json_value_is_written_where_arguments_are_json(name: str, data: st.DataObject) -> None:
+    dialect = unspool.get_dialect(name)
     arguments = data.draw(st.dictionaries(nasty_text(dialect), nasty_value(dialect), max_size=3))
     told = message("", "", ("f", arguments), ("f", arguments))
     assert_reads_back(told, render(told, dialect), dialect, tools=[{"function": {"name": "f"}}])

@@ -52,6 +52,17 @@ def write_arguments(dialect: Dialect, values: dict[str, Any]) -> str:
     return json.dumps(values, ensure_ascii=False)
 
 
+def write_argument_text(dialect: Dialect, key: str, value: str) -> str:
+    """The arguments of a call with one argument, a number whose digits are given."""
+    if dialect.argument:
+        return fill(dialect.argument[0].text, key=key, value=value, string="false", type="number")
+    if dialect.quote != '"':
+        return f"{{{key}:{value}}}"
+    if dialect.codec == "python" and dialect.call[0].object is None:
+        return f"{key}={value}"
+    return f'{{"{key}": {value}}}'
+
+
 def _argument(dialect: Dialect, key: str, value: Any) -> str:
     template = dialect.argument[0].text
     string = "true" if isinstance(value, str) else "false"

@@ -1,6 +1,8 @@
 """Unspool a model's token stream into reasoning, content and tool calls."""
 
-from .check import load_dialect
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from .dialect import Dialect
 from .errors import DialectError, UnknownDialect
 from .events import (
@@ -22,5 +24,63 @@ from .message import Message, Segment, ToolCall, fold
 from .parser import Parser, parse
 from .policy import Policy
 from .registry import get_dialect, list_dialects
-from .render import render
-from .stage import detect_stage
+
+if TYPE_CHECKING:
+    from .check import load_dialect
+    from .detect import Candidate, detect_dialect
+    from .render import render
+    from .stage import detect_stage
+
+__all__ = [
+    "NOTICES",
+    "Candidate",
+    "ContentDelta",
+    "Dialect",
+    "DialectError",
+    "Event",
+    "Finish",
+    "Markup",
+    "Message",
+    "Notice",
+    "Parser",
+    "Policy",
+    "ReasoningDelta",
+    "ReasoningEnd",
+    "ReasoningStart",
+    "Segment",
+    "Stage",
+    "ToolCall",
+    "ToolCallDelta",
+    "ToolCallEnd",
+    "ToolCallStart",
+    "UnknownDialect",
+    "detect_dialect",
+    "detect_stage",
+    "fold",
+    "get_dialect",
+    "list_dialects",
+    "load_dialect",
+    "parse",
+    "render",
+]
+
+# What parsing does not need is imported when it is asked for.
+_LATER = {
+    "Candidate": "detect",
+    "detect_dialect": "detect",
+    "detect_stage": "stage",
+    "load_dialect": "check",
+    "render": "render",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f".{_LATER[name]}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

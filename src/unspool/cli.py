@@ -62,8 +62,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise Misuse(f"COMMAND: there is no command {words[0]!r}{_near(words[0], commands)}")
         options, unknown = parser.parse_known_args(words)
         if unknown:
-            usage = commands.get(words[0], parser).format_usage()
-            raise Misuse(f"{unknown[0]}: unknown argument{_near(unknown[0], re.findall(r'--?[a-z-]+', usage))}")
+            known = re.findall(r"--[a-z-]+", commands.get(words[0], parser).format_help())
+            raise Misuse(f"{unknown[0]}: unknown argument{_near(unknown[0], known)}")
         run: Callable[[argparse.Namespace], int] = options.run
         return run(options)
     except Misuse as error:
@@ -385,8 +385,16 @@ def describe(dialect: Dialect) -> str:
             f"{f}={getattr(dialect.policy, f)}" for f in CHOICES if getattr(dialect.policy, f) is not None
         ),
     }
+    written = {
+        "arguments": (dialect.codec, "json"),
+        "quote": (dialect.quote, '"'),
+        "id": (dialect.id, Dialect("").id),
+        "separator.calls": (dialect.call_separator, ""),
+        "separator.arguments": (dialect.argument_separator, ""),
+    }
     lines = [dialect.description, ""] if dialect.description else []
     lines += [f"{key:<10} {value}" for key, value in about.items() if value]
+    lines += [f"{key:<10} {value!r}" for key, (value, default) in written.items() if value != default]
     lines += ["", "Templates (the first of a kind is written, all are read):"]
     for key in ("start", "end"):
         lines += [f"  {key:<10} {text!r}" for text in getattr(dialect, key)]

@@ -1,8 +1,7 @@
 """A dialect: how one model family writes reasoning, content and tool calls. Loaded strictly from a TOML file."""
 
 import fnmatch
-import tomllib
-from dataclasses import dataclass, field, replace
+import math
 from pathlib import Path
 from typing import Any
 
@@ -61,8 +60,7 @@ class Example(msgspec.Struct, frozen=True):
     tool_calls: tuple[ExampleCall, ...]
 
 
-@dataclass(frozen=True, eq=False)
-class Dialect:
+class Dialect(msgspec.Struct, frozen=True, eq=False):
     """One model family's format.
 
     Built by `load_dialect`, `get_dialect`; not meant to be made by hand. ``compiled`` holds what other modules derive
@@ -87,10 +85,10 @@ class Dialect:
     codec: str = "json"
     quote: str = '"'
     id: str = "call_" + "?" * 24
-    policy: Policy = field(default_factory=Policy)
+    policy: Policy = msgspec.field(default_factory=Policy)
     examples: tuple[Example, ...] = ()
     description: str = ""
-    compiled: dict[Any, Any] = field(default_factory=dict, repr=False)
+    compiled: dict[Any, Any] = msgspec.field(default_factory=dict)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -118,7 +116,7 @@ class Dialect:
 
     def with_reasoning(self, other: "Dialect") -> "Dialect":
         """This dialect with the reasoning markers of another."""
-        return replace(self, reasoning=other.reasoning, compiled={})
+        return msgspec.structs.replace(self, reasoning=other.reasoning, compiled={})
 
     def matches(self, model: str) -> int:
         """How literally a model's name (without organisation, in lower case) fits; 0 where it does not."""
@@ -140,6 +138,8 @@ def parse_dialect(text: str, where: str, bases: Any) -> Dialect:
     Raises:
         DialectError: naming the file, the key, and what is allowed.
     """
+    import tomllib  # not needed before the first dialect is
+
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -193,7 +193,7 @@ class _Loader:
             values["content"] = (parse_template("content", "{content}", self.where, first=True),)
         dialect = Dialect(**values)
         self.check(dialect)
-        return replace(dialect, examples=self.examples(dialect))
+        return msgspec.structs.replace(dialect, examples=self.examples(dialect))
 
     # -- values of keys -------------------------------------------------------------------------------------------
 
@@ -309,6 +309,8 @@ class _Loader:
             )
         except (msgspec.ValidationError, TypeError) as error:
             raise self.fail(f"{at}.tool_calls", f"{error}; allowed are name, arguments, id") from None
+        if not all(_is_json(c.arguments) for c in calls):
+            raise self.fail(f"{at}.tool_calls", "arguments hold a date, a time, inf or nan, which JSON cannot")
         return Example(
             tuple(raws),
             None if stage is None else Stage(stage),
@@ -322,6 +324,19 @@ class _StrictCall(msgspec.Struct, forbid_unknown_fields=True):
     name: str
     arguments: dict[str, Any]
     id: str | None = None
+
+
+def _is_json(value: Any) -> bool:
+    waiting = [value]
+    while waiting:
+        v = waiting.pop()
+        if isinstance(v, dict):
+            waiting.extend(v.values())
+        elif isinstance(v, list):
+            waiting.extend(v)
+        elif not isinstance(v, str | int | float) or (isinstance(v, float) and not math.isfinite(v)):
+            return False
+    return True
 
 
 def _kind(value: object) -> str:

@@ -1,13 +1,15 @@
 """The shipped dialects and those of entry points, by name. Nothing is read before it is asked for."""
 
-import difflib
 import re
 from functools import cache
-from importlib import metadata
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from .dialect import Dialect, read_dialect
 from .errors import DialectError, UnknownDialect
+
+if TYPE_CHECKING:
+    from importlib import metadata
 
 _FOLDER = Path(__file__).parent / "dialects"
 _NAMES = re.compile(r'^(?:name|aliases)\s*=\s*(".*"|\[[^\]]*\])', re.M)
@@ -27,7 +29,9 @@ def _files() -> dict[str, Path]:
 
 
 @cache
-def _entry_points() -> dict[str, metadata.EntryPoint]:
+def _entry_points() -> dict[str, "metadata.EntryPoint"]:
+    from importlib import metadata  # slow to import, rarely needed
+
     return {e.name.lower(): e for e in metadata.entry_points(group="unspool.dialects")}
 
 
@@ -67,6 +71,8 @@ def find(name: str) -> Dialect:
         return _load(_files()[key])
     if key in _entry_points():
         return _load_entry_point(key)
+    import difflib
+
     known = sorted({*_files(), *_entry_points()})
     near = difflib.get_close_matches(key, known, n=3)
     hint = f"; did you mean {' or '.join(near)}?" if near else "; see list_dialects()"

@@ -1,7 +1,8 @@
 """Templates: text as the model writes it, with fields in braces where the varying text goes."""
 
 import re
-from dataclasses import dataclass
+
+import msgspec
 
 from .errors import DialectError
 
@@ -31,8 +32,7 @@ BODIES: dict[str, tuple[str, ...]] = {
 _FIELD = re.compile(r"\{([a-z_]+)\}")
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(msgspec.Struct, frozen=True, gc=False):
     """A field of a template."""
 
     name: str
@@ -41,8 +41,7 @@ class Field:
 Piece = str | Field
 
 
-@dataclass(frozen=True, slots=True)
-class Template:
+class Template(msgspec.Struct, frozen=True):
     """A template, taken apart.
 
     Attributes:
@@ -65,8 +64,7 @@ class Template:
     object: "ObjectShape | None" = None
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectShape:
+class ObjectShape(msgspec.Struct, frozen=True, gc=False):
     """A call written as an object: which key holds what.
 
     ``keys`` pairs a key with ``name``, ``arguments``, ``id``, ``index`` or ``number``; ``name_is_key``: the name is itself

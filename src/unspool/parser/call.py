@@ -91,6 +91,7 @@ class Call:
         "track",
         "types",
         "value_fields",
+        "within",
     )
 
     def __init__(self, form: Form, block: Block, start: int, fields: dict[str, str]) -> None:
@@ -110,6 +111,7 @@ class Call:
         self.early: list[str] | None = None
         self.track: list[str] | None = None
         self.quote = ""
+        self.within = ""  # the quote of a string that went wrong and goes on
         self.reader: LiteralReader | None = None
         # an object-shaped call
         self.expects = FIRST

@@ -123,9 +123,9 @@ class Headers(Output):
             return NO
         if r == MORE:
             # A header that the output's end cuts is a call once its name is complete.
-            return (
-                len(buf) if self._final and "name" in fields and form.shape is None and self._declared(o, fields) else r
-            )
+            if self._final and "named" in fields and form.shape is None and self._declared(o, fields):
+                return len(buf)
+            return r
         if form.shape is None:
             if not self._declared(o, fields):
                 return NO
@@ -145,6 +145,8 @@ class Headers(Output):
     def _object_begins(self, o: Opening, form: Form, i: int) -> int:
         buf = self._buf
         j = skip_space(buf, i)
+        if j - i > MAX_SPACE:
+            return NO
         if j == len(buf):
             return NO if self._final else MORE
         assert form.shape is not None
@@ -178,6 +180,8 @@ class Headers(Output):
             return i
         buf = self._buf
         j = skip_space(buf, i)
+        if j - i > MAX_SPACE:
+            return NO
         if j == len(buf):
             return MORE
         more = False
@@ -334,6 +338,8 @@ class Headers(Output):
         elif fragment:
             start, stop = self._span(end)
             self._out.append(ToolCallDelta(call.index, fragment, start, stop))
+        elif end - self._at > MAX_SPACE:
+            self._put_markup(end)  # a long stretch of dropped white space
 
     def _put_early(self, call: Call) -> None:
         if call.early is not None and call.started and call.sink is Sink.CALL:

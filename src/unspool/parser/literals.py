@@ -59,7 +59,7 @@ _ESCAPE_MAYBE = re.compile(r"\\(?:\r|[0-7]{1,2}|x[0-9a-fA-F]?|u[0-9a-fA-F]{0,3}|
 _WORDS = {"true": "true", "false": "false", "null": "null"}
 _PYTHON_WORDS = _WORDS | {"True": "true", "False": "false", "None": "null"}
 # Escapes that Python and JSON share.
-_SHARED_RUN = re.compile(r'[^"\\\x00-\x1f]*+(?:\\[\\nrtbf"][^"\\\x00-\x1f]*+)*+')
+SHARED_RUN = re.compile(r'[^"\\\x00-\x1f]*+(?:\\[\\nrtbf"][^"\\\x00-\x1f]*+)*+')
 _SIMPLE = {"n": "\\n", "t": "\\t", "r": "\\r", "b": "\\b", "f": "\\f", "a": "\\u0007", "v": "\\u000b"}
 
 
@@ -142,15 +142,7 @@ class LiteralReader:
 
     def simple(self) -> bool:
         """Inside the string of a value, where a piece of text can be read by itself."""
-        return self.mode == STRING and not self._is_key
-
-    def plain(self, text: str) -> str | None:
-        """JSON text of a piece of the string, where it needs no state and does not hold what ends it; else ``None``."""
-        if self._syntax is Syntax.QUOTE or "\\" not in text:
-            return escaped(text)
-        if not self._escape_free and _SHARED_RUN.fullmatch(text):
-            return text
-        return None
+        return self.mode == STRING and not self._is_key and not self._escape_free
 
     def verbatim(self) -> bool:
         """Inside a string that is handed on as it is."""

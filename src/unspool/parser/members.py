@@ -80,7 +80,9 @@ class Members(Objects):
 
     def _members_fail(self, call: Call, i: int) -> bool:
         closing = self._closing(i)
-        if closing == MORE and not self._final:
+        if closing == MORE:
+            if self._final:
+                self._i = len(self._buf)
             return False
         opens = self._opens_next(i)
         if opens == MORE:
@@ -263,7 +265,7 @@ class Members(Objects):
             r = r if self._certain(p) else self._follows_value(call, r)
             if r >= 0:
                 return r
-        if r == MORE and not self._final:
+        if r == MORE:
             return MORE
         more = False
         for suffix in plan.suffixes:
@@ -283,7 +285,7 @@ class Members(Objects):
                     return p
                 r = f
             more = more or r == MORE
-        return MORE if more and not self._final else NO
+        return MORE if more else NO
 
     def _follows_value(self, call: Call, i: int) -> int:
         """``i`` if what stands there may follow an argument: another one, or what closes the call or the block."""
@@ -407,6 +409,10 @@ class Members(Objects):
                 json, fits = (NULL if text.strip() == NULL else f'"{escaped(text)}"'), True
             else:
                 json, fits = decode(text, call.types)
+                if not text and self._plan.items:
+                    # An empty container and an empty text look alike; the schema tells.
+                    empty = "[]" if "array" in call.types else "{}" if "object" in call.types else ""
+                    json, fits = (empty, True) if empty else (json, fits)
             if not fits:
                 self._notice("value_type", call.value_fields.get("key", ""))
             self._put_arguments(call, self._key(call) + json, self._base + self._i)

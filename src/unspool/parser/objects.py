@@ -15,6 +15,7 @@ MAX_TOKEN = 1024
 NULL = "null"
 
 _STRINGS = {q: re.compile(rf"{q}[^{q}\\]*+(?:\\.[^{q}\\]*+)*+{q}", re.S) for q in ('"', "'")}
+_STRING_REST = {q: re.compile(rf"[^{q}\\]*+(?:\\.[^{q}\\]*+)*+", re.S) for q in ('"', "'")}
 _BRACKETS = re.compile(r"[\"'{}\[\]()\\]")
 
 
@@ -344,6 +345,8 @@ class Objects(Headers):
         return True
 
     def _fails(self, call: Call, why: str) -> bool:
+        # Inside a string that has gone wrong, markers are still its text.
+        call.within = "" if call.reader is None else call.reader.delimiter[:1]
         call.reader = None
         call.status = "invalid"
         call.quote = ""
@@ -359,6 +362,10 @@ class Objects(Headers):
         assert call is not None
         buf = self._buf
         i = self._i
+        if call.within:
+            i = self._string_over(call, i)
+            if i < 0:
+                return False
         pos = i
         while True:
             m = self._plan.recover.find.search(buf, pos)
@@ -390,6 +397,20 @@ class Objects(Headers):
             pos = m.start() + 1
         self._raw(call, i)
         return False
+
+    def _string_over(self, call: Call, i: int) -> int:
+        """Hand on the rest of the string that went wrong; where it ends, or `NO` where it goes on."""
+        buf = self._buf
+        m = _STRING_REST[call.within].match(buf, i)
+        end = i if m is None else m.end()
+        if end < len(buf) and buf[end] == call.within:
+            self._raw(call, end + 1)
+            call.within = ""
+            return end + 1
+        if end < len(buf) and self._final:
+            end = len(buf)
+        self._raw(call, end)  # a backslash at the end waits for what it escapes
+        return NO
 
     def _raw(self, call: Call, end: int) -> None:
         start = self._i

@@ -1,7 +1,6 @@
 """`Parser` and `parse`: the machine with its public face."""
 
-import random
-import string
+import os
 from collections.abc import Callable, Iterable, Sequence
 from json.encoder import encode_basestring
 from typing import Any, Literal
@@ -18,15 +17,14 @@ from ..schema import tool_name
 from ..tokens import Detokenizer, added_tokens
 from .call import Sink, ValueMode
 from .headers import fill_id
-from .literals import JSON_PARTIAL, JSON_RUN, STRING
+from .literals import JSON_PARTIAL, JSON_RUN, SHARED_RUN, STRING, Syntax
 from .output import ARGUMENTS, BLOCK, BLOCK_TEXT, CLOSE, OBJECT, REASONING, TEXT, UNDECIDED, VALUE, held_suffix
 from .plan import compile_plan
 from .prompt import decode_ids, prompt_end, prompt_tail
 from .text import Text
 
 _json_run = JSON_RUN.match
-_ALPHABET = string.ascii_letters + string.digits
-_choice = random.SystemRandom().choice
+_ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 _JSON_STRING, _VALUE, _LITERAL, _CONTENT, _REASONING = 1, 2, 3, 4, 5
 
 
@@ -53,6 +51,7 @@ class Parser(Text):
         "_closed",
         "_decoder",
         "_dialect",
+        "_escapes",
         "_fast",
         "_find",
         "_fold",
@@ -95,6 +94,7 @@ class Parser(Text):
         self._fast = 0
         self._stop = self._hold_back = self._hold_back2 = ""
         self._find = plan.values
+        self._escapes = False
         self._pieces: list[str] = []
         self._tokenizer = tokenizer
         self._decoder: Any = None
@@ -141,7 +141,7 @@ class Parser(Text):
         fast = self._fast
         if not fast or stage is not None:
             return self._feed(text, stage)
-        # Inside a string most pieces can only be more of it: these short ways skip the state machine. All along, nothing
+        # Inside a string most pieces can only be more of it: these short ways skip the state machine. All along nothing
         # is consumed but not sent (``_i`` is 0, ``_base`` is ``_at``), and ``_buf`` holds what the next piece decides.
         fragment = text
         if fast == _JSON_STRING:
@@ -173,7 +173,18 @@ class Parser(Text):
                 fragment = encode_basestring(text)[1:-1]
         elif fast == _LITERAL:
             if '"' in text or "\\" in text or self._stop in text or self._buf or not text.isprintable() or not text:
-                return self._in_literal(text)
+                text = self._buf + text
+                if not text:
+                    return []
+                if self._stop in text:
+                    return self._in_literal(text)
+                if "\\" not in text or not self._escapes:
+                    fragment = encode_basestring(text)[1:-1]
+                elif SHARED_RUN.fullmatch(text):
+                    fragment = text
+                else:
+                    return self._in_literal(text)
+                self._buf = ""
         else:
             return self._in_text(text)
         start = self._at
@@ -182,18 +193,10 @@ class Parser(Text):
         self._pieces.append(fragment)
         return [ToolCallDelta(self._index - 1, fragment, start, stop)]
 
-    def _in_literal(self, text: str) -> list[Event]:
-        """More of a string that is translated."""
-        if not text:
-            return []
+    def _in_literal(self, whole: str) -> list[Event]:
+        """More of a string that is translated, with escapes or its end in it."""
         call = self._call
         reader = call.reader  # type: ignore[union-attr]
-        whole = self._buf + text
-        if self._stop not in whole:
-            plain = reader.plain(whole)  # type: ignore[union-attr]
-            if plain is not None:
-                self._buf = ""
-                return self._argument(whole, plain)
         end = reader.read(whole, 0)  # type: ignore[union-attr]
         fragment = reader.take()  # type: ignore[union-attr]
         self._buf = whole[end:]
@@ -336,6 +339,7 @@ class Parser(Text):
         if reader.verbatim():
             return _JSON_STRING
         self._stop = reader.delimiter[0]
+        self._escapes = call.form.syntax is not Syntax.QUOTE
         return _LITERAL
 
     def _fast_text(self) -> int:
@@ -551,7 +555,16 @@ class Parser(Text):
 
     def _new_id(self, index: int, name: str) -> str:
         template = fill_id(self._dialect.id, name, str(index))
-        return "".join(_choice(_ALPHABET) if c == "?" else c for c in template)
+        if "?" not in template:
+            return template
+        number = int.from_bytes(os.urandom(len(template)))
+        made: list[str] = []
+        for c in template:
+            if c == "?":
+                number, digit = divmod(number, len(_ALPHABET))
+                c = _ALPHABET[digit]
+            made.append(c)
+        return "".join(made)
 
 
 _NO_POLICY = Policy()

@@ -117,6 +117,8 @@ class Pattern:
                 if not text.startswith(literal, i):
                     return MORE if n - i < len(literal) and literal.startswith(text[i:]) else NO
                 i += len(literal)
+                if "name" in fields:
+                    fields["named"] = "yes"  # a literal behind the name: it is complete
             elif kind == SPACE:
                 i = _bounded_space(text, i)
             else:

@@ -1,7 +1,8 @@
 """A dialect as the machine needs it, compiled once: the openings and closings of its parts, and how to find them."""
 
 import re
-from dataclasses import dataclass, field
+
+import msgspec
 
 from ..dialect import Dialect
 from ..policy import DEFAULTS, Policy
@@ -14,8 +15,7 @@ REASONING, FRAME, CALL, END, START = "reasoning", "frame", "call", "end", "start
 _FENCE = re.compile(r"```\w*")
 
 
-@dataclass(slots=True, eq=False)
-class Form:
+class Form(msgspec.Struct, eq=False):
     """One way a call is written."""
 
     opening: Pattern
@@ -30,8 +30,7 @@ class Form:
     """A bare object accepted because the request demands a call."""
 
 
-@dataclass(slots=True, eq=False)
-class Block:
+class Block(msgspec.Struct, eq=False):
     """One way a block of calls is written."""
 
     prefix: Pattern
@@ -39,12 +38,11 @@ class Block:
     lead: str
     trail: str
     marked: bool
-    inner: "list[Opening]" = field(default_factory=list)
+    inner: "list[Opening]" = msgspec.field(default_factory=list)
     """The calls that may follow in it, where they are not the dialect's."""
 
 
-@dataclass(slots=True, eq=False)
-class Opening:
+class Opening(msgspec.Struct, eq=False):
     """Something that may begin here."""
 
     kind: str
@@ -56,8 +54,7 @@ class Opening:
     line_start: bool = False
 
 
-@dataclass(slots=True, eq=False)
-class Parameter:
+class Parameter(msgspec.Struct, eq=False):
     """One way an argument is written."""
 
     opening: Pattern
@@ -66,8 +63,7 @@ class Parameter:
     trail: str
 
 
-@dataclass(slots=True, eq=False)
-class Scan:
+class Scan(msgspec.Struct, eq=False):
     """A set of openings or closings that may stand in running text, and how to find the first of them."""
 
     find: re.Pattern[str]
@@ -89,8 +85,7 @@ def _rank(o: Opening) -> tuple[int, int]:
     return (-o.pattern.weight, o.kind in (END, START))
 
 
-@dataclass(slots=True, eq=False)
-class Plan:
+class Plan(msgspec.Struct, eq=False):
     """The compiled dialect. The lists of openings are ordered: the most literal reading first."""
 
     dialect: Dialect

@@ -139,13 +139,12 @@ class Text(Blocks):
                 r = self._match(o, i, fields)
                 if r >= 0 and o.kind == END:
                     r = self._end_counts(i, r)
-            if r == MORE and not self._final:
-                more = True
-                break
             if r >= 0:
                 return self._begin(o, i, r, fields)
-        if more:
-            return MORE
+            if r == MORE:
+                more = True
+                if not self._final:
+                    return MORE
         if edge and not self._seen_part and not self._seen_text:
             # A closing of reasoning at the very start closes an empty one.
             for o in self._plan.reasoning_ends:
@@ -158,7 +157,7 @@ class Text(Blocks):
                     self._seen_part = True
                     self._margin = self._plan.reasoning_trail
                     return r
-        if weak is not None:
+        if weak is not None and not more:
             return self._begin(weak[0], i, weak[1], weak[2])
         return NO
 
@@ -314,6 +313,7 @@ class Text(Blocks):
     def _marker_at(self, scan: Scan, p: int) -> int:
         """Act on the marker that stands at ``p``, or `NO`, or `MORE`."""
         weak: tuple[Opening, int, dict[str, str]] | None = None
+        more = False
         for o in scan.openings:
             fields: dict[str, str] = {}
             if o.kind == CALL:
@@ -325,13 +325,44 @@ class Text(Blocks):
                 r = self._match(o, p, fields)
                 if r >= 0 and o.kind == END:
                     r = self._end_counts(p, r)
-            if r == MORE and not self._final:
-                return MORE
             if r >= 0:
                 return self._act(o, p, r, fields)
-        if weak is not None:
+            if r == MORE:
+                more = True
+                if not self._final:
+                    return MORE
+        if weak is not None and not more:
             return self._act(weak[0], p, weak[1], weak[2])
+        return NO if more or self._thinking else self._no_call(scan, p)
+
+    def _no_call(self, scan: Scan, p: int) -> int:
+        """What stands at ``p`` opens no call; if it is a call's marker, that is worth a notice.
+
+        Where the marker of a block and of a call stand together, the block is open all the same: the calls behind this
+        one count.
+        """
+        buf = self._buf
+        for o in scan.openings:
+            block, form = o.block, o.form
+            if o.kind != CALL or block is None or form is None or not buf.startswith(o.pattern.first, p):
+                continue
+            self._notice_at(p, "call_without_name", o.pattern.first)
+            if block.marked and block.prefix and form.opening.first and any(c.isalnum() for c in form.opening.first):
+                end = block.prefix.match(buf, p, {})
+                j = skip_space(buf, end) if end >= 0 else -1
+                if j >= 0 and buf.startswith(form.opening.first, j) and not self._refused(p):
+                    self._i = j + len(form.opening.first)
+                    self._put_text(self._base + self._i)
+                    self._within = block
+                    self._state = BLOCK_TEXT
+                    return self._i
+            return NO
         return NO
+
+    def _notice_at(self, p: int, kind: str, detail: str) -> None:
+        self._put_text(self._base + p)
+        self._i = p
+        self._notice(kind, detail)
 
     def _act(self, o: Opening, p: int, end: int, fields: dict[str, str]) -> int:
         if o.kind == CALL:

@@ -1,0 +1,185 @@
+"""A dialect file has to hold what its examples promise, and says where it does not."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import unspool
+from tests.support import DIALECTS, named
+from unspool import DialectError, Event, Stage
+from unspool.check import check_dialect, example_message, read_file
+from unspool.parser import Parser
+
+HEAD = """
+name = "mine"
+start = "<|assistant|>"
+end = ["<|end|>"]
+reasoning = "<think>{reasoning}</think>"
+calls = "<tools>[{calls}]</tools>"
+call = '{"name": "{name}", "arguments": {arguments}}'
+separator.calls = ", "
+"""
+GOOD = """
+[[examples]]
+raw = ["Hello.", "Hello.<|end|>"]
+content = "Hello."
+[[examples]]
+raw = '<think>plan</think><tools>[{"name": "f", "arguments": {"a": 1, "b": [true, 1.5]}}]</tools>'
+reasoning = "plan"
+tool_calls = [{ name = "f", arguments = { a = 1, b = [true, 1.5] } }]
+"""
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Any:
+    def to_file(examples: str, head: str = HEAD) -> Path:
+        path = tmp_path / "mine.toml"
+        path.write_text(head + examples, encoding="utf-8")
+        return path
+
+    return to_file
+
+
+def failure(path: Path) -> str:
+    with pytest.raises(DialectError) as caught:
+        unspool.load_dialect(path)
+    return str(caught.value)
+
+
+# --- load_dialect -----------------------------------------------------------------------------------------------------
+
+
+def test_a_users_own_file_is_loaded_and_used(write: Any) -> None:
+    dialect = unspool.load_dialect(str(write(GOOD)))
+    assert unspool.parse('<tools>[{"name": "g", "arguments": {}}]</tools>', dialect).tool_calls[0].name == "g"
+    assert unspool.render({"role": "assistant", "content": "Hi"}, dialect) == "Hi"
+
+
+def test_a_file_may_start_from_a_shipped_dialect(write: Any) -> None:
+    base = DIALECTS[0]
+    head = f'name = "mine"\nbase = "{base.name}"\n'
+    dialect = unspool.load_dialect(write('[[examples]]\nraw = "Hello."\ncontent = "Hello."\n', head))
+    assert dialect.call == base.call
+
+
+def test_an_example_that_is_read_otherwise_names_file_place_got_and_expected(write: Any) -> None:
+    path = write(GOOD + '[[examples]]\nraw = ["Bye", "<think>x</think>Bye"]\ncontent = "Bye"\n')
+    assert failure(path) == "mine.toml: examples[2].raw[1]: reasoning: got 'x', expected ''"
+
+
+def test_an_example_that_is_written_otherwise_names_file_place_got_and_expected(write: Any) -> None:
+    path = write(GOOD + '[[examples]]\nraw = "<think>plan</think>\\n"\nreasoning = "plan"\n')
+    text = failure(path)
+    assert text.startswith("mine.toml: examples[2].raw[0]: the message is written otherwise: got '<think>plan</think>'")
+    assert "expected '<think>plan</think>\\n'" in text
+
+
+def test_a_message_that_the_dialect_refuses_to_write_is_an_error(write: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*args: Any, **options: Any) -> str:
+        raise DialectError("content: would not read back")
+
+    monkeypatch.setattr("unspool.check.render", refuse)
+    told = "mine.toml: examples[0].raw[0]: the message cannot be written: content: would not read back"
+    assert failure(write(GOOD)) == told
+
+
+@pytest.mark.parametrize(
+    ("calls", "told"),
+    [
+        ('[{ name = "g", arguments = { a = 1 } }]', "tool_calls: got ['f'], expected ['g']"),
+        ('[{ name = "f", arguments = { a = 1.0 } }]', 'tool_calls[0].arguments: got {"a": 1}, expected {"a": 1.0}'),
+        ('[{ name = "f", arguments = { a = true } }]', 'tool_calls[0].arguments: got {"a": 1}, expected {"a": true}'),
+        ('[{ name = "f", arguments = { a = 1, b = 2 } }]', "tool_calls[0].arguments: got"),
+        ('[{ name = "f", arguments = { a = 1 }, id = "x" }]', "tool_calls[0].id: got 'made-0', expected 'x'"),
+        ("[]", "tool_calls: got ['f'], expected []"),
+    ],
+)
+def test_calls_are_compared_by_name_json_value_and_id(write: Any, calls: str, told: str) -> None:
+    raw = """raw = '<tools>[{"name": "f", "arguments": {"a": 1}}]</tools>'"""
+    # The second example declares the tool, so that the first one's call is read whatever it expects.
+    text = failure(write(f"[[examples]]\n{raw}\ntool_calls = {calls}\n{GOOD}"))
+    assert f"mine.toml: examples[0].raw[0]: {told}" in text
+
+
+def test_a_call_that_is_not_ok_does_not_pass(write: Any) -> None:
+    raw = """raw = '<tools>[{"name": "f", "arguments": {"a": }}]</tools>'"""
+    text = failure(write(f'[[examples]]\n{raw}\ntool_calls = [{{ name = "f", arguments = {{ a = 1 }} }}]\n'))
+    assert "tool_calls[0].status: got 'invalid', expected 'ok'" in text
+
+
+def test_a_missing_file_is_an_error_that_names_it(tmp_path: Path) -> None:
+    assert "nothing.toml" in failure(tmp_path / "nothing.toml")
+
+
+# --- check_dialect ----------------------------------------------------------------------------------------------------
+
+
+def test_all_problems_are_told_not_only_the_first(write: Any) -> None:
+    bad = '[[examples]]\nraw = "a"\ncontent = "b"\n[[examples]]\nraw = "c"\ncontent = "d"\n'
+    problems = check_dialect(read_file(write(bad)))
+    assert [p.split(":")[0] for p in problems] == ["examples[0].raw[0]"] * 2 + ["examples[1].raw[0]"] * 2
+
+
+def test_a_good_file_has_no_problems(write: Any) -> None:
+    assert check_dialect(read_file(write(GOOD))) == []
+
+
+class _ForgetsAtCuts(Parser):
+    """A parser to which a cut matters: only the first piece counts."""
+
+    def feed(self, text: str, stage: Stage | str | None = None) -> list[Event]:
+        return super().feed(text, stage) if not self.message.content else []
+
+
+def test_an_example_that_means_something_else_when_cut_is_a_problem(
+    write: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dialect = read_file(write('[[examples]]\nraw = "abc"\ncontent = "abc"\n'))
+    monkeypatch.setattr("unspool.check.Parser", _ForgetsAtCuts)
+    problems = check_dialect(dialect)
+    assert problems[0] == "examples[0].raw[0]: read character by character it means something else"
+    assert problems[1].startswith("examples[0].raw[0]: cut at 1 it means something else: got ('', 'a', 'stop', [])")
+    assert len(problems) == 2
+
+
+@pytest.mark.parametrize(**named(DIALECTS))
+def test_every_shipped_dialect_holds_its_examples(dialect: unspool.Dialect) -> None:
+    assert check_dialect(dialect) == []
+
+
+def test_an_examples_message_has_the_calls_as_json_text() -> None:
+    example = next(e for d in DIALECTS for e in d.examples if e.tool_calls and e.tool_calls[0].arguments)
+    message = example_message(example)
+    assert [c.name for c in message.tool_calls] == [c.name for c in example.tool_calls]
+    assert message.tool_calls[0].arguments.startswith("{")
+
+
+# --- detect_stage -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("prompt", "stage"),
+    [
+        ("<|user|>Hi<|assistant|>", Stage.CONTENT),
+        ("<|user|>Hi<|assistant|><think>", Stage.REASONING),
+        ("<|user|>Hi<|assistant|><think></think>", Stage.CONTENT),
+        ("<|assistant|><think>x<|end|><|user|>Hi<|assistant|>", Stage.CONTENT),
+        ('<|assistant|><tools>[{"name": "f", "arguments": {"a":', Stage.TOOL_CALL),
+        ("no marker at all", Stage.CONTENT),
+    ],
+)
+def test_the_stage_follows_from_the_prompts_last_turn(write: Any, prompt: str, stage: Stage) -> None:
+    assert unspool.detect_stage(unspool.load_dialect(write(GOOD)), prompt) is stage
+
+
+def test_the_stage_is_found_in_token_ids_too(write: Any) -> None:
+    class Letters:
+        def decode(self, ids: list[int], **options: Any) -> str:
+            return "".join(map(chr, ids))
+
+    dialect = unspool.load_dialect(write(GOOD))
+    ids = [ord(c) for c in "<|assistant|><think>"]
+    assert unspool.detect_stage(dialect, ids, tokenizer=Letters()) is Stage.REASONING
+    with pytest.raises(ValueError, match="tokenizer"):
+        unspool.detect_stage(dialect, ids)

@@ -1,0 +1,577 @@
+"""The command line: every command, its exit codes, and its manners in a pipe and on a terminal."""
+
+import io
+import json
+import os
+import select
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import pytest
+
+import unspool
+from tests.support import DIALECTS
+from unspool.cli import main
+from unspool.pretty import Pretty
+
+OUTPUT = "<think>Überlegung</think>Sure.<tools>[{}]</tools>"
+CALL = '{"name": "get_weather", "arguments": {"city": "München", "days": 3}}'
+ANSWER = OUTPUT.replace("{}", CALL)
+DIALECT = """
+name = "mine"
+start = "<|assistant|>"
+end = ["<|end|>"]
+reasoning = "<think>{reasoning}</think>"
+calls = "<tools>[{calls}]</tools>"
+call = '{"name": "{name}", "arguments": {arguments}}'
+separator.calls = ", "
+id = "{name}-{index}"
+
+[[examples]]
+raw = '<think>plan</think>Sure.<tools>[{"name": "now", "arguments": {}}]</tools>'
+reasoning = "plan"
+content = "Sure."
+tool_calls = [{ name = "now" }]
+"""
+TOOLS = [
+    {
+        "type": "function",
+        "function": {"name": "get_weather", "parameters": {"properties": {"city": {"type": "string"}}}},
+    }
+]
+CALLING = next(d for d in DIALECTS if d.call and d.models)
+
+
+class Result(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder to work in, with a dialect, tools and an answer."""
+    (tmp_path / "mine.toml").write_text(DIALECT, encoding="utf-8")
+    (tmp_path / "tools.json").write_text(json.dumps(TOOLS), encoding="utf-8")
+    (tmp_path / "answer.txt").write_text(ANSWER, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def run(files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    """`main` in this process."""
+
+    def call(*argv: str, stdin: str | bytes = "") -> Result:
+        data = stdin if isinstance(stdin, bytes) else stdin.encode()
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data), "utf-8"))
+        code = main(argv)
+        return Result(code, *capsys.readouterr())
+
+    return call
+
+
+def environment(**extra: str) -> dict[str, str]:
+    kept = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "PYTHONIOENCODING", "PYTHONUTF8")}
+    return {**kept, "PYTHONPATH": os.pathsep.join(filter(None, (str(Path(unspool.__file__).parent.parent), os.environ.get("PYTHONPATH")))), "TERM": "xterm", **extra}
+
+
+def command(*argv: str) -> list[str]:
+    return [sys.executable, "-m", "unspool", *argv]
+
+
+def on_terminal(*argv: str, stdin: str = "", **extra: str) -> str:
+    """What the real command shows on a terminal."""
+    ours, theirs = os.openpty()
+    with subprocess.Popen(command(*argv), stdin=subprocess.PIPE, stdout=theirs, env=environment(**extra)) as process:
+        os.close(theirs)
+        assert process.stdin
+        process.stdin.write(stdin.encode())
+        process.stdin.close()
+        shown = b""
+        try:
+            while piece := os.read(ours, 4096):
+                shown += piece
+        except OSError:  # Linux tells the end of a terminal so
+            pass
+    os.close(ours)
+    assert process.returncode == 0
+    return shown.decode().replace("\r\n", "\n")
+
+
+# --- parse: what comes out --------------------------------------------------------------------------------------------
+
+
+def test_parse_writes_the_message_as_json(run: Run) -> None:
+    message = run("parse", "--dialect", "mine.toml", "answer.txt").json
+    assert message["reasoning"] == "Überlegung"
+    assert message["content"] == "Sure."
+    assert message["tool_calls"][0]["arguments"] == '{"city": "München", "days": 3}'
+    assert message["finish_reason"] == "tool_calls"
+
+
+def test_parse_reads_standard_input_with_and_without_a_dash(run: Run) -> None:
+    expected = run("parse", "-d", "mine.toml", "answer.txt")
+    assert run("parse", "-d", "mine.toml", stdin=ANSWER) == expected
+    assert run("parse", "-d", "mine.toml", "-", stdin=ANSWER) == expected
+
+
+def test_the_message_is_what_the_library_says(run: Run) -> None:
+    written = run("parse", "-d", "mine.toml", "answer.txt").out
+    message = unspool.parse(ANSWER, unspool.load_dialect("mine.toml"))
+    assert msgspec.json.decode(written, type=unspool.Message) == message
+
+
+def test_format_openai_is_the_assistant_message(run: Run) -> None:
+    message = run("parse", "-d", "mine.toml", "--format", "openai", "answer.txt").json
+    assert message == unspool.parse(ANSWER, unspool.load_dialect("mine.toml")).to_openai()
+
+
+def test_format_events_is_one_event_a_line_and_they_tile_the_output(run: Run) -> None:
+    lines = run("parse", "-d", "mine.toml", "--format", "events", "answer.txt").out.splitlines()
+    events = [json.loads(line) for line in lines]
+    assert [e["start"] for e in events] == [0, *(e["end"] for e in events[:-1])]
+    assert events[-1] == {**events[-1], "type": "finish", "reason": "tool_calls", "end": len(ANSWER)}
+
+
+def test_format_pretty_labels_every_part(run: Run) -> None:
+    assert run("parse", "-d", "mine.toml", "--format", "pretty", "answer.txt").out.splitlines() == [
+        "reasoning  Überlegung",
+        "content    Sure.",
+        "call 0     get_weather  get_weather-0",
+        '           {"city": "München", "days": 3}',
+        "           ok",
+        "finish     tool_calls",
+    ]
+
+
+def test_json_is_utf_8_and_not_escaped_whatever_the_locale(files: Path) -> None:
+    env = environment(LC_ALL="C", PYTHONIOENCODING="ascii")
+    done = subprocess.run(command("parse", "-d", "mine.toml", "answer.txt"), env=env, capture_output=True, check=True)
+    assert "Überlegung" in done.stdout.decode("utf-8")
+
+
+def test_carriage_returns_pass_through(run: Run) -> None:
+    assert run("parse", "-d", "mine.toml", stdin="a\r\nb\rc").json["content"] == "a\r\nb\rc"
+
+
+# --- parse: what goes in ----------------------------------------------------------------------------------------------
+
+
+def test_a_shipped_dialect_is_named_by_any_of_its_names(run: Run) -> None:
+    for name in (*CALLING.names, CALLING.name.upper()):
+        assert run("parse", "--dialect", name, stdin="Hello.").json["content"] == "Hello."
+
+
+def test_the_dialect_is_found_by_the_models_name(run: Run) -> None:
+    dialect = unspool.get_dialect("hermes")
+    example = next(e for e in dialect.examples if e.tool_calls)
+    message = run("parse", "--model", "Qwen/Qwen2.5-7B-Instruct", stdin=example.raw[0]).json
+    assert [c["name"] for c in message["tool_calls"]] == [c.name for c in example.tool_calls]
+
+
+def test_reasoning_takes_the_markers_of_another_dialect(run: Run) -> None:
+    output = ANSWER.replace("<think>", "◁think▷").replace("</think>", "◁/think▷")
+    message = run("parse", "-d", "mine.toml", "--reasoning", "kimi", stdin=output).json
+    assert message["reasoning"] == "Überlegung"
+    assert message["tool_calls"]
+
+
+def test_tools_declare_what_is_known(run: Run) -> None:
+    other = ANSWER.replace("get_weather", "launch")
+    assert run("parse", "-d", "mine.toml", "--tools", "tools.json", stdin=ANSWER).json["tool_calls"][0]["known"] is True
+    assert run("parse", "-d", "mine.toml", "--tools", "tools.json", stdin=other).json["tool_calls"][0]["known"] is False
+    assert run("parse", "-d", "mine.toml", stdin=ANSWER).json["tool_calls"][0]["known"] is None
+
+
+def test_tool_choice_none_leaves_calls_as_text(run: Run) -> None:
+    message = run("parse", "-d", "mine.toml", "--tool-choice", "none", stdin=ANSWER).json
+    assert message["content"] == ANSWER.split("</think>")[1]
+
+
+def test_a_named_tool_choice_reads_bare_arguments(run: Run) -> None:
+    argv = ("parse", "-d", "mine.toml", "--tools", "tools.json", "--tool-choice", "get_weather")
+    calls = run(*argv, stdin='{"city": "Bonn"}').json["tool_calls"]
+    assert [(c["name"], c["arguments"]) for c in calls] == [("get_weather", '{"city": "Bonn"}')]
+
+
+def test_stage_and_prompt_tell_how_the_output_begins(run: Run, files: Path) -> None:
+    (files / "prompt.txt").write_text("<|user|>Hi<|assistant|><think>", encoding="utf-8")
+    for argument in ("--stage=reasoning", "--prompt=<|assistant|><think>", "--prompt=@prompt.txt"):
+        message = run("parse", "-d", "mine.toml", argument, stdin="plan</think>Hi.").json
+        assert (message["reasoning"], message["content"]) == ("plan", "Hi."), argument
+
+
+def test_policies_are_set_field_by_field(run: Run) -> None:
+    argv = ("parse", "-d", "mine.toml", "--policy", "bad_arguments=drop", "--policy", "bare_calls=true")
+    broken = ANSWER.replace("3}", "")
+    assert run(*argv, stdin=broken).json["tool_calls"] == []
+    assert run("parse", "-d", "mine.toml", stdin=broken).json["tool_calls"][0]["status"] == "invalid"
+
+
+def test_the_finish_reason_is_the_engines(run: Run) -> None:
+    assert run("parse", "-d", "mine.toml", "--finish-reason", "length", stdin="Hi").json["finish_reason"] == "length"
+
+
+# --- parse: strict ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("output", "arguments", "told"),
+    [
+        (ANSWER.replace("3}", ""), (), "call 0 (get_weather): invalid"),
+        (ANSWER[: ANSWER.index(" 3}")], (), "call 0 (get_weather): incomplete"),
+        (ANSWER.replace("get_weather", "launch"), (), "call 0 (launch): is not declared"),
+        (ANSWER.replace("3}", ""), ("--policy", "bad_arguments=drop"), "bad_arguments"),
+        (ANSWER.replace("3}", ""), ("--policy", "bad_arguments=text"), "bad_arguments"),
+        (ANSWER.replace("get_weather", "launch"), ("--policy", "unknown_tool=drop"), "undeclared_tool"),
+        (ANSWER.replace('"name": "get_weather", ', ""), (), "call_without_name"),
+    ],
+)
+def test_strict_exits_with_1_for_a_failed_call(run: Run, output: str, arguments: tuple[str, ...], told: str) -> None:
+    argv = ("parse", "-d", "mine.toml", "--tools", "tools.json", *arguments)
+    strict = run(*argv, "--strict", stdin=output)
+    assert strict.code == 1
+    assert strict.err.startswith("unspool parse: --strict: ")
+    assert told in strict.err
+    assert strict.json["finish_reason"], "the message is written all the same"
+    assert run(*argv, stdin=output).code == 0, "only --strict minds"
+
+
+def test_strict_exits_with_0_where_all_calls_are_good(run: Run) -> None:
+    assert run("parse", "-d", "mine.toml", "--tools", "tools.json", "--strict", "answer.txt").code == 0
+    assert run("parse", "-d", "mine.toml", "--strict", stdin="no call at all") == (
+        0, run("parse", "-d", "mine.toml", stdin="no call at all").out, ""
+    )  # fmt: skip
+
+
+# --- parse: follow ----------------------------------------------------------------------------------------------------
+
+
+class Following:
+    """The real command at the end of a slowly written pipe."""
+
+    def __init__(self, *argv: str) -> None:
+        argv = ("parse", "-d", "mine.toml", "--follow", *argv)
+        pipe = subprocess.PIPE
+        self.process = subprocess.Popen(command(*argv), stdin=pipe, stdout=pipe, env=environment())
+
+    def write(self, data: bytes) -> None:
+        assert self.process.stdin
+        self.process.stdin.write(data)
+        self.process.stdin.flush()
+
+    def wait_for(self, text: str) -> str:
+        """What is shown until a text is; fails after ten seconds."""
+        assert self.process.stdout
+        shown = b""
+        while text.encode() not in shown:
+            ready, _, _ = select.select([self.process.stdout], [], [], 10)
+            assert ready, f"{text!r} does not come; so far {shown!r}"
+            shown += os.read(self.process.stdout.fileno(), 4096)
+        return shown.decode()
+
+    def end(self) -> tuple[str, int]:
+        """What is shown to the end, and the exit code."""
+        rest, _ = self.process.communicate(timeout=10)
+        return rest.decode(), self.process.returncode
+
+
+def test_follow_shows_a_partial_line_before_the_next_one_is_written(files: Path) -> None:
+    following = Following("--format", "pretty")
+    following.write(b"<think>no line ")
+    assert "reasoning  no line" in following.wait_for("no line")
+    following.write("break, ü"[:-1].encode() + "ü".encode()[:1])
+    following.wait_for("break,")
+    following.write("ü".encode()[1:] + b"</think>Hi <tools>" + b'[{"name": "f", "arguments": {"a": "st')
+    assert "ü" in following.wait_for('{"a": "st')
+    following.write(b'ring"}}]</tools>')
+    rest, code = following.end()
+    assert rest.endswith("ok\nfinish     tool_calls\n")
+    assert code == 0
+
+
+def test_follow_writes_events_as_they_happen(files: Path) -> None:
+    following = Following("--format", "events")
+    following.write(b"Hello")
+    assert '{"type":"content_delta","text":"Hello"' in following.wait_for("Hello")
+    rest, _ = following.end()
+    assert json.loads(rest.splitlines()[-1])["reason"] == "stop"
+
+
+def test_follow_writes_a_message_once_at_the_end(run: Run) -> None:
+    assert run("parse", "-d", "mine.toml", "--follow", "answer.txt") == run("parse", "-d", "mine.toml", "answer.txt")
+
+
+# --- on a terminal ----------------------------------------------------------------------------------------------------
+
+
+def test_pretty_with_colours_is_the_default_on_a_terminal(files: Path) -> None:
+    shown = on_terminal("parse", "-d", "mine.toml", stdin=ANSWER)
+    assert "\x1b[2mÜberlegung\x1b[0m" in shown, "reasoning is dim"
+    assert "\x1b[32mok\x1b[0m" in shown
+    assert shown.endswith("finish     \x1b[0m\x1b[2mtool_calls\x1b[0m\n")
+
+
+def test_no_color_is_honoured(files: Path) -> None:
+    shown = on_terminal("parse", "-d", "mine.toml", stdin=ANSWER, NO_COLOR="1")
+    assert shown.startswith("reasoning  Überlegung\ncontent    Sure.\ncall 0     get_weather")
+    assert "\x1b" not in shown
+
+
+def test_a_terminal_is_not_steered_by_what_the_model_wrote(run: Run) -> None:
+    shown = run("parse", "-d", "mine.toml", "--format", "pretty", stdin="a\x1b[2Jb\x9bc\td").out
+    assert shown == "content    a\\x1b[2Jb\\x9bc\td\nfinish     stop\n"
+
+
+def pretty(*events: unspool.Event) -> str:
+    written: list[str] = []
+    shower = Pretty(written.append, color=False)
+    for event in events:
+        shower.add(event)
+    return "".join(written)
+
+
+def test_lines_of_a_text_stand_below_each_other_and_blank_ones_at_its_end_are_not_shown() -> None:
+    events = [unspool.ContentDelta(t, 0, 0) for t in ("one\n", "\ntwo", "\n", "\n")]
+    assert pretty(*events, unspool.Finish("stop", 0, 0)) == "content    one\n\n           two\nfinish     stop\n"
+
+
+def test_a_notice_inside_a_call_is_shown_after_it() -> None:
+    shown = pretty(
+        unspool.ToolCallStart(0, "id", "f", 0, 0),
+        unspool.Notice("repaired", "a quote", 0, 0),
+        unspool.ToolCallDelta(0, "{}", 0, 0),
+        unspool.ToolCallEnd(0, "repaired", 0, 0),
+        unspool.Notice("empty", "", 0, 0),
+    )
+    lines = [
+        "call 0     f  id",
+        "           {}",
+        "           repaired",
+        "notice     repaired: a quote",
+        "notice     empty",
+    ]
+    assert shown.splitlines() == lines
+
+
+# --- misuse -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("argv", "told"),
+    [
+        ("", "COMMAND"),
+        ("pars", "unspool: COMMAND: there is no command 'pars'; did you mean parse?"),
+        ("parse", "unspool parse: --dialect: is missing"),
+        ("parse --dialect", "--dialect: expected one argument"),
+        ("parse --dialet mine.toml", "--dialet: unknown argument; did you mean --dialect?"),
+        ("parse -d hermess", "--dialect: no dialect is called 'hermess'; did you mean hermes?"),
+        ("parse -d none.toml", "--dialect: none.toml"),
+        ("parse -d answer.toml", "--dialect: answer.toml"),
+        ("parse --model no-such-model", "--model: no dialect is known"),
+        ("parse -d mine.toml --reasoning kimmi", "--reasoning: no dialect is called 'kimmi'; did you mean"),
+        ("parse -d mine.toml --reasoning pythonic", "--reasoning: dialect 'pythonic' has no reasoning markers"),
+        ("parse -d mine.toml none.txt", "FILE: none.txt: No such file"),
+        ("parse -d mine.toml .", "FILE: .: Is a directory"),
+        ("parse -d mine.toml binary", "FILE: binary: not UTF-8"),
+        ("parse -d mine.toml cut", "FILE: cut: not UTF-8"),
+        ("parse -d mine.toml --tools none.json", "--tools: none.json: No such file"),
+        ("parse -d mine.toml --tools answer.txt", "--tools: answer.txt: not JSON"),
+        ("parse -d mine.toml --tools object.json", "--tools: object.json: must be a JSON list"),
+        ("parse -d mine.toml --tools nameless.json", "--tools: nameless.json: tools[0]: misses function.name"),
+        (
+            "parse -d mine.toml --tools tools.json --tool-choice get_wether",
+            "--tool-choice: no tool is called 'get_weth",
+        ),
+        ("parse -d mine.toml --stage reasonin", "--stage: 'reasonin' is not one of reasoning, content"),
+        ("parse -d mine.toml --format jsn", "--format: 'jsn' is not one of message, openai"),
+        ("parse -d mine.toml --prompt @none.txt", "--prompt: none.txt: No such file"),
+        ("parse -d mine.toml --policy bad_argument=raw", "did you mean bad_arguments?"),
+        ("parse -d mine.toml --policy bad_arguments=rw", "--policy: bad_arguments: 'rw' is not one of raw, drop"),
+        ("parse -d mine.toml --policy bad_arguments", "--policy: bad_arguments: ''"),
+        ("parse -d mine.toml --policy bare_calls=1", "--policy: bare_calls: '1' is not one of false, true"),
+        ("parse -d mine.toml a b", "b: unknown argument"),
+        ("dialects hermess", "NAME: no dialect is called 'hermess'; did you mean hermes?"),
+        ("check", "FILE.toml|NAME"),
+        ("check none.toml", "FILE: none.toml"),
+        ("render", "--dialect: is missing"),
+        ("render -d mine.toml answer.txt", "FILE: answer.txt: not JSON"),
+        ("render -d mine.toml tools.json", "FILE: tools.json: must be a JSON object"),
+        ("render -d mine.toml object.json", "FILE: object.json: "),
+        ("detect", "--model: is missing"),
+        ("detect --model no-such-model", "--model: no dialect is known"),
+        ("detect --chat-template none.jinja", "--chat-template: none.jinja: No such file"),
+        ("demo --delay x", "--delay: invalid float value"),
+        ("demo --delay 60", "--delay: must be between 0 and 1"),
+    ],
+)
+def test_misuse_exits_with_2_and_one_line_that_names_the_argument(run: Run, argv: str, told: str) -> None:
+    Path("binary").write_bytes(b"\xff\xfe")
+    Path("cut").write_bytes("ü".encode()[:1])
+    Path("object.json").write_text('{"role": 3}', encoding="utf-8")
+    Path("nameless.json").write_text('[{"type": "function"}]', encoding="utf-8")
+    result = run(*argv.split())
+    assert result.code == 2
+    assert result.out == ""
+    assert told in result.err
+    assert result.err.count("\n") == 1
+
+
+def test_an_interrupt_is_quiet(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*args: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("unspool.cli._text", interrupted)
+    assert run("render", "-d", "mine.toml") == (130, "", "")
+
+
+def test_a_reader_that_leaves_early_ends_the_command_quietly(files: Path) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(command("dialects"), stdout=writer, stderr=subprocess.PIPE, env=environment())
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["--help"])
+    assert caught.value.code == 0
+    shown = capsys.readouterr().out
+    assert all(name in shown for name in ("parse", "dialects", "check", "render", "detect", "demo"))
+
+
+# --- dialects, check, render, detect, demo ----------------------------------------------------------------------------
+
+
+def test_dialects_lists_every_dialect_with_its_marker(run: Run) -> None:
+    header, *lines = run("dialects").out.splitlines()
+    assert header.split() == ["NAME", "START", "MARKER", "ARGUMENTS", "PARALLEL", "ALIASES"]
+    assert [line.split()[0] for line in lines] == [d.name for d in DIALECTS]
+    aliases = ", ".join(unspool.get_dialect("hermes").aliases)
+    line = next(line for line in lines if line.startswith("hermes "))
+    assert " ".join(line.split()) == f"hermes <tool_call> json yes {aliases}"
+
+
+def test_every_start_marker_begins_the_calls_of_an_example(run: Run) -> None:
+    lines = run("dialects").out.splitlines()
+    column = lines[0].index("START MARKER"), lines[0].index("ARGUMENTS")
+    for dialect, line in zip(DIALECTS, lines[1:], strict=True):
+        marker = line[slice(*column)].strip().replace("\\n", "\n")
+        assert marker
+        texts = [e.raw[0] for e in dialect.examples if e.tool_calls or (e.reasoning and not dialect.call)]
+        assert any(marker in text or text.startswith(marker.lstrip()) for text in texts), dialect.name
+
+
+@pytest.mark.parametrize("name", ["mine.toml", CALLING.name, CALLING.aliases[0] if CALLING.aliases else CALLING.name])
+def test_dialects_name_shows_templates_and_examples(run: Run, name: str) -> None:
+    shown = run("dialects", name).out
+    dialect = unspool.load_dialect(name) if name == "mine.toml" else CALLING
+    assert f"name       {dialect.name}\n" in shown
+    assert all(repr(t.text) in shown for t in (*dialect.reasoning, *dialect.calls, *dialect.call))
+    assert shown.count("\nExample ") == len(dialect.examples)
+    assert all(f"  | {e.raw[0].splitlines()[0]}" in shown for e in dialect.examples if e.raw[0].splitlines()[0])
+
+
+def test_dialects_name_shows_every_key_that_the_file_sets(run: Run) -> None:
+    shown = run("dialects", "mine.toml").out
+    for line in ("start      '<|assistant|>'", "end        '<|end|>'", "id         '{name}-{index}'"):
+        assert line in shown
+    assert "separator.calls ', '" in shown
+    assert "quote" not in shown
+    assert "models" not in shown
+
+
+def test_check_counts_what_it_tried(run: Run) -> None:
+    raw = len(unspool.load_dialect("mine.toml").examples[0].raw[0])
+    assert run("check", "mine.toml") == (0, f"mine.toml: ok (1 examples, 1 raw texts, {raw - 1} cuts)\n", "")
+
+
+def test_check_takes_shipped_names_too(run: Run) -> None:
+    result = run("check", "kimi", "mine.toml")
+    assert result.code == 0
+    assert [line.split(":")[0] for line in result.out.splitlines()] == ["kimi", "mine.toml"]
+
+
+def test_check_tells_every_problem_a_line_each(run: Run, files: Path) -> None:
+    bad = DIALECT.replace('content = "Sure."', 'content = "Sure!"')
+    (files / "bad.toml").write_text(bad, encoding="utf-8")
+    result = run("check", "bad.toml", "mine.toml")
+    assert result.code == 2
+    assert result.err.splitlines()[0] == (
+        "unspool check: FILE: bad.toml: examples[0].raw[0]: content: got 'Sure.', expected 'Sure!'"
+    )
+    assert "the message is written otherwise" in result.err.splitlines()[1]
+    assert result.out.startswith("mine.toml: ok"), "the other file is checked all the same"
+
+
+def test_check_names_an_unknown_key_and_what_is_allowed(run: Run, files: Path) -> None:
+    (files / "bad.toml").write_text("reasonin = 1\n" + DIALECT, encoding="utf-8")
+    result = run("check", "bad.toml")
+    assert result.code == 2
+    assert "FILE: bad.toml: reasonin: unknown key; allowed are name, aliases" in result.err
+
+
+@pytest.mark.parametrize("form", ["message", "openai"])
+def test_render_writes_back_what_parse_read(run: Run, form: str) -> None:
+    message = run("parse", "-d", "mine.toml", "--format", form, "answer.txt").out
+    assert run("render", "-d", "mine.toml", stdin=message) == (0, ANSWER, "")
+
+
+def test_render_begins_at_the_stage(run: Run) -> None:
+    message = json.dumps({"role": "assistant", "reasoning_content": "plan", "content": "Hi"})
+    assert run("render", "-d", "mine.toml", "--stage", "reasoning", stdin=message).out == "plan</think>Hi"
+
+
+def test_render_refuses_what_the_dialect_cannot_express(run: Run) -> None:
+    message = json.dumps({"role": "assistant", "content": None, "reasoning_content": "plan"})
+    result = run("render", "-d", "pythonic", stdin=message)
+    assert result.code == 2
+    assert "FILE: -: reasoning: " in result.err
+
+
+def test_render_ends_the_line_on_a_terminal_only(run: Run) -> None:
+    message = json.dumps({"role": "assistant", "content": "Hi"})
+    assert run("render", "-d", "mine.toml", stdin=message).out == "Hi"
+    assert on_terminal("render", "-d", "mine.toml", stdin=message) == "Hi\n"
+
+
+def test_detect_ranks_dialects_by_the_models_name(run: Run) -> None:
+    header, best, *_ = run("detect", "--model", "unsloth/DeepSeek-V3.1-BF16").out.splitlines()
+    assert header.split() == ["DIALECT", "SCORE", "REASON"]
+    assert best.split()[0] == "deepseekv31"
+
+
+def test_detect_reads_a_chat_template(run: Run, files: Path) -> None:
+    dialect = unspool.get_dialect("gemma4")
+    example = next(e for e in dialect.examples if e.tool_calls)
+    (files / "template.jinja").write_text(dialect.start[0] + example.raw[0] + dialect.end[0], encoding="utf-8")
+    assert run("detect", "--chat-template", "template.jinja").out.splitlines()[1].split()[0] == "gemma4"
+
+
+def test_demo_shows_several_formats_and_ends_by_itself(run: Run) -> None:
+    result = run("demo")
+    assert result.code == 0
+    assert result.out.count("finish     tool_calls") >= 4
+    shown = [line[:-1] for line in result.out.splitlines() if line.endswith(":") and not line.startswith(" ")]
+    formats = {unspool.get_dialect(name).argument_format for name in shown}
+    assert formats == {d.argument_format for d in DIALECTS}
+
+
+def test_demo_takes_its_time_when_told_to(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr("time.sleep", slept.append)
+    run("demo", "--delay", "0.5")
+    assert set(slept) == {0.5}

@@ -1,0 +1,57 @@
+"""The guide to dialect files describes every key and field, and its examples are valid."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import unspool
+from unspool.check import check_dialect
+from unspool.dialect import KEYS
+from unspool.template import FIELDS
+
+GUIDE = (Path(__file__).parent.parent / "docs" / "en" / "dialects.md").read_text(encoding="utf-8")
+ALL_FIELDS = sorted({(kind, field) for kind, fields in FIELDS.items() for field in fields})
+
+
+def rows(heading: str) -> dict[str, list[str]]:
+    """The rows of the first table below a heading, by the code in their first cell."""
+    section = GUIDE.split(f"\n## {heading}\n", 1)[1].split("\n## ", 1)[0]
+    cells = [[c.strip() for c in re.split(r"(?<!\\)\|", line)[1:-1]] for line in section.splitlines() if "|" in line]
+    return {name: row[1:] for row in cells[2:] for name in re.findall(r"`([^`]+)`", row[0])}
+
+
+def test_the_guide_describes_every_key_and_no_other() -> None:
+    table = rows("Keys")
+    assert sorted(table) == sorted(KEYS)
+    assert all(all(row[:2]) for row in table.values())
+
+
+@pytest.mark.parametrize(("kind", "field"), ALL_FIELDS)
+def test_the_guide_describes_every_field_and_where_it_stands(kind: str, field: str) -> None:
+    where, meaning = rows("Fields")[f"{{{field}}}"]
+    assert f"`{kind}`" in where or field == "any"
+    assert meaning
+
+
+def test_the_guide_describes_no_field_that_does_not_exist() -> None:
+    assert set(rows("Fields")) == {f"{{{field}}}" for _, field in ALL_FIELDS}
+
+
+def test_the_guides_first_example_is_a_whole_file_that_holds(tmp_path: Path) -> None:
+    path = tmp_path / "my-model.toml"
+    path.write_text(re.findall(r"```toml\n(.*?)```", GUIDE, re.S)[0], encoding="utf-8")
+    assert check_dialect(unspool.load_dialect(path)) == []
+
+
+def test_the_guides_frames_make_a_dialect(tmp_path: Path) -> None:
+    frames = re.findall(r"```toml\n(.*?)```", GUIDE, re.S)[1]
+    path = tmp_path / "framed.toml"
+    raw = "<|channel|>analysis<|message|>plan<|end|><|start|>assistant<|channel|>final<|message|>Hi.<|end|>"
+    example = f'[[examples]]\nraw = "{raw}"\nreasoning = "plan"\ncontent = "Hi."\n'
+    path.write_text(f'name = "framed"\n{frames}{example}', encoding="utf-8")
+    assert check_dialect(unspool.load_dialect(path)) == []
+
+
+def test_the_guide_stays_short() -> None:
+    assert len(GUIDE.splitlines()) < 200
