@@ -12,7 +12,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +54,7 @@ def policies() -> str:
     return _table(("field", "values"), [(f"`{f}`", ", ".join(f"`{v}`" for v in CHOICES[f])) for f in CHOICES])
 
 
-def _table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+def _table(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     lines = [header, ("---",) * len(header), *rows]
     return "".join("| " + " | ".join(line) + " |\n" for line in lines)
 
@@ -98,7 +98,9 @@ def _workplace() -> Iterator[dict[str, str]]:
         command = bin_ / "unspool"
         command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m unspool "$@"\n', encoding="utf-8")
         command.chmod(0o755)
-        source = str(Path(unspool.__file__).parent.parent)
+        source = os.pathsep.join(
+            filter(None, (str(Path(unspool.__file__).parent.parent), os.environ.get("PYTHONPATH")))
+        )
         os.chdir(folder)
         try:
             yield {**os.environ, "PATH": f"{bin_}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": source}

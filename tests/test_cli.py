@@ -84,7 +84,14 @@ def run(files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mon
 
 def environment(**extra: str) -> dict[str, str]:
     kept = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "PYTHONIOENCODING", "PYTHONUTF8")}
-    return {**kept, "PYTHONPATH": os.pathsep.join(filter(None, (str(Path(unspool.__file__).parent.parent), os.environ.get("PYTHONPATH")))), "TERM": "xterm", **extra}
+    return {
+        **kept,
+        "PYTHONPATH": os.pathsep.join(
+            filter(None, (str(Path(unspool.__file__).parent.parent), os.environ.get("PYTHONPATH")))
+        ),
+        "TERM": "xterm",
+        **extra,
+    }
 
 
 def command(*argv: str) -> list[str]:

@@ -2,8 +2,10 @@
 
 import json
 import re
+import time
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -12,7 +14,7 @@ import unspool
 from tests.support import CALLING, DIALECTS, THINKING, named, tools_of
 from unspool import Dialect, DialectError, Message, Policy, Stage, ToolCall, render
 from unspool.dialect import Example
-from unspool.values import Number, Value, read_json
+from unspool.values import Number, Value, declare, read_json
 
 Call = tuple[str, dict[str, Any]]
 
@@ -180,7 +182,7 @@ def test_an_index_is_taken_from_an_id_that_fits() -> None:
 def test_ids_are_made_by_the_dialects_template() -> None:
     d = unspool.get_dialect("mistral")
     marked = d.call[1]
-    own = type(d)(**{k: getattr(d, k) for k in d.__dataclass_fields__ if k not in ("call", "compiled")}, call=(marked,))
+    own = msgspec.structs.replace(d, call=(marked,), compiled={})
     assert re.search(r'"id": "[A-Za-z0-9]{9}"', render(message("", "", ("f", {})), own))
 
 
@@ -228,7 +230,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("gemma4", message("", "", ("f", {"a": '<|"|>,b:1'})), r"tool_calls\[0\]\.arguments"),
     ("gemma4", message("", "", ("f", {"a:b": 1})), r"tool_calls\[0\]\.arguments"),
     ("pythonic", message("", "", ("f", {"not a name": 1})), r"tool_calls\[0\]\.arguments: 'not a name' is no Python"),
-    ("qwen3-coder", message("", "", ("no name", {})), "tool_calls"),
+    ("qwen3-coder", message("", "", ("f", {}), ("no name", {})), r"tool_calls\[1\]: .*a call would be content"),
     ("json", message("", "Sure.", ("f", {})), "content: the text would not read back"),
     ("hermes", {"tool_calls": [{"function": {"name": "f", "arguments": "[1]"}}]}, "not one JSON object: not an object"),
     ("hermes", {"tool_calls": [{"function": {"name": "f", "arguments": '{"a": 1'}}]}, r"tool_calls\[0\]\.arguments"),
@@ -296,9 +298,7 @@ def test_a_value_that_the_schema_reads_otherwise_is_refused() -> None:
 def test_the_renderer_reads_by_the_dialects_own_policy() -> None:
     d = unspool.get_dialect("hermes")
     between = Policy(text_before_tools="content").over(d.policy)
-    strict = type(d)(
-        **{k: getattr(d, k) for k in d.__dataclass_fields__ if k not in ("policy", "compiled")}, policy=between
-    )
+    strict = msgspec.structs.replace(d, policy=between, compiled={})
     with pytest.raises(DialectError, match=r"^content: .*policy"):
         render(message("", "Sure.", ("f", {})), strict)
 
@@ -317,6 +317,8 @@ TAME_VALUE = st.recursive(
     max_leaves=6,
 )
 TAME_ARGUMENTS = st.dictionaries(st.sampled_from(["city", "days", "max_items", "q"]), TAME_VALUE, max_size=4)
+UNMARKED = {"json"}
+"""Dialects whose calls are text where prose stands before them, because no marker tells them apart."""
 TAME_CALL = st.tuples(st.sampled_from(["get_weather", "now", "search-web"]), TAME_ARGUMENTS)
 
 
@@ -325,10 +327,9 @@ TAME_CALL = st.tuples(st.sampled_from(["get_weather", "now", "search-web"]), TAM
 @given(reasoning=TAME_TEXT | st.just(""), content=TAME_TEXT | st.just(""), calls=st.lists(TAME_CALL, max_size=3))
 def test_plain_words_and_calls_are_never_refused(name: str, reasoning: str, content: str, calls: list[Call]) -> None:
     dialect = unspool.get_dialect(name)
-    expressible = dialect.policy.text_before_tools != "content" and any(_letters(t.text) for t in dialect.calls)
     if not dialect.call:
         calls = []
-    if calls and not expressible:
+    if calls and (dialect.policy.text_before_tools == "content" or name in UNMARKED):
         content = ""
     if dialect.codec == "python":
         calls = [(n.replace("-", "_"), a) for n, a in calls]
@@ -337,19 +338,7 @@ def test_plain_words_and_calls_are_never_refused(name: str, reasoning: str, cont
     assert_reads_back(told, text, dialect, tools=_tools(calls))
 
 
-def _letters(template: str) -> bool:
-    """Whether a block of calls may be told from prose: by a word, or by a line of its own."""
-    return (
-        "{call}" in template
-        or template == "{calls}"
-        or template.startswith("\n")
-        or bool(re.search(r"<|\w{3}\[", template))
-    )
-
-
 def _tools(calls: list[Call]) -> list[dict[str, Any]] | None:
-    from unspool.values import declare
-
     return declare((n, read_json(json.dumps(a))) for n, a in calls) if calls else None  # type: ignore[misc]
 
 
@@ -416,7 +405,7 @@ def test_what_is_written_reads_back_and_the_rest_is_refused(name: str, data: st.
     try:
         written = render(told, dialect, tools=tools, stage=stage)
     except DialectError as error:
-        assert re.match(r"(reasoning|content|tool_calls)\b[^:]*: ", str(error))
+        assert re.match(r"(reasoning|content|tool_calls)\b.*: ", str(error))
         return
     assert_reads_back(told, written, dialect, tools=tools, stage=stage)
 
@@ -432,8 +421,6 @@ def test_any_json_value_is_written_where_arguments_are_json(name: str, data: st.
 
 
 def test_many_calls_are_written_in_linear_time() -> None:
-    import time
-
     def seconds(n: int) -> float:
         told = message("", "", *(("f", {"path": "a" * 20, "text": "</param>" * 3}) for _ in range(n)))
         begin = time.perf_counter()

@@ -45,10 +45,7 @@ def check_dialect(dialect: Dialect) -> list[str]:
 
 def example_message(example: Example) -> Message:
     """The message that an example describes; a call whose id is not given has an empty one."""
-    calls = [
-        ToolCall(i, call.id or "", call.name, _json(call.arguments))
-        for i, call in enumerate(example.tool_calls)
-    ]
+    calls = [ToolCall(i, call.id or "", call.name, _json(call.arguments)) for i, call in enumerate(example.tool_calls)]
     return Message(reasoning=example.reasoning, content=example.content, tool_calls=calls)
 
 

@@ -90,7 +90,7 @@ def _parsers() -> tuple[_Arguments, dict[str, argparse.ArgumentParser]]:
     """The whole parser, and those of the commands."""
     whole = _Arguments(prog="unspool", description="Unspool a model's output into reasoning, content and tool calls.")
     commands = whole.add_subparsers(metavar="COMMAND", required=True, title="commands")
-    found = {}
+    found: dict[str, argparse.ArgumentParser] = {}
     for name, (add, run, text) in _COMMANDS.items():
         found[name] = commands.add_parser(name, help=text, description=text, allow_abbrev=False)
         found[name].set_defaults(run=run)
@@ -192,19 +192,19 @@ def _candidates(model: str | None, chat_template: str | None) -> list[Candidate]
     return found
 
 
-def _tools(path: str | None) -> list[dict[str, Any]] | None:
+def _tools(path: str | None) -> list[Any] | None:
     if path is None:
         return None
     tools = _json("--tools", path)
     if not isinstance(tools, list):
         raise Misuse(f"--tools: {path}: must be a JSON list of tools")
-    for i, tool in enumerate(tools):
-        if tool_name(tool) is None:
-            raise Misuse(f"--tools: {path}: tools[{i}]: misses function.name")
+    nameless = [i for i, tool in enumerate(tools) if tool_name(tool) is None]
+    if nameless:
+        raise Misuse(f"--tools: {path}: tools[{nameless[0]}]: misses function.name")
     return tools
 
 
-def _tool_choice(choice: str, tools: list[dict[str, Any]] | None) -> Any:
+def _tool_choice(choice: str, tools: list[Any] | None) -> Any:
     if choice in _TOOL_CHOICES:
         return choice
     names = [tool_name(t) or "" for t in tools or []]

@@ -108,7 +108,7 @@ class _Renderer:
             difference = self.differs(text)
         while difference is not None:
             if not self.advance(difference.part):
-                raise DialectError(f"{first.field}: the text would not read back: {first.why}")
+                raise self.refusal(first)
             text = self.text()
             difference = self.differs(text)
         return text
@@ -163,6 +163,19 @@ class _Renderer:
         renderer = _Renderer(self.d, Turn("", "", [call]), self.tools, Stage.CONTENT)
         renderer.forms = [form]
         return renderer.differs(renderer.text()) is None
+
+    def refusal(self, first: _Difference) -> DialectError:
+        """The error for a turn that does not read back; it names the part that does not do so by itself, if one does."""
+        turn = self.turn
+        parts = [Turn(turn.reasoning, "", []), Turn("", turn.content, []), *(Turn("", "", [c]) for c in turn.calls)]
+        parts = [p for p in parts if p.reasoning or p.content or p.calls]
+        for i, part in enumerate(parts if len(parts) > 1 else ()):
+            try:
+                _Renderer(self.d, part, self.tools, Stage.CONTENT).render()
+            except DialectError as error:
+                number = i - (len(parts) - len(turn.calls))
+                return DialectError(str(error).replace("tool_calls[0]", f"tool_calls[{number}]", 1))
+        return DialectError(f"{first.field}: the text would not read back: {first.why}")
 
     # -- writing --------------------------------------------------------------------------------------------------
 
@@ -279,6 +292,8 @@ class _Renderer:
             ("reasoning", turn.reasoning, read.reasoning),
             ("content", turn.content, read.content),
         ):
+            if got and not want and len(read.tool_calls) < len(turn.calls):
+                return _Difference("calls", "tool_calls[0]", f"a call would be {name}: {got[:_MAX_SHOWN]!r}")
             if want != got:
                 return _Difference(name, name, _comparison(want, got))
         if len(read.tool_calls) != len(turn.calls):
@@ -422,9 +437,10 @@ def _comparison(want: str, got: str) -> str:
 
 def _argument_difference(where: str, call: Call, back: Call) -> tuple[str, str]:
     for key, value in call.value.items():
+        at = f"{where}.{key}" if key.isidentifier() else f"{where}[{key[:_MAX_SHOWN]!r}]"
         if key not in back.value:
-            return f"{where}.{key}", "the argument is lost"
+            return at, "the argument is lost"
         if back.value[key] != value:
-            return f"{where}.{key}", _comparison(write(value, JSON), write(back.value[key], JSON))
+            return at, _comparison(write(value, JSON), write(back.value[key], JSON))
     added = next(k for k in back.value if k not in call.value)
-    return where, f"an argument {added!r} is added"
+    return where, f"an argument {added[:_MAX_SHOWN]!r} is added"

@@ -10,6 +10,7 @@ and comes back with more text behind it.
 
 import enum
 import re
+from functools import lru_cache
 from json.encoder import encode_basestring
 from typing import Final
 
@@ -50,7 +51,9 @@ _KEYWORD = re.compile(r"\w++")
 _BARE_KEY = re.compile(r"[^:,{}\[\]]*+")
 JSON_RUN = re.compile(r'[^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*+)*+')
 JSON_PARTIAL = re.compile(r"\\(?:u[0-9a-fA-F]{0,3})?\Z")
-_RUNS = {q: re.compile(rf"[^{q}\\]*+") for q in ("'", '"')}
+_RAW_RUNS = {q: re.compile(rf"[^{q}\\]*+") for q in ("'", '"')}
+# Text with the escapes that need no look at what they stand for.
+_RUNS = {q: re.compile(rf"[^{q}\\]*+(?:\\[\\'\"ntrbf][^{q}\\]*+)*+") for q in ("'", '"')}
 _STRING_OPEN = re.compile(r"([rRuU]?)('''|\"\"\"|'|\")")
 _STRING_MAYBE = re.compile(r"[rRuU]?(?:''?|\"\"?)?\Z")
 _ESCAPE = re.compile(r"\\(?:\r\n|\n|[0-7]{1,3}|x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|(.))", re.S)
@@ -58,8 +61,7 @@ _ESCAPE_MAYBE = re.compile(r"\\(?:\r|[0-7]{1,2}|x[0-9a-fA-F]?|u[0-9a-fA-F]{0,3}|
 
 _WORDS = {"true": "true", "false": "false", "null": "null"}
 _PYTHON_WORDS = _WORDS | {"True": "true", "False": "false", "None": "null"}
-# Escapes that Python and JSON share.
-SHARED_RUN = re.compile(r'[^"\\\x00-\x1f]*+(?:\\[\\nrtbf"][^"\\\x00-\x1f]*+)*+')
+_CONTROL = re.compile(r"[\x00-\x1f]")
 _SIMPLE = {"n": "\\n", "t": "\\t", "r": "\\r", "b": "\\b", "f": "\\f", "a": "\\u0007", "v": "\\u000b"}
 
 
@@ -551,20 +553,21 @@ class LiteralReader:
         return end if end > i else -1
 
     def _python_string(self, text: str, i: int, n: int) -> int:
-        run = _RUNS[self.delimiter[0]]
+        quote = self.delimiter[0]
+        run = (_RAW_RUNS if self._escape_free else _RUNS)[quote]
         out = self.out
         while i < n:
-            j = run.match(text, i).end()  # type: ignore[union-attr]
+            m = run.match(text, i)
+            j = i if m is None else m.end()
             if j > i:
-                out.append(escaped(text[i:j]))
-                i = j
-                self._mark = i
+                out.append(escaped(text[i:j]) if self._escape_free else _translated(text[i:j]))
+                self._mark = i = j
                 continue
             if text[i] == "\\":
                 k = self._escape(text, i, n)
                 if k < 0:
                     return i
-                i = self._mark = k
+                self._mark = i = k
                 continue
             if len(self.delimiter) == 3 and not text.startswith(self.delimiter, i):
                 if self.delimiter.startswith(text[i:n]):
@@ -612,6 +615,35 @@ class LiteralReader:
         else:
             out.append("\\\\" + escaped(c))
         return m.end()
+
+
+@lru_cache(4096)
+def python_piece(text: str, quote: str) -> str | None:
+    """A piece from inside a Python string as JSON, if it neither ends the string nor breaks off in an escape."""
+    return _translated(text) if _RUNS[quote].fullmatch(text) else None
+
+
+@lru_cache(4096)
+def quoted_piece(text: str, stop: str) -> str | None:
+    """A piece from inside an unescaped string as JSON, if it does not hold what may end the string."""
+    return escaped(text) if stop not in text else None
+
+
+def _translated(run: str) -> str:
+    """A run of a Python string whose escapes are JSON's, or of quotes, as JSON."""
+    if "\\" not in run:
+        return escaped(run)
+    if "\x00" in run:
+        return "\\u0000".join(_translated(part) for part in run.split("\x00"))
+    # Escaped backslashes step aside, so that a backslash in front of a quote is an escape for certain.
+    run = (
+        run.replace("\\\\", "\x00").replace("\\'", "'").replace('\\"', '"').replace('"', '\\"').replace("\x00", "\\\\")
+    )
+    return _CONTROL.sub(_control, run)
+
+
+def _control(m: re.Match[str]) -> str:
+    return escaped(m.group())
 
 
 def _marker_scan(marker: str) -> re.Pattern[str]:

@@ -216,7 +216,7 @@ class Members(Objects):
         buf = self._buf
         i = self._i
         n = len(buf)
-        find = self._plan.values
+        find = parameter.find
         trail = parameter.trail
         pos = i
         while True:
@@ -228,7 +228,7 @@ class Members(Objects):
                 self._value_text(call, end)
                 return False
             p = m.start()
-            r = MORE if m.end() == n and not self._is_trigger(m.group()) else self._value_ends(call, p)
+            r = MORE if m.end() == n and m.group() not in parameter.triggers else self._value_ends(call, p)
             if r == NO:
                 pos = p + 1
                 continue
@@ -244,14 +244,6 @@ class Members(Objects):
         self._value_text(call, n - held_suffix(buf, i, n, trail))
         self._i = n
         return False
-
-    def _is_trigger(self, text: str) -> bool:
-        plan = self._plan
-        return (
-            any(p.closing.first == text for p in plan.parameters)
-            or any(s.first == text for s in plan.suffixes)
-            or any(b.suffix.first == text for b in plan.block_suffixes)
-        )
 
     def _value_ends(self, call: Call, p: int) -> int:
         """If the value ends at ``p``: where reading goes on (behind its own closing, or at another); `NO`; `MORE`."""

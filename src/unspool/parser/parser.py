@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from json.encoder import encode_basestring
 from typing import Any, Literal
 
@@ -17,13 +18,27 @@ from ..schema import tool_name
 from ..tokens import Detokenizer, added_tokens
 from .call import Sink, ValueMode
 from .headers import fill_id
-from .literals import JSON_PARTIAL, JSON_RUN, SHARED_RUN, STRING, Syntax
+from .literals import JSON_PARTIAL, JSON_RUN, STRING, Syntax, python_piece, quoted_piece
 from .output import ARGUMENTS, BLOCK, BLOCK_TEXT, CLOSE, OBJECT, REASONING, TEXT, UNDECIDED, VALUE, held_suffix
 from .plan import compile_plan
 from .prompt import decode_ids, prompt_end, prompt_tail
 from .text import Text
 
 _json_run = JSON_RUN.match
+SHORT = 16
+"""Pieces up to this length recur (they are tokens): what was found out about them is remembered."""
+
+
+@lru_cache(4096)
+def _is_json_run(text: str) -> bool:
+    return bool(text) and JSON_RUN.fullmatch(text) is not None
+
+
+@lru_cache(4096)
+def _escaped(text: str) -> str:
+    return encode_basestring(text)[1:-1]
+
+
 _ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 _JSON_STRING, _VALUE, _LITERAL, _CONTENT, _REASONING = 1, 2, 3, 4, 5
 
@@ -49,6 +64,7 @@ class Parser(Text):
     __slots__ = (
         "_added",
         "_closed",
+        "_current",
         "_decoder",
         "_dialect",
         "_escapes",
@@ -61,6 +77,7 @@ class Parser(Text):
         "_pieces",
         "_segment",
         "_stop",
+        "_synced",
         "_token",
         "_tokenizer",
         "_tokens",
@@ -93,8 +110,10 @@ class Parser(Text):
         self._fold = Fold()
         self._fast = 0
         self._stop = self._hold_back = self._hold_back2 = ""
-        self._find = plan.values
+        self._find = plan.text.find
         self._escapes = False
+        self._current = 0
+        self._synced = 0
         self._pieces: list[str] = []
         self._tokenizer = tokenizer
         self._decoder: Any = None
@@ -116,6 +135,9 @@ class Parser(Text):
     @property
     def message(self) -> Message:
         """The message so far."""
+        if self._fast == _JSON_STRING:
+            self._kept.extend(self._pieces[self._synced :])  # type: ignore[union-attr]
+            self._synced = 1  # the message joins the pieces
         return self._fold.message()
 
     @property
@@ -142,56 +164,63 @@ class Parser(Text):
         if not fast or stage is not None:
             return self._feed(text, stage)
         # Inside a string most pieces can only be more of it: these short ways skip the state machine. All along nothing
-        # is consumed but not sent (``_i`` is 0, ``_base`` is ``_at``), and ``_buf`` holds what the next piece decides.
+        # is consumed but not sent (``_i`` is 0, ``_base`` would be ``_at``); ``_buf`` holds what the next piece tells.
         fragment = text
         if fast == _JSON_STRING:
             if '"' in text or "\\" in text or self._buf or not text.isprintable() or not text:
-                whole = fragment = self._buf + text
-                end = _json_run(whole).end()  # type: ignore[union-attr]
-                if end < len(whole):
-                    if whole[end] != "\\" or not JSON_PARTIAL.match(whole, end):
-                        return self._feed(text, None)
-                    fragment = whole[:end]
-                self._buf = whole[end:]
-                if not fragment:
-                    return []
-                text = fragment
-        elif fast == _VALUE:
+                text = self._buf + text
+                if len(text) > SHORT or not _is_json_run(text):
+                    end = _json_run(text).end()  # type: ignore[union-attr]
+                    if end < len(text) and (text[end] != "\\" or not JSON_PARTIAL.match(text, end)):
+                        return self._feed(text[len(self._buf) :], None)
+                    self._buf = text[end:]
+                    text = text[:end]
+                    if not text:
+                        return []
+                elif self._buf:
+                    self._buf = ""
+                fragment = text
+            start = self._at
+            self._at = stop = start + len(text)
+            self._pieces.append(text)
+            return [ToolCallDelta(self._current, text, start, stop)]
+        if fast == _VALUE:
             if '"' in text or "\\" in text or self._stop in text or self._buf or not text.isprintable() or not text:
                 whole = self._buf + text
                 if not text or (self._stop in whole and self._find.search(whole)):
                     return self._feed(text, None)
+                text = whole
                 if whole[-1] in self._hold_back:
-                    end = len(whole) - held_suffix(whole, 0, len(whole), self._hold_back)
+                    end = len(whole) - 1
+                    if len(self._hold_back) > 1:
+                        end = len(whole) - held_suffix(whole, 0, len(whole), self._hold_back)
                     self._buf = whole[end:]
                     if not end:
                         return []
                     text = whole[:end]
-                else:
+                elif self._buf:
                     self._buf = ""
-                    text = whole
-                fragment = encode_basestring(text)[1:-1]
+                fragment = _escaped(text) if len(text) <= SHORT else encode_basestring(text)[1:-1]
         elif fast == _LITERAL:
             if '"' in text or "\\" in text or self._stop in text or self._buf or not text.isprintable() or not text:
                 text = self._buf + text
                 if not text:
                     return []
-                if self._stop in text:
+                if len(text) > SHORT:
                     return self._in_literal(text)
-                if "\\" not in text or not self._escapes:
-                    fragment = encode_basestring(text)[1:-1]
-                elif SHARED_RUN.fullmatch(text):
-                    fragment = text
-                else:
+                piece = python_piece(text, self._stop) if self._escapes else quoted_piece(text, self._stop)
+                if piece is None:
                     return self._in_literal(text)
-                self._buf = ""
+                fragment = piece
+                if self._buf:
+                    self._buf = ""
         else:
             return self._in_text(text)
         start = self._at
-        self._at = self._base = stop = start + len(text)
+        self._at = stop = start + len(text)
         self._kept.append(text)  # type: ignore[union-attr]
         self._pieces.append(fragment)
-        return [ToolCallDelta(self._index - 1, fragment, start, stop)]
+        return [ToolCallDelta(self._current, fragment, start, stop)]
 
     def _in_literal(self, whole: str) -> list[Event]:
         """More of a string that is translated, with escapes or its end in it."""
@@ -200,29 +229,25 @@ class Parser(Text):
         end = reader.read(whole, 0)  # type: ignore[union-attr]
         fragment = reader.take()  # type: ignore[union-attr]
         self._buf = whole[end:]
-        if reader.mode == STRING:  # type: ignore[union-attr]
-            return self._argument(whole[:end], fragment) if fragment else self._silent(whole[:end])
-        # The string ended: the machine goes on behind it.
         events = self._argument(whole[:end], fragment) if fragment else []
-        self._fast = 0
+        if reader.mode == STRING and (fragment or not end):  # type: ignore[union-attr]
+            return events
+        # The string ended, or nothing of it can be said yet: the machine goes on.
+        if not fragment:
+            self._buf = whole
+            self._i = end
+        self._sync()
         self._run()
         events += self._flush_events()
         self._choose_fast()
         return events
 
-    def _silent(self, text: str) -> list[Event]:
-        if text:
-            self._buf = text + self._buf
-            self._i = len(text)
-            self._fast = 0
-        return []
-
     def _argument(self, text: str, fragment: str) -> list[Event]:
         start = self._at
-        self._at = self._base = end = start + len(text)
+        self._at = end = start + len(text)
         self._kept.append(text)  # type: ignore[union-attr]
         self._pieces.append(fragment)
-        return [ToolCallDelta(self._index - 1, fragment, start, end)]
+        return [ToolCallDelta(self._current, fragment, start, end)]
 
     def _in_text(self, text: str) -> list[Event]:
         """More of running text."""
@@ -239,14 +264,23 @@ class Parser(Text):
         segment = self._segment
         segment.parts.append(piece)  # type: ignore[union-attr]
         start = self._at
-        segment.end = self._at = self._base = stop = start + end  # type: ignore[union-attr]
+        segment.end = self._at = stop = start + end  # type: ignore[union-attr]
         return [ContentDelta(piece, start, stop) if self._fast == _CONTENT else ReasoningDelta(piece, start, stop)]
+
+    def _sync(self) -> None:
+        """Leave the short ways: tell the machine what went there."""
+        if self._fast:
+            self._base = self._at
+            if self._fast == _JSON_STRING:
+                self._kept.extend(self._pieces[self._synced :])  # type: ignore[union-attr]
+            self._fast = 0
 
     def _feed(self, text: str, stage: Stage | str | None) -> list[Event]:
         if self._closed:
             raise ValueError("feed: the parser is closed")
         if not text:
             return []
+        self._sync()
         if not self._nonblank and not text.isspace():
             self._nonblank = True
         i = self._i
@@ -313,6 +347,8 @@ class Parser(Text):
             self._base = at
             self._i = 0
             self._fast = fast
+            self._current = self._index - 1
+            self._synced = len(self._pieces)
 
     def _fast_call(self) -> int:
         call = self._call
@@ -320,14 +356,14 @@ class Parser(Text):
             return 0
         self._pieces = self._fold.arguments
         if self._state == VALUE:
-            firsts = self._plan.value_firsts
-            if not call.begun or call.mode is not ValueMode.STRING:
+            parameter = call.parameter
+            if parameter is None or not call.begun or call.mode is not ValueMode.STRING:
                 return 0
-            # Several markers may end it: the search alone tells (every text holds the empty string).
-            self._stop = firsts if len(firsts) == 1 else ""
-            self._find = self._plan.values
-            self._hold_back = call.parameter.trail if call.parameter else ""
-            return 0 if self._find.search(self._buf, self._i) else _VALUE
+            # Where several markers may end it the search alone tells (every text holds the empty string).
+            self._stop = parameter.firsts if len(parameter.firsts) == 1 else ""
+            self._find = parameter.find
+            self._hold_back = parameter.trail
+            return 0 if parameter.find.search(self._buf, self._i) else _VALUE
         reader = call.reader
         if (
             reader is None
@@ -378,6 +414,7 @@ class Parser(Text):
         """
         if self._closed:
             raise ValueError("close: the parser is closed already")
+        self._sync()
         events: list[Event] = []
         if self._decoder is not None:
             text, cut = self._decoder.flush()
@@ -482,7 +519,7 @@ class Parser(Text):
             self._added = added_tokens(self._tokenizer)
             self._marks = set()
             self._fold.reasoning_tokens = 0
-            self._fast = 0
+            self._sync()
         events: list[Event] = []
         pending: list[str] = []
         for token in ids:

@@ -61,6 +61,11 @@ class Parameter(msgspec.Struct, eq=False):
     closing: Pattern
     lead: str
     trail: str
+    find: re.Pattern[str]
+    """Finds what may end its value: its own closing, its call's, its block's."""
+    triggers: frozenset[str]
+    firsts: str
+    """The characters that those begin with."""
 
 
 class Scan(msgspec.Struct, eq=False):
@@ -127,9 +132,6 @@ class Plan(msgspec.Struct, eq=False):
     ends: list[Opening]
     recover: Scan
     """Where a call whose arguments went wrong ends."""
-    values: re.Pattern[str]
-    """Finds what may end a text value."""
-    value_firsts: str
     margin: str
     """The longest white space that a block of calls takes from the text before it."""
     reasoning_trail: str
@@ -249,15 +251,15 @@ def _compile(d: Dialect, policy: Policy, forced: bool) -> Plan:
         *(Opening(CALL, b.suffix, block=b) for b in blocks if any(c.isalnum() for c in b.suffix.first)),
         *(Opening(CALL, b.suffix, block=b) for b in blocks if b.suffix.weight > 1),
     ]
-    parameters = sorted(
-        (Parameter(Pattern(t.before, barriers), closing(t.after), t.inner_lead, t.inner_trail) for t in d.argument),
-        key=lambda p: -p.opening.weight,
-    )
-    values = [
-        *(p.closing.first for p in parameters),
-        *(f.suffix.first for f in forms if f.suffix),
-        *(b.suffix.first for b in blocks if b.suffix),
-    ]
+    outer = [*(f.suffix.first for f in forms if f.suffix), *(b.suffix.first for b in blocks if b.suffix)]
+
+    def parameter(t: Template) -> Parameter:
+        own = closing(t.after)
+        triggers = frozenset((own.first, *outer))
+        firsts = "".join(sorted({x[0] for x in triggers}))
+        opening = Pattern(t.before, barriers)
+        return Parameter(opening, own, t.inner_lead, t.inner_trail, finder(triggers), triggers, firsts)
+
     inner = sorted((Opening(CALL, f.opening, form=f) for f in forms), key=_rank)
     return Plan(
         dialect=d,
@@ -265,8 +267,8 @@ def _compile(d: Dialect, policy: Policy, forced: bool) -> Plan:
         framed=framed,
         forms=sorted(forms, key=lambda f: -f.opening.weight),
         blocks=blocks,
-        parameters=parameters,
-        items=[Parameter(Pattern(t.before), closing(t.after), t.inner_lead, t.inner_trail) for t in d.item],
+        parameters=sorted(map(parameter, d.argument), key=lambda p: -p.opening.weight),
+        items=list(map(parameter, d.item)),
         edge=[*sorted([*calls, *edge_plain], key=_rank), *extra],
         edge_plain=edge_plain,
         text=scan([*marked, *ends, *part_starts]),
@@ -303,8 +305,6 @@ def _compile(d: Dialect, policy: Policy, forced: bool) -> Plan:
                 *(c for c in calls if (c.marked and c.form and c.form.marked) or (c.block and c.block.marked)),
             ]
         ),
-        values=finder(v for v in values if v),
-        value_firsts="".join(sorted({v[0] for v in values if v})),
         margin=_longest([b.lead for b in blocks]),
         reasoning_trail=_longest([t.trail for t in d.reasoning]),
         reasoning_inner=_longest([t.inner_trail for t in d.reasoning]),

@@ -1,0 +1,432 @@
+"""Every value of every policy, whole and in streams; and the RFC's rules for the four names that it registers."""
+
+import json
+from typing import Any, NamedTuple
+
+import pytest
+
+from unspool import Dialect, Message, Policy, ToolCallEnd, ToolCallStart, get_dialect, parse
+from unspool.policy import CHOICES
+
+from .support import CALLING, THINKING, named, notices, number, run, same, tool, values
+from .writing import write_arguments, write_calls, write_content, write_reasoning
+
+TOOLS = [tool("f", a="string", n="integer"), tool("g", a="string"), tool("now")]
+Calls = list[tuple[str, Any]]
+F: Calls = [("f", {"a": "x"})]
+G: Calls = [("g", {"a": "y"})]
+
+
+def is_bare(dialect: Dialect) -> bool:
+    """Whether calls are written without a marker that has a letter in it."""
+    parts = (*dialect.calls[0].before, *dialect.call[0].before)
+    return not any(c.isalnum() for p in parts if isinstance(p, str) for c in p)
+
+
+OWN_CLOSING = [d for d in CALLING if d.calls[0].after or d.call[0].after or d.call[0].object]
+MARKED = [d for d in OWN_CLOSING if not is_bare(d)]
+UNFRAMED = [d for d in MARKED if not any(t.before for t in d.content)]
+JSON_LIKE = [d for d in UNFRAMED if not d.argument and d.quote == '"' and (d.codec == "json" or d.call[0].object)]
+XML = [d for d in UNFRAMED if d.argument]
+KEEP = Policy(text_before_tools="keep", text_between_tools="keep")
+
+
+def both(dialect: Dialect | str, raw: str, policy: Policy | None, **options: Any) -> Message:
+    """The message, the same whole and per character."""
+    settings: dict[str, Any] = {"tools": TOOLS, "policy": policy, "ids": number, **options}
+    whole, _ = run(dialect, [raw], **settings)
+    stream, _ = run(dialect, list(raw), **settings)
+    assert same(stream) == same(whole), raw
+    assert notices(stream) == notices(whole), raw
+    return whole
+
+
+# -- the class ---------------------------------------------------------------------------------------------------------------
+
+
+def test_the_librarys_defaults_come_first_and_every_field_is_tested_here() -> None:
+    assert {field: allowed[0] for field, allowed in CHOICES.items()} == {
+        "text_before_tools": "keep",
+        "text_between_tools": "keep",
+        "bad_arguments": "raw",
+        "unknown_tool": "forward",
+        "unclosed_reasoning": "reasoning",
+        "call_in_reasoning": "text",
+        "bare_calls": False,
+        "text_markers": "accept",
+    }
+
+
+@pytest.mark.parametrize("field", CHOICES)
+def test_a_value_that_is_not_listed_is_an_error_that_lists_what_is(field: str) -> None:
+    with pytest.raises(ValueError, match=field) as error:
+        Policy(**{field: "nonsense"})
+    assert all(str(value) in str(error.value) for value in CHOICES[field])
+
+
+def test_a_policy_is_frozen_and_unset_fields_take_the_dialects_default() -> None:
+    policy = Policy(bad_arguments="drop")
+    with pytest.raises(AttributeError):
+        policy.bad_arguments = "raw"  # type: ignore[misc]
+    raw = "Sure." + write_calls(get_dialect("deepseek"), F)
+    assert both("deepseek", raw, policy, stage="content").tool_calls == []
+    assert values(both("deepseek", raw, Policy(text_before_tools="keep"), stage="content")) == F
+
+
+# -- text_before_tools ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(**named(UNFRAMED))
+def test_text_before_tools_keep_keeps_text_and_calls(dialect: Dialect) -> None:
+    message = both(dialect, "Prose." + write_calls(dialect, F + G), KEEP, stage="content")
+    assert (message.content, values(message)) == ("Prose.", F + G)
+
+
+@pytest.mark.parametrize(**named(UNFRAMED))
+def test_text_before_tools_content_makes_everything_after_prose_content(dialect: Dialect) -> None:
+    raw = "Prose.\n" + write_calls(dialect, F + G) + "more"
+    policy = Policy(text_before_tools="content")
+    message = both(dialect, raw, policy, stage="content")
+    assert (message.content, message.tool_calls, message.finish_reason) == (raw, [], "stop")
+    assert "call_markers_as_text" in notices(message)
+    blank = both(dialect, "\n\n" + write_calls(dialect, F), policy, stage="content")
+    assert (blank.content, values(blank)) == ("", F)
+    if dialect.reasoning:
+        thought = both(dialect, write_reasoning(dialect, "plan") + write_calls(dialect, F), policy)
+        assert (thought.reasoning, thought.content, values(thought)) == ("plan", "", F)
+
+
+# -- text_between_tools --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(**named(UNFRAMED))
+def test_text_between_tools_keep_reads_on(dialect: Dialect) -> None:
+    message = both(dialect, write_calls(dialect, F) + "XYZ" + write_calls(dialect, G), KEEP)
+    assert (message.content, values(message)) == ("XYZ", F + G)
+
+
+@pytest.mark.parametrize(**named(UNFRAMED))
+def test_text_between_tools_content_stops_reading_calls(dialect: Dialect) -> None:
+    policy = Policy(text_between_tools="content")
+    second = write_calls(dialect, G)
+    message = both(dialect, write_calls(dialect, F) + "XYZ\n" + second, policy)
+    assert (message.content, values(message), message.finish_reason) == (f"XYZ\n{second}", F, "tool_calls")
+    assert "call_markers_as_text" in notices(message)
+    blank = both(dialect, write_calls(dialect, F) + "\n\n" + second, policy)
+    assert (blank.content, values(blank)) == ("", F + G)
+
+
+# -- bad_arguments -------------------------------------------------------------------------------------------------------------
+
+BAD = '{"a": @@}'
+
+
+@pytest.mark.parametrize(**named(JSON_LIKE))
+def test_bad_arguments_raw_passes_them_through(dialect: Dialect) -> None:
+    message = both(dialect, write_calls(dialect, [("f", BAD), *G]), Policy(bad_arguments="raw"))
+    assert [(c.name, c.arguments.rstrip(), c.status) for c in message.tool_calls] == [
+        ("f", BAD, "invalid"),
+        ("g", '{"a": "y"}', "ok"),
+    ]
+    assert message.tool_calls[0].raw
+    assert message.tool_calls[1].raw == ""
+    assert message.finish_reason == "tool_calls"
+
+
+@pytest.mark.parametrize(**named(JSON_LIKE))
+def test_bad_arguments_drop_leaves_the_call_out(dialect: Dialect) -> None:
+    policy = Policy(bad_arguments="drop", text_between_tools="keep")
+    raw = write_calls(dialect, [("f", BAD), *G])
+    message = both(dialect, raw, policy)
+    assert values(message) == G
+    assert [c.index for c in message.tool_calls] == [0]
+    assert "bad_arguments" in notices(message)
+    assert message.content == ""
+    alone = both(dialect, write_calls(dialect, [("f", BAD)]), policy)
+    assert (alone.tool_calls, alone.finish_reason, alone.content) == ([], "stop", "")
+    assert "empty" in notices(alone)
+
+
+@pytest.mark.parametrize(**named(JSON_LIKE))
+def test_bad_arguments_text_gives_the_call_back_as_text(dialect: Dialect) -> None:
+    message = both(dialect, write_calls(dialect, [("f", BAD), *G]), Policy(bad_arguments="text", text_between_tools="keep"))
+    assert values(message) == G
+    assert BAD in message.content
+    alone = both(dialect, write_calls(dialect, [("f", BAD)]), Policy(bad_arguments="text"))
+    assert (alone.tool_calls, alone.finish_reason) == ([], "stop")
+    assert BAD in alone.content
+
+
+@pytest.mark.parametrize(**named(JSON_LIKE))
+@pytest.mark.parametrize("bad_arguments", CHOICES["bad_arguments"])
+def test_good_calls_are_the_same_whatever_becomes_of_bad_ones(dialect: Dialect, bad_arguments: str) -> None:
+    message = both(dialect, write_calls(dialect, F + G), Policy(bad_arguments=bad_arguments))  # type: ignore[arg-type]
+    assert [(c.name, c.status) for c in message.tool_calls] == [("f", "ok"), ("g", "ok")]
+    assert values(message) == F + G
+    assert notices(message) == []
+
+
+REPAIRS = [
+    ('{"a": "x",}', {"a": "x"}),
+    ("{'a': 'x'}", {"a": "x"}),
+    ('{"a": "it\'s", "b": \'"q"\'}', {"a": "it's", "b": '"q"'}),
+    ('{"a": True, "b": None, "n": False}', {"a": True, "b": None, "n": False}),
+    ('{a: "x"}', {"a": "x"}),
+    ('{"a": [1, 2,], "n": 3}', {"a": [1, 2], "n": 3}),
+    ('{"a": "two\nlines\t"}', {"a": "two\nlines\t"}),
+    ('{"a": "x"', {"a": "x"}),
+    ('{"a": [1, {"b": "x"', {"a": [1, {"b": "x"}]}),
+]
+
+
+@pytest.mark.parametrize(**named(JSON_LIKE))
+@pytest.mark.parametrize(("written", "meant"), REPAIRS, ids=[w for w, _ in REPAIRS])
+def test_bad_arguments_repair_repairs_what_keeps_its_meaning(dialect: Dialect, written: str, meant: Any) -> None:
+    if dialect.call[0].object is not None and written.count("{") > written.count("}"):
+        pytest.skip("the call's own brace closes the arguments")
+    message = both(dialect, write_calls(dialect, [("f", written), *G]), Policy(bad_arguments="repair"))
+    assert values(message) == [("f", meant), *G], message
+    assert [c.status for c in message.tool_calls] == ["repaired", "ok"]
+    assert notices(message).count("repaired") == 1
+    assert message.tool_calls[0].raw
+
+
+@pytest.mark.parametrize(**named(JSON_LIKE))
+@pytest.mark.parametrize("written", [BAD, '{"a": x y}', '{"a": "b" "c"}', '{"a": "x"}}}', "{,}", '{"a": 0x}'])
+def test_what_cannot_be_repaired_is_as_raw(dialect: Dialect, written: str) -> None:
+    raw = write_calls(dialect, [("f", written), *G])
+    message = both(dialect, raw, Policy(bad_arguments="repair"))
+    plain = both(dialect, raw, Policy(bad_arguments="raw"))
+    for call, other in zip(message.tool_calls, plain.tool_calls, strict=True):
+        assert call.name == other.name
+        if call.status == "invalid":
+            assert call.arguments == other.arguments
+        else:
+            assert isinstance(json.loads(call.arguments), dict)
+    assert message.tool_calls[-1].name == "g"
+    assert message.tool_calls[-1].status == "ok"
+
+
+@pytest.mark.parametrize(**named(XML))
+def test_bad_arguments_hold_for_calls_of_elements_too(dialect: Dialect) -> None:
+    spoiled = "@@ stray " + write_arguments(dialect, {"a": "one"})
+    raw = write_calls(dialect, [("f", spoiled), *G])
+    for choice in ("drop", "text"):
+        message = both(dialect, raw, Policy(bad_arguments=choice, text_between_tools="keep"))  # type: ignore[arg-type]
+        assert values(message) == G
+        assert ("stray" in message.content) == (choice == "text" or "call_without_name" in notices(message))
+
+
+# -- unknown_tool --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(**named(MARKED))
+@pytest.mark.parametrize("choice", CHOICES["unknown_tool"])
+def test_a_tool_that_is_not_declared_goes_where_the_policy_says(dialect: Dialect, choice: Any) -> None:
+    policy = Policy(unknown_tool=choice, text_between_tools="keep", text_before_tools="keep")
+    raw = write_calls(dialect, [("stranger", {"a": "w"}), *F])
+    message = both(dialect, raw, policy)
+    assert "undeclared_tool" in notices(message)
+    if choice == "forward":
+        assert values(message) == [("stranger", {"a": "w"}), *F]
+        assert [c.known for c in message.tool_calls] == [False, True]
+        assert message.content == ""
+        return
+    assert values(message) == F
+    assert [(c.index, c.known) for c in message.tool_calls] == [(0, True)]
+    assert ("stranger" in message.content) == (choice == "text")
+    alone = both(dialect, write_calls(dialect, [("stranger", {"a": "w"})]), policy)
+    assert (alone.tool_calls, alone.finish_reason) == ([], "stop")
+    assert ("empty" in notices(alone)) == (choice == "drop")
+    undeclared = both(dialect, raw, policy, tools=None)
+    assert [c.known for c in undeclared.tool_calls] == [None, None], "where the tools are unknown no tool is"
+
+
+# -- unclosed_reasoning --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(**named(THINKING))
+def test_reasoning_that_is_never_closed_is_reasoning_or_content(dialect: Dialect) -> None:
+    for raw, stage in (("plan and more", "reasoning"), (write_reasoning(dialect, "plan and more").split("more")[0] + "more", None)):
+        message = both(dialect, raw, Policy(unclosed_reasoning="reasoning"), stage=stage)
+        assert (message.reasoning, message.content) == ("plan and more", "")
+        assert "unclosed_reasoning" in notices(message)
+        message = both(dialect, raw, Policy(unclosed_reasoning="content"), stage=stage)
+        assert (message.reasoning, message.content) == ("", "plan and more")
+        assert "unclosed_reasoning" in notices(message)
+
+
+@pytest.mark.parametrize(**named(THINKING))
+def test_reasoning_that_is_closed_stays_reasoning_under_every_policy(dialect: Dialect) -> None:
+    raw = write_reasoning(dialect, "plan") + dialect.reasoning[0].trail + write_content(dialect, "answer")
+    for choice in CHOICES["unclosed_reasoning"]:
+        message = both(dialect, raw, Policy(unclosed_reasoning=choice))
+        assert (message.reasoning, message.content) == ("plan", "answer")
+        assert "unclosed_reasoning" not in notices(message)
+
+
+# -- call_in_reasoning ---------------------------------------------------------------------------------------------------------
+
+INSIDE = [d for d in THINKING if d in MARKED and d not in [x for x in THINKING if x.framed and x.start and x.reasoning[0].text.startswith(x.start)]]
+
+
+@pytest.mark.parametrize(**named(INSIDE))
+@pytest.mark.parametrize("choice", CHOICES["call_in_reasoning"])
+def test_a_call_in_reasoning_is_text_or_its_end_or_an_interruption(dialect: Dialect, choice: Any) -> None:
+    call = write_calls(dialect, F)
+    raw = write_reasoning(dialect, f"plan{call}more") + write_content(dialect, "answer")
+    message = both(dialect, raw, Policy(call_in_reasoning=choice, text_between_tools="keep"), stage="content")
+    if choice == "text":
+        assert (message.reasoning, values(message), message.content) == (f"plan{call}more", [], "answer")
+        assert message.finish_reason == "stop"
+    elif choice == "resume":
+        assert (message.reasoning, values(message), message.content) == ("planmore", F, "answer")
+        assert [s.kind for s in message.segments] == ["reasoning", "tool_call", "reasoning", "content"]
+    else:
+        assert (message.reasoning, values(message)) == ("plan", F)
+        assert message.content.startswith("more")
+
+
+@pytest.mark.parametrize(**named(INSIDE))
+def test_a_call_at_the_end_of_reasoning_that_it_closes_leaves_no_text(dialect: Dialect) -> None:
+    opening = write_reasoning(dialect, "X").split("X")[0]
+    message = both(dialect, f"{opening}plan" + write_calls(dialect, F + G), Policy(call_in_reasoning="close"))
+    assert (message.reasoning, message.content, values(message)) == ("plan", "", F + G)
+
+
+# -- bare_calls ----------------------------------------------------------------------------------------------------------------
+
+WRAPPED = [d for d in MARKED if all(t.before for t in d.calls)]
+
+
+@pytest.mark.parametrize(**named(WRAPPED))
+def test_bare_calls_reads_calls_without_their_wrapper(dialect: Dialect) -> None:
+    call = write_calls(dialect, F)
+    head, tail = dialect.calls[0].text.split("{call", 1)
+    bare = call.strip().removeprefix(head.strip()).removesuffix(tail.split("}", 1)[1].strip()).strip()
+    assert bare != call
+    with_policy = both(dialect, bare, Policy(bare_calls=True), stage="content")
+    assert (values(with_policy), with_policy.content) == (F, ""), bare
+    without = both(dialect, bare, Policy(bare_calls=False), stage="content")
+    assert without.tool_calls == []
+    wrapped = both(dialect, call, Policy(bare_calls=True))
+    assert values(wrapped) == F
+
+
+# -- the RFC's tables ------------------------------------------------------------------------------------------------------------
+
+RFC_NAMES = ["deepseek", "deepseek-r1", "deepseek-v3.1", "deepseek-v3-0324"]
+WEATHER = [tool("get_weather", location="string", unit="string"), tool("search", query="string")]
+V31 = '<｜tool▁call▁begin｜>\nget_weather<｜tool▁sep｜>{"location": "北京", "unit": "c"}\n<｜tool▁call▁end｜>'
+V3 = '<｜tool▁call▁begin｜>\nfunction<｜tool▁sep｜>get_weather\n```json\n{"location": "北京", "unit": "c"}\n```\n<｜tool▁call▁end｜>'
+X = {"location": "北京", "unit": "c"}
+
+
+def section(*calls: str) -> str:
+    return "<｜tool▁calls▁begin｜>\n" + "\n".join(calls) + "\n<｜tool▁calls▁end｜>"
+
+
+class Row(NamedTuple):
+    """A row of the RFC: an output in a stage, and what it means. ``CALL`` stands for a call of either version."""
+
+    section: str
+    stage: str | None
+    raw: str
+    reasoning: str
+    content: str
+    calls: int
+    finish: str = "stop"
+    notice: str | None = None
+
+
+CALL = "\0"
+ROWS = [
+    Row("3.2.1 reasoning stage", "reasoning", "ABCD", "ABCD", "", 0, notice="unclosed_reasoning"),
+    Row("3.2.1 content stage", "content", "ABCD", "", "ABCD", 0),
+    Row("3.2.2 no call", "reasoning", "ABCD </think> EFG", "ABCD ", " EFG", 0),
+    Row("3.2.2 nobody told the stage", None, "ABCD </think> EFG", "ABCD ", " EFG", 0),
+    Row("3.2.3 prose before a call", "reasoning", f"ABCD </think>\nEFG\n{CALL}", "ABCD ", f"EFG\n{CALL}", 0, notice="call_markers_as_text"),
+    Row("3.2.4 line breaks before a call", "reasoning", f"ABCD </think>\n\n{CALL}", "ABCD ", "", 1, "tool_calls"),
+    Row("3.2.4 nobody told the stage", None, f"ABCD </think>\n\n{CALL}", "ABCD ", "", 1, "tool_calls"),
+    Row("3.2.5 white space between calls", "reasoning", f"ABCD </think>\n\n{CALL}\n{CALL}", "ABCD ", "", 2, "tool_calls"),
+    Row("3.2.5 prose between calls", "reasoning", f"ABCD </think>\n\n{CALL}XYZ\n{CALL}", "ABCD ", f"XYZ\n{CALL}", 1, "tool_calls", "call_markers_as_text"),
+    Row("3.3 prose alone", "content", "content</s>", "", "content", 0),
+    Row("3.3 a call alone", "content", f"{CALL}</s>", "", "", 1, "tool_calls"),
+    Row("3.3 a call alone, nobody told", None, f"{CALL}</s>", "", "", 1, "tool_calls"),
+    Row("3.3 prose before a call", "content", f"EFG\n{CALL}", "", f"EFG\n{CALL}", 0, notice="call_markers_as_text"),
+    Row("3.3 prose before a call, nobody told", None, f"EFG\n{CALL}", "", f"EFG\n{CALL}", 0, notice="call_markers_as_text"),
+    Row("edge: no marker at all", None, "ABCD", "", "ABCD", 0),
+    Row("edge: only a closing", None, "ABCD</think>EFG", "ABCD", "EFG", 0),
+    Row("edge: a call right behind the closing", None, f"ABCD</think>{CALL}", "ABCD", "", 1, "tool_calls"),
+    Row("edge: several closings, the first counts", None, "A</think>B</think>C", "A", "B</think>C", 0),
+    Row("edge: thinking is off", "content", "ABCD", "", "ABCD", 0),
+    Row("edge: thinking is off, nobody told", None, "ABCD</s>", "", "ABCD", 0),
+    Row("1 standard form", None, "<think>ABCD</think>EFG", "ABCD", "EFG", 0),
+    Row("1 reasoning alone", None, "<think>ABCD</think>", "ABCD", "", 0),
+    Row("1 empty reasoning", None, "<think></think>EFG", "", "EFG", 0),
+    Row("1 an opening without a closing", None, "<think>ABCD", "ABCD", "", 0, notice="unclosed_reasoning"),
+]
+
+
+@pytest.mark.parametrize("name", RFC_NAMES)
+@pytest.mark.parametrize("shape", [V31, V3], ids=["v3.1", "v3"])
+@pytest.mark.parametrize("row", ROWS, ids=[r.section for r in ROWS])
+def test_the_rfcs_rules_hold_for_its_names(name: str, shape: str, row: Row) -> None:
+    raw, content = (t.replace(CALL, section(shape)) for t in (row.raw, row.content))
+    message = both(name, raw, None, stage=row.stage, tools=WEATHER)
+    # White space beside a marker may be the dialect's own margin.
+    assert message.reasoning.strip() == row.reasoning.strip()
+    assert message.content.strip() == content.strip()
+    assert values(message) == [("get_weather", X)] * row.calls
+    assert message.finish_reason == row.finish
+    assert row.notice is None or row.notice in notices(message)
+    assert row.calls == 0 or not message.content.strip() or row.section.startswith("3.2.5 prose")
+
+
+@pytest.mark.parametrize("name", RFC_NAMES)
+@pytest.mark.parametrize("shape", [V31, V3], ids=["v3.1", "v3"])
+def test_the_rfcs_3_2_6_repairs_or_passes_on_and_spares_other_calls(name: str, shape: str) -> None:
+    good = shape
+    for bad, status, arguments in (
+        ('{"location": "北京", "unit": "c"', "repaired", X),
+        ('{"location": "北京", "unit": ', "", None),
+        ('{"location": @@}', "invalid", None),
+    ):
+        broken = shape.replace('{"location": "北京", "unit": "c"}', bad)
+        message = both(name, f"t</think>{section(broken, good)}", None, tools=WEATHER)
+        assert [c.name for c in message.tool_calls] == ["get_weather"] * 2
+        assert message.tool_calls[0].status in ([status] if status else ["invalid", "repaired"])
+        if arguments is not None:
+            assert json.loads(message.tool_calls[0].arguments) == arguments
+        assert json.loads(message.tool_calls[1].arguments) == X
+        assert message.tool_calls[1].status == "ok"
+
+
+@pytest.mark.parametrize("name", RFC_NAMES)
+def test_the_rfcs_missing_fields_do_no_harm(name: str) -> None:
+    no_name = section("<｜tool▁call▁begin｜><｜tool▁sep｜>{}<｜tool▁call▁end｜>")
+    message = both(name, no_name, None, tools=WEATHER)
+    assert message.tool_calls == []
+    assert "call_without_name" in notices(message)
+    no_arguments = section("<｜tool▁call▁begin｜>search<｜tool▁sep｜><｜tool▁call▁end｜>")
+    assert values(both(name, no_arguments, None, tools=WEATHER)) == [("search", {})]
+
+
+def test_engine_names_keep_where_the_rfcs_names_do_not() -> None:
+    for name in ("deepseekv3", "deepseek_v3", "deepseekv31", "deepseek_v31"):
+        raw = "EFG\n" + section(V3 if name.endswith("v3") else V31)
+        message = both(name, raw, None, tools=WEATHER)
+        assert (message.content.strip(), values(message)) == ("EFG", [("get_weather", X)])
+        assert both(name, "A</think>B", None).reasoning == "", "their stage is content"
+
+
+def test_a_stream_under_the_rfcs_rules_sends_prose_at_once_and_no_call_after_it() -> None:
+    raw = "ABCD</think>EFG\n" + section(V31)
+    _, events = run("deepseek", list(raw), tools=WEATHER, stage="reasoning")
+    assert not [e for e in events if isinstance(e, ToolCallStart | ToolCallEnd)]
+
+
+def test_dropped_calls_do_not_make_the_finish_reason_tool_calls() -> None:
+    raw = write_calls(get_dialect("hermes"), [("f", BAD)])
+    assert parse(raw, "hermes", policy=Policy(bad_arguments="drop")).finish_reason == "stop"
+    assert parse(raw, "hermes", policy=Policy(bad_arguments="raw")).finish_reason == "tool_calls"
