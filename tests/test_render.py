@@ -1,4 +1,4 @@
-"""The renderer: it writes what the family's template writes, what it writes reads back, and what it refuses it names."""
+"""The renderer writes what a family's template writes, and what it writes reads back; what it refuses it names."""
 
 import json
 import re
@@ -129,7 +129,7 @@ def test_a_later_alternative_is_written_where_the_first_does_not_fit() -> None:
 
 
 def test_a_bare_array_behind_content_takes_a_marked_alternative() -> None:
-    call = ("now", {})
+    call: Call = ("now", {})
     assert render(message("", "", call), "xlam").startswith("[{")
     assert render(message("", "Sure.", call), "xlam") == 'Sure.[TOOL_CALLS] [{"name": "now", "arguments": {}}]'
 
@@ -305,10 +305,8 @@ def test_the_renderer_reads_by_the_dialects_own_policy() -> None:
 
 # -- round trip --------------------------------------------------------------------------------------------------------
 
-WORDS = st.lists(
-    st.sampled_from("the quick fox, über Zürich jumps; 3 < 4 & 北京 says it's fine.".split()), min_size=1, max_size=8
-)
-TAME_TEXT = WORDS.map(" ".join)
+WORDS = ["the", "quick", "fox,", "über", "Zürich", "jumps;", "x<4", "&", "[sic]", "北京", "says", "it's", "fine."]
+TAME_TEXT = st.lists(st.sampled_from(WORDS), min_size=1, max_size=8).map(" ".join)
 TAME_VALUE = st.recursive(
     TAME_TEXT | st.integers(-(10**6), 2**70) | st.booleans() | st.sampled_from([1e-07, 0.5, -3.25]),
     lambda v: (
@@ -405,9 +403,11 @@ def test_what_is_written_reads_back_and_the_rest_is_refused(name: str, data: st.
     try:
         written = render(told, dialect, tools=tools, stage=stage)
     except DialectError as error:
-        assert re.match(r"(reasoning|content|tool_calls)\b.*: ", str(error))
+        refusal = str(error)
+    else:
+        assert_reads_back(told, written, dialect, tools=tools, stage=stage)
         return
-    assert_reads_back(told, written, dialect, tools=tools, stage=stage)
+    assert re.match(r"(reasoning|content|tool_calls)\b.*: ", refusal)
 
 
 @pytest.mark.parametrize("name", [d.name for d in CALLING if d.argument_format == "json"])

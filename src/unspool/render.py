@@ -165,7 +165,7 @@ class _Renderer:
         return renderer.differs(renderer.text()) is None
 
     def refusal(self, first: _Difference) -> DialectError:
-        """The error for a turn that does not read back; it names the part that does not do so by itself, if one does."""
+        """The error for a turn that does not read back; names the part that by itself does not, if there is one."""
         turn = self.turn
         parts = [Turn(turn.reasoning, "", []), Turn("", turn.content, []), *(Turn("", "", [c]) for c in turn.calls)]
         parts = [p for p in parts if p.reasoning or p.content or p.calls]
@@ -316,12 +316,13 @@ class _Renderer:
         return None
 
     def written_id(self, i: int) -> str | None:
-        """The id that a call's text tells."""
-        names = {step.name for step in _steps(self.forms[i].call.text)}
+        """The id that a call's text tells before the arguments; one behind them comes too late for a stream."""
+        names = [step.name for step in _steps(self.forms[i].call.text)]
+        names = names[: names.index("arguments")] if "arguments" in names else names
         index, own = self.ids[i]
         if "id" in names:
             return own
-        if names & {"index", "number"} and "{index}" in self.d.id:
+        if ("index" in names or "number" in names) and "{index}" in self.d.id:
             return _fill_id(self.d.id, self.turn.calls[i].name, index)
         return None
 

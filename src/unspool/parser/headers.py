@@ -1,5 +1,6 @@
 """Calls: recognising that one begins, announcing it, ending it."""
 
+import json
 import re
 from collections.abc import Callable
 from typing import Any
@@ -29,8 +30,6 @@ ARGUMENT_KEYS = frozenset(("arguments", "parameters", "args", "input"))
 
 _JSON_KEY = re.compile(r'\s*+"((?:[^"\\\n]|\\.){0,256}+)"\s*+:')
 _JSON_KEY_MAYBE = re.compile(r'\s*+(?:"(?:[^"\\\n]|\\.){0,256}+(?:\\|"\s*+)?)?\Z')
-_NAMED = re.compile(r'\s*+"name"\s*+:\s*+"((?:[^"\\\n]|\\.){0,1024}+)"\s*+,\s*+"(?:arguments|parameters)"\s*+:')
-_FILLED = re.compile(r"[?]")
 
 Ids = Callable[[int, str], str]
 
@@ -151,7 +150,8 @@ class Headers(Output):
             return NO if self._final else MORE
         assert form.shape is not None
         if form.forced and self._named:
-            return i  # any object is the arguments
+            # Any object is the arguments, unless it is the call that was asked for.
+            return MORE if self._wrapped(i) == MORE else i
         quote = buf[j]
         if quote != form.shape.quote and not (
             quote == "'"
@@ -245,7 +245,7 @@ class Headers(Output):
         if form.shape is None:
             self._announce(call, base + end)
             self._begin_arguments(call, end)
-        elif form.forced and self._named and not self._wrapped(end):
+        elif form.forced and self._named and self._wrapped(end) == 0:
             call.name = self._named
             self._announce(call, base + end - 1)
             call.reader = LiteralReader(Syntax.JSON, Root.OBJECT, repair=self._repairing())
@@ -261,10 +261,24 @@ class Headers(Output):
             self._i = end
             self._state = OBJECT
 
-    def _wrapped(self, i: int) -> bool:
-        """Under a named choice: whether the object is a call (name, then arguments), not the arguments themselves."""
-        m = _NAMED.match(self._buf, i)
-        return m is not None and m.group(1) == self._named
+    def _wrapped(self, i: int) -> int:
+        """Under a named choice: whether the object is a call (name, then arguments) and not the arguments: 1, 0, `MORE`."""
+        buf = self._buf
+        for expected in (
+            ('"name"',),
+            (":",),
+            (json.dumps(self._named),),
+            (",",),
+            ('"arguments"', '"parameters"'),
+            (":",),
+        ):
+            i = skip_space(buf, i)
+            found = next((e for e in expected if buf.startswith(e, i)), None)
+            if found is None:
+                cut = any(e.startswith(buf[i:]) for e in expected) and not self._final
+                return MORE if cut else 0
+            i += len(found)
+        return 1
 
     def _repairing(self) -> bool:
         return self._plan.policy.bad_arguments == "repair"

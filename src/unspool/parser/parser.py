@@ -101,8 +101,7 @@ class Parser(Text):
         names = _names(tools)
         if named:
             names = {named: None} if names is None else names if named in names else {**names, named: None}
-        forced = choice in ("required", "named")
-        plan = compile_plan(d, policy or _NO_POLICY, forced=forced)
+        plan = compile_plan(d, policy or _NO_POLICY, choice)
         super().__init__(plan, names, named, ids or self._new_id)
         self._dialect = d
         self._plain = not plan.forms or choice == "none" or (tools is not None and not names)

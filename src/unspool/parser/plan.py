@@ -188,9 +188,10 @@ def _form(t: Template, d: Dialect, barriers: tuple[str, ...]) -> Form:
 _FORCED = ObjectShape((("name", "name"), ("arguments", "arguments")), False, '"')
 
 
-def compile_plan(d: Dialect, policy: Policy, *, forced: bool) -> Plan:
-    """Compile a dialect under a policy; ``forced``: the request demands a call, so bare objects are calls."""
+def compile_plan(d: Dialect, policy: Policy, choice: str = "auto") -> Plan:
+    """Compile a dialect under a policy; where the ``choice`` demands a call, bare objects are calls."""
     policy = policy.over(d.policy).over(DEFAULTS)
+    forced = choice if choice in ("required", "named") else ""
     key = (policy, forced)
     if key not in d.compiled:
         d.compiled[key] = _compile(d, policy, forced)
@@ -198,7 +199,7 @@ def compile_plan(d: Dialect, policy: Policy, *, forced: bool) -> Plan:
     return plan
 
 
-def _compile(d: Dialect, policy: Policy, forced: bool) -> Plan:
+def _compile(d: Dialect, policy: Policy, forced: str) -> Plan:
     barriers = (*(e.strip() for e in d.end), *(s.strip() for s in d.start))
     forms = [_form(t, d, barriers) for t in d.call]
     blocks = [
@@ -269,7 +270,7 @@ def _compile(d: Dialect, policy: Policy, forced: bool) -> Plan:
         blocks=blocks,
         parameters=sorted(map(parameter, d.argument), key=lambda p: -p.opening.weight),
         items=list(map(parameter, d.item)),
-        edge=[*sorted([*calls, *edge_plain], key=_rank), *extra],
+        edge=_edge([*calls, *edge_plain], extra, named=forced == "named"),
         edge_plain=edge_plain,
         text=scan([*marked, *ends, *part_starts]),
         text_plain=scan([*ends, *part_starts]),
@@ -312,6 +313,14 @@ def _compile(d: Dialect, policy: Policy, forced: bool) -> Plan:
         frame_inner=_longest([t.inner_trail for t in framed_parts]),
         frame_trail=_longest([t.trail for t in framed_parts]),
     )
+
+
+def _edge(openings: list[Opening], extra: list[Opening], *, named: bool) -> list[Opening]:
+    ranked = sorted(openings, key=_rank)
+    if not named:
+        return [*ranked, *extra]
+    # A named choice reads a bare object in its own way.
+    return [*(o for o in ranked if o.marked), *extra, *(o for o in ranked if not o.marked)]
 
 
 def _all_literals(d: Dialect) -> list[str]:

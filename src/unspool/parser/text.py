@@ -342,12 +342,15 @@ class Text(Blocks):
         one count.
         """
         buf = self._buf
+        told = False
         for o in scan.openings:
             block, form = o.block, o.form
             if o.kind != CALL or block is None or form is None or not buf.startswith(o.pattern.first, p):
                 continue
-            self._notice_at(p, "call_without_name", o.pattern.first)
-            if block.marked and block.prefix and form.opening.first and any(c.isalnum() for c in form.opening.first):
+            if not told:
+                self._notice_at(p, "call_without_name", o.pattern.first)
+                told = True
+            if block.marked and block.prefix and any(c.isalnum() for c in form.opening.first):
                 end = block.prefix.match(buf, p, {})
                 j = skip_space(buf, end) if end >= 0 else -1
                 if j >= 0 and buf.startswith(form.opening.first, j) and not self._refused(p):
@@ -356,7 +359,6 @@ class Text(Blocks):
                     self._within = block
                     self._state = BLOCK_TEXT
                     return self._i
-            return NO
         return NO
 
     def _notice_at(self, p: int, kind: str, detail: str) -> None:

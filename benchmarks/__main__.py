@@ -1,0 +1,58 @@
+"""Measure, and print one table."""
+
+import argparse
+import json
+import platform
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from .clock import bare_call
+from .effort import FULL, QUICK, Effort
+from .kinds import kinds
+from .parallel import interleaved
+from .pending import pending
+from .starting import construct, first_use, imports
+from .strings import flat, strings, whole
+from .table import Row, table
+
+MEASUREMENTS: Final[dict[str, Callable[[Effort], Iterator[Row]]]] = {
+    "strings": strings,
+    "flat": flat,
+    "kinds": kinds,
+    "whole": whole,
+    "construct": construct,
+    "import": imports,
+    "first-use": first_use,
+    "interleaved": interleaved,
+    "pending": pending,
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Measure what the arguments ask for; the result is the exit code."""
+    options = _options().parse_args(argv)
+    rows: list[Row] = [Row("bare method call", platform.python_version(), bare_call() * 1e9, "ns")]
+    for name in options.only or MEASUREMENTS:
+        print(f"{name} …", end="\r", file=sys.stderr, flush=True)
+        rows.extend(MEASUREMENTS[name](QUICK if options.quick else FULL))
+    print(table(rows), end="")
+    if options.json is not None:
+        text = json.dumps([row.as_dict() for row in rows], indent=1, ensure_ascii=False)
+        options.json.write_text(text + "\n", encoding="utf-8")
+    return 0
+
+
+def _options() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="What unspool costs, in one table.")
+    parser.add_argument("--quick", action="store_true", help="in about 20 seconds: fewer rounds, sizes and dialects")
+    parser.add_argument(
+        "--only", action="append", choices=list(MEASUREMENTS), metavar="NAME", help=f"of {', '.join(MEASUREMENTS)}"
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows there too")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,52 @@
+"""How much is measured: everything, or in about twenty seconds."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from unspool import Dialect
+
+from .samples import by_syntax, calling
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """Sizes of the measurements.
+
+    Attributes:
+        rounds: rounds of about a millisecond for each thing that is timed.
+        sizes: lengths of a string argument, in characters, and how often each is measured.
+        whole: length of a text fed at once, in characters.
+        starts: how often what starts an interpreter is measured.
+        cuts: places in a dialect's examples where endless text begins.
+        everywhere: whether side measurements look at every dialect, or at one of each syntax.
+    """
+
+    rounds: int
+    sizes: tuple[tuple[int, int], ...]
+    whole: int
+    starts: int
+    cuts: int
+    everywhere: bool
+
+    def dialects(self) -> list[Dialect]:
+        """Those that side measurements look at."""
+        every = calling()
+        return every if self.everywhere else [found[0] for found in by_syntax(every).values()]
+
+
+FULL: Final = Effort(
+    rounds=100,
+    sizes=((1_000, 1_000), (100_000, 20), (1_000_000, 4), (10_000_000, 2)),
+    whole=1_000_000,
+    starts=5,
+    cuts=24,
+    everywhere=True,
+)
+QUICK: Final = Effort(
+    rounds=25,
+    sizes=((1_000, 200), (100_000, 3), (1_000_000, 1)),
+    whole=250_000,
+    starts=3,
+    cuts=2,
+    everywhere=False,
+)

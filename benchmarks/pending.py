@@ -1,0 +1,72 @@
+"""How much text waits inside a parser: endless text of a nasty kind, begun anywhere in a dialect's examples.
+
+Events tile the output, so that what was fed behind the end of the last event is what waits.
+"""
+
+from collections.abc import Iterator
+from itertools import product
+from typing import Final, NamedTuple
+
+from unspool import Dialect, Parser, Policy, Stage, list_dialects
+from unspool.dialect import example_tools
+
+from .effort import Effort
+from .samples import cut
+from .table import Row
+
+_CAP: Final = 65_536
+_LENGTH: Final = 100_000
+_CHUNK: Final = 2_000
+
+_ENDLESS: Final = (" ", "\n", "a", "1", "<", "</", '"', "\\", "[", "{", "x y\n", '{"a":', "<|", "é, ")
+"""What is repeated without end."""
+
+_POLICIES: Final = {
+    "library policy": Policy(),
+    "policy drop": Policy(bad_arguments="drop", unknown_tool="drop", unclosed_reasoning="content"),
+    "policy text": Policy(bad_arguments="text", unknown_tool="text", text_before_tools="content", bare_calls=True),
+}
+
+
+class _Case(NamedTuple):
+    """Where endless text begins: behind ``text``, which a model may have written so far."""
+
+    dialect: Dialect
+    text: str
+    stage: Stage | None
+
+
+def pending(effort: Effort) -> Iterator[Row]:
+    """The largest text that waits, in every dialect."""
+    cases = [case for dialect in list_dialects() for case in _cases(dialect, effort.cuts)]
+    for name, policy in _POLICIES.items():
+        most, case, unit = max(
+            ((_waiting(case, unit, policy), case, unit) for case, unit in product(cases, _ENDLESS)),
+            key=lambda found: found[0],
+        )
+        where = f"{name}: {case.dialect.name}, {case.text[-12:]!r} then endless {unit!r}"
+        yield Row("pending text", where, most, "characters", _CAP)
+
+
+def _cases(dialect: Dialect, count: int) -> list[_Case]:
+    """Beginnings of the dialect's examples, evenly spread."""
+    every = [
+        _Case(dialect, raw[:end], example.stage)
+        for example in dialect.examples
+        for raw in example.raw
+        for end in range(len(raw) + 1)
+    ]
+    return every[:: max(1, -(-len(every) // count))]
+
+
+def _waiting(case: _Case, unit: str, policy: Policy) -> int:
+    """The most that waited after any chunk, in characters."""
+    parser = Parser(case.dialect, tools=example_tools(case.dialect), stage=case.stage, policy=policy)
+    fed = told = most = 0
+    for chunk in (case.text, *cut(unit * (_LENGTH // len(unit)), _CHUNK)):
+        events = parser.feed(chunk)
+        fed += len(chunk)
+        if events:
+            told = events[-1].end
+        most = max(most, fed - told)
+    return most

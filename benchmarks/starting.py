@@ -1,0 +1,126 @@
+"""Before the first chunk: a parser, the import, the first use of a dialect."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from time import perf_counter
+from typing import Final
+
+import unspool
+from unspool import Dialect, Parser
+
+from .clock import Clock
+from .effort import Effort
+from .samples import Tools, calling
+from .table import Row, ranked
+from .texts import HUNDRED_TOOLS, TOOLS
+
+_CONSTRUCTION: Final = 300.0
+_IMPORT: Final = 60.0
+_FIRST_USE: Final = 10.0
+_PARSERS: Final = 50
+"""How many are made in a round."""
+
+_IMPORTING: Final = """
+import time
+start = time.perf_counter()
+import unspool
+print((time.perf_counter() - start) * 1e3)
+"""
+_READING: Final = """
+import sys
+opened = []
+sys.addaudithook(lambda event, args: opened.append(str(args[0])) if event == "open" else None)
+import unspool
+print(sum(path.endswith(".toml") for path in opened))
+"""
+_USING: Final = """
+import json, sys, time
+name, tools = sys.argv[1], json.loads(sys.argv[2])
+import unspool
+start = time.perf_counter()
+unspool.Parser(name, tools=tools).feed("Hello")
+print((time.perf_counter() - start) * 1e3)
+"""
+
+
+def construct(effort: Effort) -> Iterator[Row]:
+    """A parser, after the first of its dialect."""
+    found = [(_constructing(d, TOOLS, effort.rounds), d) for d in calling()]
+    yield from ranked("a Parser", found, "× bare", worst=_CONSTRUCTION, of="4 tools")
+    found = [(_constructing(d, HUNDRED_TOOLS, effort.rounds), d) for d in effort.dialects()]
+    yield from ranked("a Parser", found, "× bare", of="100 tools")
+
+
+def _constructing(dialect: Dialect, tools: Tools, rounds: int) -> float:
+    """What a parser costs, in bare calls."""
+    name = dialect.name
+    Parser(name, tools=tools)
+    clock = Clock()
+    for _ in range(rounds):
+        start = perf_counter()
+        for _ in range(_PARSERS):
+            Parser(name, tools=tools)
+        clock.add(perf_counter() - start, _PARSERS)
+    return clock.ratio
+
+
+def imports(effort: Effort) -> Iterator[Row]:
+    """`import unspool` in a fresh interpreter whose bytecode is cached."""
+    with _Interpreters() as python:
+        fastest = min(python.number(_IMPORTING) for _ in range(2 * effort.starts))
+        yield Row("import unspool", f"quickest of {2 * effort.starts}", fastest, "ms", _IMPORT)
+        yield Row("import unspool", "dialect files read", python.number(_READING), "", 0)
+
+
+def first_use(effort: Effort) -> Iterator[Row]:
+    """`Parser(name).feed("Hello")`, the first thing a fresh interpreter does after the import."""
+    every = calling()
+    with _Interpreters() as python:
+        for kind, names in (
+            ("by name", {d.name: d for d in every}),
+            ("by alias", {d.aliases[-1]: d for d in every if d.aliases}),
+        ):
+            if not effort.everywhere:
+                names = dict(list(names.items())[::8])
+            found = _first_uses(python, list(names), effort.starts)
+            yield from ranked(
+                "first use of a dialect", [(found[n], names[n]) for n in names], "ms", worst=_FIRST_USE, of=kind
+            )
+
+
+def _first_uses(python: "_Interpreters", names: list[str], starts: int) -> dict[str, float]:
+    """Milliseconds by name; whatever is the slowest so far is measured again, until it stays so."""
+    tools = json.dumps(TOOLS)
+    found = {name: [python.number(_USING, name, tools)] for name in names}
+    while True:
+        slowest = max(found, key=lambda name: min(found[name]))
+        if len(found[slowest]) >= starts:
+            return {name: min(times) for name, times in found.items()}
+        found[slowest].append(python.number(_USING, slowest, tools))
+
+
+class _Interpreters:
+    """Fresh interpreters that find this unspool, and its bytecode in a folder of their own."""
+
+    def __enter__(self) -> "_Interpreters":
+        self._folder = tempfile.TemporaryDirectory()
+        path = os.pathsep.join(filter(None, (str(Path(unspool.__file__).parents[1]), os.environ.get("PYTHONPATH"))))
+        self._env = {**os.environ, "PYTHONPATH": path, "PYTHONPYCACHEPREFIX": self._folder.name}
+        self._env.pop("PYTHONDONTWRITEBYTECODE", None)
+        self.number(_USING, "json", json.dumps(TOOLS))  # fills the cache
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._folder.cleanup()
+
+    def number(self, code: str, *args: str) -> float:
+        """What the code prints."""
+        done = subprocess.run(
+            [sys.executable, "-c", code, *args], env=self._env, stdout=subprocess.PIPE, text=True, check=True
+        )
+        return float(done.stdout)

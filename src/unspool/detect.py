@@ -1,0 +1,186 @@
+"""Which dialects a model may speak, told from its name or its chat template."""
+
+import fnmatch
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable
+
+import msgspec
+
+from .dialect import Dialect
+from .registry import list_dialects
+from .template import Template, pieces
+
+_NAME_WEIGHT = 0.5
+"""A model's name against its chat template: a template says what is written, a name is given by people."""
+_MISSING = 0.5
+"""What a marker that the template lacks costs, against what a found one is worth."""
+_READ = 0.9
+"""What a marker is worth that is read but not written."""
+_EXACT = 0.2
+"""What it is worth, at most, that the text between fields occurs letter by letter."""
+_MARKER = re.compile(r'<[^<>\s{}]*>?|\[[^\[\]\s<>{}]*\]|"[^"\s{}]+"|[^\s<>{}"\']+')
+_PLAIN = re.compile(r"[\w.,:;'!?-]*")
+
+
+class Candidate(msgspec.Struct, frozen=True):
+    """A dialect that a model may speak.
+
+    Attributes:
+        dialect: its name.
+        score: how well it fits; greater than zero, to be compared only within one answer.
+        reason: what speaks for it.
+    """
+
+    dialect: str
+    score: float
+    reason: str
+
+
+def detect_dialect(model: str | None = None, chat_template: str | None = None) -> list[Candidate]:
+    """The dialects that a model may speak, the likeliest first.
+
+    Dialects that know nothing but reasoning come last.
+
+    Args:
+        model: the model's name; case and organisation (``unsloth/…``) do not matter.
+        chat_template: the text of its chat template.
+
+    Raises:
+        ValueError: neither is given.
+    """
+    if model is None and chat_template is None:
+        raise ValueError("detect_dialect: needs a model's name or a chat template")
+    dialects = list_dialects()
+    by_name = _by_name(dialects, model) if model is not None else {}
+    by_template = _by_template(dialects, chat_template) if chat_template is not None else {}
+    best_name = max((score for score, _ in by_name.values()), default=1.0)
+    best_template = max((score for score, _ in by_template.values()), default=1.0)
+    found: list[tuple[bool, bool, Candidate]] = []
+    for d in dialects:
+        named, written = by_name.get(d.name), by_template.get(d.name)
+        if named is None and written is None:
+            continue
+        score = (named[0] / best_name * _NAME_WEIGHT if named else 0) + (written[0] / best_template if written else 0)
+        reasons = [told[1] for told in (named, written) if told]
+        found.append((not d.call, not d.models, Candidate(d.name, round(score, 4), "; ".join(reasons))))
+    # Among equals, files that no model is named for (other readings of a format) come last.
+    return [f[-1] for f in sorted(found, key=lambda f: (f[0], -f[2].score, f[1]))]
+
+
+# --- by name ----------------------------------------------------------------------------------------------------------
+
+
+def _by_name(dialects: list[Dialect], model: str) -> dict[str, tuple[float, str]]:
+    """How literally a name fits the globs of each dialect."""
+    name = model.strip().rstrip("/").replace("\\", "/").rsplit("/", 1)[-1].lower()
+    found = {}
+    for d in dialects:
+        score = d.matches(name)
+        if score:
+            glob = next(g for g in d.models if fnmatch.fnmatchcase(name, g.lower()) and _literal(g) == score - 1)
+            found[d.name] = float(score), f"the name fits {glob}"
+    return found
+
+
+def _literal(glob: str) -> int:
+    return len(glob.replace("*", "").replace("?", ""))
+
+
+# --- by template ------------------------------------------------------------------------------------------------------
+
+
+def _by_template(dialects: list[Dialect], template: str) -> dict[str, tuple[float, str]]:
+    """How many of each dialect's markers a chat template holds; those that few dialects have count more."""
+    text = _spelled_out(template)
+    marks = {d.name: _marks(d) for d in dialects}
+    shared = Counter(m for found in marks.values() for m in found.all)
+    weight = {m: math.log(1 + len(dialects) / n) for m, n in shared.items()}
+    present = {m for m in weight if m in text}
+    told = {}
+    for d in dialects:
+        score, seen, expected = _compare(marks[d.name], present, weight)
+        if score > 0:
+            exact = sum(literal in text for literal in marks[d.name].exact)
+            score *= 1 + _EXACT * exact / max(1, len(marks[d.name].exact))
+            rarest = max(seen, key=lambda m: weight[m])
+            told[d.name] = score, f"{len(seen)} of {expected} markers stand in the template, such as {rarest}"
+    return told
+
+
+def _compare(marks: "_Marks", present: set[str], weight: dict[str, float]) -> tuple[float, list[str], int]:
+    """A dialect's score, the markers that were found, and how many were looked for."""
+
+    def worth(alternative: tuple[str, ...]) -> float:
+        return sum(weight[m] if m in present else -_MISSING * weight[m] for m in alternative)
+
+    score = 0.0
+    seen: list[str] = []
+    expected = 0
+    for group in marks.parts:
+        # What is written comes first; the others are only read.
+        values = [worth(a) * (1 if i == 0 else _READ) for i, a in enumerate(group)]
+        chosen = group[values.index(max(values))]
+        score += max(values)
+        seen += [m for m in chosen if m in present]
+        expected += len(chosen)
+    if not seen:
+        return 0.0, [], 0  # nothing but where turns begin and end
+    for group in marks.turns:
+        # A turn's beginning and end may be written by whoever builds the prompt: their lack costs nothing.
+        score += max((max(worth(a), 0.0) for a in group), default=0.0)
+    return score, seen, expected
+
+
+class _Marks(msgspec.Struct, frozen=True):
+    """A dialect's markers: groups of alternatives, each the markers that stand together."""
+
+    turns: tuple[tuple[tuple[str, ...], ...], ...]
+    parts: tuple[tuple[tuple[str, ...], ...], ...]
+    exact: tuple[str, ...]
+    """What is written between fields, white space included."""
+
+    @property
+    def all(self) -> set[str]:
+        return {m for group in (*self.turns, *self.parts) for alternative in group for m in alternative}
+
+
+def _marks(d: Dialect) -> _Marks:
+    if "detect" not in d.compiled:
+        templates = [t for t in (d.reasoning, d.content, d.calls, d.call, d.argument, d.item) if t]
+        parts = [tuple(_split(_literals(t)) for t in alternatives) for alternatives in templates]
+        written = [p for t in templates for p in pieces(t[0].text) if isinstance(p, str)]
+        d.compiled["detect"] = _Marks(
+            tuple(tuple(_split([text]) for text in texts) for texts in (d.start, d.end)),
+            tuple(group for group in parts if any(group)),
+            tuple(p for p in written if _split([p])),
+        )
+    marks: _Marks = d.compiled["detect"]
+    return marks
+
+
+def _literals(t: Template) -> list[str]:
+    keys = [f'"{key}"' for key, _ in t.object.keys] if t.object is not None else []
+    return [p for p in (*t.before, *t.after) if isinstance(p, str)] + keys
+
+
+def _split(texts: Iterable[str]) -> tuple[str, ...]:
+    """Markers, apart from each other; words without any sign of markup are none."""
+    found = [m for text in texts for m in _MARKER.findall(text)]
+    return tuple(dict.fromkeys(m for m in found if any(c.isalnum() for c in m) and not _PLAIN.fullmatch(m)))
+
+
+_SET = re.compile(r"""\{%-?\s*set\s+(\w+)\s*=\s*(['"])((?:(?!\2)[^\\\n]){1,80})\2(?:\.format\((\w+)\))?\s*-?%\}""")
+_JOINT = re.compile(r"""(['"])\s*[+~]\s*\1""")
+
+
+def _spelled_out(template: str) -> str:
+    """The template with its names of constant texts filled in and its joined strings joined."""
+    names: dict[str, str] = {}
+    for name, _, value, argument in _SET.findall(template):
+        names[name] = value.replace("{}", names.get(argument, "")) if argument else value
+    if names:
+        used = re.compile(rf"\b(?:{'|'.join(names)})\b")
+        template = used.sub(lambda m: f"'{names[m.group()]}'", template)
+    return _JOINT.sub("", template).replace("\\n", "\n")

@@ -1,0 +1,429 @@
+"""Where an output begins: by the caller's word, by the prompt, by the dialect, or by what comes."""
+
+import json
+from typing import Any
+
+import pytest
+
+from unspool import (
+    ContentDelta,
+    Dialect,
+    Parser,
+    Policy,
+    ReasoningDelta,
+    ReasoningStart,
+    Stage,
+    ToolCallDelta,
+    ToolCallStart,
+    get_dialect,
+)
+from unspool.stage import detect_stage
+
+from .support import (
+    CALLING,
+    DIALECTS,
+    THINKING,
+    Case,
+    cases,
+    check,
+    named,
+    notices,
+    number,
+    random_split,
+    run,
+    same,
+    tool,
+    values,
+)
+from .writing import write_calls, write_content, write_reasoning
+
+TOOLS = [tool("f", a="string", b="string", n="integer"), tool("g", a="string"), tool("now")]
+STARTING = [d for d in DIALECTS if d.start]
+ENDLESS = [d for d in DIALECTS if not d.start]
+OPENING = [d for d in THINKING if d.start and not d.reasoning[0].text.startswith(d.start)]
+"""Dialects whose reasoning has a marker of its own behind the start of the turn."""
+RFC = ["deepseek", "deepseek-r1", "deepseek-v3.1", "deepseek-v3-0324"]
+CAP = 65_536
+
+
+def opening(dialect: Dialect) -> str:
+    """What opens reasoning, as the template writes it."""
+    return write_reasoning(dialect, "\0").split("\0")[0]
+
+
+def closing(dialect: Dialect) -> str:
+    """What closes reasoning, without margins."""
+    return write_reasoning(dialect, "\0").split("\0")[1].strip()
+
+
+def history(dialect: Dialect) -> str:
+    """A conversation up to a user's words, with an assistant's turn in it."""
+    turns = [d.raw for d in cases([dialect]) if d.example.stage is None and d.calls][:1] or ["Hello."]
+    end = dialect.end[0] if dialect.end else "\n"
+    return f"You are helpful.\nuser: hi\n{dialect.start[0]}{turns[0]}{end}\nuser: and now?\n"
+
+
+def after(dialect: Dialect, prompt: str, output: str, **options: Any) -> Any:
+    """The message of an output that answers a prompt, the same whole and per character."""
+    settings: dict[str, Any] = {"tools": TOOLS, "prompt": prompt, "ids": number, **options}
+    whole, _ = run(dialect, [output] if output else [], **settings)
+    stream, _ = run(dialect, list(output), **settings)
+    assert same(stream) == same(whole), (prompt, output)
+    return whole
+
+
+# -- the stage that a prompt tells ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(**named(STARTING))
+def test_a_prompt_that_ends_where_the_turn_begins_means_content(dialect: Dialect) -> None:
+    for start in dialect.start:
+        for before in ("", "user: hi\n", history(dialect)):
+            assert detect_stage(dialect, before + start) is Stage.CONTENT
+            assert after(dialect, before + start, "Hello.").content == "Hello."
+
+
+@pytest.mark.parametrize(**named(STARTING))
+def test_a_prompt_without_any_marker_means_content(dialect: Dialect) -> None:
+    for prompt in ("", "Hello", "user: hi\nassistant: "):
+        assert detect_stage(dialect, prompt) is Stage.CONTENT
+
+
+@pytest.mark.parametrize(**named(OPENING))
+def test_reasoning_that_the_prompt_opened_goes_on_in_the_output(dialect: Dialect) -> None:
+    for prefill, output, reasoning in (
+        (opening(dialect), "plan", "plan"),
+        (opening(dialect).rstrip(), "\nplan" if opening(dialect)[-1:] == "\n" else "plan", "plan"),
+        (f"{opening(dialect)}First, ", "then", "then"),
+    ):
+        prompt = history(dialect) + dialect.start[0] + prefill
+        assert detect_stage(dialect, prompt) is Stage.REASONING, prefill
+        raw = output + closing(dialect) + dialect.reasoning[0].trail + write_content(dialect, "answer")
+        message = after(dialect, prompt, raw)
+        assert (message.reasoning, message.content) == (reasoning, "answer"), prefill
+
+
+@pytest.mark.parametrize(**named(OPENING))
+def test_reasoning_that_the_prompt_opened_and_closed_is_over(dialect: Dialect) -> None:
+    for thought in ("", "plan"):
+        prompt = history(dialect) + dialect.start[0] + write_reasoning(dialect, thought)
+        assert detect_stage(dialect, prompt) is Stage.CONTENT
+        assert detect_stage(dialect, prompt + dialect.reasoning[0].trail) is Stage.CONTENT
+        message = after(dialect, prompt + dialect.reasoning[0].trail, write_content(dialect, "answer"))
+        assert (message.reasoning, message.content) == ("", "answer")
+
+
+@pytest.mark.parametrize(**named([d for d in OPENING if closing(d) not in d.end]))
+def test_a_closing_alone_behind_the_start_closes_an_empty_reasoning(dialect: Dialect) -> None:
+    prompt = history(dialect) + dialect.start[0] + closing(dialect)
+    assert detect_stage(dialect, prompt) is Stage.CONTENT
+    assert after(dialect, prompt, "answer").content == "answer"
+    message = after(dialect, dialect.start[0], f"{closing(dialect)}answer")
+    assert (message.reasoning, message.content) == ("", "answer")
+
+
+@pytest.mark.parametrize(**named([d for d in OPENING if not d.framed]))
+def test_an_opening_of_reasoning_inside_a_prefill_is_text(dialect: Dialect) -> None:
+    prompt = history(dialect) + dialect.start[0] + f"Write {opening(dialect).strip()}"
+    assert detect_stage(dialect, prompt) is Stage.CONTENT
+    assert after(dialect, prompt, " first.").content == " first."
+
+
+@pytest.mark.parametrize(**named(STARTING))
+def test_markers_in_the_history_are_no_part_of_the_output(dialect: Dialect) -> None:
+    for case in cases([dialect]):
+        for end in dialect.end or ("",):
+            prompt = f"{dialect.start[0]}{case.raw}{end}\nuser: next\n{dialect.start[0]}"
+            assert detect_stage(dialect, prompt) is Stage.CONTENT, case
+            assert after(dialect, prompt, "Hello.").content == "Hello."
+
+
+@pytest.mark.parametrize(**named(STARTING))
+def test_an_opening_in_the_users_words_is_no_part_of_the_output(dialect: Dialect) -> None:
+    words = opening(dialect) if dialect.reasoning else write_calls(dialect, [("f", {"a": "x"})])[:20]
+    assert detect_stage(dialect, f"user: {words}\n{dialect.start[0]}") is Stage.CONTENT
+
+
+@pytest.mark.parametrize(**named(STARTING))
+def test_a_prompt_that_ends_in_a_tools_result_means_content(dialect: Dialect) -> None:
+    end = dialect.end[0] if dialect.end else "\n"
+    call = write_calls(dialect, [("f", {"a": "x"})]) if dialect.call else "Hello."
+    prompt = f"{dialect.start[0]}{call}{end}\ntool: 20 degrees\n"
+    assert detect_stage(dialect, prompt) is Stage.CONTENT
+    assert after(dialect, prompt, "Fine.").content == "Fine."
+    assert detect_stage(dialect, prompt + dialect.start[-1]) is Stage.CONTENT
+
+
+# -- calls that a prompt opened --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(**named([d for d in STARTING if d.call]))
+def test_a_call_opened_in_a_prefill_starts_with_its_full_name_and_the_prompts_arguments(dialect: Dialect) -> None:
+    raw = write_calls(dialect, [("f", {"a": "one two", "b": "three"}), ("g", {"a": "y"})])
+    at = raw.index("two")
+    prompt = history(dialect) + dialect.start[0] + raw[:at]
+    if raw[0] != "[":  # a bare list is a call only with declared tools
+        assert detect_stage(dialect, prompt) is Stage.TOOL_CALL
+    for chunks in ([raw[at:]], list(raw[at:])):
+        parser = Parser(dialect, prompt=prompt, tools=TOOLS)
+        events = [e for c in chunks for e in parser.feed(c)]
+        start, first = events[0], events[1]
+        assert isinstance(start, ToolCallStart)
+        assert (start.index, start.name, start.start, start.end, start.known) == (0, "f", 0, 0, True)
+        assert isinstance(first, ToolCallDelta)
+        assert (first.index, first.start, first.end) == (0, 0, 0)
+        assert first.arguments.endswith("one ")
+        events += parser.close()
+        check(events, raw[at:])
+        assert values(parser.message) == [("f", {"a": "one two", "b": "three"}), ("g", {"a": "y"})]
+        assert parser.message.finish_reason == "tool_calls"
+
+
+@pytest.mark.parametrize(**named([d for d in STARTING if d.call]))
+def test_calls_that_end_in_the_prompt_are_not_said_again(dialect: Dialect) -> None:
+    raw = write_calls(dialect, [("f", {"a": "x"}), ("g", {"a": "two"})])
+    at = raw.index("two")
+    message = after(dialect, dialect.start[0] + raw[:at], raw[at:])
+    assert values(message) == [("g", {"a": "two"})]
+    assert [c.index for c in message.tool_calls] == [0]
+
+
+def assert_continues(case: Case, at: int) -> None:
+    """An output cut in two, its head in the prompt: the rest is told as it was in the whole."""
+    options: dict[str, Any] = {"tools": case.tools, "policy": Policy(text_before_tools="keep", text_between_tools="keep")}
+    whole, _ = run(case.dialect, [case.raw], stage="content", ids=number, **options)
+    prompt = f"user: hi\n{case.dialect.start[0]}{case.raw[:at]}"
+    message = after(case.dialect, prompt, case.raw[at:], **options)
+    assert whole.content.endswith(message.content), prompt
+    assert whole.reasoning.endswith(message.reasoning), prompt
+    told = values(message)
+    assert told == values(whole)[len(whole.tool_calls) - len(told) :], prompt
+
+
+@pytest.mark.parametrize("case", [c for c in cases(STARTING) if c.example.stage is None], ids=str)
+def test_a_prompt_may_end_anywhere_even_inside_a_marker(case: Case) -> None:
+    for at in range(case.number % 4, len(case.raw), 4):
+        assert_continues(case, at)
+
+
+@pytest.mark.parametrize(**named(OPENING))
+def test_a_prompt_that_ends_inside_the_opening_of_reasoning_is_completed_by_the_output(dialect: Dialect) -> None:
+    text = write_reasoning(dialect, "plan") + dialect.reasoning[0].trail + write_content(dialect, "answer")
+    for at in range(1, len(opening(dialect).rstrip())):
+        message = after(dialect, dialect.start[0] + text[:at], text[at:])
+        assert (message.reasoning, message.content) == ("plan", "answer"), text[:at]
+
+
+# -- the caller's word -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(**named([d for d in OPENING if not d.framed]))
+def test_the_callers_stage_beats_the_prompt(dialect: Dialect) -> None:
+    prompt = dialect.start[0] + opening(dialect)
+    message = after(dialect, prompt, "Hello.", stage="content")
+    assert (message.reasoning, message.content) == ("", "Hello.")
+    message = after(dialect, dialect.start[0], f"plan{closing(dialect)}answer", stage=Stage.REASONING)
+    assert (message.reasoning, message.content) == ("plan", "answer")
+
+
+@pytest.mark.parametrize(**named(THINKING))
+def test_reasoning_alone_means_just_after_its_opening(dialect: Dialect) -> None:
+    head, tail = write_reasoning(dialect, "plan").split("plan")
+    for lead in ("", head[len(head.rstrip()) :]):
+        raw = f"{lead}plan{tail}{dialect.reasoning[0].trail}" + write_content(dialect, "answer")
+        for chunks in ([raw], list(raw)):
+            message, events = run(dialect, chunks, stage="reasoning", tools=TOOLS)
+            assert (message.reasoning, message.content) == ("plan", "answer"), raw
+            assert isinstance(events[0], ReasoningStart)
+            assert (events[0].start, events[0].end) == (0, 0)
+    parser = Parser(dialect, stage="reasoning")
+    assert parser.stage is Stage.REASONING
+
+
+@pytest.mark.parametrize(**named([d for d in CALLING if any(t.before for t in d.calls)]))
+def test_tool_call_alone_means_just_after_the_opening_of_the_section(dialect: Dialect) -> None:
+    calls: list[tuple[str, Any]] = [("f", {"a": "x"}), ("g", {"a": "y"})]
+    raw = write_calls(dialect, calls)
+    parts = dialect.calls[0].before
+    if not all(isinstance(p, str) for p in parts) or not parts:
+        pytest.skip("the section has no opening of its own")
+    head = "".join(p for p in parts if isinstance(p, str)).strip()
+    assert raw.startswith(head)
+    rest = raw[len(head) :]
+    parser = Parser(dialect, stage="tool_call", tools=TOOLS)
+    assert parser.stage is Stage.TOOL_CALL
+    for chunks in ([rest], list(rest), [rest.lstrip()]):
+        message, _ = run(dialect, chunks, stage="tool_call", tools=TOOLS)
+        assert (values(message), message.content) == (calls, "")
+
+
+@pytest.mark.parametrize(**named([d for d in DIALECTS if d.framed]))
+def test_content_means_any_boundary_where_a_framed_dialect_opens_its_next_frame(dialect: Dialect) -> None:
+    raw = write_content(dialect, "answer")
+    for text in (raw, *(raw.removeprefix(s) for s in dialect.start)):
+        for chunks in ([text], list(text)):
+            assert run(dialect, chunks, stage="content")[0].content == "answer"
+
+
+def test_a_stage_that_does_not_exist_is_an_error_that_lists_those_that_do() -> None:
+    for act in (lambda: Parser("hermes", stage="thinking"), lambda: Parser("hermes").feed("x", stage="thinking")):
+        with pytest.raises(ValueError, match="reasoning, content, tool_call, undecided"):
+            act()
+
+
+def test_token_ids_as_prompt_need_a_tokenizer() -> None:
+    with pytest.raises(ValueError, match="tokenizer"):
+        Parser("hermes", prompt=[1, 2, 3])
+
+
+# -- dialects without a start --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(**named([d for d in ENDLESS if d.reasoning]))
+def test_without_a_start_the_prompts_very_end_decides(dialect: Dialect) -> None:
+    assert detect_stage(dialect, f"user: hi\n{opening(dialect)}") is Stage.REASONING
+    assert detect_stage(dialect, f"user: hi\n{opening(dialect).rstrip()}") is Stage.REASONING
+    assert detect_stage(dialect, f"user: hi\n{write_reasoning(dialect, '')}") is Stage.CONTENT
+    assert detect_stage(dialect, f"user: hi\n{opening(dialect)} and more") is Stage.CONTENT
+    assert detect_stage(dialect, f"user: {opening(dialect)} hi\n") is Stage.CONTENT
+    message = after(dialect, f"user: hi\n{opening(dialect)}", f"plan{closing(dialect)}answer")
+    assert (message.reasoning, message.content) == ("plan", "answer")
+
+
+# -- without stage and prompt ------------------------------------------------------------------------------------------------------
+
+
+def test_only_the_rfcs_names_are_undecided_by_themselves() -> None:
+    undecided = {name for d in DIALECTS if d.stage is Stage.UNDECIDED for name in d.names}
+    assert undecided >= set(RFC)
+    assert {d.name for d in DIALECTS if d.stage is Stage.UNDECIDED} == {get_dialect(n).name for n in RFC}
+    for name in RFC:
+        assert Parser(name).stage is Stage.UNDECIDED
+
+
+@pytest.mark.parametrize(**named([d for d in DIALECTS if d.stage is not Stage.UNDECIDED]))
+def test_without_stage_and_prompt_the_dialects_own_stage_holds(dialect: Dialect) -> None:
+    assert Parser(dialect).stage is dialect.stage
+
+
+# -- undecided -----------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(**named(THINKING))
+def test_undecided_text_is_held_until_a_marker_decides(dialect: Dialect) -> None:
+    head, tail = write_reasoning(dialect, "plan").split("plan")
+    parser = Parser(dialect, stage="undecided", tools=TOOLS)
+    for word in ("plan", " and", " more"):
+        assert parser.feed(word) == []
+        assert parser.stage is Stage.UNDECIDED
+    raw = tail + dialect.reasoning[0].trail + write_content(dialect, "answer")
+    events = parser.feed(raw) + parser.close()
+    assert isinstance(events[0], ReasoningStart)
+    assert (parser.message.reasoning, parser.message.content) == ("plan and more", "answer")
+
+
+@pytest.mark.parametrize(**named(THINKING))
+def test_undecided_text_that_the_end_or_a_call_follows_is_content(dialect: Dialect) -> None:
+    for chunks in (["Hello."], list("Hello.")):
+        message, _ = run(dialect, chunks, stage="undecided", tools=TOOLS)
+        assert (message.reasoning, message.content) == ("", "Hello.")
+    if dialect.call and dialect.policy.text_before_tools != "content" and not dialect.framed:
+        raw = write_calls(dialect, [("f", {"a": "x"})])
+        if raw[0] not in "[{":
+            for chunks in ([f"Hello.{raw}"], list(f"Hello.{raw}")):
+                message, _ = run(dialect, chunks, stage="undecided", tools=TOOLS)
+                assert (message.reasoning, message.content, values(message)) == ("", "Hello.", [("f", {"a": "x"})])
+
+
+@pytest.mark.parametrize(**named(THINKING))
+def test_undecided_text_with_an_opening_is_reasoning_at_once(dialect: Dialect) -> None:
+    raw = write_reasoning(dialect, "plan") + dialect.reasoning[0].trail + write_content(dialect, "answer")
+    for chunks in ([raw], list(raw)):
+        message, _ = run(dialect, chunks, stage="undecided", tools=TOOLS)
+        assert (message.reasoning, message.content) == ("plan", "answer")
+
+
+@pytest.mark.parametrize("name", RFC)
+def test_undecided_text_beyond_the_cap_is_content_with_a_notice(name: str) -> None:
+    parser = Parser(name)
+    for i in range(CAP // 64):
+        assert parser.feed("word " * 12 + "word") == [], i
+    events = [e for _ in range(4) for e in parser.feed("word " * 12 + "word")]
+    assert any(isinstance(e, ContentDelta) for e in events)
+    assert "hold_overflow" in notices(parser.message)
+    parser.feed("</think>answer")
+    parser.close()
+    assert parser.message.reasoning == ""
+    assert parser.message.content.endswith("word</think>answer")
+
+
+# -- an engine's own word for a chunk --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(**named(THINKING))
+def test_an_engine_may_say_where_a_chunk_belongs(dialect: Dialect) -> None:
+    parser = Parser(dialect, tools=TOOLS, stage="content")
+    events = parser.feed("plan ", stage="reasoning") + parser.feed("more", stage=Stage.REASONING)
+    assert parser.stage is Stage.REASONING
+    events += parser.feed("answer", stage="content") + parser.feed(" here")
+    assert parser.stage is Stage.CONTENT
+    events += parser.close()
+    check(events, "plan moreanswer here")
+    assert (parser.message.reasoning, parser.message.content) == ("plan more", "answer here")
+
+
+@pytest.mark.parametrize(**named(THINKING))
+def test_an_engines_word_releases_what_was_held(dialect: Dialect) -> None:
+    parser = Parser(dialect, stage="content")
+    events = parser.feed("a <") + parser.feed("plan", stage="reasoning") + parser.close()
+    check(events, "a <plan")
+    assert (parser.message.content, parser.message.reasoning) == ("a <", "plan")
+
+
+@pytest.mark.parametrize(**named([d for d in CALLING if d.calls[0].before and all(isinstance(p, str) for p in d.calls[0].before)]))
+def test_an_engine_may_say_that_a_chunk_is_a_call(dialect: Dialect) -> None:
+    raw = write_calls(dialect, [("f", {"a": "x"})])
+    head = "".join(p for p in dialect.calls[0].before if isinstance(p, str)).strip()
+    parser = Parser(dialect, tools=TOOLS, stage="content", policy=Policy(text_before_tools="keep"))
+    events = parser.feed("Sure.", stage="content") + parser.feed(raw.removeprefix(head), stage="tool_call") + parser.close()
+    check(events, "Sure." + raw.removeprefix(head))
+    assert (parser.message.content, values(parser.message)) == ("Sure.", [("f", {"a": "x"})])
+
+
+@pytest.mark.parametrize(**named(THINKING))
+def test_the_same_word_again_and_again_changes_nothing(dialect: Dialect) -> None:
+    raw = write_reasoning(dialect, "plan and more")
+    body = raw.split("plan")[1]
+    whole, _ = run(dialect, [f"plan{body}"], stage="reasoning")
+    parser = Parser(dialect, stage="reasoning")
+    for chunk in random_split("plan and more", __import__("random").Random(3), 3):
+        parser.feed(chunk, stage="reasoning")
+    for event in parser.feed(body.removeprefix(" and more")):
+        assert not isinstance(event, ReasoningDelta)
+    parser.close()
+    assert parser.message.reasoning == whole.reasoning == "plan and more"
+
+
+def test_undecided_as_an_engines_word_changes_nothing() -> None:
+    parser = Parser("hermes", stage="reasoning")
+    parser.feed("plan", stage="undecided")
+    assert parser.stage is Stage.REASONING
+    parser.close()
+    assert parser.message.reasoning == "plan"
+
+
+# -- the stage as the output goes on -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(**named([d for d in THINKING if d.call and not d.framed and d.calls[0].before != ("[",)]))
+def test_the_stage_follows_the_output(dialect: Dialect) -> None:
+    parser = Parser(dialect, tools=TOOLS, stage="reasoning", policy=Policy(text_before_tools="keep"))
+    seen = [parser.stage]
+    call = write_calls(dialect, [("f", {"a": "xyz"})])
+    at = call.index("xyz")
+    for chunk in ("plan", closing(dialect) + "answer.", "\n" + call[: at + 1], call[at + 1 :]):
+        parser.feed(chunk)
+        seen.append(parser.stage)
+    assert seen[:4] == [Stage.REASONING, Stage.REASONING, Stage.CONTENT, Stage.TOOL_CALL]
+    parser.close()
+    assert json.loads(parser.message.tool_calls[0].arguments) == {"a": "xyz"}
