@@ -1,17 +1,21 @@
 """Time, measured against a bare method call in the same moments, so that neither the machine nor its noise counts.
 
-Work and bare calls take turns in rounds of about a millisecond. What the loop itself costs is measured likewise and taken
-off both.
+It is the time that this thread has the processor, which leaves out that other programs have it. Processors also change
+their speed, within a second and by half: rounds of work, a millisecond or so, take turns with rounds of bare calls. Each
+round of work is compared with the bare calls just before and after it, and the median of the rounds counts; the quickest
+work and the quickest bare call would often be of different speeds. What the loop costs is taken off both.
 """
 
+import time
 from collections.abc import Callable, Iterable
-from time import perf_counter
+from statistics import median
 from typing import Any, Final
-
-Feed = Callable[[str], Any]
 
 ROUND: Final = 2_000
 """How many calls a round has, about."""
+
+seconds: Final = time.thread_time if time.get_clock_info("thread_time").resolution < 1e-6 else time.perf_counter
+"""Processor time of this thread; where that is coarse, the time of day."""
 
 
 class Bare:
@@ -27,57 +31,58 @@ _CHUNKS: Final = ["abcd"] * ROUND
 
 
 # One function for each: the interpreter specialises a call to what it calls, which must not be shared.
-def time_feed(feed: Feed, chunks: Iterable[str]) -> float:
+def time_feed(feed: Callable[[str], Any], chunks: Iterable[str]) -> float:
     """Seconds for feeding the chunks."""
-    start = perf_counter()
+    start = seconds()
     for chunk in chunks:
         feed(chunk)
-    return perf_counter() - start
+    return seconds() - start
 
 
 def _time_bare() -> float:
-    start = perf_counter()
+    feed = _bare
+    start = seconds()
     for chunk in _CHUNKS:
-        _bare(chunk)
-    return perf_counter() - start
+        feed(chunk)
+    return seconds() - start
 
 
 def _time_loop() -> float:
-    start = perf_counter()
+    start = seconds()
     for _ in _CHUNKS:
         pass
-    return perf_counter() - start
+    return seconds() - start
 
 
 class Clock:
-    """Rounds of work and of bare calls, in seconds per call."""
+    """Rounds of work, each with the bare calls around it."""
 
     def __init__(self) -> None:
-        self._work: list[float] = []
-        self._bare: list[float] = []
-        self._loop: list[float] = []
+        self._loop = _time_loop() / ROUND
+        self._before = _time_bare() / ROUND - self._loop
+        self._rounds: list[tuple[float, float]] = []
 
-    def add(self, seconds: float, calls: int) -> None:
-        """A round of ``calls`` took so long; a round of bare calls follows at once."""
-        self._work.append(seconds / calls)
-        self._bare.append(_time_bare() / ROUND)
-        self._loop.append(_time_loop() / ROUND)
+    def add(self, work: float, calls: int) -> None:
+        """A round of ``calls`` took ``work`` seconds; call it at once."""
+        after = _time_bare() / ROUND - self._loop
+        self._rounds.append((work / calls - self._loop, (self._before + after) / 2))
+        self._before = after
+        self._loop = _time_loop() / ROUND
 
     @property
     def bare(self) -> float:
-        """Seconds for a bare call, without the loop around it."""
-        return min(self._bare) - min(self._loop)
+        """Seconds for a bare call."""
+        return median(bare for _, bare in self._rounds)
 
     @property
     def ratio(self) -> float:
-        """How many bare calls one call of the work costs; of each, the quickest round counts."""
-        return (min(self._work) - min(self._loop)) / self.bare
+        """How many bare calls a call of the work costs."""
+        return median(work / bare for work, bare in self._rounds)
 
     @property
-    def total_ratio(self) -> float:
-        """The same over all rounds: nothing that happens now and then is left out."""
-        loop = sum(self._loop)
-        return (sum(self._work) - loop) / (sum(self._bare) - loop)
+    def whole_ratio(self) -> float:
+        """The same over the sum of all rounds: what happens only now and then is in it."""
+        return sum(work for work, _ in self._rounds) / sum(bare for _, bare in self._rounds)
 
 
 def bare_call(rounds: int = 100) -> float:

@@ -35,15 +35,15 @@ class Effort:
 
 
 FULL: Final = Effort(
-    rounds=100,
-    sizes=((1_000, 1_000), (100_000, 20), (1_000_000, 4), (10_000_000, 2)),
+    rounds=40,
+    sizes=((1_000, 500), (100_000, 20), (1_000_000, 3), (10_000_000, 1)),
     whole=1_000_000,
-    starts=5,
+    starts=6,
     cuts=24,
     everywhere=True,
 )
 QUICK: Final = Effort(
-    rounds=25,
+    rounds=11,
     sizes=((1_000, 200), (100_000, 3), (1_000_000, 1)),
     whole=250_000,
     starts=3,

@@ -7,13 +7,12 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from time import perf_counter
 from typing import Final
 
 import unspool
 from unspool import Dialect, Parser
 
-from .clock import Clock
+from .clock import Clock, seconds
 from .effort import Effort
 from .samples import Tools, calling
 from .table import Row, ranked
@@ -27,9 +26,9 @@ _PARSERS: Final = 50
 
 _IMPORTING: Final = """
 import time
-start = time.perf_counter()
+start = time.process_time()
 import unspool
-print((time.perf_counter() - start) * 1e3)
+print((time.process_time() - start) * 1e3)
 """
 _READING: Final = """
 import sys
@@ -42,9 +41,9 @@ _USING: Final = """
 import json, sys, time
 name, tools = sys.argv[1], json.loads(sys.argv[2])
 import unspool
-start = time.perf_counter()
+start = time.process_time()
 unspool.Parser(name, tools=tools).feed("Hello")
-print((time.perf_counter() - start) * 1e3)
+print((time.process_time() - start) * 1e3)
 """
 
 
@@ -62,10 +61,10 @@ def _constructing(dialect: Dialect, tools: Tools, rounds: int) -> float:
     Parser(name, tools=tools)
     clock = Clock()
     for _ in range(rounds):
-        start = perf_counter()
+        start = seconds()
         for _ in range(_PARSERS):
             Parser(name, tools=tools)
-        clock.add(perf_counter() - start, _PARSERS)
+        clock.add(seconds() - start, _PARSERS)
     return clock.ratio
 
 

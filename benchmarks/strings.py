@@ -2,16 +2,16 @@
 
 from collections.abc import Iterator
 from itertools import chain, repeat
-from time import perf_counter
+from statistics import median
 from typing import Final
 
 from unspool import Dialect
 
-from .clock import ROUND, Clock, time_feed
+from .clock import ROUND, Clock, seconds, time_feed
 from .effort import Effort
 from .samples import Sample, Tools, by_syntax, calling, string_sample
 from .table import Row, ranked
-from .texts import SOURCE, TOOLS
+from .texts import DENSE, SOURCE, TOOLS
 
 CHUNK: Final = 4
 _MEDIAN: Final = 9.0
@@ -24,10 +24,11 @@ _GROWTH: Final = 1.2
 def strings(effort: Effort) -> Iterator[Row]:
     """feed() per chunk of source code, in every dialect with calls."""
     name = "string argument, 4 characters a chunk"
-    found = [(feeding(string_sample(d), CHUNK, effort.rounds), d) for d in calling()]
-    yield from ranked(name, found, "× bare", median=_MEDIAN, worst=_WORST)
+    for text, of in ((DENSE * 40, "dense source"), (SOURCE * 3, "source")):
+        found = [(feeding(string_sample(d, text), CHUNK, effort.rounds), d) for d in calling()]
+        yield from ranked(name, found, "× bare", median=_MEDIAN, worst=_WORST, of=of)
     for value, dialect in sorted(found, key=lambda f: f[0]):
-        yield Row(name, f"{dialect.name} ({dialect.argument_format})", value, "× bare", _WORST)
+        yield Row(name, f"source, {dialect.name} ({dialect.argument_format})", value, "× bare", _WORST)
 
 
 def feeding(
@@ -64,7 +65,7 @@ def flat(effort: Effort) -> Iterator[Row]:
         name = f"by length, {syntax} ({dialects[0].name})"
         shortest = 0.0
         for size, repeats in effort.sizes:
-            value = min(_whole_way(sample, size // 1_000) for _ in range(repeats))
+            value = median(_whole_way(sample, size // 1_000) for _ in range(repeats))
             shortest = shortest or value
             limit = None if value is shortest else _GROWTH * shortest
             yield Row(name, f"{size // 1_000:,} kB", value, "× bare", limit)
@@ -83,10 +84,10 @@ def _whole_way(sample: Sample, times: int) -> float:
     parser = sample.begun()
     for done in range(0, times, bodies):
         now = min(bodies, times - done)
-        seconds = time_feed(parser.feed, chain.from_iterable(repeat(chunks, now)))
-        clock.add(seconds, now * len(chunks))
+        work = time_feed(parser.feed, chain.from_iterable(repeat(chunks, now)))
+        clock.add(work, now * len(chunks))
     sample.check(parser, times)
-    return clock.total_ratio
+    return clock.whole_ratio
 
 
 def whole(effort: Effort) -> Iterator[Row]:
@@ -103,11 +104,11 @@ def _speed(sample: Sample, size: int, repeats: int = 5) -> float:
     """Millions of characters a second, from a parser's first to its last event."""
     times = max(1, size // len(sample.body))
     text = sample.head + sample.body * times + sample.tail
-    seconds = []
+    quickest = float("inf")
     for _ in range(repeats):
         parser = sample.parser()
-        start = perf_counter()
+        start = seconds()
         parser.feed(text)
-        seconds.append(perf_counter() - start)
+        quickest = min(quickest, seconds() - start)
     sample.check(parser, times, closed=True)
-    return len(text) / min(seconds) / 1e6
+    return len(text) / quickest / 1e6

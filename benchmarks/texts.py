@@ -65,6 +65,21 @@ if __name__ == "__main__":
             print(f"{sku:>8} {price:10.2f} €" if price < 1_000 else f"{sku:>8} (teuer) 💶")
 '''
 
+DENSE: Final = r'''WORDS = {
+    "yes": "ja", "no": 'nein',
+    "good": "gut", "key": "Schlüssel",
+    "line": "a\n\tb", "path": "C:\\t",
+}
+
+def f(x, y="a"):
+    # Grüße, 世界 \d+
+    if x < 3 and y > 2:
+        return {"k": [x, 'q'], "z": f"{y}\n"}
+    print("done", x)
+
+'''
+"""Source code in which every second chunk of four characters holds a quote, an escape or a line break."""
+
 PROSE: Final = """The order of the two calls matters: first the forecast for Köln (today, 3 °C), then the flight. If it's below
 0 °C — and only then — the user wants "the later one", i.e. the 18:40. Let me check what a < b && b > c means here:
 

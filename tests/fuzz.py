@@ -79,6 +79,10 @@ def options(dialect: Dialect, rng: random.Random) -> dict[str, Any]:
         fields = rng.sample(sorted(CHOICES), rng.randint(1, 3))
         found["policy"] = Policy(**{f: rng.choice(CHOICES[f]) for f in fields})
     if rng.random() < 0.2:
+        begin = rng.choice(dialect.start or ("",))
+        prefill = mutate(rng.choice(RAWS[dialect.name]), rng, dialect)
+        found["prompt"] = f"user: hi\n{begin}{prefill[: rng.randint(0, len(prefill))]}"
+    if rng.random() < 0.2:
         function = {"type": "function", "function": {"name": "get_weather"}}
         found["tool_choice"] = rng.choice(("none", "required", function))
     return found

@@ -16,11 +16,13 @@ _NAME_WEIGHT = 0.5
 """A model's name against its chat template: a template says what is written, a name is given by people."""
 _MISSING = 0.5
 """What a marker that the template lacks costs, against what a found one is worth."""
-_READ = 0.9
+_READ = 0.7
 """What a marker is worth that is read but not written."""
 _EXACT = 0.2
 """What it is worth, at most, that the text between fields occurs letter by letter."""
-_MARKER = re.compile(r'<[^<>\s{}]*>?|\[[^\[\]\s<>{}]*\]|"[^"\s{}]+"|[^\s<>{}"\']+')
+_NOISE = 0.05
+"""The part of the best score by template below which a dialect is no candidate."""
+_MARKER = re.compile(r'<[^<>\s{}]*(?:>| \w+)?|\[[^\[\]\s<>{}]*\]|"[^"\s{}]+"|[^\s<>{}"\']+')
 _PLAIN = re.compile(r"[\w.,:;'!?-]*")
 
 
@@ -57,6 +59,7 @@ def detect_dialect(model: str | None = None, chat_template: str | None = None) -
     by_template = _by_template(dialects, chat_template) if chat_template is not None else {}
     best_name = max((score for score, _ in by_name.values()), default=1.0)
     best_template = max((score for score, _ in by_template.values()), default=1.0)
+    by_template = {d: told for d, told in by_template.items() if told[0] > best_template * _NOISE}
     found: list[tuple[bool, bool, Candidate]] = []
     for d in dialects:
         named, written = by_name.get(d.name), by_template.get(d.name)
@@ -139,7 +142,7 @@ class _Marks(msgspec.Struct, frozen=True):
     turns: tuple[tuple[tuple[str, ...], ...], ...]
     parts: tuple[tuple[tuple[str, ...], ...], ...]
     exact: tuple[str, ...]
-    """What is written between fields, white space included."""
+    """What is written between fields, where that is more than one marker."""
 
     @property
     def all(self) -> set[str]:
@@ -154,7 +157,7 @@ def _marks(d: Dialect) -> _Marks:
         d.compiled["detect"] = _Marks(
             tuple(tuple(_split([text]) for text in texts) for texts in (d.start, d.end)),
             tuple(group for group in parts if any(group)),
-            tuple(p for p in written if _split([p])),
+            tuple(p for p in written if _split([p]) and (len(_MARKER.findall(p)) > 1 or any(c.isspace() for c in p))),
         )
     marks: _Marks = d.compiled["detect"]
     return marks

@@ -2,7 +2,7 @@
 
 from ..events import ReasoningStart
 from .members import Members
-from .output import BLOCK, BLOCK_TEXT, CAP, EDGE, REASONING
+from .output import BLOCK, BLOCK_TEXT, CAP, EDGE, REASONING_START
 from .patterns import MORE, NO, skip_separators, skip_space
 from .plan import CALL, END, Opening, Scan
 
@@ -52,7 +52,8 @@ class Blocks(Members):
             at = max(self._at, 0)
             self._out.append(ReasoningStart(at, at))
         if self._thinking:
-            self._state = REASONING
+            self._lead = self._margin
+            self._state = REASONING_START
 
     def _block(self) -> bool:
         """Behind a call: another one, the block's closing, or something else."""

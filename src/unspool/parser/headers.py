@@ -109,7 +109,8 @@ class Headers(Output):
     def _match_call(self, o: Opening, i: int, edge: bool, fields: dict[str, str]) -> int:
         """Where the opening of a call that begins at ``i`` ends.
 
-        ``fields`` also gets ``weak`` where the arguments do not begin as they should.
+        ``fields`` also gets ``weak`` where the arguments do not begin as they should, or the output ends before them:
+        such a reading counts where no other one is possible.
         """
         buf = self._buf
         form = o.form
@@ -123,6 +124,7 @@ class Headers(Output):
         if r == MORE:
             # A header that the output's end cuts is a call once its name is complete.
             if self._final and "named" in fields and form.shape is None and self._declared(o, fields):
+                fields["weak"] = "cut"
                 return len(buf)
             return r
         if form.shape is None:
@@ -134,7 +136,9 @@ class Headers(Output):
                     return NO
                 fields["weak"] = "weak"
             elif peek == MORE:
-                return r if self._final else MORE
+                if not self._final:
+                    return MORE
+                fields["weak"] = "cut"
             return r
         return self._object_begins(o, form, r)
 
@@ -208,6 +212,8 @@ class Headers(Output):
 
     def _refused(self, i: int) -> bool:
         """Whether a policy makes a call that begins at ``i``, and all that follow, text."""
+        if self._plain:
+            return True
         policy = self._plan.policy
         choice = policy.text_between_tools if self._calls else policy.text_before_tools
         if choice != "content":
@@ -262,7 +268,7 @@ class Headers(Output):
             self._state = OBJECT
 
     def _wrapped(self, i: int) -> int:
-        """Under a named choice: whether the object is a call (name, then arguments) and not the arguments: 1, 0, `MORE`."""
+        """Under a named choice: whether the object is a call (name, then arguments), not arguments: 1, 0, `MORE`."""
         buf = self._buf
         for expected in (
             ('"name"',),

@@ -272,7 +272,7 @@ class Members(Objects):
             r = block.suffix.match(buf, p, {})
             if r >= 0 and not self._spelled(block.suffix.first, p):
                 j = skip_space(buf, r)
-                f = (p if self._final else MORE) if j == len(buf) else self._end_here(j)
+                f = (p if self._ended else MORE) if j == len(buf) else self._end_here(j)
                 if f >= 0 or self._certain(p):
                     return p
                 r = f
@@ -291,7 +291,7 @@ class Members(Objects):
             if r >= 0:
                 j = skip_space(buf, r)
         if j == len(buf):
-            return i if self._final else MORE
+            return i if self._ended else MORE
         more = False
         candidates: list[tuple[Pattern, dict[str, str]]] = []
         if len(call.levels) > 1:
@@ -310,7 +310,7 @@ class Members(Objects):
                 return i
             more = more or r == MORE
         r = self._end_here(j)
-        if r >= 0 or (self._final and more):
+        if r >= 0 or (self._ended and more):
             return i
         return MORE if more or r == MORE else NO
 
@@ -321,7 +321,7 @@ class Members(Objects):
         if j - i > MAX_SPACE:
             return NO
         if j == len(buf):
-            return i if self._final else MORE
+            return i if self._ended else MORE
         more = False
         for block in self._plan.block_suffixes:
             r = block.suffix.match(buf, j, {})
@@ -337,7 +337,7 @@ class Members(Objects):
         if opens == 1:
             return i
         r = self._end_here(j)
-        if r >= 0 or (self._final and more):
+        if r >= 0 or (self._ended and more):
             return i
         return MORE if more or opens == MORE or r == MORE else NO
 

@@ -286,7 +286,9 @@ class Objects(Headers):
             self._state = CLOSE
             return True
         closing = self._closing(i)
-        if (closing == MORE or NULL.startswith(buf[i:])) and not self._final:
+        if closing == MORE or NULL.startswith(buf[i:]):
+            if self._final:
+                self._i = len(buf)
             return False
         if closing >= 0 or not call.form.suffix:
             self._put_arguments(call, "{}", self._base + i)

@@ -70,6 +70,7 @@ class Output:
         "_buf",
         "_call",
         "_calls",
+        "_ended",
         "_final",
         "_framed",
         "_holds",
@@ -77,6 +78,7 @@ class Output:
         "_index",
         "_kept",
         "_kept_at",
+        "_lead",
         "_margin",
         "_marks",
         "_out",
@@ -107,6 +109,7 @@ class Output:
         self._index = 0  # of the next call
         self._calls = 0  # calls that ended
         self._within: Block | None = None  # the block that is open
+        self._lead = ""  # white space that the latest opening takes from the text behind it
         self._margin = ""  # white space that the last part takes from text behind it
         self._prose = False  # text since the beginning or the last call
         self._plain = False  # calls are text
@@ -115,7 +118,8 @@ class Output:
         self._resume = False  # reasoning goes on after the call
         self._seen_part = False
         self._seen_text = False
-        self._final = False
+        self._final = False  # no more text comes
+        self._ended = False  # the model ended it; it was not cut at its length
         self._replay = False  # reading a prompt
         self._marks: set[int] | None = None  # offsets of special tokens, when ids are fed
 

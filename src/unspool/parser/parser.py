@@ -425,6 +425,7 @@ class Parser(Text):
         self._closed = True
         self._fast = 0
         self._final = True
+        self._ended = finish_reason != "length"
         self._run()
         self._cut()
         self._run()
@@ -476,7 +477,7 @@ class Parser(Text):
             hold.events = []
             hold.index = 0
         self._out = []
-        self._seen_part = self._seen_text = False
+        self._seen_text = False
         self._calls = self._index = 0
         call = self._call
         if call is not None and call.started and call.sink is Sink.CALL:

@@ -80,18 +80,14 @@ class Pattern:
         first: the literal it begins with, ``""`` if it begins with a field.
         weight: how literal it is: the number of literal characters.
         after_name: whether a literal stands behind the name, so that the name is certain to be complete.
-        name_first: whether it begins with the name.
+        last_name: the place of its last name among the atoms, -1 where it has none.
     """
 
-    __slots__ = ("after_name", "atoms", "first", "name_first", "weight")
+    __slots__ = ("after_name", "atoms", "first", "last_name", "weight")
 
     def __init__(self, parts: Iterable[Piece], barriers: tuple[str, ...] = ()) -> None:
         self.atoms = _atoms(parts)
-        self.first = self.atoms[0].text if self.atoms and self.atoms[0].kind == LITERAL else ""
-        self.weight = sum(len(a.text) for a in self.atoms if a.kind == LITERAL)
-        kinds = [a.kind for a in self.atoms]
-        self.after_name = NAME in kinds and LITERAL in kinds[kinds.index(NAME) :]
-        self.name_first = bool(kinds) and kinds[0] == NAME
+        self._measure()
         for i, atom in enumerate(self.atoms):
             later = [a.text for a in self.atoms[i + 1 :] if a.kind == LITERAL]
             if atom.kind == UNTIL:
@@ -103,6 +99,14 @@ class Pattern:
                 follower = next((a for a in self.atoms[i + 1 :] if a.kind != SPACE), None)
                 inside = follower is not None and follower.kind == LITERAL and _NAME.match(follower.text)
                 atom.stops = (follower.text,) if follower is not None and inside else ()
+
+    def _measure(self) -> None:
+        atoms = self.atoms
+        kinds = [a.kind for a in atoms]
+        self.first = atoms[0].text if atoms and kinds[0] == LITERAL else ""
+        self.weight = sum(len(a.text) for a in atoms if a.kind == LITERAL)
+        self.last_name = max((i for i, kind in enumerate(kinds) if kind == NAME), default=-1)
+        self.after_name = self.last_name >= 0 and LITERAL in kinds[self.last_name :]
 
     def __bool__(self) -> bool:
         return bool(self.atoms)
@@ -117,7 +121,7 @@ class Pattern:
                 if not text.startswith(literal, i):
                     return MORE if n - i < len(literal) and literal.startswith(text[i:]) else NO
                 i += len(literal)
-                if "name" in fields:
+                if at > self.last_name >= 0:
                     fields["named"] = "yes"  # a literal behind the name: it is complete
             elif kind == SPACE:
                 i = _bounded_space(text, i)
@@ -258,11 +262,7 @@ def joined(*patterns: Pattern) -> Pattern:
         if whole.atoms and pattern.atoms:
             whole.atoms.append(Atom(SPACE))
         whole.atoms.extend(pattern.atoms)
-    whole.first = whole.atoms[0].text if whole.atoms and whole.atoms[0].kind == LITERAL else ""
-    whole.weight = sum(p.weight for p in patterns)
-    kinds = [a.kind for a in whole.atoms]
-    whole.after_name = NAME in kinds and LITERAL in kinds[kinds.index(NAME) :]
-    whole.name_first = bool(kinds) and kinds[0] == NAME
+    whole._measure()
     return whole
 
 

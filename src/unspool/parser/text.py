@@ -35,11 +35,10 @@ from .plan import REASONING as THOUGHT
 class Text(Blocks):
     """The whole machine: `_run` makes steps until more text is needed."""
 
-    __slots__ = ("_lead", "_scanned")
+    __slots__ = ("_scanned",)
 
     def __init__(self, plan: Plan, names: dict[str, Any] | None, named: str, ids: Ids) -> None:
         super().__init__(plan, names, named, ids)
-        self._lead = ""  # white space that the latest opening takes from the text behind it
         self._scanned = 0  # characters of undecided text that were searched
 
     def _run(self) -> None:
@@ -124,7 +123,7 @@ class Text(Blocks):
         buf = self._buf
         c = buf[i]
         weak: tuple[Opening, int, dict[str, str]] | None = None
-        more = False
+        maybe: list[str | None] = []  # names in readings that the output's end cuts
         for o in openings:
             first = o.pattern.first
             if first and first[0] != c:
@@ -142,9 +141,9 @@ class Text(Blocks):
             if r >= 0:
                 return self._begin(o, i, r, fields)
             if r == MORE:
-                more = True
                 if not self._final:
                     return MORE
+                maybe.append(fields.get("name"))
         if edge and not self._seen_part and not self._seen_text:
             # A closing of reasoning at the very start closes an empty one.
             for o in self._plan.reasoning_ends:
@@ -157,7 +156,7 @@ class Text(Blocks):
                     self._seen_part = True
                     self._margin = self._plan.reasoning_trail
                     return r
-        if weak is not None and not more:
+        if weak is not None and all(name == weak[2].get("name") for name in maybe):
             return self._begin(weak[0], i, weak[1], weak[2])
         return NO
 
@@ -182,10 +181,17 @@ class Text(Blocks):
         else:
             self._put_markup(self._base + end)
             self._ended_turn(end)
+            self._skip_others(o)
         return end
 
+    def _skip_others(self, o: Opening) -> None:
+        """Behind the end of a turn a prompt belongs to others."""
+        if self._replay and o.kind == END:
+            self._i = len(self._buf)
+            self._put_markup(self._base + self._i)
+
     def _ended_turn(self, end: int) -> None:
-        self._i = len(self._buf) if self._replay else end
+        self._i = end
         self._state = EDGE
         self._margin = ""
         self._framed = False
@@ -258,6 +264,7 @@ class Text(Blocks):
         start, stop = self._span(self._base + end)
         self._out.append(ReasoningEnd(start, stop))
         self._reasoning_over()
+        self._seen_part = True
         self._i = end
         self._margin = self._plan.reasoning_trail
 
@@ -313,7 +320,7 @@ class Text(Blocks):
     def _marker_at(self, scan: Scan, p: int) -> int:
         """Act on the marker that stands at ``p``, or `NO`, or `MORE`."""
         weak: tuple[Opening, int, dict[str, str]] | None = None
-        more = False
+        maybe: list[str | None] = []
         for o in scan.openings:
             fields: dict[str, str] = {}
             if o.kind == CALL:
@@ -328,12 +335,12 @@ class Text(Blocks):
             if r >= 0:
                 return self._act(o, p, r, fields)
             if r == MORE:
-                more = True
                 if not self._final:
                     return MORE
-        if weak is not None and not more:
+                maybe.append(fields.get("name"))
+        if weak is not None and all(name == weak[2].get("name") for name in maybe):
             return self._act(weak[0], p, weak[1], weak[2])
-        return NO if more or self._thinking else self._no_call(scan, p)
+        return NO if maybe or self._thinking else self._no_call(scan, p)
 
     def _no_call(self, scan: Scan, p: int) -> int:
         """What stands at ``p`` opens no call; if it is a call's marker, that is worth a notice.
@@ -386,6 +393,7 @@ class Text(Blocks):
                 self._reasoning_over()
             self._put_markup(self._base + end)
             self._ended_turn(end)
+            self._skip_others(o)
         return end
 
     def _frame_start(self) -> bool:
@@ -484,10 +492,10 @@ class Text(Blocks):
         """An engine says where the output stands."""
         if stage is Stage.UNDECIDED or stage is self._stage():
             return
-        self._final = True
+        self._final = self._ended = True
         self._run()
         self._cut()
-        self._final = False
+        self._final = self._ended = False
         self._put_text(self._base + len(self._buf)) if self._state in (TEXT, REASONING) else self._put_markup(
             self._base + len(self._buf)
         )

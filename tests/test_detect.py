@@ -1,0 +1,140 @@
+"""Detection: the dialect of a model, from its name or its chat template."""
+
+import pytest
+
+import unspool
+from tests.support import DIALECTS
+from unspool import Candidate, detect_dialect
+
+NAMES = {
+    # The three of the request that registers the DeepSeek names.
+    "unsloth/DeepSeek-V3.1-BF16": "deepseekv31",
+    "unsloth/DeepSeek-V3-0324-BF16": "deepseekv3",
+    "unsloth/DeepSeek-R1-BF16": "deepseekv3",
+    "deepseek-ai/DeepSeek-V3.2-Exp": "deepseekv32",
+    "deepseek-ai/DeepSeek-V4": "deepseekv4",
+    "Qwen/Qwen2.5-7B-Instruct": "hermes",
+    "Qwen/Qwen3-30B-A3B-Thinking-2507": "hermes",
+    "Qwen/Qwen3-Coder-480B-A35B-Instruct": "qwen3-coder",
+    "meta-llama/Llama-3.1-8B-Instruct": "llama3",
+    "meta-llama/Llama-4-Scout-17B-16E-Instruct": "pythonic",
+    "mistralai/Mistral-Nemo-Instruct-2407": "mistral",
+    "mistralai/Magistral-Small-2506": "mistral-compact",
+    "zai-org/GLM-4.5-Air": "glm45",
+    "zai-org/GLM-4.7-Flash": "glm47",
+    "openai/gpt-oss-120b": "harmony",
+    "moonshotai/Kimi-K2-Thinking": "kimi_k2",
+    "moonshotai/Kimi-VL-A3B-Thinking": "kimi",
+    "MiniMaxAI/MiniMax-M2": "minimax-m2",
+    "google/gemma-4-31B-it": "gemma4",
+    "qwq-32b-preview": "hermes",
+    "Acme-Reasoning-7B": "think",
+    "acme/acme-thinking-7b": "think",
+}
+
+
+@pytest.mark.parametrize(("model", "dialect"), NAMES.items())
+def test_a_models_name_tells_its_dialect(model: str, dialect: str) -> None:
+    assert detect_dialect(model=model)[0].dialect == dialect
+
+
+@pytest.mark.parametrize("model", ["DEEPSEEK-V3.1", "deepseek-v3.1", "a/b/DeepSeek-V3.1/", "C:\\models\\DeepSeek-V3.1"])
+def test_case_and_organisation_do_not_matter(model: str) -> None:
+    assert detect_dialect(model=model) == detect_dialect(model="DeepSeek-V3.1")
+
+
+def test_the_more_literal_name_ranks_first() -> None:
+    assert [c.dialect for c in detect_dialect(model="DeepSeek-V3.1")] == ["deepseekv31", "deepseekv3"]
+
+
+@pytest.mark.parametrize("model", ["qwq-32b", "mistralai/Ministral-3-14B-Reasoning-2512", "Kimi-K2-Thinking"])
+def test_reasoning_alone_ranks_last(model: str) -> None:
+    found = [c.dialect for c in detect_dialect(model=model)]
+    assert found[-1] == "think"
+    assert len(found) > 1
+
+
+def test_an_organisation_is_no_model() -> None:
+    assert detect_dialect(model="deepseek-v3/unknown") == []
+
+
+def test_names_of_the_request_for_comments_are_not_preferred() -> None:
+    policies = {d.name for d in DIALECTS if d.policy.text_before_tools == "content"}
+    assert policies
+    for model in NAMES:
+        assert not policies & {c.dialect for c in detect_dialect(model=model)}
+
+
+def test_a_candidate_gives_its_reason() -> None:
+    (found,) = detect_dialect(model="gpt-oss-20b")
+    assert found == Candidate("harmony", found.score, "the name fits *gpt-oss*")
+    assert found.score > 0
+    with pytest.raises(AttributeError):
+        found.score = 1.0  # type: ignore[misc]
+
+
+def test_nothing_to_go_by_is_an_error() -> None:
+    with pytest.raises(ValueError, match="a model's name or a chat template"):
+        detect_dialect()
+
+
+# -- by template -------------------------------------------------------------------------------------------------------
+
+HERMES = """{%- if tools %}{{ '<|im_start|>system\\n<tools>' }}{% endif %}
+{%- for message in messages %}{{ '<|im_start|>' + message.role }}
+{%- if message.reasoning_content %}{{ '<think>\\n' + message.reasoning_content + '\\n</think>\\n\\n' }}{% endif %}
+{%- for call in message.tool_calls %}
+{{- '\\n<tool_call>\\n{"name": "' + call.name + '", "arguments": ' + call.arguments | tojson + '}\\n</tool_call>' }}
+{%- endfor %}{{ '<|im_end|>\\n' }}{% endfor %}"""
+
+
+def test_a_chat_template_tells_its_dialect() -> None:
+    found = detect_dialect(chat_template=HERMES)
+    assert found[0].dialect == "hermes"
+    assert "markers stand in the template" in found[0].reason
+
+
+def test_a_template_without_markers_tells_nothing() -> None:
+    assert (
+        detect_dialect(chat_template="{% for m in messages %}<|im_start|>{{ m.content }}<|im_end|>{% endfor %}") == []
+    )
+
+
+def test_constants_of_a_template_are_filled_in() -> None:
+    tags = [
+        "<|function_calls>",
+        '<|invoke name="',
+        '<|parameter name="',
+        "</|parameter>",
+        "</|invoke>",
+        "</|function_calls>",
+    ]
+    joined = (tag.replace("|", "' + mark + '") for tag in tags)
+    written = "{%- set mark = '｜DSML｜' -%}" + "".join(f"{{{{ '{tag}' }}}}" for tag in joined)
+    assert "｜DSML｜invoke" not in written
+    assert detect_dialect(chat_template=written)[0].dialect == "deepseekv32"
+    marks = ["<think{}>", "</think{}>", "<tool_calls{}>", "</tool_calls{}>", "<arg_key{}>", "</arg_key{}>"]
+    formatted = "{% set s = ':opensource' %}" + "".join(
+        f"{{% set m{i} = '{m}'.format(s) %}}{{{{ m{i} }}}}" for i, m in enumerate(marks)
+    )
+    assert detect_dialect(chat_template=formatted)[0].dialect == "hunyuan"
+
+
+@pytest.mark.parametrize("dialect", [d for d in DIALECTS if d.models and d.call], ids=lambda d: d.name)
+def test_what_a_dialect_writes_tells_it(dialect: unspool.Dialect) -> None:
+    """Among the first are those that write the same way; the dialect itself is one of them."""
+    written = "\n".join(e.raw[0] for e in dialect.examples) + "".join((*dialect.start[:1], *dialect.end[:1]))
+    found = detect_dialect(chat_template=written)
+    score = {c.dialect: c.score for c in found}
+    if dialect.name in ("pythonic",):
+        return  # nothing in it is a marker
+    assert score[dialect.name] > 0.8, found[:3]
+
+
+def test_name_and_template_are_weighed_together() -> None:
+    by_both = detect_dialect(model="arcee-ai/Trinity-Mini", chat_template=HERMES)
+    assert by_both[0].dialect == "trinity"
+    assert by_both[0].reason.startswith("the name fits *trinity*; ")
+    against = detect_dialect(model="gpt-oss-renamed", chat_template=HERMES)
+    assert against[0].dialect == "hermes"
+    assert "harmony" in [c.dialect for c in against]

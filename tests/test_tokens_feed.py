@@ -1,0 +1,324 @@
+"""Token ids: the same message as from text, spans of tokens, markers known by their ids."""
+
+import random
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import pytest
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+
+import unspool
+from unspool import (
+    ContentDelta,
+    Dialect,
+    Event,
+    Finish,
+    Message,
+    Parser,
+    Policy,
+    ReasoningDelta,
+    Stage,
+    get_dialect,
+)
+from unspool.stage import detect_stage
+
+from .support import CALLING, DIALECTS, THINKING, Case, cases, check, literals, named, notices, number, same, tool, values
+from .test_tokens import DEEPSEEK, make_byte_level, make_deepseek
+from .writing import write_calls, write_content, write_reasoning
+
+TOOLS = [tool("f", a="string", b="string", n="integer"), tool("g", a="string"), tool("now")]
+F = "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>"
+END = "<｜tool▁call▁end｜><｜tool▁calls▁end｜>"
+
+
+@cache
+def deepseek() -> Tokenizer:
+    """A tokenizer with DeepSeek's own ids for its markers; every byte is a token."""
+    return make_deepseek()
+
+
+@cache
+def special(name: str) -> Tokenizer:
+    """A tokenizer in which every longer literal of a dialect without white space is a special token, bytes the rest."""
+    tokenizer = Tokenizer(models.BPE(vocab={t: i for i, t in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}, merges=[]))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    found = [t for t in literals(get_dialect(name)) if len(t) > 3 and not any(c.isspace() for c in t)]
+    tokenizer.add_special_tokens([AddedToken(t, special=True) for t in found if not t.isalnum()])
+    return tokenizer
+
+
+def encode(tokenizer: Tokenizer, text: str) -> list[int]:
+    ids: list[int] = tokenizer.encode(text, add_special_tokens=False).ids
+    return ids
+
+
+def plain(tokenizer: Tokenizer, text: str) -> list[int]:
+    """Ids that spell a text without any special token."""
+    alphabet = byte_tokens()
+    return [token for byte in text.encode() for token in [tokenizer.token_to_id(alphabet[byte])]]
+
+
+@cache
+def byte_tokens() -> dict[int, str]:
+    """The characters by which byte-level tokenizers write bytes."""
+    shown = [*range(ord("!"), ord("~") + 1), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    found = {b: chr(b) for b in shown}
+    hidden = [b for b in range(256) if b not in found]
+    return {**found, **{b: chr(256 + i) for i, b in enumerate(hidden)}}
+
+
+def feed(dialect: str | Dialect, pieces: Sequence[Sequence[int]], tokenizer: Any, **options: Any) -> tuple[Message, list[Event]]:
+    """Feed ids in pieces; asserts that spans of tokens tile them."""
+    reason = options.pop("finish_reason", "stop")
+    parser = Parser(dialect, tokenizer=tokenizer, **{"tools": TOOLS, "ids": number, **options})
+    events: list[Event] = []
+    for piece in pieces:
+        events += parser.feed_tokens(piece)
+    events += parser.close(reason)
+    ids = [token for piece in pieces for token in piece]
+    output = tokenizer.decode(ids, skip_special_tokens=False)
+    check(events, output.rstrip("\ufffd") if events[-1].end < len(output) else output)
+    at = 0
+    for event in events:
+        assert event.token_start == at, f"{event} does not begin at token {at}"
+        assert event.token_end >= event.token_start
+        at = event.token_end
+    assert at == len(ids), "every token belongs to an event"
+    assert parser.message == unspool.fold(events)
+    return parser.message, events
+
+
+def ways(ids: list[int]) -> list[list[list[int]]]:
+    """All at once, one by one, and in random pieces."""
+    rng = random.Random(len(ids))
+    pieces: list[list[int]] = []
+    at = 0
+    while at < len(ids):
+        size = rng.randint(1, 9)
+        pieces.append(ids[at : at + size])
+        at += size
+    return [[ids], [[token] for token in ids], pieces]
+
+
+# -- the same message as from text ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", cases(), ids=str)
+def test_examples_mean_the_same_as_ids(case: Case) -> None:
+    tokenizer = special(case.dialect.name)
+    ids = encode(tokenizer, case.raw)
+    assert tokenizer.decode(ids, skip_special_tokens=False) == case.raw
+    options: dict[str, Any] = {"tools": case.tools, "stage": case.example.stage}
+    by_text = Parser(case.dialect, ids=number, **options)
+    by_text.feed(case.raw)
+    by_text.close()
+    for pieces in ways(ids):
+        message, _ = feed(case.dialect, pieces, tokenizer, **options)
+        assert same(message) == same(by_text.message)
+
+
+@pytest.mark.parametrize("name", ["deepseekv31", "deepseekv3", "deepseek", "deepseek-r1"])
+def test_deepseeks_own_ids_are_read(name: str) -> None:
+    for case in cases([get_dialect(name)]):
+        ids = encode(deepseek(), case.raw)
+        assert not set(DEEPSEEK) & {case.raw} or set(ids) & set(DEEPSEEK.values())
+        whole = Parser(case.dialect, ids=number, tools=case.tools, stage=case.example.stage)
+        whole.feed(case.raw)
+        whole.close()
+        for pieces in ways(ids):
+            message, _ = feed(case.dialect, pieces, deepseek(), tools=case.tools, stage=case.example.stage)
+            assert same(message) == same(whole.message)
+
+
+@pytest.mark.parametrize(**named(CALLING))
+def test_a_tokenizer_without_special_tokens_reads_markers_as_text(dialect: Dialect) -> None:
+    tokenizer = make_byte_level()
+    calls: list[tuple[str, Any]] = [("f", {"a": "é 北京", "n": 3}), ("g", {"a": "y"})]
+    for pieces in ways(encode(tokenizer, write_calls(dialect, calls))):
+        message, _ = feed(dialect, pieces, tokenizer)
+        assert values(message) == calls
+
+
+# -- spans ---------------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_token_belongs_to_the_event_that_holds_its_first_character() -> None:
+    raw = f"plan 计</think>Sure 北.{F}{{\"a\": \"北京\"}}{END}"
+    ids = encode(deepseek(), raw)
+    for pieces in ways(ids):
+        _, events = feed("deepseekv31", pieces, deepseek(), stage="reasoning")
+        for event in events:
+            if isinstance(event, ReasoningDelta | ContentDelta):
+                told = deepseek().decode(ids[event.token_start : event.token_end], skip_special_tokens=False)
+                assert told == event.text
+            if isinstance(event, Finish):
+                assert event.token_start == event.token_end == len(ids)
+
+
+def test_without_ids_there_are_no_token_spans_and_no_count() -> None:
+    parser = Parser("hermes")
+    events = parser.feed("<think>plan</think>x") + parser.close()
+    assert {(e.token_start, e.token_end) for e in events} == {(-1, -1)}
+    assert parser.message.reasoning_tokens is None
+
+
+@pytest.mark.parametrize(**named(THINKING))
+def test_the_tokens_of_reasoning_are_counted_exactly(dialect: Dialect) -> None:
+    tokenizer = special(dialect.name)
+    thought = "plan é 北京 and more"
+    raw = write_reasoning(dialect, thought) + dialect.reasoning[0].trail + write_content(dialect, "answer")
+    for pieces in ways(encode(tokenizer, raw)):
+        message, _ = feed(dialect, pieces, tokenizer)
+        assert message.reasoning == thought
+        assert message.reasoning_tokens == len(encode(tokenizer, thought))
+    message, _ = feed(dialect, [encode(tokenizer, "Hello.")], tokenizer, stage="content")
+    assert message.reasoning_tokens == 0
+
+
+def test_the_tokens_of_interleaved_reasoning_add_up() -> None:
+    raw = f"<think>one</think>{F}{{}}{END}<think>three</think>answer"
+    message, _ = feed("deepseekv31", [encode(deepseek(), raw)], deepseek())
+    assert (message.reasoning, message.reasoning_tokens) == ("onethree", 8)
+
+
+# -- markers by id ---------------------------------------------------------------------------------------------------------------------
+
+
+def test_the_same_characters_as_ordinary_text_inside_a_string_stay_data() -> None:
+    inner = f"a {END} b <think></think> {F}"
+    ids = encode(deepseek(), F) + plain(deepseek(), f'{{"a": "{inner}"}}') + encode(deepseek(), END)
+    for pieces in ways(ids):
+        message, _ = feed("deepseekv31", pieces, deepseek())
+        assert values(message) == [("f", {"a": inner})]
+        assert notices(message) == []
+
+
+@pytest.mark.parametrize(**named([d for d in CALLING if d.argument and not d.item]))
+def test_markers_spelled_as_text_inside_text_values_stay_data_where_policy_ignores_them(dialect: Dialect) -> None:
+    tokenizer = special(dialect.name)
+    last = dialect.argument[0].after
+    closing = "".join(p for p in last if isinstance(p, str)).strip()
+    if closing not in tokenizer.get_vocab():
+        pytest.skip("the closing is not one special token")
+    head, tail = write_calls(dialect, [("f", {"a": "HERE"})]).split("HERE")
+    inner = f"x {closing}{tail.strip()} y"
+    ids = encode(tokenizer, head) + plain(tokenizer, inner) + encode(tokenizer, tail)
+    for pieces in ways(ids):
+        message, _ = feed(dialect, pieces, tokenizer, policy=Policy(text_markers="ignore"))
+        assert values(message) == [("f", {"a": inner})]
+
+
+def test_a_closing_markers_id_inside_an_unterminated_string_ends_the_call() -> None:
+    good = '<｜tool▁call▁begin｜>g<｜tool▁sep｜>{"a": "y"}'
+    raw = f'{F}{{"a": "open<｜tool▁call▁end｜>{good}{END}'
+    for pieces in ways(encode(deepseek(), raw)):
+        message, _ = feed("deepseekv31", pieces, deepseek())
+        assert [(c.name, c.arguments, c.status) for c in message.tool_calls] == [
+            ("f", '{"a": "open', "invalid"),
+            ("g", '{"a": "y"}', "ok"),
+        ]
+        assert message.content == ""
+    for pieces in ways(encode(deepseek(), raw)):
+        message, _ = feed("deepseekv31", pieces, deepseek(), policy=Policy(bad_arguments="repair"))
+        assert [c.status for c in message.tool_calls] == ["repaired", "ok"]
+        assert values(message) == [("f", {"a": "open"}), ("g", {"a": "y"})]
+    # As text the same characters are data.
+    by_text = Parser("deepseekv31", tools=TOOLS)
+    by_text.feed(raw)
+    by_text.close()
+    assert [c.status for c in by_text.message.tool_calls] == ["incomplete"]
+
+
+def test_an_id_that_opens_something_inside_a_string_is_data() -> None:
+    raw = f'{F}{{"a": "x <think> <｜tool▁call▁begin｜> y"}}{END}'
+    for pieces in ways(encode(deepseek(), raw)):
+        message, _ = feed("deepseekv31", pieces, deepseek())
+        assert values(message) == [("f", {"a": "x <think> <｜tool▁call▁begin｜> y"})]
+
+
+def test_text_that_only_spells_a_marker_is_one_by_default_and_text_where_policy_says_so() -> None:
+    raw = f'Sure.{F}{{"a": "x"}}{END}'
+    ids = plain(deepseek(), raw)
+    for pieces in ways(ids):
+        message, _ = feed("deepseekv31", pieces, deepseek())
+        assert (message.content, values(message)) == ("Sure.", [("f", {"a": "x"})])
+        message, _ = feed("deepseekv31", pieces, deepseek(), policy=Policy(text_markers="ignore"))
+        assert (message.content, message.tool_calls) == (raw, [])
+    message, _ = feed("deepseekv31", [encode(deepseek(), raw)], deepseek(), policy=Policy(text_markers="ignore"))
+    assert (message.content, values(message)) == ("Sure.", [("f", {"a": "x"})])
+
+
+def test_spelled_thinking_tags_are_text_where_policy_says_so() -> None:
+    ids = encode(deepseek(), "<think>") + plain(deepseek(), "say </think> so") + encode(deepseek(), "</think>answer")
+    for pieces in ways(ids):
+        message, _ = feed("deepseekv31", pieces, deepseek(), policy=Policy(text_markers="ignore"))
+        assert (message.reasoning, message.content) == ("say </think> so", "answer")
+        message, _ = feed("deepseekv31", pieces, deepseek())
+        assert (message.reasoning, message.content) == ("say ", " so</think>answer")
+
+
+def test_the_policy_for_spelled_markers_does_nothing_to_text() -> None:
+    parser = Parser("deepseekv31", policy=Policy(text_markers="ignore"), tools=TOOLS)
+    parser.feed(f'{F}{{"a": "x"}}{END}')
+    parser.close()
+    assert values(parser.message) == [("f", {"a": "x"})]
+
+
+# -- characters ------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", ["北京", "🌧️👩‍👩‍👧‍👦", "é\u0301", "\u2028x", "ab"])
+def test_characters_of_many_bytes_are_never_broken(text: str) -> None:
+    raw = f'<think>{text}</think>{text}{F}{{"a": "{text}"}}{END}'
+    for pieces in ways(encode(deepseek(), raw)):
+        message, events = feed("deepseekv31", pieces, deepseek())
+        assert (message.reasoning, message.content, values(message)) == (text, text, [("f", {"a": text})])
+        assert "\ufffd" not in repr(events)
+        assert notices(message) == []
+
+
+def test_a_cut_character_at_the_end_is_a_notice() -> None:
+    for raw in ("Hi 北", f'{F}{{"a": "北', "<think>北"):
+        ids = encode(deepseek(), raw)[:-1]
+        for pieces in ways(ids):
+            parser = Parser("deepseekv31", tools=TOOLS, tokenizer=deepseek())
+            for piece in pieces:
+                parser.feed_tokens(piece)
+            parser.close("length")
+            assert "cut_character" in notices(parser.message)
+            assert parser.message.finish_reason == "length"
+
+
+# -- prompts as ids ----------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(**named([d for d in DIALECTS if d.start and d.reasoning and not d.reasoning[0].text.startswith(d.start)]))
+def test_the_stage_is_told_from_a_prompts_ids(dialect: Dialect) -> None:
+    tokenizer = special(dialect.name)
+    opening = write_reasoning(dialect, "\0").split("\0")[0]
+    for tail, stage in (("", Stage.CONTENT), (opening, Stage.REASONING), (write_reasoning(dialect, "plan"), Stage.CONTENT)):
+        prompt = f"user: hi\n{dialect.start[0]}{tail}"
+        ids = encode(tokenizer, prompt)
+        assert detect_stage(dialect, ids, tokenizer=tokenizer) is stage
+        assert detect_stage(dialect, prompt) is stage
+        assert Parser(dialect, prompt=ids, tokenizer=tokenizer).stage is stage
+
+
+# -- misuse ------------------------------------------------------------------------------------------------------------------------------
+
+
+def test_ids_need_a_tokenizer_and_an_open_parser() -> None:
+    with pytest.raises(ValueError, match="tokenizer"):
+        Parser("hermes").feed_tokens([1])
+    parser = Parser("deepseekv31", tokenizer=deepseek())
+    parser.close()
+    with pytest.raises(ValueError, match="closed"):
+        parser.feed_tokens([1])
+
+
+def test_no_ids_are_no_events() -> None:
+    parser = Parser("deepseekv31", tokenizer=deepseek())
+    assert parser.feed_tokens([]) == []
+    assert [type(e) for e in parser.close()] == [Finish]
