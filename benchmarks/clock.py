@@ -60,29 +60,30 @@ class Clock:
     def __init__(self) -> None:
         self._loop = _time_loop() / ROUND
         self._before = _time_bare() / ROUND - self._loop
-        self._rounds: list[tuple[float, float]] = []
+        self._rounds: list[tuple[float, float, int]] = []
 
     def add(self, work: float, calls: int) -> None:
         """A round of ``calls`` took ``work`` seconds; call it at once."""
         after = _time_bare() / ROUND - self._loop
-        self._rounds.append((work / calls - self._loop, (self._before + after) / 2))
+        self._rounds.append((work / calls - self._loop, (self._before + after) / 2, calls))
         self._before = after
         self._loop = _time_loop() / ROUND
 
     @property
     def bare(self) -> float:
         """Seconds for a bare call."""
-        return median(bare for _, bare in self._rounds)
+        return median(bare for _, bare, _ in self._rounds)
 
     @property
     def ratio(self) -> float:
         """How many bare calls a call of the work costs."""
-        return median(work / bare for work, bare in self._rounds)
+        return median(work / bare for work, bare, _ in self._rounds)
 
     @property
     def whole_ratio(self) -> float:
         """The same over the sum of all rounds: what happens only now and then is in it."""
-        return sum(work for work, _ in self._rounds) / sum(bare for _, bare in self._rounds)
+        work = sum(work * calls for work, _, calls in self._rounds)
+        return work / sum(bare * calls for _, bare, calls in self._rounds)
 
 
 def bare_call(rounds: int = 100) -> float:

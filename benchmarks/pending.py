@@ -15,8 +15,10 @@ from .samples import cut
 from .table import Row
 
 _CAP: Final = 65_536
-_LENGTH: Final = 100_000
+_LENGTH: Final = 80_000
 _CHUNK: Final = 2_000
+_LOOK: Final = 4 * _CHUNK
+"""Where nothing waits after so many characters, nothing will."""
 
 _ENDLESS: Final = (" ", "\n", "a", "1", "<", "</", '"', "\\", "[", "{", "x y\n", '{"a":', "<|", "é, ")
 """What is repeated without end."""
@@ -69,4 +71,6 @@ def _waiting(case: _Case, unit: str, policy: Policy) -> int:
         if events:
             told = events[-1].end
         most = max(most, fed - told)
+        if fed > len(case.text) + _LOOK and most < _CHUNK:
+            break
     return most

@@ -105,7 +105,13 @@ def ways(ids: list[int]) -> list[list[list[int]]]:
 # -- the same message as from text ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("case", cases(), ids=str)
+def free(case: Case) -> bool:
+    """Whether no string of the calls holds a marker: by its id it would end the call, and by design."""
+    held = repr([c.arguments for c in case.calls])
+    return not any(t in held for t in literals(case.dialect) if len(t) > 3)
+
+
+@pytest.mark.parametrize("case", [c for c in cases() if free(c)], ids=str)
 def test_examples_mean_the_same_as_ids(case: Case) -> None:
     tokenizer = special(case.dialect.name)
     ids = encode(tokenizer, case.raw)
@@ -121,9 +127,9 @@ def test_examples_mean_the_same_as_ids(case: Case) -> None:
 
 @pytest.mark.parametrize("name", ["deepseekv31", "deepseekv3", "deepseek", "deepseek-r1"])
 def test_deepseeks_own_ids_are_read(name: str) -> None:
-    for case in cases([get_dialect(name)]):
+    for case in filter(free, cases([get_dialect(name)])):
         ids = encode(deepseek(), case.raw)
-        assert not set(DEEPSEEK) & {case.raw} or set(ids) & set(DEEPSEEK.values())
+        assert not case.calls or "|" in case.raw or set(ids) & set(DEEPSEEK.values())
         whole = Parser(case.dialect, ids=number, tools=case.tools, stage=case.example.stage)
         whole.feed(case.raw)
         whole.close()

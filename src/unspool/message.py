@@ -130,8 +130,9 @@ class Fold:
                 segment = self._begin(OpenSegment(kind, event.start))
             segment.parts.append(event.text)
             segment.end = event.end
-            if event.token_start >= 0 and kind == "reasoning":
-                self.reasoning_tokens = (self.reasoning_tokens or 0) + event.token_end - event.token_start
+            if event.token_start >= 0:
+                told = event.token_end - event.token_start if kind == "reasoning" else 0
+                self.reasoning_tokens = (self.reasoning_tokens or 0) + told
         elif isinstance(event, ToolCallStart):
             self._begin(OpenSegment("tool_call", event.start, len(self._calls)))
             self.arguments = self._growing[event.index] = []
@@ -150,6 +151,8 @@ class Fold:
             self._notices.append(event)
         elif isinstance(event, Finish):
             self._finish = event.reason
+            if event.token_start >= 0 and self.reasoning_tokens is None:
+                self.reasoning_tokens = 0
 
     def _begin(self, segment: OpenSegment) -> OpenSegment:
         self._segments.append(segment)

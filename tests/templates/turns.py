@@ -2,7 +2,6 @@
 
 import copy
 import json
-import re
 from typing import Any
 
 import jinja2
@@ -63,9 +62,18 @@ TOOLS = [
 ]
 
 
-def openai(case: Message) -> Message:
+def _identified(case: Message, dialect: Dialect) -> Message:
+    """The message with ids as the dialect's own calls have them, where they tell an index."""
+    message = copy.deepcopy(case)
+    for i, call in enumerate(message.get("tool_calls", ())):
+        if "{index}" in dialect.id:
+            call["id"] = dialect.id.replace("{index}", str(i)).replace("{name}", call["function"]["name"])
+    return message
+
+
+def openai(case: Message, dialect: Dialect) -> Message:
     """The message as the renderer takes it."""
-    message = {"role": "assistant", "content": case.get("content"), **copy.deepcopy(case)}
+    message = {"role": "assistant", "content": None, **_identified(case, dialect)}
     message["reasoning_content"] = message.pop("reasoning", None)
     return message
 
@@ -77,19 +85,32 @@ def written(source: Source, template: jinja2.Template, dialect: Dialect, case: M
         ValueError: the opening cannot be found.
     """
     question: list[Message] = [{"role": "user", "content": "What?"}]
-    shown = {"tools": TOOLS, "bos_token": "<BOS>", "eos_token": dialect.end[0] if dialect.end else "", **source.variables}
+    shown = {
+        "tools": TOOLS,
+        "bos_token": "<BOS>",
+        "eos_token": dialect.end[0] if dialect.end else "",
+        **source.variables,
+    }
     before = template.render(messages=copy.deepcopy(question), add_generation_prompt=False, **shown)
-    whole = template.render(messages=[*copy.deepcopy(question), _message(source, case)], add_generation_prompt=False, **shown)
-    same = next((i for i, (a, b) in enumerate(zip(before, whole, strict=False)) if a != b), min(len(before), len(whole)))
+    whole = template.render(
+        messages=[*copy.deepcopy(question), _message(source, _identified(case, dialect))],
+        add_generation_prompt=False,
+        **shown,
+    )
+    same = next(
+        (i for i, (a, b) in enumerate(zip(before, whole, strict=False)) if a != b), min(len(before), len(whole))
+    )
     # Some templates end in the opening of the next turn whatever they are asked for.
-    found = max((whole.rfind(start, 0, same + len(start)) + len(start) for start in dialect.start if start in whole), default=0)
+    found = max(
+        (whole.rfind(start, 0, same + len(start)) + len(start) for start in dialect.start if start in whole), default=0
+    )
     if found:
         return whole[found:]
     raise ValueError(f"no opening of a turn in {whole[same:]!r}, after {whole[max(0, same - 40) : same]!r}")
 
 
 def _message(source: Source, case: Message) -> Message:
-    message: Message = {"role": "assistant", **copy.deepcopy(case)}
+    message: Message = {"role": "assistant", **case}
     thought = message.pop("reasoning", None)
     if thought is not None:
         if source.reasoning == "parts":

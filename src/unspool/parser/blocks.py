@@ -29,7 +29,7 @@ class Blocks(Members):
             return False
         more = False
         for pattern in (suffix, *(s for s in self._plan.suffixes if s is not suffix)):
-            r = pattern.match(buf, j, dict(call.fields))
+            r = self._marker(pattern, j, dict(call.fields))
             if r >= 0:
                 self._i = r
                 self._end_call(call.status, self._base + r)
@@ -62,7 +62,7 @@ class Blocks(Members):
         i = self._i
         j = skip_separators(buf, i)
         if plan.separator:
-            r = plan.separator.match(buf, j, {})
+            r = self._marker(plan.separator, j, {})
             if r >= 0:
                 j = skip_separators(buf, r)
             elif r == MORE and not self._final:
@@ -77,10 +77,10 @@ class Blocks(Members):
         more = False
         within = self._within
         for block in (within, *plan.block_suffixes) if within is not None and within.suffix else plan.block_suffixes:
-            r = block.suffix.match(buf, j, {})
+            r = self._marker(block.suffix, j, {})
             if r == MORE and not self._final:
                 return False
-            if r >= 0 and not self._spelled(block.suffix.first, j):
+            if r >= 0:
                 self._i = r
                 self._put_markup(self._base + r)
                 self._leave_block()
@@ -103,7 +103,7 @@ class Blocks(Members):
         if weak is not None and (not more or self._final):
             return self._next_call(weak[0], j, weak[1], weak[2])
         for suffix in plan.suffixes:
-            r = suffix.match(buf, j, {})
+            r = self._marker(suffix, j, {})
             if r >= 0 and any(c.isalnum() for c in suffix.first):
                 self._i = r
                 self._put_markup(self._base + r)

@@ -23,7 +23,7 @@ from .output import (
     Output,
     common_suffix,
 )
-from .patterns import MAX_SPACE, MORE, NO, skip_space
+from .patterns import MAX_SPACE, MORE, NO, Pattern, skip_space
 from .plan import END, Form, Opening, Plan
 
 ARGUMENT_KEYS = frozenset(("arguments", "parameters", "args", "input"))
@@ -64,11 +64,12 @@ class Headers(Output):
         raise NotImplementedError
 
     def _match(self, opening: Opening, i: int, fields: dict[str, str]) -> int:
-        pattern = opening.pattern
+        return self._marker(opening.pattern, i, fields)
+
+    def _marker(self, pattern: Pattern, i: int, fields: dict[str, str]) -> int:
+        """Where a pattern that begins at ``i`` ends, `NO`, or `MORE`; what only spells a special token may not count."""
         r = pattern.match(self._buf, i, fields)
-        if r != NO and self._spelled(pattern.first, i):
-            return NO
-        return r
+        return NO if r != NO and self._spelled(pattern.first, i) else r
 
     def _end_here(self, i: int) -> int:
         """Where an ``end`` or ``start`` that stands at ``i`` ends, or `NO`, or `MORE`."""
@@ -218,7 +219,8 @@ class Headers(Output):
         choice = policy.text_between_tools if self._calls else policy.text_before_tools
         if choice != "content":
             return False
-        waits = self._state == TEXT and not self._thinking and bool(self._buf[self._i : i].strip())
+        low = max(self._i, -self._base)  # a prompt's text is no prose of the output
+        waits = self._state == TEXT and not self._thinking and bool(self._buf[low:i].strip())
         if not self._prose and not waits:
             return False
         self._plain = True

@@ -24,7 +24,7 @@ class Members(Objects):
         plan = self._plan
         level = call.levels[-1]
         if plan.comma and not level.empty:
-            r = plan.comma.match(buf, i, {})
+            r = self._marker(plan.comma, i, {})
             if r >= 0:
                 i = skip_space(buf, r)
         if i == len(buf):
@@ -32,7 +32,7 @@ class Members(Objects):
             return False
         more = False
         if level.parameter is not None:
-            r = level.parameter.closing.match(buf, i, dict(level.fields))
+            r = self._marker(level.parameter.closing, i, dict(level.fields))
             if r >= 0:
                 call.levels.pop()
                 self._put_arguments(call, "]" if level.bracket == "[" else "}", self._base + r)
@@ -41,18 +41,18 @@ class Members(Objects):
             more = r == MORE
         else:
             for suffix in plan.suffixes:
-                r = suffix.match(buf, i, {})
-                if r >= 0 and not self._spelled(suffix.first, i):
+                r = self._marker(suffix, i, {})
+                if r >= 0:
                     self._i = i
                     return self._members_end(call)
                 more = more or r == MORE
         for parameter in plan.items if level.bracket == "[" else plan.parameters:
             fields: dict[str, str] = {}
-            r = parameter.opening.match(buf, i, fields)
+            r = self._marker(parameter.opening, i, fields)
             if r == MORE:
                 more = True
                 break
-            if r >= 0 and not self._spelled(parameter.opening.first, i):
+            if r >= 0:
                 self._i = r
                 self._begin_value(call, parameter, fields)
                 return True
@@ -177,14 +177,14 @@ class Members(Objects):
         plan = self._plan
         parameter = call.parameter
         assert parameter is not None
-        own = parameter.closing.match(buf, j, dict(call.value_fields))
+        own = self._marker(parameter.closing, j, dict(call.value_fields))
         if own == MORE and not self._final:
             return 0
         if own >= 0:
             return NO
         for bracket, group in (("[", plan.items), ("{", plan.parameters)):
             for p in group:
-                r = p.opening.match(buf, j, {})
+                r = self._marker(p.opening, j, {})
                 if r == MORE and not self._final:
                     return 0
                 if r >= 0:
@@ -252,8 +252,8 @@ class Members(Objects):
         own = call.parameter
         assert own is not None
         # Only its own closing: another alternative's may be text here (`</param>` in CDATA).
-        r = own.closing.match(buf, p, dict(call.value_fields))
-        if r >= 0 and not self._spelled(own.closing.first, p):
+        r = self._marker(own.closing, p, dict(call.value_fields))
+        if r >= 0:
             r = r if self._certain(p) else self._follows_value(call, r)
             if r >= 0:
                 return r
@@ -261,16 +261,16 @@ class Members(Objects):
             return MORE
         more = False
         for suffix in plan.suffixes:
-            r = suffix.match(buf, p, {})
-            if r >= 0 and not self._spelled(suffix.first, p):
+            r = self._marker(suffix, p, {})
+            if r >= 0:
                 f = r if self._certain(p) else self._follows_call(r)
                 if f >= 0:
                     return p
                 r = f
             more = more or r == MORE
         for block in plan.block_suffixes:
-            r = block.suffix.match(buf, p, {})
-            if r >= 0 and not self._spelled(block.suffix.first, p):
+            r = self._marker(block.suffix, p, {})
+            if r >= 0:
                 j = skip_space(buf, r)
                 f = (p if self._ended else MORE) if j == len(buf) else self._end_here(j)
                 if f >= 0 or self._certain(p):
@@ -287,7 +287,7 @@ class Members(Objects):
         if j - i > MAX_SPACE:
             return NO
         if plan.comma:
-            r = plan.comma.match(buf, j, {})
+            r = self._marker(plan.comma, j, {})
             if r >= 0:
                 j = skip_space(buf, r)
         if j == len(buf):
@@ -305,7 +305,7 @@ class Members(Objects):
             candidates.extend((s, {}) for s in plan.suffixes)
             candidates.extend((b.suffix, {}) for b in plan.block_suffixes)
         for pattern, fields in candidates:
-            r = pattern.match(buf, j, fields)
+            r = self._marker(pattern, j, fields)
             if r >= 0:
                 return i
             more = more or r == MORE
@@ -324,12 +324,12 @@ class Members(Objects):
             return i if self._ended else MORE
         more = False
         for block in self._plan.block_suffixes:
-            r = block.suffix.match(buf, j, {})
+            r = self._marker(block.suffix, j, {})
             if r >= 0:
                 return i
             more = more or r == MORE
         for form in self._plan.forms:
-            r = form.opening.match(buf, j, {})
+            r = self._marker(form.opening, j, {})
             if r >= 0 and form.marked:
                 return i
             more = more or r == MORE

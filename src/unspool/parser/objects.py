@@ -302,13 +302,13 @@ class Objects(Headers):
         buf = self._buf
         more = False
         for pattern in self._plan.suffixes:
-            r = pattern.match(buf, i, {})
-            if r >= 0 and not self._spelled(pattern.first, i):
+            r = self._marker(pattern, i, {})
+            if r >= 0:
                 return r
             more = more or r == MORE
         for block in self._plan.block_suffixes:
-            r = block.suffix.match(buf, i, {})
-            if r >= 0 and not self._spelled(block.suffix.first, i):
+            r = self._marker(block.suffix, i, {})
+            if r >= 0:
                 return r
             more = more or r == MORE
         r = self._end_here(i)
@@ -348,7 +348,8 @@ class Objects(Headers):
 
     def _fails(self, call: Call, why: str) -> bool:
         # Inside a string that has gone wrong, markers are still its text.
-        call.within = "" if call.reader is None else call.reader.delimiter[:1]
+        quote = "" if call.reader is None else call.reader.delimiter[:1]
+        call.within = quote if quote in _STRING_REST else ""
         call.reader = None
         call.status = "invalid"
         call.quote = ""

@@ -312,15 +312,11 @@ class Parser(Text):
     def _flush_events(self) -> list[Event]:
         holds = self._holds
         if holds:
-            out = holds[0].events
-            if out:
-                holds[0].events = []
+            out, holds[0].events = holds[0].events, []
         else:
-            out = self._out
-            if out:
-                self._out = []
+            out, self._out = self._out, []
         add = self._fold.add
-        if self._tokens:
+        if self._decoder is not None:
             out = self._with_tokens(out)
         for event in out:
             add(event)
@@ -477,7 +473,7 @@ class Parser(Text):
             hold.events = []
             hold.index = 0
         self._out = []
-        self._seen_text = False
+        self._seen_text = self._prose = False
         self._calls = self._index = 0
         call = self._call
         if call is not None and call.started and call.sink is Sink.CALL:
@@ -488,7 +484,7 @@ class Parser(Text):
             if begun:
                 self._out.append(ToolCallDelta(0, begun, 0, 0))
         elif self._thinking:
-            self._out.append(ReasoningStart(0, 0))
+            (self._holds[0].events if self._holds else self._out).append(ReasoningStart(0, 0))
         if self._at > self._base + self._i:
             self._at = self._base + self._i
 
@@ -554,6 +550,7 @@ class Parser(Text):
                 if goes_on and not (self._repairing() and self._shut(call, reader)):
                     call.track = None
                     self._fails(call, "a closing marker inside a value")
+                    call.within = ""
         return self._feed(literal, stage)
 
     def _is_marker(self, literal: str) -> bool:

@@ -186,9 +186,13 @@ class Text(Blocks):
 
     def _skip_others(self, o: Opening) -> None:
         """Behind the end of a turn a prompt belongs to others."""
-        if self._replay and o.kind == END:
-            self._i = len(self._buf)
-            self._put_markup(self._base + self._i)
+        if not self._replay or o.kind != END:
+            return
+        i = skip_space(self._buf, self._i)
+        if i < len(self._buf) and any(e.pattern.match(self._buf, i, {}) != NO for e in self._plan.edge if e.marked):
+            return  # an opening, perhaps cut by the prompt's end
+        self._i = len(self._buf)
+        self._put_markup(self._base + self._i)
 
     def _ended_turn(self, end: int) -> None:
         self._i = end

@@ -1,0 +1,88 @@
+"""Dialects are data: no module knows a family's name or one of its markers."""
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import unspool
+
+from .support import DIALECTS, literals
+
+SOURCE = Path(unspool.__file__).parent
+MODULES = sorted(SOURCE.rglob("*.py"))
+CORE = [m for m in MODULES if m.parent.name == "parser" or m.stem in ("template", "dialect", "registry", "render", "message", "events")]
+
+SCHEMA_WORDS = {"json", "python", "think", "openai"}
+"""Names that are also words of the schema, of Python, or of a protocol."""
+SCHEMA_MARKERS = {"json", "python", "name", "arguments", "function"}
+NAMES = {name.lower() for d in DIALECTS for name in d.names} - SCHEMA_WORDS
+_TAG = re.compile(r"<[^<>\s]+>|\[[A-Z_/]+\]")
+WHOLE = {t for d in DIALECTS for t in literals(d) if any(c.isalpha() for c in t) and not t.isalpha()} - SCHEMA_MARKERS
+MARKERS = WHOLE | {tag for t in WHOLE for tag in _TAG.findall(t) if any(c.isalpha() for c in tag)}
+_WORD = re.compile(r"[\w.+-]*\w")
+
+
+def texts(path: Path) -> Iterator[tuple[int, str]]:
+    """The string literals of a module that are no docstrings, and their lines."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    said = {
+        id(node.value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in said:
+            yield node.lineno, node.value
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(SOURCE)))
+def test_no_module_contains_the_name_of_a_dialect(path: Path) -> None:
+    found = [(line, word) for line, text in texts(path) for word in _WORD.findall(text.lower()) if word in NAMES]
+    assert found == []
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(SOURCE)))
+def test_no_module_contains_a_marker_with_a_letter(path: Path) -> None:
+    found = [(line, marker) for line, text in texts(path) for marker in MARKERS if marker in text]
+    assert found == []
+
+
+@pytest.mark.parametrize("path", CORE, ids=lambda p: str(p.relative_to(SOURCE)))
+def test_no_identifier_of_the_core_is_named_after_a_dialect(path: Path) -> None:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    names = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)} | {n.attr for n in ast.walk(tree) if isinstance(n, ast.Attribute)}
+    parts = {part for name in names for part in name.lower().split("_")} | {n.lower() for n in names}
+    assert parts & {n for n in NAMES if len(n) > 3} <= {"openai"}, "`to_openai` is the name of a protocol"
+
+
+def test_these_tests_would_find_something() -> None:
+    assert len(MODULES) > 10
+    assert {"hermes", "qwen3-coder", "deepseek_v3"} <= NAMES
+    assert {"<tool_call>", "[TOOL_CALLS]", "<|channel|>"} <= MARKERS
+
+
+def test_the_core_imports_nothing_but_msgspec_and_the_standard_library() -> None:
+    allowed = {*sys.stdlib_module_names, "msgspec", "unspool"}
+    for path in CORE:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                assert {a.name.split(".")[0] for a in node.names} <= allowed, path
+            elif isinstance(node, ast.ImportFrom) and not node.level:
+                assert (node.module or "").split(".")[0] in allowed, path
+
+
+def test_no_regex_of_the_core_can_backtrack_over_text_without_bound() -> None:
+    # A star or plus next to another one over the same characters is where backtracking explodes.
+    for path in CORE:
+        for line, text in texts(path):
+            assert not re.search(r"\.\*(?![+?]).*\.\*", text), f"{path.name}:{line}: {text!r}"
+
+
+@pytest.mark.parametrize("word", ["eval(", "exec(", "literal_eval", "import socket", "import threading", "import logging", "import asyncio", "time.time"])
+def test_the_core_evaluates_nothing_and_does_no_input_or_output(word: str) -> None:
+    for path in CORE:
+        assert word not in path.read_text(encoding="utf-8"), path
