@@ -39,7 +39,7 @@ FULL: Final = Effort(
     sizes=((1_000, 500), (100_000, 20), (1_000_000, 3), (10_000_000, 1)),
     whole=1_000_000,
     starts=6,
-    cuts=24,
+    cuts=10,
     everywhere=True,
 )
 QUICK: Final = Effort(
@@ -47,6 +47,6 @@ QUICK: Final = Effort(
     sizes=((1_000, 200), (100_000, 3), (1_000_000, 1)),
     whole=250_000,
     starts=3,
-    cuts=2,
+    cuts=1,
     everywhere=False,
 )

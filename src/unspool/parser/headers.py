@@ -67,7 +67,7 @@ class Headers(Output):
         return self._marker(opening.pattern, i, fields)
 
     def _marker(self, pattern: Pattern, i: int, fields: dict[str, str]) -> int:
-        """Where a pattern that begins at ``i`` ends, `NO`, or `MORE`; what only spells a special token may not count."""
+        """Where a pattern that begins at ``i`` ends, `NO`, or `MORE`; a special token only spelled may not count."""
         r = pattern.match(self._buf, i, fields)
         return NO if r != NO and self._spelled(pattern.first, i) else r
 

@@ -299,7 +299,6 @@ class Objects(Headers):
 
     def _closing(self, i: int) -> int:
         """Whether something that closes a call, a block or the turn stands at ``i``."""
-        buf = self._buf
         more = False
         for pattern in self._plan.suffixes:
             r = self._marker(pattern, i, {})

@@ -566,8 +566,10 @@ class Parser(Text):
 
     def _is_special(self, literal: str) -> bool:
         """Whether the tokenizer has a token of its own for what a marker begins with."""
-        added = self._added
-        return bool(added) and any(literal.startswith(text) for text in added if text)  # type: ignore[union-attr]
+        if not self._added:
+            return False
+        whole = any(c.isalnum() for c in literal)  # a bracket alone is no token's beginning
+        return any(literal.startswith(text) or (whole and text.startswith(literal)) for text in self._added if text)
 
     def _with_tokens(self, events: list[Event]) -> list[Event]:
         """The events with their token spans: a token belongs to the event that holds its first character."""
