@@ -57,10 +57,10 @@ class Headers(Output):
             self._marks is not None
             and self._plan.policy.text_markers == "ignore"
             and self._base + i not in self._marks
-            and self._is_special(first)
+            and self._spells(first, i)
         )
 
-    def _is_special(self, literal: str) -> bool:
+    def _spells(self, literal: str, i: int) -> bool:
         raise NotImplementedError
 
     def _match(self, opening: Opening, i: int, fields: dict[str, str]) -> int:

@@ -19,7 +19,7 @@ from ..tokens import Detokenizer, added_tokens
 from .call import Sink, ValueMode
 from .headers import fill_id
 from .literals import JSON_PARTIAL, JSON_RUN, STRING, Syntax, python_piece, quoted_piece
-from .output import ARGUMENTS, BLOCK, BLOCK_TEXT, CLOSE, OBJECT, REASONING, TEXT, UNDECIDED, VALUE, held_suffix
+from .output import ARGUMENTS, BLOCK, BLOCK_TEXT, CLOSE, HEADER, OBJECT, REASONING, TEXT, UNDECIDED, VALUE, held_suffix
 from .plan import compile_plan
 from .prompt import decode_ids, prompt_end, prompt_tail
 from .text import Text
@@ -484,7 +484,8 @@ class Parser(Text):
             if begun:
                 self._out.append(ToolCallDelta(0, begun, 0, 0))
         elif self._thinking:
-            (self._holds[0].events if self._holds else self._out).append(ReasoningStart(0, 0))
+            outer = self._holds[0].events if self._holds and self._holds[0].kind == HEADER else self._out
+            outer.append(ReasoningStart(0, 0))
         if self._at > self._base + self._i:
             self._at = self._base + self._i
 
@@ -564,12 +565,13 @@ class Parser(Text):
             or any(o.pattern.first.startswith(literal) for o in plan.ends)
         )
 
-    def _is_special(self, literal: str) -> bool:
-        """Whether the tokenizer has a token of its own for what a marker begins with."""
-        if not self._added:
-            return False
-        whole = any(c.isalnum() for c in literal)  # a bracket alone is no token's beginning
-        return any(literal.startswith(text) or (whole and text.startswith(literal)) for text in self._added if text)
+    def _spells(self, literal: str, i: int) -> bool:
+        """Whether the text at ``i``, where a marker's literal stands, is that of a token of its own."""
+        buf = self._buf
+        return any(
+            text and (literal.startswith(text) or (text.startswith(literal) and buf.startswith(text, i)))
+            for text in self._added or ()
+        )
 
     def _with_tokens(self, events: list[Event]) -> list[Event]:
         """The events with their token spans: a token belongs to the event that holds its first character."""
