@@ -1,5 +1,9 @@
 """What models write: source code for string arguments, prose for content and reasoning, values, tools."""
 
+import keyword
+import random
+import re
+from functools import cache
 from typing import Any, Final
 
 SOURCE: Final = r'''"""Größen und Währungen: prices of a shop, read from CSV. — 价格表"""
@@ -66,8 +70,8 @@ if __name__ == "__main__":
 '''
 
 DENSE: Final = r'''WORDS = {
-    "yes": "ja", "no": 'nein',
-    "good": "gut", "key": "Schlüssel",
+    "yes": "ja", "no": 'nein', "good": "gut",
+    "key": "Schlüssel", "a b": "c\td",
     "line": "a\n\tb", "path": "C:\\t",
 }
 
@@ -77,8 +81,54 @@ def f(x, y="a"):
         return {"k": [x, 'q'], "z": f"{y}\n"}
     print("done", x)
 
+let q = `\t${ids["x"]}\n`;
+a['id'] = "it's"; b["n"] = 'say "hi"\n';
+const s = x => `"${x}"`.split("\r\n");
+<p class="a" id="b">é — "ü"</p>
+x = re.sub(r"\s+\"", "\\", y)
+sql = "select \"a\" from 't'\n"
+echo "$A" | grep -q "\.py$" && rm "$B"
+{"op": "+", "l": [1, "2"], "r": null}
+
 '''
 """Source code in which every second chunk of four characters holds a quote, an escape or a line break."""
+
+_NAME: Final = re.compile(r"(?<![\\\w])[A-Za-zÀ-ÿ]{2,}(?!\w)|(?<!\w)[0-9]{2,}(?!\w)")
+_KEPT: Final = {*keyword.kwlist, "const", "export", "function", "null", "await"}
+_SYLLABLES: Final = (
+    *("a_b", "ab", "app", "ba", "ber", "cho", "con", "da", "data", "dex", "do_", "el", "err", "for_", "get", "ind", "ion"),
+    *("is_", "key", "li", "log", "max", "new_", "num", "out", "pre", "re", "set", "str", "sub", "tion", "un", "val", "wi"),
+    *("er", "fi", "gen", "grö", "ha", "in", "ka", "ket", "lo", "lü", "ma", "mes"),
+    *("na", "not", "o", "pa", "que", "ra", "rit", "sor", "ste", "ta", "to", "u", "ver", "vi", "xy", "za"),
+)
+
+
+@cache
+def ever_new(text: str, size: int) -> str:
+    """``size`` characters: the text again and again, each time with other names and numbers.
+
+    Whoever remembers chunks does no better with it than with real programs: of the 4,096 chunks of four characters that
+    were met last, seven in ten come again in the modules of Python's library, and fewer here.
+    """
+    rng = random.Random(size)
+    parts: list[str] = []
+    length = 0
+    while length < size:
+        names: dict[str, str] = {}
+        part = _NAME.sub(lambda m: _renamed(m.group(), names, rng), text)
+        parts.append(part)
+        length += len(part)
+    return "".join(parts)[:size]
+
+
+def _renamed(name: str, names: dict[str, str], rng: random.Random) -> str:
+    if name in _KEPT:
+        return name
+    if name not in names:
+        number = str(rng.randrange(10 ** len(name)))
+        names[name] = number if name.isdigit() else "".join(rng.choices(_SYLLABLES, k=rng.randint(1, 5)))
+    return names[name]
+
 
 PROSE: Final = """The order of the two calls matters: first the forecast for Köln (today, 3 °C), then the flight. If it's below
 0 °C — and only then — the user wants "the later one", i.e. the 18:40. Let me check what a < b && b > c means here:

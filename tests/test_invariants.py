@@ -421,13 +421,12 @@ def test_no_endless_text_is_held_back_beyond_the_cap(dialect: Dialect) -> None:
     rng = random.Random(dialect.name)
     size = CAP + 20_000
     everything = endless(dialect)
-    for head, tail in rng.sample(everything, min(24, len(everything))):
+    for head, tail in rng.sample(everything, min(12, len(everything))):
         text = head + tail * (size // len(tail))
         chunks = [text[i : i + 4000] for i in range(0, len(text), 4000)]
-        for options in ({}, {"stage": "undecided"}):
-            parser = Parser(dialect, **options)
-            assert pending(parser, chunks) <= CAP + 8000, (head, tail, options)
-            parser.close()
+        parser = Parser(dialect, stage=rng.choice((None, None, "content", "undecided")))
+        assert pending(parser, chunks) <= CAP + 8000, (head, tail)
+        parser.close()
 
 
 @pytest.mark.parametrize(**named(CALLING))
@@ -480,8 +479,9 @@ def feed_all(dialect: Dialect, text: str, size: int) -> None:
 
 @pytest.mark.parametrize(**named(DIALECTS))
 def test_twice_the_text_takes_twice_the_time(dialect: Dialect) -> None:
-    for kind in growing(dialect):
-        for size, chunk in ((40_000, 1 << 30), (12_000, 6)):
+    for i, kind in enumerate(growing(dialect)):
+        # Whole texts for all, small chunks for some: the same code reads both.
+        for size, chunk in ((20_000, 1 << 30), (5_000, 6))[: 1 + (len(dialect.name) + i) % 2]:
             small, large = kind(size), kind(size * 4)
             ratio = float("inf")
             for attempt in range(4):  # a busy machine may spoil a measurement, not all of them

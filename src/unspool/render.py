@@ -78,6 +78,10 @@ class _Difference:
     why: str
 
 
+def _unread(part: str, field: str, why: str) -> _Difference:
+    return _Difference(part, field, f"the text would not read back: {why}")
+
+
 class _Renderer:
     """Writes one turn; alternatives are tried in order until the text reads back."""
 
@@ -99,19 +103,28 @@ class _Renderer:
 
     def render(self) -> str:
         self.check()
-        text = self.text()
-        difference = first = self.differs(text)
-        if first is None:
+        text, difference = self.attempt()
+        if difference is None:
             return text
+        first = difference
         if self.fit_forms():
-            text = self.text()
-            difference = self.differs(text)
+            text, difference = self.attempt()
         while difference is not None:
             if not self.advance(difference.part):
                 raise self.refusal(first)
-            text = self.text()
-            difference = self.differs(text)
+            text, difference = self.attempt()
         return text
+
+    def attempt(self) -> tuple[str, _Difference | None]:
+        """The text with the alternatives that are chosen, and where it does not say what it should."""
+        for i, (call, form) in enumerate(zip(self.turn.calls, self.forms, strict=True)):
+            if form.call.object is None and self.d.codec == "python":
+                key = next((k for k in call.value if not k.isidentifier()), None)
+                if key is not None:
+                    why = f"{key[:_MAX_SHOWN]!r} is no Python name, so it cannot be a keyword"
+                    return "", _Difference("calls", f"tool_calls[{i}].arguments", why)
+        text = self.text()
+        return text, self.differs(text)
 
     def check(self) -> None:
         """What the dialect has no templates for."""
@@ -162,7 +175,7 @@ class _Renderer:
         """Whether a message with nothing but this call reads back."""
         renderer = _Renderer(self.d, Turn("", "", [call]), self.tools, Stage.CONTENT)
         renderer.forms = [form]
-        return renderer.differs(renderer.text()) is None
+        return renderer.attempt()[1] is None
 
     def refusal(self, first: _Difference) -> DialectError:
         """The error for a turn that does not read back; names the part that by itself does not, if there is one."""
@@ -175,7 +188,7 @@ class _Renderer:
             except DialectError as error:
                 number = i - (len(parts) - len(turn.calls))
                 return DialectError(str(error).replace("tool_calls[0]", f"tool_calls[{number}]", 1))
-        return DialectError(f"{first.field}: the text would not read back: {first.why}")
+        return DialectError(f"{first.field}: {first.why}")
 
     # -- writing --------------------------------------------------------------------------------------------------
 
@@ -247,24 +260,18 @@ class _Renderer:
             fields = {k: style.string(v)[1:-1] for k, v in fields.items()}
             fields["arguments"] = call.text if style is JSON else write(call.value, PYTHON)
         elif form.call.body:
-            fields["arguments"] = self.arguments(i, call, form)
+            fields["arguments"] = self.arguments(call, form)
         return _fill(form.call, fields)
 
-    def arguments(self, i: int, call: Call, form: _Form) -> str:
+    def arguments(self, call: Call, form: _Form) -> str:
         d = self.d
         if d.argument:
             return d.argument_separator.join(
                 self.argument(form.arguments.get(k, d.argument[0]), k, v) for k, v in call.value.items()
             )
         if d.codec == "python":
-            return self.keywords(i, call)
+            return ", ".join(f"{k}={write(v, PYTHON)}" for k, v in call.value.items())
         return call.text if self.style is JSON else write(call.value, self.style)
-
-    def keywords(self, i: int, call: Call) -> str:
-        for key in call.value:
-            if not key.isidentifier():
-                raise DialectError(f"tool_calls[{i}].arguments: {key!r} is no Python name, so it cannot be a keyword")
-        return ", ".join(f"{k}={write(v, PYTHON)}" for k, v in call.value.items())
 
     def argument(self, template: Template, key: str, value: Value) -> str:
         if self.d.item:
@@ -293,26 +300,26 @@ class _Renderer:
             ("content", turn.content, read.content),
         ):
             if got and not want and len(read.tool_calls) < len(turn.calls):
-                return _Difference("calls", "tool_calls[0]", f"a call would be {name}: {got[:_MAX_SHOWN]!r}")
+                return _unread("calls", "tool_calls[0]", f"a call would be {name}: {got[:_MAX_SHOWN]!r}")
             if want != got:
-                return _Difference(name, name, _comparison(want, got))
+                return _unread(name, name, _comparison(want, got))
         if len(read.tool_calls) != len(turn.calls):
-            return _Difference("calls", "tool_calls", f"{len(turn.calls)} calls become {len(read.tool_calls)}")
+            return _unread("calls", "tool_calls", f"{len(turn.calls)} calls become {len(read.tool_calls)}")
         for i, (call, got_call) in enumerate(zip(turn.calls, read.tool_calls, strict=True)):
             at = f"tool_calls[{i}]"
             if call.name != got_call.name:
-                return _Difference("calls", f"{at}.name", _comparison(call.name, got_call.name))
+                return _unread("calls", f"{at}.name", _comparison(call.name, got_call.name))
             if got_call.status != "ok":
-                return _Difference("calls", f"{at}.arguments", f"the call would be {got_call.status}")
+                return _unread("calls", f"{at}.arguments", f"the call would be {got_call.status}")
             try:
                 back = Call.read(got_call.name, got_call.id, got_call.arguments)
             except ValueError as error:  # two keys that read back as one
-                return _Difference("calls", f"{at}.arguments", str(error))
+                return _unread("calls", f"{at}.arguments", str(error))
             if back.value != call.value:
-                return _Difference("calls", *_argument_difference(f"{at}.arguments", call, back))
+                return _unread("calls", *_argument_difference(f"{at}.arguments", call, back))
             own = self.written_id(i)
             if own is not None and own != got_call.id:
-                return _Difference("calls", f"{at}.id", _comparison(own, got_call.id))
+                return _unread("calls", f"{at}.id", _comparison(own, got_call.id))
         return None
 
     def written_id(self, i: int) -> str | None:

@@ -8,7 +8,7 @@ from typing import Any
 from ..events import ReasoningEnd, Status, ToolCallDelta, ToolCallEnd, ToolCallStart
 from ..schema import Schema, for_tool
 from .call import Call, Level, Sink
-from .literals import LiteralReader, Root, Syntax, UnwrapReader
+from .literals import LiteralReader, Root, Syntax
 from .output import (
     ARGUMENTS,
     BAD_CALL,
@@ -25,6 +25,7 @@ from .output import (
 )
 from .patterns import MAX_SPACE, MORE, NO, Pattern, skip_space
 from .plan import END, Form, Opening, Plan
+from .wrapped import UnwrapReader
 
 ARGUMENT_KEYS = frozenset(("arguments", "parameters", "args", "input"))
 

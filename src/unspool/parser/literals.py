@@ -10,9 +10,10 @@ and comes back with more text behind it.
 
 import enum
 import re
-from functools import lru_cache
 from json.encoder import encode_basestring
 from typing import Final
+
+from .strings import JSON_PARTIAL, JSON_RUN, PYTHON_RUNS, RAW_RUNS, escaped, marker_scan, translated
 
 MAX_DEPTH: Final = 512
 MAX_WORD: Final = 64
@@ -49,11 +50,6 @@ _DIGITS = re.compile(r"[0-9]*+")
 _WORD = re.compile(r"[A-Za-z_][A-Za-z_0-9]*+")
 _KEYWORD = re.compile(r"\w++")
 _BARE_KEY = re.compile(r"[^:,{}\[\]]*+")
-JSON_RUN = re.compile(r'[^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*+)*+')
-JSON_PARTIAL = re.compile(r"\\(?:u[0-9a-fA-F]{0,3})?\Z")
-_RAW_RUNS = {q: re.compile(rf"[^{q}\\]*+") for q in ("'", '"')}
-# Text with the escapes that need no look at what they stand for.
-_RUNS = {q: re.compile(rf"[^{q}\\]*+(?:\\[\\'\"ntrbf][^{q}\\]*+)*+") for q in ("'", '"')}
 _STRING_OPEN = re.compile(r"([rRuU]?)('''|\"\"\"|'|\")")
 _STRING_MAYBE = re.compile(r"[rRuU]?(?:''?|\"\"?)?\Z")
 _ESCAPE = re.compile(r"\\(?:\r\n|\n|[0-7]{1,3}|x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|(.))", re.S)
@@ -61,13 +57,7 @@ _ESCAPE_MAYBE = re.compile(r"\\(?:\r|[0-7]{1,2}|x[0-9a-fA-F]?|u[0-9a-fA-F]{0,3}|
 
 _WORDS = {"true": "true", "false": "false", "null": "null"}
 _PYTHON_WORDS = _WORDS | {"True": "true", "False": "false", "None": "null"}
-_CONTROL = re.compile(r"[\x00-\x1f]")
 _SIMPLE = {"n": "\\n", "t": "\\t", "r": "\\r", "b": "\\b", "f": "\\f", "a": "\\u0007", "v": "\\u000b"}
-
-
-def escaped(text: str) -> str:
-    """Text as the inside of a JSON string; what is not ASCII stays."""
-    return encode_basestring(text)[1:-1]
 
 
 class LiteralReader:
@@ -114,7 +104,7 @@ class LiteralReader:
         self._space = _SPACE if syntax is Syntax.JSON and not repair else _PYTHON_SPACE
         self._words = _PYTHON_WORDS if syntax is Syntax.PYTHON or repair else _WORDS
         self.quote = quote
-        self._quote_scan = _marker_scan(quote) if syntax is Syntax.QUOTE else None
+        self._quote_scan = marker_scan(quote) if syntax is Syntax.QUOTE else None
         self.out: list[str] = []
         self.error = ""
         self.repaired = ""
@@ -554,13 +544,13 @@ class LiteralReader:
 
     def _python_string(self, text: str, i: int, n: int) -> int:
         quote = self.delimiter[0]
-        run = (_RAW_RUNS if self._escape_free else _RUNS)[quote]
+        run = (RAW_RUNS if self._escape_free else PYTHON_RUNS)[quote]
         out = self.out
         while i < n:
             m = run.match(text, i)
             j = i if m is None else m.end()
             if j > i:
-                out.append(escaped(text[i:j]) if self._escape_free else _translated(text[i:j]))
+                out.append(escaped(text[i:j]) if self._escape_free else translated(text[i:j]))
                 self._mark = i = j
                 continue
             if text[i] == "\\":
@@ -615,129 +605,3 @@ class LiteralReader:
         else:
             out.append("\\\\" + escaped(c))
         return m.end()
-
-
-@lru_cache(4096)
-def python_piece(text: str, quote: str) -> str | None:
-    """A piece from inside a Python string as JSON, if it neither ends the string nor breaks off in an escape."""
-    return _translated(text) if _RUNS[quote].fullmatch(text) else None
-
-
-@lru_cache(4096)
-def quoted_piece(text: str, stop: str) -> str | None:
-    """A piece from inside an unescaped string as JSON, if it does not hold what may end the string."""
-    return escaped(text) if stop not in text else None
-
-
-def _translated(run: str) -> str:
-    """A run of a Python string whose escapes are JSON's, or of quotes, as JSON."""
-    if "\\" not in run:
-        return escaped(run)
-    if "\x00" in run:
-        return "\\u0000".join(_translated(part) for part in run.split("\x00"))
-    # Escaped backslashes step aside, so that a backslash in front of a quote is an escape for certain.
-    run = (
-        run.replace("\\\\", "\x00").replace("\\'", "'").replace('\\"', '"').replace('"', '\\"').replace("\x00", "\\\\")
-    )
-    return _CONTROL.sub(_control, run)
-
-
-def _control(m: re.Match[str]) -> str:
-    return escaped(m.group())
-
-
-def _marker_scan(marker: str) -> re.Pattern[str]:
-    """Finds the marker, or its beginning at the end of the text."""
-    nested = ""
-    for c in reversed(marker[1:]):
-        nested = f"(?:{re.escape(c)}{nested}|\\Z)"
-    return re.compile(re.escape(marker[0]) + nested)
-
-
-class UnwrapReader(LiteralReader):
-    """Reads arguments that come as a JSON string holding an object: decodes the string and reads what it holds."""
-
-    __slots__ = ("_decoded", "_inner", "_inner_error", "_raw", "_started")
-
-    def __init__(self, *, repair: bool = False) -> None:
-        super().__init__(Syntax.JSON, Root.ANY, repair=repair)
-        self._inner = LiteralReader(Syntax.JSON, Root.OBJECT, repair=repair)
-        self._inner_error = ""
-        self._decoded = ""
-        self._raw = ""
-        self._started = False
-
-    def simple(self) -> bool:
-        """What is inside is read by another reader."""
-        return False
-
-    def close_all(self) -> str:
-        """What would close the object inside."""
-        return self._inner.close_all() if self.mode == STRING else ""
-
-    def read(self, text: str, i: int) -> int:
-        """Consume ``text`` from ``i`` on; see `LiteralReader.read`."""
-        i = super().read(text, i)
-        self._raw += "".join(self.out)
-        self.out = []
-        # Whole escapes only; half a surrogate pair waits for the other half.
-        raw = self._raw
-        if not self._started:
-            if not raw:
-                return i
-            raw = raw.lstrip()[1:]
-            self._started = True
-        ended = self.mode == DONE
-        if ended:
-            raw = raw[:-1]
-        m = None if ended else _HIGH_SURROGATE.search(raw)
-        keep = 6 if m is not None and len(m.group(1)) % 2 else 0
-        self._raw = raw[len(raw) - keep :]
-        self._decoded += _decode(raw[: len(raw) - keep])
-        if self._inner.mode == VALUE and not self._inner.stack:
-            self._decoded = self._decoded.lstrip()
-        out = []
-        if not self._inner_error:
-            used = self._inner.read(self._decoded, 0)
-            self._decoded = self._decoded[used:]
-            out.append(self._inner.take())
-            self.repaired = self.repaired or self._inner.repaired
-            if self._inner.mode == ERROR:
-                self._inner_error = self._inner.error
-            elif self._inner.mode == DONE and self._decoded.strip():
-                self._inner_error = "text behind the arguments"
-            elif ended and self._inner.mode != DONE:
-                if not self._inner.stack and not self._decoded.strip():
-                    out = ["{}"]
-                else:
-                    self._inner_error = "a string that holds no object"
-        if self._inner_error:
-            # What is left of the string goes out as it is; the call ends as invalid with the string.
-            out.append(self._decoded)
-            self._decoded = ""
-            if ended:
-                self.mode = ERROR
-                self.error = self._inner_error
-        self.out = out
-        return i
-
-
-_HIGH_SURROGATE = re.compile(r"(\\++)u[dD][89abAB][0-9a-fA-F]{2}\Z")
-_JSON_ESCAPE = re.compile(
-    r"\\(?:u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|(.))", re.S
-)
-_UNESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
-
-
-def _decode(raw: str) -> str:
-    """The text that the inside of a JSON string stands for."""
-    return _JSON_ESCAPE.sub(_unescape, raw) if "\\" in raw else raw
-
-
-def _unescape(m: re.Match[str]) -> str:
-    high, low, code, simple = m.groups()
-    if high is not None:
-        return chr(0x10000 + ((int(high, 16) - 0xD800) << 10) + int(low, 16) - 0xDC00)
-    if code is not None:
-        return chr(int(code, 16))
-    return _UNESCAPED.get(simple, simple)

@@ -2,11 +2,12 @@
 
 from ..schema import decode
 from .call import Call, Level, ValueMode
-from .literals import DONE, ERROR, LiteralReader, Root, Syntax, escaped
+from .literals import DONE, ERROR, LiteralReader, Root, Syntax
 from .objects import NULL, Objects
 from .output import ARGUMENTS, CAP, CLOSE, MEMBERS, VALUE, VALUE_START, common_suffix, held_suffix
 from .patterns import MAX_SPACE, MORE, NO, Pattern, skip_separators, skip_space
 from .plan import CALL, Parameter
+from .strings import escaped
 
 
 class Members(Objects):

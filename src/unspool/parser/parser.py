@@ -2,48 +2,28 @@
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
-from json.encoder import encode_basestring
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
 from ..dialect import Dialect
-from ..events import ContentDelta, Event, Finish, ReasoningDelta, ReasoningStart, Stage, ToolCallDelta, ToolCallStart
-from ..message import Fold, Message
-from ..message import OpenSegment as Segmenting
+from ..events import Event, Finish, ReasoningStart, Stage, ToolCallDelta, ToolCallStart
+from ..message import Message
 from ..policy import Policy
 from ..registry import get_dialect
 from ..schema import tool_name
 from ..tokens import Detokenizer, added_tokens
-from .call import Sink, ValueMode
+from .call import Sink
 from .headers import fill_id
-from .literals import JSON_PARTIAL, JSON_RUN, STRING, Syntax, python_piece, quoted_piece
-from .output import ARGUMENTS, BLOCK, BLOCK_TEXT, CLOSE, HEADER, OBJECT, REASONING, TEXT, UNDECIDED, VALUE, held_suffix
+from .output import ARGUMENTS, BLOCK, BLOCK_TEXT, CLOSE, HEADER, OBJECT, UNDECIDED
 from .plan import compile_plan
 from .prompt import decode_ids, prompt_end, prompt_tail
-from .text import Text
-
-_json_run = JSON_RUN.match
-SHORT = 16
-"""Pieces up to this length recur (they are tokens): what was found out about them is remembered."""
-
-
-@lru_cache(4096)
-def _is_json_run(text: str) -> bool:
-    return bool(text) and JSON_RUN.fullmatch(text) is not None
-
-
-@lru_cache(4096)
-def _escaped(text: str) -> str:
-    return encode_basestring(text)[1:-1]
-
+from .stream import Stream, to_stage
 
 _ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
-_JSON_STRING, _VALUE, _LITERAL, _CONTENT, _REASONING = 1, 2, 3, 4, 5
 
 
-class Parser(Text):
+class Parser(Stream):
     """Turns one output (one choice) into events.
 
     Args:
@@ -63,21 +43,7 @@ class Parser(Text):
 
     __slots__ = (
         "_added",
-        "_closed",
-        "_current",
-        "_decoder",
         "_dialect",
-        "_escapes",
-        "_fast",
-        "_find",
-        "_fold",
-        "_hold_back",
-        "_hold_back2",
-        "_nonblank",
-        "_pieces",
-        "_segment",
-        "_stop",
-        "_synced",
         "_token",
         "_tokenizer",
         "_tokens",
@@ -105,25 +71,13 @@ class Parser(Text):
         super().__init__(plan, names, named, ids or self._new_id)
         self._dialect = d
         self._plain = not plan.forms or choice == "none" or (tools is not None and not names)
-        self._closed = False
-        self._fold = Fold()
-        self._fast = 0
-        self._stop = self._hold_back = self._hold_back2 = ""
-        self._find = plan.text.find
-        self._escapes = False
-        self._current = 0
-        self._synced = 0
-        self._pieces: list[str] = []
         self._tokenizer = tokenizer
-        self._decoder: Any = None
         self._added: dict[str, int] | None = None
         self._tokens: list[int] = []  # where the text of tokens begins that events have not claimed
         self._token = 0  # tokens that events have claimed
         self._total = 0  # code points of the tokens fed
-        self._nonblank = False
-        self._segment: Segmenting | None = None
         if stage is not None:
-            self._begin_at(_stage(stage, "stage"))
+            self._begin_at(to_stage(stage, "stage"))
         elif prompt is not None:
             self._read_prompt(self._prompt_text(prompt))
         else:
@@ -134,10 +88,7 @@ class Parser(Text):
     @property
     def message(self) -> Message:
         """The message so far."""
-        if self._fast == _JSON_STRING:
-            self._kept.extend(self._pieces[self._synced :])  # type: ignore[union-attr]
-            self._synced = 1  # the message joins the pieces
-        return self._fold.message()
+        return self._told()
 
     @property
     def stage(self) -> Stage:
@@ -148,255 +99,6 @@ class Parser(Text):
     def dialect(self) -> Dialect:
         """The dialect that is read."""
         return self._dialect
-
-    def feed(self, text: str, stage: Stage | str | None = None) -> list[Event]:
-        """Take the next piece of the output; returns its events.
-
-        Args:
-            text: any piece; the cuts between pieces do not matter.
-            stage: an engine's own word for where this piece belongs; it overrides what the markers said before.
-
-        Raises:
-            ValueError: the parser is closed.
-        """
-        fast = self._fast
-        if not fast or stage is not None:
-            return self._feed(text, stage)
-        # Inside a string most pieces can only be more of it: these short ways skip the state machine. All along nothing
-        # is consumed but not sent (``_i`` is 0, ``_base`` would be ``_at``); ``_buf`` holds what the next piece tells.
-        fragment = text
-        if fast == _JSON_STRING:
-            if '"' in text or "\\" in text or self._buf or not text.isprintable() or not text:
-                text = self._buf + text
-                if len(text) > SHORT or not _is_json_run(text):
-                    end = _json_run(text).end()  # type: ignore[union-attr]
-                    if end < len(text) and (text[end] != "\\" or not JSON_PARTIAL.match(text, end)):
-                        return self._feed(text[len(self._buf) :], None)
-                    self._buf = text[end:]
-                    text = text[:end]
-                    if not text:
-                        return []
-                elif self._buf:
-                    self._buf = ""
-                fragment = text
-            start = self._at
-            self._at = stop = start + len(text)
-            self._pieces.append(text)
-            return [ToolCallDelta(self._current, text, start, stop)]
-        if fast == _VALUE:
-            if '"' in text or "\\" in text or self._stop in text or self._buf or not text.isprintable() or not text:
-                whole = self._buf + text
-                if not text or (self._stop in whole and self._find.search(whole)):
-                    return self._feed(text, None)
-                text = whole
-                if whole[-1] in self._hold_back:
-                    end = len(whole) - 1
-                    if len(self._hold_back) > 1:
-                        end = len(whole) - held_suffix(whole, 0, len(whole), self._hold_back)
-                    self._buf = whole[end:]
-                    if not end:
-                        return []
-                    text = whole[:end]
-                elif self._buf:
-                    self._buf = ""
-                fragment = _escaped(text) if len(text) <= SHORT else encode_basestring(text)[1:-1]
-        elif fast == _LITERAL:
-            if '"' in text or "\\" in text or self._stop in text or self._buf or not text.isprintable() or not text:
-                text = self._buf + text
-                if not text:
-                    return []
-                if len(text) > SHORT:
-                    return self._in_literal(text)
-                piece = python_piece(text, self._stop) if self._escapes else quoted_piece(text, self._stop)
-                if piece is None:
-                    return self._in_literal(text)
-                fragment = piece
-                if self._buf:
-                    self._buf = ""
-        else:
-            return self._in_text(text)
-        start = self._at
-        self._at = stop = start + len(text)
-        self._kept.append(text)  # type: ignore[union-attr]
-        self._pieces.append(fragment)
-        return [ToolCallDelta(self._current, fragment, start, stop)]
-
-    def _in_literal(self, whole: str) -> list[Event]:
-        """More of a string that is translated, with escapes or its end in it."""
-        call = self._call
-        reader = call.reader  # type: ignore[union-attr]
-        end = reader.read(whole, 0)  # type: ignore[union-attr]
-        fragment = reader.take()  # type: ignore[union-attr]
-        self._buf = whole[end:]
-        events = self._argument(whole[:end], fragment) if fragment else []
-        if reader.mode == STRING and (fragment or not end):  # type: ignore[union-attr]
-            return events
-        # The string ended, or nothing of it can be said yet: the machine goes on.
-        if not fragment:
-            self._buf = whole
-            self._i = end
-        self._sync()
-        self._run()
-        events += self._flush_events()
-        self._choose_fast()
-        return events
-
-    def _argument(self, text: str, fragment: str) -> list[Event]:
-        start = self._at
-        self._at = end = start + len(text)
-        self._kept.append(text)  # type: ignore[union-attr]
-        self._pieces.append(fragment)
-        return [ToolCallDelta(self._current, fragment, start, end)]
-
-    def _in_text(self, text: str) -> list[Event]:
-        """More of running text."""
-        whole = self._buf + text
-        if not text or self._find.search(whole):
-            return self._feed(text, None)
-        end = len(whole)
-        if whole[-1] in self._hold_back:
-            end -= max(held_suffix(whole, 0, end, self._hold_back), held_suffix(whole, 0, end, self._hold_back2))
-        self._buf = whole[end:]
-        if not end:
-            return []
-        piece = whole[:end]
-        segment = self._segment
-        segment.parts.append(piece)  # type: ignore[union-attr]
-        start = self._at
-        segment.end = self._at = stop = start + end  # type: ignore[union-attr]
-        return [ContentDelta(piece, start, stop) if self._fast == _CONTENT else ReasoningDelta(piece, start, stop)]
-
-    def _sync(self) -> None:
-        """Leave the short ways: tell the machine what went there."""
-        if self._fast:
-            self._base = self._at
-            if self._fast == _JSON_STRING:
-                self._kept.extend(self._pieces[self._synced :])  # type: ignore[union-attr]
-            self._fast = 0
-
-    def _feed(self, text: str, stage: Stage | str | None) -> list[Event]:
-        if self._closed:
-            raise ValueError("feed: the parser is closed")
-        if not text:
-            return []
-        self._sync()
-        if not self._nonblank and not text.isspace():
-            self._nonblank = True
-        i = self._i
-        buf = self._buf
-        if i < len(buf):
-            if self._kept is not None and i:
-                self._kept.append(buf[:i])
-            rest = buf[i:]
-        else:
-            if self._kept is not None and i:
-                self._kept.append(buf)
-            rest = ""
-        self._base += i
-        self._i = 0
-        if stage is not None:
-            self._buf = rest
-            self._force(_stage(stage, "stage"))
-            if self._i:
-                if self._kept is not None:
-                    self._kept.append(self._buf[: self._i])
-                rest = self._buf[self._i :]
-                self._base += self._i
-                self._i = 0
-        self._buf = rest + text if rest else text
-        self._run()
-        events = self._flush_events()
-        self._choose_fast()
-        return events
-
-    def _flush_events(self) -> list[Event]:
-        holds = self._holds
-        if holds:
-            out, holds[0].events = holds[0].events, []
-        else:
-            out, self._out = self._out, []
-        add = self._fold.add
-        if self._decoder is not None:
-            out = self._with_tokens(out)
-        for event in out:
-            add(event)
-        return out
-
-    def _choose_fast(self) -> None:
-        """Whether the next piece can go one of the short ways."""
-        self._fast = 0
-        at = self._base + self._i
-        if self._holds or self._marks is not None or self._at != at or at < 0:
-            return
-        state = self._state
-        if state == ARGUMENTS or state == OBJECT or state == VALUE:
-            fast = self._fast_call()
-        elif (state == TEXT and self._prose) or (state == REASONING and self._seen_text):
-            fast = self._fast_text()
-        else:
-            return
-        if fast:
-            if self._kept is not None and self._i:
-                self._kept.append(self._buf[: self._i])
-            self._buf = self._buf[self._i :]
-            self._base = at
-            self._i = 0
-            self._fast = fast
-            self._current = self._index - 1
-            self._synced = len(self._pieces)
-
-    def _fast_call(self) -> int:
-        call = self._call
-        if call is None or call.sink is not Sink.CALL or not call.started:
-            return 0
-        self._pieces = self._fold.arguments
-        if self._state == VALUE:
-            parameter = call.parameter
-            if parameter is None or not call.begun or call.mode is not ValueMode.STRING:
-                return 0
-            # Where several markers may end it the search alone tells (every text holds the empty string).
-            self._stop = parameter.firsts if len(parameter.firsts) == 1 else ""
-            self._find = parameter.find
-            self._hold_back = parameter.trail
-            return 0 if parameter.find.search(self._buf, self._i) else _VALUE
-        reader = call.reader
-        if (
-            reader is None
-            or reader.mode != STRING
-            or (self._state == OBJECT and call.role == "skip")
-            or not reader.simple()
-        ):
-            return 0
-        if reader.verbatim():
-            return _JSON_STRING
-        self._stop = reader.delimiter[0]
-        self._escapes = call.form.syntax is not Syntax.QUOTE
-        return _LITERAL
-
-    def _fast_text(self) -> int:
-        plan = self._plan
-        margin = "" if self._plain else plan.margin
-        if self._state == REASONING:
-            calls = not self._plain and plan.policy.call_in_reasoning != "text"
-            scan = plan.reasoning_calls if calls else plan.reasoning
-            inner = plan.reasoning_inner
-            margin = margin if calls else ""
-        elif self._framed:
-            scan = plan.frame_plain if self._plain else plan.frame
-            inner = plan.frame_inner
-        else:
-            scan = plan.text_plain if self._plain else plan.text
-            inner = ""
-        kind: Literal["reasoning", "content"] = "reasoning" if self._state == REASONING else "content"
-        self._segment = self._fold.growing(kind)
-        if self._segment is None or scan.find.search(self._buf, self._i):
-            return 0
-        self._find = scan.find
-        self._hold_back = margin if len(margin) > len(inner) else inner
-        self._hold_back2 = inner if len(margin) > len(inner) else margin
-        if not set(self._hold_back2) <= set(self._hold_back):
-            return 0
-        return _REASONING if self._state == REASONING else _CONTENT
 
     def close(self, finish_reason: str | None = "stop") -> list[Event]:
         """The output is over.
@@ -638,13 +340,6 @@ def parse(
     parser.feed(text)
     parser.close(finish_reason)
     return parser.message
-
-
-def _stage(value: Stage | str, where: str) -> Stage:
-    try:
-        return Stage(value)
-    except ValueError:
-        raise ValueError(f"{where}: {value!r} is not one of {', '.join(Stage)}") from None
 
 
 def _tool_choice(choice: Any) -> tuple[str, str]:
