@@ -35,7 +35,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = _options().parse_args(argv)
     rows: list[Row] = [Row("bare method call", platform.python_version(), bare_call() * 1e9, "ns")]
     for name in options.only or MEASUREMENTS:
-        print(f"{name} …", end="\r", file=sys.stderr, flush=True)
+        if sys.stderr.isatty():
+            print(f"{name} …", end="\x1b[K\r", file=sys.stderr, flush=True)
         rows.extend(MEASUREMENTS[name](QUICK if options.quick else FULL))
     print(table(rows), end="")
     if options.json is not None:

@@ -55,17 +55,29 @@ def _time_loop() -> float:
 
 
 class Clock:
-    """Rounds of work, each with the bare calls around it."""
+    """Rounds of work, each with the bare calls around it.
 
-    def __init__(self) -> None:
+    Args:
+        every: a round has at least so many calls.
+    """
+
+    def __init__(self, every: int = ROUND) -> None:
+        self._every = every
+        self._work, self._calls = 0.0, 0  # of the round that is going on
         self._loop = _time_loop() / ROUND
         self._before = _time_bare() / ROUND - self._loop
         self._rounds: list[tuple[float, float, int]] = []
 
     def add(self, work: float, calls: int) -> None:
-        """A round of ``calls`` took ``work`` seconds; call it at once."""
+        """So many calls took ``work`` seconds, until just now."""
+        self._work += work
+        self._calls += calls
+        if self._calls < self._every:
+            return
         after = _time_bare() / ROUND - self._loop
-        self._rounds.append((work / calls - self._loop, (self._before + after) / 2, calls))
+        each = self._work / self._calls - self._loop
+        self._rounds.append((each, (self._before + after) / 2, self._calls))
+        self._work, self._calls = 0.0, 0
         self._before = after
         self._loop = _time_loop() / ROUND
 
@@ -88,7 +100,7 @@ class Clock:
 
 def bare_call(rounds: int = 100) -> float:
     """Seconds for a bare call."""
-    clock = Clock()
+    clock = Clock(1)
     for _ in range(rounds):
         clock.add(0.0, 1)
     return clock.bare

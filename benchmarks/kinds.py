@@ -1,29 +1,54 @@
 """What streams besides strings: content, reasoning, nested and numeric arguments; small chunks and many tools."""
 
 from collections.abc import Iterator
+from typing import Final
 
+from .clock import ROUND, Clock, time_feed
 from .effort import Effort
-from .samples import content_sample, nested_sample, number_sample, reasoning_sample, string_sample
-from .strings import CHUNK, feeding
+from .samples import (
+    Sample,
+    content_sample,
+    cut,
+    nested_sample,
+    number_sample,
+    reasoning_sample,
+    string_sample,
+)
+from .strings import CHUNK, inside
 from .table import Row, ranked
-from .texts import HUNDRED_TOOLS
+from .texts import HUNDRED_TOOLS, PROSE, SOURCE, ever_new
+
+_OTHER: Final = "other text, 4 characters a chunk"
 
 
 def kinds(effort: Effort) -> Iterator[Row]:
-    """feed() per chunk of four characters in other text; nothing is promised."""
+    """feed() per chunk in other text; nothing is promised."""
     dialects = effort.dialects()
-    thinking = [d for d in dialects if d.reasoning]
-    rounds = max(5, effort.rounds // 5)
-    for kind, sample, some in (
-        ("content", content_sample, dialects),
-        ("reasoning", reasoning_sample, thinking),
-    ):
-        found = [(feeding(sample(d), CHUNK, rounds), d) for d in some]
-        yield from ranked("other text, 4 characters a chunk", found, "× bare", of=kind)
-    for kind, sample in (("nested arguments", nested_sample), ("numeric arguments", number_sample)):
-        found = [(feeding(sample(d), CHUNK, rounds, closing=True), d) for d in dialects]
-        yield from ranked("other text, 4 characters a chunk", found, "× bare", of=kind)
-    found = [(feeding(string_sample(d), CHUNK, rounds, tools=HUNDRED_TOOLS), d) for d in dialects]
+    rounds = max(5, effort.rounds // 4)
+    prose = ever_new(PROSE, rounds * ROUND * CHUNK)
+    source = ever_new(SOURCE, rounds * ROUND * CHUNK)
+    letters = source[: rounds * ROUND]
+
+    found = [(inside(content_sample(d, prose), CHUNK), d) for d in dialects]
+    yield from ranked(_OTHER, found, "× bare", of="content")
+    found = [(inside(reasoning_sample(d, prose), CHUNK), d) for d in dialects if d.reasoning]
+    yield from ranked(_OTHER, found, "× bare", of="reasoning")
+    found = [(_whole_arguments(nested_sample(d), rounds), d) for d in dialects]
+    yield from ranked(_OTHER, found, "× bare", of="nested arguments")
+    found = [(_whole_arguments(number_sample(d), rounds), d) for d in dialects]
+    yield from ranked(_OTHER, found, "× bare", of="numeric arguments")
+    found = [(inside(string_sample(d, source), CHUNK, HUNDRED_TOOLS), d) for d in dialects]
     yield from ranked("string argument, 4 characters a chunk", found, "× bare", of="100 tools")
-    found = [(feeding(string_sample(d), 1, rounds), d) for d in dialects]
-    yield from ranked("string argument, 1 character a chunk", found, "× bare")
+    found = [(inside(string_sample(d, letters), 1), d) for d in dialects]
+    yield from ranked("string argument, 1 character a chunk", found, "× bare", of="source")
+
+
+def _whole_arguments(sample: Sample, rounds: int) -> float:
+    """What feed() costs per chunk of a body and of what closes it, for which the work may wait, in bare calls."""
+    chunks = [*cut(sample.body, CHUNK), sample.tail]
+    clock = Clock()
+    for _ in range(rounds):
+        parser = sample.begun()
+        clock.add(time_feed(parser.feed, chunks), len(chunks))
+        sample.check(parser, 1, closed=True)
+    return clock.ratio

@@ -8,18 +8,20 @@ from typing import Any, Final
 import unspool
 from unspool import Dialect, DialectError, Message, Parser, Stage, get_dialect
 
-from .clock import ROUND, Clock, seconds
+from .clock import Clock, seconds
 from .effort import Effort
 from .samples import calling, cut
 from .strings import CHUNK
 from .table import Row
-from .texts import PROSE, SOURCE, TOOLS
+from .texts import PROSE, SOURCE, TOOLS, ever_new
 
 _PARSERS: Final = 1_000
 _COST: Final = 1.3
 _SPREAD: Final = 200
 """Turns until the last parser begins."""
 _ONE: Final = "hermes"
+_DIFFERENT: Final = 228  # four texts for each dialect
+_LENGTH: Final = 200
 _NUMBER: Final = "QNUMBERQ"
 
 Output = tuple[str, list[str]]
@@ -34,7 +36,7 @@ def interleaved(effort: Effort) -> Iterator[Row]:
     for case, dialects in (("one dialect", [get_dialect(_ONE)]), ("all dialects", calling())):
         outputs = _outputs(dialects)
         ratios = []
-        for _ in range(max(3, effort.rounds // 8)):
+        for _ in range(max(1, effort.rounds // 8)):
             alone, expected = _one_by_one(outputs)
             together, found = _in_turn(outputs)
             ratios.append(together / alone)
@@ -45,24 +47,28 @@ def interleaved(effort: Effort) -> Iterator[Row]:
 
 def _outputs(dialects: list[Dialect]) -> list[Output]:
     """Short answers in the dialects by turns, no two the same."""
-    templates = [(d.name, _answer(d)) for d in dialects]
+    source, prose = ever_new(SOURCE, _DIFFERENT * _LENGTH), ever_new(PROSE, _DIFFERENT * _LENGTH)
+    answers = []
+    for i, at in enumerate(range(0, len(source), _LENGTH)):
+        dialect = dialects[i % len(dialects)]
+        answers.append((dialect.name, _answer(dialect, source[at : at + _LENGTH], prose[at : at + _LENGTH])))
     outputs = []
     for i in range(_PARSERS):
-        name, text = templates[i % len(templates)]
+        name, text = answers[i % len(answers)]
         outputs.append((name, cut(text.replace(_NUMBER, str(i)), CHUNK)))
     return outputs
 
 
-def _answer(dialect: Dialect) -> str:
+def _answer(dialect: Dialect, source: str, prose: str) -> str:
     """Reasoning, content and a call, as far as the dialect has them; a number is left open."""
-    arguments = {"path": f"{_NUMBER}.py", "text": f"# {_NUMBER}\n{SOURCE[:300]}"}
+    arguments = {"path": f"{_NUMBER}.py", "text": f"# {_NUMBER}\n{source}"}
     message: dict[str, Any] = {
         "role": "assistant",
         "content": f"This is answer {_NUMBER}.",
         "tool_calls": [{"id": "call00001", "function": {"name": "write_file", "arguments": arguments}}],
     }
     if dialect.reasoning:
-        message["reasoning_content"] = f"Number {_NUMBER}: {PROSE[:300]}"
+        message["reasoning_content"] = f"Number {_NUMBER}: {prose}."
     try:
         return unspool.render(message, dialect, tools=TOOLS, stage=Stage.CONTENT)
     except DialectError:  # a call behind content would be content
@@ -77,18 +83,13 @@ def _one_by_one(outputs: list[Output]) -> tuple[float, list[Message]]:
     """What a chunk costs in bare calls, and the messages."""
     clock = Clock()
     messages = []
-    work, calls = 0.0, 0
     for name, chunks in outputs:
         parser = _parser(name)
         start = seconds()
         for feed, chunk in zip(repeat(parser.feed), chunks, strict=False):  # the loop is the same as below
             feed(chunk)
-        work += seconds() - start
-        calls += len(chunks)
+        clock.add(seconds() - start, len(chunks))
         messages.append(_closed(parser))
-        if calls >= ROUND:
-            clock.add(work, calls)
-            work, calls = 0.0, 0
     return clock.whole_ratio, messages
 
 
@@ -96,16 +97,11 @@ def _in_turn(outputs: list[Output]) -> tuple[float, list[Message]]:
     """The same with one chunk for each parser in turn."""
     parsers = [_parser(name) for name, _ in outputs]
     clock = Clock()
-    work, calls = 0.0, 0
     for feeds, chunks in _turns(parsers, outputs):
         start = seconds()
         for feed, chunk in zip(feeds, chunks, strict=False):
             feed(chunk)
-        work += seconds() - start
-        calls += len(chunks)
-        if calls >= ROUND:
-            clock.add(work, calls)
-            work, calls = 0.0, 0
+        clock.add(seconds() - start, len(chunks))
     return clock.whole_ratio, [_closed(p) for p in parsers]
 
 

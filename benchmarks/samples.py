@@ -8,7 +8,7 @@ from typing import Any, Final
 import unspool
 from unspool import Dialect, Message, Parser, Stage
 
-from .texts import NUMBERS, PROSE, RECORDS, SOURCE, TOOLS
+from .texts import NUMBERS, RECORDS, TOOLS
 
 # Words that stand at both ends of the long text, so that it is found in what `render` writes.
 _FIRST: Final = "QFIRSTQ"
@@ -69,32 +69,23 @@ class Sample:
         if self.found(message) != self.wanted(times):
             raise DidNotArrive(f"{self.dialect.name}: {self.kind}: {message.notices[:3]}")
 
-    def chunks(self, size: int) -> list[str]:
-        """The body in chunks."""
-        return cut(self.body, size)
-
 
 def cut(text: str, size: int) -> list[str]:
     """A text in chunks; the last may be shorter."""
     return [text[i : i + size] for i in range(0, len(text), size)]
 
 
-def string_sample(dialect: Dialect, text: str = SOURCE * 3) -> Sample:
-    """Source code inside a string argument."""
+def string_sample(dialect: Dialect, text: str) -> Sample:
+    """A text inside a string argument."""
     arguments = {"path": "src/shop.py", "text": _FIRST + text + _LAST}
     wanted = lambda times: arguments | {"text": _FIRST + text * times + _LAST}  # noqa: E731
     return _call(dialect, "string", "write_file", arguments, wanted)
 
 
 def nested_sample(dialect: Dialect) -> Sample:
-    """Records with lists and objects in them; repeated, an empty string stands between."""
-    records = RECORDS * 6
-    arguments = {"table": "stock", "rows": [_FIRST, *records, _LAST]}
-
-    def wanted(times: int) -> Any:
-        return arguments | {"rows": [_FIRST, *([*records, ""] * times)[:-1], _LAST]}
-
-    return _call(dialect, "nested", "add_rows", arguments, wanted)
+    """Records with lists and objects in them. The body stands there once."""
+    arguments = {"table": "stock", "rows": [_FIRST, *RECORDS, _LAST]}
+    return _call(dialect, "nested", "add_rows", arguments, lambda _: arguments)
 
 
 def number_sample(dialect: Dialect) -> Sample:
@@ -103,9 +94,8 @@ def number_sample(dialect: Dialect) -> Sample:
     return _call(dialect, "numbers", "plot", arguments, lambda _: arguments)
 
 
-def content_sample(dialect: Dialect) -> Sample:
-    """Prose with a table and code as content."""
-    text = PROSE * 8
+def content_sample(dialect: Dialect, text: str) -> Sample:
+    """A text as content."""
     return _sample(
         dialect,
         "content",
@@ -115,9 +105,8 @@ def content_sample(dialect: Dialect) -> Sample:
     )
 
 
-def reasoning_sample(dialect: Dialect) -> Sample:
-    """The same as reasoning."""
-    text = PROSE * 8
+def reasoning_sample(dialect: Dialect, text: str) -> Sample:
+    """A text as reasoning."""
     return _sample(
         dialect,
         "reasoning",
@@ -149,15 +138,6 @@ def _sample(
     raw = unspool.render({"role": "assistant", **message}, dialect, tools=TOOLS, stage=Stage.CONTENT)
     at, end = raw.index(_FIRST) + len(_FIRST), raw.index(_LAST)
     return Sample(dialect, kind, raw[:at], raw[at:end], raw[end:], wanted, found)
-
-
-SAMPLES: Final[dict[str, Callable[[Dialect], Sample]]] = {
-    "content": content_sample,
-    "reasoning": reasoning_sample,
-    "nested arguments": nested_sample,
-    "numeric arguments": number_sample,
-}
-"""What may be long besides a string argument."""
 
 
 def calling() -> list[Dialect]:

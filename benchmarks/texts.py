@@ -69,7 +69,7 @@ if __name__ == "__main__":
             print(f"{sku:>8} {price:10.2f} €" if price < 1_000 else f"{sku:>8} (teuer) 💶")
 '''
 
-DENSE: Final = r'''WORDS = {
+DENSE: Final = r"""WORDS = {
     "yes": "ja", "no": 'nein', "good": "gut",
     "key": "Schlüssel", "a b": "c\td",
     "line": "a\n\tb", "path": "C:\\t",
@@ -90,14 +90,50 @@ sql = "select \"a\" from 't'\n"
 echo "$A" | grep -q "\.py$" && rm "$B"
 {"op": "+", "l": [1, "2"], "r": null}
 
-'''
+"""
 """Source code in which every second chunk of four characters holds a quote, an escape or a line break."""
 
 _NAME: Final = re.compile(r"(?<![\\\w])[A-Za-zÀ-ÿ]{2,}(?!\w)|(?<!\w)[0-9]{2,}(?!\w)")
 _KEPT: Final = {*keyword.kwlist, "const", "export", "function", "null", "await"}
 _SYLLABLES: Final = (
-    *("a_b", "ab", "app", "ba", "ber", "cho", "con", "da", "data", "dex", "do_", "el", "err", "for_", "get", "ind", "ion"),
-    *("is_", "key", "li", "log", "max", "new_", "num", "out", "pre", "re", "set", "str", "sub", "tion", "un", "val", "wi"),
+    *(
+        "a_b",
+        "ab",
+        "app",
+        "ba",
+        "ber",
+        "cho",
+        "con",
+        "da",
+        "data",
+        "dex",
+        "do_",
+        "el",
+        "err",
+        "for_",
+        "get",
+        "ind",
+        "ion",
+    ),
+    *(
+        "is_",
+        "key",
+        "li",
+        "log",
+        "max",
+        "new_",
+        "num",
+        "out",
+        "pre",
+        "re",
+        "set",
+        "str",
+        "sub",
+        "tion",
+        "un",
+        "val",
+        "wi",
+    ),
     *("er", "fi", "gen", "grö", "ha", "in", "ka", "ket", "lo", "lü", "ma", "mes"),
     *("na", "not", "o", "pa", "que", "ra", "rit", "sor", "ste", "ta", "to", "u", "ver", "vi", "xy", "za"),
 )
@@ -153,13 +189,13 @@ So: no rain, hence the flight. Naïve, perhaps, but that's what they've asked fo
 RECORDS: Final[list[Any]] = [
     {
         "id": 4711 + i,
-        "name": name,
+        "name": f"{name} {i}",
         "tags": ["neu", 'so-called "best"', "北京"][: i % 3 + 1],
         "price": 12.5 * (i + 1),
         "sold": i % 2 == 0,
         "place": {"shelf": [i, -i], "room": None, "size": {"w": 80, "h": 1.25}},
     }
-    for i, name in enumerate(["Bücherregal", "Lamp (small)", "Stuhl, rot", "C:\\Kabel", "tea <green>", "Eßtisch"])
+    for i, name in enumerate(["Bücherregal", "Lamp (small)", "Stuhl, rot", "C:\\Kabel", "tea <green>", "Eßtisch"] * 5)
 ]
 
 _RECORD: Final[dict[str, Any]] = {

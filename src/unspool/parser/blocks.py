@@ -2,8 +2,8 @@
 
 from ..events import ReasoningStart
 from .members import Members
-from .output import BLOCK, BLOCK_TEXT, CAP, EDGE, REASONING_START
-from .patterns import MORE, NO, skip_separators, skip_space
+from .output import BLOCK, BLOCK_TEXT, EDGE, REASONING_START
+from .patterns import MAX_SPACE, MORE, NO, skip_separators, skip_space
 from .plan import CALL, END, Opening, Scan
 
 
@@ -72,8 +72,15 @@ class Blocks(Members):
                 self._i = j
                 self._put_markup(self._base + j)
                 return False
-            if j - i <= CAP:
+            if j - i <= MAX_SPACE:
                 return False
+            self._notice("hold_overflow", "white space")
+            if self._within is not None and self._within.suffix:
+                self._put_markup(self._base + i)
+                self._state = BLOCK_TEXT
+            else:
+                self._leave_block()
+            return True
         more = False
         within = self._within
         for block in (within, *plan.block_suffixes) if within is not None and within.suffix else plan.block_suffixes:

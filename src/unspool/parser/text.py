@@ -27,7 +27,7 @@ from .output import (
     common_suffix,
     held_suffix,
 )
-from .patterns import MORE, NO, skip_space
+from .patterns import MAX_SPACE, MORE, NO, skip_space
 from .plan import CALL, END, FRAME, Opening, Plan, Scan
 from .plan import REASONING as THOUGHT
 
@@ -100,7 +100,7 @@ class Text(Blocks):
                 else:
                     self._put_text(self._base + n)
                 return False
-            if j - i <= CAP:
+            if j - i <= MAX_SPACE:
                 return False
             self._notice("hold_overflow", "white space")
         else:
@@ -247,7 +247,7 @@ class Text(Blocks):
                     self._i = r
                     self._put_markup(self._base + r)
                     return True
-        elif j - i <= CAP and not self._final:
+        elif j - i <= MAX_SPACE and not self._final:
             return False
         if self._take_lead():
             self._state = REASONING
@@ -418,8 +418,8 @@ class Text(Blocks):
         plan = self._plan
         if self._scanned == 0:
             j = skip_space(buf, i)
-            if j == n and not self._final:
-                return self._too_long()
+            if j == n and j - i <= MAX_SPACE and not self._final:
+                return False
             for o in plan.edge_plain:
                 if o.kind != THOUGHT or j == n:
                     continue

@@ -1,0 +1,76 @@
+"""The benchmarks run and measure what they say; how long anything takes is not tested."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from benchmarks.__main__ import MEASUREMENTS, main
+from benchmarks.samples import (
+    DidNotArrive,
+    Sample,
+    content_sample,
+    nested_sample,
+    number_sample,
+    reasoning_sample,
+    string_sample,
+)
+from benchmarks.table import HEADER, Row, table
+from benchmarks.texts import DENSE, SOURCE, ever_new
+from unspool import Dialect
+
+from .support import CALLING, named
+
+
+def _samples(dialect: Dialect) -> list[Sample]:
+    samples = [
+        string_sample(dialect, SOURCE),
+        string_sample(dialect, ever_new(DENSE, 2_000)),
+        content_sample(dialect, SOURCE),
+        nested_sample(dialect),
+        number_sample(dialect),
+    ]
+    return [*samples, reasoning_sample(dialect, SOURCE)] if dialect.reasoning else samples
+
+
+def test_the_quick_mode_prints_a_table_and_writes_json(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "rows.json"
+    assert main(["--quick", "--only", "whole", "--json", str(file)]) == 0
+    header, _, *lines = capsys.readouterr().out.splitlines()
+    assert [cell.strip() for cell in header.split("|")[1:-1]] == list(HEADER)
+    rows = json.loads(file.read_text(encoding="utf-8"))
+    assert len(rows) == len(lines) == 5  # the bare call, and a row for each syntax
+    assert all(row["value"] > 0 for row in rows)
+    assert [row["promised"] for row in rows[1:]] == [{"at least": 50.0}] * 4
+
+
+def test_an_unknown_measurement_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exit_:
+        main(["--only", "everything"])
+    assert exit_.value.code == 2
+    assert all(name in capsys.readouterr().err for name in MEASUREMENTS)
+
+
+@pytest.mark.parametrize(**named(CALLING))
+def test_what_is_fed_arrives(dialect: Dialect) -> None:
+    for sample in _samples(dialect):
+        parser = sample.begun()
+        parser.feed(sample.body)
+        sample.check(parser, 1)
+
+
+def test_what_does_not_arrive_is_not_measured() -> None:
+    sample = string_sample(CALLING[0], SOURCE)
+    with pytest.raises(DidNotArrive):
+        sample.check(sample.begun(), 1)
+
+
+def test_a_table_says_which_promises_are_kept() -> None:
+    rows = [Row("a", "x", 9.5, "ms", 9.0), Row("a", "y", 60.0, "MB/s", 50.0, "least"), Row("b", "z", 0.123, "×")]
+    assert table(rows) == (
+        "| measurement | case | result  | promised |      |\n"
+        "| ----------- | ---- | ------- | -------- | ---- |\n"
+        "| a           | x    | 9.5 ms  | ≤ 9      | FAIL |\n"
+        "|             | y    | 60 MB/s | ≥ 50     | pass |\n"
+        "| b           | z    | 0.12 ×  |          |      |\n"
+    )
