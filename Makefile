@@ -19,7 +19,7 @@ $(STAMP): pyproject.toml
 	touch $@
 
 test: $(STAMP) ## run all tests; ARGS="..." goes to pytest
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -n 2 $(ARGS)
 
 lint: $(STAMP) ## ruff (rules and format) and mypy --strict
 	$(BIN)/ruff check .

@@ -1,9 +1,9 @@
 """Time, measured against a bare method call in the same moments, so that neither the machine nor its noise counts.
 
-It is the time that this thread has the processor, which leaves out that other programs have it. Processors also change
-their speed, within a second and by half: rounds of work, a millisecond or so, take turns with rounds of bare calls. Each
-round of work is compared with the bare calls just before and after it, and the median of the rounds counts; the quickest
-work and the quickest bare call would often be of different speeds. What the loop costs is taken off both.
+It is the time that this thread has the processor, which leaves out that other programs have it. Processors also
+change their speed, within a second and by half: rounds of work, a millisecond or so, take turns with rounds of bare
+calls. Each round of work is compared with the bare calls just before and after it, and the median of the rounds counts;
+the quickest work and the quickest bare call would often be of different speeds. What the loop costs is taken off both.
 """
 
 import time

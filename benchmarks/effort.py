@@ -8,6 +8,11 @@ from unspool import Dialect
 from .samples import by_syntax, calling
 
 
+def one_each() -> list[Dialect]:
+    """One dialect of each syntax."""
+    return [dialects[0] for dialects in by_syntax(calling()).values()]
+
+
 @dataclass(frozen=True, slots=True)
 class Effort:
     """Sizes of the measurements.
@@ -30,20 +35,19 @@ class Effort:
 
     def dialects(self) -> list[Dialect]:
         """Those that side measurements look at."""
-        every = calling()
-        return every if self.everywhere else [found[0] for found in by_syntax(every).values()]
+        return calling() if self.everywhere else one_each()
 
 
 FULL: Final = Effort(
-    rounds=40,
-    sizes=((1_000, 500), (100_000, 20), (1_000_000, 3), (10_000_000, 1)),
+    rounds=30,
+    sizes=((1_000, 300), (100_000, 20), (1_000_000, 3), (10_000_000, 1)),
     whole=1_000_000,
     starts=6,
-    cuts=10,
+    cuts=5,
     everywhere=True,
 )
 QUICK: Final = Effort(
-    rounds=11,
+    rounds=8,
     sizes=((1_000, 200), (100_000, 3), (1_000_000, 1)),
     whole=250_000,
     starts=3,

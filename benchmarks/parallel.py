@@ -20,7 +20,7 @@ _COST: Final = 1.3
 _SPREAD: Final = 200
 """Turns until the last parser begins."""
 _ONE: Final = "hermes"
-_DIFFERENT: Final = 228  # four texts for each dialect
+_DIFFERENT: Final = 114  # two texts for each dialect
 _LENGTH: Final = 200
 _NUMBER: Final = "QNUMBERQ"
 

@@ -84,7 +84,7 @@ def string_sample(dialect: Dialect, text: str) -> Sample:
 
 def nested_sample(dialect: Dialect) -> Sample:
     """Records with lists and objects in them. The body stands there once."""
-    arguments = {"table": "stock", "rows": [_FIRST, *RECORDS, _LAST]}
+    arguments = {"table": _FIRST, "rows": RECORDS, "note": _LAST}
     return _call(dialect, "nested", "add_rows", arguments, lambda _: arguments)
 
 

@@ -13,7 +13,7 @@ import unspool
 from unspool import Dialect, Parser
 
 from .clock import Clock, seconds
-from .effort import Effort
+from .effort import Effort, one_each
 from .samples import Tools, calling
 from .table import Row, ranked
 from .texts import HUNDRED_TOOLS, TOOLS
@@ -51,7 +51,7 @@ def construct(effort: Effort) -> Iterator[Row]:
     """A parser, after the first of its dialect."""
     found = [(_constructing(d, TOOLS, effort.rounds), d) for d in calling()]
     yield from ranked("a Parser", found, "× bare", worst=_CONSTRUCTION, of="4 tools")
-    found = [(_constructing(d, HUNDRED_TOOLS, effort.rounds), d) for d in effort.dialects()]
+    found = [(_constructing(d, HUNDRED_TOOLS, effort.rounds), d) for d in one_each()]
     yield from ranked("a Parser", found, "× bare", of="100 tools")
 
 

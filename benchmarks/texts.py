@@ -3,7 +3,7 @@
 import keyword
 import random
 import re
-from functools import cache
+from functools import cache, partial
 from typing import Any, Final
 
 SOURCE: Final = r'''"""Größen und Währungen: prices of a shop, read from CSV. — 价格表"""
@@ -50,7 +50,8 @@ export async function show(sku, { limit = 20, into = '#table' } = {}) {
   }
   const rows = (await reply.json()).filter((row) => row.price > 0 && row.name !== "");
   byId(into).innerHTML = rows
-    .map((row, i) => `<tr class="${i % 2 ? 'odd' : 'even'}"><td>${escape(row.name)}</td><td>${format.format(row.price)}</td></tr>`)
+    .map((row, i) => `<tr class="${i % 2 ? 'odd' : 'even'}"><td>${escape(row.name)}</td>` +
+      `<td>${format.format(row.price)}</td></tr>`)
     .join("\n");
   return rows.length < limit ? rows : [...rows, { name: "…", path: "C:\\shop\\more" }];
 }
@@ -151,13 +152,14 @@ def ever_new(text: str, size: int) -> str:
     length = 0
     while length < size:
         names: dict[str, str] = {}
-        part = _NAME.sub(lambda m: _renamed(m.group(), names, rng), text)
+        part = _NAME.sub(partial(_renamed, names, rng), text)
         parts.append(part)
         length += len(part)
     return "".join(parts)[:size]
 
 
-def _renamed(name: str, names: dict[str, str], rng: random.Random) -> str:
+def _renamed(names: dict[str, str], rng: random.Random, found: re.Match[str]) -> str:
+    name = found.group()
     if name in _KEPT:
         return name
     if name not in names:
@@ -166,8 +168,8 @@ def _renamed(name: str, names: dict[str, str], rng: random.Random) -> str:
     return names[name]
 
 
-PROSE: Final = """The order of the two calls matters: first the forecast for Köln (today, 3 °C), then the flight. If it's below
-0 °C — and only then — the user wants "the later one", i.e. the 18:40. Let me check what a < b && b > c means here:
+PROSE: Final = """The order of the two calls matters: first the forecast for Köln (today, 3 °C), then the flight. If
+it's below 0 °C — and only then — the user wants "the later one", i.e. the 18:40. Let me see what a < b && b > c means:
 
 1. `get_weather(city="Köln", days=3)` returns a list; its first entry [0] is today.
 2. The price is in €, so 129,00 € is about $140 (rate: 1.085).
@@ -233,7 +235,7 @@ _STRING: Final = {"type": "string"}
 TOOLS: Final[list[dict[str, Any]]] = [
     tool("write_file", path=_STRING, text=_STRING),
     tool("get_weather", city=_STRING, days={"type": "integer"}, unit={"enum": ["celsius", "fahrenheit"]}),
-    tool("add_rows", table=_STRING, rows={"type": "array", "items": {"anyOf": [_STRING, _RECORD]}}),
+    tool("add_rows", table=_STRING, rows={"type": "array", "items": _RECORD}, note=_STRING),
     tool("plot", first=_STRING, **{k: {"type": "number"} for k in NUMBERS}, last=_STRING),
 ]
 """The four tools of a request."""

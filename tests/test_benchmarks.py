@@ -48,7 +48,8 @@ def test_an_unknown_measurement_is_refused(capsys: pytest.CaptureFixture[str]) -
     with pytest.raises(SystemExit) as exit_:
         main(["--only", "everything"])
     assert exit_.value.code == 2
-    assert all(name in capsys.readouterr().err for name in MEASUREMENTS)
+    said = capsys.readouterr().err
+    assert all(name in said for name in MEASUREMENTS)
 
 
 @pytest.mark.parametrize(**named(CALLING))

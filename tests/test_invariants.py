@@ -447,14 +447,14 @@ def test_what_a_policy_holds_is_let_go_at_the_cap(dialect: Dialect, policy: Poli
 # -- 6. linear -----------------------------------------------------------------------------------------------------------
 
 
-def fastest(work: Callable[[], object], repeats: int = 3) -> float:
-    """Seconds of the fastest run."""
+def fastest(work: Callable[[], object], repeats: int) -> float:
+    """Seconds of processor time of the fastest run."""
     best = float("inf")
     for _ in range(repeats):
-        begin = time.perf_counter()
+        begin = time.process_time()
         work()
-        best = min(best, time.perf_counter() - begin)
-    return best
+        best = min(best, time.process_time() - begin)
+    return max(best, 1e-6)
 
 
 def growing(dialect: Dialect) -> list[Callable[[int], str]]:
@@ -478,19 +478,32 @@ def feed_all(dialect: Dialect, text: str, size: int) -> None:
 
 
 @pytest.mark.parametrize(**named(DIALECTS))
-def test_twice_the_text_takes_twice_the_time(dialect: Dialect) -> None:
+def test_four_times_the_text_takes_four_times_the_time(dialect: Dialect) -> None:
     for i, kind in enumerate(growing(dialect)):
-        # Whole texts for all, small chunks for some: the same code reads both.
-        for size, chunk in ((20_000, 1 << 30), (5_000, 6))[: 1 + (len(dialect.name) + i) % 2]:
+        # Whole texts for all kinds, small chunks for every third: the same code reads both.
+        for size, chunk in ((12_000, 1 << 30), (4_000, 6))[: 2 if (len(dialect.name) + i) % 3 == 0 else 1]:
             small, large = kind(size), kind(size * 4)
             ratio = float("inf")
-            for attempt in range(4):  # a busy machine may spoil a measurement, not all of them
-                begin = fastest(lambda s=small, c=chunk: feed_all(dialect, s, c), 2 + attempt)  # type: ignore[misc]
-                end = fastest(lambda t=large, c=chunk: feed_all(dialect, t, c), 1 + attempt)  # type: ignore[misc]
+            for attempt in range(1, 6):  # a busy machine may spoil a measurement, not all of them
+                begin = fastest(lambda s=small, c=chunk: feed_all(dialect, s, c), attempt)  # type: ignore[misc]
+                end = fastest(lambda t=large, c=chunk: feed_all(dialect, t, c), attempt)  # type: ignore[misc]
                 ratio = min(ratio, end / begin)
                 if ratio < 6.5:
                     break
             assert ratio < 8, f"4 times {small[:60]!r} takes {ratio:.1f} times as long, fed by {chunk}"
+
+
+@pytest.mark.parametrize(**named([d for d in DIALECTS if d.name in ("deepseekv31", "qwen3-coder", "pythonic", "gemma4", "harmony")]))
+def test_a_long_argument_takes_time_in_proportion(dialect: Dialect) -> None:
+    for kind in growing(dialect):
+        small, large = kind(100_000), kind(400_000)
+        ratio = float("inf")
+        for attempt in range(1, 5):
+            begin = fastest(lambda s=small: feed_all(dialect, s, 64), attempt)  # type: ignore[misc]
+            ratio = min(ratio, fastest(lambda t=large: feed_all(dialect, t, 64), attempt) / begin)  # type: ignore[misc]
+            if ratio < 5.5:
+                break
+        assert ratio < 6.5, f"4 times {small[:60]!r} takes {ratio:.1f} times as long"
 
 
 # -- 7. truncation at any offset -----------------------------------------------------------------------------------------
@@ -523,8 +536,9 @@ def test_truncation_at_any_offset_keeps_earlier_calls_and_invents_nothing(case: 
         cut, _ = parse_case(case, [text], finish_reason="length")
         assert cut.finish_reason == "length"
         assert_cut(whole, cut, text, ends)
-        by_character, _ = parse_case(case, list(text), finish_reason="length")
-        assert same(by_character) == same(cut), text
+        if at % 6 == case.number % 6:
+            by_character, _ = parse_case(case, list(text), finish_reason="length")
+            assert same(by_character) == same(cut), text
 
 
 @every_case()

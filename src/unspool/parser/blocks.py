@@ -25,7 +25,7 @@ class Blocks(Members):
             self._end_call(call.status, self._base + i)
             return True
         j = skip_space(buf, i)
-        if j == len(buf) and not self._final:
+        if j == len(buf) and not self._final and j - i <= MAX_SPACE:
             return False
         more = False
         for pattern in (suffix, *(s for s in self._plan.suffixes if s is not suffix)):

@@ -27,6 +27,7 @@ from .patterns import MAX_SPACE, MORE, NO, Pattern, skip_space
 from .plan import END, Form, Opening, Plan
 from .wrapped import UnwrapReader
 
+NULL = "null"
 ARGUMENT_KEYS = frozenset(("arguments", "parameters", "args", "input"))
 
 _JSON_KEY = re.compile(r'\s*+"((?:[^"\\\n]|\\.){0,256}+)"\s*+:')
@@ -199,12 +200,12 @@ class Headers(Output):
                 more = more or r == MORE
             if buf[j] == "{":
                 return i
-        elif (
-            buf[j] == "{"
-            or (form.syntax is Syntax.JSON and buf[j] == '"')
-            or (form.syntax is Syntax.JSON and "null".startswith(buf[j : j + 4]))
-        ):
+        elif buf[j] == "{" or (form.syntax is Syntax.JSON and buf[j] == '"'):
             return i
+        elif form.syntax is Syntax.JSON and NULL.startswith(buf[j : j + len(NULL)]):
+            if buf.startswith(NULL, j):
+                return i
+            more = True
         for suffix in self._plan.suffixes:
             r = suffix.match(buf, j, {})
             if r >= 0:

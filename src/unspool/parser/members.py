@@ -2,8 +2,9 @@
 
 from ..schema import decode
 from .call import Call, Level, ValueMode
+from .headers import NULL
 from .literals import DONE, ERROR, LiteralReader, Root, Syntax
-from .objects import NULL, Objects
+from .objects import Objects
 from .output import ARGUMENTS, CAP, CLOSE, MEMBERS, VALUE, VALUE_START, common_suffix, held_suffix
 from .patterns import MAX_SPACE, MORE, NO, Pattern, skip_separators, skip_space
 from .plan import CALL, Parameter
@@ -174,7 +175,7 @@ class Members(Objects):
         buf = self._buf
         j = skip_space(buf, self._i)
         if j == len(buf):
-            return NO if self._final else 0
+            return NO if self._final or j - self._i > MAX_SPACE else 0
         plan = self._plan
         parameter = call.parameter
         assert parameter is not None

@@ -5,14 +5,13 @@ import re
 
 from .call import AFTER, COLON, FIRST, KEY, Call
 from .call import VALUE as OBJECT_VALUE
-from .headers import ARGUMENT_KEYS, Headers
+from .headers import ARGUMENT_KEYS, NULL, Headers
 from .literals import DONE, ERROR, LiteralReader, Root, Syntax
 from .output import CLOSE, OBJECT, RECOVER
 from .patterns import MORE, NO, skip_space
 from .plan import CALL, END
 
 MAX_TOKEN = 1024
-NULL = "null"
 
 _STRINGS = {q: re.compile(rf"{q}[^{q}\\]*+(?:\\.[^{q}\\]*+)*+{q}", re.S) for q in ('"', "'")}
 _STRING_REST = {q: re.compile(rf"[^{q}\\]*+(?:\\.[^{q}\\]*+)*+", re.S) for q in ('"', "'")}

@@ -4,6 +4,7 @@ from typing import Any
 
 from ..events import ReasoningEnd, ReasoningStart, Stage
 from .blocks import Blocks
+from .call import Sink
 from .headers import Ids
 from .output import (
     ARGUMENTS,
@@ -80,7 +81,21 @@ class Text(Blocks):
             if not going:
                 if self._holds and self._base + self._i - self._holds[0].start > CAP:
                     continue
+                self._release_space()
                 return
+
+    def _release_space(self) -> None:
+        """Framing inside a call is not kept waiting without end."""
+        call = self._call
+        if call is None or not call.started or call.reader is not None or self._state == VALUE:
+            return
+        here = self._base + self._i
+        if (
+            here - self._at > MAX_SPACE
+            and call.sink is Sink.CALL
+            and (not self._holds or self._holds[-1].kind != HEADER)
+        ):
+            self._put_markup(here)
 
     # -- boundaries -----------------------------------------------------------------------------------------------
 
@@ -139,6 +154,8 @@ class Text(Blocks):
                 if r >= 0 and o.kind == END:
                     r = self._end_counts(i, r)
             if r >= 0:
+                if weak is not None and o.kind != CALL:
+                    break  # a call with wrong arguments is more literal than this
                 return self._begin(o, i, r, fields)
             if r == MORE:
                 if not self._final:
