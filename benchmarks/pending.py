@@ -18,7 +18,7 @@ _CAP: Final = 65_536
 _LENGTH: Final = 80_000
 _CHUNK: Final = 2_000
 _LOOK: Final = 4 * _CHUNK
-"""Where nothing waits after so many characters, nothing will."""
+"""Where nothing waits after so many characters, no more is fed."""
 
 _ENDLESS: Final = (" ", "\n", "a", "1", "<", "</", '"', "\\", "[", "{", "x y\n", '{"a":', "<|", "é, ")
 """What is repeated without end."""
@@ -58,7 +58,8 @@ def _cases(dialect: Dialect, count: int) -> list[_Case]:
         for raw in example.raw
         for end in range(len(raw) + 1)
     ]
-    return every[:: max(1, -(-len(every) // count))]
+    step = -(-len(every) // count)
+    return every[step // 2 :: step]
 
 
 def _waiting(case: _Case, unit: str, policy: Policy) -> int:

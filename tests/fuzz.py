@@ -21,9 +21,12 @@ RAWS = {d.name: [c.raw for c in cases([d])] for d in DIALECTS}
 LITERALS = {d.name: literals(d) for d in DIALECTS}
 ALL_LITERALS = sorted({t for found in LITERALS.values() for t in found})
 NOISE = [
-    "<", ">", "</", "{", "}", "[", "]", "(", ")", '"', "'", "\\", "`", "```", "```json\n", "<|", "|>", "\n", " ", "\n\n", "\t",
-    ",", ";", ":", "=", "null", "true", "None", "-1", "1e400", "NaN", "12345678901234567890", "\u00e9", "\U0001f327\ufe0f", "\\u00e9",
-    "\\ud83d", '\\"', "\\n", "]]>", "&quot;", "&amp;", "Sure.", " a b ", "x=1", '"a": 1', '{"a": "b"}', "\r\n", "\u2028", "\x00", "/>",
+    "<", ">", "</", "{", "}", "[", "]", "(", ")", '"', "'", "\\", "`", "```", "```json\n", "<|", "|>", "\n", " ",
+    "\n\n", "\t",
+    ",", ";", ":", "=", "null", "true", "None", "-1", "1e400", "NaN", "12345678901234567890",
+    "\u00e9", "\U0001f327\ufe0f", "\\u00e9",
+    "\\ud83d", '\\"', "\\n", "]]>", "&quot;", "&amp;", "Sure.", " a b ", "x=1", '"a": 1', '{"a": "b"}', "\r\n",
+    "\u2028", "\x00", "/>",
     '"name"', '"arguments"', "get_weather", "search", "now", '{"name": "now", "arguments": {}}',
 ]  # fmt: skip
 

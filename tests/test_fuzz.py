@@ -11,7 +11,8 @@ from unspool import Policy
 from unspool.policy import CHOICES
 
 from . import fuzz
-from .support import DIALECTS, STAGES, Case, cases, number, tools_of
+from .support import DIALECTS, STAGES, Case, cases, number, same, tools_of
+from .test_tokens_feed import encode, feed, special, ways
 
 SECONDS = float(os.environ.get("UNSPOOL_FUZZ_SECONDS", "20"))
 CASES = cases()
@@ -51,6 +52,15 @@ def test_no_output_breaks_what_always_holds(case: fuzz.Attempt) -> None:
 @given(st.sampled_from(DIALECTS), st.text(max_size=60), st.sampled_from(STAGES))
 def test_arbitrary_text_breaks_nothing(dialect: Any, text: str, stage: Any) -> None:
     assert fuzz.failure(fuzz.Attempt(dialect, text, {"stage": stage, "ids": number}), 1) == ""
+
+
+@settings(max_examples=150)
+@given(attempts())
+def test_token_ids_in_any_pieces_tell_one_message(case: fuzz.Attempt) -> None:
+    tokenizer = special(case.dialect.name)
+    options = {k: v for k, v in case.options.items() if k != "ids"}
+    told = [same(feed(case.dialect, pieces, tokenizer, **options)[0]) for pieces in ways(encode(tokenizer, case.text))]
+    assert told == told[:1] * len(told), case
 
 
 def test_the_plain_fuzz_finds_nothing() -> None:

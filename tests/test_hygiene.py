@@ -14,7 +14,11 @@ from .support import DIALECTS, literals
 
 SOURCE = Path(unspool.__file__).parent
 MODULES = sorted(SOURCE.rglob("*.py"))
-CORE = [m for m in MODULES if m.parent.name == "parser" or m.stem in ("template", "dialect", "registry", "render", "message", "events")]
+CORE = [
+    m
+    for m in MODULES
+    if m.parent.name == "parser" or m.stem in ("template", "dialect", "registry", "render", "message", "events")
+]
 
 SCHEMA_WORDS = {"json", "python", "think", "openai"}
 """Names that are also words of the schema, of Python, or of a protocol."""
@@ -30,9 +34,7 @@ def texts(path: Path) -> Iterator[tuple[int, str]]:
     """The string literals of a module that are no docstrings, and their lines."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     said = {
-        id(node.value)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
     }
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in said:
@@ -54,7 +56,9 @@ def test_no_module_contains_a_marker_with_a_letter(path: Path) -> None:
 @pytest.mark.parametrize("path", CORE, ids=lambda p: str(p.relative_to(SOURCE)))
 def test_no_identifier_of_the_core_is_named_after_a_dialect(path: Path) -> None:
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    names = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)} | {n.attr for n in ast.walk(tree) if isinstance(n, ast.Attribute)}
+    names = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)} | {
+        n.attr for n in ast.walk(tree) if isinstance(n, ast.Attribute)
+    }
     parts = {part for name in names for part in name.lower().split("_")} | {n.lower() for n in names}
     assert parts & {n for n in NAMES if len(n) > 3} <= {"openai"}, "`to_openai` is the name of a protocol"
 
@@ -82,7 +86,19 @@ def test_no_regex_of_the_core_can_backtrack_over_text_without_bound() -> None:
             assert not re.search(r"\.\*(?![+?]).*\.\*", text), f"{path.name}:{line}: {text!r}"
 
 
-@pytest.mark.parametrize("word", ["eval(", "exec(", "literal_eval", "import socket", "import threading", "import logging", "import asyncio", "time.time"])
+@pytest.mark.parametrize(
+    "word",
+    [
+        "eval(",
+        "exec(",
+        "literal_eval",
+        "import socket",
+        "import threading",
+        "import logging",
+        "import asyncio",
+        "time.time",
+    ],
+)
 def test_the_core_evaluates_nothing_and_does_no_input_or_output(word: str) -> None:
     for path in CORE:
         assert word not in path.read_text(encoding="utf-8"), path

@@ -2,13 +2,12 @@
 
 import json
 import random
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from unspool import ContentDelta, Dialect, Parser, Policy, ToolCallDelta, ToolCallEnd, ToolCallStart
+from unspool import Dialect, Parser, Policy, ToolCallDelta, ToolCallEnd, ToolCallStart
 from unspool.message import Message
 
 from .fuzz import mutate
@@ -43,8 +42,7 @@ XML = [d for d in CALLING if d.argument]
 TOOLS = [tool("f", a="string", b="string", n="integer"), tool("g", a="string"), tool("now")]
 
 
-def every_case() -> Any:
-    return pytest.mark.parametrize("case", CASES, ids=str)
+every_case = pytest.mark.parametrize("case", CASES, ids=str)
 
 
 def mutants(dialect: Dialect, count: int) -> Iterator[str]:
@@ -58,7 +56,7 @@ def mutants(dialect: Dialect, count: int) -> Iterator[str]:
 # -- what the examples say ---------------------------------------------------------------------------------------------
 
 
-@every_case()
+@every_case
 def test_an_example_means_what_its_file_says(case: Case) -> None:
     message, _ = parse_case(case, ids=None)
     assert message.reasoning == case.example.reasoning
@@ -72,14 +70,14 @@ def test_an_example_means_what_its_file_says(case: Case) -> None:
 # -- 1. chunking is invisible ------------------------------------------------------------------------------------------
 
 
-@every_case()
+@every_case
 def test_chunking_is_invisible_in_examples(case: Case) -> None:
     whole = same(parse_case(case)[0])
     for chunks in chunkings(case.raw):
         assert same(parse_case(case, chunks)[0]) == whole, chunks
 
 
-@every_case()
+@every_case
 def test_chunking_is_invisible_where_the_tools_are_unknown(case: Case) -> None:
     whole = same(parse_case(case, tools=None)[0])
     rng = random.Random(str(case))
@@ -117,7 +115,7 @@ def test_blank_output_is_no_anomaly(dialect: Dialect) -> None:
         assert message.finish_reason == "stop"
 
 
-@every_case()
+@every_case
 def test_every_cut_example_is_told_or_noted_as_empty(case: Case) -> None:
     for at in range(1, len(case.raw)):
         text = case.raw[:at]
@@ -125,7 +123,7 @@ def test_every_cut_example_is_told_or_noted_as_empty(case: Case) -> None:
         assert not text.strip() or empty(message) == ("empty" in notices(message)), text
 
 
-# -- 3. arguments of an ok call are one JSON object ---------------------------------------------------------------------
+# -- 3. arguments of an ok call are one JSON object --------------------------------------------------------------------
 
 
 def reject(constant: str) -> None:
@@ -158,7 +156,10 @@ def test_json_arguments_keep_the_models_own_bytes(dialect: Dialect, arguments: s
     text = write_calls(dialect, [("f", arguments), ("g", "{}")])
     for chunks in ([text], list(text)):
         message, _ = run(dialect, chunks, tools=TOOLS)
-        assert [(c.name, c.arguments, c.status) for c in message.tool_calls] == [("f", arguments, "ok"), ("g", "{}", "ok")]
+        assert [(c.name, c.arguments, c.status) for c in message.tool_calls] == [
+            ("f", arguments, "ok"),
+            ("g", "{}", "ok"),
+        ]
 
 
 @pytest.mark.parametrize(**named(VERBATIM))
@@ -186,7 +187,9 @@ def test_a_string_that_holds_an_object_is_unwrapped(dialect: Dialect) -> None:
 
 
 @pytest.mark.parametrize(**named(VERBATIM))
-@pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity", "[" * 600 + "]" * 600, '{"a":' * 600 + "1" + "}" * 600])
+@pytest.mark.parametrize(
+    "value", ["NaN", "Infinity", "-Infinity", "[" * 600 + "]" * 600, '{"a":' * 600 + "1" + "}" * 600]
+)
 def test_what_is_no_json_is_invalid_and_the_next_call_is_read(dialect: Dialect, value: str) -> None:
     text = write_calls(dialect, [("f", f'{{"a": {value}}}'), ("g", '{"a": "x"}')])
     for chunks in ([text], random_split(text, random.Random(1), 9)):
@@ -212,11 +215,13 @@ def test_fragments_of_arguments_add_up_and_are_never_retracted(dialect: Dialect)
     assert [json.loads(a) for a in told.values()] == [{"a": "one two three", "n": 12345}, {"a": "x"}]
 
 
-# -- 4. markers inside strings are data ---------------------------------------------------------------------------------
+# -- 4. markers inside strings are data --------------------------------------------------------------------------------
 
 NASTY = [
-    "[", "]", "{", "}", "(", ")", "[]", "{}", '"', "'", '"""', "'''", "\\", "\\n", '\\"', "```", "```json", "<|", "|>", "</", "<", ">",
-    '{"name": "g", "arguments": {}}', "[g()]", "g(a='x')", ", n=3)", '"}}]', "'}]", "<tool_call>", "</tool_call>", "</think>", "<think>",
+    "[", "]", "{", "}", "(", ")", "[]", "{}", '"', "'", '"""', "'''", "\\", "\\n", '\\"', "```", "```json", "<|", "|>", "</", "<",
+    ">",
+    '{"name": "g", "arguments": {}}', "[g()]", "g(a='x')", ", n=3)", '"}}]', "'}]", "<tool_call>", "</tool_call>",
+    "</think>", "<think>",
     "\n\nline\n", "\t", "é 北京 🌧️", "\u2028", "&quot;&amp;<>&",
 ]  # fmt: skip
 
@@ -233,7 +238,7 @@ def holdable(dialect: Dialect) -> list[str]:
 def test_every_marker_bracket_and_quote_inside_a_string_is_data(dialect: Dialect) -> None:
     for text in holdable(dialect):
         for value in (text, f"x {text} y", f"{text}\n"):
-            calls = [("f", {"a": value, "n": 3}), ("g", {"a": text})]
+            calls: list[tuple[str, Any]] = [("f", {"a": value, "n": 3}), ("g", {"a": text})]
             raw = write_calls(dialect, calls)
             for chunks in ([raw], list(raw)):
                 message, _ = run(dialect, chunks, tools=TOOLS)
@@ -244,7 +249,7 @@ def test_every_marker_bracket_and_quote_inside_a_string_is_data(dialect: Dialect
 @pytest.mark.parametrize(**named(JSON_LIKE))
 def test_all_markers_together_inside_one_string_are_data(dialect: Dialect) -> None:
     value = " ".join(holdable(dialect)) * 2
-    calls = [("f", {"a": value, "b": value[::-1]}), ("now", {})]
+    calls: list[tuple[str, Any]] = [("f", {"a": value, "b": value[::-1]}), ("now", {})]
     if dialect.quote != '"':
         calls = [("f", {"a": value, "b": "x"}), ("now", {})]
     raw = write_calls(dialect, calls)
@@ -285,7 +290,7 @@ def test_a_closing_that_nothing_legal_follows_is_text_in_a_value(dialect: Dialec
             assert message.content == ""
 
 
-BROKEN = ['{"a": @@}', '{"a" "b"}', '{"a": tru}', '{"a": 01}', '{"a": "x", }', '{@@}']
+BROKEN = ['{"a": @@}', '{"a" "b"}', '{"a": tru}', '{"a": 01}', '{"a": "x", }', "{@@}"]
 
 
 @pytest.mark.parametrize(**named(VERBATIM))
@@ -350,163 +355,7 @@ def test_markers_stay_data_behind_an_error_inside_their_string(dialect: Dialect,
             ], raw
 
 
-# -- 5. hold back only what must be --------------------------------------------------------------------------------------
-
-SENTENCE = "It was a warm day, and 3 cats sat there. "
-
-
-def pending(parser: Parser, chunks: Sequence[str]) -> int:
-    """Feed chunks; the most characters that waited after any of them."""
-    fed = told = most = 0
-    for chunk in chunks:
-        fed += len(chunk)
-        events = parser.feed(chunk)
-        if events:
-            told = events[-1].end
-        most = max(most, fed - told)
-    return most
-
-
-@pytest.mark.parametrize(**named(DIALECTS))
-def test_plain_words_of_content_go_out_at_once(dialect: Dialect) -> None:
-    for tools in (None, TOOLS):
-        parser = Parser(dialect, stage="content", tools=tools)
-        parser.feed("Well then: ")  # one word alone might be a header
-        out = ""
-        for word in (SENTENCE * 3).split(" "):
-            events = parser.feed(f"{word} ")
-            out += "".join(e.text for e in events if isinstance(e, ContentDelta))
-            assert out.rstrip().endswith(word), f"{word!r} is held back"
-
-
-@pytest.mark.parametrize(**named(THINKING))
-def test_plain_words_of_reasoning_go_out_at_once(dialect: Dialect) -> None:
-    parser = Parser(dialect, stage="reasoning")
-    for word in (SENTENCE * 3).split(" "):
-        parser.feed(f"{word} ")
-        assert parser.message.reasoning.rstrip().endswith(word), f"{word!r} is held back"
-
-
-@pytest.mark.parametrize(**named(CALLING))
-def test_string_arguments_stream_as_they_arrive(dialect: Dialect) -> None:
-    head, tail = write_calls(dialect, [("f", {"a": "HERE"})]).split("HERE")
-    parser = Parser(dialect, tools=TOOLS)
-    parser.feed(head)
-    for word in (SENTENCE * 3).split(" "):
-        parser.feed(f"{word} ")
-        assert parser.message.tool_calls[0].arguments.rstrip().endswith(word), f"{word!r} is held back"
-    parser.feed(tail)
-    parser.close()
-    assert json.loads(parser.message.tool_calls[0].arguments) == {"a": SENTENCE * 3 + " "}
-
-
-ENDLESS = [" ", "\n", "<", "</", "{", "[", "<|", '"', "\\", "a", "1", "a ", "'", "`", ",", "(", "\n<", '{"', "]]", "e\n"]
-
-
-def endless(dialect: Dialect) -> list[tuple[str, str]]:
-    """Beginnings, and what follows them without an end."""
-    heads = [""]
-    if dialect.reasoning:
-        heads.append(write_reasoning(dialect, "MARK").split("MARK")[0])
-    if dialect.call:
-        call = write_calls(dialect, [("f", {"a": "MARK"})])
-        at = call.index("MARK")
-        heads += [call[:at], call[: call.index("f", call.index("f") and 0) + 1]]
-        heads += [call[: at // 2], call[: at - 1], call[: at + 4]]
-    return [(head, tail) for head in dict.fromkeys(heads) for tail in ENDLESS]
-
-
-@pytest.mark.parametrize(**named(DIALECTS))
-def test_no_endless_text_is_held_back_beyond_the_cap(dialect: Dialect) -> None:
-    rng = random.Random(dialect.name)
-    size = CAP + 20_000
-    everything = endless(dialect)
-    for head, tail in rng.sample(everything, min(12, len(everything))):
-        text = head + tail * (size // len(tail))
-        chunks = [text[i : i + 4000] for i in range(0, len(text), 4000)]
-        parser = Parser(dialect, stage=rng.choice((None, None, "content", "undecided")))
-        assert pending(parser, chunks) <= CAP + 8000, (head, tail)
-        parser.close()
-
-
-@pytest.mark.parametrize(**named(CALLING))
-@pytest.mark.parametrize("policy", [Policy(bad_arguments="drop"), Policy(bad_arguments="text"), Policy(unclosed_reasoning="content")])
-def test_what_a_policy_holds_is_let_go_at_the_cap(dialect: Dialect, policy: Policy) -> None:
-    text = write_calls(dialect, [("f", {"a": "word " * 30_000})])
-    if policy.unclosed_reasoning:
-        if not dialect.reasoning:
-            pytest.skip("the dialect has no reasoning")
-        text = write_reasoning(dialect, "word " * 30_000)
-    parser = Parser(dialect, policy=policy, tools=TOOLS)
-    assert pending(parser, [text[i : i + 4000] for i in range(0, len(text), 4000)]) <= CAP + 8000
-    parser.close()
-    assert "hold_overflow" in notices(parser.message)
-    assert len(parser.message.reasoning + "".join(c.arguments for c in parser.message.tool_calls)) >= 149_990
-
-
-# -- 6. linear -----------------------------------------------------------------------------------------------------------
-
-
-def fastest(work: Callable[[], object], repeats: int) -> float:
-    """Seconds of processor time of the fastest run."""
-    best = float("inf")
-    for _ in range(repeats):
-        begin = time.process_time()
-        work()
-        best = min(best, time.process_time() - begin)
-    return max(best, 1e-6)
-
-
-def growing(dialect: Dialect) -> list[Callable[[int], str]]:
-    """Texts of any size."""
-    code = 'def f(x):\n    return "a\\tb" if x < 3 else [{"k": 1}]  # ünï\n'
-    kinds: list[Callable[[int], str]] = [lambda n: SENTENCE * (n // len(SENTENCE)), lambda n: "< " * (n // 2)]
-    if dialect.reasoning:
-        kinds.append(lambda n: write_reasoning(dialect, code * (n // len(code))))
-    if dialect.call:
-        kinds.append(lambda n: write_calls(dialect, [("f", {"a": code * (n // len(code))})]))
-        kinds.append(lambda n: write_calls(dialect, [("f", {"a": "x"})] * (n // 40)))
-        kinds.append(lambda n: write_calls(dialect, [("f", {"a": "</" * (n // 2)})]))
-    return kinds
-
-
-def feed_all(dialect: Dialect, text: str, size: int) -> None:
-    parser = Parser(dialect, tools=TOOLS)
-    for i in range(0, len(text), size):
-        parser.feed(text[i : i + size])
-    parser.close()
-
-
-@pytest.mark.parametrize(**named(DIALECTS))
-def test_four_times_the_text_takes_four_times_the_time(dialect: Dialect) -> None:
-    for i, kind in enumerate(growing(dialect)):
-        # Whole texts for all kinds, small chunks for every third: the same code reads both.
-        for size, chunk in ((12_000, 1 << 30), (4_000, 6))[: 2 if (len(dialect.name) + i) % 3 == 0 else 1]:
-            small, large = kind(size), kind(size * 4)
-            ratio = float("inf")
-            for attempt in range(1, 6):  # a busy machine may spoil a measurement, not all of them
-                begin = fastest(lambda s=small, c=chunk: feed_all(dialect, s, c), attempt)  # type: ignore[misc]
-                end = fastest(lambda t=large, c=chunk: feed_all(dialect, t, c), attempt)  # type: ignore[misc]
-                ratio = min(ratio, end / begin)
-                if ratio < 6.5:
-                    break
-            assert ratio < 8, f"4 times {small[:60]!r} takes {ratio:.1f} times as long, fed by {chunk}"
-
-
-@pytest.mark.parametrize(**named([d for d in DIALECTS if d.name in ("deepseekv31", "qwen3-coder", "pythonic", "gemma4", "harmony")]))
-def test_a_long_argument_takes_time_in_proportion(dialect: Dialect) -> None:
-    for kind in growing(dialect):
-        small, large = kind(100_000), kind(400_000)
-        ratio = float("inf")
-        for attempt in range(1, 5):
-            begin = fastest(lambda s=small: feed_all(dialect, s, 64), attempt)  # type: ignore[misc]
-            ratio = min(ratio, fastest(lambda t=large: feed_all(dialect, t, 64), attempt) / begin)  # type: ignore[misc]
-            if ratio < 5.5:
-                break
-        assert ratio < 6.5, f"4 times {small[:60]!r} takes {ratio:.1f} times as long"
-
-
-# -- 7. truncation at any offset -----------------------------------------------------------------------------------------
+# -- 7. truncation at any offset ---------------------------------------------------------------------------------------
 
 
 def assert_cut(whole: Message, cut: Message, text: str, ends: tuple[str, ...]) -> None:
@@ -527,7 +376,7 @@ def assert_cut(whole: Message, cut: Message, text: str, ends: tuple[str, ...]) -
             assert (call.arguments, call.status) == (full.arguments, full.status), text
 
 
-@every_case()
+@every_case
 def test_truncation_at_any_offset_keeps_earlier_calls_and_invents_nothing(case: Case) -> None:
     whole, _ = parse_case(case)
     ends = tuple(closings(case.dialect)) if case.dialect.argument else ()
@@ -541,7 +390,7 @@ def test_truncation_at_any_offset_keeps_earlier_calls_and_invents_nothing(case: 
             assert same(by_character) == same(cut), text
 
 
-@every_case()
+@every_case
 def test_stop_becomes_tool_calls_where_a_call_ended_and_length_never(case: Case) -> None:
     for reason in ("stop", "length", "content_filter", "abort"):
         message, _ = parse_case(case, finish_reason=reason)
@@ -567,7 +416,7 @@ def test_an_xml_call_cut_before_its_closing_is_incomplete(dialect: Dialect) -> N
     assert [(c.name, c.arguments, c.status) for c in message.tool_calls] == [("f", '{"a": "xy', "incomplete")]
 
 
-# -- 8. round trip through an independent writer --------------------------------------------------------------------------
+# -- 8. round trip through an independent writer -----------------------------------------------------------------------
 
 ROUND = [
     [("f", {"a": "Paris", "b": "é 北京 🌧️", "n": -3})],
@@ -576,7 +425,7 @@ ROUND = [
     [("f", {"a": "", "b": " edge ", "n": 12345678901234567890})],
     [("f", {"a": "null", "b": "true"}), ("g", {"a": "123"}), ("g", {"a": '"quoted"'})],
     [("f", {"a": "{}", "b": "[1]"}), ("g", {"a": "line\nbreak\n\nand more"})],
-    [("f", {"a": "\\", "b": "\\\\n \\u00e9 \\\""})],
+    [("f", {"a": "\\", "b": '\\\\n \\u00e9 \\"'})],
 ]
 
 
@@ -604,7 +453,7 @@ def fill_margins(dialect: Dialect, reasoning: str, content: str) -> str:
     return write_reasoning(dialect, reasoning) + dialect.reasoning[0].trail + write_content(dialect, content)
 
 
-# -- 9. order --------------------------------------------------------------------------------------------------------------
+# -- 9. order ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(**named(CALLING))
@@ -620,7 +469,7 @@ def test_calls_are_counted_in_order_and_named_once_before_their_arguments(dialec
         assert len({c.id for c in message.tool_calls}) == 12, "every call has an id of its own"
 
 
-# -- 10. nothing is shared -------------------------------------------------------------------------------------------------
+# -- 10. nothing is shared ---------------------------------------------------------------------------------------------
 
 
 def test_two_hundred_interleaved_parsers_equal_sequential_ones() -> None:

@@ -41,7 +41,7 @@ def both(dialect: Dialect | str, raw: str, policy: Policy | None, **options: Any
     return whole
 
 
-# -- the class ---------------------------------------------------------------------------------------------------------------
+# -- the class ---------------------------------------------------------------------------------------------------------
 
 
 def test_the_librarys_defaults_come_first_and_every_field_is_tested_here() -> None:
@@ -60,7 +60,7 @@ def test_the_librarys_defaults_come_first_and_every_field_is_tested_here() -> No
 @pytest.mark.parametrize("field", CHOICES)
 def test_a_value_that_is_not_listed_is_an_error_that_lists_what_is(field: str) -> None:
     with pytest.raises(ValueError, match=field) as error:
-        Policy(**{field: "nonsense"})
+        Policy(**{field: "nonsense"})  # type: ignore[arg-type]
     assert all(str(value) in str(error.value) for value in CHOICES[field])
 
 
@@ -73,7 +73,7 @@ def test_a_policy_is_frozen_and_unset_fields_take_the_dialects_default() -> None
     assert values(both("deepseek", raw, Policy(text_before_tools="keep"), stage="content")) == F
 
 
-# -- text_before_tools ---------------------------------------------------------------------------------------------------------
+# -- text_before_tools -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(**named(UNFRAMED))
@@ -96,7 +96,7 @@ def test_text_before_tools_content_makes_everything_after_prose_content(dialect:
         assert (thought.reasoning, thought.content, values(thought)) == ("plan", "", F)
 
 
-# -- text_between_tools --------------------------------------------------------------------------------------------------------
+# -- text_between_tools ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(**named(UNFRAMED))
@@ -116,7 +116,7 @@ def test_text_between_tools_content_stops_reading_calls(dialect: Dialect) -> Non
     assert (blank.content, values(blank)) == ("", F + G)
 
 
-# -- bad_arguments -------------------------------------------------------------------------------------------------------------
+# -- bad_arguments -----------------------------------------------------------------------------------------------------
 
 BAD = '{"a": @@}'
 
@@ -149,7 +149,9 @@ def test_bad_arguments_drop_leaves_the_call_out(dialect: Dialect) -> None:
 
 @pytest.mark.parametrize(**named(JSON_LIKE))
 def test_bad_arguments_text_gives_the_call_back_as_text(dialect: Dialect) -> None:
-    message = both(dialect, write_calls(dialect, [("f", BAD), *G]), Policy(bad_arguments="text", text_before_tools="keep"))
+    message = both(
+        dialect, write_calls(dialect, [("f", BAD), *G]), Policy(bad_arguments="text", text_before_tools="keep")
+    )
     assert values(message) == G
     assert BAD in message.content
     alone = both(dialect, write_calls(dialect, [("f", BAD)]), Policy(bad_arguments="text"))
@@ -211,13 +213,14 @@ def test_what_cannot_be_repaired_is_as_raw(dialect: Dialect, written: str) -> No
 def test_bad_arguments_hold_for_calls_of_elements_too(dialect: Dialect) -> None:
     spoiled = "@@ stray " + write_arguments(dialect, {"a": "one"})
     raw = write_calls(dialect, [("f", spoiled), *G])
-    for choice in ("drop", "text"):
-        message = both(dialect, raw, Policy(bad_arguments=choice, text_before_tools="keep"))  # type: ignore[arg-type]
+    choices: tuple[Any, ...] = ("drop", "text")
+    for choice in choices:
+        message = both(dialect, raw, Policy(bad_arguments=choice, text_before_tools="keep"))
         assert values(message) == G
         assert ("stray" in message.content) == (choice == "text" or "call_without_name" in notices(message))
 
 
-# -- unknown_tool --------------------------------------------------------------------------------------------------------------
+# -- unknown_tool ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(**named(MARKED))
@@ -242,12 +245,15 @@ def test_a_tool_that_is_not_declared_goes_where_the_policy_says(dialect: Dialect
     assert [c.known for c in undeclared.tool_calls] == [None, None], "where the tools are unknown no tool is"
 
 
-# -- unclosed_reasoning --------------------------------------------------------------------------------------------------------
+# -- unclosed_reasoning ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(**named(THINKING))
 def test_reasoning_that_is_never_closed_is_reasoning_or_content(dialect: Dialect) -> None:
-    for raw, stage in (("plan and more", "reasoning"), (write_reasoning(dialect, "plan and more").split("more")[0] + "more", None)):
+    for raw, stage in (
+        ("plan and more", "reasoning"),
+        (write_reasoning(dialect, "plan and more").split("more")[0] + "more", None),
+    ):
         message = both(dialect, raw, Policy(unclosed_reasoning="reasoning"), stage=stage)
         assert (message.reasoning, message.content) == ("plan and more", "")
         assert "unclosed_reasoning" in notices(message)
@@ -265,9 +271,14 @@ def test_reasoning_that_is_closed_stays_reasoning_under_every_policy(dialect: Di
         assert "unclosed_reasoning" not in notices(message)
 
 
-# -- call_in_reasoning ---------------------------------------------------------------------------------------------------------
+# -- call_in_reasoning -------------------------------------------------------------------------------------------------
 
-INSIDE = [d for d in THINKING if d in MARKED and d not in [x for x in THINKING if x.framed and x.start and x.reasoning[0].text.startswith(x.start)]]
+INSIDE = [
+    d
+    for d in THINKING
+    if d in MARKED
+    and d not in [x for x in THINKING if x.framed and x.start and x.reasoning[0].text.startswith(x.start)]
+]
 
 
 @pytest.mark.parametrize(**named(INSIDE))
@@ -294,7 +305,7 @@ def test_a_call_at_the_end_of_reasoning_that_it_closes_leaves_no_text(dialect: D
     assert (message.reasoning, message.content, values(message)) == ("plan", "", F + G)
 
 
-# -- bare_calls ----------------------------------------------------------------------------------------------------------------
+# -- bare_calls --------------------------------------------------------------------------------------------------------
 
 WRAPPED = [d for d in MARKED if all(t.before for t in d.calls)]
 
@@ -313,12 +324,15 @@ def test_bare_calls_reads_calls_without_their_wrapper(dialect: Dialect) -> None:
     assert values(wrapped) == F
 
 
-# -- the RFC's tables ------------------------------------------------------------------------------------------------------------
+# -- the RFC's tables --------------------------------------------------------------------------------------------------
 
 RFC_NAMES = ["deepseek", "deepseek-r1", "deepseek-v3.1", "deepseek-v3-0324"]
 WEATHER = [tool("get_weather", location="string", unit="string"), tool("search", query="string")]
 V31 = '<｜tool▁call▁begin｜>\nget_weather<｜tool▁sep｜>{"location": "北京", "unit": "c"}\n<｜tool▁call▁end｜>'
-V3 = '<｜tool▁call▁begin｜>\nfunction<｜tool▁sep｜>get_weather\n```json\n{"location": "北京", "unit": "c"}\n```\n<｜tool▁call▁end｜>'
+V3 = (
+    '<｜tool▁call▁begin｜>\nfunction<｜tool▁sep｜>get_weather\n```json\n{"location": "北京", "unit": "c"}\n```\n'
+    "<｜tool▁call▁end｜>"
+)
 X = {"location": "北京", "unit": "c"}
 
 
@@ -345,16 +359,43 @@ ROWS = [
     Row("3.2.1 content stage", "content", "ABCD", "", "ABCD", 0),
     Row("3.2.2 no call", "reasoning", "ABCD </think> EFG", "ABCD ", " EFG", 0),
     Row("3.2.2 nobody told the stage", None, "ABCD </think> EFG", "ABCD ", " EFG", 0),
-    Row("3.2.3 prose before a call", "reasoning", f"ABCD </think>\nEFG\n{CALL}", "ABCD ", f"EFG\n{CALL}", 0, notice="call_markers_as_text"),
+    Row(
+        "3.2.3 prose before a call",
+        "reasoning",
+        f"ABCD </think>\nEFG\n{CALL}",
+        "ABCD ",
+        f"EFG\n{CALL}",
+        0,
+        notice="call_markers_as_text",
+    ),
     Row("3.2.4 line breaks before a call", "reasoning", f"ABCD </think>\n\n{CALL}", "ABCD ", "", 1, "tool_calls"),
     Row("3.2.4 nobody told the stage", None, f"ABCD </think>\n\n{CALL}", "ABCD ", "", 1, "tool_calls"),
-    Row("3.2.5 white space between calls", "reasoning", f"ABCD </think>\n\n{CALL}\n{CALL}", "ABCD ", "", 2, "tool_calls"),
-    Row("3.2.5 prose between calls", "reasoning", f"ABCD </think>\n\n{CALL}XYZ\n{CALL}", "ABCD ", f"XYZ\n{CALL}", 1, "tool_calls", "call_markers_as_text"),
+    Row(
+        "3.2.5 white space between calls", "reasoning", f"ABCD </think>\n\n{CALL}\n{CALL}", "ABCD ", "", 2, "tool_calls"
+    ),
+    Row(
+        "3.2.5 prose between calls",
+        "reasoning",
+        f"ABCD </think>\n\n{CALL}XYZ\n{CALL}",
+        "ABCD ",
+        f"XYZ\n{CALL}",
+        1,
+        "tool_calls",
+        "call_markers_as_text",
+    ),
     Row("3.3 prose alone", "content", "content</s>", "", "content", 0),
     Row("3.3 a call alone", "content", f"{CALL}</s>", "", "", 1, "tool_calls"),
     Row("3.3 a call alone, nobody told", None, f"{CALL}</s>", "", "", 1, "tool_calls"),
     Row("3.3 prose before a call", "content", f"EFG\n{CALL}", "", f"EFG\n{CALL}", 0, notice="call_markers_as_text"),
-    Row("3.3 prose before a call, nobody told", None, f"EFG\n{CALL}", "", f"EFG\n{CALL}", 0, notice="call_markers_as_text"),
+    Row(
+        "3.3 prose before a call, nobody told",
+        None,
+        f"EFG\n{CALL}",
+        "",
+        f"EFG\n{CALL}",
+        0,
+        notice="call_markers_as_text",
+    ),
     Row("edge: no marker at all", None, "ABCD", "", "ABCD", 0),
     Row("edge: only a closing", None, "ABCD</think>EFG", "ABCD", "EFG", 0),
     Row("edge: a call right behind the closing", None, f"ABCD</think>{CALL}", "ABCD", "", 1, "tool_calls"),

@@ -23,8 +23,22 @@ from unspool import (
 )
 from unspool.stage import detect_stage
 
-from .support import CALLING, DIALECTS, THINKING, Case, cases, check, literals, named, notices, number, same, tool, values
-from .test_tokens import DEEPSEEK, make_byte_level, make_deepseek
+from .support import (
+    CALLING,
+    DIALECTS,
+    THINKING,
+    Case,
+    cases,
+    check,
+    literals,
+    named,
+    notices,
+    number,
+    same,
+    tool,
+    values,
+)
+from .test_tokens import DEEPSEEK, make_byte_level, make_deepseek, token_id
 from .writing import write_calls, write_content, write_reasoning
 
 TOOLS = [tool("f", a="string", b="string", n="integer"), tool("g", a="string"), tool("now")]
@@ -41,7 +55,9 @@ def deepseek() -> Tokenizer:
 @cache
 def special(name: str) -> Tokenizer:
     """A tokenizer in which every longer literal of a dialect without white space is a special token, bytes the rest."""
-    tokenizer = Tokenizer(models.BPE(vocab={t: i for i, t in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}, merges=[]))
+    tokenizer = Tokenizer(
+        models.BPE(vocab={t: i for i, t in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}, merges=[])
+    )
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     found = [t for t in literals(get_dialect(name)) if len(t) > 3 and not any(c.isspace() for c in t)]
@@ -56,8 +72,7 @@ def encode(tokenizer: Tokenizer, text: str) -> list[int]:
 
 def plain(tokenizer: Tokenizer, text: str) -> list[int]:
     """Ids that spell a text without any special token."""
-    alphabet = byte_tokens()
-    return [token for byte in text.encode() for token in [tokenizer.token_to_id(alphabet[byte])]]
+    return [token_id(tokenizer, byte_tokens()[byte]) for byte in text.encode()]
 
 
 @cache
@@ -69,7 +84,9 @@ def byte_tokens() -> dict[int, str]:
     return {**found, **{b: chr(256 + i) for i, b in enumerate(hidden)}}
 
 
-def feed(dialect: str | Dialect, pieces: Sequence[Sequence[int]], tokenizer: Any, **options: Any) -> tuple[Message, list[Event]]:
+def feed(
+    dialect: str | Dialect, pieces: Sequence[Sequence[int]], tokenizer: Any, **options: Any
+) -> tuple[Message, list[Event]]:
     """Feed ids in pieces; asserts that spans of tokens tile them."""
     reason = options.pop("finish_reason", "stop")
     parser = Parser(dialect, tokenizer=tokenizer, **{"tools": TOOLS, "ids": number, **options})
@@ -102,7 +119,7 @@ def ways(ids: list[int]) -> list[list[list[int]]]:
     return [[ids], [[token] for token in ids], pieces]
 
 
-# -- the same message as from text ----------------------------------------------------------------------------------------------
+# -- the same message as from text -------------------------------------------------------------------------------------
 
 
 def free(case: Case) -> bool:
@@ -147,11 +164,11 @@ def test_a_tokenizer_without_special_tokens_reads_markers_as_text(dialect: Diale
         assert values(message) == calls
 
 
-# -- spans ---------------------------------------------------------------------------------------------------------------------------
+# -- spans -------------------------------------------------------------------------------------------------------------
 
 
 def test_a_token_belongs_to_the_event_that_holds_its_first_character() -> None:
-    raw = f"plan 计</think>Sure 北.{F}{{\"a\": \"北京\"}}{END}"
+    raw = f'plan 计</think>Sure 北.{F}{{"a": "北京"}}{END}'
     ids = encode(deepseek(), raw)
     for pieces in ways(ids):
         _, events = feed("deepseekv31", pieces, deepseek(), stage="reasoning")
@@ -189,7 +206,7 @@ def test_the_tokens_of_interleaved_reasoning_add_up() -> None:
     assert (message.reasoning, message.reasoning_tokens) == ("onethree", 8)
 
 
-# -- markers by id ---------------------------------------------------------------------------------------------------------------------
+# -- markers by id -----------------------------------------------------------------------------------------------------
 
 
 def test_the_same_characters_as_ordinary_text_inside_a_string_stay_data() -> None:
@@ -272,7 +289,7 @@ def test_the_policy_for_spelled_markers_does_nothing_to_text() -> None:
     assert values(parser.message) == [("f", {"a": "x"})]
 
 
-# -- characters ------------------------------------------------------------------------------------------------------------------------
+# -- characters --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("text", ["北京", "🌧️👩‍👩‍👧‍👦", "é\u0301", "\u2028x", "ab"])
@@ -297,14 +314,20 @@ def test_a_cut_character_at_the_end_is_a_notice() -> None:
             assert parser.message.finish_reason == "length"
 
 
-# -- prompts as ids ----------------------------------------------------------------------------------------------------------------------
+# -- prompts as ids ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(**named([d for d in DIALECTS if d.start and d.reasoning and not d.reasoning[0].text.startswith(d.start)]))
+@pytest.mark.parametrize(
+    **named([d for d in DIALECTS if d.start and d.reasoning and not d.reasoning[0].text.startswith(d.start)])
+)
 def test_the_stage_is_told_from_a_prompts_ids(dialect: Dialect) -> None:
     tokenizer = special(dialect.name)
     opening = write_reasoning(dialect, "\0").split("\0")[0]
-    for tail, stage in (("", Stage.CONTENT), (opening, Stage.REASONING), (write_reasoning(dialect, "plan"), Stage.CONTENT)):
+    for tail, stage in (
+        ("", Stage.CONTENT),
+        (opening, Stage.REASONING),
+        (write_reasoning(dialect, "plan"), Stage.CONTENT),
+    ):
         prompt = f"user: hi\n{dialect.start[0]}{tail}"
         ids = encode(tokenizer, prompt)
         assert detect_stage(dialect, ids, tokenizer=tokenizer) is stage
@@ -312,7 +335,7 @@ def test_the_stage_is_told_from_a_prompts_ids(dialect: Dialect) -> None:
         assert Parser(dialect, prompt=ids, tokenizer=tokenizer).stage is stage
 
 
-# -- misuse ------------------------------------------------------------------------------------------------------------------------------
+# -- misuse ------------------------------------------------------------------------------------------------------------
 
 
 def test_ids_need_a_tokenizer_and_an_open_parser() -> None:

@@ -1,6 +1,7 @@
 """Traps that some engine fails today, each over the dialects where it applies."""
 
 import json
+import random
 from typing import Any
 
 import pytest
@@ -23,7 +24,7 @@ from .support import (
     tools_of,
     values,
 )
-from .writing import write_argument_text, write_arguments, write_call, write_calls, write_content, write_reasoning
+from .writing import write_arguments, write_call, write_calls, write_content, write_reasoning
 
 TOOLS = [tool("f", a="string", b="string", n="integer"), tool("g", a="string"), tool("now")]
 JSON_LIKE = [d for d in CALLING if not d.argument]
@@ -60,9 +61,10 @@ def assert_text(dialect: Dialect | str, text: str, **options: Any) -> None:
         message, _ = run(dialect, chunks, **{"tools": TOOLS, **options})
         assert (message.content, message.tool_calls, message.reasoning) == (text, [], "")
         assert message.finish_reason == "stop"
+        assert notices(message) == []
 
 
-# -- where calls stand -----------------------------------------------------------------------------------------------------
+# -- where calls stand -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(**named(CALLING))
@@ -148,7 +150,7 @@ def test_markers_with_a_common_prefix_are_told_apart_wherever_they_are_cut(diale
         assert same(run(dialect, [raw[:at], raw[at:]], tools=TOOLS, ids=number)[0]) == same(whole)
 
 
-# -- plain content that looks like something ---------------------------------------------------------------------------------
+# -- plain content that looks like something ---------------------------------------------------------------------------
 
 LOOKALIKES = [
     "[1, 2, 3]",
@@ -267,214 +269,13 @@ def test_what_ends_a_turn_is_dropped_at_the_end_and_text_before_it(dialect: Dial
         assert_text(dialect, f"It ends with {end} as said.", stage="content")
 
 
-# -- Python syntax ---------------------------------------------------------------------------------------------------------
-
-LITERALS: list[tuple[str, Any]] = [
-    ("-3", -3),
-    ("-3.5", -3.5),
-    ("+3", 3),
-    ("1e-07", 1e-07),
-    ("True", True),
-    ("False", False),
-    ("None", None),
-    ("true", True),
-    ("false", False),
-    ("null", None),
-    ("(1, 2)", [1, 2]),
-    ("(1,)", [1]),
-    ("()", []),
-    ("[]", []),
-    ("{}", {}),
-    ("[1, [2, (3,)], {'k': [None]}]", [1, [2, [3]], {"k": [None]}]),
-    ("{'a': 'b', \"c\": {'d': -1}}", {"a": "b", "c": {"d": -1}}),
-    ("'it\\'s'", "it's"),
-    ('"say \\"hi\\""', 'say "hi"'),
-    ("'a, b=c)'", "a, b=c)"),
-    ("')]'", ")]"),
-    ("'\\n\\t\\\\'", "\n\t\\"),
-    ("'\\x41\\u00e9\\U0001f327'", "Aé🌧"),
-    ("'True'", "True"),
-    ("''", ""),
-    ("'北京 🌧️'", "北京 🌧️"),
-    ("12345678901234567890123", 12345678901234567890123),
-]
-
-
-@pytest.mark.parametrize(**named(PYTHON))
-@pytest.mark.parametrize(("written", "value"), LITERALS, ids=[w for w, _ in LITERALS])
-def test_python_literals_become_json(dialect: Dialect, written: str, value: Any) -> None:
-    raw = write_calls(dialect, [("f", f"x={written}, y={written}"), ("f", f"x = {written} "), ("now", "")])
-    assert_calls(dialect, raw, [("f", {"x": value, "y": value}), ("f", {"x": value}), ("now", {})])
-
-
-@pytest.mark.parametrize(**named(PYTHON))
-def test_keyword_names_are_argument_names_in_python_syntax(dialect: Dialect) -> None:
-    arguments = "class='x', from='y', lambda=1, None_=2, in='z', name='n', true=3"
-    meant = {"class": "x", "from": "y", "lambda": 1, "None_": 2, "in": "z", "name": "n", "true": 3}
-    assert_calls(dialect, write_calls(dialect, [("f", arguments)]), [("f", meant)])
-
-
-@pytest.mark.parametrize(**named(PYTHON))
-def test_positional_arguments_are_invalid_in_python_syntax(dialect: Dialect) -> None:
-    for arguments in ("'Paris'", "1, a='x'", "a='x', 2", "*args", "x"):
-        raw = write_calls(dialect, [("f", arguments), ("g", {"a": "y"})])
-        for chunks in ways(raw):
-            message, _ = run(dialect, chunks, tools=TOOLS)
-            assert [(c.name, c.status) for c in message.tool_calls] == [("f", "invalid"), ("g", "ok")], raw
-
-
-@pytest.mark.parametrize(**named(PYTHON))
-def test_expressions_are_never_evaluated(dialect: Dialect) -> None:
-    for arguments in ("a=__import__('os')", "a=1+1", "a=[x for x in y]", "a=f'{x}'", "a=open('x').read()", "a=lambda: 0"):
-        message, _ = run(dialect, [write_calls(dialect, [("f", arguments)])], tools=TOOLS)
-        assert [(c.name, c.status) for c in message.tool_calls] == [("f", "invalid")], arguments
-
-
-# -- numbers -----------------------------------------------------------------------------------------------------------------
-
-NUMBERS = ["9007199254740993", "12345678901234567890123456789", "1e-07", "1E+2", "-0.0", "0.10", "-1", "1.0"]
+# -- names -------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(**named(CALLING))
-def test_numbers_are_kept_digit_for_digit(dialect: Dialect) -> None:
-    for digits in NUMBERS:
-        arguments = write_argument_text(dialect, "x", digits)
-        raw = write_calls(dialect, [("h", arguments)])
-        for chunks in ways(raw):
-            message, _ = run(dialect, chunks, tools=[tool("h", x="number")])
-            assert [(c.name, c.status) for c in message.tool_calls] == [("h", "ok")]
-            told = json.loads(message.tool_calls[0].arguments, parse_int=str, parse_float=str)
-            assert told == {"x": digits}, raw
-
-
-# -- values of XML dialects ----------------------------------------------------------------------------------------------------
-
-STRINGS = [
-    "true", "false", "null", "None", "123", "-1.5", '"quoted"', "'quoted'", " lead", "trail ", "  both  ", "\ttab\t", "{}", "[]",
-    '{"a": 1}', "[1, 2]", "", " ", "a\nb", "a\n\nb\n ", "NaN", "1e5", "\\n", "&lt;b&gt;", "é🌧️", "=", "x" * 300,
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(**named(CALLING))
-@pytest.mark.parametrize("value", STRINGS)
-def test_a_string_under_a_string_schema_is_that_string(dialect: Dialect, value: str) -> None:
-    calls: Calls = [("f", {"a": value, "b": "x"}), ("g", {"a": value})]
-    assert_calls(dialect, write_calls(dialect, calls), calls)
-
-
-REF = {"$defs": {"S": {"type": "string"}, "N": {"type": "integer"}, "O": {"type": "object", "properties": {"k": {"$ref": "#/$defs/N"}}}}}
-SCHEMAS: list[tuple[Any, str, Any]] = [
-    ("integer", "3", 3),
-    ("integer", "x3", "x3"),
-    ("number", "3.5", 3.5),
-    ("number", "3", 3),
-    ("boolean", "true", True),
-    ("boolean", "True", True),
-    ("boolean", "False", False),
-    ("null", "null", None),
-    ("array", "[1, \"a\"]", [1, "a"]),
-    ("object", '{"a": [1, {"b": null}]}', {"a": [1, {"b": None}]}),
-    ("string", "null", "null"),
-    ({"type": ["string", "null"]}, "null", None),
-    ({"type": ["string", "null"]}, "nullable", "nullable"),
-    ({"type": ["string", "null"]}, '"null"', '"null"'),
-    ({"type": "string", "nullable": True}, "null", None),
-    ({"type": ["integer", "string"]}, "3", "3"),
-    ({"type": ["integer", "null"]}, "3", 3),
-    ({"type": ["integer", "null"]}, "null", None),
-    ({"anyOf": [{"type": "string"}, {"type": "null"}]}, "null", None),
-    ({"anyOf": [{"type": "string"}, {"type": "null"}]}, "12", "12"),
-    ({"anyOf": [{"type": "integer"}, {"type": "null"}]}, "12", 12),
-    ({"oneOf": [{"type": "integer"}, {"type": "string"}]}, "12", "12"),
-    ({"oneOf": [{"type": "array", "items": {"type": "integer"}}, {"type": "boolean"}]}, "[1]", [1]),
-    ({"$ref": "#/$defs/S"}, "12", "12"),
-    ({"$ref": "#/$defs/N"}, "12", 12),
-    ({"$ref": "#/$defs/O"}, '{"k": 3}', {"k": 3}),
-    ({"allOf": [{"$ref": "#/$defs/N"}]}, "12", 12),
-    ({"enum": ["1", "2"]}, "1", "1"),
-    ({"enum": [1, 2]}, "1", 1),
-    ({"enum": ["a", None]}, "null", None),
-    ({"const": 5}, "5", 5),
-    ({"type": "object"}, '{"a": 1}', {"a": 1}),
-    ({}, "3", 3),
-    ({}, "three", "three"),
-    ({}, '"three"', '"three"'),
-    ({}, "[1, 2]", [1, 2]),
-    ({}, "[1, 2", "[1, 2"),
-    ({}, "null", None),
-    ({"description": "says nothing"}, "true", True),
-]
-
-
-@pytest.mark.parametrize(**named(UNTYPED))
-@pytest.mark.parametrize(("schema", "written", "meant"), SCHEMAS, ids=[f"{json.dumps(s)}-{w}" for s, w, _ in SCHEMAS])
-def test_the_schema_tells_the_type_of_text(dialect: Dialect, schema: Any, written: str, meant: Any) -> None:
-    declared = tool("h", x=schema)
-    declared["function"]["parameters"].update(REF)
-    raw = write_calls(dialect, [("h", {"x": written}), ("h", {"x": written})])
-    assert_calls(dialect, raw, [("h", {"x": meant})] * 2, tools=[declared])
-
-
-@pytest.mark.parametrize(**named(UNTYPED))
-def test_what_does_not_fit_its_type_stays_a_string_with_a_notice(dialect: Dialect) -> None:
-    for schema, written in (("integer", "three"), ("boolean", "yes"), ("array", "[1,"), ("object", "[]x"), ("number", "")):
-        raw = write_calls(dialect, [("h", {"x": written})])
-        for chunks in ways(raw):
-            message, _ = run(dialect, chunks, tools=[tool("h", x=schema)])
-            assert values(message) == [("h", {"x": written})]
-            assert notices(message) == ["value_type"]
-
-
-@pytest.mark.parametrize(**named([d for d in XML if d not in UNTYPED]))
-def test_types_written_into_the_markup_count(dialect: Dialect) -> None:
-    calls: Calls = [("h", {"s": "12", "n": 12, "b": True, "l": [1, "a"], "o": {"k": None}, "z": None, "t": "true"})]
-    for tools in (None, [tool("h", s="integer", n="string", b="string")]):
-        assert_calls(dialect, write_calls(dialect, calls), calls, tools=tools)
-
-
-@pytest.mark.parametrize(**named(UNTYPED))
-def test_without_a_schema_there_is_one_guess(dialect: Dialect) -> None:
-    guesses = [("3", 3), ("x", "x"), ("true", True), ('"q"', '"q"'), ("{}", {}), ("[1]", [1]), ("null", None), (" 3", 3), ("3 4", "3 4")]
-    for written, meant in guesses:
-        raw = write_calls(dialect, [("other", {"x": written})])
-        for tools in (None, TOOLS, [{"type": "function", "function": {"name": "other", "parameters": {"type": "object"}}}]):
-            for chunks in ways(raw):
-                message, _ = run(dialect, chunks, tools=tools)
-                assert values(message) == [("other", {"x": meant})], (written, tools)
-
-
-@pytest.mark.parametrize(**named([d for d in XML if d.item]))
-def test_objects_and_lists_nest_as_elements(dialect: Dialect) -> None:
-    nested = {
-        "type": "object",
-        "properties": {"l": {"type": "array", "items": {"type": "string"}}, "o": {"type": "object", "properties": {"n": {"type": "integer"}, "s": {"type": "string"}}}},
-    }  # fmt: skip
-    value = {"l": ["1", "two", "null"], "o": {"n": 3, "s": "4"}}
-    raw = write_calls(dialect, [("h", {"x": value, "y": "z"}), ("now", {})])
-    assert_calls(dialect, raw, [("h", {"x": value, "y": "z"}), ("now", {})], tools=[tool("h", x=nested, y="string")])
-
-
-@pytest.mark.parametrize(**named(XML))
-def test_one_line_break_of_the_template_is_taken_off_a_value_and_no_more(dialect: Dialect) -> None:
-    for value in ("\n", "\n\nx", "x\n\n", "\nx\n", " \n x \n "):
-        calls: Calls = [("f", {"a": value}), ("g", {"a": "y"})]
-        assert_calls(dialect, write_calls(dialect, calls), calls)
-
-
-@pytest.mark.parametrize(**named(XML))
-def test_a_json_object_where_arguments_are_expected_is_read(dialect: Dialect) -> None:
-    raw = write_calls(dialect, [("f", '{"a": "x", "n": 1e-07}'), ("g", {"a": "y"})])
-    for chunks in ways(raw):
-        message, _ = run(dialect, chunks, tools=TOOLS)
-        assert [(c.name, c.arguments, c.status) for c in message.tool_calls][0] == ("f", '{"a": "x", "n": 1e-07}', "ok")
-        assert values(message)[1] == ("g", {"a": "y"})
-
-
-# -- names -------------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(**named(CALLING))
-@pytest.mark.parametrize("name", ["a", "get_weather", "files.search", "mcp-server_tool", "ns:tool", "a/b", "x1", "Ünï", "工具"])
+@pytest.mark.parametrize(
+    "name", ["a", "get_weather", "files.search", "mcp-server_tool", "ns:tool", "a/b", "x1", "Ünï", "工具"]
+)
 def test_names_of_any_usual_form_are_read_whole(dialect: Dialect, name: str) -> None:
     if not name.isascii() or (":" in name and "{index}" in dialect.call[0].text):
         pytest.skip("such a name is not written by this dialect")
@@ -485,10 +286,10 @@ def test_names_of_any_usual_form_are_read_whole(dialect: Dialect, name: str) -> 
 @pytest.mark.parametrize(**named(CALLING))
 def test_unknown_tools_are_forwarded_and_said_to_be_unknown(dialect: Dialect) -> None:
     raw = write_calls(dialect, [("f", {"a": "x"}), ("stranger", {"a": "y"}), ("g", {"a": "z"})])
-    message, events = run(dialect, [raw], tools=TOOLS)
+    message, _ = run(dialect, [raw], tools=TOOLS)
     assert run(dialect, list(raw), tools=TOOLS)[0].content == message.content
     if dialect in BARE:
-        assert [c.name for c in message.tool_calls][0] == "f"
+        assert message.tool_calls[0].name == "f"
         return
     assert [(c.name, c.known, c.status) for c in message.tool_calls] == [
         ("f", True, "ok"),
@@ -505,7 +306,11 @@ def test_where_the_tools_are_unknown_marked_calls_are_read_and_known_is_none(dia
     assert notices(message) == []
 
 
-@pytest.mark.parametrize(**named([d for d in VERBATIM if d.call[0].object is not None and not d.call[0].object.name_is_key and d not in BARE]))
+@pytest.mark.parametrize(
+    **named(
+        [d for d in VERBATIM if d.call[0].object is not None and not d.call[0].object.name_is_key and d not in BARE]
+    )
+)
 def test_an_object_without_a_name_is_text_with_a_notice(dialect: Dialect) -> None:
     if "{name}" in "".join(p if isinstance(p, str) else f"{{{p.name}}}" for p in dialect.call[0].before):
         pytest.skip("the header names the call")
@@ -535,7 +340,9 @@ def test_a_header_without_a_name_is_text_with_a_notice(dialect: Dialect) -> None
         assert "call_without_name" in notices(message), raw
 
 
-@pytest.mark.parametrize(**named([d for d in VERBATIM if d.call[0].object is not None and not d.call[0].object.name_is_key]))
+@pytest.mark.parametrize(
+    **named([d for d in VERBATIM if d.call[0].object is not None and not d.call[0].object.name_is_key])
+)
 def test_the_keys_of_a_call_may_come_in_any_order_beside_others(dialect: Dialect) -> None:
     shape = dialect.call[0].object
     assert shape is not None
@@ -545,7 +352,8 @@ def test_the_keys_of_a_call_may_come_in_any_order_beside_others(dialect: Dialect
     for arguments in (keys["arguments"], "arguments", "parameters", "args", "input"):
         for text in (
             f'{{"{arguments}": {{"a": "x"}}, "{keys["name"]}": "f"}}',
-            f'{{ "extra" : [1, {{"{keys["name"]}": "no"}}], "{keys["name"]}" :\n"f" , "{arguments}":{{"a": "x"}}, "more": null}}',
+            f'{{ "extra" : [1, {{"{keys["name"]}": "no"}}], "{keys["name"]}" :\n"f" , '
+            f'"{arguments}":{{"a": "x"}}, "more": null}}',
         ):
             if dialect in BARE and "extra" in text:
                 continue
@@ -553,11 +361,13 @@ def test_the_keys_of_a_call_may_come_in_any_order_beside_others(dialect: Dialect
             assert_calls(dialect, raw, [("f", {"a": "x"})])
 
 
-# -- no tools, forced tools ------------------------------------------------------------------------------------------------------
+# -- no tools, forced tools --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(**named(CALLING))
-@pytest.mark.parametrize("options", [{"tools": []}, {"tools": None, "tool_choice": "none"}, {"tools": TOOLS, "tool_choice": "none"}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{"tools": []}, {"tools": None, "tool_choice": "none"}, {"tools": TOOLS, "tool_choice": "none"}], ids=str
+)
 def test_without_tools_the_markup_of_calls_comes_back_verbatim(dialect: Dialect, options: dict[str, Any]) -> None:
     if dialect.framed:
         pytest.skip("the frames of a call are the dialect's own")
@@ -580,10 +390,20 @@ def test_a_demanded_call_may_be_bare_json(dialect: Dialect) -> None:
     assert_calls(dialect, one, [("f", {"a": "x"})], tool_choice="required", stage="content")
     assert_calls(dialect, two, [("f", {"a": "x"}), ("now", {})], tool_choice="required", stage="content")
     assert_calls(dialect, '{"a": "x", "n": 3}', [("g", {"a": "x", "n": 3})], tool_choice=named_g, stage="content")
-    assert_calls(dialect, '{"name": "g", "arguments": {"a": "x"}}', [("g", {"a": "x"})], tool_choice=named_g, stage="content")
-    assert_calls(dialect, '{"name": "g", "parameters": {"a": "x"}}', [("g", {"a": "x"})], tool_choice=named_g, stage="content")
+    assert_calls(
+        dialect, '{"name": "g", "arguments": {"a": "x"}}', [("g", {"a": "x"})], tool_choice=named_g, stage="content"
+    )
+    assert_calls(
+        dialect, '{"name": "g", "parameters": {"a": "x"}}', [("g", {"a": "x"})], tool_choice=named_g, stage="content"
+    )
     # any other object is the arguments
-    for text in ('{"name": "Ada", "arguments": 3}', '{"arguments": {}, "name": "g"}', '{"name": "g"}', '{"name": "g", "born": 1}', "{}"):
+    for text in (
+        '{"name": "Ada", "arguments": 3}',
+        '{"arguments": {}, "name": "g"}',
+        '{"name": "g"}',
+        '{"name": "g", "born": 1}',
+        "{}",
+    ):
         assert_calls(dialect, text, [("g", json.loads(text))], tool_choice=named_g, stage="content")
 
 
@@ -595,11 +415,12 @@ def test_a_demanded_call_may_have_its_native_form(dialect: Dialect) -> None:
     assert_calls(dialect, raw, calls, tool_choice={"type": "function", "function": {"name": "g"}})
 
 
-# -- single dialects' own traps ------------------------------------------------------------------------------------------------
+# -- single dialects' own traps ----------------------------------------------------------------------------------------
 
 
 def test_llama_calls_are_read_with_semicolons_and_as_python_dicts() -> None:
-    raw = "<|python_tag|>{'name': 'f', 'parameters': {'a': 'it\\'s', 'n': -3}}; {\"name\": \"g\", \"parameters\": {\"a\": \"; }\"}}"
+    raw = "<|python_tag|>{'name': 'f', 'parameters': {'a': 'it\\'s', 'n': -3}}; "
+    raw += '{"name": "g", "parameters": {"a": "; }"}}'
     assert_calls(get_dialect("llama3"), raw, [("f", {"a": "it's", "n": -3}), ("g", {"a": "; }"})])
 
 
@@ -645,7 +466,7 @@ def test_string_arguments_of_every_xml_dialect_stream_character_by_character() -
 
 def test_examples_with_unknown_tools_lose_nothing() -> None:
     for case in cases(CALLING):
-        for chunks in (ways(case.raw)[1], random_split(case.raw, __import__("random").Random(1))):
+        for chunks in (ways(case.raw)[1], random_split(case.raw, random.Random(1))):
             message, events = run(case.dialect, chunks, tools=[tool("stranger")], stage=case.example.stage)
             text = "".join(e.text for e in events if isinstance(e, ContentDelta))
             assert message.content == text

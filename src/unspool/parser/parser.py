@@ -15,7 +15,7 @@ from ..schema import tool_name
 from ..tokens import Detokenizer, added_tokens
 from .call import Sink
 from .headers import fill_id
-from .output import ARGUMENTS, BLOCK, BLOCK_TEXT, CLOSE, HEADER, OBJECT, UNDECIDED
+from .output import ARGUMENTS, BAD_CALL, BLOCK, BLOCK_TEXT, CLOSE, HEADER, OBJECT, UNDECIDED
 from .plan import compile_plan
 from .prompt import decode_ids, prompt_end, prompt_tail
 from .stream import Stream, to_stage
@@ -174,6 +174,7 @@ class Parser(Stream):
         for hold in self._holds:
             hold.events = []
             hold.index = 0
+            hold.thinking = hold.thinking and hold.kind != BAD_CALL  # what the prompt's call ended stays ended
         self._out = []
         self._seen_text = self._prose = False
         self._calls = self._index = 0

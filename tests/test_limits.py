@@ -1,0 +1,197 @@
+"""Limits: what is held back, for how long, and that work grows with the text (the design's invariants 5 and 6)."""
+
+import json
+import random
+import time
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from unspool import ContentDelta, Dialect, Parser, Policy
+
+from .support import CALLING, DIALECTS, THINKING, named, notices, tool
+from .writing import write_calls, write_reasoning
+
+CAP = 65_536
+TOOLS = [tool("f", a="string", b="string", n="integer"), tool("g", a="string"), tool("now")]
+
+
+# -- 5. hold back only what must be ------------------------------------------------------------------------------------
+
+SENTENCE = "It was a warm day, and 3 cats sat there. "
+
+
+def pending(parser: Parser, chunks: Sequence[str]) -> int:
+    """Feed chunks; the most characters that waited after any of them."""
+    fed = told = most = 0
+    for chunk in chunks:
+        fed += len(chunk)
+        events = parser.feed(chunk)
+        if events:
+            told = events[-1].end
+        most = max(most, fed - told)
+    return most
+
+
+@pytest.mark.parametrize(**named(DIALECTS))
+def test_plain_words_of_content_go_out_at_once(dialect: Dialect) -> None:
+    for tools in (None, TOOLS):
+        parser = Parser(dialect, stage="content", tools=tools)
+        parser.feed("Well then: ")  # one word alone might be a header
+        out = ""
+        for word in (SENTENCE * 3).split(" "):
+            events = parser.feed(f"{word} ")
+            out += "".join(e.text for e in events if isinstance(e, ContentDelta))
+            assert out.rstrip().endswith(word), f"{word!r} is held back"
+
+
+@pytest.mark.parametrize(**named(THINKING))
+def test_plain_words_of_reasoning_go_out_at_once(dialect: Dialect) -> None:
+    parser = Parser(dialect, stage="reasoning")
+    for word in (SENTENCE * 3).split(" "):
+        parser.feed(f"{word} ")
+        assert parser.message.reasoning.rstrip().endswith(word), f"{word!r} is held back"
+
+
+@pytest.mark.parametrize(**named(CALLING))
+def test_string_arguments_stream_as_they_arrive(dialect: Dialect) -> None:
+    head, tail = write_calls(dialect, [("f", {"a": "HERE"})]).split("HERE")
+    parser = Parser(dialect, tools=TOOLS)
+    parser.feed(head)
+    for word in (SENTENCE * 3).split(" "):
+        parser.feed(f"{word} ")
+        assert parser.message.tool_calls[0].arguments.rstrip().endswith(word), f"{word!r} is held back"
+    parser.feed(tail)
+    parser.close()
+    assert json.loads(parser.message.tool_calls[0].arguments) == {"a": SENTENCE * 3 + " "}
+
+
+ENDLESS = [
+    " ",
+    "\n",
+    "<",
+    "</",
+    "{",
+    "[",
+    "<|",
+    '"',
+    "\\",
+    "a",
+    "1",
+    "a ",
+    "'",
+    "`",
+    ",",
+    "(",
+    "\n<",
+    '{"',
+    "]]",
+    "e\n",
+]
+
+
+def endless(dialect: Dialect) -> list[tuple[str, str]]:
+    """Beginnings, and what follows them without an end."""
+    heads = [""]
+    if dialect.reasoning:
+        heads.append(write_reasoning(dialect, "MARK").split("MARK")[0])
+    if dialect.call:
+        call = write_calls(dialect, [("f", {"a": "MARK"})])
+        at = call.index("MARK")
+        heads += [call[:at], call[: call.index("f", call.index("f") and 0) + 1]]
+        heads += [call[: at // 2], call[: at - 1], call[: at + 4]]
+    return [(head, tail) for head in dict.fromkeys(heads) for tail in ENDLESS]
+
+
+@pytest.mark.parametrize(**named(DIALECTS))
+def test_no_endless_text_is_held_back_beyond_the_cap(dialect: Dialect) -> None:
+    rng = random.Random(dialect.name)
+    size = CAP + 20_000
+    everything = endless(dialect)
+    for head, tail in rng.sample(everything, min(12, len(everything))):
+        text = head + tail * (size // len(tail))
+        chunks = [text[i : i + 4000] for i in range(0, len(text), 4000)]
+        parser = Parser(dialect, stage=rng.choice((None, None, "content", "undecided")))
+        assert pending(parser, chunks) <= CAP + 8000, (head, tail)
+        parser.close()
+
+
+@pytest.mark.parametrize(**named(CALLING))
+@pytest.mark.parametrize(
+    "policy", [Policy(bad_arguments="drop"), Policy(bad_arguments="text"), Policy(unclosed_reasoning="content")]
+)
+def test_what_a_policy_holds_is_let_go_at_the_cap(dialect: Dialect, policy: Policy) -> None:
+    text = write_calls(dialect, [("f", {"a": "word " * 30_000})])
+    if policy.unclosed_reasoning:
+        if not dialect.reasoning:
+            pytest.skip("the dialect has no reasoning")
+        text = write_reasoning(dialect, "word " * 30_000)
+    parser = Parser(dialect, policy=policy, tools=TOOLS)
+    assert pending(parser, [text[i : i + 4000] for i in range(0, len(text), 4000)]) <= CAP + 8000
+    parser.close()
+    assert "hold_overflow" in notices(parser.message)
+    assert len(parser.message.reasoning + "".join(c.arguments for c in parser.message.tool_calls)) >= 149_990
+
+
+# -- 6. linear ---------------------------------------------------------------------------------------------------------
+
+
+def fastest(work: Callable[[], object], repeats: int) -> float:
+    """Seconds of processor time of the fastest run."""
+    best = float("inf")
+    for _ in range(repeats):
+        begin = time.process_time()
+        work()
+        best = min(best, time.process_time() - begin)
+    return max(best, 1e-6)
+
+
+def growing(dialect: Dialect) -> list[Callable[[int], str]]:
+    """Texts of any size."""
+    code = 'def f(x):\n    return "a\\tb" if x < 3 else [{"k": 1}]  # ünï\n'
+    kinds: list[Callable[[int], str]] = [lambda n: SENTENCE * (n // len(SENTENCE)), lambda n: "< " * (n // 2)]
+    if dialect.reasoning:
+        kinds.append(lambda n: write_reasoning(dialect, code * (n // len(code))))
+    if dialect.call:
+        kinds.append(lambda n: write_calls(dialect, [("f", {"a": code * (n // len(code))})]))
+        kinds.append(lambda n: write_calls(dialect, [("f", {"a": "x"})] * (n // 40)))
+        kinds.append(lambda n: write_calls(dialect, [("f", {"a": "</" * (n // 2)})]))
+    return kinds
+
+
+def feed_all(dialect: Dialect, text: str, size: int) -> None:
+    parser = Parser(dialect, tools=TOOLS)
+    for i in range(0, len(text), size):
+        parser.feed(text[i : i + size])
+    parser.close()
+
+
+@pytest.mark.parametrize(**named(DIALECTS))
+def test_four_times_the_text_takes_four_times_the_time(dialect: Dialect) -> None:
+    for i, kind in enumerate(growing(dialect)):
+        # Whole texts for all kinds, small chunks for every third: the same code reads both.
+        for size, chunk in ((12_000, 1 << 30), (4_000, 6))[: 2 if (len(dialect.name) + i) % 3 == 0 else 1]:
+            small, large = kind(size), kind(size * 4)
+            ratio = float("inf")
+            for attempt in range(1, 6):  # a busy machine may spoil a measurement, not all of them
+                begin = fastest(lambda s=small, c=chunk: feed_all(dialect, s, c), attempt)  # type: ignore[misc]
+                end = fastest(lambda t=large, c=chunk: feed_all(dialect, t, c), attempt)  # type: ignore[misc]
+                ratio = min(ratio, end / begin)
+                if ratio < 6.5:
+                    break
+            assert ratio < 8, f"4 times {small[:60]!r} takes {ratio:.1f} times as long, fed by {chunk}"
+
+
+@pytest.mark.parametrize(
+    **named([d for d in DIALECTS if d.name in ("deepseekv31", "qwen3-coder", "pythonic", "gemma4", "harmony")])
+)
+def test_a_long_argument_takes_time_in_proportion(dialect: Dialect) -> None:
+    for kind in growing(dialect):
+        small, large = kind(100_000), kind(400_000)
+        ratio = float("inf")
+        for attempt in range(1, 5):
+            begin = fastest(lambda s=small: feed_all(dialect, s, 64), attempt)  # type: ignore[misc]
+            ratio = min(ratio, fastest(lambda t=large: feed_all(dialect, t, 64), attempt) / begin)  # type: ignore[misc]
+            if ratio < 5.5:
+                break
+        assert ratio < 6.5, f"4 times {small[:60]!r} takes {ratio:.1f} times as long"
