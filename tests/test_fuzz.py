@@ -14,7 +14,7 @@ from . import fuzz
 from .support import DIALECTS, STAGES, Case, cases, number, same, tools_of
 from .test_tokens_feed import encode, feed, special, ways
 
-SECONDS = float(os.environ.get("UNSPOOL_FUZZ_SECONDS", "20"))
+SECONDS = float(os.environ.get("UNSPOOL_FUZZ_SECONDS", "15"))
 CASES = cases()
 
 

@@ -115,14 +115,6 @@ def test_blank_output_is_no_anomaly(dialect: Dialect) -> None:
         assert message.finish_reason == "stop"
 
 
-@every_case
-def test_every_cut_example_is_told_or_noted_as_empty(case: Case) -> None:
-    for at in range(1, len(case.raw)):
-        text = case.raw[:at]
-        message, _ = parse_case(case, [text])
-        assert not text.strip() or empty(message) == ("empty" in notices(message)), text
-
-
 # -- 3. arguments of an ok call are one JSON object --------------------------------------------------------------------
 
 
@@ -218,8 +210,8 @@ def test_fragments_of_arguments_add_up_and_are_never_retracted(dialect: Dialect)
 # -- 4. markers inside strings are data --------------------------------------------------------------------------------
 
 NASTY = [
-    "[", "]", "{", "}", "(", ")", "[]", "{}", '"', "'", '"""', "'''", "\\", "\\n", '\\"', "```", "```json", "<|", "|>", "</", "<",
-    ">",
+    "[", "]", "{", "}", "(", ")", "[]", "{}", '"', "'", '"""', "'''", "\\", "\\n", '\\"', "```", "```json", "<|", "|>",
+    "</", "<", ">",
     '{"name": "g", "arguments": {}}', "[g()]", "g(a='x')", ", n=3)", '"}}]', "'}]", "<tool_call>", "</tool_call>",
     "</think>", "<think>",
     "\n\nline\n", "\t", "é 北京 🌧️", "\u2028", "&quot;&amp;<>&",
@@ -347,7 +339,7 @@ def test_markers_stay_data_behind_an_error_inside_their_string(dialect: Dialect,
         inner = json.dumps(text, ensure_ascii=False)[1:-1]
         arguments = f'{{"a": "x {error} {inner} y"}}'
         raw = write_calls(dialect, [("f", arguments), ("g", '{"a": "x"}')])
-        for chunks in ([raw], list(raw)):
+        for chunks in ([raw], random_split(raw, random.Random(text), 5)):
             message, _ = run(dialect, chunks, tools=TOOLS, policy=Policy(bad_arguments="raw"))
             assert [(c.name, c.arguments.rstrip(), c.status) for c in message.tool_calls] == [
                 ("f", arguments, "invalid"),
@@ -385,6 +377,7 @@ def test_truncation_at_any_offset_keeps_earlier_calls_and_invents_nothing(case: 
         cut, _ = parse_case(case, [text], finish_reason="length")
         assert cut.finish_reason == "length"
         assert_cut(whole, cut, text, ends)
+        assert not text.strip() or empty(cut) == ("empty" in notices(cut)), text
         if at % 6 == case.number % 6:
             by_character, _ = parse_case(case, list(text), finish_reason="length")
             assert same(by_character) == same(cut), text

@@ -206,7 +206,7 @@ def assert_continues(case: Case, at: int) -> None:
 
 @pytest.mark.parametrize("case", [c for c in cases(STARTING) if c.example.stage is None], ids=str)
 def test_a_prompt_may_end_anywhere_even_inside_a_marker(case: Case) -> None:
-    for at in range(case.number % 4, len(case.raw), 4):
+    for at in range(case.number % 6, len(case.raw), 6):
         assert_continues(case, at)
 
 

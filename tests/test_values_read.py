@@ -106,7 +106,8 @@ def test_numbers_are_kept_digit_for_digit(dialect: Dialect) -> None:
 # -- values of XML dialects --------------------------------------------------------------------------------------------
 
 STRINGS = [
-    "true", "false", "null", "None", "123", "-1.5", '"quoted"', "'quoted'", " lead", "trail ", "  both  ", "\ttab\t", "{}",
+    "true", "false", "null", "None", "123", "-1.5", '"quoted"', "'quoted'", " lead", "trail ", "  both  ", "\ttab\t",
+    "{}",
     "[]",
     '{"a": 1}', "[1, 2]", "", " ", "a\nb", "a\n\nb\n ", "NaN", "1e5", "\\n", "&lt;b&gt;", "é🌧️", "=", "x" * 300,
 ]  # fmt: skip

@@ -24,11 +24,11 @@ from .message import Message, Segment, ToolCall, fold
 from .parser import Parser, parse
 from .policy import Policy
 from .registry import get_dialect, list_dialects
-from .render import render  # now: imported later, the module would take the function's place here
 
 if TYPE_CHECKING:
     from .check import load_dialect
     from .detect import Candidate, detect_dialect
+    from .renderer import render
     from .stage import detect_stage
 
 __all__ = [
@@ -70,6 +70,7 @@ _LATER = {
     "detect_dialect": "detect",
     "detect_stage": "stage",
     "load_dialect": "check",
+    "render": "renderer",
 }
 
 

@@ -10,8 +10,8 @@ from .dialect import Dialect, Example, example_tools, read_dialect
 from .errors import DialectError
 from .message import Message, ToolCall
 from .parser import Parser
-from .registry import _base
-from .render import render
+from .registry import find_base
+from .renderer import render
 
 
 def load_dialect(path: str | PathLike[str]) -> Dialect:
@@ -31,7 +31,7 @@ def load_dialect(path: str | PathLike[str]) -> Dialect:
 
 def read_file(path: str | PathLike[str]) -> Dialect:
     """Load a dialect file without trying its examples."""
-    return read_dialect(Path(path), _base)
+    return read_dialect(Path(path), find_base)
 
 
 def check_dialect(dialect: Dialect) -> list[str]:

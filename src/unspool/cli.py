@@ -28,7 +28,7 @@ from .parser import Parser
 from .policy import CHOICES, Policy
 from .pretty import Pretty
 from .registry import get_dialect, list_dialects
-from .render import render
+from .renderer import render
 from .schema import tool_name
 from .template import Field, Template, pieces
 

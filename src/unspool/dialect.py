@@ -2,8 +2,7 @@
 
 import fnmatch
 import math
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -11,6 +10,9 @@ from .errors import DialectError
 from .events import Stage
 from .policy import CHOICES, Policy
 from .template import BODIES, FIELDS, Field, Template, parse_template, pieces
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 KEYS: dict[str, str] = {
     "name": "what the dialect answers to",
@@ -372,7 +374,7 @@ def value_schema(value: Any) -> dict[str, Any]:
     return {"type": "object", "properties": {k: value_schema(v) for k, v in value.items()}}
 
 
-def read_dialect(path: Path, bases: Any) -> Dialect:
+def read_dialect(path: "Path", bases: Any) -> Dialect:
     """Load a file; see `parse_dialect`."""
     try:
         text = path.read_text(encoding="utf-8")

@@ -2,7 +2,6 @@
 
 import re
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .dialect import Dialect, read_dialect
@@ -10,17 +9,24 @@ from .errors import DialectError, UnknownDialect
 
 if TYPE_CHECKING:
     from importlib import metadata
+    from pathlib import Path
 
-_FOLDER = Path(__file__).parent / "dialects"
 _NAMES = re.compile(r'^(?:name|aliases)\s*=\s*(".*"|\[[^\]]*\])', re.M)
 _STRING = re.compile(r'"([^"]*)"')
 
 
 @cache
-def _files() -> dict[str, Path]:
+def _folder() -> "Path":
+    from pathlib import Path  # slow to import, not needed before the first dialect is
+
+    return Path(__file__).parent / "dialects"
+
+
+@cache
+def _files() -> dict[str, "Path"]:
     """Every shipped name, in lower case, and the file it stands in. Only heads of files are looked at."""
     found: dict[str, Path] = {}
-    for path in sorted(_FOLDER.glob("*.toml")):
+    for path in sorted(_folder().glob("*.toml")):
         head = path.read_text(encoding="utf-8").split("[[examples]]", 1)[0]
         for m in _NAMES.finditer(head):
             for name in _STRING.findall(m.group(1)):
@@ -36,8 +42,8 @@ def _entry_points() -> dict[str, "metadata.EntryPoint"]:
 
 
 @cache
-def _load(path: Path) -> Dialect:
-    return read_dialect(path, _base)
+def _load(path: "Path") -> Dialect:
+    return read_dialect(path, find_base)
 
 
 @cache
@@ -46,10 +52,12 @@ def _load_entry_point(name: str) -> Dialect:
     value = loaded() if callable(loaded) else loaded
     if isinstance(value, Dialect):
         return value
-    return read_dialect(Path(value), _base)
+    from pathlib import Path
+
+    return read_dialect(Path(value), find_base)
 
 
-def _base(name: str) -> Dialect:
+def find_base(name: str) -> Dialect:
     try:
         return find(name)
     except UnknownDialect as error:
@@ -64,7 +72,7 @@ def find(name: str) -> Dialect:
         UnknownDialect: none does.
     """
     key = name.lower()
-    quick = _FOLDER / f"{key}.toml"
+    quick = _folder() / f"{key}.toml"
     if re.fullmatch(r"[\w.-]+", key) and quick.is_file():
         return _load(quick)
     if key in _files():

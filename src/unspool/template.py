@@ -67,8 +67,8 @@ class Template(msgspec.Struct, frozen=True):
 class ObjectShape(msgspec.Struct, frozen=True, gc=False):
     """A call written as an object: which key holds what.
 
-    ``keys`` pairs a key with ``name``, ``arguments``, ``id``, ``index`` or ``number``; ``name_is_key``: the name is itself
-    the only key.
+    ``keys`` pairs a key with ``name``, ``arguments``, ``id``, ``index`` or ``number``; ``name_is_key``: the name is
+    itself the only key.
     """
 
     keys: tuple[tuple[str, str], ...]

@@ -360,13 +360,15 @@ class LiteralReader:
         m = _WORD.match(text, i)
         if m is None:
             return self._fail(text, i, f"{text[i]!r} where a value is expected")
+        if m.end() - i > MAX_WORD:
+            return self._fail(text, i, "a word that is no value")
         if m.end() == n:
             # A word ends where another character begins.
             self.mode = WORD
-            return -1 if n - i <= MAX_WORD else self._fail(text, i, "a word that is no value")
+            return -1
         json = self._words.get(m.group())
         if json is None:
-            return self._fail(text, i, f"{m.group()[:MAX_WORD]} is no value")
+            return self._fail(text, i, f"{m.group()} is no value")
         self._begin(text, i)
         if not self._keep or json != m.group():
             if json != m.group():

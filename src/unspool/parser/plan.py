@@ -68,21 +68,28 @@ class Parameter(msgspec.Struct, eq=False):
     """The characters that those begin with."""
 
 
-class Scan(msgspec.Struct, eq=False):
-    """A set of openings or closings that may stand in running text, and how to find the first of them."""
+class Scan:
+    """A set of openings or closings that may stand in running text, and how to find the first of them.
+
+    Attributes:
+        triggers: the literals that they begin with.
+        openings: in the order in which they are tried, the most literal first.
+        find: finds a trigger, or the beginning of one at the end of the text.
+    """
 
     find: re.Pattern[str]
-    triggers: frozenset[str]
-    openings: list[Opening]
-    firsts: str
-    """The characters that triggers begin with."""
 
+    def __init__(self, openings: list[Opening]) -> None:
+        # Those that begin with a field cannot be found in text.
+        self.openings = sorted((o for o in openings if o.pattern.first), key=_rank)
+        self.triggers = frozenset(o.pattern.first for o in self.openings)
 
-def scan(openings: list[Opening]) -> Scan:
-    """Compile a set of openings; those that begin with a field cannot be found in text and are left out."""
-    named = sorted((o for o in openings if o.pattern.first), key=_rank)
-    triggers = frozenset(o.pattern.first for o in named)
-    return Scan(finder(triggers), triggers, named, "".join(sorted({t[0] for t in triggers})))
+    def __getattr__(self, name: str) -> re.Pattern[str]:
+        if name != "find":
+            raise AttributeError(name)
+        # Compiled when it is first asked for: most of a dialect's sets never are.
+        self.find = finder(self.triggers)
+        return self.find
 
 
 def _rank(o: Opening) -> tuple[int, int]:
@@ -272,19 +279,19 @@ def _compile(d: Dialect, policy: Policy, forced: str) -> Plan:
         items=list(map(parameter, d.item)),
         edge=_edge([*calls, *edge_plain], extra, named=forced == "named"),
         edge_plain=edge_plain,
-        text=scan([*marked, *ends, *part_starts]),
-        text_plain=scan([*ends, *part_starts]),
-        frame=scan([*frame_ends, *marked, *ends, *part_starts]),
-        frame_plain=scan([*frame_ends, *ends, *part_starts]),
-        reasoning=scan([*reasoning_ends, *ends, *part_starts]),
-        reasoning_calls=scan([*reasoning_ends, *ends, *part_starts, *(c for c in calls if c.marked)]),
-        undecided=scan([*reasoning_ends, *(c for c in calls if c.marked), *ends]),
-        undecided_plain=scan([*reasoning_ends, *ends]),
+        text=Scan([*marked, *ends, *part_starts]),
+        text_plain=Scan([*ends, *part_starts]),
+        frame=Scan([*frame_ends, *marked, *ends, *part_starts]),
+        frame_plain=Scan([*frame_ends, *ends, *part_starts]),
+        reasoning=Scan([*reasoning_ends, *ends, *part_starts]),
+        reasoning_calls=Scan([*reasoning_ends, *ends, *part_starts, *(c for c in calls if c.marked)]),
+        undecided=Scan([*reasoning_ends, *(c for c in calls if c.marked), *ends]),
+        undecided_plain=Scan([*reasoning_ends, *ends]),
         reasoning_ends=reasoning_ends,
         reasoning_lead=_longest([t.inner_lead for t in d.reasoning]),
         inner=inner,
         inner_bare=[Opening(CALL, o.pattern, form=o.form, marked=o.form is not None and o.form.marked) for o in inner],
-        block_text=scan(
+        block_text=Scan(
             [
                 *(Opening(CALL, b.suffix, block=b) for b in blocks if b.suffix),
                 *marked,
@@ -298,7 +305,7 @@ def _compile(d: Dialect, policy: Policy, forced: str) -> Plan:
         suffixes=sorted((f.suffix for f in forms if f.suffix), key=lambda p: -p.weight),
         block_suffixes=sorted((b for b in blocks if b.suffix), key=lambda b: -b.suffix.weight),
         ends=[*ends, *starts],
-        recover=scan(
+        recover=Scan(
             [
                 *call_ends,
                 *ends,

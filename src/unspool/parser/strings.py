@@ -51,11 +51,17 @@ def translated(run: str) -> str:
         return escaped(run)
     if "\x00" in run:
         return "\\u0000".join(translated(part) for part in run.split("\x00"))
-    # Escaped backslashes step aside, so that a backslash in front of a quote is an escape for certain.
-    run = (
-        run.replace("\\\\", "\x00").replace("\\'", "'").replace('\\"', '"').replace('"', '\\"').replace("\x00", "\\\\")
-    )
-    return _CONTROL.sub(_control, run)
+    if "'" in run or '"' in run:
+        # Escaped backslashes step aside, so that a backslash in front of a quote is an escape for certain.
+        aside = "\\\\" in run
+        if aside:
+            run = run.replace("\\\\", "\x00")
+        run = run.replace("\\'", "'")
+        if '"' in run:
+            run = run.replace('\\"', '"').replace('"', '\\"')
+        if aside:
+            run = run.replace("\x00", "\\\\")
+    return run if run.isprintable() else _CONTROL.sub(_control, run)
 
 
 def _control(m: re.Match[str]) -> str:

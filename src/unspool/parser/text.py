@@ -373,7 +373,7 @@ class Text(Blocks):
         told = False
         for o in scan.openings:
             block, form = o.block, o.form
-            if o.kind != CALL or block is None or form is None or not buf.startswith(o.pattern.first, p):
+            if not o.marked or block is None or form is None or not buf.startswith(o.pattern.first, p):
                 continue
             if not told:
                 self._notice_at(p, "call_without_name", o.pattern.first)

@@ -1,0 +1,160 @@
+"""The literal reader by itself: what it accepts, translates, repairs and refuses, however the text is cut."""
+
+import json
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from unspool.parser.literals import DONE, ERROR, LiteralReader, Root, Syntax
+from unspool.parser.wrapped import UnwrapReader
+
+TEXTS = ["", "a", 'say "hi"', "it's", "a\\b\n\t", "é\U0001f600", "\x01", "</x>", "{["]
+VALUES = [*TEXTS, 0, -1, 3.5, 1e-07, 2**70, True, False, None]
+
+
+def read(reader: LiteralReader, text: str, rng: random.Random | None = None) -> tuple[str, str]:
+    """The JSON text read and what is left, cut as a seeded chance has it."""
+    waiting = told = ""
+    for piece in cuts(text, rng):
+        waiting += piece
+        waiting = waiting[reader.read(waiting, 0) :]
+        told += reader.take()
+        if reader.mode >= DONE:
+            break
+    return told, waiting
+
+
+def cuts(text: str, rng: random.Random | None) -> Iterator[str]:
+    at = 0
+    while at < len(text):
+        size = len(text) if rng is None else rng.choice((1, 1, 2, 3, 5, 50))
+        yield text[at : at + size]
+        at += size
+
+
+def some(rng: random.Random, depth: int = 0) -> Any:
+    roll = rng.random()
+    if roll < 0.6 or depth > 3:
+        return rng.choice(VALUES)
+    inner = [some(rng, depth + 1) for _ in range(rng.randrange(4))]
+    return inner if roll < 0.8 else {f"k{i} \"'": v for i, v in enumerate(inner)}
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_values_of_every_syntax_read_back_however_they_are_cut(seed: int) -> None:
+    rng = random.Random(seed)
+    value = {f"a{i}": some(rng) for i in range(rng.randrange(4))}
+    for repair in (False, True):
+        text = json.dumps(value, ensure_ascii=rng.random() < 0.5, indent=rng.choice((None, 2)))
+        reader = LiteralReader(Syntax.JSON, Root.OBJECT, repair=repair)
+        assert read(reader, text, rng) == (text, "")
+        assert (reader.mode, reader.repaired) == (DONE, "")
+    for reader in (LiteralReader(Syntax.PYTHON, Root.OBJECT), LiteralReader(Syntax.JSON, Root.OBJECT, repair=True)):
+        assert json.loads(read(reader, repr(value), rng)[0]) == value
+    keywords = ", ".join(f"{k}={v!r}" for k, v in value.items()) + ")"
+    told, left = read(LiteralReader(Syntax.PYTHON, Root.KEYWORDS), keywords, rng)
+    assert json.loads(told) == value
+    assert left.startswith(")")
+    wrapped = json.dumps(json.dumps(value, ensure_ascii=rng.random() < 0.5), ensure_ascii=rng.random() < 0.5)
+    assert json.loads(read(UnwrapReader(), wrapped, rng)[0]) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "told", "repaired"),
+    [
+        ("{'a': 1,}", '{"a": 1}', "single quotes"),
+        ('{"a": [1,2 ,],}', '{"a": [1,2 ]}', "trailing comma"),
+        ("{a: .5, b: 5., c: +1, d: 1_000}", '{"a": 0.5, "b": 5.0, "c": 1, "d": 1000}', "bare key"),
+        ('{"a": 5.e3}', '{"a": 5.0e3}', ""),
+        ('{"a": "x\ny\\d\\\'z"}', '{"a": "x\\ny\\\\d\'z"}', "control character"),
+        ('{"a": True, "b": None}', '{"a": true, "b": null}', "Python literal"),
+    ],
+)
+def test_repairs_keep_the_meaning(text: str, told: str, repaired: str) -> None:
+    for seed in (None, 1, 2, 3):
+        reader = LiteralReader(Syntax.JSON, Root.OBJECT, repair=True)
+        assert read(reader, text, None if seed is None else random.Random(seed)) == (told, "")
+        assert not repaired or reader.repaired == repaired
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("[1]", '{"a" 1}', '{"a": }', '{"a": 1,}', '{"a": 01}', '{"a": 1.x}', '{"a": -}', '{"a": nul }'),
+        *('{"a": "\\x"}', '{"a": "\n"}', '{"a": [1}', "{1: 2}", '{"a": NaN}', '{"a": 1 2}', "{,}", '{"a": 1e+}'),
+        *('{"a": tru' + "e" * 80 + " }", '{"a": ' + "[" * 600),
+    ],
+)
+def test_what_is_no_json_is_refused_at_the_same_place_however_it_is_cut(text: str) -> None:
+    whole = LiteralReader(Syntax.JSON, Root.OBJECT)
+    told = read(whole, text)
+    assert whole.mode == ERROR
+    assert whole.error
+    for seed in range(5):
+        cut = LiteralReader(Syntax.JSON, Root.OBJECT)
+        assert read(cut, text, random.Random(seed))[0] == told[0]
+        assert cut.error == whole.error
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        (
+            "a=(1, 2), b=r'a\\n', c='''x'y''', d='\\x41\\u00e9\\d')",
+            {"a": [1, 2], "b": "a\\n", "c": "x'y", "d": "Aé\\d"},
+        ),
+        (
+            "a=\"it's\", b='', c=true, d=null, e=-5, f=[(), {'k': 2}])",
+            {"a": "it's", "b": "", "c": True, "d": None, "e": -5, "f": [[], {"k": 2}]},
+        ),
+        ("a='\\U0001f600\\101\\a\\\nz', b='\\q', c='\\x')", {"a": "\U0001f600A\x07z", "b": "\\q", "c": "\\x"}),
+        ("from='x',)", {"from": "x"}),
+        (")", {}),
+    ],
+)
+def test_python_arguments_become_json(text: str, value: dict[str, Any]) -> None:
+    for seed in (None, 1, 2, 3, 4):
+        told, _ = read(LiteralReader(Syntax.PYTHON, Root.KEYWORDS), text, None if seed is None else random.Random(seed))
+        assert json.loads(told) == value
+
+
+@pytest.mark.parametrize("text", ["1)", "'a')", "a b)", "a=)", "a=f(1))", "a=1; b=2)", "*x)"])
+def test_python_that_is_no_literal_is_refused(text: str) -> None:
+    reader = LiteralReader(Syntax.PYTHON, Root.KEYWORDS)
+    read(reader, text)
+    assert reader.mode == ERROR
+
+
+def test_strings_in_other_quotes_hold_anything_but_their_quote() -> None:
+    text = '{query: <|"|>say "hi"\n<<|"|>, limit: 5, tags:[<|"|>a<|"|>],f:{exact:true}}'
+    for seed in (None, 1, 2, 3):
+        reader = LiteralReader(Syntax.QUOTE, Root.OBJECT, quote='<|"|>')
+        told, _ = read(reader, text, None if seed is None else random.Random(seed))
+        assert json.loads(told) == {"query": 'say "hi"\n<', "limit": 5, "tags": ["a"], "f": {"exact": True}}
+
+
+@pytest.mark.parametrize("text", ['"abc"', '"{\\"a\\": x}"', '"{} more"', '"[1]"'])
+def test_a_string_without_an_object_is_no_argument(text: str) -> None:
+    reader = UnwrapReader()
+    read(reader, text)
+    assert reader.mode == ERROR
+
+
+def test_an_empty_string_is_no_arguments() -> None:
+    assert read(UnwrapReader(), '" "')[0] == "{}"
+
+
+def test_only_what_needs_no_invention_can_be_closed() -> None:
+    for text, tail in [
+        ('{"a": "x', '"}'),
+        ('{"a": [1, {"b": 2', "}]}"),
+        ('{"a": 1', "}"),
+        ('{"a":', ""),
+        ('{"a', ""),
+        ('{"a": -', ""),
+    ]:
+        reader = LiteralReader(Syntax.JSON, Root.OBJECT, repair=True)
+        read(reader, text)
+        assert reader.close_all() == tail
