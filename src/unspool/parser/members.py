@@ -3,7 +3,7 @@
 from ..schema import decode
 from .call import Call, Level, ValueMode
 from .headers import NULL
-from .literals import DONE, ERROR, LiteralReader, Root, Syntax
+from .literals import DONE, ERROR, MAX_DEPTH, LiteralReader, Root, Syntax
 from .objects import Objects
 from .output import ARGUMENTS, CAP, CLOSE, MEMBERS, VALUE, VALUE_START, common_suffix, held_suffix
 from .patterns import MAX_SPACE, MORE, NO, Pattern, skip_separators, skip_space
@@ -190,8 +190,9 @@ class Members(Objects):
                 if r == MORE and not self._final:
                     return 0
                 if r >= 0:
-                    if len(call.levels) >= 512:
-                        return NO
+                    if len(call.levels) >= MAX_DEPTH:
+                        self._fails(call, f"nested deeper than {MAX_DEPTH}")
+                        return 1
                     self._put_arguments(call, self._key(call) + bracket, self._base + j)
                     call.levels[-1].empty = False
                     call.levels.append(Level(bracket, parameter, call.value_fields, call.schema))

@@ -191,7 +191,7 @@ def _until(text: str, i: int, n: int, atom: Atom, fields: dict[str, str]) -> int
             return MORE if n - i <= limit else NO
         return end if end - i <= limit else NO
     if end < 0:
-        return MORE if n - i <= limit and "\n" not in text[i:n].strip("\n") else NO
+        return MORE if n - i <= limit and "\n" not in _without_beginning(text[i:n], atom.stops) else NO
     value = text[i:end]
     if end - i > limit:
         return NO
@@ -202,6 +202,15 @@ def _until(text: str, i: int, n: int, atom: Atom, fields: dict[str, str]) -> int
         value = value.replace("&quot;", '"').replace("&amp;", "&")
     fields[atom.text] = value
     return end
+
+
+def _without_beginning(text: str, stops: tuple[str, ...]) -> str:
+    """Text without white space around it and without what may be the beginning of a stop at its end."""
+    for stop in stops:
+        for k in range(min(len(stop) - 1, len(text)), 0, -1):
+            if text.endswith(stop[:k]):
+                return text[:-k].strip()
+    return text.strip()
 
 
 def _atoms(parts: Iterable[Piece]) -> list[Atom]:

@@ -53,7 +53,7 @@ class Text(Blocks):
             elif state == REASONING:
                 going = self._reasoning()
             elif state == ARGUMENTS:
-                going = self._i < len(self._buf) and self._arguments()
+                going = self._arguments()
             elif state == VALUE:
                 going = self._value()
             elif state == EDGE:
