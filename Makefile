@@ -7,7 +7,7 @@ ARGS     ?=
 SECONDS_ ?= 600
 
 .DEFAULT_GOAL := help
-.PHONY: help test lint format bench fuzz templates readme serve clean
+.PHONY: help test coverage lint format bench fuzz templates readme serve clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  \1\t/'
@@ -20,6 +20,9 @@ $(STAMP): pyproject.toml
 
 test: $(STAMP) ## run all tests; ARGS="..." goes to pytest
 	$(BIN)/python -m pytest -n 2 $(ARGS)
+
+coverage: $(STAMP) ## the same with coverage of the library, which has to stay above 95 % (slow)
+	$(BIN)/python -m pytest -n 2 --cov --cov-fail-under=95 $(ARGS)
 
 lint: $(STAMP) ## ruff (rules and format) and mypy --strict
 	$(BIN)/ruff check .
