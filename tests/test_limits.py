@@ -195,3 +195,15 @@ def test_a_long_argument_takes_time_in_proportion(dialect: Dialect) -> None:
             if ratio < 5.5:
                 break
         assert ratio < 6.5, f"4 times {small[:60]!r} takes {ratio:.1f} times as long"
+
+
+@pytest.mark.parametrize(**named([d for d in CALLING if not d.argument and d.quote == '"' and d.codec == "json"]))
+def test_many_broken_calls_take_time_in_proportion(dialect: Dialect) -> None:
+    small, large = (write_calls(dialect, [("f", '{"a": @@}')] * n) for n in (400, 1600))
+    ratio = float("inf")
+    for attempt in range(1, 6):
+        begin = fastest(lambda: feed_all(dialect, small, 1 << 30), attempt)
+        ratio = min(ratio, fastest(lambda: feed_all(dialect, large, 1 << 30), attempt) / begin)
+        if ratio < 5.5:
+            break
+    assert ratio < 6.5, f"4 times as many broken calls take {ratio:.1f} times as long"

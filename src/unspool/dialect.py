@@ -92,6 +92,9 @@ class Dialect(msgspec.Struct, frozen=True, eq=False):
     description: str = ""
     compiled: dict[Any, Any] = msgspec.field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        return f"<Dialect {self.name}>"
+
     @property
     def names(self) -> tuple[str, ...]:
         """The name and its aliases."""
