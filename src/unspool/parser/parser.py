@@ -112,6 +112,8 @@ class Parser(Stream):
         if self._closed:
             raise ValueError("close: the parser is closed already")
         self._sync()
+        if self._tokenizer is not None and self._base == 0 and not self._buf:
+            self.feed_tokens(())  # an output without a token is one of tokens all the same
         events: list[Event] = []
         if self._decoder is not None:
             text, cut = self._decoder.flush()
