@@ -39,13 +39,14 @@ Ids = Callable[[int, str], str]
 class Headers(Output):
     """How a call begins and ends."""
 
-    __slots__ = ("_ids", "_named", "_names")
+    __slots__ = ("_added", "_ids", "_named", "_names")
 
     def __init__(self, plan: Plan, names: dict[str, Any] | None, named: str, ids: Ids) -> None:
         super().__init__(plan)
         self._names = names  # declared name -> tool; None: unknown
         self._named = named  # the function that tool_choice names
         self._ids = ids
+        self._added: dict[str, int] | None = None  # the tokenizer's added tokens, when ids are fed
 
     # -- markers --------------------------------------------------------------------------------------------------
 
@@ -63,7 +64,12 @@ class Headers(Output):
         )
 
     def _spells(self, literal: str, i: int) -> bool:
-        raise NotImplementedError
+        """Whether the text at ``i``, where a marker's literal stands, is that of a token of its own."""
+        buf = self._buf
+        return any(
+            text and (literal.startswith(text) or (text.startswith(literal) and buf.startswith(text, i)))
+            for text in self._added or ()
+        )
 
     def _match(self, opening: Opening, i: int, fields: dict[str, str]) -> int:
         return self._marker(opening.pattern, i, fields)
@@ -435,10 +441,6 @@ class Headers(Output):
             self._calls += 1
             self._prose = False
         self._let_go()
-
-    def _retell(self, call: Call) -> None:
-        """A call that the prompt opened: it starts anew in the output, with what the prompt holds of its arguments."""
-        raise NotImplementedError
 
 
 def fill_id(template: str, name: str, index: str) -> str:

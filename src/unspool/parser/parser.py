@@ -4,8 +4,6 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-import msgspec
-
 from ..dialect import Dialect
 from ..events import Event, Finish, ReasoningStart, Stage, ToolCallDelta, ToolCallStart
 from ..message import Message
@@ -42,11 +40,8 @@ class Parser(Stream):
     """
 
     __slots__ = (
-        "_added",
         "_dialect",
-        "_token",
         "_tokenizer",
-        "_tokens",
         "_total",
     )
 
@@ -72,9 +67,6 @@ class Parser(Stream):
         self._dialect = d
         self._plain = not plan.forms or choice == "none" or (tools is not None and not names)
         self._tokenizer = tokenizer
-        self._added: dict[str, int] | None = None
-        self._tokens: list[int] = []  # where the text of tokens begins that events have not claimed
-        self._token = 0  # tokens that events have claimed
         self._total = 0  # code points of the tokens fed
         if stage is not None:
             self._begin_at(to_stage(stage, "stage"))
@@ -269,30 +261,6 @@ class Parser(Stream):
             or any(b.suffix.first.startswith(literal) for b in plan.block_suffixes)
             or any(o.pattern.first.startswith(literal) for o in plan.ends)
         )
-
-    def _spells(self, literal: str, i: int) -> bool:
-        """Whether the text at ``i``, where a marker's literal stands, is that of a token of its own."""
-        buf = self._buf
-        return any(
-            text and (literal.startswith(text) or (text.startswith(literal) and buf.startswith(text, i)))
-            for text in self._added or ()
-        )
-
-    def _with_tokens(self, events: list[Event]) -> list[Event]:
-        """The events with their token spans: a token belongs to the event that holds its first character."""
-        told: list[Event] = []
-        tokens = self._tokens
-        used = 0
-        for event in events:
-            start = self._token + used
-            while used < len(tokens) and tokens[used] < event.end:
-                used += 1
-            if isinstance(event, Finish):
-                used = len(tokens)
-            told.append(msgspec.structs.replace(event, token_start=start, token_end=self._token + used))
-        self._token += used
-        del tokens[:used]
-        return told
 
     # -- ids of calls ---------------------------------------------------------------------------------------------
 

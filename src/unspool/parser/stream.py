@@ -2,7 +2,9 @@
 
 from typing import Any, Literal
 
-from ..events import ContentDelta, Event, ReasoningDelta, Stage, ToolCallDelta
+import msgspec
+
+from ..events import ContentDelta, Event, Finish, ReasoningDelta, Stage, ToolCallDelta
 from ..message import Fold, Message, OpenSegment
 from .call import Sink, ValueMode
 from .headers import Ids
@@ -34,6 +36,8 @@ class Stream(Text):
         "_segment",
         "_stop",
         "_synced",
+        "_token",
+        "_tokens",
     )
 
     def __init__(self, plan: Plan, names: dict[str, Any] | None, named: str, ids: Ids) -> None:
@@ -42,6 +46,8 @@ class Stream(Text):
         self._fold = Fold()
         self._nonblank = False
         self._decoder: Any = None  # of token ids
+        self._tokens: list[int] = []  # where the text of tokens begins that events have not claimed
+        self._token = 0  # tokens that events have claimed
         # The short way that the next piece may go, and what it needs.
         self._fast = 0
         self._stop = self._hold_back = self._hold_back2 = ""
@@ -309,7 +315,20 @@ class Stream(Text):
         return _REASONING if self._state == REASONING else _CONTENT
 
     def _with_tokens(self, events: list[Event]) -> list[Event]:
-        raise NotImplementedError
+        """The events with their token spans: a token belongs to the event that holds its first character."""
+        told: list[Event] = []
+        tokens = self._tokens
+        used = 0
+        for event in events:
+            start = self._token + used
+            while used < len(tokens) and tokens[used] < event.end:
+                used += 1
+            if isinstance(event, Finish):
+                used = len(tokens)
+            told.append(msgspec.structs.replace(event, token_start=start, token_end=self._token + used))
+        self._token += used
+        del tokens[:used]
+        return told
 
 
 def to_stage(value: Stage | str, where: str) -> Stage:
