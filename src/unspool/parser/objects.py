@@ -12,6 +12,7 @@ from .patterns import MORE, NO, skip_space
 from .plan import CALL, END
 
 MAX_TOKEN = 1024
+STRETCH = 4096
 
 _STRINGS = {q: re.compile(rf"{q}[^{q}\\]*+(?:\\.[^{q}\\]*+)*+{q}", re.S) for q in ('"', "'")}
 _STRING_REST = {q: re.compile(rf"[^{q}\\]*+(?:\\.[^{q}\\]*+)*+", re.S) for q in ('"', "'")}
@@ -369,8 +370,10 @@ class Objects(Headers):
                 return False
         pos = i
         while True:
-            m = self._plan.recover.find.search(buf, pos)
-            limit = len(buf) if m is None else m.start()
+            # A stretch at a time: brackets mostly end the call long before the next marker.
+            until = min(len(buf), pos + STRETCH)
+            m = self._plan.recover.find.search(buf, pos, until)
+            limit = until if m is None else m.start()
             ended = self._tracked(call, i, limit)
             if ended >= 0:
                 self._raw(call, ended)
@@ -381,6 +384,9 @@ class Objects(Headers):
                     self._state = OBJECT
                 return True
             i = limit
+            if until < len(buf) and (m is None or m.group() not in self._plan.recover.triggers):
+                pos = limit
+                continue
             if m is None:
                 break
             if m.group() not in self._plan.recover.triggers:
