@@ -137,3 +137,13 @@ def test_reasoning_markers_of_another_dialect_can_be_borrowed() -> None:
     assert mixed.call == get_dialect("hermes").call
     with pytest.raises(DialectError, match="has no reasoning markers"):
         get_dialect("hermes", reasoning="json")
+
+
+@pytest.mark.parametrize("dialect", list_dialects(), ids=lambda d: d.name)
+def test_shipped_files_load_the_same_whether_or_not_their_examples_are_read_at_once(dialect: Dialect) -> None:
+    where, text = dialect.file
+    whole = parse_dialect(text, where, get_dialect)
+    for field in Dialect.__struct_fields__:
+        if field != "compiled":
+            assert getattr(whole, field) == getattr(dialect, field), field
+    assert whole.examples == dialect.examples

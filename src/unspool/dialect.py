@@ -1,8 +1,8 @@
 """A dialect: how one model family writes reasoning, content and tool calls. Loaded strictly from a TOML file."""
 
-import fnmatch
 import math
-from typing import TYPE_CHECKING, Any
+import os
+from typing import Any
 
 import msgspec
 
@@ -10,9 +10,6 @@ from .errors import DialectError
 from .events import Stage
 from .policy import CHOICES, Policy
 from .template import BODIES, FIELDS, Field, Template, parse_template, pieces
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 KEYS: dict[str, str] = {
     "name": "what the dialect answers to",
@@ -88,8 +85,9 @@ class Dialect(msgspec.Struct, frozen=True, eq=False):
     quote: str = '"'
     id: str = "call_" + "?" * 24
     policy: Policy = msgspec.field(default_factory=Policy)
-    examples: tuple[Example, ...] = ()
     description: str = ""
+    file: tuple[str, str] = ("", "")
+    """Where it was loaded from, and the text."""
     compiled: dict[Any, Any] = msgspec.field(default_factory=dict)
 
     def __repr__(self) -> str:
@@ -99,6 +97,19 @@ class Dialect(msgspec.Struct, frozen=True, eq=False):
     def names(self) -> tuple[str, ...]:
         """The name and its aliases."""
         return (self.name, *self.aliases)
+
+    @property
+    def examples(self) -> tuple[Example, ...]:
+        """The file's examples; read when they are first asked for.
+
+        Raises:
+            DialectError: one of them is not as it should be.
+        """
+        found: tuple[Example, ...] | None = self.compiled.get("examples")
+        if found is None:
+            where, text = self.file
+            found = self.compiled["examples"] = _Loader(where, _toml(text, where), None).examples()
+        return found
 
     @property
     def framed(self) -> bool:
@@ -125,6 +136,8 @@ class Dialect(msgspec.Struct, frozen=True, eq=False):
 
     def matches(self, model: str) -> int:
         """How literally a model's name (without organisation, in lower case) fits; 0 where it does not."""
+        import fnmatch  # not needed for parsing
+
         best = 0
         for glob in self.models:
             if fnmatch.fnmatchcase(model, glob.lower()):
@@ -132,25 +145,34 @@ class Dialect(msgspec.Struct, frozen=True, eq=False):
         return best
 
 
-def parse_dialect(text: str, where: str, bases: Any) -> Dialect:
+def parse_dialect(text: str, where: str, bases: Any, *, trusted: bool = False) -> Dialect:
     """Load a dialect from TOML text.
 
     Args:
         text: the file.
         where: its name, for errors.
         bases: callable from a dialect's name to the `Dialect` (for ``base``).
+        trusted: a shipped file: its examples, which come last, are not looked at.
 
     Raises:
         DialectError: naming the file, the key, and what is allowed.
     """
+    data = _toml(text.split("\n[[examples]]", 1)[0] if trusted else text, where)
+    comment = text.lstrip().split("\n", 1)[0]
+    loaded = _Loader(where, data, bases).load(comment.lstrip("# ").rstrip() if comment.startswith("#") else "")
+    dialect = msgspec.structs.replace(loaded, file=(where, text))
+    if not trusted:
+        dialect.compiled["examples"] = _Loader(where, data, bases).examples()
+    return dialect
+
+
+def _toml(text: str, where: str) -> dict[str, Any]:
     import tomllib  # not needed before the first dialect is
 
     try:
-        data = tomllib.loads(text)
+        return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise DialectError(f"{where}: not TOML: {error}") from None
-    comment = text.lstrip().split("\n", 1)[0]
-    return _Loader(where, data, bases).load(comment.lstrip("# ").rstrip() if comment.startswith("#") else "")
 
 
 class _Loader:
@@ -198,7 +220,7 @@ class _Loader:
             values["content"] = (parse_template("content", "{content}", self.where, first=True),)
         dialect = Dialect(**values)
         self.check(dialect)
-        return msgspec.structs.replace(dialect, examples=self.examples(dialect))
+        return dialect
 
     # -- values of keys -------------------------------------------------------------------------------------------
 
@@ -285,7 +307,7 @@ class _Loader:
                 if body in ("reasoning", "value") and not t.after:
                     raise self.fail(key, f"{t.text!r} has no closing")
 
-    def examples(self, d: Dialect) -> tuple[Example, ...]:
+    def examples(self) -> tuple[Example, ...]:
         tables = self.data.get("examples", [])
         if not isinstance(tables, list) or not all(isinstance(t, dict) for t in tables):
             raise self.fail("examples", "must be an array of tables")
@@ -377,10 +399,11 @@ def value_schema(value: Any) -> dict[str, Any]:
     return {"type": "object", "properties": {k: value_schema(v) for k, v in value.items()}}
 
 
-def read_dialect(path: "Path", bases: Any) -> Dialect:
+def read_dialect(path: "str | os.PathLike[str]", bases: Any, *, trusted: bool = False) -> Dialect:
     """Load a file; see `parse_dialect`."""
     try:
-        text = path.read_text(encoding="utf-8")
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
     except (OSError, UnicodeDecodeError) as error:
         raise DialectError(f"{path}: {error}") from None
-    return parse_dialect(text, path.name, bases)
+    return parse_dialect(text, os.path.basename(path), bases, trusted=trusted)

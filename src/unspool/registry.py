@@ -1,33 +1,33 @@
 """The shipped dialects and those of entry points, by name. Nothing is read before it is asked for."""
 
+import os
 import re
 from functools import cache
 from typing import TYPE_CHECKING
 
 from .dialect import Dialect, read_dialect
 from .errors import DialectError, UnknownDialect
+from .regex import Regex
 
 if TYPE_CHECKING:
     from importlib import metadata
-    from pathlib import Path
 
-_NAMES = re.compile(r'^(?:name|aliases)\s*=\s*(".*"|\[[^\]]*\])', re.M)
-_STRING = re.compile(r'"([^"]*)"')
-
-
-@cache
-def _folder() -> "Path":
-    from pathlib import Path  # slow to import, not needed before the first dialect is
-
-    return Path(__file__).parent / "dialects"
+# Paths are strings here: `pathlib` is slow to import.
+_FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "dialects")
+_HEAD = 1024  # characters in which a file tells its names
+_NAMES = Regex(r'^(?:name|aliases)\s*=\s*(".*"|\[[^\]]*\])', re.M)
+_STRING = Regex(r'"([^"]*)"')
+_PLAIN = Regex(r"[\w.-]+")
 
 
 @cache
-def _files() -> dict[str, "Path"]:
+def _files() -> dict[str, str]:
     """Every shipped name, in lower case, and the file it stands in. Only heads of files are looked at."""
-    found: dict[str, Path] = {}
-    for path in sorted(_folder().glob("*.toml")):
-        head = path.read_text(encoding="utf-8").split("[[examples]]", 1)[0]
+    found: dict[str, str] = {}
+    for file in sorted(f for f in os.listdir(_FOLDER) if f.endswith(".toml")):
+        path = os.path.join(_FOLDER, file)
+        with open(path, "rb") as stream:
+            head = stream.read(_HEAD).partition(b"[[examples]]")[0].decode(errors="ignore")
         for m in _NAMES.finditer(head):
             for name in _STRING.findall(m.group(1)):
                 found[name.lower()] = path
@@ -42,19 +42,15 @@ def _entry_points() -> dict[str, "metadata.EntryPoint"]:
 
 
 @cache
-def _load(path: "Path") -> Dialect:
-    return read_dialect(path, find_base)
+def _load(path: str) -> Dialect:
+    return read_dialect(path, find_base, trusted=True)
 
 
 @cache
 def _load_entry_point(name: str) -> Dialect:
     loaded = _entry_points()[name].load()
     value = loaded() if callable(loaded) else loaded
-    if isinstance(value, Dialect):
-        return value
-    from pathlib import Path
-
-    return read_dialect(Path(value), find_base)
+    return value if isinstance(value, Dialect) else read_dialect(value, find_base)
 
 
 def find_base(name: str) -> Dialect:
@@ -72,8 +68,8 @@ def find(name: str) -> Dialect:
         UnknownDialect: none does.
     """
     key = name.lower()
-    quick = _folder() / f"{key}.toml"
-    if re.fullmatch(r"[\w.-]+", key) and quick.is_file():
+    quick = os.path.join(_FOLDER, f"{key}.toml")
+    if _PLAIN.fullmatch(key) and os.path.isfile(quick):
         return _load(quick)
     if key in _files():
         return _load(_files()[key])

@@ -13,7 +13,8 @@ import re
 from collections.abc import Callable, Mapping
 from json.encoder import encode_basestring as _quote
 from typing import Any, Final, Literal, cast, get_args
-from urllib.parse import unquote
+
+from .regex import Regex
 
 __all__ = ["MAX_NESTING", "JsonType", "Schema", "decode", "for_tool", "tool_name"]
 
@@ -224,6 +225,8 @@ class _Walk:
         node = self._root
         if ref == "#":
             return node
+        from urllib.parse import unquote  # slow to import, rarely needed
+
         head, *parts = unquote(ref[1:]).split("/")
         if head or len(parts) > MAX_DEPTH:
             return None
@@ -292,8 +295,8 @@ def _meet(left: Types, right: Types) -> Types:
 # --- from text to JSON ------------------------------------------------------------------------------------------------
 
 _BLANK: Final = " \t\n\r"
-_NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*+)(\.[0-9]++)?+([eE][-+]?[0-9]++)?+")
-_BRACKETS: Final = re.compile(r'\\.|["{}\[\]]', re.DOTALL)
+_NUMBER: Final = Regex(r"-?(?:0|[1-9][0-9]*+)(\.[0-9]++)?+([eE][-+]?[0-9]++)?+")
+_BRACKETS: Final = Regex(r'\\.|["{}\[\]]', re.DOTALL)
 
 
 def decode(text: str, types: frozenset[str] | None, nesting: int = MAX_NESTING) -> tuple[str, bool]:

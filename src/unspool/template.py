@@ -5,6 +5,7 @@ import re
 import msgspec
 
 from .errors import DialectError
+from .regex import Regex
 
 FIELDS: dict[str, tuple[str, ...]] = {
     "reasoning": ("reasoning", "any"),
@@ -29,7 +30,7 @@ BODIES: dict[str, tuple[str, ...]] = {
 }
 """The field that a part is about: what stands before it opens the part, what stands behind it closes it."""
 
-_FIELD = re.compile(r"\{([a-z_]+)\}")
+_FIELD = Regex(r"\{([a-z_]+)\}")
 
 
 class Field(msgspec.Struct, frozen=True, gc=False):
@@ -149,8 +150,8 @@ def _cut_end(parts: list[Piece]) -> tuple[list[Piece], str]:
     return parts, ""
 
 
-_MEMBER = re.compile(r"""(['"])([^'"{}]+)\1\s*:\s*(?:(['"])?\{(name|id|index|number|arguments)\}\3?)\s*(,|\Z)\s*""")
-_NAME_KEY = re.compile(r"""(['"])\{name\}\1\s*:\s*\{arguments\}\s*""")
+_MEMBER = Regex(r"""(['"])([^'"{}]+)\1\s*:\s*(?:(['"])?\{(name|id|index|number|arguments)\}\3?)\s*(,|\Z)\s*""")
+_NAME_KEY = Regex(r"""(['"])\{name\}\1\s*:\s*\{arguments\}\s*""")
 
 
 def _object_call(text: str, where: str) -> Template | None:

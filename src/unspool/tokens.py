@@ -14,11 +14,12 @@ that is valid text; what some tokenizers change around added tokens (spaces, mos
 
 import contextlib
 import json
-import re
 import weakref
 from codecs import getincrementaldecoder
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
+
+from .regex import Regex
 
 __all__ = ["Detokenizer", "added_tokens"]
 
@@ -227,7 +228,7 @@ def _byte_of_character() -> dict[str, int]:
 _BYTES: Final = _byte_of_character()
 
 
-_BYTE_TOKEN: Final = re.compile("<0x([0-9A-Fa-f]{2})>")
+_BYTE_TOKEN: Final = Regex("<0x([0-9A-Fa-f]{2})>")
 """How sentencepiece spells a byte."""
 
 

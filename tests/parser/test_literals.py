@@ -158,3 +158,38 @@ def test_only_what_needs_no_invention_can_be_closed() -> None:
         reader = LiteralReader(Syntax.JSON, Root.OBJECT, repair=True)
         read(reader, text)
         assert reader.close_all() == tail
+
+
+PIECES = ["\\\\", "\\'", '\\"', "\\n", "\\t", "\n", "\t", "\x00", "\x01", "é", "\\\n", "\\x41", "\\u00e9", "\\q", "#" * 70]
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_long_python_strings_with_every_kind_of_escape_mean_what_python_says(seed: int) -> None:
+    rng = random.Random(seed)
+    known = rng.choice((PIECES[:4] + PIECES[-1:], PIECES))
+    body = "".join(rng.choice(known) for _ in range(rng.choice((5, 40, 400))))
+    # `eval` knows no zero byte and warns of escapes that stand for themselves.
+    want = json.loads(read(LiteralReader(Syntax.PYTHON, Root.ANY), f"'{body}' ", None)[0])
+    assert want == meaning(body)
+    for quote in ("'", '"', "'''"):
+        told, left = read(LiteralReader(Syntax.PYTHON, Root.ANY), f"{quote}{body}{quote} ", rng)
+        assert (json.loads(told), left.strip()) == (want, "")
+
+
+def meaning(body: str) -> str:
+    """What the inside of a Python string says, an escape at a time."""
+    simple = {"\\": "\\", "'": "'", '"': '"', "n": "\n", "t": "\t", "\n": "", "q": "\\q"}
+    told = ""
+    at = 0
+    while at < len(body):
+        if body[at] != "\\":
+            told += body[at]
+            at += 1
+        elif body[at + 1] in "xu":
+            digits = 2 if body[at + 1] == "x" else 4
+            told += chr(int(body[at + 2 : at + 2 + digits], 16))
+            at += 2 + digits
+        else:
+            told += simple[body[at + 1]]
+            at += 2
+    return told

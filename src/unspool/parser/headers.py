@@ -1,11 +1,11 @@
 """Calls: recognising that one begins, announcing it, ending it."""
 
 import json
-import re
 from collections.abc import Callable
 from typing import Any
 
 from ..events import ReasoningEnd, Status, ToolCallDelta, ToolCallEnd, ToolCallStart
+from ..regex import Regex
 from ..schema import Schema, for_tool
 from .call import Call, Level, Sink
 from .literals import LiteralReader, Root, Syntax
@@ -30,8 +30,8 @@ from .wrapped import UnwrapReader
 NULL = "null"
 ARGUMENT_KEYS = frozenset(("arguments", "parameters", "args", "input"))
 
-_JSON_KEY = re.compile(r'\s*+"((?:[^"\\\n]|\\.){0,256}+)"\s*+:')
-_JSON_KEY_MAYBE = re.compile(r'\s*+(?:"(?:[^"\\\n]|\\.){0,256}+(?:\\|"\s*+)?)?\Z')
+_JSON_KEY = Regex(r'\s*+"((?:[^"\\\n]|\\.){0,256}+)"\s*+:')
+_JSON_KEY_MAYBE = Regex(r'\s*+(?:"(?:[^"\\\n]|\\.){0,256}+(?:\\|"\s*+)?)?\Z')
 
 Ids = Callable[[int, str], str]
 

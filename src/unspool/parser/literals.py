@@ -13,7 +13,18 @@ import re
 from json.encoder import encode_basestring
 from typing import Final
 
-from .strings import JSON_PARTIAL, JSON_RUN, PYTHON_RUNS, RAW_RUNS, escaped, marker_scan, translated
+from ..regex import Regex
+from .strings import (
+    JSON_PARTIAL,
+    JSON_RUN,
+    PYTHON_RUNS,
+    RAW_RUNS,
+    STRETCH,
+    escaped,
+    marker_scan,
+    python_stretch,
+    translated,
+)
 
 MAX_DEPTH: Final = 512
 MAX_WORD: Final = 64
@@ -44,16 +55,16 @@ VALUE, FIRST_ITEM, FIRST_KEY, KEY, COLON, AFTER, STRING, NUMBER, WORD, DONE, ERR
 # States of a number, named after what was read last.
 SIGN, ZERO, INT, DOT, FRACTION, EXP, EXP_SIGN, EXP_DIGITS = range(8)
 
-_SPACE = re.compile(r"[ \t\n\r]*+")
-_PYTHON_SPACE = re.compile(r"\s*+")
-_DIGITS = re.compile(r"[0-9]*+")
-_WORD = re.compile(r"[A-Za-z_][A-Za-z_0-9]*+")
-_KEYWORD = re.compile(r"\w++")
-_BARE_KEY = re.compile(r"[^:,{}\[\]]*+")
-_STRING_OPEN = re.compile(r"([rRuU]?)('''|\"\"\"|'|\")")
-_STRING_MAYBE = re.compile(r"[rRuU]?(?:''?|\"\"?)?\Z")
-_ESCAPE = re.compile(r"\\(?:\r\n|\n|[0-7]{1,3}|x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|(.))", re.S)
-_ESCAPE_MAYBE = re.compile(r"\\(?:\r|[0-7]{1,2}|x[0-9a-fA-F]?|u[0-9a-fA-F]{0,3}|U[0-9a-fA-F]{0,7})?\Z")
+_SPACE = Regex(r"[ \t\n\r]*+")
+_PYTHON_SPACE = Regex(r"\s*+")
+_DIGITS = Regex(r"[0-9]*+")
+_WORD = Regex(r"[A-Za-z_][A-Za-z_0-9]*+")
+_KEYWORD = Regex(r"\w++")
+_BARE_KEY = Regex(r"[^:,{}\[\]]*+")
+_STRING_OPEN = Regex(r"([rRuU]?)('''|\"\"\"|'|\")")
+_STRING_MAYBE = Regex(r"[rRuU]?(?:''?|\"\"?)?\Z")
+_ESCAPE = Regex(r"\\(?:\r\n|\n|[0-7]{1,3}|x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|(.))", re.S)
+_ESCAPE_MAYBE = Regex(r"\\(?:\r|[0-7]{1,2}|x[0-9a-fA-F]?|u[0-9a-fA-F]{0,3}|U[0-9a-fA-F]{0,7})?\Z")
 
 _WORDS = {"true": "true", "false": "false", "null": "null"}
 _PYTHON_WORDS = _WORDS | {"True": "true", "False": "false", "None": "null"}
@@ -548,7 +559,15 @@ class LiteralReader:
         quote = self.delimiter[0]
         run = (RAW_RUNS if self._escape_free else PYTHON_RUNS)[quote]
         out = self.out
+        careful = n if self._escape_free else i  # up to here, escapes are looked at one by one
         while i < n:
+            if i >= careful:
+                stretch = python_stretch(text, i, n, self.delimiter)
+                if stretch is not None:
+                    out.append(stretch[0])
+                    self._mark = i = stretch[1]
+                    continue
+                careful = i + STRETCH
             m = run.match(text, i)
             j = i if m is None else m.end()
             if j > i:
@@ -560,6 +579,11 @@ class LiteralReader:
                 if k < 0:
                     return i
                 self._mark = i = k
+                continue
+            if text[i] < " ":  # a control character that runs do not hold
+                out.append(escaped(text[i]))
+                i += 1
+                self._mark = i
                 continue
             if len(self.delimiter) == 3 and not text.startswith(self.delimiter, i):
                 if self.delimiter.startswith(text[i:n]):

@@ -3,6 +3,7 @@
 import json
 import re
 
+from ..regex import Regex
 from .call import AFTER, COLON, FIRST, KEY, Call
 from .call import VALUE as OBJECT_VALUE
 from .headers import ARGUMENT_KEYS, NULL, Headers
@@ -14,9 +15,9 @@ from .plan import CALL, END
 MAX_TOKEN = 1024
 STRETCH = 4096
 
-_STRINGS = {q: re.compile(rf"{q}[^{q}\\]*+(?:\\.[^{q}\\]*+)*+{q}", re.S) for q in ('"', "'")}
-_STRING_REST = {q: re.compile(rf"[^{q}\\]*+(?:\\.[^{q}\\]*+)*+", re.S) for q in ('"', "'")}
-_BRACKETS = re.compile(r"[\"'{}\[\]()\\]")
+_STRINGS = {q: Regex(rf"{q}[^{q}\\]*+(?:\\.[^{q}\\]*+)*+{q}", re.S) for q in ('"', "'")}
+_STRING_REST = {q: Regex(rf"[^{q}\\]*+(?:\\.[^{q}\\]*+)*+", re.S) for q in ('"', "'")}
+_BRACKETS = Regex(r"[\"'{}\[\]()\\]")
 
 
 class Objects(Headers):

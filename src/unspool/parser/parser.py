@@ -10,7 +10,6 @@ from ..message import Message
 from ..policy import Policy
 from ..registry import get_dialect
 from ..schema import tool_name
-from ..tokens import Detokenizer, added_tokens
 from .call import Sink
 from .headers import fill_id
 from .output import ARGUMENTS, BAD_CALL, BLOCK, BLOCK_TEXT, CLOSE, HEADER, OBJECT, UNDECIDED
@@ -209,6 +208,8 @@ class Parser(Stream):
         if decoder is None:
             if self._tokenizer is None:
                 raise ValueError("feed_tokens: the parser was made without a tokenizer")
+            from ..tokens import Detokenizer, added_tokens  # not needed for text
+
             decoder = self._decoder = Detokenizer(self._tokenizer)
             self._added = added_tokens(self._tokenizer)
             self._marks = set()

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
+from ..regex import Regex
 from ..template import Field, Piece
 
 NO: Final = -1
@@ -21,10 +22,10 @@ MAX_ANY: Final = 256
 # Kinds of atoms.
 LITERAL, SPACE, NAME, DIGITS, WORD, UNTIL, ANY, SAME = range(8)
 
-_SPACES = re.compile(rf"\s{{0,{MAX_SPACE}}}+")
-_NAME = re.compile(rf"[\w.\-:/]{{1,{MAX_FIELD}}}+")
-_DIGITS = re.compile(r"[0-9]{1,18}+")
-_WORD = re.compile(r"[A-Za-z_]{1,32}+")
+_SPACES = Regex(rf"\s{{0,{MAX_SPACE}}}+")
+_NAME = Regex(rf"[\w.\-:/]{{1,{MAX_FIELD}}}+")
+_DIGITS = Regex(r"[0-9]{1,18}+")
+_WORD = Regex(r"[A-Za-z_]{1,32}+")
 _KINDS = {
     "name": NAME,
     "index": DIGITS,
@@ -37,11 +38,11 @@ _KINDS = {
 }
 
 # White space is soft where a template has some, before a tag and behind one.
-_SOFT = re.compile(r"\s+|(?<=[^\[<])(?=<[\w/|｜!])|(?<=[^\[]>)(?=[^\s\]])")
+_SOFT = Regex(r"\s+|(?<=[^\[<])(?=<[\w/|｜!])|(?<=[^\[]>)(?=[^\s\]])")
 
 
-_ANY_SPACE = re.compile(r"\s*+")
-_SEPARATORS = re.compile(r"[\s,;]*+")
+_ANY_SPACE = Regex(r"\s*+")
+_SEPARATORS = Regex(r"[\s,;]*+")
 
 
 def skip_space(text: str, i: int) -> int:

@@ -6,13 +6,14 @@ import msgspec
 
 from ..dialect import Dialect
 from ..policy import DEFAULTS, Policy
+from ..regex import Regex
 from ..template import ObjectShape, Piece, Template
 from .literals import Syntax
 from .patterns import Pattern, closing, finder, joined
 
 REASONING, FRAME, CALL, END, START = "reasoning", "frame", "call", "end", "start"
 
-_FENCE = re.compile(r"```\w*")
+_FENCE = Regex(r"```\w*")
 
 
 class Form(msgspec.Struct, eq=False):

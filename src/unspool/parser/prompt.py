@@ -6,7 +6,6 @@ from typing import Any
 from ..dialect import Dialect
 from ..events import Stage
 from ..template import Template
-from ..tokens import Detokenizer
 
 
 def prompt_tail(dialect: Dialect, prompt: str) -> str | None:
@@ -50,6 +49,8 @@ def _literal(parts: Template | tuple[Any, ...]) -> str:
 
 def decode_ids(tokenizer: Any, ids: Sequence[int]) -> str:
     """The text of token ids, special tokens included."""
+    from ..tokens import Detokenizer  # not needed for text
+
     decoder = Detokenizer(tokenizer)
     pieces: list[str] = []
     for token in ids:

@@ -5,15 +5,19 @@ from functools import lru_cache
 from json.encoder import encode_basestring
 from typing import Final
 
+from ..regex import Regex
+
 SHORT: Final = 16
 """Pieces up to this length recur, since they are tokens: what was found out about them is remembered."""
 
-JSON_RUN = re.compile(r'[^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*+)*+')
-JSON_PARTIAL = re.compile(r"\\(?:u[0-9a-fA-F]{0,3})?\Z")
-RAW_RUNS = {q: re.compile(rf"[^{q}\\]*+") for q in ("'", '"')}
-# Text with the escapes that need no look at what they stand for.
-PYTHON_RUNS = {q: re.compile(rf"[^{q}\\]*+(?:\\[\\'\"ntrbf][^{q}\\]*+)*+") for q in ("'", '"')}
-_CONTROL = re.compile(r"[\x00-\x1f]")
+JSON_RUN = Regex(r'[^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*+)*+')
+JSON_PARTIAL = Regex(r"\\(?:u[0-9a-fA-F]{0,3})?\Z")
+RAW_RUNS = {q: Regex(rf"[^{q}\\]*+") for q in ("'", '"')}
+# Text with the escapes that need no look at what they stand for; of the control characters, the common ones.
+PYTHON_RUNS = {
+    q: Regex(r"[^Q\\\x00-\x08\x0b-\x1f]*+(?:\\[\\'\"ntrbf][^Q\\\x00-\x08\x0b-\x1f]*+)*+".replace("Q", q))
+    for q in ("'", '"')
+}
 
 
 def escaped(text: str) -> str:
@@ -46,11 +50,9 @@ def quoted_piece(text: str, stop: str) -> str | None:
 
 
 def translated(run: str) -> str:
-    """A run of a Python string whose escapes are JSON's, or of quotes, as JSON."""
+    """A run of a Python string (see `PYTHON_RUNS`), whose escapes are JSON's or of quotes, as JSON."""
     if "\\" not in run:
         return escaped(run)
-    if "\x00" in run:
-        return "\\u0000".join(translated(part) for part in run.split("\x00"))
     if "'" in run or '"' in run:
         # Escaped backslashes step aside, so that a backslash in front of a quote is an escape for certain.
         aside = "\\\\" in run
@@ -61,11 +63,49 @@ def translated(run: str) -> str:
             run = run.replace('\\"', '"').replace('"', '\\"')
         if aside:
             run = run.replace("\x00", "\\\\")
-    return run if run.isprintable() else _CONTROL.sub(_control, run)
+    if "\n" in run:
+        run = run.replace("\n", "\\n")
+    if "\t" in run:
+        run = run.replace("\t", "\\t")
+    return run
 
 
-def _control(m: re.Match[str]) -> str:
-    return escaped(m.group())
+STRETCH: Final = 8192
+_SMALL: Final = 64
+_UNCOMMON = Regex(r"""\\[^'"ntrbf]""")
+_CONTROLS: Final = bytes(c for c in range(32) if c not in b"\n\t")
+
+
+def python_stretch(text: str, i: int, n: int, delimiter: str) -> tuple[str, int] | None:
+    """The next stretch of a Python string as JSON, and where it ends: at the delimiter, or after `STRETCH` characters.
+
+    ``None`` where it is too short to be worth it, or holds escapes that need a look one by one.
+    """
+    limit = min(n, i + STRETCH)
+    end = text.find(delimiter, i, limit)
+    while end > i and _escaped_at(text, i, end):
+        end = text.find(delimiter, end + 1, limit)
+    if end < 0:
+        end = limit - len(delimiter) + 1
+        end -= _escaped_at(text, i, end)
+    if end - i < _SMALL:
+        return None
+    run = text[i:end]
+    octets = run.encode("utf-8", "surrogatepass")
+    if len(octets.translate(None, _CONTROLS)) < len(octets):
+        return None
+    # Without escaped backslashes, every backslash begins an escape.
+    if "\\" in run and _UNCOMMON.search(run.replace("\\\\", "")):
+        return None
+    return translated(run), end
+
+
+def _escaped_at(text: str, start: int, at: int) -> bool:
+    """Whether the character at ``at`` stands behind an odd number of backslashes."""
+    k = at
+    while k > start and text[k - 1] == "\\":
+        k -= 1
+    return (at - k) % 2 == 1
 
 
 def marker_scan(marker: str) -> re.Pattern[str]:

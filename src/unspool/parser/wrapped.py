@@ -2,6 +2,7 @@
 
 import re
 
+from ..regex import Regex
 from .literals import DONE, ERROR, STRING, VALUE, LiteralReader, Root, Syntax
 
 
@@ -73,10 +74,8 @@ class UnwrapReader(LiteralReader):
         return i
 
 
-_HIGH_SURROGATE = re.compile(r"(\\++)u[dD][89abAB][0-9a-fA-F]{2}\Z")
-_JSON_ESCAPE = re.compile(
-    r"\\(?:u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|(.))", re.S
-)
+_HIGH_SURROGATE = Regex(r"(\\++)u[dD][89abAB][0-9a-fA-F]{2}\Z")
+_JSON_ESCAPE = Regex(r"\\(?:u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|(.))", re.S)
 _UNESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 
 
