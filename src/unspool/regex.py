@@ -4,6 +4,8 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
+_METHODS = ("match", "fullmatch", "search", "finditer", "findall", "sub")
+
 
 class Regex:
     """A regular expression; after its first use, its methods are those of the compiled pattern itself.
@@ -11,6 +13,8 @@ class Regex:
     Attributes:
         match, fullmatch, search, finditer, findall, sub: as those of `re.Pattern`.
     """
+
+    __slots__ = _METHODS
 
     match: Callable[..., re.Match[str] | None]
     fullmatch: Callable[..., re.Match[str] | None]
@@ -20,13 +24,15 @@ class Regex:
     sub: Callable[..., str]
 
     def __init__(self, pattern: str, flags: int = 0) -> None:
-        self._pattern = pattern
-        self._flags = flags
+        # Not `__getattr__`, which would make every later look-up of a method slow.
+        def first(name: str) -> Callable[..., Any]:
+            def call(*args: Any, **named: Any) -> Any:
+                compiled = re.compile(pattern, flags)
+                for method in _METHODS:
+                    setattr(self, method, getattr(compiled, method))
+                return getattr(compiled, name)(*args, **named)
 
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        compiled = re.compile(self._pattern, self._flags)
-        for method in ("match", "fullmatch", "search", "finditer", "findall", "sub"):
-            setattr(self, method, getattr(compiled, method))
-        return self.__dict__[name]
+            return call
+
+        for name in _METHODS:
+            setattr(self, name, first(name))

@@ -20,18 +20,38 @@ _STRING = Regex(r'"([^"]*)"')
 _PLAIN = Regex(r"[\w.-]+")
 
 
+def _head(path: str) -> bytes:
+    with open(path, "rb", buffering=0) as stream:
+        return stream.read(_HEAD).partition(b"[[examples]]")[0]
+
+
+@cache
+def _paths() -> list[str]:
+    return [os.path.join(_FOLDER, f) for f in sorted(os.listdir(_FOLDER)) if f.endswith(".toml")]
+
+
+def _names(head: bytes) -> list[str]:
+    found = _NAMES.finditer(head.decode(errors="ignore"))
+    return [name.lower() for m in found for name in _STRING.findall(m.group(1))]
+
+
 @cache
 def _files() -> dict[str, str]:
     """Every shipped name, in lower case, and the file it stands in. Only heads of files are looked at."""
-    found: dict[str, str] = {}
-    for file in sorted(f for f in os.listdir(_FOLDER) if f.endswith(".toml")):
-        path = os.path.join(_FOLDER, file)
-        with open(path, "rb") as stream:
-            head = stream.read(_HEAD).partition(b"[[examples]]")[0].decode(errors="ignore")
-        for m in _NAMES.finditer(head):
-            for name in _STRING.findall(m.group(1)):
-                found[name.lower()] = path
-    return found
+    return {name: path for path in _paths() for name in _names(_head(path))}
+
+
+def _shipped(key: str) -> str | None:
+    """The shipped file that answers to a name in lower case."""
+    quick = os.path.join(_FOLDER, f"{key}.toml")
+    if _PLAIN.fullmatch(key) and os.path.isfile(quick):
+        return quick
+    quoted = f'"{key}"'.encode()
+    for path in _paths():
+        head = _head(path)
+        if quoted in head.lower() and key in _names(head):
+            return path
+    return None
 
 
 @cache
@@ -68,11 +88,9 @@ def find(name: str) -> Dialect:
         UnknownDialect: none does.
     """
     key = name.lower()
-    quick = os.path.join(_FOLDER, f"{key}.toml")
-    if _PLAIN.fullmatch(key) and os.path.isfile(quick):
-        return _load(quick)
-    if key in _files():
-        return _load(_files()[key])
+    path = _shipped(key)
+    if path is not None:
+        return _load(path)
     if key in _entry_points():
         return _load_entry_point(key)
     import difflib

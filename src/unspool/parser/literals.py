@@ -17,6 +17,7 @@ from ..regex import Regex
 from .strings import (
     JSON_PARTIAL,
     JSON_RUN,
+    LONG,
     PYTHON_RUNS,
     RAW_RUNS,
     STRETCH,
@@ -55,11 +56,11 @@ VALUE, FIRST_ITEM, FIRST_KEY, KEY, COLON, AFTER, STRING, NUMBER, WORD, DONE, ERR
 # States of a number, named after what was read last.
 SIGN, ZERO, INT, DOT, FRACTION, EXP, EXP_SIGN, EXP_DIGITS = range(8)
 
-_SPACE = Regex(r"[ \t\n\r]*+")
-_PYTHON_SPACE = Regex(r"\s*+")
-_DIGITS = Regex(r"[0-9]*+")
-_WORD = Regex(r"[A-Za-z_][A-Za-z_0-9]*+")
-_KEYWORD = Regex(r"\w++")
+_SPACE = re.compile(r"[ \t\n\r]*+")
+_PYTHON_SPACE = re.compile(r"\s*+")
+_DIGITS = re.compile(r"[0-9]*+")
+_WORD = re.compile(r"[A-Za-z_][A-Za-z_0-9]*+")
+_KEYWORD = re.compile(r"\w++")
 _BARE_KEY = Regex(r"[^:,{}\[\]]*+")
 _STRING_OPEN = Regex(r"([rRuU]?)('''|\"\"\"|'|\")")
 _STRING_MAYBE = Regex(r"[rRuU]?(?:''?|\"\"?)?\Z")
@@ -559,10 +560,10 @@ class LiteralReader:
         quote = self.delimiter[0]
         run = (RAW_RUNS if self._escape_free else PYTHON_RUNS)[quote]
         out = self.out
-        careful = n if self._escape_free else i  # up to here, escapes are looked at one by one
+        careful = n if self._escape_free or n - i < LONG else i  # up to here, escapes are looked at one by one
         while i < n:
             if i >= careful:
-                stretch = python_stretch(text, i, n, self.delimiter)
+                stretch = python_stretch(text, i, self.delimiter)
                 if stretch is not None:
                     out.append(stretch[0])
                     self._mark = i = stretch[1]

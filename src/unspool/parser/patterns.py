@@ -22,7 +22,7 @@ MAX_ANY: Final = 256
 # Kinds of atoms.
 LITERAL, SPACE, NAME, DIGITS, WORD, UNTIL, ANY, SAME = range(8)
 
-_SPACES = Regex(rf"\s{{0,{MAX_SPACE}}}+")
+_SPACES = re.compile(rf"\s{{0,{MAX_SPACE}}}+")
 _NAME = Regex(rf"[\w.\-:/]{{1,{MAX_FIELD}}}+")
 _DIGITS = Regex(r"[0-9]{1,18}+")
 _WORD = Regex(r"[A-Za-z_]{1,32}+")
@@ -41,8 +41,8 @@ _KINDS = {
 _SOFT = Regex(r"\s+|(?<=[^\[<])(?=<[\w/|｜!])|(?<=[^\[]>)(?=[^\s\]])")
 
 
-_ANY_SPACE = Regex(r"\s*+")
-_SEPARATORS = Regex(r"[\s,;]*+")
+_ANY_SPACE = re.compile(r"\s*+")
+_SEPARATORS = re.compile(r"[\s,;]*+")
 
 
 def skip_space(text: str, i: int) -> int:

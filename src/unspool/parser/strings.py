@@ -10,12 +10,12 @@ from ..regex import Regex
 SHORT: Final = 16
 """Pieces up to this length recur, since they are tokens: what was found out about them is remembered."""
 
-JSON_RUN = Regex(r'[^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*+)*+')
-JSON_PARTIAL = Regex(r"\\(?:u[0-9a-fA-F]{0,3})?\Z")
-RAW_RUNS = {q: Regex(rf"[^{q}\\]*+") for q in ("'", '"')}
+JSON_RUN = re.compile(r'[^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*+)*+')
+JSON_PARTIAL = re.compile(r"\\(?:u[0-9a-fA-F]{0,3})?\Z")
+RAW_RUNS = {q: re.compile(rf"[^{q}\\]*+") for q in ("'", '"')}
 # Text with the escapes that need no look at what they stand for; of the control characters, the common ones.
 PYTHON_RUNS = {
-    q: Regex(r"[^Q\\\x00-\x08\x0b-\x1f]*+(?:\\[\\'\"ntrbf][^Q\\\x00-\x08\x0b-\x1f]*+)*+".replace("Q", q))
+    q: re.compile(r"[^Q\\\x00-\x08\x0b-\x1f]*+(?:\\[\\'\"ntrbf][^Q\\\x00-\x08\x0b-\x1f]*+)*+".replace("Q", q))
     for q in ("'", '"')
 }
 
@@ -70,40 +70,48 @@ def translated(run: str) -> str:
     return run
 
 
+LONG: Final = 64
+"""From this length on, a Python string is read in stretches of up to `STRETCH` characters."""
 STRETCH: Final = 8192
-_SMALL: Final = 64
-_UNCOMMON = Regex(r"""\\[^'"ntrbf]""")
+_MASKS: Final = (("\\\\", "\x00\x00", "\\\\"), ("\\'", "\x01\x01", "'"), ('\\"', "\x02\x02", '\\"'))
+_ESCAPED: Final = (('"', '\\"'), ("\n", "\\n"), ("\t", "\\t"))
+_UNCOMMON = Regex(r"\\[^ntrbf]")
 _CONTROLS: Final = bytes(c for c in range(32) if c not in b"\n\t")
 
 
-def python_stretch(text: str, i: int, n: int, delimiter: str) -> tuple[str, int] | None:
+def python_stretch(text: str, i: int, delimiter: str) -> tuple[str, int] | None:
     """The next stretch of a Python string as JSON, and where it ends: at the delimiter, or after `STRETCH` characters.
 
     ``None`` where it is too short to be worth it, or holds escapes that need a look one by one.
     """
-    limit = min(n, i + STRETCH)
-    end = text.find(delimiter, i, limit)
-    while end > i and _escaped_at(text, i, end):
-        end = text.find(delimiter, end + 1, limit)
-    if end < 0:
-        end = limit - len(delimiter) + 1
-        end -= _escaped_at(text, i, end)
-    if end - i < _SMALL:
-        return None
-    run = text[i:end]
+    run = text[i : i + STRETCH]
     octets = run.encode("utf-8", "surrogatepass")
     if len(octets.translate(None, _CONTROLS)) < len(octets):
         return None
-    # Without escaped backslashes, every backslash begins an escape.
-    if "\\" in run and _UNCOMMON.search(run.replace("\\\\", "")):
+    # Escaped backslashes and quotes are masked, so that a quote ends the string and a backslash begins an escape.
+    masked = run
+    masks = [(e, m, json) for e, m, json in _MASKS if e in masked] if "\\" in run else []
+    for escape, mask, _ in masks:
+        masked = masked.replace(escape, mask)
+    end = masked.find(delimiter)
+    if end < 0:
+        end = len(run) - len(delimiter) + 1
+        end -= _escaped_at(run, end)
+    if end < LONG or ("\\" in masked and _UNCOMMON.search(masked, 0, end)):
         return None
-    return translated(run), end
+    masked = masked[:end]
+    for character, json in _ESCAPED:
+        if character in masked:
+            masked = masked.replace(character, json)
+    for _, mask, json in masks:
+        masked = masked.replace(mask, json)
+    return masked, i + end
 
 
-def _escaped_at(text: str, start: int, at: int) -> bool:
+def _escaped_at(text: str, at: int) -> bool:
     """Whether the character at ``at`` stands behind an odd number of backslashes."""
     k = at
-    while k > start and text[k - 1] == "\\":
+    while k and text[k - 1] == "\\":
         k -= 1
     return (at - k) % 2 == 1
 
