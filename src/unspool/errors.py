@@ -1,4 +1,4 @@
-"""The two errors unspool raises for misuse. Model output never raises."""
+"""The errors unspool raises for misuse. Model output never raises."""
 
 
 class UnknownDialect(ValueError):
@@ -7,3 +7,7 @@ class UnknownDialect(ValueError):
 
 class DialectError(ValueError):
     """A dialect file is wrong, or a dialect cannot express what it was asked to write."""
+
+
+class ConstraintError(ValueError):
+    """A request asks for a constraint that cannot be made; names the field and what is allowed."""

@@ -5,7 +5,6 @@ import re
 import string
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any, Final
 
 from .dialect import Dialect
@@ -14,7 +13,7 @@ from .events import Stage
 from .message import Message
 from .parser import parse
 from .registry import get_dialect
-from .template import Field, Template, pieces
+from .template import Template, fill, sides, steps, writable
 from .turn import Call, Turn, read_turn
 from .values import JSON, PYTHON, Raw, Value, declare, kind, quoted, unfold, write
 
@@ -92,9 +91,9 @@ class _Renderer:
         self.begin = stage or d.stage
         self.tools = declare((c.name, c.value) for c in turn.calls) if tools is None and turn.calls else tools
         self.alternatives = {
-            "reasoning": _writable(d.reasoning),
-            "content": _writable(d.preamble or d.content if turn.calls else d.content),
-            "calls": _writable(d.calls),
+            "reasoning": writable(d.reasoning),
+            "content": writable(d.preamble or d.content if turn.calls else d.content),
+            "calls": writable(d.calls),
         }
         self.chosen = dict.fromkeys(self.alternatives, 0)
         self.forms = [_Form(d.call[0]) for _ in turn.calls] if d.call else []
@@ -156,7 +155,7 @@ class _Renderer:
 
     def fit_forms(self) -> bool:
         """Find for each call, and each argument, the first alternative in which it reads back by itself."""
-        calls, arguments = _writable(self.d.call), _writable(self.d.argument)
+        calls, arguments = writable(self.d.call), writable(self.d.argument)
         if len(calls) + len(arguments) < 2 + bool(arguments):
             return False
         for i, call in enumerate(self.turn.calls):
@@ -216,7 +215,7 @@ class _Renderer:
 
     def part(self, name: str, text: str, *, first: bool, opened: bool = False) -> _Part:
         template = self.alternatives[name][self.chosen[name]]
-        opening, closing = _sides(template)
+        opening, closing = sides(template)
         opening = "" if opened else self.started(opening) if first else opening
         lead, trail = self.margins(name)
         return _Part(lead, opening + text + closing, trail)
@@ -237,7 +236,7 @@ class _Renderer:
 
     def calls(self, *, first: bool) -> _Part:
         template = self.alternatives["calls"][self.chosen["calls"]]
-        opening, closing = _sides(template)
+        opening, closing = sides(template)
         calls = [self.call(i) for i in range(len(self.turn.calls))]
         begin = opening
         if first:
@@ -261,7 +260,7 @@ class _Renderer:
             fields["arguments"] = call.text if style is JSON else write(call.value, PYTHON)
         elif form.call.body:
             fields["arguments"] = self.arguments(call, form)
-        return _fill(form.call, fields)
+        return fill(form.call, fields)
 
     def arguments(self, call: Call, form: _Form) -> str:
         d = self.d
@@ -276,7 +275,7 @@ class _Renderer:
     def argument(self, template: Template, key: str, value: Value) -> str:
         if self.d.item:
             return "".join(unfold({key: value}, lambda v: self.nested(template, v), _plain))
-        return _fill(template, _argument_fields(key, value) | {"value": _plain(value)})
+        return fill(template, _argument_fields(key, value) | {"value": _plain(value)})
 
     def nested(self, template: Template, value: dict[str, Any] | list[Any]) -> list[Value]:
         """An object as arguments, a list as items."""
@@ -285,7 +284,7 @@ class _Renderer:
         for key, child in value.items() if isinstance(value, dict) else (("", v) for v in value):
             chosen = template if isinstance(value, dict) else item
             fields = _argument_fields(key, child)
-            for step in _steps(chosen.text):
+            for step in steps(chosen.text):
                 found.append(child if step.name == "value" else Raw(step.write(fields)))
         return found
 
@@ -324,7 +323,7 @@ class _Renderer:
 
     def written_id(self, i: int) -> str | None:
         """The id that a call's text tells before the arguments; one behind them comes too late for a stream."""
-        names = [step.name for step in _steps(self.forms[i].call.text)]
+        names = [step.name for step in steps(self.forms[i].call.text)]
         names = names[: names.index("arguments")] if "arguments" in names else names
         index, own = self.ids[i]
         if "id" in names:
@@ -335,53 +334,6 @@ class _Renderer:
 
 
 # --- templates --------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class _Step:
-    """A literal (``name`` is empty), or a field; ``quoted`` where it stands in double quotes."""
-
-    name: str
-    text: str = ""
-    quoted: bool = False
-
-    def write(self, fields: Mapping[str, str]) -> str:
-        if not self.name:
-            return self.text
-        value = fields[self.name]
-        return _QUOTED.sub("&amp;", value).replace('"', "&quot;") if self.quoted else value
-
-
-_QUOTED: Final = re.compile("&(?=(?:quot|amp);)")
-
-
-@lru_cache(maxsize=1024)
-def _steps(text: str, *, markup: bool = True) -> tuple[_Step, ...]:
-    parts = pieces(text)
-    steps = []
-    for i, part in enumerate(parts):
-        if isinstance(part, Field):
-            before, after = parts[i - 1] if i else "", parts[i + 1] if i + 1 < len(parts) else ""
-            between = isinstance(before, str) and before.endswith('"') and isinstance(after, str) and after[:1] == '"'
-            steps.append(_Step(part.name, quoted=markup and between))
-        else:
-            steps.append(_Step("", part))
-    return tuple(steps)
-
-
-def _fill(template: Template, fields: Mapping[str, str]) -> str:
-    # In an object, quotes are the object's own.
-    return "".join([step.write(fields) for step in _steps(template.text, markup=template.object is None)])
-
-
-def _sides(template: Template) -> tuple[str, str]:
-    """What stands before and behind the body, without the margins."""
-    opening, _, closing = template.text.partition(f"{{{template.body}}}")
-    return opening[len(template.lead) :], closing[: len(closing) - len(template.trail)]
-
-
-def _writable(templates: Sequence[Template]) -> list[Template]:
-    return [t for t in templates if "{any}" not in t.text]
 
 
 def _argument_fields(key: str, value: Value) -> dict[str, str]:
@@ -406,13 +358,13 @@ def _call_id(template: str, call: Call, position: int) -> tuple[str, str]:
 
 def _fill_id(template: str, name: str, index: str) -> str:
     fields = {"name": name, "index": index, "number": str(int(index) + 1)}
-    return "".join(step.write(fields) for step in _steps(template, markup=False))
+    return "".join(step.write(fields) for step in steps(template, markup=False))
 
 
 def _index_in(template: str, call: Call) -> str | None:
     found = False
     pattern = ""
-    for step in _steps(template, markup=False):
+    for step in steps(template, markup=False):
         if step.name == "name":
             pattern += re.escape(call.name)
         elif step.name:

@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, cast, get_args
 
 from .regex import Regex
 
-__all__ = ["MAX_NESTING", "JsonType", "Schema", "decode", "for_tool", "tool_name"]
+__all__ = ["MAX_NESTING", "JsonType", "Schema", "decode", "for_tool", "resolve", "tool_name"]
 
 JsonType = Literal["string", "number", "integer", "boolean", "null", "object", "array"]
 Types = frozenset[JsonType]
@@ -99,6 +99,11 @@ class Schema:
 def for_tool(tool: Mapping[str, Any]) -> Schema:
     """The schema of a tool's arguments, from an OpenAI tool dict, nested (``function``) or flat."""
     return Schema(_function(tool).get("parameters"))
+
+
+def resolve(root: object, ref: object) -> object:
+    """The node that a local JSON pointer (``#/…``) into ``root`` refers to; ``None`` where it leads nowhere."""
+    return _Walk(root).resolve(ref)
 
 
 def tool_name(tool: Mapping[str, Any]) -> str | None:

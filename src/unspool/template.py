@@ -1,6 +1,9 @@
 """Templates: text as the model writes it, with fields in braces where the varying text goes."""
 
 import re
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Final
 
 import msgspec
 
@@ -186,3 +189,56 @@ def _object_call(text: str, where: str) -> Template | None:
     after, _ = _cut_start(pieces(tail))
     after, trail = _cut_end(after)
     return Template(text, tuple(before), "arguments", tuple(after), lead, trail, "", "", shape)
+
+
+# --- filling a template ---------------------------------------------------------------------------------------------
+
+
+class Step(msgspec.Struct, frozen=True, gc=False):
+    """A literal (``name`` is empty), or a field; ``quoted`` where it stands in double quotes."""
+
+    name: str
+    text: str = ""
+    quoted: bool = False
+
+    def write(self, fields: Mapping[str, str]) -> str:
+        """The literal, or the field's text."""
+        if not self.name:
+            return self.text
+        value = fields[self.name]
+        return _QUOTED.sub("&amp;", value).replace('"', "&quot;") if self.quoted else value
+
+
+_QUOTED: Final = Regex("&(?=(?:quot|amp);)")
+
+
+@lru_cache(maxsize=1024)
+def steps(text: str, *, markup: bool = True) -> tuple[Step, ...]:
+    """The literals and fields of a template's text; without ``markup``, quotes are the text's own affair."""
+    parts = pieces(text)
+    found = []
+    for i, part in enumerate(parts):
+        if isinstance(part, Field):
+            before, after = parts[i - 1] if i else "", parts[i + 1] if i + 1 < len(parts) else ""
+            between = isinstance(before, str) and before.endswith('"') and isinstance(after, str) and after[:1] == '"'
+            found.append(Step(part.name, quoted=markup and between))
+        else:
+            found.append(Step("", part))
+    return tuple(found)
+
+
+def fill(template: Template, fields: Mapping[str, str]) -> str:
+    """The template's text with its fields filled."""
+    # In an object, quotes are the object's own.
+    return "".join([step.write(fields) for step in steps(template.text, markup=template.object is None)])
+
+
+def sides(template: Template) -> tuple[str, str]:
+    """What stands before and behind the body, without the margins."""
+    opening, _, closing = template.text.partition(f"{{{template.body}}}")
+    return opening[len(template.lead) :], closing[: len(closing) - len(template.trail)]
+
+
+def writable(templates: Sequence[Template]) -> list[Template]:
+    """Those that can be written."""
+    return [t for t in templates if "{any}" not in t.text]

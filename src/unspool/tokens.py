@@ -75,6 +75,21 @@ def added_tokens(tokenizer: Any) -> dict[str, int]:
     return {text: token for token, text in _vocabulary(tokenizer).added.items()}
 
 
+def special_tokens(tokenizer: Any) -> dict[str, int]:
+    """Those added tokens that ordinary text does not spell, and their ids.
+
+    They are the ones marked as special, and those written as a tag (``<…>``), as grammar engines have it.
+    """
+    marked: set[str] = set(getattr(tokenizer, "all_special_tokens", ()))
+    for holder in (getattr(tokenizer, "backend_tokenizer", None), tokenizer):
+        listed = getattr(holder, "get_added_tokens_decoder", None) or getattr(holder, "added_tokens_decoder", None)
+        by_id = listed() if callable(listed) else listed
+        if isinstance(by_id, Mapping):
+            marked.update(str(t.content) for t in by_id.values() if getattr(t, "special", False))
+    added = added_tokens(tokenizer)
+    return {t: i for t, i in added.items() if t in marked or (t[0] == "<" and t[-1] == ">")}
+
+
 # --- the tokenizer, examined once -------------------------------------------------------------------------------------
 
 

@@ -168,7 +168,8 @@ def _unstarted(parts: tuple[Piece, ...], starts: tuple[str, ...]) -> tuple[Piece
     return parts
 
 
-def _marked(parts: tuple[Piece, ...]) -> bool:
+def marked(parts: tuple[Piece, ...]) -> bool:
+    """Whether a letter or digit tells an opening from plain text; the language of a code fence does not."""
     text = _literals(parts)
     if parts and isinstance(parts[0], str) and parts[0].startswith("```"):
         text = _FENCE.sub("", text, count=1)
@@ -190,7 +191,7 @@ def _form(t: Template, d: Dialect, barriers: tuple[str, ...]) -> Form:
             syntax = Syntax.QUOTE
         else:
             syntax = Syntax.PYTHON if d.codec == "python" else Syntax.JSON
-    return Form(opening, closing(t.after), t.object, syntax, bool(t.body), _marked(before))
+    return Form(opening, closing(t.after), t.object, syntax, bool(t.body), marked(before))
 
 
 _FORCED = ObjectShape((("name", "name"), ("arguments", "arguments")), False, '"')
@@ -216,7 +217,7 @@ def _compile(d: Dialect, policy: Policy, forced: str) -> Plan:
             closing(t.after),
             t.lead,
             t.trail,
-            _marked(t.before),
+            marked(t.before),
         )
         for t in d.calls
     ]
@@ -250,7 +251,7 @@ def _compile(d: Dialect, policy: Policy, forced: str) -> Plan:
     starts = [Opening(START, Pattern((s.strip(),))) for s in d.start if s.strip()]
     framed = bool(frames)
     edge_plain = sorted([*reasoning, *frames, *ends, *starts], key=_rank)
-    marked = [c for c in calls if c.marked or c.line_start]
+    told = [c for c in calls if c.marked or c.line_start]
     frame_ends = [Opening(FRAME, closing(t.after), template=t) for t in framed_parts if t.after]
     reasoning_ends = [Opening(REASONING, closing(t.after), template=t) for t in d.reasoning]
     part_starts = starts if framed else []
@@ -280,9 +281,9 @@ def _compile(d: Dialect, policy: Policy, forced: str) -> Plan:
         items=list(map(parameter, d.item)),
         edge=_edge([*calls, *edge_plain], extra, named=forced == "named"),
         edge_plain=edge_plain,
-        text=Scan([*marked, *ends, *part_starts]),
+        text=Scan([*told, *ends, *part_starts]),
         text_plain=Scan([*ends, *part_starts]),
-        frame=Scan([*frame_ends, *marked, *ends, *part_starts]),
+        frame=Scan([*frame_ends, *told, *ends, *part_starts]),
         frame_plain=Scan([*frame_ends, *ends, *part_starts]),
         reasoning=Scan([*reasoning_ends, *ends, *part_starts]),
         reasoning_calls=Scan([*reasoning_ends, *ends, *part_starts, *(c for c in calls if c.marked)]),
@@ -295,7 +296,7 @@ def _compile(d: Dialect, policy: Policy, forced: str) -> Plan:
         block_text=Scan(
             [
                 *(Opening(CALL, b.suffix, block=b) for b in blocks if b.suffix),
-                *marked,
+                *told,
                 *(o for o in inner if o.form and o.form.marked),
                 *ends,
                 *starts,

@@ -1,0 +1,621 @@
+"""A dialect and a request's tools as a grammar: the templates of the dialect's file, filled with what may be generated.
+
+The first alternative of each template is what is generated, as it is what `unspool.render` writes; free text holds none
+of the markers by which the machine, compiled from the same file, would take it for something else.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+
+from ..dialect import Dialect
+from ..errors import ConstraintError
+from ..events import Stage
+from ..parser.patterns import LITERAL, NAME, SPACE, Pattern, closing, joined
+from ..parser.plan import CALL, END, REASONING, START, Opening, Plan, compile_plan, marked
+from ..policy import Policy
+from ..schema import Schema
+from ..template import Template, sides, steps, writable
+from ..values import JSON
+from .nodes import EMPTY, Chars, Const, Grammar, Json, Node, Repeat, Text, choice, seq
+from .values import JSON_SPELLING, PYTHON_SPELLING, Rules, Values, other_names, quote_spelling, shape
+
+__all__ = ["Demand", "Tool", "build"]
+
+_WHITE: Final = Chars(" \\t\\r\\n", min=0, max=None)
+_ANYTHING: Final = Chars("", min=0, max=None)
+_BRACES: Final = seq(Const("{"), Chars("{}", negated=True, min=0, max=None), Const("}"))
+_PLAIN: Final = Chars("{}", negated=True)
+_MEMBERS: Final = Repeat(choice((_PLAIN, seq(Const("{"), Repeat(choice((_PLAIN, _BRACES))), Const("}")))))
+_INDEX: Final = choice((Const("0"), seq(Chars("1-9"), Chars("0-9", min=0, max=2))))
+_LETTER: Final = Chars("A-Za-z0-9")
+
+
+class Tool(msgspec.Struct, frozen=True):
+    """A tool that may be called; ``parameters`` is a prepared schema, of an object."""
+
+    name: str
+    parameters: dict[str, Any]
+
+
+class Demand(msgspec.Struct, frozen=True):
+    """What may be generated.
+
+    Attributes:
+        tools: those that may be called.
+        low, high: how many calls there are; ``None`` is no bound.
+        stage: where the output begins.
+        bare: nothing but calls, from the turn's beginning.
+        forced: the parser reads bare objects as calls (``"required"`` or ``"named"``), else ``""``.
+        answer: the prepared schema of the content; ``None``: any text.
+    """
+
+    tools: tuple[Tool, ...]
+    low: int
+    high: int | None
+    stage: Stage
+    bare: bool = False
+    forced: str = ""
+    answer: dict[str, Any] | bool | None = None
+
+
+def build(d: Dialect, demand: Demand) -> Grammar:
+    """The grammar of an output.
+
+    Raises:
+        ConstraintError: the dialect or a schema admits no such grammar.
+    """
+    builder = _Builder(d, demand)
+    root = builder.output()
+    return Grammar(root, builder.rules.found)
+
+
+class _Builder:
+    def __init__(self, d: Dialect, demand: Demand) -> None:
+        self.d = d
+        self.demand = demand
+        self.rules = Rules()
+        self.plan: Plan = compile_plan(d, Policy(), demand.forced or "auto")
+        self.policy = self.plan.policy
+        self.content_first = self.policy.text_before_tools == "content"
+        self.undecided = demand.stage is Stage.UNDECIDED and bool(d.reasoning)
+        if demand.tools and not d.call:
+            raise ConstraintError(f"tools: dialect {d.name!r} has no template for calls")
+        outer = [
+            *(f.suffix.first for f in self.plan.forms if f.suffix),
+            *(b.suffix.first for b in self.plan.blocks if b.suffix),
+        ]
+        self.outer = tuple(dict.fromkeys(outer))
+
+    # -- the output as a whole ------------------------------------------------------------------------------------
+
+    def output(self) -> Node:
+        d, demand = self.d, self.demand
+        if demand.bare:
+            return self.section(first=True)
+        if demand.stage is Stage.TOOL_CALL and d.call and demand.tools:
+            return seq(self.section(first=False, opened=True), EMPTY if demand.low else self.after_calls())
+        if not d.reasoning:
+            return self.body(first=True)
+        if demand.stage is Stage.REASONING:
+            return seq(self.reasoning(first=True, opened=True), self.body(first=False))
+        begins = [seq(self.reasoning(first=True), self.body(first=False)), self.body(first=True)]
+        if self.undecided:
+            begins.append(seq(self.guessed(), self.body(first=False)))
+        return choice(begins)
+
+    def reasoning(self, *, first: bool, opened: bool = False) -> Node:
+        """A reasoning part; behind it, the white space that the template writes there."""
+        template = writable(self.d.reasoning)[0]
+        opening, closed = sides(template)
+        scan = self.plan.reasoning if self.policy.call_in_reasoning == "text" else self.plan.reasoning_calls
+        head = "" if opened else self.started(opening) if first else opening
+        return self.free(head, closed, scan.triggers)
+
+    def guessed(self) -> Node:
+        """Reasoning that nothing opens, told by its closing; a call would tell that it is none."""
+        closed = sides(writable(self.d.reasoning)[0])[1].lstrip()
+        unlike = tuple(_begins(o.pattern) for o in self.plan.edge if o.kind == REASONING)
+        return Text(closed, _others(self.plan.undecided.triggers, closed), unlike)
+
+    def free(self, head: str, closed: str, without: frozenset[str] | tuple[str, ...]) -> Node:
+        """Free text between two markers; white space before the second belongs to it or to the text."""
+        bare = closed.lstrip()
+        return seq(Const(head.rstrip()), Text(bare, _others(without, bare)))
+
+    def body(self, *, first: bool) -> Node:
+        """What follows the reasoning: content, calls, or both."""
+        if self.demand.low:
+            return self.needed(first=first)
+        if self.demand.answer is not None:
+            answers = self.answer(first=first)
+            if not self.demand.tools:
+                return answers
+            return choice((answers, seq(self.margin(), self.section(first=first))))
+        if self.plan.framed:
+            return self.frames(first=first)
+        if not self.demand.tools:
+            return self.text("")
+        return self.mixed()
+
+    # -- content --------------------------------------------------------------------------------------------------
+
+    def text(self, stop: str) -> Text:
+        """Content outside frames, up to a marker, or to the end."""
+        plan = self.plan
+        scan = plan.text if self.d.call else plan.text_plain
+        # Where prose makes everything behind it content, a call's opening is a marker only before any.
+        without = [
+            o.pattern.first for o in scan.openings if o.kind in (END, START) or (o.marked and not self.content_first)
+        ]
+        unlike = [
+            _begins(o.pattern)
+            for o in plan.edge
+            if o.kind not in (CALL, END, START) or (o.kind == CALL and o.marked and self.content_first)
+        ]
+        if self.undecided:
+            without += [o.pattern.first for o in plan.reasoning_ends]
+        names = choice(Const(t.name) for t in self.demand.tools) if self.demand.tools else None
+        if names is not None:
+            for o in plan.edge:
+                if o.kind == CALL and not o.marked:
+                    unlike.append(self.bare_call(o, names))
+                    if o.line_start:
+                        unlike.append(seq(_ANYTHING, Const("\n"), unlike[-1]))
+        return Text(stop, _others(without, stop), tuple(dict.fromkeys(unlike)))
+
+    def bare_call(self, o: Opening, names: Node) -> Node:
+        """What would be read as a call without markers where content begins."""
+        parts: list[Node] = [_WHITE]
+        for atom in o.pattern.atoms:
+            kind = atom.kind
+            parts.append(Const(atom.text) if kind == LITERAL else _WHITE if kind == SPACE else names)
+            if kind not in (LITERAL, SPACE, NAME):
+                break
+        if o.form is not None and o.form.shape is not None and not (o.form.forced and self.demand.forced == "named"):
+            # An object is a call if one of its own members says so.
+            parts += [_MEMBERS, Chars("\"'"), names, Chars("\"'")]
+        return seq(*parts)
+
+    def frames(self, *, first: bool) -> Node:
+        """A frame of content, or calls, with content of their own before them."""
+        template = writable(self.d.content)[0]
+        content = seq(self.frame(template, first=first), _optional_text(template.trail))
+        if not self.demand.tools:
+            return content
+        return choice((content, self.needed(first=first)))
+
+    def frame(self, template: Template, *, first: bool) -> Node:
+        opening, closed = sides(template)
+        head = self.started(opening) if first else opening
+        scan = self.plan.frame if self.d.call else self.plan.frame_plain
+        if not closed.strip():
+            return seq(Const(head), self.text(""))
+        return seq(EMPTY if first else self.margin(template), self.free(head, closed, scan.triggers))
+
+    def answer(self, *, first: bool) -> Node:
+        """Content by the schema of the answer."""
+        schema = self.demand.answer
+        assert schema is not None
+        opening, closed = sides(writable(self.d.content)[0])
+        head = self.started(opening) if first else opening
+        return seq(self.margin(), Const(head), Json(schema), Const(closed))
+
+    def margin(self, template: Template | None = None) -> Node:
+        """White space that may stand between a part and the next, which by default is a block of calls."""
+        before = {t.trail for t in (*self.d.reasoning[:1], *self.d.preamble[:1], *self.d.content[:1])}
+        behind = {t.lead for t in ([template] if template else self.d.calls[:1])}
+        return choice(Const(m) for m in sorted({"", *before, *behind}, key=len, reverse=True))
+
+    # -- calls ----------------------------------------------------------------------------------------------------
+
+    def needed(self, *, first: bool) -> Node:
+        """Calls, and the content that may stand before them."""
+        calls = seq(self.margin(), self.section(first=first))
+        if self.content_first:
+            return calls
+        preamble = writable(self.d.preamble or self.d.content)[0]
+        if preamble.before or preamble.after:
+            frame = self.frame(preamble, first=first)
+            return choice((calls, seq(frame, self.margin(), self.section(first=False))))
+        if self.lined or self.trigger:
+            return choice((calls, self.preceded()))
+        return calls
+
+    def mixed(self) -> Node:
+        """Text and calls, in any order that is read back."""
+        if self.content_first:
+            return choice((self.text(""), seq(self.margin(), self.section(first=True), self.text(""))))
+        if not self.trigger:
+            found = [self.text(""), seq(self.margin(), self.section(first=True))]
+            return choice([*found, self.preceded()] if self.lined else found)
+        return self.after_calls()
+
+    def after_calls(self) -> Node:
+        """Text, and where several calls may be written, more of them."""
+        if not self.trigger or self.plan.framed:
+            return EMPTY
+        single = self.demand.high == 1
+        if self.content_first or (single and self.demand.stage is Stage.TOOL_CALL):
+            return self.text("")
+        if single:
+            return choice((self.text(""), seq(self.preceded(), self.text(""))))
+        return seq(Repeat(self.preceded()), self.text(""))
+
+    def preceded(self) -> Node:
+        """Calls behind text."""
+        if self.lined and not self.trigger:
+            return choice(
+                seq(self.text(self.prefix(tool)), self.section(first=False, opened=True, begun=tool))
+                for tool in self.demand.tools
+            )
+        return seq(self.text(self.trigger), self.section(first=False, cut=len(self.trigger)))
+
+    @property
+    def lined(self) -> bool:
+        """Whether unmarked calls begin where a line does."""
+        return bool(self.d.calls) and "\n" in self.d.calls[0].lead and not self.trigger
+
+    @property
+    def trigger(self) -> str:
+        """The marker with which calls begin; ``""`` where no letter tells them from text."""
+        block, call = self.d.calls[0], self.d.call[0]
+        if not (marked(block.before) or marked(call.before)):
+            return ""
+        opening = sides(block)[0] + call.text
+        pattern = joined(Pattern(block.before), Pattern(call.before))
+        return pattern.first if opening.startswith(pattern.first) else _literal(opening)
+
+    def prefix(self, tool: Tool) -> str:
+        """All that stands before a tool's arguments, the margin included."""
+        block = self.d.calls[0]
+        head = self.d.call[0].text.partition("{arguments}")[0]
+        return block.lead + sides(block)[0] + "".join(s.write({"name": tool.name}) for s in steps(head))
+
+    def section(self, *, first: bool, opened: bool = False, cut: int = 0, begun: Tool | None = None) -> Node:
+        """A block of calls.
+
+        Args:
+            first: the output begins with it: what the prompt holds of it is not written.
+            opened: what opens the block has been written.
+            cut: so many characters of its beginning have been.
+            begun: this tool's call has been begun, up to its arguments.
+        """
+        d, demand = self.d, self.demand
+        template = d.calls[0]
+        opening, closed = sides(template)
+        text = "" if opened else self.started(opening) if first else opening
+        head = d.call[0].text
+        if first and not opening:
+            head = self.started(head)
+        if cut:
+            text, head = (text[cut:], head) if opening else ("", head[cut:])
+        one = self.arguments_and_end(begun) if begun else self.each(text, head)
+        separator = d.call_separator
+        if template.body == "call":
+            separator = closed + template.trail + separator + opening
+        many: Node = EMPTY
+        if demand.high != 1:
+            more = self.each(separator, d.call[0].text)
+            many = Repeat(more, 0, None if demand.high is None else demand.high - 1)
+        ends = choice((Const(closed + template.trail), Const(closed))) if template.trail else Const(closed)
+        return seq(one, many, ends)
+
+    def each(self, before: str, head: str) -> Node:
+        """A call of any of the tools, behind a text."""
+        opening = before + head.partition("{arguments}")[0]
+        return choice(seq(self.header(opening, tool), self.arguments_and_end(tool)) for tool in self.demand.tools)
+
+    def header(self, opening: str, tool: Tool) -> Node:
+        template = self.d.call[0]
+        escape: Callable[[str], str] = str
+        if template.object is not None:
+            escape = _inside_json
+        parts: list[Node] = []
+        for step in steps(opening, markup=template.object is None):
+            if step.name == "name":
+                parts.append(Const(step.write({"name": escape(tool.name)})))
+            elif step.name == "id":
+                parts.append(self.id(tool))
+            elif step.name:  # index, number
+                parts.append(_INDEX)
+            else:
+                parts.append(Const(step.text))
+        return seq(*parts)
+
+    def id(self, tool: Tool) -> Node:
+        parts: list[Node] = []
+        for step in steps(self.d.id, markup=False):
+            if step.name == "name":
+                parts.append(Const(tool.name))
+            elif step.name:
+                parts.append(_INDEX)
+            else:
+                parts += [_LETTER if c == "?" else Const(c) for c in step.text]
+        return seq(*parts)
+
+    def arguments_and_end(self, tool: Tool) -> Node:
+        """A tool's arguments and what closes the call."""
+
+        def make() -> Node:
+            template = self.d.call[0]
+            end = template.text.partition("{arguments}")[2]
+            closing_ = "".join(step.write({"name": tool.name}) for step in steps(end, markup=template.object is None))
+            return seq(self.arguments(tool), Const(closing_))
+
+        return self.rules.once(("call", tool.name), make)
+
+    # -- arguments ------------------------------------------------------------------------------------------------
+
+    def arguments(self, tool: Tool) -> Node:
+        d = self.d
+        at = f"tools.{tool.name}.parameters"
+        if d.call[0].object is not None:
+            return Json(tool.parameters)
+        if d.item:
+            values = Values(JSON_SPELLING, self.rules, tool.parameters)
+            return choice(self.nested_members(values, b, at) for b in _objects(values, tool.parameters, at))
+        if d.argument:
+            values = Values(JSON_SPELLING, self.rules, tool.parameters, self.ends_of(d.argument[0]))
+            return choice(self.markup_arguments(values, b, at) for b in _objects(values, tool.parameters, at))
+        if d.codec == "python":
+            values = Values(PYTHON_SPELLING, self.rules, tool.parameters)
+            return choice(self.keywords(values, b, at) for b in _objects(values, tool.parameters, at))
+        if d.quote != '"':
+            values = Values(quote_spelling(d.quote), self.rules, tool.parameters)
+            return choice(values.object(b, at) for b in _objects(values, tool.parameters, at))
+        return Json(tool.parameters)
+
+    def keywords(self, values: Values, schema: dict[str, Any], at: str) -> Node:
+        entries, extra = values.entries(schema, at)
+        bad = next((k for k, _, _ in entries if not k.isidentifier()), None)
+        if bad is not None:
+            raise ConstraintError(f"{at}.properties: {bad!r} is no Python name, so it cannot be a keyword")
+        if extra is not None:
+            extra = seq(other_names([k for k, _, _ in entries]), Const("="), extra)
+        return values.members([(seq(Const(f"{k}="), v), r) for k, v, r in entries], extra, ", ")
+
+    def ends_of(self, template: Template) -> tuple[str, ...]:
+        """What may end the value of an argument."""
+        return tuple(dict.fromkeys((closing(template.after).first, *self.outer)))
+
+    def markup_arguments(self, values: Values, schema: dict[str, Any], at: str) -> Node:
+        _refuse(schema, at)
+        properties, others = shape(schema)
+        required = schema.get("required", [])
+        entries = []
+        for name, node in properties.items():
+            if node is not False or name in required:
+                made = self.markup_argument(values, Const(name), node, f"{at}.{name}")
+                entries.append((made, name in required))
+        extra = None
+        if others is not False:
+            name_ = other_names(list(properties))
+            extra = self.markup_argument(values, name_, others, f"{at}.additionalProperties")
+        return values.members(entries, extra, self.d.argument_separator)
+
+    def markup_argument(self, values: Values, key: Node, schema: dict[str, Any] | bool, at: str) -> Node:
+        template = self.d.argument[0]
+        typed = "{string}" in template.text or "{type}" in template.text
+        root = {"$defs": values.definitions}
+        types = Schema(schema, root).types
+        found: list[Node] = []
+        untold = types is None and not typed
+        for branch in values.branches(schema):
+            if branch is False:
+                continue
+            if untold or branch is True or not branch:
+                found += self.untyped(values, template, key, typed=typed)
+                continue
+            for kind, one in _by_type(branch, at):
+                if kind == "string":
+                    found += self.string_argument(values, template, key, one, at)
+                elif typed or types is None or "string" not in types or kind == "null":
+                    field = "number" if kind == "integer" else kind
+                    found.append(self.other_argument(values, template, key, one, field, at))
+        if not found:
+            raise ConstraintError(f"{at}: admits no value")
+        return choice(found)
+
+    def untyped(self, values: Values, template: Template, key: Node, *, typed: bool) -> list[Node]:
+        if not typed:
+            return self.string_argument(values, template, key, {}, "")
+        found = self.string_argument(values, template, key, {}, "")
+        for kind in ("number", "boolean", "null", "object", "array"):
+            found.append(self.other_argument(values, template, key, {"type": kind}, kind, ""))
+        return found
+
+    def around(self, template: Template, key: Node, kind: str) -> tuple[Node, str, Node]:
+        """What stands before a value, the first marker behind it, and the rest."""
+        opening, _, end = template.text.partition("{value}")
+        fields = {"string": "true" if kind == "string" else "false", "type": kind}
+
+        def write(text: str) -> Node:
+            parts: list[Node] = []
+            for step in steps(text):
+                if step.name == "key":
+                    parts.append(Const(step.write({"key": key.text})) if isinstance(key, Const) else key)
+                else:
+                    parts.append(Const(step.write(fields)))
+            return seq(*parts)
+
+        if not isinstance(key, Const) and "{key}" in end:
+            raise ConstraintError(
+                f"additionalProperties: dialect {self.d.name!r} closes an argument with its name; allowed is false"
+            )
+        stop = end.partition("{")[0]
+        bare = stop.strip()
+        rest = end[len(stop) - len(stop.lstrip()) + len(bare) :]
+        return write(opening), bare, write(rest)
+
+    def string_argument(
+        self, values: Values, template: Template, key: Node, schema: dict[str, Any], at: str
+    ) -> list[Node]:
+        ends = self.ends_of(template)
+        head, stop, rest = self.around(template, key, "string")
+        listed = schema.get("enum", [schema["const"]] if "const" in schema else None)
+        if listed is not None:
+            kept = [v for v in listed if isinstance(v, str) and not any(e in v for e in ends)]
+            if not kept:
+                raise ConstraintError(f"{at}: its values hold markers of the dialect")
+            return [seq(head, Const(v + template.inner_trail + stop), rest) for v in kept]
+        low, high, pattern = schema.get("minLength", 0), schema.get("maxLength"), schema.get("pattern", "")
+        if low or high is not None or pattern:
+            # The value is exactly what is told, so the white space before the marker is written as it is.
+            stop = template.inner_trail + stop
+        found = [seq(head, Text(stop, _others(ends, stop), (), low, high, pattern), rest)]
+        for other in writable(self.d.argument)[1:]:
+            # What may not stand in this one may in another that goes on from it, such as a CDATA section.
+            if not (low or high is not None or pattern) and _continues(other, template):
+                head, stop, rest = self.around(other, key, "string")
+                found.append(seq(head, Text(stop, _others((closing(other.after).first,), stop)), rest))
+        return found
+
+    def other_argument(
+        self, values: Values, template: Template, key: Node, schema: dict[str, Any], kind: str, at: str
+    ) -> Node:
+        head, stop, rest = self.around(template, key, kind)
+        value: Node
+        if kind in ("object", "array"):
+            whole = {**schema, "$defs": values.definitions} if values.definitions else schema
+            try:
+                spelled: Node | None = values.value(schema, at)
+            except ConstraintError:
+                spelled = None  # a keyword that only JSON itself can keep; its strings then may hold markers
+            value = Json(whole, values.without, spelled)
+        else:
+            value = values.value(schema, at)
+        return seq(head, value, Const(template.inner_trail + stop), rest)
+
+    # -- arguments whose values are markup ------------------------------------------------------------------------
+
+    def nested_members(self, values: Values, schema: dict[str, Any], at: str) -> Node:
+        _refuse(schema, at)
+        properties, others = shape(schema)
+        required = schema.get("required", [])
+        if others is not False and others is not True:
+            raise ConstraintError(
+                f"{at}.additionalProperties: dialect {self.d.name!r} closes an argument with its name; allowed is false"
+            )
+        entries = []
+        for name, node in properties.items():
+            if node is not False or name in required:
+                head, stop, rest = self.around(self.d.argument[0], Const(name), "")
+                made = seq(head, self.nested(values, node, stop, rest, f"{at}.{name}"))
+                entries.append((made, name in required))
+        return values.members(entries, None, self.d.argument_separator)
+
+    def nested(self, values: Values, schema: dict[str, Any] | bool, stop: str, rest: Node, at: str) -> Node:
+        """A value and what closes it."""
+        if isinstance(schema, dict) and "$ref" in schema:
+            key = ("nested", id(values.definitions), schema["$ref"], stop, rest)
+            return self.rules.once(key, lambda: self._nested(values, schema, stop, rest, at))
+        return self._nested(values, schema, stop, rest, at)
+
+    def _nested(self, values: Values, schema: dict[str, Any] | bool, stop: str, rest: Node, at: str) -> Node:
+        opened = self.d.argument[0].text.partition("{key}")[0]
+        end = seq(Const(stop), rest)
+        found: list[Node] = []
+        types = Schema(schema, {"$defs": values.definitions}).types
+        for branch in values.branches(schema):
+            if branch is False:
+                continue
+            if branch is True or not branch or types is None:
+                found.append(seq(Text(stop, _others((*self.ends_of(self.d.argument[0]), opened), stop)), rest))
+                continue
+            for kind, one in _by_type(branch, at):
+                if kind == "object":
+                    found.append(seq(self.nested_members(values, one, at), end))
+                elif kind == "array":
+                    head, inner_stop, inner_rest = self.around(self.d.item[0], EMPTY, "")
+                    item = seq(head, self.nested(values, one.get("items", True), inner_stop, inner_rest, f"{at}.items"))
+                    _only(one, ("type", "items", "minItems", "maxItems"), at)
+                    found.append(seq(Repeat(self.rules.add(item), one.get("minItems", 0), one.get("maxItems")), end))
+                elif kind != "string":
+                    if "string" not in types or kind == "null":
+                        found.append(seq(values.value(one, at), end))
+                elif "enum" in one or "const" in one:
+                    listed = one["enum"] if "enum" in one else [one["const"]]
+                    found += [seq(Const(v), end) for v in listed if isinstance(v, str) and opened not in v]
+                else:
+                    bounds = (one.get("minLength", 0), one.get("maxLength"), one.get("pattern", ""))
+                    found.append(seq(Text(stop, _others((opened, stop), stop), (), *bounds), rest))
+        if not found:
+            raise ConstraintError(f"{at}: admits no value")
+        return choice(found)
+
+    # -- texts ----------------------------------------------------------------------------------------------------
+
+    def started(self, opening: str) -> str:
+        """An opening without the ``start`` that the prompt holds."""
+        for start in sorted(self.d.start, key=len, reverse=True):
+            if opening.startswith(start):
+                return opening[len(start) :]
+        return opening
+
+
+def _others(texts: frozenset[str] | tuple[str, ...] | list[str], stop: str) -> tuple[str, ...]:
+    """Markers beside the one that ends a text, each once, without those that hold another."""
+    found = sorted({t for t in texts if t and t != stop}, key=lambda t: (len(t), t))
+    return tuple(t for i, t in enumerate(found) if not any(u in t for u in found[:i]))
+
+
+def _optional_text(text: str) -> Node:
+    return choice((Const(text), EMPTY))
+
+
+def _begins(pattern: Pattern) -> Node:
+    return seq(_WHITE, Const(pattern.first))
+
+
+def _literal(text: str) -> str:
+    return text.partition("{")[0]
+
+
+def _inside_json(text: str) -> str:
+    return JSON.string(text)[1:-1]
+
+
+def _objects(values: Values, schema: dict[str, Any], at: str) -> list[dict[str, Any]]:
+    """The schemas of objects that a tool's parameters may be."""
+    found = [b if isinstance(b, dict) else {} for b in values.branches(schema) if b is not False]
+    found = [b for b in found if "type" not in b or b["type"] == "object" or "object" in b["type"]]
+    if not found:
+        raise ConstraintError(f"{at}: must admit an object")
+    return found
+
+
+def _refuse(schema: dict[str, Any], at: str) -> None:
+    _only(schema, ("type", "properties", "required", "additionalProperties"), at)
+
+
+def _only(schema: dict[str, Any], allowed: tuple[str, ...], at: str) -> None:
+    for key in schema:
+        if key not in allowed and key != "$defs":
+            raise ConstraintError(
+                f"{at}.{key}: cannot be kept where arguments are markup; allowed are {', '.join(allowed)}"
+            )
+
+
+_KINDS: Final = {str: "string", bool: "boolean", int: "number", float: "number", dict: "object", list: "array"}
+
+
+def _by_type(branch: dict[str, Any], at: str) -> list[tuple[str, dict[str, Any]]]:
+    """A branch for each of its types."""
+    if "enum" in branch or "const" in branch:
+        listed = branch["enum"] if "enum" in branch else [branch["const"]]
+        kinds: dict[str, list[Any]] = {}
+        for value in listed:
+            kinds.setdefault(_KINDS.get(type(value), "null"), []).append(value)
+        return [(kind, {"enum": values}) for kind, values in kinds.items()]
+    types = branch.get("type")
+    if types is None:
+        raise ConstraintError(f"{at}: a schema that tells no type has {', '.join(branch)}; add type")
+    return [(kind, {**branch, "type": kind}) for kind in (types if isinstance(types, list) else [types])]
+
+
+def _continues(other: Template, first: Template) -> bool:
+    """Whether a template's opening goes on from another's, and it closes otherwise."""
+    opening = first.text.partition("{value}")[0]
+    return other.text.startswith(opening) and len(other.text.partition("{value}")[0]) > len(opening)

@@ -1,0 +1,87 @@
+"""What hosts ask of a dialect that know structural tags of their own: begin, end and trigger of a call, and which
+constraint applies."""
+
+import enum
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from ..dialect import Dialect
+from ..errors import ConstraintError
+from ..parser.patterns import Pattern, joined
+from ..registry import get_dialect
+from ..schema import tool_name
+from ..template import sides, steps
+from ..values import JSON
+
+__all__ = ["StructureInfo", "ToolStrictLevel", "structure_info"]
+
+
+class ToolStrictLevel(enum.IntEnum):
+    """How strictly calls are constrained where the request does not ask for it: off < function < parameter."""
+
+    OFF = 0
+    """Only as the request asks."""
+    FUNCTION = 1
+    """Calls are well-formed and name a declared tool."""
+    PARAMETER = 2
+    """Their arguments keep to the tool's schema too."""
+
+
+class StructureInfo(msgspec.Struct, frozen=True):
+    """How a call of one tool is written: ``begin``, the arguments as one JSON object, ``end``.
+
+    ``trigger`` begins ``begin`` and tells that a call has begun.
+    """
+
+    begin: str
+    end: str
+    trigger: str
+
+
+def structure_info(dialect: str | Dialect, tool: "Mapping[str, Any] | str") -> StructureInfo | None:
+    """How a dialect writes a call of a tool, with the white space of its template.
+
+    Args:
+        dialect: a name or a `Dialect`.
+        tool: an OpenAI tool dict, or its name.
+
+    Returns:
+        ``None`` where the arguments are no JSON object (Python, markup, quotes of its own), where no marker tells a
+        call from text, and where a call holds an id.
+
+    Raises:
+        ConstraintError: the tool has no name.
+    """
+    d = get_dialect(dialect) if isinstance(dialect, str) else dialect
+    name = tool if isinstance(tool, str) else tool_name(tool)
+    if not name:
+        raise ConstraintError("tool: has no name")
+    if not d.call or d.argument_format != "json":
+        return None
+    block, call = d.calls[0], d.call[0]
+    head, _, tail = call.text.partition("{arguments}")
+    escaped = JSON.string(name)[1:-1] if call.object is not None else name
+    fields = {"name": escaped, "index": "0", "number": "1"}
+    try:
+        head = "".join(s.write(fields) for s in steps(head, markup=call.object is None))
+        tail = "".join(s.write(fields) for s in steps(tail, markup=call.object is None))
+    except KeyError:
+        return None
+    opening, closing = sides(block)
+    trigger = joined(Pattern(block.before), Pattern(call.before)).first
+    begin = opening + head.lstrip() if not opening else opening + head
+    if not any(c.isalnum() for c in trigger) or not begin.startswith(trigger):
+        return None
+    return StructureInfo(begin, tail + closing, trigger)
+
+
+def strict_tools(tools: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether a tool asks for strictness."""
+    return any(_function(t).get("strict") is True for t in tools)
+
+
+def _function(tool: Mapping[str, Any]) -> Mapping[str, Any]:
+    function = tool.get("function", tool)
+    return function if isinstance(function, Mapping) else {}

@@ -1,0 +1,299 @@
+"""`constrain`: what an engine may generate, so that what it generates parses."""
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any, Final
+
+from ..dialect import Dialect
+from ..errors import ConstraintError
+from ..events import Stage
+from ..registry import get_dialect
+from ..schema import tool_name
+from ..stage import detect_stage
+from ..tokens import special_tokens
+from .build import Demand, Tool, build
+from .calls import ToolStrictLevel, strict_tools, structure_info
+from .lark import lark
+from .nodes import Grammar
+from .schemas import prepare
+from .tag import structural_tag
+
+__all__ = ["Constraint", "ToolChoice", "constrain", "structure_constraint"]
+
+ToolChoice = str | Mapping[str, Any]
+
+MAX_TOOLS: Final = 1024
+"""How many tools a request may declare."""
+
+
+class Constraint:
+    """What may be generated, in the form that an engine takes; each is derived when it is asked for.
+
+    Attributes:
+        grammar: the intermediate grammar.
+        json_schema: the calls as a JSON array of ``{"name": …, "parameters": …}``, for engines that know no tags
+            (what they generate is read under the same ``tool_choice``); ``None`` where no call has to be made.
+    """
+
+    def __init__(self, grammar: Grammar, json_schema: dict[str, Any] | None, special: Mapping[str, int]) -> None:
+        self.grammar = grammar
+        self.json_schema = json_schema
+        self._special = special
+
+    @cached_property
+    def structural_tag(self) -> dict[str, Any]:
+        """The JSON object that xgrammar, vLLM and SGLang take: ``{"type": "structural_tag", "format": …}``.
+
+        Raises:
+            ConstraintError: a schema asks for what structural tags cannot keep.
+        """
+        return structural_tag(self.grammar)
+
+    @cached_property
+    def lark(self) -> str:
+        """A Lark grammar for llguidance; markers that are special tokens of the tokenizer by id, others as text."""
+        return lark(self.grammar, self._special)
+
+
+def constrain(
+    dialect: str | Dialect,
+    tools: Sequence[Mapping[str, Any]] | None = None,
+    tool_choice: ToolChoice = "auto",
+    parallel_tool_calls: bool = True,
+    *,
+    stage: Stage | str | None = None,
+    prompt: "str | Sequence[int] | None" = None,
+    response_format: Mapping[str, Any] | None = None,
+    strict_level: ToolStrictLevel = ToolStrictLevel.OFF,
+    tokenizer: Any = None,
+) -> Constraint | None:
+    """The constraint under which an output has the calls and the content that a request asks for.
+
+    Args:
+        dialect: a name or a `Dialect`.
+        tools: OpenAI tool dicts.
+        tool_choice: ``"auto"``, ``"none"``, ``"required"``, or a named function
+            (``{"type": "function", "function": {"name": …}}``).
+        parallel_tool_calls: whether there may be several calls.
+        stage: where the output begins. With ``content``, ``required`` and a named choice begin with the calls: no
+            reasoning, no text. Default: as ``prompt`` tells, else the dialect's own.
+        prompt: text or token ids, whose tail tells the stage.
+        response_format: the schema of the content: OpenAI's ``response_format``, or a JSON Schema. Reasoning and calls
+            are not touched by it.
+        strict_level: constrains ``auto`` where no tool has ``strict``.
+        tokenizer: tells which markers are special tokens; see `Constraint.lark`.
+
+    Returns:
+        ``None`` where nothing is constrained: ``"none"``, or ``"auto"`` without a strict tool or level, and no schema
+        for the content.
+
+    Raises:
+        ConstraintError: names the field that is wrong or cannot be kept, and what is allowed.
+        UnknownDialect: no dialect has this name.
+    """
+    d = get_dialect(dialect) if isinstance(dialect, str) else dialect
+    listed = _tools(tools)
+    kind, name = _choice(tool_choice, listed)
+    answer = _answer(response_format)
+    calling = kind in ("required", "named") or (
+        kind == "auto" and bool(listed) and (strict_level > ToolStrictLevel.OFF or strict_tools(listed))
+    )
+    if not calling and answer is None:
+        return None
+    begin = _stage(d, stage, prompt, tokenizer)
+    made: tuple[Tool, ...] = ()
+    if kind != "none" and listed:
+        chosen = [t for t in listed if kind != "named" or tool_name(t) == name]
+        loose = kind == "auto" and strict_level < ToolStrictLevel.PARAMETER
+        made = tuple(_tool(t, loose=loose and not strict_tools([t])) for t in chosen)
+    low = 1 if kind in ("required", "named") else 0
+    high = None if parallel_tool_calls and kind != "named" else 1
+    demand = Demand(
+        tools=made,
+        low=low,
+        high=high,
+        stage=begin,
+        bare=low > 0 and stage is not None and Stage(stage) is Stage.CONTENT,
+        forced=kind if low else "",
+        answer=None if low else answer,
+    )
+    schema = _array(made, low, high) if made else None
+    return Constraint(build(d, demand), schema, {} if tokenizer is None else special_tokens(tokenizer))
+
+
+def structure_constraint(
+    dialect: str | Dialect,
+    tools: Sequence[Mapping[str, Any]],
+    tool_choice: ToolChoice = "auto",
+    parallel_tool_calls: bool = True,
+    strict_level: ToolStrictLevel = ToolStrictLevel.OFF,
+) -> tuple[str, dict[str, Any]] | None:
+    """Which constraint a host applies that builds structural tags from begin, end and trigger.
+
+    ``auto``: with a strict tool or a strict level, and where the dialect has a `structure_info`,
+    ``("structural_tag", …)``; ``required`` or a named function: ``("json_schema", …)``; ``none``, and otherwise:
+    ``None``. `constrain` serves the same requests in the dialect's own format.
+
+    Raises:
+        ConstraintError, UnknownDialect: see `constrain`.
+    """
+    d = get_dialect(dialect) if isinstance(dialect, str) else dialect
+    listed = _tools(tools)
+    kind, name = _choice(tool_choice, listed)
+    if kind == "none" or not listed:
+        return None
+    if kind != "auto":
+        chosen = [_tool(t) for t in listed if kind != "named" or tool_name(t) == name]
+        return "json_schema", _array(tuple(chosen), 1, None if parallel_tool_calls and kind != "named" else 1)
+    if strict_level < ToolStrictLevel.FUNCTION and not strict_tools(listed):
+        return None
+    tags, triggers = [], []
+    for tool in listed:
+        info = structure_info(d, tool)
+        if info is None:
+            return None
+        strict = strict_level >= ToolStrictLevel.PARAMETER or strict_tools([tool])
+        content = {"type": "json_schema", "json_schema": _tool(tool, loose=not strict).parameters}
+        tags.append({"type": "tag", "begin": info.begin, "content": content, "end": info.end})
+        triggers.append(info.trigger)
+    form = {
+        "type": "triggered_tags",
+        "triggers": list(dict.fromkeys(triggers)),
+        "tags": tags,
+        "at_least_one": False,
+        "stop_after_first": not parallel_tool_calls,
+    }
+    return "structural_tag", {"type": "structural_tag", "format": form}
+
+
+# --- reading a request ------------------------------------------------------------------------------------------------
+
+
+def _tools(tools: object) -> list[Mapping[str, Any]]:
+    if tools is None:
+        return []
+    if not isinstance(tools, Sequence) or isinstance(tools, str | bytes):
+        raise ConstraintError("tools: must be a list of tools")
+    if len(tools) > MAX_TOOLS:
+        raise ConstraintError(f"tools: {len(tools):,} tools; allowed are {MAX_TOOLS:,}")
+    names = [tool_name(t) if isinstance(t, Mapping) else None for t in tools]
+    for i, name in enumerate(names):
+        if name is None:
+            raise ConstraintError(f"tools[{i}].function.name: must be a string that is not empty")
+        if name in names[:i]:
+            raise ConstraintError(f"tools[{i}].function.name: {name!r} is declared twice")
+        if not all(c.isalnum() or c in "_-.:/" for c in name) or len(name) > 256:
+            raise ConstraintError(f"tools[{i}].function.name: {name[:60]!r}: allowed are letters, digits and _ - . : /")
+    return list(tools)
+
+
+def _choice(choice: object, tools: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
+    """``auto``, ``none``, ``required`` or ``named``, and the name."""
+    names = [tool_name(t) or "" for t in tools]
+    if choice is None or choice == "auto":
+        return "auto", ""
+    if choice == "none":
+        return "none", ""
+    if choice == "required":
+        if not tools:
+            raise ConstraintError("tool_choice: 'required' without tools")
+        return "required", ""
+    name: object = None
+    if isinstance(choice, Mapping):
+        function = choice.get("function")
+        name = function.get("name") if isinstance(function, Mapping) else choice.get("name")
+    if not isinstance(name, str):
+        raise ConstraintError(
+            f"tool_choice: {choice!r}: allowed are 'auto', 'none', 'required' and "
+            '{"type": "function", "function": {"name": …}}'
+        )
+    if name not in names:
+        raise ConstraintError(f"tool_choice: {name!r} is not declared; allowed are {', '.join(names) or 'none'}")
+    return "named", name
+
+
+def _stage(d: Dialect, stage: Stage | str | None, prompt: Any, tokenizer: Any) -> Stage:
+    if stage is not None:
+        try:
+            return Stage(stage)
+        except ValueError:
+            raise ConstraintError(f"stage: {stage!r} is not one of {', '.join(Stage)}") from None
+    if prompt is not None:
+        return detect_stage(d, prompt, tokenizer=tokenizer)
+    return d.stage
+
+
+def _tool(tool: Mapping[str, Any], *, loose: bool = False) -> Tool:
+    name = tool_name(tool) or ""
+    function = tool.get("function", tool)
+    strict = function.get("strict") is True
+    given = {"type": "object"} if loose else function.get("parameters")
+    where = f"tools.{name}.parameters"
+    prepared = prepare({"type": "object"} if given is None else given, where, closed=strict)
+    if prepared is False:
+        raise ConstraintError(f"{where}: admits no arguments")
+    parameters = dict(prepared) if isinstance(prepared, dict) else {}
+    if not {"type", "anyOf", "oneOf", "allOf", "$ref", "enum", "const"} & set(parameters):
+        parameters["type"] = "object"
+    if parameters.get("type") not in (None, "object"):
+        if "object" not in parameters["type"]:
+            raise ConstraintError(f"{where}.type: is {parameters['type']!r}; allowed is 'object'")
+        parameters["type"] = "object"
+    return Tool(name, parameters)
+
+
+def _answer(response_format: Mapping[str, Any] | None) -> dict[str, Any] | bool | None:
+    if response_format is None:
+        return None
+    if not isinstance(response_format, Mapping):
+        raise ConstraintError("response_format: must be an object")
+    kind = response_format.get("type")
+    if kind == "text":
+        return None
+    if kind == "json_object":
+        return {"type": "object"}
+    if kind == "json_schema":
+        inner = response_format.get("json_schema", response_format)
+        schema = inner.get("schema") if isinstance(inner, Mapping) else None
+        if not isinstance(schema, Mapping):
+            raise ConstraintError("response_format.json_schema.schema: must be an object")
+        return prepare(schema, "response_format.json_schema.schema", closed=inner.get("strict") is True)
+    return prepare(response_format, "response_format")
+
+
+def _array(tools: tuple[Tool, ...], low: int, high: int | None) -> dict[str, Any]:
+    """Calls as a JSON array; the definitions of each tool keep apart from those of others."""
+    definitions: dict[str, Any] = {}
+    options = []
+    for i, tool in enumerate(tools):
+        own = {k: v for k, v in tool.parameters.items() if k != "$defs"}
+        for name, node in tool.parameters.get("$defs", {}).items():
+            definitions[f"t{i}_{name}"] = _moved(node, i)
+        call = {"name": {"const": tool.name}, "parameters": _moved(own, i)}
+        options.append(
+            {"type": "object", "properties": call, "required": ["name", "parameters"], "additionalProperties": False}
+        )
+    schema: dict[str, Any] = {"type": "array", "minItems": low}
+    if high is not None:
+        schema["maxItems"] = high
+    schema["items"] = options[0] if len(options) == 1 else {"anyOf": options}
+    return {**schema, "$defs": definitions} if definitions else schema
+
+
+def _moved(node: Any, i: int) -> Any:
+    """A prepared schema whose references lead to the definitions of the tool at ``i``."""
+    if isinstance(node, list):
+        return [_moved(n, i) for n in node]
+    if not isinstance(node, dict):
+        return node
+    found = {}
+    for key, value in node.items():
+        if key == "$ref":
+            found[key] = value.replace("#/$defs/", f"#/$defs/t{i}_", 1)
+        elif key in ("enum", "const"):
+            found[key] = value
+        elif key in ("properties", "patternProperties"):
+            found[key] = {k: _moved(v, i) for k, v in value.items()}
+        else:
+            found[key] = _moved(value, i)
+    return found

@@ -1,0 +1,147 @@
+"""A grammar as Lark text for llguidance.
+
+Terminals there may be complements (``~``) and intersections (``&``), so that free text keeps out exactly the markers
+that would end it; JSON values are ``%json`` blocks. Markers that are special tokens of the tokenizer are written by id:
+llguidance never lets text spell a special token.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from .flat import ANY, expression, literal, searched
+from .nodes import Chars, Choice, Const, Grammar, Node, Ref, Repeat, Seq, Text, Word
+
+__all__ = ["MAX_JSON_SPACE", "lark"]
+
+MAX_JSON_SPACE: Final = 32
+"""How many characters of white space may stand in one place of a JSON value."""
+
+_OPTIONS: Final = {"whitespace_pattern": f"[\\x20\\x0A\\x0D\\x09]{{1,{MAX_JSON_SPACE}}}", "coerce_one_of": True}
+
+
+def lark(grammar: Grammar, special: Mapping[str, int]) -> str:
+    """The text of a Lark grammar whose rule ``start`` is the grammar's root.
+
+    Args:
+        special: the special tokens of the tokenizer, by text.
+    """
+    printer = _Printer(special)
+    rules = [f"start: {printer.node(grammar.root)}"]
+    rules += [f"{name}: {printer.node(node)}" for name, node in grammar.rules.items()]
+    return "\n".join(["%llguidance {}", *rules, *printer.definitions]) + "\n"
+
+
+class _Printer:
+    def __init__(self, special: Mapping[str, int]) -> None:
+        self.special = special
+        self.longest = sorted((t for t in special if t), key=len, reverse=True)
+        self.definitions: list[str] = []
+        self.names: dict[str, str] = {}
+
+    def define(self, kind: str, body: str, options: str = "") -> str:
+        """A rule or terminal of this body, defined once."""
+        key = f"{kind}{options}: {body}"
+        if key not in self.names:
+            self.names[key] = f"{kind}{len(self.names)}"
+            self.definitions.append(f"{self.names[key]}{options}: {body}")
+        return self.names[key]
+
+    def node(self, node: Node) -> str:
+        if isinstance(node, Const):
+            return self.const(node.text)
+        if isinstance(node, Ref):
+            return node.name
+        if isinstance(node, Chars):
+            return self.define("T", f"/{expression(node)}/")
+        if isinstance(node, Seq):
+            return " ".join(f"({self.node(p)})" if isinstance(p, Choice) else self.node(p) for p in node.parts)
+        if isinstance(node, Choice):
+            return " | ".join(self.node(p) for p in node.parts)
+        if isinstance(node, Repeat):
+            return self.repeat(node)
+        if isinstance(node, Word):
+            return self.define("T", f"/{expression(node)}/" + self.limits(node.without))
+        if isinstance(node, Text):
+            return self.text(node)
+        if node.without and node.spelled is not None:
+            return f"({self.node(node.spelled)})"
+        return self.json(node.schema)
+
+    def const(self, text: str) -> str:
+        if not text:
+            return '""'
+        return " ".join(f"<[{self.special[p]}]>" if p in self.special else _quoted(p) for p in self.pieces(text))
+
+    def pieces(self, text: str) -> list[str]:
+        """A text, cut at special tokens."""
+        pieces: list[str] = []
+        plain = 0
+        i = 0
+        while i < len(text):
+            token = next((t for t in self.longest if text.startswith(t, i)), None)
+            if token is None:
+                i += 1
+                continue
+            if plain < i:
+                pieces.append(text[plain:i])
+            pieces.append(token)
+            plain = i = i + len(token)
+        if plain < len(text):
+            pieces.append(text[plain:])
+        return pieces
+
+    def repeat(self, node: Repeat) -> str:
+        part = f"({self.node(node.part)})"
+        if not node.separator:
+            return part + _count(node.min, node.max)
+        if node.max == 0:
+            return '""'
+        high = None if node.max is None else node.max - 1
+        more = f"({self.const(node.separator)} {part})" + _count(max(0, node.min - 1), high)
+        return f"({part} {more})" if node.min else f"({part} {more})?"
+
+    def text(self, node: Text) -> str:
+        pieces = self.pieces(node.stop)
+        bounded = bool(node.min or node.max is not None or node.pattern)
+        if not pieces or pieces[0] in self.special:
+            # A lexeme is never empty; where it may be, it is left out.
+            body = self.characters(node, max(1, node.min)) + self.limits((node.stop, *node.without), node.unlike)
+            name = self.define("T", body) + ("" if node.min or node.pattern else "?")
+            return f"{name} {self.const(node.stop)}" if pieces else name
+        limits = self.limits((node.stop, *node.without) if bounded else node.without, node.unlike)
+        if bounded or limits:
+            inner = self.define("T", self.characters(node, node.min) + limits)
+            name = self.define("t", self.define("T", f"{inner} {_quoted(pieces[0])}"), "[lazy]")
+        else:
+            name = self.define("t", f"/{ANY}*{literal(pieces[0])}/", "[lazy]")
+        return " ".join([name, *(self.const(p) for p in pieces[1:])])
+
+    def characters(self, node: Text, low: int) -> str:
+        counted = f"/{ANY}{_count(low, node.max) or '{1}'}/"
+        if not node.pattern:
+            return counted
+        pattern = f"/{searched(node.pattern).replace(chr(92) + '/', '/').replace('/', chr(92) + '/')}/"
+        return pattern if (low, node.max) == (0, None) else f"{pattern} & {counted}"
+
+    def limits(self, markers: tuple[str, ...], unlike: tuple[Node, ...] = ()) -> str:
+        """What a terminal must not be: one complement, since each costs the lexer."""
+        held = "|".join(literal(m) for m in markers if m)
+        begun = "|".join(expression(u) for u in unlike)
+        refused = [f"{ANY}*(?:{held}){ANY}*"] if held else []
+        refused += [f"(?:{begun}){ANY}*"] if begun else []
+        return f" & ~/{'|'.join(refused)}/" if refused else ""
+
+    def json(self, schema: "dict[str, Any] | bool") -> str:
+        whole: dict[str, Any] = {"x-guidance": _OPTIONS, **(schema if isinstance(schema, dict) else {})}
+        return self.define("j", "%json " + json.dumps(whole, ensure_ascii=False))
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _count(low: int, high: int | None) -> str:
+    if high is None:
+        return "*" if low == 0 else "+" if low == 1 else f"{{{low},}}"
+    return "" if (low, high) == (1, 1) else f"{{{low},{high}}}"

@@ -1,0 +1,131 @@
+"""Grammar engines behind one small interface: which tokens may come next, and what came."""
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ..errors import ConstraintError
+from .constraint import Constraint
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["Llguidance", "Matcher", "Xgrammar"]
+
+
+class Matcher(Protocol):
+    """The state of one output under a constraint."""
+
+    def mask(self) -> "NDArray[np.bool_]":
+        """For each token id of the vocabulary, whether it may come next; the end of the sequence is among them."""
+
+    def accept(self, token: int) -> bool:
+        """Take the next token; false, with nothing changed for the better, where it may not stand here."""
+
+    def is_done(self) -> bool:
+        """Whether the output has ended, or nothing but its end may come."""
+
+
+class Llguidance:
+    """Matchers of llguidance (the extra ``constrain``), from the constraint's Lark grammar.
+
+    Args:
+        tokenizer: a `tokenizers.Tokenizer`, or a fast tokenizer of transformers; read once, which takes up to a second.
+        eos: the ids that end a sequence; default: what llguidance finds in the tokenizer.
+        vocab_size: the width of the model's logits, where it is not the tokenizer's.
+    """
+
+    def __init__(self, tokenizer: Any, *, eos: "int | list[int] | None" = None, vocab_size: int | None = None) -> None:
+        import llguidance
+
+        backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
+        self._library = llguidance
+        self._tokenizer = llguidance.LLTokenizer(backend.to_str(), n_vocab=vocab_size, eos_token=eos)
+        self.vocab_size: int = self._tokenizer.vocab_size
+
+    def matcher(self, constraint: Constraint) -> "Matcher":
+        """A matcher at the beginning of an output.
+
+        Raises:
+            ConstraintError: llguidance cannot keep a schema; the message is its own.
+        """
+        matcher = self._library.LLMatcher(
+            self._tokenizer, self._library.LLMatcher.grammar_from_lark(constraint.lark), log_level=0
+        )
+        if matcher.is_error():
+            raise ConstraintError(f"llguidance: {matcher.get_error()}")
+        return _LlguidanceMatcher(matcher, self.vocab_size)
+
+
+class _LlguidanceMatcher:
+    def __init__(self, matcher: Any, vocab_size: int) -> None:
+        import numpy as np
+
+        self._matcher = matcher
+        self._size = vocab_size
+        self._bits = np.zeros((vocab_size + 31) // 32, dtype=np.int32)
+        self._unpack = np.unpackbits
+
+    def mask(self) -> "NDArray[np.bool_]":
+        bits = self._bits
+        self._matcher.unsafe_compute_mask_ptr(bits.ctypes.data, bits.nbytes)
+        if self._matcher.is_error():
+            raise ConstraintError(f"llguidance: {self._matcher.get_error()}")
+        unpacked = self._unpack(bits.view("uint8"), count=self._size, bitorder="little")
+        return unpacked.view("bool")
+
+    def accept(self, token: int) -> bool:
+        return bool(self._matcher.consume_token(token))
+
+    def is_done(self) -> bool:
+        return bool(self._matcher.is_stopped())
+
+
+class Xgrammar:
+    """Matchers of xgrammar (not an extra: it needs torch), from the constraint's structural tag.
+
+    Args:
+        tokenizer: a fast tokenizer of transformers.
+        eos: the ids that end a sequence; default: the tokenizer's own.
+        vocab_size: the width of the model's logits, where it is not the tokenizer's.
+    """
+
+    def __init__(self, tokenizer: Any, *, eos: "int | list[int] | None" = None, vocab_size: int | None = None) -> None:
+        import xgrammar
+
+        stops = [eos] if isinstance(eos, int) else eos
+        info = xgrammar.TokenizerInfo.from_huggingface(tokenizer, vocab_size=vocab_size, stop_token_ids=stops)
+        self._library = xgrammar
+        self._compiler = xgrammar.GrammarCompiler(info)
+        self.vocab_size: int = info.vocab_size
+
+    def matcher(self, constraint: Constraint) -> "Matcher":
+        """A matcher at the beginning of an output.
+
+        Raises:
+            ConstraintError: xgrammar cannot keep a schema; the message is its own.
+        """
+        try:
+            compiled = self._compiler.compile_structural_tag(constraint.structural_tag)
+        except RuntimeError as error:
+            raise ConstraintError(f"xgrammar: {error}") from None
+        return _XgrammarMatcher(self._library, self._library.GrammarMatcher(compiled), self.vocab_size)
+
+
+class _XgrammarMatcher:
+    def __init__(self, library: Any, matcher: Any, vocab_size: int) -> None:
+        self._matcher = matcher
+        self._size = vocab_size
+        self._bits = library.allocate_token_bitmask(1, vocab_size)
+
+    def mask(self) -> "NDArray[np.bool_]":
+        import numpy as np
+
+        self._matcher.fill_next_token_bitmask(self._bits)
+        unpacked = np.unpackbits(self._bits.numpy()[0].view("uint8"), count=self._size, bitorder="little")
+        return unpacked.view("bool")
+
+    def accept(self, token: int) -> bool:
+        return bool(self._matcher.accept_token(token))
+
+    def is_done(self) -> bool:
+        return bool(self._matcher.is_terminated())

@@ -1,0 +1,204 @@
+"""A tool's JSON Schema, made ready for a grammar: self-contained, in one draft's spelling, without idle keywords.
+
+What a schema asserts and no grammar here can hold is an error that names the place. Relaxed are: ``oneOf``, which is
+read as ``anyOf``; ``format`` where strings are not JSON, and everywhere if it is none of `FORMATS` (JSON Schema makes
+it an annotation). Unknown types and keywords say nothing, as in `unspool.schema`.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from ..errors import ConstraintError
+from ..schema import MAX_DEPTH, resolve
+
+__all__ = ["FORMATS", "MAX_NODES", "prepare"]
+
+MAX_NODES: Final = 20_000
+"""How many nodes the schemas of one tool may hold."""
+
+MAX_KEY: Final = 256
+"""How long, in characters, the name of a property may be."""
+
+FORMATS: Final = frozenset(
+    ("date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid", "uri")
+)
+"""Formats that JSON strings are held to."""
+
+_TYPES: Final = ("string", "number", "integer", "boolean", "null", "object", "array")
+_NUMBERS: Final = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
+_COUNTS: Final = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties")
+_REFUSED: Final = (
+    "not",
+    "if",
+    "then",
+    "else",
+    "contains",
+    "uniqueItems",
+    "propertyNames",
+    "dependentRequired",
+    "dependentSchemas",
+    "dependencies",
+    "unevaluatedItems",
+    "unevaluatedProperties",
+    "$dynamicRef",
+    "$recursiveRef",
+)
+_OF_OBJECTS: Final = ("properties", "required", "additionalProperties", "patternProperties")
+
+Node = dict[str, Any]
+
+
+def prepare(schema: object, where: str, *, closed: bool = False) -> Node | bool:
+    """A schema that stands by itself: references lead to its own ``$defs``, and only known keywords are left.
+
+    Args:
+        schema: as a request holds it; what is no ``dict`` and not ``False`` says nothing.
+        where: its name, for errors.
+        closed: whether objects that declare properties have no others unless they say so.
+
+    Raises:
+        ConstraintError: names what cannot be held, or is malformed.
+    """
+    copy = _Copy(schema, closed)
+    root = copy.node(schema, where, 0)
+    if copy.definitions and isinstance(root, dict):
+        root = {**root, "$defs": copy.definitions}
+    return root
+
+
+class _Copy:
+    def __init__(self, root: object, closed: bool) -> None:
+        self.root = root
+        self.closed = closed
+        self.definitions: dict[str, Node | bool] = {}
+        self.named: dict[int, str] = {}
+        self.visits = 0
+
+    def node(self, node: object, at: str, depth: int, *, closed: bool | None = None) -> Node | bool:
+        self.visits += 1
+        if depth > MAX_DEPTH:
+            raise ConstraintError(f"{at}: nested deeper than {MAX_DEPTH}")
+        if self.visits > MAX_NODES:
+            raise ConstraintError(f"{at}: the schema holds more than {MAX_NODES:,} nodes")
+        if not isinstance(node, Mapping):
+            return node is not False
+        closed = self.closed if closed is None else closed
+        found: Node = {}
+        for key in _REFUSED:
+            if node.get(key) not in (None, False, {}, []) or (key == "not" and key in node):
+                raise ConstraintError(f"{at}.{key}: cannot be kept by a grammar; allowed are {_ALLOWED}")
+        # The order of the keys is the schema's own: grammars write properties in the order in which they stand.
+        for key, value in node.items():
+            if key == "$ref":
+                found["$ref"] = self.reference(value, f"{at}.$ref", depth)
+            elif key in ("anyOf", "oneOf", "allOf", "prefixItems"):
+                parts = self.list(value, f"{at}.{key}")
+                inside = False if key == "allOf" else closed
+                found[key] = [self.node(p, f"{at}.{key}[{i}]", depth + 1, closed=inside) for i, p in enumerate(parts)]
+            elif key in ("properties", "patternProperties"):
+                if not isinstance(value, Mapping):
+                    raise ConstraintError(f"{at}.{key}: must be an object")
+                if any(not isinstance(k, str) or len(k) > MAX_KEY for k in value):
+                    raise ConstraintError(f"{at}.{key}: a name is longer than {MAX_KEY} characters")
+                found[key] = {k: self.node(v, f"{at}.{key}.{k}", depth + 1) for k, v in value.items()}
+            elif key == "items" and isinstance(value, list):  # tuples, as drafts before 2020-12 write them
+                found["prefixItems"] = [self.node(v, f"{at}.items[{i}]", depth + 1) for i, v in enumerate(value)]
+                found["items"] = self.node(node.get("additionalItems"), f"{at}.additionalItems", depth + 1)
+            elif key in ("items", "additionalProperties"):
+                found[key] = self.node(value, f"{at}.{key}", depth + 1)
+            elif key == "type":
+                self.types(value, found)
+            else:
+                self.simple(key, value, f"{at}.{key}", found)
+        self.tidy(node, found, at, closed=closed)
+        if node.get("nullable") is True:
+            found = {"anyOf": [found, {"type": "null"}]}
+        return found
+
+    def list(self, value: object, at: str) -> list[Any]:
+        if not isinstance(value, list) or not value:
+            raise ConstraintError(f"{at}: must be a list with something in it")
+        return value
+
+    def reference(self, ref: object, at: str, depth: int) -> str:
+        target = resolve(self.root, ref)
+        if target is None:
+            raise ConstraintError(f"{at}: {ref!r} leads nowhere; allowed are pointers into the schema itself")
+        name = self.named.get(id(target))
+        if name is None:
+            name = self.named[id(target)] = f"r{len(self.named)}"
+            self.definitions[name] = True  # met again below itself: the name will do
+            self.definitions[name] = self.node(target, at, depth + 1)
+        return f"#/$defs/{name}"
+
+    def types(self, value: object, found: Node) -> None:
+        names = [value] if isinstance(value, str) else value
+        if isinstance(names, list) and names and all(n in _TYPES for n in names):
+            found["type"] = names[0] if len(names) == 1 else list(dict.fromkeys(names))
+
+    def simple(self, key: str, value: Any, at: str, found: Node) -> None:
+        if key in _COUNTS:
+            if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value) or value < 0:
+                raise ConstraintError(f"{at}: must be a whole number of 0 or more, not {value!r}")
+            found[key] = int(value)
+        elif key in _NUMBERS:
+            if isinstance(value, bool) and key.startswith("exclusive"):
+                return  # draft 4: see `tidy`
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                raise ConstraintError(f"{at}: must be a number, not {value!r}")
+            found[key] = value
+        elif key == "required":
+            if not isinstance(value, list) or not all(isinstance(v, str) for v in value):
+                raise ConstraintError(f"{at}: must be a list of strings")
+            found[key] = list(dict.fromkeys(value))
+        elif key == "enum":
+            found[key] = _plain(self.list(value, at), at)
+        elif key == "const":
+            found[key] = _plain(value, at)
+        elif key == "pattern":
+            if not isinstance(value, str):
+                raise ConstraintError(f"{at}: must be a string, not {value!r}")
+            found[key] = value
+        elif key == "format" and value in FORMATS:
+            found[key] = value
+
+    def tidy(self, node: Mapping[str, Any], found: Node, at: str, *, closed: bool) -> None:
+        for bound, exclusive in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
+            if node.get(exclusive) is True and bound in found:
+                found[exclusive] = found.pop(bound)
+        if isinstance(node.get("enum"), list) and "type" in found:
+            kept = [v for v in found["enum"] if _has_type(v, found["type"])]
+            if not kept:
+                raise ConstraintError(f"{at}.enum: none of its values is of the type {found['type']!r}")
+            found["enum"] = kept
+        if "properties" in found and "additionalProperties" not in found:
+            found["additionalProperties"] = not closed
+        if "type" not in found and any(k in found for k in _OF_OBJECTS):
+            found["type"] = "object"
+        elif "type" not in found and ("items" in found or "prefixItems" in found):
+            found["type"] = "array"
+
+
+_ALLOWED: Final = (
+    "type, enum, const, anyOf, oneOf, allOf, $ref, properties, required, additionalProperties, patternProperties, "
+    "items, prefixItems, minItems, maxItems, minLength, maxLength, pattern, format, minimum, maximum, "
+    "exclusiveMinimum, exclusiveMaximum, multipleOf"
+)
+
+
+def _plain(value: Any, at: str) -> Any:
+    try:
+        return json.loads(json.dumps(value, allow_nan=False))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ConstraintError(f"{at}: is not JSON: {error}") from None
+
+
+def _has_type(value: object, types: str | list[str]) -> bool:
+    names = [types] if isinstance(types, str) else types
+    if isinstance(value, bool):
+        return "boolean" in names
+    if isinstance(value, int) or (isinstance(value, float) and value.is_integer()):
+        return "integer" in names or "number" in names
+    kinds = {float: "number", str: "string", type(None): "null", list: "array", dict: "object"}
+    return kinds[type(value)] in names

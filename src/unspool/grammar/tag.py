@@ -1,0 +1,221 @@
+"""A grammar as a structural tag: the JSON object that xgrammar, vLLM and SGLang take.
+
+Node types are those of xgrammar 0.2. What refers to itself is written as one ``grammar`` node (xgrammar's EBNF), all
+else as nested formats. Where a structural tag is narrower than the grammar: a marker that free text must not *begin*
+with is kept out of all of it, and text of a bounded length holds no character with which a marker begins.
+"""
+
+from typing import Any, Final
+
+from ..errors import ConstraintError
+from .flat import expression
+from .nodes import Chars, Choice, Const, Grammar, Json, Node, Ref, Repeat, Seq, Text, Word, children
+
+__all__ = ["structural_tag"]
+
+Format = dict[str, Any]
+
+_MAX_PARTS: Final = 100_000
+
+
+def structural_tag(grammar: Grammar) -> dict[str, Any]:
+    """``{"type": "structural_tag", "format": …}``.
+
+    Raises:
+        ConstraintError: a schema asks for what the format cannot keep.
+    """
+    return {"type": "structural_tag", "format": _Printer(grammar).format(grammar.root)}
+
+
+class _Printer:
+    def __init__(self, grammar: Grammar) -> None:
+        self.rules = grammar.rules
+        self.recursive = _recursive(grammar)
+        self.made: dict[str, Format] = {}
+        self.size = 0
+
+    def format(self, node: Node) -> Format:
+        self.size += 1
+        if self.size > _MAX_PARTS:
+            raise ConstraintError("tools: the structural tag would be too large")
+        if isinstance(node, Ref):
+            if node.name in self.recursive:
+                return {"type": "grammar", "grammar": _Ebnf(self.rules).grammar(node)}
+            if node.name not in self.made:
+                self.made[node.name] = self.format(self.rules[node.name])
+            return self.made[node.name]
+        if isinstance(node, Const):
+            return {"type": "const_string", "value": node.text}
+        if isinstance(node, Chars | Word):
+            return {"type": "regex", "pattern": expression(node)}
+        if isinstance(node, Seq):
+            return self.sequence([self.format(p) for p in node.parts])
+        if isinstance(node, Choice):
+            parts = [self.format(p) for p in node.parts if p != Const("")]
+            either = parts[0] if len(parts) == 1 else {"type": "or", "elements": parts}
+            return {"type": "optional", "content": either} if len(parts) < len(node.parts) else either
+        if isinstance(node, Repeat):
+            return self.repeat(node)
+        if isinstance(node, Text):
+            return self.text(node)
+        found: Format = {"type": "json_schema", "json_schema": node.schema}
+        if node.without:
+            found["excludes"] = list(node.without)
+        return found
+
+    def sequence(self, parts: list[Format]) -> Format:
+        flat: list[Format] = []
+        for part in parts:
+            inner = part["elements"] if part["type"] == "sequence" else [part]
+            for one in inner:
+                if one["type"] == "const_string" and flat and flat[-1]["type"] == "const_string":
+                    flat[-1] = {"type": "const_string", "value": flat[-1]["value"] + one["value"]}
+                else:
+                    flat.append(one)
+        return flat[0] if len(flat) == 1 else {"type": "sequence", "elements": flat}
+
+    def repeat(self, node: Repeat) -> Format:
+        part = self.format(node.part)
+        low, high = node.min, node.max
+        if not node.separator:
+            return _repeated(part, low, high)
+        if high == 0:
+            return {"type": "const_string", "value": ""}
+        more = self.sequence([{"type": "const_string", "value": node.separator}, part])
+        found = self.sequence([part, _repeated(more, max(0, low - 1), None if high is None else high - 1)])
+        return found if low else {"type": "optional", "content": found}
+
+    def text(self, node: Text) -> Format:
+        if node.pattern:
+            raise ConstraintError(
+                f"pattern: {node.pattern!r} cannot be kept by a structural tag where text is unquoted"
+            )
+        begins = [sign for u in node.unlike for sign in _signs(u)]
+        without = list(dict.fromkeys(t for t in (node.stop, *node.without, *begins) if t))
+        body: Format
+        if node.min:
+            firsts = "".join(sorted({"\\" + c if c in "\\]^-[" else c for c in (t[0] for t in without)}))
+            body = {"type": "regex", "pattern": expression(Chars(firsts, True, node.min, node.max))}
+        else:
+            body = {"type": "any_text"}
+            if without:
+                body["excludes"] = without
+            if node.max is not None:
+                body["max_chars"] = node.max
+        return self.sequence([body, {"type": "const_string", "value": node.stop}]) if node.stop else body
+
+
+def _repeated(part: Format, low: int, high: int | None) -> Format:
+    if (low, high) == (0, None):
+        return {"type": "star", "content": part}
+    if (low, high) == (1, None):
+        return {"type": "plus", "content": part}
+    if (low, high) == (0, 1):
+        return {"type": "optional", "content": part}
+    return (
+        part
+        if low == high == 1
+        else {"type": "repeat", "min": low, "max": -1 if high is None else high, "content": part}
+    )
+
+
+def _signs(node: Node) -> list[str]:
+    """Texts of which everything that a flat node tells holds one: its names with what is around them, or a literal."""
+    parts = node.parts if isinstance(node, Seq) else (node,)
+    for i in reversed(range(len(parts))):
+        part, before = parts[i], parts[i - 1] if i else None
+        options = part.parts if isinstance(part, Choice) else (part,)
+        texts = [p.text for p in options if isinstance(p, Const)]
+        if len(texts) < len(options) or not all(any(c.isalnum() for c in t) for t in texts):
+            continue
+        if isinstance(before, Chars) and before.set == "\"'":
+            return [f'"{t}"' for t in texts]
+        later = next((p.text for p in parts[i + 1 :] if isinstance(p, Const)), "")
+        return [t + later for t in texts]
+    return [p.text for p in parts if isinstance(p, Const)][-1:]
+
+
+def _recursive(grammar: Grammar) -> frozenset[str]:
+    """The rules that can be reached from themselves."""
+    uses = {name: _references(node) for name, node in grammar.rules.items()}
+    found = set()
+    for name in uses:
+        seen: set[str] = set()
+        waiting = list(uses[name])
+        while waiting:
+            one = waiting.pop()
+            if one not in seen:
+                seen.add(one)
+                waiting.extend(uses[one])
+        if name in seen:
+            found.add(name)
+    return frozenset(found)
+
+
+def _references(node: Node) -> set[str]:
+    found: set[str] = set()
+    waiting = [node]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, Ref):
+            found.add(one.name)
+        elif not isinstance(one, Json):  # a schema is written as itself
+            waiting.extend(children(one))
+    return found
+
+
+class _Ebnf:
+    """Writes what refers to itself as xgrammar's EBNF."""
+
+    def __init__(self, rules: dict[str, Node]) -> None:
+        self.rules = rules
+        self.lines: list[str] = []
+
+    def grammar(self, root: Ref) -> str:
+        waiting = [root.name]
+        seen: set[str] = set()
+        while waiting:
+            name = waiting.pop()
+            if name not in seen:
+                seen.add(name)
+                self.lines.append(f"{name} ::= {self.node(self.rules[name])}")
+                waiting.extend(_references(self.rules[name]))
+        return "\n".join([f"root ::= {root.name}", *self.lines])
+
+    def node(self, node: Node) -> str:
+        if isinstance(node, Ref):
+            return node.name
+        if isinstance(node, Const):
+            return _quoted(node.text)
+        if isinstance(node, Chars):
+            return f"[{'^' if node.negated or not node.set else ''}{node.set}]" + _count(node.min, node.max)
+        if isinstance(node, Word):
+            return f"({self.node(node.part)})"
+        if isinstance(node, Seq):
+            return " ".join(f"({self.node(p)})" if isinstance(p, Choice) else self.node(p) for p in node.parts)
+        if isinstance(node, Choice):
+            return " | ".join(self.node(p) for p in node.parts)
+        if isinstance(node, Repeat):
+            part = f"({self.node(node.part)})"
+            if not node.separator:
+                return part + _count(node.min, node.max)
+            high = None if node.max is None else max(0, node.max - 1)
+            more = f"({_quoted(node.separator)} {part})" + _count(max(0, node.min - 1), high)
+            return f"({part} {more})" + ("" if node.min else "?")
+        if isinstance(node, Text) and not (node.pattern or node.min or node.max is not None):
+            name = f"text{len(self.lines)}"
+            listed = ", ".join(_quoted(t) for t in dict.fromkeys((node.stop, *node.without)) if t)
+            self.lines.append(f"{name} ::= TagDispatch(excludes=({listed},))")
+            return f"{name} {_quoted(node.stop)}"
+        raise ConstraintError("$ref: a schema that refers to itself has bounds that a structural tag cannot keep")
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r")
+    return f'"{escaped}"'.replace("\t", "\\t")
+
+
+def _count(low: int, high: int | None) -> str:
+    if high is None:
+        return "*" if low == 0 else "+" if low == 1 else f"{{{low},}}"
+    return "" if (low, high) == (1, 1) else f"{{{low},{high}}}"

@@ -1,0 +1,446 @@
+"""JSON values by schema, spelled in a dialect's own syntax: JSON, Python literals, JSON with quotes of its own.
+
+Schemas come from `unspool.grammar.schemas.prepare`; nothing else is understood here.
+"""
+
+import json
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+import msgspec
+
+from ..errors import ConstraintError
+from ..schema import MAX_DEPTH
+from ..values import JSON, PYTHON, Style, quoted, read_json, write
+from .nodes import EMPTY, Chars, Const, Json, Node, Ref, Repeat, Seq, Text, Word, choice, optional, seq
+
+__all__ = ["JSON_SPELLING", "PYTHON_SPELLING", "Rules", "Spelling", "Values", "merged", "other_names", "quote_spelling"]
+
+Schema = dict[str, Any] | bool
+
+MAX_NAME: Final = 64
+"""How long, in characters, the name of an undeclared argument may be."""
+
+_DIGITS = Chars("0-9", max=None)
+_INTEGER: Final = seq(optional(Const("-")), choice((Const("0"), seq(Chars("1-9"), Chars("0-9", min=0, max=None)))))
+_NUMBER: Final = seq(
+    _INTEGER,
+    optional(seq(Const("."), _DIGITS)),
+    optional(seq(Chars("eE"), optional(Chars("+\\-")), _DIGITS)),
+)
+_HEX = "0-9a-fA-F"
+# Escapes of surrogates alone would be no character.
+_UNICODE: Final = choice(
+    (
+        seq(Const("\\u"), Chars("0-9a-cA-Ce-fE-F"), Chars(_HEX, min=3, max=3)),
+        seq(Const("\\u"), Chars("dD"), Chars("0-7"), Chars(_HEX, min=2, max=2)),
+    )
+)
+_JSON_CHARACTER: Final = choice(
+    (Chars('"\\\\\\x00-\\x1f', negated=True), seq(Const("\\"), Chars('"\\\\/bfnrt')), _UNICODE)
+)
+
+
+def _python_character(quote: str) -> Node:
+    return choice(
+        (
+            Chars(f"{quote}\\\\\\x00-\\x1f", negated=True),
+            seq(Const("\\"), Chars("\\\\'\"abfnrtv")),
+            seq(Const("\\x"), Chars("0-9a-fA-F", min=2, max=2)),
+            _UNICODE,
+        )
+    )
+
+
+class Rules:
+    """The rules of a grammar in the making."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, Node] = {}
+        self._names: dict[Any, str] = {}
+
+    def add(self, node: Node) -> Node:
+        """A reference to the node, or the node itself where it is as short."""
+        if isinstance(node, Const | Ref | Json | Chars):
+            return node
+        name = f"n{len(self.found)}"
+        self.found[name] = node
+        return Ref(name)
+
+    def once(self, key: Any, make: Callable[[], Node]) -> Node:
+        """A reference to what ``make`` returns, made once for each key; it may refer to itself."""
+        if key not in self._names:
+            name = self._names[key] = f"n{len(self.found)}"
+            self.found[name] = EMPTY  # the place is taken
+            self.found[name] = make()
+        return Ref(self._names[key])
+
+
+class Spelling(msgspec.Struct, frozen=True):
+    """How values are spelled.
+
+    Attributes:
+        style: how the renderer writes them.
+        string: strings of at least and at most so many characters, without certain texts.
+        key: an object's key that is none of those given.
+    """
+
+    style: Style
+    string: Callable[[int, int | None, tuple[str, ...]], Node]
+    key: Callable[[list[str]], Node]
+
+
+def _json_string(min: int, max: int | None, without: tuple[str, ...]) -> Node:
+    return Word(seq(Const('"'), Repeat(_JSON_CHARACTER, min, max), Const('"')), without)
+
+
+def _python_string(min: int, max: int | None, without: tuple[str, ...]) -> Node:
+    return choice(Word(seq(Const(q), Repeat(_python_character(q), min, max), Const(q)), without) for q in ("'", '"'))
+
+
+def other_names(names: list[str]) -> Node:
+    """A name in the manner of Python that is none of ``names``."""
+    first, later = frozenset(_FIRST), frozenset(_LATER)
+    return Word(_other(_tree(n for n in names if n[:1] in first and later.issuperset(n)), "A-Z_a-z", "0-9A-Z_a-z"))
+
+
+def _other_strings(quote: str) -> Callable[[list[str]], Node]:
+    """Strings without escapes that are none of certain names; any string where there are none."""
+    plain = f"^{quote}\\\\\\x00-\\x1f"
+
+    def key(names: list[str]) -> Node:
+        inside = optional(_other(_tree(n for n in names if n), plain, plain)) if names else None
+        character = _JSON_CHARACTER if quote == '"' else _python_character(quote)
+        return Word(seq(Const(quote), inside or Repeat(character), Const(quote)))
+
+    return key
+
+
+JSON_SPELLING: Final = Spelling(JSON, _json_string, _other_strings('"'))
+PYTHON_SPELLING: Final = Spelling(PYTHON, _python_string, _other_strings("'"))
+
+
+def quote_spelling(quote: str) -> Spelling:
+    """JSON with bare keys, whose strings stand, unescaped, between a marker."""
+
+    def string(min: int, max: int | None, without: tuple[str, ...]) -> Node:
+        return seq(Const(quote), Text(quote, without, min=min, max=max))
+
+    return Spelling(quoted(quote), string, other_names)
+
+
+_FIRST: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"
+_LATER: Final = _FIRST + "0123456789"
+
+_Tree = dict[str, Any]
+
+
+def _tree(names: Iterable[str]) -> _Tree:
+    root: _Tree = {}
+    for name in names:
+        node = root
+        for c in name:
+            node = node.setdefault(c, {})
+        node[""] = {}
+    return root
+
+
+def _other(tree: _Tree, first: str, later: str) -> Node:
+    """Texts of one character or more that leave the tree of those to be avoided."""
+    inside = [c for c in tree if c]
+    parts: list[Node] = [seq(_but(first, inside), _but(later, (), min=0, max=MAX_NAME))]
+    for c in inside:
+        rest = _other(tree[c], later, later)
+        parts.append(seq(Const(c), rest if "" in tree[c] else optional(rest)))
+    return choice(parts)
+
+
+def _but(set: str, without: Iterable[str], min: int = 1, max: int | None = 1) -> Chars:
+    """Characters of a class (negated where it begins with ``^``) but for some."""
+    if set[0] == "^":
+        more = "".join("\\" + c if c in "\\]^-[" else c for c in without)
+        return Chars(set[1:] + more, True, min, max)
+    kept = "".join(c for c in _LATER if c not in without and (set[0] == "0" or c in _FIRST))
+    return Chars(_ranges(kept) if without else set, False, min, max)
+
+
+def _ranges(characters: str) -> str:
+    """The inside of a character class; neighbours are joined to ranges."""
+    codes = sorted(map(ord, characters))
+    out = ""
+    i = 0
+    while i < len(codes):
+        j = i
+        while j + 1 < len(codes) and codes[j + 1] == codes[j] + 1:
+            j += 1
+        out += chr(codes[i]) + ("-" if j > i + 1 else "") + (chr(codes[j]) if j > i else "")
+        i = j + 1
+    return out
+
+
+class Values:
+    """Nodes for the values of one schema.
+
+    Args:
+        spelling: how they are spelled.
+        rules: takes the rules that values need.
+        root: the prepared schema, for its ``$defs``.
+        without: texts that no string may hold.
+    """
+
+    def __init__(self, spelling: Spelling, rules: Rules, root: Schema, without: tuple[str, ...] = ()) -> None:
+        self.spelling = spelling
+        self.rules = rules
+        self.definitions: dict[str, Schema] = root.get("$defs", {}) if isinstance(root, dict) else {}
+        self.without = without
+        self.style = spelling.style
+        self._depth = 0
+
+    def resolve(self, schema: Schema) -> Schema:
+        """The schema, its reference (if it is nothing but one) followed and its ``allOf`` merged."""
+        for _ in range(MAX_DEPTH):
+            if not isinstance(schema, dict) or not ("$ref" in schema or "allOf" in schema):
+                return schema
+            rest = {k: v for k, v in schema.items() if k not in ("$ref", "allOf", "$defs")}
+            parts = [rest, *schema.get("allOf", ())]
+            if "$ref" in schema:
+                parts.append(self.definitions[schema["$ref"].rpartition("/")[2]])
+            schema = merged(parts)
+        raise ConstraintError(f"$ref: {MAX_DEPTH} references in a row")
+
+    def branches(self, schema: Schema) -> list[Schema]:
+        """The alternatives of a schema, each with what holds for all of them."""
+        schema = self.resolve(schema)
+        if not isinstance(schema, dict):
+            return [schema]
+        for key in ("anyOf", "oneOf"):
+            if key in schema:
+                rest = {k: v for k, v in schema.items() if k not in (key, "$defs")}
+                found = []
+                for part in schema[key]:
+                    found += self.branches(merged([rest, part]) if rest else part)
+                return found
+        return [schema]
+
+    def value(self, schema: Schema, at: str) -> Node:
+        """A value of the schema; ``at`` names its place, for errors."""
+        if isinstance(schema, dict) and "$ref" in schema:
+            key = (id(self.definitions), schema["$ref"], id(self.spelling), self.without, _rest(schema))
+            return self.rules.once(key, lambda: self._value(schema, at))
+        return self._value(schema, at)
+
+    def _value(self, schema: Schema, at: str) -> Node:
+        self._depth += 1
+        if self._depth > 2 * MAX_DEPTH:
+            raise ConstraintError(f"{at}: nested deeper than {MAX_DEPTH}")
+        found = [self._branch(branch, at) for branch in self.branches(schema)]
+        self._depth -= 1
+        possible = [node for node in found if node is not None]
+        if not possible:
+            raise ConstraintError(f"{at}: admits no value")
+        return choice(possible)
+
+    def _branch(self, schema: Schema, at: str) -> Node | None:
+        if schema is False:
+            return None
+        if schema is True or not schema or not set(schema) - {"$defs"}:
+            return self.anything()
+        if "const" in schema or "enum" in schema:
+            listed = schema["enum"] if "enum" in schema else [schema["const"]]
+            if "const" in schema and schema["const"] not in listed:
+                return None
+            listed = [schema["const"]] if "const" in schema else listed
+            texts = [self.write(v) for v in listed]
+            kept = [t for t in texts if not any(w in t for w in self.without)]
+            if not kept:
+                raise ConstraintError(f"{at}: its values hold markers of the dialect")
+            return choice(map(Const, kept))
+        if "type" not in schema:
+            return self.anything()
+        types = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
+        return choice(self._typed(schema, kind, at) for kind in types)
+
+    def write(self, value: object) -> str:
+        """A value of an ``enum`` or ``const``."""
+        return write(read_json(json.dumps(value, ensure_ascii=False)), self.style)
+
+    def _typed(self, schema: dict[str, Any], kind: str, at: str) -> Node:
+        if kind == "string":
+            return self.string(schema, at)
+        if kind in ("integer", "number"):
+            return self.number(schema, kind)
+        if kind == "boolean":
+            return choice((Const(self.style.true), Const(self.style.false)))
+        if kind == "null":
+            return Const(self.style.null)
+        return self.array(schema, at) if kind == "array" else self.object(schema, at)
+
+    def string(self, schema: dict[str, Any], at: str) -> Node:
+        if "pattern" in schema:
+            raise ConstraintError(f"{at}.pattern: cannot be kept where strings are not JSON; allowed are {_STRINGS}")
+        return self.spelling.string(schema.get("minLength", 0), schema.get("maxLength"), self.without)
+
+    def number(self, schema: dict[str, Any], kind: str) -> Node:
+        """Numbers are written alike in every spelling."""
+        bounds = {k: v for k, v in schema.items() if k in _BOUNDS}
+        if bounds:
+            return Json({"type": kind, **bounds})
+        return Word(_INTEGER if kind == "integer" else _NUMBER)
+
+    def array(self, schema: dict[str, Any], at: str) -> Node:
+        first = schema.get("prefixItems", [])
+        low, high = schema.get("minItems", 0), schema.get("maxItems")
+        rest = schema.get("items", True)
+        comma = Const(self.style.comma)
+        if not first:
+            if rest is False or high == 0:
+                return Const("[]")
+            item = self.value(rest, f"{at}.items")
+            return seq(Const("["), Repeat(item, low, high, self.style.comma), Const("]"))
+        # A tuple: from behind, each element may only stand where those before it do.
+        tail: Node = EMPTY
+        if rest is not False and (high is None or high > len(first)):
+            more = None if high is None else high - len(first)
+            item = seq(comma, self.value(rest, f"{at}.items"))
+            tail = Repeat(item, max(0, low - len(first)), more)
+        for i in reversed(range(min(len(first), len(first) if high is None else high))):
+            element = self.value(first[i], f"{at}.prefixItems[{i}]")
+            tail = seq(comma if i else EMPTY, element, tail)
+            tail = tail if i < low else optional(tail)
+        return seq(Const("["), tail, Const("]"))
+
+    def object(self, schema: dict[str, Any], at: str) -> Node:
+        entries, extra = self.entries(schema, at)
+        if extra is not None:
+            extra = seq(self.spelling.key([k for k, _, _ in entries]), Const(self.style.colon), extra)
+        named = [(seq(Const(self.style.key(k) + self.style.colon), v), r) for k, v, r in entries]
+        inside = self.members(named, extra, self.style.comma)
+        return seq(Const("{"), inside, Const("}"))
+
+    def entries(self, schema: dict[str, Any], at: str) -> tuple[list[tuple[str, Node, bool]], Node | None]:
+        """Declared members (name, value, whether required) in the schema's order, and the value of others."""
+        for keyword in ("patternProperties", "minProperties", "maxProperties"):
+            if keyword in schema:
+                raise ConstraintError(f"{at}.{keyword}: cannot be kept where arguments are not JSON")
+        properties, others = shape(schema)
+        required = schema.get("required", [])
+        found = []
+        for name, node in properties.items():
+            if node is False and name not in required:
+                continue
+            found.append((name, self.value(node, f"{at}.{name}"), name in required))
+        return found, None if others is False else self.value(others, f"{at}.additionalProperties")
+
+    def members(self, entries: list[tuple[Node, bool]], extra: Node | None, separator: str) -> Node:
+        """Members in order, those that are not required optional, others behind; a separator between any two."""
+        if not separator:
+            parts = [node if required else optional(node) for node, required in entries]
+            return seq(*parts, *(() if extra is None else (Repeat(extra),)))
+        comma = Const(separator)
+        # From behind: what may stand where nothing has been written yet, and where something has.
+        first: Node = optional(Repeat(extra, 1, None, separator)) if extra is not None else EMPTY
+        later: Node = Repeat(seq(comma, extra)) if extra is not None else EMPTY
+        for node, required in reversed(entries):
+            if required:
+                first, later = seq(node, later), seq(comma, node, later)
+            else:
+                # What stands twice is told by reference, but for its beginning, which joins with the separator.
+                head, *rest = node.parts if isinstance(node, Seq) else (node,)
+                node = seq(head, self.rules.add(seq(*rest)))
+                later = self.rules.add(later)
+                first = choice((seq(node, later), first))
+                later = choice((seq(comma, node, later), later))
+        return first
+
+    def anything(self) -> Node:
+        """Any JSON value."""
+        key = ("anything", id(self.spelling), self.without)
+        return self.rules.once(key, self._anything)
+
+    def _anything(self) -> Node:
+        style, value = self.style, self.anything()
+        string = self.spelling.string(0, None, self.without)
+        name = self.spelling.key([])
+        return choice(
+            (
+                string,
+                Word(_NUMBER),
+                *(Const(word) for word in (style.true, style.false, style.null)),
+                seq(Const("["), Repeat(value, 0, None, style.comma), Const("]")),
+                seq(Const("{"), Repeat(seq(name, Const(style.colon), value), 0, None, style.comma), Const("}")),
+            )
+        )
+
+
+_BOUNDS: Final = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
+_STRINGS: Final = "enum, const, minLength, maxLength"
+
+
+def shape(schema: dict[str, Any]) -> tuple[dict[str, Schema], Schema]:
+    """The members that an object declares, in the order in which they are written, and the schema of others."""
+    others: Schema = schema.get("additionalProperties", True)
+    properties = dict(schema.get("properties", {}))
+    for name in schema.get("required", ()):
+        if name not in properties:
+            if others is False:
+                raise ConstraintError(f"required: {name!r} is neither declared nor an additional property")
+            properties[name] = others
+    return properties, others
+
+
+def _rest(schema: dict[str, Any]) -> str:
+    """What stands beside a reference, as a key."""
+    return json.dumps({k: v for k, v in schema.items() if k not in ("$ref", "$defs")}, sort_keys=True)
+
+
+def merged(parts: list[Schema]) -> Schema:
+    """One schema for all of the parts.
+
+    Raises:
+        ConstraintError: they assert different things by the same keyword.
+    """
+    whole: dict[str, Any] = {}
+    for part in parts:
+        if part is False:
+            return False
+        if part is True:
+            continue
+        for key, value in part.items():
+            if key == "$defs":
+                continue
+            if key not in whole or whole[key] == value:
+                whole[key] = value
+            elif key == "properties":
+                both = {k: merged([whole[key][k], value[k]]) for k in whole[key] if k in value}
+                whole[key] = {**whole[key], **value, **both}
+            elif key == "required":
+                whole[key] = list(dict.fromkeys([*whole[key], *value]))
+            elif key == "type":
+                types = _common(whole[key], value)
+                if not types:
+                    return False
+                whole[key] = types[0] if len(types) == 1 else types
+            elif key == "enum":
+                whole[key] = [v for v in whole[key] if v in value]
+                if not whole[key]:
+                    return False
+            elif key == "additionalProperties":
+                whole[key] = merged([whole[key], value])
+            elif key in ("minLength", "minItems", "minimum", "exclusiveMinimum"):
+                whole[key] = max(whole[key], value)
+            elif key in ("maxLength", "maxItems", "maximum", "exclusiveMaximum"):
+                whole[key] = min(whole[key], value)
+            elif key == "allOf":
+                whole[key] = [*whole[key], *value]
+            elif key in ("anyOf", "oneOf", "$ref"):
+                whole.setdefault("allOf", [])
+                whole["allOf"] = [*whole["allOf"], {key: value}]
+            else:
+                raise ConstraintError(f"allOf: its parts say different things of {key}")
+    return whole
+
+
+def _common(left: str | list[str], right: str | list[str]) -> list[str]:
+    one, other = ([x] if isinstance(x, str) else x for x in (left, right))
+    found = [t for t in one if t in other or (t == "integer" and "number" in other)]
+    return found + [t for t in other if t == "integer" and "number" in one and t not in found]
