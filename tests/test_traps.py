@@ -479,3 +479,21 @@ def test_policies_do_not_leak_between_parsers() -> None:
     assert len(run("hermes", [raw], tools=TOOLS)[0].tool_calls) == 1
     assert tools_of(get_dialect("hermes"))
     assert write_arguments(get_dialect("hermes"), {"a": 1}) == '{"a": 1}'
+
+
+@pytest.mark.parametrize("size", range(1, 40))
+def test_a_chunk_may_end_a_string_and_begin_one_in_other_quotes(size: int) -> None:
+    text = """[f(a='it "is"', b=["x<'y", 'z"', ''], c="\\\\'", d={'k': "v", "w": 'u'})]"""
+    tools = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]
+    parser = Parser("pythonic", tools=tools)
+    for i in range(0, len(text), size):
+        parser.feed(text[i : i + size])
+    parser.close()
+    (call,) = parser.message.tool_calls
+    assert call.status == "ok"
+    assert json.loads(call.arguments) == {
+        "a": 'it "is"',
+        "b": ["x<'y", 'z"', ""],
+        "c": "\\'",
+        "d": {"k": "v", "w": "u"},
+    }

@@ -138,9 +138,10 @@ class Stream(Text):
         fragment = reader.take()  # type: ignore[union-attr]
         self._buf = whole[end:]
         events = self._argument(whole[:end], fragment) if fragment else []
-        if reader.mode == STRING and (fragment or not end):  # type: ignore[union-attr]
+        same = reader.simple() and reader.delimiter[0] == self._stop  # type: ignore[union-attr]
+        if same and (fragment or not end):
             return events
-        # The string ended, or nothing of it can be said yet: the machine goes on.
+        # The string ended (another may have begun), or nothing of it can be said yet: the machine goes on.
         if not fragment:
             self._buf = whole
             self._i = end

@@ -1,0 +1,142 @@
+"""Random outputs under a constraint's mask, and tools that between them use every supported keyword of JSON Schema."""
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+from unspool.dialect import Dialect
+from unspool.grammar.matchers import Matcher
+from unspool.parser.plan import compile_plan
+from unspool.policy import Policy
+
+PLAIN = {
+    "get_weather": {
+        "type": "object",
+        "properties": {"city": {"type": "string"}, "days": {"type": "integer"}},
+        "required": ["city"],
+        "additionalProperties": False,
+    },
+    "now": {"type": "object", "properties": {}, "additionalProperties": False},
+}
+"""What most requests declare."""
+
+RICH = {
+    "plan_trip": {
+        "type": "object",
+        "$defs": {
+            "place": {
+                "type": "object",
+                "properties": {"name": {"type": "string", "minLength": 1, "maxLength": 12}, "lat": {"type": "number"}},
+                "required": ["name"],
+                "additionalProperties": False,
+            },
+            "tree": {
+                "type": "object",
+                "properties": {
+                    "label": {"enum": ["a", "b"]},
+                    "children": {"type": "array", "items": {"$ref": "#/$defs/tree"}, "maxItems": 2},
+                },
+                "required": ["label"],
+                "additionalProperties": False,
+            },
+        },
+        "properties": {
+            "from": {"$ref": "#/$defs/place"},
+            "stops": {"type": "array", "items": {"$ref": "#/$defs/place"}, "minItems": 1, "maxItems": 3},
+            "mode": {"type": "string", "enum": ["train", "plane", "on foot"]},
+            "class": {"const": 2},
+            "budget": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+            "note": {"type": ["string", "null"], "maxLength": 20},
+            "fast": {"type": "boolean"},
+            "layers": {"$ref": "#/$defs/tree"},
+        },
+        "required": ["from", "mode", "fast"],
+        "additionalProperties": False,
+    },
+    "set": {
+        "type": "object",
+        "properties": {
+            "value": {"oneOf": [{"type": "number"}, {"type": "boolean"}]},
+            "meta": {"allOf": [{"type": "object", "properties": {"k": {"type": "string"}}}, {"required": ["k"]}]},
+            "pair": {"type": "array", "prefixItems": [{"type": "integer"}, {"type": "boolean"}], "minItems": 2, "maxItems": 2},
+        },
+        "required": ["value"],
+    },
+}
+"""References (one in a circle), combinations, enums, constants, bounds, tuples, other properties."""
+
+JSON_ONLY = {
+    "book": {
+        "type": "object",
+        "properties": {
+            "code": {"type": "string", "pattern": "^[A-Z]{2}[0-9]{3}$"},
+            "day": {"type": "string", "format": "date"},
+            "seats": {"type": "integer", "minimum": 1, "maximum": 9},
+            "price": {"type": "number", "exclusiveMinimum": 0, "multipleOf": 0.5},
+        },
+        "patternProperties": {"^x_": {"type": "integer"}},
+        "required": ["code", "seats"],
+        "additionalProperties": False,
+    }
+}
+"""What only dialects whose arguments are JSON can keep."""
+
+
+def as_tools(schemas: dict[str, dict[str, Any]], *, strict: bool = True) -> list[dict[str, Any]]:
+    return [
+        {"type": "function", "function": {"name": name, "parameters": schema, "strict": strict}}
+        for name, schema in schemas.items()
+    ]
+
+
+def words_of(dialect: Dialect) -> list[str]:
+    """What brings an output on: the markers of the dialect."""
+    plan = compile_plan(dialect, Policy())
+    return sorted({w for w in (*plan.literals, *(s.first for s in plan.suffixes), dialect.quote) if w and w.strip()})
+
+
+class Sampler:
+    """Random texts, byte by byte: a byte that may come next, or a word that brings the output on, as far as it may."""
+
+    def __init__(self, words: Sequence[str], rng: random.Random, eos: int, limit: int = 4000) -> None:
+        self.words = [w.encode() for w in words]
+        self.rng = rng
+        self.eos = eos
+        self.limit = limit
+
+    def sample(self, matcher: Matcher) -> tuple[bytes, bool]:
+        """The bytes, and whether the output ended by itself."""
+        rng = self.rng
+        out = bytearray()
+        waiting = b""
+        while len(out) < self.limit:
+            mask = matcher.mask()
+            if mask[self.eos] and not waiting and (rng.random() < 0.4 or mask.sum() == 1):
+                assert matcher.accept(self.eos)
+                return bytes(out), True
+            if not (waiting and mask[waiting[0]]):
+                waiting = self.choose(mask)
+            byte, waiting = waiting[0], waiting[1:]
+            assert matcher.accept(byte)
+            out.append(byte)
+        return bytes(out), False
+
+    def choose(self, mask: Any) -> bytes:
+        rng = self.rng
+        allowed = mask[:256].nonzero()[0]
+        if len(allowed) == 1:
+            return bytes([int(allowed[0])])
+        roll = rng.random()
+        if roll < 0.45:
+            word = rng.choice(self.words)
+            if mask[word[0]]:
+                return word
+        if roll < 0.75:
+            ending = [b for b in b"\"']})>,;" if mask[b]]
+            if ending:
+                return bytes([rng.choice(ending)])
+        if roll < 0.9:
+            plain = [b for b in b'abc XYZ019-\n\t\\{}[]":,.<|/&' if mask[b]]
+            if plain:
+                return bytes([rng.choice(plain)])
+        return bytes([int(rng.choice(allowed))])
