@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from .dialect import Dialect
-from .errors import DialectError, UnknownDialect
+from .errors import ConstraintError, DialectError, UnknownDialect
 from .events import (
     NOTICES,
     ContentDelta,
@@ -28,12 +28,15 @@ from .registry import get_dialect, list_dialects
 if TYPE_CHECKING:
     from .check import load_dialect
     from .detect import Candidate, detect_dialect
+    from .grammar import Constraint, StructureInfo, ToolStrictLevel, constrain, structure_constraint, structure_info
     from .renderer import render
     from .stage import detect_stage
 
 __all__ = [
     "NOTICES",
     "Candidate",
+    "Constraint",
+    "ConstraintError",
     "ContentDelta",
     "Dialect",
     "DialectError",
@@ -49,11 +52,14 @@ __all__ = [
     "ReasoningStart",
     "Segment",
     "Stage",
+    "StructureInfo",
     "ToolCall",
     "ToolCallDelta",
     "ToolCallEnd",
     "ToolCallStart",
+    "ToolStrictLevel",
     "UnknownDialect",
+    "constrain",
     "detect_dialect",
     "detect_stage",
     "fold",
@@ -62,15 +68,23 @@ __all__ = [
     "load_dialect",
     "parse",
     "render",
+    "structure_constraint",
+    "structure_info",
 ]
 
 # What parsing does not need is imported when it is asked for.
 _LATER = {
     "Candidate": "detect",
+    "Constraint": "grammar",
+    "StructureInfo": "grammar",
+    "ToolStrictLevel": "grammar",
+    "constrain": "grammar",
     "detect_dialect": "detect",
     "detect_stage": "stage",
     "load_dialect": "check",
     "render": "renderer",
+    "structure_constraint": "grammar",
+    "structure_info": "grammar",
 }
 
 

@@ -58,7 +58,12 @@ RICH = {
         "properties": {
             "value": {"oneOf": [{"type": "number"}, {"type": "boolean"}]},
             "meta": {"allOf": [{"type": "object", "properties": {"k": {"type": "string"}}}, {"required": ["k"]}]},
-            "pair": {"type": "array", "prefixItems": [{"type": "integer"}, {"type": "boolean"}], "minItems": 2, "maxItems": 2},
+            "pair": {
+                "type": "array",
+                "prefixItems": [{"type": "integer"}, {"type": "boolean"}],
+                "minItems": 2,
+                "maxItems": 2,
+            },
         },
         "required": ["value"],
     },
@@ -107,15 +112,16 @@ class Sampler:
     def sample(self, matcher: Matcher) -> tuple[bytes, bool]:
         """The bytes, and whether the output ended by itself."""
         rng = self.rng
-        out = bytearray()
+        out = self.out = bytearray()
         waiting = b""
         while len(out) < self.limit:
             mask = matcher.mask()
+            if waiting and not mask[waiting[0]]:
+                waiting = b""
             if mask[self.eos] and not waiting and (rng.random() < 0.4 or mask.sum() == 1):
                 assert matcher.accept(self.eos)
                 return bytes(out), True
-            if not (waiting and mask[waiting[0]]):
-                waiting = self.choose(mask)
+            waiting = waiting or self.choose(mask)
             byte, waiting = waiting[0], waiting[1:]
             assert matcher.accept(byte)
             out.append(byte)

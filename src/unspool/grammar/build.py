@@ -149,11 +149,7 @@ class _Builder:
         without = [
             o.pattern.first for o in scan.openings if o.kind in (END, START) or (o.marked and not self.content_first)
         ]
-        unlike = [
-            _begins(o.pattern)
-            for o in plan.edge
-            if o.kind not in (CALL, END, START) or (o.kind == CALL and o.marked and self.content_first)
-        ]
+        unlike = [_begins(o.pattern) for o in plan.edge if o.kind != CALL or (o.marked and self.content_first)]
         if self.undecided:
             without += [o.pattern.first for o in plan.reasoning_ends]
         names = choice(Const(t.name) for t in self.demand.tools) if self.demand.tools else None
