@@ -1,4 +1,4 @@
-"""The command line: ``unspool parse | dialects | check | render | detect | demo``.
+"""The command line: ``unspool parse | constrain | dialects | check | render | detect | demo``.
 
 Exit codes: 0; 1 where ``parse --strict`` met a failed call; 2 for misuse, with one line on standard error that names
 the argument. A reader that closes the pipe early ends the command quietly.
@@ -21,8 +21,9 @@ import msgspec
 from .check import check_dialect, load_dialect, read_file
 from .detect import Candidate, detect_dialect
 from .dialect import Dialect, Example, example_tools
-from .errors import DialectError, UnknownDialect
+from .errors import ConstraintError, DialectError, UnknownDialect
 from .events import Event, Stage
+from .grammar import ToolStrictLevel, constrain
 from .message import Message
 from .parser import Parser
 from .policy import CHOICES, Policy
@@ -33,6 +34,7 @@ from .schema import tool_name
 from .template import Field, Template, pieces
 
 FORMATS = ("message", "openai", "events", "pretty")
+CONSTRAINTS = ("structural_tag", "lark", "json_schema")
 FAILED_NOTICES = ("bad_arguments", "call_without_name", "undeclared_tool")
 """Notices of calls that failed, whatever a policy made of them: `parse --strict` minds these too."""
 
@@ -116,6 +118,20 @@ def _render_arguments(p: argparse.ArgumentParser) -> None:
         "file", metavar="FILE", nargs="?", default="-", help="the message as JSON; standard input by default"
     )
     _dialect_arguments(p)
+
+
+def _constrain_arguments(p: argparse.ArgumentParser) -> None:
+    _dialect_arguments(p)
+    text = f"{', '.join(CONSTRAINTS)}; structural_tag by default"
+    p.add_argument("--format", type=_one_of(CONSTRAINTS), metavar="FORMAT", default=CONSTRAINTS[0], help=text)
+    text = "auto, none, required, or a tool's name; required by default"
+    p.add_argument("--tool-choice", metavar="CHOICE", default="required", help=text)
+    p.add_argument("--no-parallel", action="store_true", help="one call at most")
+    levels = tuple(level.name.lower() for level in ToolStrictLevel)
+    text = f"{', '.join(levels)}: constrains --tool-choice auto where no tool is strict"
+    p.add_argument("--strict-level", type=_one_of(levels), metavar="LEVEL", default=levels[0], help=text)
+    p.add_argument("--response-format", metavar="FILE", help="JSON schema of the content, or OpenAI's response_format")
+    p.add_argument("--tokenizer", metavar="FILE", help="tokenizer.json, which tells the special tokens (lark)")
 
 
 def _dialect_arguments(p: argparse.ArgumentParser) -> None:
@@ -461,6 +477,39 @@ def _run_render(options: argparse.Namespace) -> int:
     return 0
 
 
+def _run_constrain(options: argparse.Namespace) -> int:
+    dialect = _chosen_dialect(options)
+    tools = _tools(options.tools)
+    answer = None if options.response_format is None else _json("--response-format", options.response_format)
+    tokenizer = None
+    if options.tokenizer is not None:
+        try:
+            from tokenizers import Tokenizer
+        except ImportError:
+            raise Misuse("--tokenizer: needs the package tokenizers") from None
+        tokenizer = Tokenizer.from_str(_text("--tokenizer", options.tokenizer))
+    try:
+        constraint = constrain(
+            dialect,
+            tools,
+            _tool_choice(options.tool_choice, tools),
+            not options.no_parallel,
+            stage=options.stage,
+            response_format=answer,
+            strict_level=ToolStrictLevel[options.strict_level.upper()],
+            tokenizer=tokenizer,
+        )
+        if constraint is None:
+            raise Misuse("--tool-choice: nothing is constrained; make a tool strict, or raise --strict-level")
+        if options.format == "lark":
+            _write(constraint.lark)
+        else:
+            _write_json(getattr(constraint, options.format))
+    except ConstraintError as error:
+        raise Misuse(f"--tools: {error}") from None
+    return 0
+
+
 def _message(data: dict[str, Any]) -> Message | dict[str, Any]:
     """What `parse --format message` wrote is a `Message` again; anything else is left for `render` to understand."""
     return msgspec.convert(data, Message) if "segments" in data else data
@@ -503,6 +552,7 @@ def _showcase() -> list[tuple[Dialect, Example]]:
 
 _COMMANDS: dict[str, tuple[Callable[[argparse.ArgumentParser], None], Callable[[argparse.Namespace], int], str]] = {
     "parse": (_parse_arguments, _run_parse, "read a model's output"),
+    "constrain": (_constrain_arguments, _run_constrain, "print the grammar of what may be generated"),
     "dialects": (_dialects_arguments, _run_dialects, "list the dialects, or show one"),
     "check": (_check_arguments, _run_check, "try a dialect file on its own examples"),
     "render": (_render_arguments, _run_render, "write a message the way a model writes it"),

@@ -524,10 +524,7 @@ class _Builder:
                 if kind == "object":
                     found.append(seq(self.nested_members(values, one, at), end))
                 elif kind == "array":
-                    head, inner_stop, inner_rest = self.around(self.d.item[0], EMPTY, "")
-                    item = seq(head, self.nested(values, one.get("items", True), inner_stop, inner_rest, f"{at}.items"))
-                    _only(one, ("type", "items", "minItems", "maxItems"), at)
-                    found.append(seq(Repeat(self.rules.add(item), one.get("minItems", 0), one.get("maxItems")), end))
+                    found.append(seq(self.nested_items(values, one, at), end))
                 elif kind != "string":
                     if "string" not in types or kind == "null":
                         found.append(seq(values.value(one, at), end))
@@ -540,6 +537,15 @@ class _Builder:
         if not found:
             raise ConstraintError(f"{at}: admits no value")
         return choice(found)
+
+    def nested_items(self, values: Values, schema: dict[str, Any], at: str) -> Node:
+        _only(schema, ("type", "items", "prefixItems", "minItems", "maxItems"), at)
+        head, stop, rest = self.around(self.d.item[0], EMPTY, "")
+
+        def item(node: dict[str, Any] | bool, name: str) -> Node:
+            return seq(head, self.nested(values, node, stop, rest, f"{at}.{name}"))
+
+        return values.elements(schema, item, "")
 
     # -- texts ----------------------------------------------------------------------------------------------------
 

@@ -49,7 +49,8 @@ def structure_info(dialect: str | Dialect, tool: "Mapping[str, Any] | str") -> S
 
     Returns:
         ``None`` where the arguments are no JSON object (Python, markup, quotes of its own), where no marker tells a
-        call from text, and where a call holds an id.
+        call from text, where a call holds an id, and where each part of a message is framed (the first begins in the
+        prompt).
 
     Raises:
         ConstraintError: the tool has no name.
@@ -72,7 +73,7 @@ def structure_info(dialect: str | Dialect, tool: "Mapping[str, Any] | str") -> S
     opening, closing = sides(block)
     trigger = joined(Pattern(block.before), Pattern(call.before)).first
     begin = opening + head.lstrip() if not opening else opening + head
-    if not any(c.isalnum() for c in trigger) or not begin.startswith(trigger):
+    if not any(c.isalnum() for c in trigger) or not begin.startswith(trigger) or begin.startswith(d.start):
         return None
     return StructureInfo(begin, tail + closing, trigger)
 

@@ -10,12 +10,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from .flat import ANY, expression, literal, searched
-from .nodes import Chars, Choice, Const, Grammar, Node, Ref, Repeat, Seq, Text, Word
+from .nodes import MAX_JSON_SPACE, Chars, Choice, Const, Grammar, Node, Ref, Repeat, Seq, Text, Word
 
-__all__ = ["MAX_JSON_SPACE", "lark"]
-
-MAX_JSON_SPACE: Final = 32
-"""How many characters of white space may stand in one place of a JSON value."""
+__all__ = ["lark"]
 
 _OPTIONS: Final = {"whitespace_pattern": f"[\\x20\\x0A\\x0D\\x09]{{1,{MAX_JSON_SPACE}}}", "coerce_one_of": True}
 

@@ -5,9 +5,12 @@ that a printer may write them as one regular expression. `Word` asks for that.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, Final
 
 import msgspec
+
+MAX_JSON_SPACE: Final = 32
+"""How many characters of white space may stand in one place of a JSON value."""
 
 
 class Const(msgspec.Struct, frozen=True, gc=False):

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from ..errors import ConstraintError
 from .flat import expression
-from .nodes import Chars, Choice, Const, Grammar, Json, Node, Ref, Repeat, Seq, Text, Word, children
+from .nodes import MAX_JSON_SPACE, Chars, Choice, Const, Grammar, Json, Node, Ref, Repeat, Seq, Text, Word, children
 
 __all__ = ["structural_tag"]
 
@@ -58,7 +58,11 @@ class _Printer:
             return self.repeat(node)
         if isinstance(node, Text):
             return self.text(node)
-        found: Format = {"type": "json_schema", "json_schema": node.schema}
+        found: Format = {
+            "type": "json_schema",
+            "json_schema": node.schema,
+            "max_whitespace_cnt": MAX_JSON_SPACE,
+        }
         if node.without:
             found["excludes"] = list(node.without)
         return found

@@ -288,26 +288,29 @@ class Values:
         return Word(_INTEGER if kind == "integer" else _NUMBER)
 
     def array(self, schema: dict[str, Any], at: str) -> Node:
+        elements = self.elements(schema, lambda node, name: self.value(node, f"{at}.{name}"), self.style.comma)
+        return seq(Const("["), elements, Const("]"))
+
+    def elements(self, schema: dict[str, Any], item: "Callable[[Schema, str], Node]", separator: str) -> Node:
+        """The elements of an array; ``item`` makes one from its schema and its place."""
         first = schema.get("prefixItems", [])
         low, high = schema.get("minItems", 0), schema.get("maxItems")
         rest = schema.get("items", True)
-        comma = Const(self.style.comma)
+        comma = Const(separator)
         if not first:
             if rest is False or high == 0:
-                return Const("[]")
-            item = self.value(rest, f"{at}.items")
-            return seq(Const("["), Repeat(item, low, high, self.style.comma), Const("]"))
+                return EMPTY
+            return Repeat(item(rest, "items"), low, high, separator)
         # A tuple: from behind, each element may only stand where those before it do.
         tail: Node = EMPTY
         if rest is not False and (high is None or high > len(first)):
             more = None if high is None else high - len(first)
-            item = seq(comma, self.value(rest, f"{at}.items"))
-            tail = Repeat(item, max(0, low - len(first)), more)
+            tail = Repeat(seq(comma, item(rest, "items")), max(0, low - len(first)), more)
         for i in reversed(range(min(len(first), len(first) if high is None else high))):
-            element = self.value(first[i], f"{at}.prefixItems[{i}]")
+            element = item(first[i], f"prefixItems[{i}]")
             tail = seq(comma if i else EMPTY, element, tail)
             tail = tail if i < low else optional(tail)
-        return seq(Const("["), tail, Const("]"))
+        return tail
 
     def object(self, schema: dict[str, Any], at: str) -> Node:
         entries, extra = self.entries(schema, at)
