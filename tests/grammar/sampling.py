@@ -1,13 +1,14 @@
 """Random outputs under a constraint's mask, and tools that between them use every supported keyword of JSON Schema."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from unspool.dialect import Dialect
 from unspool.grammar.matchers import Matcher
 from unspool.parser.plan import compile_plan
 from unspool.policy import Policy
+from unspool.template import sides
 
 PLAIN = {
     "get_weather": {
@@ -94,34 +95,41 @@ def as_tools(schemas: dict[str, dict[str, Any]], *, strict: bool = True) -> list
     ]
 
 
-def words_of(dialect: Dialect) -> list[str]:
-    """What brings an output on: the markers of the dialect."""
+def words_of(dialect: Dialect, names: Iterable[str] = ()) -> list[str]:
+    """What brings an output on: the markers of the dialect, and how calls of tools begin."""
     plan = compile_plan(dialect, Policy())
-    return sorted({w for w in (*plan.literals, *(s.first for s in plan.suffixes), dialect.quote) if w and w.strip()})
+    words = {w for w in (*plan.literals, *(s.first for s in plan.suffixes), dialect.quote) if w and w.strip()}
+    head = dialect.call[0].text.partition("{arguments}")[0]
+    begin = dialect.calls[0].lead + sides(dialect.calls[0])[0]
+    words |= {"null", "None", "true", "True", "false", "False"}
+    return sorted(words | {begin + head.replace("{name}", name) for name in names if "{index}" not in head})
 
 
 class Sampler:
     """Random texts, byte by byte: a byte that may come next, or a word that brings the output on, as far as it may."""
 
-    def __init__(self, words: Sequence[str], rng: random.Random, eos: int, limit: int = 4000) -> None:
+    def __init__(self, words: Sequence[str], rng: random.Random, eos: int, limit: int = 1500) -> None:
         self.words = [w.encode() for w in words]
         self.rng = rng
         self.eos = eos
-        self.limit = limit
+        self.limit = limit  # choices
 
     def sample(self, matcher: Matcher) -> tuple[bytes, bool]:
         """The bytes, and whether the output ended by itself."""
         rng = self.rng
         out = self.out = bytearray()
         waiting = b""
-        while len(out) < self.limit:
+        choices = 0
+        while choices < self.limit:
             mask = matcher.mask()
             if waiting and not mask[waiting[0]]:
                 waiting = b""
             if mask[self.eos] and not waiting and (rng.random() < 0.4 or mask.sum() == 1):
                 assert matcher.accept(self.eos)
                 return bytes(out), True
-            waiting = waiting or self.choose(mask)
+            if not waiting:
+                waiting = self.choose(mask)
+                choices += 1
             byte, waiting = waiting[0], waiting[1:]
             assert matcher.accept(byte)
             out.append(byte)
@@ -140,9 +148,9 @@ class Sampler:
         if roll < 0.75:
             ending = [b for b in b"\"']})>,;" if mask[b]]
             if ending:
-                return bytes([rng.choice(ending)])
+                return bytes([ending[0] if rng.random() < 0.4 else rng.choice(ending)])
         if roll < 0.9:
-            plain = [b for b in b'abc XYZ019-\n\t\\{}[]":,.<|/&' if mask[b]]
+            plain = [b for b in b'abcdefghijklmnopqrstuvwxyz XYZ019-\n\t\\{}[]":,.<|/&' if mask[b]]
             if plain:
                 return bytes([rng.choice(plain)])
         return bytes([int(rng.choice(allowed))])

@@ -26,6 +26,7 @@ __all__ = ["Demand", "Tool", "build"]
 _WHITE: Final = Chars(" \\t\\r\\n", min=0, max=None)
 _ANYTHING: Final = Chars("", min=0, max=None)
 _BRACES: Final = seq(Const("{"), Chars("{}", negated=True, min=0, max=None), Const("}"))
+_NAME: Final = Chars("A-Za-z0-9_.\\-:/", max=None)
 _PLAIN: Final = Chars("{}", negated=True)
 _MEMBERS: Final = Repeat(choice((_PLAIN, seq(Const("{"), Repeat(choice((_PLAIN, _BRACES))), Const("}")))))
 _INDEX: Final = choice((Const("0"), seq(Chars("1-9"), Chars("0-9", min=0, max=2))))
@@ -44,6 +45,7 @@ class Demand(msgspec.Struct, frozen=True):
 
     Attributes:
         tools: those that may be called.
+        names: all that are declared; text must not call any of them.
         low, high: how many calls there are; ``None`` is no bound.
         stage: where the output begins.
         bare: nothing but calls, from the turn's beginning.
@@ -52,6 +54,7 @@ class Demand(msgspec.Struct, frozen=True):
     """
 
     tools: tuple[Tool, ...]
+    names: tuple[str, ...]
     low: int
     high: int | None
     stage: Stage
@@ -79,6 +82,9 @@ class _Builder:
         self.plan: Plan = compile_plan(d, Policy(), demand.forced or "auto")
         self.policy = self.plan.policy
         self.content_first = self.policy.text_before_tools == "content"
+        # Calls are written as the first template has it; behind text, as the first that is told from text.
+        self.block = d.calls[0] if d.calls else None
+        self.behind = next((t for t in writable(d.calls) if self.told(t)), self.block)
         self.undecided = demand.stage is Stage.UNDECIDED and bool(d.reasoning)
         if demand.tools and not d.call:
             raise ConstraintError(f"tools: dialect {d.name!r} has no template for calls")
@@ -117,7 +123,7 @@ class _Builder:
         """Reasoning that nothing opens, told by its closing; a call would tell that it is none."""
         closed = sides(writable(self.d.reasoning)[0])[1].lstrip()
         unlike = tuple(_begins(o.pattern) for o in self.plan.edge if o.kind == REASONING)
-        return Text(closed, _others(self.plan.undecided.triggers, closed), unlike)
+        return Text(closed, _others(self.plan.undecided.triggers | self.plan.reasoning.triggers, closed), unlike)
 
     def free(self, head: str, closed: str, without: frozenset[str] | tuple[str, ...]) -> Node:
         """Free text between two markers; white space before the second belongs to it or to the text."""
@@ -146,13 +152,16 @@ class _Builder:
         plan = self.plan
         scan = plan.text if self.d.call else plan.text_plain
         # Where prose makes everything behind it content, a call's opening is a marker only before any.
-        without = [
-            o.pattern.first for o in scan.openings if o.kind in (END, START) or (o.marked and not self.content_first)
-        ]
-        unlike = [_begins(o.pattern) for o in plan.edge if o.kind != CALL or (o.marked and self.content_first)]
+        calls = not self.content_first
+        without = [o.pattern.first for o in scan.openings if o.kind in (END, START) or (o.marked and calls)]
+        begins = [o.pattern.first for o in plan.edge if o.kind != CALL or (o.marked and not calls)]
+        begins = [t for t in dict.fromkeys(begins) if not any(w in t for w in without)]
+        unlike: list[Node] = [seq(_WHITE, choice(map(Const, begins)))] if begins else []
+        # Behind a call, another may begin with its name.
+        unlike += [_named(o.pattern) for o in plan.inner if o.form and o.form.marked and not o.pattern.first]
         if self.undecided:
             without += [o.pattern.first for o in plan.reasoning_ends]
-        names = choice(Const(t.name) for t in self.demand.tools) if self.demand.tools else None
+        names = choice(map(Const, self.demand.names)) if self.demand.names else None
         if names is not None:
             for o in plan.edge:
                 if o.kind == CALL and not o.marked:
@@ -223,14 +232,14 @@ class _Builder:
         """Text and calls, in any order that is read back."""
         if self.content_first:
             return choice((self.text(""), seq(self.margin(), self.section(first=True), self.text(""))))
-        if not self.trigger:
+        if self.block is not None and not self.told(self.block):
             found = [self.text(""), seq(self.margin(), self.section(first=True))]
-            return choice([*found, self.preceded()] if self.lined else found)
+            return choice([*found, self.preceded()] if self.lined or self.trigger else found)
         return self.after_calls()
 
     def after_calls(self) -> Node:
         """Text, and where several calls may be written, more of them."""
-        if not self.trigger or self.plan.framed:
+        if self.lined or not self.trigger or self.plan.framed:
             return EMPTY
         single = self.demand.high == 1
         if self.content_first or (single and self.demand.stage is Stage.TOOL_CALL):
@@ -241,23 +250,27 @@ class _Builder:
 
     def preceded(self) -> Node:
         """Calls behind text."""
-        if self.lined and not self.trigger:
+        if self.lined:
             return choice(
                 seq(self.text(self.prefix(tool)), self.section(first=False, opened=True, begun=tool))
                 for tool in self.demand.tools
             )
-        return seq(self.text(self.trigger), self.section(first=False, cut=len(self.trigger)))
+        return seq(self.text(self.trigger), self.section(first=False, cut=len(self.trigger), block=self.behind))
+
+    def told(self, block: Template) -> bool:
+        """Whether a letter or digit tells a block of calls from text."""
+        return marked(block.before) or marked(self.d.call[0].before)
 
     @property
     def lined(self) -> bool:
         """Whether unmarked calls begin where a line does."""
-        return bool(self.d.calls) and "\n" in self.d.calls[0].lead and not self.trigger
+        return self.block is not None and "\n" in self.block.lead and not self.told(self.block)
 
     @property
     def trigger(self) -> str:
-        """The marker with which calls begin; ``""`` where no letter tells them from text."""
-        block, call = self.d.calls[0], self.d.call[0]
-        if not (marked(block.before) or marked(call.before)):
+        """The marker with which calls behind text begin; ``""`` where no letter tells them from text."""
+        block, call = self.behind, self.d.call[0]
+        if block is None or not self.told(block):
             return ""
         opening = sides(block)[0] + call.text
         pattern = joined(Pattern(block.before), Pattern(call.before))
@@ -265,11 +278,20 @@ class _Builder:
 
     def prefix(self, tool: Tool) -> str:
         """All that stands before a tool's arguments, the margin included."""
-        block = self.d.calls[0]
+        block = self.block
+        assert block is not None
         head = self.d.call[0].text.partition("{arguments}")[0]
         return block.lead + sides(block)[0] + "".join(s.write({"name": tool.name}) for s in steps(head))
 
-    def section(self, *, first: bool, opened: bool = False, cut: int = 0, begun: Tool | None = None) -> Node:
+    def section(
+        self,
+        *,
+        first: bool,
+        opened: bool = False,
+        cut: int = 0,
+        begun: Tool | None = None,
+        block: Template | None = None,
+    ) -> Node:
         """A block of calls.
 
         Args:
@@ -277,9 +299,11 @@ class _Builder:
             opened: what opens the block has been written.
             cut: so many characters of its beginning have been.
             begun: this tool's call has been begun, up to its arguments.
+            block: its template; default: the first.
         """
         d, demand = self.d, self.demand
-        template = d.calls[0]
+        template = block or self.block
+        assert template is not None
         opening, closed = sides(template)
         text = "" if opened else self.started(opening) if first else opening
         head = d.call[0].text
@@ -460,13 +484,22 @@ class _Builder:
         if low or high is not None or pattern:
             # The value is exactly what is told, so the white space before the marker is written as it is.
             stop = template.inner_trail + stop
-        found = [seq(head, Text(stop, _others(ends, stop), (), low, high, pattern), rest)]
-        for other in writable(self.d.argument)[1:]:
-            # What may not stand in this one may in another that goes on from it, such as a CDATA section.
-            if not (low or high is not None or pattern) and _continues(other, template):
-                head, stop, rest = self.around(other, key, "string")
-                found.append(seq(head, Text(stop, _others((closing(other.after).first,), stop)), rest))
-        return found
+        free = not (low or high is not None or pattern)
+        others = [t for t in writable(self.d.argument)[1:] if free and _continues(t, template)]
+        if not others or not isinstance(head, Const):
+            return [seq(head, Text(stop, _others(ends, stop), (), low, high, pattern), rest)]
+        # What may not stand in this one may in another that goes on from it, such as a CDATA section. The text belongs
+        # to one word with what stands before it, since the other's opening begins alike.
+        found: list[Node] = []
+        unlike: list[Node] = []
+        for other in others:
+            opening, other_stop, other_rest = self.around(other, key, "string")
+            assert isinstance(opening, Const)
+            unlike.append(Const(opening.text[len(head.text) :]))
+            text = Text(other_stop, _others((closing(other.after).first,), other_stop), head=opening.text)
+            found.append(seq(text, other_rest))
+        text = Text(stop, _others(ends, stop), tuple(unlike), head=head.text)
+        return [seq(text, rest), *found]
 
     def other_argument(
         self, values: Values, template: Template, key: Node, schema: dict[str, Any], kind: str, at: str
@@ -565,6 +598,11 @@ def _others(texts: frozenset[str] | tuple[str, ...] | list[str], stop: str) -> t
 
 def _optional_text(text: str) -> Node:
     return choice((Const(text), EMPTY))
+
+
+def _named(pattern: Pattern) -> Node:
+    later = next(a.text for a in pattern.atoms if a.kind == LITERAL)
+    return seq(Chars(" \\t\\r\\n,;", min=0, max=None), _NAME, _WHITE, Const(later))
 
 
 def _begins(pattern: Pattern) -> Node:

@@ -110,6 +110,7 @@ def constrain(
     high = None if parallel_tool_calls and kind != "named" else 1
     demand = Demand(
         tools=made,
+        names=tuple(tool_name(t) or "" for t in listed) if kind != "none" else (),
         low=low,
         high=high,
         stage=begin,

@@ -9,6 +9,8 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
+import msgspec
+
 from .flat import ANY, expression, literal, searched
 from .nodes import MAX_JSON_SPACE, Chars, Choice, Const, Grammar, Node, Ref, Repeat, Seq, Text, Word
 
@@ -101,15 +103,18 @@ class _Printer:
     def text(self, node: Text) -> str:
         pieces = self.pieces(node.stop)
         bounded = bool(node.min or node.max is not None or node.pattern)
+        if node.head and (not pieces or set(self.special) & {*self.pieces(node.head), pieces[0]}):
+            return f"{self.const(node.head)} {self.text(msgspec.structs.replace(node, head=''))}"
         if not pieces or pieces[0] in self.special:
             # A lexeme is never empty; where it may be, it is left out.
             body = self.characters(node, max(1, node.min)) + self.limits((node.stop, *node.without), node.unlike)
             name = self.define("T", body) + ("" if node.min or node.pattern else "?")
             return f"{name} {self.const(node.stop)}" if pieces else name
         limits = self.limits((node.stop, *node.without) if bounded else node.without, node.unlike)
-        if bounded or limits:
+        if bounded or limits or node.head:
             inner = self.define("T", self.characters(node, node.min) + limits)
-            name = self.define("t", self.define("T", f"{inner} {_quoted(pieces[0])}"), "[lazy]")
+            head = f"{_quoted(node.head)} " if node.head else ""
+            name = self.define("t", self.define("T", f"{head}{inner} {_quoted(pieces[0])}"), "[lazy]")
         else:
             name = self.define("t", f"/{ANY}*{literal(pieces[0])}/", "[lazy]")
         return " ".join([name, *(self.const(p) for p in pieces[1:])])

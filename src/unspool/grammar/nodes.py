@@ -78,6 +78,7 @@ class Text(msgspec.Struct, frozen=True):
         unlike: flat nodes, with none of which the text begins.
         min, max: its length in characters, without the marker.
         pattern: a regular expression of JSON Schema that it matches.
+        head: a text before it, which belongs to the node.
     """
 
     stop: str
@@ -86,6 +87,7 @@ class Text(msgspec.Struct, frozen=True):
     min: int = 0
     max: int | None = None
     pattern: str = ""
+    head: str = ""
 
 
 class Json(msgspec.Struct, frozen=True, eq=False):

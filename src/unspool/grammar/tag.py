@@ -106,7 +106,12 @@ class _Printer:
                 body["excludes"] = without
             if node.max is not None:
                 body["max_chars"] = node.max
-        return self.sequence([body, {"type": "const_string", "value": node.stop}]) if node.stop else body
+        parts = [body]
+        if node.head:
+            parts.insert(0, {"type": "const_string", "value": node.head})
+        if node.stop:
+            parts.append({"type": "const_string", "value": node.stop})
+        return self.sequence(parts)
 
 
 def _repeated(part: Format, low: int, high: int | None) -> Format:
@@ -210,7 +215,7 @@ class _Ebnf:
             name = f"text{len(self.lines)}"
             listed = ", ".join(_quoted(t) for t in dict.fromkeys((node.stop, *node.without)) if t)
             self.lines.append(f"{name} ::= TagDispatch(excludes=({listed},))")
-            return f"{name} {_quoted(node.stop)}"
+            return " ".join((*([_quoted(node.head)] if node.head else []), name, _quoted(node.stop)))
         raise ConstraintError("$ref: a schema that refers to itself has bounds that a structural tag cannot keep")
 
 

@@ -82,12 +82,12 @@ class Spelling(msgspec.Struct, frozen=True):
     Attributes:
         style: how the renderer writes them.
         string: strings of at least and at most so many characters, without certain texts.
-        key: an object's key that is none of those given.
+        key: an object's key that is none of those given, without certain texts.
     """
 
     style: Style
     string: Callable[[int, int | None, tuple[str, ...]], Node]
-    key: Callable[[list[str]], Node]
+    key: Callable[[list[str], tuple[str, ...]], Node]
 
 
 def _json_string(min: int, max: int | None, without: tuple[str, ...]) -> Node:
@@ -104,14 +104,14 @@ def other_names(names: list[str]) -> Node:
     return Word(_other(_tree(n for n in names if n[:1] in first and later.issuperset(n)), "A-Z_a-z", "0-9A-Z_a-z"))
 
 
-def _other_strings(quote: str) -> Callable[[list[str]], Node]:
+def _other_strings(quote: str) -> Callable[[list[str], tuple[str, ...]], Node]:
     """Strings without escapes that are none of certain names; any string where there are none."""
     plain = f"^{quote}\\\\\\x00-\\x1f"
 
-    def key(names: list[str]) -> Node:
+    def key(names: list[str], without: tuple[str, ...]) -> Node:
         inside = optional(_other(_tree(n for n in names if n), plain, plain)) if names else None
         character = _JSON_CHARACTER if quote == '"' else _python_character(quote)
-        return Word(seq(Const(quote), inside or Repeat(character), Const(quote)))
+        return Word(seq(Const(quote), inside or Repeat(character), Const(quote)), without)
 
     return key
 
@@ -126,7 +126,7 @@ def quote_spelling(quote: str) -> Spelling:
     def string(min: int, max: int | None, without: tuple[str, ...]) -> Node:
         return seq(Const(quote), Text(quote, without, min=min, max=max))
 
-    return Spelling(quoted(quote), string, other_names)
+    return Spelling(quoted(quote), string, lambda names, without: other_names(names))
 
 
 _FIRST: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"
@@ -148,7 +148,7 @@ def _tree(names: Iterable[str]) -> _Tree:
 def _other(tree: _Tree, first: str, later: str) -> Node:
     """Texts of one character or more that leave the tree of those to be avoided."""
     inside = [c for c in tree if c]
-    parts: list[Node] = [seq(_but(first, inside), _but(later, (), min=0, max=MAX_NAME))]
+    parts: list[Node] = [seq(_but(first, inside), _but(later, (), min=0, max=None if later[0] == "^" else MAX_NAME))]
     for c in inside:
         rest = _other(tree[c], later, later)
         parts.append(seq(Const(c), rest if "" in tree[c] else optional(rest)))
@@ -315,7 +315,7 @@ class Values:
     def object(self, schema: dict[str, Any], at: str) -> Node:
         entries, extra = self.entries(schema, at)
         if extra is not None:
-            extra = seq(self.spelling.key([k for k, _, _ in entries]), Const(self.style.colon), extra)
+            extra = seq(self.spelling.key([k for k, _, _ in entries], self.without), Const(self.style.colon), extra)
         named = [(seq(Const(self.style.key(k) + self.style.colon), v), r) for k, v, r in entries]
         inside = self.members(named, extra, self.style.comma)
         return seq(Const("{"), inside, Const("}"))
@@ -363,7 +363,7 @@ class Values:
     def _anything(self) -> Node:
         style, value = self.style, self.anything()
         string = self.spelling.string(0, None, self.without)
-        name = self.spelling.key([])
+        name = self.spelling.key([], self.without)
         return choice(
             (
                 string,

@@ -1,0 +1,65 @@
+"""What the tests of grammars share: a byte-level tokenizer of llguidance, and matchers with it."""
+
+import random
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import llguidance
+
+import unspool
+from unspool import Constraint, Dialect, Parser, list_dialects
+from unspool.grammar.matchers import Matcher, _LlguidanceMatcher
+
+WITH_CALLS = [d for d in list_dialects() if d.call]
+
+
+@cache
+def byte_tokenizer() -> Any:
+    """Every byte is a token; the one behind them ends the sequence."""
+    return llguidance.LLTokenizer("byte")
+
+
+def eos() -> int:
+    return int(byte_tokenizer().eos_token)
+
+
+class Grammars:
+    """Matchers of one constraint: compiled once."""
+
+    def __init__(self, constraint: Constraint) -> None:
+        grammar = llguidance.LLMatcher.grammar_from_lark(constraint.lark)
+        self._matcher = llguidance.LLMatcher(byte_tokenizer(), grammar, log_level=0)
+        assert not self._matcher.is_error(), self._matcher.get_error()
+
+    def matcher(self) -> Matcher:
+        return _LlguidanceMatcher(self._matcher.deep_copy(), byte_tokenizer().vocab_size)
+
+    def refuses(self, text: str) -> str:
+        """Why the text is not generated, ``""`` where it is."""
+        matcher = self._matcher.deep_copy()
+        data = text.encode()
+        taken = matcher.try_consume_tokens(list(data))
+        if taken < len(data):
+            return f"stuck behind {data[:taken].decode(errors='replace')!r}"
+        return "" if matcher.is_accepting() else "is not the end"
+
+
+def read(text: str, dialect: Dialect, rng: random.Random, **request: Any) -> unspool.Message:
+    """The message, at random chunks."""
+    parser = Parser(dialect, **request)
+    i = 0
+    while i < len(text):
+        size = rng.choice((1, 2, 5, 30))
+        parser.feed(text[i : i + size])
+        i += size
+    parser.close("stop")
+    return parser.message
+
+
+def named(name: str) -> dict[str, Any]:
+    return {"type": "function", "function": {"name": name}}
+
+
+def told(message: unspool.Message) -> Sequence[tuple[str, str, str]]:
+    return [(c.name, c.arguments, c.status) for c in message.tool_calls]

@@ -1,0 +1,106 @@
+"""The closed loop: whatever is generated under a constraint parses into what the request asked for."""
+
+import itertools
+import json
+import random
+from collections import Counter
+from typing import Any
+
+import jsonschema
+import pytest
+
+from unspool import Dialect, constrain, get_dialect, parse
+
+from .sampling import JSON_ONLY, PLAIN, RICH, Sampler, as_tools, words_of
+from .support import WITH_CALLS, Grammars, eos, named, read, told
+
+SETS: dict[str, dict[str, Any]] = {"plain": PLAIN, "rich": RICH, "json": JSON_ONLY}
+STAGES = (None, "content", "reasoning", "tool_call", "undecided")
+
+
+def sets(dialect: Dialect) -> list[str]:
+    return [name for name in SETS if name != "json" or dialect.argument_format == "json"]
+
+
+@pytest.mark.parametrize("dialect", WITH_CALLS, ids=lambda d: d.name)
+def test_samples_parse_into_calls_that_keep_to_schema_and_choice(dialect: Dialect) -> None:
+    rng = random.Random(dialect.name)
+    ended = count = 0
+    for name, parallel, stage in itertools.product(sets(dialect), (True, False), STAGES):
+        if stage in ("reasoning", "undecided") and not dialect.reasoning:
+            continue
+        schemas = SETS[name]
+        first = next(iter(schemas))
+        words = words_of(dialect, schemas)
+        for choice in ("auto", "required", named(first)):
+            request = {"tools": as_tools(schemas), "tool_choice": choice, "stage": stage}
+            constraint = constrain(dialect, request["tools"], choice, parallel, stage=stage)
+            assert constraint is not None
+            data, done = Sampler(words, rng, eos()).sample(Grammars(constraint).matcher())
+            count += 1
+            if not done:
+                continue
+            ended += 1
+            text = data.decode()
+            message = parse(text, dialect, **request)
+            assert told(message) == told(read(text, dialect, rng, **request)), text
+            calls = message.tool_calls
+            for call in calls:
+                assert (call.status, call.known) == ("ok", True), (text, call)
+                jsonschema.validate(json.loads(call.arguments), schemas[call.name])
+            least = 0 if choice == "auto" else 1
+            most = 1 if isinstance(choice, dict) or not parallel else len(calls)
+            assert least <= len(calls) <= max(least, most), text
+            assert not isinstance(choice, dict) or calls[0].name == first
+    assert ended >= 0.95 * count
+
+
+@pytest.mark.parametrize("name", ["hermes", "deepseekv31", "qwen3-coder", "glm47", "pythonic", "gemma4", "minimax-m3"])
+def test_every_production_is_generated(name: str) -> None:
+    """Counts what the samples hold: each optional argument with and without, each alternative, each part of a turn."""
+    dialect = get_dialect(name)
+    rng = random.Random(name)
+    seen: Counter[str] = Counter()
+    tools = as_tools(RICH)
+    grammars = {}
+    for choice in ("auto", "required"):
+        constraint = constrain(dialect, tools, choice)
+        assert constraint is not None
+        grammars[choice] = Grammars(constraint)
+    words = words_of(dialect, RICH)
+    wanted = {
+        *(f"plan_trip.{key}" for key in RICH["plan_trip"]["properties"]),
+        *(f"no plan_trip.{key}" for key in ("stops", "class", "budget", "note", "layers")),
+        *(f"plan_trip.mode={value}" for value in ("train", "plane", "on foot")),
+        *(f"plan_trip.stops:{length}" for length in (1, 2, 3)),
+        *("plan_trip.budget=None", "plan_trip.note=None", "plan_trip.fast=True", "plan_trip.fast=False"),
+        *("set.value", "set.meta", "set.pair"),
+        *("content", "0 calls", "1 calls", "2 calls", *(["reasoning"] if dialect.reasoning else [])),
+    }
+    for i in range(1500):
+        choice = "required" if i % 3 else "auto"
+        data, done = Sampler(words, rng, eos()).sample(grammars[choice].matcher())
+        if done:
+            message = parse(data.decode(), dialect, tools=tools, tool_choice=choice)
+            seen["reasoning"] += bool(message.reasoning)
+            seen["content"] += bool(message.content)
+            seen[f"{min(2, len(message.tool_calls))} calls"] += 1
+            for call in message.tool_calls:
+                _count(json.loads(call.arguments), call.name, seen)
+        if wanted <= {what for what in seen if seen[what]}:
+            break
+    assert wanted - {what for what in seen if seen[what]} == set()
+
+
+def _count(arguments: dict[str, Any], tool: str, seen: Counter[str]) -> None:
+    for key in RICH[tool]["properties"]:
+        at = f"{tool}.{key}"
+        if key not in arguments:
+            seen[f"no {at}"] += 1
+            continue
+        value = arguments[key]
+        seen[at] += 1
+        if isinstance(value, list):
+            seen[f"{at}:{len(value)}"] += 1
+        elif not isinstance(value, dict):
+            seen[f"{at}={value}"] += 1
