@@ -128,8 +128,10 @@ class Sampler:
                 assert matcher.accept(self.eos)
                 return bytes(out), True
             if not waiting:
-                waiting = self.choose(mask)
                 choices += 1
+                if choices > self.limit // 3:  # no more of what a comma would bring
+                    mask[ord(",")] &= mask[:256].sum() == 1
+                waiting = self.choose(mask)
             byte, waiting = waiting[0], waiting[1:]
             assert matcher.accept(byte)
             out.append(byte)

@@ -155,6 +155,7 @@ class _Builder:
         calls = not self.content_first
         without = [o.pattern.first for o in scan.openings if o.kind in (END, START) or (o.marked and calls)]
         begins = [o.pattern.first for o in plan.edge if o.kind != CALL or (o.marked and not calls)]
+        begins += [o.pattern.first for o in plan.reasoning_ends]  # at the very start, it closes an empty one
         begins = [t for t in dict.fromkeys(begins) if not any(w in t for w in without)]
         unlike: list[Node] = [seq(_WHITE, choice(map(Const, begins)))] if begins else []
         # Behind a call, another may begin with its name.
