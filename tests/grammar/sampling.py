@@ -1,7 +1,7 @@
 """Random outputs under a constraint's mask, and tools that between them use every supported keyword of JSON Schema."""
 
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from unspool.dialect import Dialect
@@ -10,7 +10,7 @@ from unspool.parser.plan import compile_plan
 from unspool.policy import Policy
 from unspool.template import sides
 
-PLAIN = {
+PLAIN: dict[str, Any] = {
     "get_weather": {
         "type": "object",
         "properties": {"city": {"type": "string"}, "days": {"type": "integer"}},
@@ -21,7 +21,7 @@ PLAIN = {
 }
 """What most requests declare."""
 
-RICH = {
+RICH: dict[str, Any] = {
     "plan_trip": {
         "type": "object",
         "$defs": {
@@ -71,7 +71,7 @@ RICH = {
 }
 """References (one in a circle), combinations, enums, constants, bounds, tuples, other properties."""
 
-JSON_ONLY = {
+JSON_ONLY: dict[str, Any] = {
     "book": {
         "type": "object",
         "properties": {
@@ -88,7 +88,7 @@ JSON_ONLY = {
 """What only dialects whose arguments are JSON can keep."""
 
 
-def as_tools(schemas: dict[str, dict[str, Any]], *, strict: bool = True) -> list[dict[str, Any]]:
+def as_tools(schemas: Mapping[str, Any], *, strict: bool = True) -> list[dict[str, Any]]:
     return [
         {"type": "function", "function": {"name": name, "parameters": schema, "strict": strict}}
         for name, schema in schemas.items()

@@ -33,7 +33,7 @@ def test_samples_parse_into_calls_that_keep_to_schema_and_choice(dialect: Dialec
         first = next(iter(schemas))
         words = words_of(dialect, schemas)
         for choice in ("auto", "required", named(first)):
-            request = {"tools": as_tools(schemas), "tool_choice": choice, "stage": stage}
+            request: dict[str, Any] = {"tools": as_tools(schemas), "tool_choice": choice, "stage": stage}
             constraint = constrain(dialect, request["tools"], choice, parallel, stage=stage)
             assert constraint is not None
             data, done = Sampler(words, rng, eos()).sample(Grammars(constraint).matcher())

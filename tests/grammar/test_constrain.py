@@ -1,0 +1,198 @@
+"""`constrain` as an interface: when it constrains, what it refuses, and what hosts of structural tags are told."""
+
+import json
+from typing import Any
+
+import pytest
+
+import unspool
+from unspool import ConstraintError, Dialect, ToolStrictLevel, constrain, structure_constraint, structure_info
+from unspool.grammar import flat, lark, tag
+from unspool.grammar.nodes import Chars, Choice, Const, Json, Ref, Repeat, Seq, Text, Word, walk
+
+from .sampling import JSON_ONLY, PLAIN, RICH, as_tools
+from .support import WITH_CALLS, named
+
+STRICT, LOOSE = as_tools(PLAIN), as_tools(PLAIN, strict=False)
+
+
+def test_auto_is_constrained_with_a_strict_tool_or_level_only() -> None:
+    assert constrain("hermes", LOOSE) is None
+    assert constrain("hermes", STRICT) is not None
+    assert constrain("hermes", LOOSE, strict_level=ToolStrictLevel.FUNCTION) is not None
+    assert constrain("hermes", []) is None
+    assert constrain("hermes", None) is None
+    assert constrain("hermes", STRICT, "none") is None
+    assert constrain("hermes", LOOSE, "required") is not None
+    assert constrain("hermes", LOOSE, named("now")) is not None
+    assert constrain("hermes", response_format={"type": "text"}) is None
+
+
+def test_strict_levels_are_ordered() -> None:
+    assert ToolStrictLevel.OFF < ToolStrictLevel.FUNCTION < ToolStrictLevel.PARAMETER
+
+
+def test_the_function_level_leaves_arguments_free() -> None:
+    schema = schemas(constrain("hermes", LOOSE, strict_level=ToolStrictLevel.FUNCTION))
+    assert all("properties" not in s for s in schema)
+    assert all("properties" in s for s in schemas(constrain("hermes", LOOSE, strict_level=ToolStrictLevel.PARAMETER)))
+    mixed = [LOOSE[0], STRICT[1]]
+    assert ["properties" in s for s in schemas(constrain("hermes", mixed))][:2] == [False, True]
+
+
+def schemas(constraint: unspool.Constraint | None) -> list[dict[str, Any]]:
+    assert constraint is not None
+    found = [n.schema for n in walk(constraint.grammar) if isinstance(n, Json)]
+    return sorted((s for s in found if isinstance(s, dict)), key=lambda s: "properties" in s)
+
+
+def test_the_array_of_calls_counts_them() -> None:
+    def bounds(choice: Any, parallel: bool) -> tuple[Any, Any]:
+        constraint = constrain("hermes", STRICT, choice, parallel)
+        assert constraint is not None
+        assert constraint.json_schema is not None
+        return constraint.json_schema["minItems"], constraint.json_schema.get("maxItems")
+
+    assert bounds("auto", True) == (0, None)
+    assert bounds("required", True) == (1, None)
+    assert bounds("required", False) == (1, 1)
+    assert bounds(named("now"), True) == (1, 1)
+
+
+def test_definitions_of_several_tools_keep_apart_in_the_array() -> None:
+    two = as_tools(
+        {"a": RICH["plan_trip"], "b": {**RICH["plan_trip"], "$defs": {"place": {"type": "null"}, "tree": True}}}
+    )
+    constraint = constrain("hermes", two, "required")
+    assert constraint is not None
+    schema = constraint.json_schema
+    assert schema is not None
+    assert {"type": "null"} in schema["$defs"].values()
+    text = json.dumps(schema)
+    assert all(f"#/$defs/{name}" in text for name in schema["$defs"])
+
+
+@pytest.mark.parametrize("dialect", WITH_CALLS, ids=lambda d: d.name)
+def test_every_dialect_that_parses_calls_constrains_them(dialect: unspool.Dialect) -> None:
+    for choice in ("auto", "required", named("plan_trip")):
+        for parallel in (True, False):
+            constraint = constrain(dialect, as_tools(RICH), choice, parallel)
+            assert constraint is not None
+            assert constraint.lark.startswith("%llguidance {}\nstart: ")
+            assert constraint.structural_tag["type"] == "structural_tag"
+            assert json.loads(json.dumps(constraint.structural_tag)) == constraint.structural_tag
+
+
+def test_every_kind_of_node_is_used() -> None:
+    found: set[type] = set()
+    for name in ("hermes", "pythonic", "gemma4", "qwen3-coder"):
+        constraint = constrain(name, as_tools(RICH))
+        assert constraint is not None
+        found |= {type(n) for n in walk(constraint.grammar)}
+    assert found == {Choice, Chars, Const, Json, Ref, Repeat, Seq, Text, Word}
+
+
+def test_printers_know_no_dialect() -> None:
+    for module in (lark, tag, flat):
+        assert not any(isinstance(value, type) and value is Dialect for value in vars(module).values())
+
+
+@pytest.mark.parametrize(
+    ("tools", "choice", "told"),
+    [
+        ([{"type": "function"}], "auto", r"tools\[0\].function.name: must be a string"),
+        ("now", "auto", "tools: must be a list"),
+        ([STRICT[0], STRICT[0]], "auto", r"tools\[1\].function.name: 'get_weather' is declared twice"),
+        (as_tools({"get weather": {}}), "auto", "allowed are letters, digits and"),
+        ([], "required", "tool_choice: 'required' without tools"),
+        (STRICT, "always", "tool_choice: 'always': allowed are 'auto', 'none', 'required'"),
+        (STRICT, named("later"), "tool_choice: 'later' is not declared; allowed are get_weather, now"),
+        (as_tools({"f": {"type": "string"}}), "required", "tools.f.parameters.type: is 'string'"),
+        (as_tools({"f": {"not": {}}}), "required", "tools.f.parameters.not: cannot be kept"),
+        (
+            as_tools({"f": {"type": "object", "properties": []}}),
+            "required",
+            "f.parameters.properties: must be an object",
+        ),
+        (as_tools({"f": {"$ref": "#/nowhere"}}), "required", r"\$ref: '#/nowhere' leads nowhere"),
+        (as_tools({"f": {"properties": {"a": {"enum": []}}}}), "required", "a.enum: must be a list with something"),
+        (as_tools({"f": {"properties": {"a": {"minLength": -1}}}}), "required", "a.minLength: must be a whole number"),
+        (as_tools({"f": {"properties": {"a": False}, "required": ["a"]}}), "required", "admits no"),
+    ],
+)
+def test_bad_requests_are_refused_by_field(tools: Any, choice: Any, told: str) -> None:
+    with pytest.raises(ConstraintError, match=told):
+        assert constrain("qwen3-coder", tools, choice)
+
+
+def test_other_arguments_are_checked_too() -> None:
+    with pytest.raises(ConstraintError, match="stage: 'later' is not one of"):
+        constrain("hermes", STRICT, stage="later")
+    with pytest.raises(ConstraintError, match=r"response_format.json_schema.schema: must be an object"):
+        constrain("hermes", response_format={"type": "json_schema"})
+    with pytest.raises(unspool.UnknownDialect):
+        constrain("hermse", STRICT)
+    with pytest.raises(ConstraintError, match="dialect 'think' has no template for calls"):
+        constrain("think", STRICT)
+
+
+NOT_EXPRESSIBLE = {
+    "python": "'two words' is no Python name",
+    "minimax-m3": "closes an argument with its name; allowed is false",
+    "xml": "patternProperties: cannot be kept where arguments are markup",
+}
+
+
+def test_what_a_dialect_cannot_express_is_said_with_the_reason() -> None:
+    spaced = as_tools({"f": {"properties": {"two words": {"type": "string"}}}})
+    with pytest.raises(ConstraintError, match=NOT_EXPRESSIBLE["python"]):
+        constrain("pythonic", spaced)
+    others = as_tools({"f": {"type": "object", "properties": {}, "additionalProperties": {"type": "string"}}})
+    with pytest.raises(ConstraintError, match=NOT_EXPRESSIBLE["minimax-m3"]):
+        constrain("minimax-m3", others)
+    with pytest.raises(ConstraintError, match=NOT_EXPRESSIBLE["xml"]):
+        constrain("glm45", as_tools(JSON_ONLY))
+    assert constrain("hermes", as_tools(JSON_ONLY)) is not None
+
+
+def test_deep_and_large_schemas_are_refused() -> None:
+    deep: dict[str, Any] = {"type": "string"}
+    for _ in range(200):
+        deep = {"type": "object", "properties": {"a": deep}}
+    with pytest.raises(ConstraintError, match="nested deeper"):
+        constrain("hermes", as_tools({"f": deep}))
+    wide = {"type": "object", "properties": {f"p{i}": {"type": "string"} for i in range(30_000)}}
+    with pytest.raises(ConstraintError, match="holds more than"):
+        constrain("hermes", as_tools({"f": wide}))
+
+
+def test_structure_info_has_the_white_space_of_the_template() -> None:
+    info = structure_info("qwen25", STRICT[0])
+    assert info is not None
+    assert info.begin == '<tool_call>\n{"name": "get_weather", "arguments": '
+    assert (info.end, info.trigger) == ("}\n</tool_call>", "<tool_call>")
+    v3 = structure_info("deepseekv3", "now")
+    assert v3 is not None
+    assert v3.begin == "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>now\n```json\n"
+    assert v3.end == "\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>"
+    for name in ("pythonic", "glm45", "gemma4", "harmony", "think"):
+        assert structure_info(name, "now") is None
+
+
+def test_hosts_are_told_which_constraint_applies() -> None:
+    kinds = {
+        (name, level, choice if isinstance(choice, str) else "named"): found and found[0]
+        for name in ("qwen25", "pythonic")
+        for level in ToolStrictLevel
+        for choice in ("auto", "required", "none", named("now"))
+        for found in (structure_constraint(name, LOOSE, choice, strict_level=level),)
+    }
+    for (name, level, choice), kind in kinds.items():
+        tagged = name == "qwen25" and level >= ToolStrictLevel.FUNCTION
+        wanted = {"auto": "structural_tag" if tagged else None, "none": None}.get(choice, "json_schema")
+        assert kind == wanted, (name, level, choice)
+    found = structure_constraint("qwen25", STRICT)
+    assert found is not None
+    assert found[0] == "structural_tag"
+    assert found[1]["format"]["triggers"] == ["<tool_call>"]
+    assert [t["begin"] for t in found[1]["format"]["tags"]][1] == '<tool_call>\n{"name": "now", "arguments": '
