@@ -1,0 +1,47 @@
+"""JSON that any client can take: one string on the hot path, or a whole value."""
+
+import re
+from typing import Any, Final
+
+import msgspec
+
+_encode: Final = msgspec.json.Encoder().encode
+
+# Engines may hand out halves of surrogate pairs, which UTF-8 cannot carry. The other three end a line for clients that
+# split server-sent events with `str.splitlines`, so they are written as escapes. (JSON escapes the rest of that kind.)
+_UNSAFE: Final = re.compile("[\x85\u2028\u2029\ud800-\udfff]")
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_LINE_ENDS: Final = (("\x85", rb"\u0085"), ("\u2028", rb"\u2028"), ("\u2029", rb"\u2029"))
+
+
+def quoted(text: str) -> bytes:
+    """A JSON string. A lone surrogate becomes U+FFFD, one for one, wherever the text was cut."""
+    if text.isascii() or not _UNSAFE.search(text):
+        return _encode(text)
+    data = _encode(clean(text))
+    for character, escape in _LINE_ENDS:
+        data = data.replace(character.encode(), escape)
+    return data
+
+
+def clean(text: str) -> str:
+    """The text with U+FFFD for every lone surrogate."""
+    return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
+
+
+def encode(value: Any) -> bytes:
+    """A value as JSON; like `quoted`, it takes any string."""
+    try:
+        return _encode(value)
+    except UnicodeEncodeError:
+        return _encode(_cleaned(value))
+
+
+def _cleaned(value: Any) -> Any:
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, msgspec.Struct):
+        return _cleaned(msgspec.to_builtins(value))
+    if isinstance(value, dict):
+        return {_cleaned(k): _cleaned(v) for k, v in value.items()}
+    return [_cleaned(v) for v in value] if isinstance(value, list | tuple) else value
