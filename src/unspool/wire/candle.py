@@ -83,8 +83,10 @@ class CandleWriter(ChatWriter):
         out = super().events(choice, events, logprobs)
         if out and choice not in self._begun:
             self._begun.add(choice)
-            # Strings are escaped, so that nothing but the first delta that is not empty looks like this.
-            out = out.replace(b'"delta":{"', b'"delta":{"role":"assistant","', 1)
+            # Strings are escaped, so that nothing but a delta looks like this. It is empty where there is nothing to tell.
+            filled = b'"delta":{"' in out
+            old, new = (b'{"', b'{"role":"assistant","') if filled else (b"{}", b'{"role":"assistant"}')
+            out = out.replace(b'"delta":' + old, b'"delta":' + new, 1)
         return out
 
     def _reasoning_start(self, c: Choice, event: ReasoningStart) -> bytes:

@@ -142,8 +142,8 @@ def _joined(held: list[Delta]) -> Delta:
 
 
 def _split(event: Delta, at: int) -> tuple[Delta, Delta | None]:
-    """A delta in two; its tokens, and the span of arguments, which need not be the output's own text, stay with the
-    first.""" text = _text(event)
+    """A delta in two. Tokens, and the span of arguments, which need not be the output's text, stay with the first."""
+    text = _text(event)
     if at == len(text):
         return event, None
     replace = msgspec.structs.replace

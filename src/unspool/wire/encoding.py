@@ -11,17 +11,14 @@ _encode: Final = msgspec.json.Encoder().encode
 # split server-sent events with `str.splitlines`, so they are written as escapes. (JSON escapes the rest of that kind.)
 _UNSAFE: Final = re.compile("[\x85\u2028\u2029\ud800-\udfff]")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
-_LINE_ENDS: Final = (("\x85", rb"\u0085"), ("\u2028", rb"\u2028"), ("\u2029", rb"\u2029"))
+_LINE_ENDS: Final = tuple((c.encode(), f"\\u{ord(c):04x}".encode()) for c in "\x85\u2028\u2029")
 
 
 def quoted(text: str) -> bytes:
     """A JSON string. A lone surrogate becomes U+FFFD, one for one, wherever the text was cut."""
     if text.isascii() or not _UNSAFE.search(text):
         return _encode(text)
-    data = _encode(clean(text))
-    for character, escape in _LINE_ENDS:
-        data = data.replace(character.encode(), escape)
-    return data
+    return _on_one_line(_encode(clean(text)))
 
 
 def clean(text: str) -> str:
@@ -32,9 +29,16 @@ def clean(text: str) -> str:
 def encode(value: Any) -> bytes:
     """A value as JSON; like `quoted`, it takes any string."""
     try:
-        return _encode(value)
+        data = _encode(value)
     except UnicodeEncodeError:
-        return _encode(_cleaned(value))
+        data = _encode(_cleaned(value))
+    return data if data.isascii() else _on_one_line(data)
+
+
+def _on_one_line(data: bytes) -> bytes:
+    for character, escape in _LINE_ENDS:
+        data = data.replace(character, escape)
+    return data
 
 
 def _cleaned(value: Any) -> Any:
