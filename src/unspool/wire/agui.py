@@ -11,7 +11,7 @@ from ..events import ToolCallEnd, ToolCallStart
 from . import sse
 from .blocks import BlockWriter, TextKind
 from .common import Failure, Usage
-from .encoding import encode, quoted
+from .encoding import encode, on_one_line, quoted
 
 PROTOCOL_VERSION: Final = "1.0"
 
@@ -108,7 +108,7 @@ def _event(kind: str, **members: Any) -> bytes:
 
 
 def _head(kind: str, field: str, id: str) -> bytes:
-    return b"data: " + encode({"type": kind, field: id})[:-1] + b',"delta":'
+    return b"data: " + on_one_line(encode({"type": kind, field: id}))[:-1] + b',"delta":'
 
 
 def _usage(usage: Usage, model: str | None) -> dict[str, Any]:

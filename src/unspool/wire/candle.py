@@ -25,7 +25,7 @@ from . import sse
 from .blocks import replay
 from .chat import ChatWriter, Choice, tool_call
 from .common import Failure, Usage
-from .encoding import encode
+from .encoding import encode, on_one_line
 
 _INVALID_CALL: Final = {"message": "Tool call parsing failed: Invalid JSON", "type": "tool_call_parse_error"}
 
@@ -106,7 +106,7 @@ class CandleWriter(ChatWriter):
     def _broken(self, c: Choice, error: dict[str, str]) -> bytes:
         c.over = True
         chunk = c.head + self._tail(c.logprobs, b'"error"')
-        return chunk.removesuffix(b"}\n\n") + b',"error":' + encode(error) + b"}\n\n"
+        return chunk.removesuffix(b"}\n\n") + b',"error":' + on_one_line(encode(error)) + b"}\n\n"
 
     def error(self, failure: Failure) -> bytes:
         """A failure after the first byte: every choice that still runs ends with ``error``."""

@@ -14,7 +14,7 @@ from ..events import ContentDelta, Event, Finish, ReasoningDelta, ToolCallDelta,
 from ..message import Message, ToolCall
 from . import sse
 from .common import Failure, Usage
-from .encoding import encode, quoted
+from .encoding import encode, on_one_line, quoted
 
 ReasoningField = Literal["reasoning_content", "reasoning", "both"]
 REASONING_FIELDS: Final[dict[str, tuple[str, ...]]] = {
@@ -82,7 +82,9 @@ class ChatWriter:
         self._identity: dict[str, Any] = {"id": id, "object": "", "created": created, "model": model}
         if system_fingerprint is not None:
             self._identity["system_fingerprint"] = system_fingerprint
-        self._prefix = b"data: " + encode({**self._identity, "object": "chat.completion.chunk"})[:-1] + b","
+        self._prefix = (
+            b"data: " + on_one_line(encode({**self._identity, "object": "chat.completion.chunk"}))[:-1] + b","
+        )
         self._suffix = b',"usage":null}\n\n' if include_usage else b"}\n\n"
         self._include_usage = include_usage
         self._calls_reason = calls_reason
@@ -150,7 +152,11 @@ class ChatWriter:
 
     def _tail(self, logprobs: Sequence[Any], reason: bytes) -> bytes:
         """What follows a delta's members."""
-        told = b'"logprobs":{"content":%b,"refusal":null},' % encode(logprobs) if logprobs else self.NO_LOGPROBS
+        told = (
+            b'"logprobs":{"content":%b,"refusal":null},' % on_one_line(encode(logprobs))
+            if logprobs
+            else self.NO_LOGPROBS
+        )
         return b"}," + told + b'"finish_reason":' + reason + b"}]" + self._suffix
 
     def _content(self, c: Choice, event: ContentDelta) -> bytes:

@@ -8,17 +8,17 @@ import msgspec
 _encode: Final = msgspec.json.Encoder().encode
 
 # Engines may hand out halves of surrogate pairs, which UTF-8 cannot carry. The other three end a line for clients that
-# split server-sent events with `str.splitlines`, so they are written as escapes. (JSON escapes the rest of that kind.)
+# split server-sent events with `str.splitlines`; in streams they are escapes. (JSON escapes the rest of that kind.)
 _UNSAFE: Final = re.compile("[\x85\u2028\u2029\ud800-\udfff]")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _LINE_ENDS: Final = tuple((c.encode(), f"\\u{ord(c):04x}".encode()) for c in "\x85\u2028\u2029")
 
 
 def quoted(text: str) -> bytes:
-    """A JSON string. A lone surrogate becomes U+FFFD, one for one, wherever the text was cut."""
+    """A JSON string for a stream. A lone surrogate becomes U+FFFD, one for one, wherever the text was cut."""
     if text.isascii() or not _UNSAFE.search(text):
         return _encode(text)
-    return _on_one_line(_encode(clean(text)))
+    return on_one_line(_encode(clean(text)))
 
 
 def clean(text: str) -> str:
@@ -29,13 +29,15 @@ def clean(text: str) -> str:
 def encode(value: Any) -> bytes:
     """A value as JSON; like `quoted`, it takes any string."""
     try:
-        data = _encode(value)
+        return _encode(value)
     except UnicodeEncodeError:
-        data = _encode(_cleaned(value))
-    return data if data.isascii() else _on_one_line(data)
+        return _encode(_cleaned(value))
 
 
-def _on_one_line(data: bytes) -> bytes:
+def on_one_line(data: bytes) -> bytes:
+    """JSON that no client splits in the middle."""
+    if data.isascii():
+        return data
     for character, escape in _LINE_ENDS:
         data = data.replace(character, escape)
     return data

@@ -15,7 +15,7 @@ from ..message import Message
 from . import sse
 from .chat import ChatWriter, Choice, ReasoningField, tool_call
 from .common import Failure, Usage
-from .encoding import encode, quoted
+from .encoding import encode, on_one_line, quoted
 
 Timing = Literal["usage", "top"]
 
@@ -82,7 +82,7 @@ class MindieWriter(ChatWriter):
 
     def _last(self, full: bytes, members: dict[str, Any], content: bytes, reason: str) -> bytes:
         c = self._choices[0]
-        told = encode(members)[1:-1] + b"," if members else b""
+        told = on_one_line(encode(members))[1:-1] + b"," if members else b""
         delta = c.content.removeprefix(self._prefix) + content
         return self._prefix + full + told + delta + self._tail(c.logprobs, quoted(reason)) + sse.DONE
 

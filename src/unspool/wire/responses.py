@@ -15,7 +15,7 @@ from . import sse
 from .blocks import BlockWriter, TextKind, blocks, the_one
 from .chat import error_body
 from .common import Failure, Usage
-from .encoding import encode, quoted
+from .encoding import encode, on_one_line, quoted
 
 __all__ = ["DEFAULTS", "INCOMPLETE", "ResponsesWriter", "error_body"]
 
@@ -97,7 +97,7 @@ class ResponsesWriter(BlockWriter):
 
     def _prepare(self, kind: str, **members: Any) -> None:
         """What the open item's deltas begin with, up to the sequence number."""
-        payload = encode({"type": kind, **self._place(), **members})[:-1]
+        payload = on_one_line(encode({"type": kind, **self._place(), **members}))[:-1]
         self._head = b"event: %b\ndata: " % kind.encode() + payload + b',"sequence_number":'
         self._parts = []
 

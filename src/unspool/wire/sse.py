@@ -5,6 +5,8 @@ Frames end with two line feeds and never hold a carriage return: AG-UI's client 
 
 from typing import Final
 
+from .encoding import on_one_line
+
 MEDIA_TYPE: Final = "text/event-stream"
 
 HEADERS: Final = {"cache-control": "no-cache", "x-accel-buffering": "no"}
@@ -19,9 +21,9 @@ KEEP_ALIVE: Final = b": keep-alive\n\n"
 
 def data(payload: bytes) -> bytes:
     """A frame of JSON."""
-    return b"data: %b\n\n" % payload
+    return b"data: %b\n\n" % on_one_line(payload)
 
 
 def event(name: bytes, payload: bytes) -> bytes:
     """A frame of JSON with the event's name, which clients of Anthropic's and the Responses API go by."""
-    return b"event: %b\ndata: %b\n\n" % (name, payload)
+    return b"event: %b\ndata: %b\n\n" % (name, on_one_line(payload))
