@@ -1,4 +1,4 @@
-"""A client of each protocol: puts an answer together from a stream or a whole answer, and minds the protocol's rules."""
+"""A client of each protocol: puts an answer together from a stream or a whole one, and minds the protocol's rules."""
 
 import json
 from typing import Any, NamedTuple
@@ -68,7 +68,7 @@ class ChatState:
 
 
 def chat_stream(stream: bytes, field: str = "reasoning_content") -> tuple[list[Answer], dict[str, Any] | None]:
-    """The choices of a stream of chunks, and its usage. The role may come once in a choice, as may what opens a call."""
+    """The choices of a stream of chunks, and its usage. In a choice the role may come once, as may a call's id."""
     chunks = [f.data for f in frames(stream, done=True)]
     choices: dict[int, ChatState] = {}
     usage = None

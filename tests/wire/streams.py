@@ -1,8 +1,8 @@
 """What the tests of the wires write: events of the dialects' examples, and writers with everything filled in."""
 
 import random
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Protocol
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 from unspool import Event, Message
 from unspool.wire import (
@@ -13,20 +13,13 @@ from unspool.wire import (
     MindieWriter,
     ResponsesWriter,
     Usage,
+    Writer,
 )
 
 from ..support import Case, parse_case, random_split
 
 USAGE = Usage(prompt_tokens=31, completion_tokens=10, total_tokens=41, cached_tokens=16, reasoning_tokens=4)
 IDENTITY: dict[str, Any] = {"id": "chatcmpl-123", "model": "some-model", "created": 1234567890}
-
-
-class Writer(Protocol):
-    """What all writers have."""
-
-    def start(self) -> bytes: ...
-    def events(self, choice: int, events: Sequence[Event]) -> bytes: ...
-    def finish(self, usage: Usage | None = None) -> bytes: ...
 
 
 def stream(writer: Writer, events: Iterable[Event], usage: Usage | None = USAGE, size: int = 1) -> bytes:

@@ -114,15 +114,20 @@ def test_markup_inside_a_call_does_not_forget_an_open_string() -> None:
 
 def test_nothing_is_held_for_longer_than_the_delay() -> None:
     coalescer = Coalescer(max_delay=10)
-    assert coalescer.due is None
     assert coalescer.feed([ContentDelta("a", 0, 1)], 100) == []
     assert coalescer.feed([ContentDelta("b", 1, 2)], 105) == []
     assert coalescer.due == 110
     assert coalescer.tick(109) == []
     assert coalescer.tick(110) == [ContentDelta("ab", 0, 2)]
-    assert coalescer.due is None
     assert coalescer.feed([ContentDelta("c", 2, 3)], 200) == []
     assert coalescer.feed([ContentDelta("d", 3, 4)], 300) == [ContentDelta("c", 2, 3)]
+
+
+def test_nothing_is_due_where_nothing_is_held_or_no_delay_is_set() -> None:
+    assert Coalescer(max_delay=10).due is None
+    unbounded = Coalescer(sentences=True)
+    assert unbounded.feed(reasoning("a")) == []
+    assert unbounded.due is None
 
 
 def test_another_kind_of_event_lets_go_what_is_held() -> None:

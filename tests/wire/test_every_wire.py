@@ -5,10 +5,24 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import unspool
-from unspool import ContentDelta, Event, Finish, Message, ReasoningDelta, ToolCallDelta, ToolCallEnd, ToolCallStart
+from unspool import (
+    ContentDelta,
+    Event,
+    Finish,
+    Message,
+    ReasoningDelta,
+    ReasoningEnd,
+    ReasoningStart,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
+)
 from unspool.wire import parse
+from unspool.wire.blocks import replay
 from unspool.wire.encoding import clean
 
 from ..support import Case, cases
@@ -151,17 +165,12 @@ def test_an_answer_of_nothing_is_told(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", WIRES)
-def test_a_message_made_by_hand_has_a_whole_answer(name: str) -> None:
+def test_a_message_made_by_hand_is_told(name: str) -> None:
     call = unspool.ToolCall(0, "call-0", "f", "{}")
     made = Message(reasoning="r", content="c", tool_calls=[call], finish_reason="tool_calls")
-    writers = {"mindie": mindie, "candle": candle, "responses": responses, "messages": messages}
-    if name == "agui":
-        pytest.skip("no whole answers")
-    answer = json.loads(writers.get(name, chat)().whole([made]))
-    text = json.dumps(answer)
-    assert '"r"' in text
-    assert '"c"' in text
-    assert '"call-0"' in text
+    streamed, whole, answer = WIRES[name](made, replay(made))
+    assert streamed == whole
+    assert answer == answer_of(made)
 
 
 LONE = "a\ud83d\u2028\x85b"
@@ -181,3 +190,42 @@ def test_lone_surrogates_and_line_ends_of_unicode_break_no_stream(name: str) -> 
     assert streamed == whole
     seen = "a\ufffd\u2028\x85b"
     assert answer == Answer(seen, seen, (("call\ufffd", "f\ufffd", '{"x": "' + seen + '"}'),), "tool_calls")
+
+
+# -- any events at all -------------------------------------------------------------------------------------------------
+
+PIECES = st.lists(st.text(min_size=1, max_size=6), max_size=3)
+OBJECTS = st.dictionaries(st.text(max_size=3), st.integers() | st.text(max_size=3), max_size=2).map(json.dumps)
+BLOCKS = st.tuples(st.sampled_from(("reasoning", "cut reasoning", "content")), PIECES) | st.tuples(
+    st.sampled_from(("ok", "repaired", "invalid", "incomplete")), PIECES | OBJECTS.map(lambda text: [text])
+)
+
+
+def events_of(told: list[tuple[Any, list[str]]], reason: str) -> list[Event]:
+    """Events of blocks in any order, also where a parser would not tell them so."""
+    events: list[Event] = []
+    index = 0
+    for kind, pieces in told:
+        if kind == "content":
+            events += [ContentDelta(p, 0, 0) for p in pieces]
+        elif "reasoning" in kind:
+            end = [ReasoningEnd(0, 0)] if kind == "reasoning" else []
+            events += [ReasoningStart(0, 0), *(ReasoningDelta(p, 0, 0) for p in pieces), *end]
+        else:
+            events.append(ToolCallStart(index, f"call-{index}", "f", 0, 0))
+            events += [ToolCallDelta(index, p, 0, 0) for p in pieces]
+            events.append(ToolCallEnd(index, kind, 0, 0))
+            index += 1
+    return [*events, Finish("tool_calls" if index and reason == "stop" else reason, 0, 0)]
+
+
+@given(st.lists(BLOCKS, max_size=6), st.sampled_from(("stop", "length", "content_filter")))
+def test_any_events_tell_the_same_message_on_every_wire(told: list[tuple[Any, list[str]]], reason: str) -> None:
+    events = events_of(told, reason)
+    message = unspool.fold(events)
+    for name, both in WIRES.items():
+        if name == "candle" and any(kind == "invalid" for kind, _ in told):
+            continue  # its stream ends there
+        streamed, whole, answer = both(message, events)
+        assert streamed == whole, name
+        assert answer == answer_of(message), name

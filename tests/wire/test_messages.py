@@ -97,9 +97,9 @@ def test_a_stop_sequence_is_named() -> None:
 
 
 def call(arguments: str, status: Any = "invalid") -> list[Event]:
-    pieces: list[Event] = [ToolCallDelta(0, c, 0, 0) for c in arguments]
-    end = [ToolCallEnd(0, status, 0, 0), Finish("tool_calls", 0, 0)]
-    return [ToolCallStart(0, "call_1", "f", 0, 0), *pieces, *end]
+    pieces = [ToolCallDelta(0, c, 0, 0) for c in arguments]
+    start, end = ToolCallStart(0, "call_1", "f", 0, 0), ToolCallEnd(0, status, 0, 0)
+    return [start, *pieces, end, Finish("tool_calls", 0, 0)]
 
 
 @pytest.mark.parametrize(

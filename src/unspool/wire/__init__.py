@@ -17,7 +17,7 @@ from .agui import AguiWriter
 from .candle import CandleWriter
 from .chat import ChatWriter
 from .coalesce import Coalescer
-from .common import Failure, Usage
+from .common import Failure, Usage, Writer
 from .messages import MessagesWriter
 from .mindie import MindieWriter
 from .responses import ResponsesWriter
@@ -32,4 +32,5 @@ __all__ = [
     "MindieWriter",
     "ResponsesWriter",
     "Usage",
+    "Writer",
 ]

@@ -23,9 +23,11 @@ from ..events import (
 from ..message import Message, fold
 from . import sse
 from .blocks import replay
-from .chat import ChatWriter, Choice, tool_call
+from .chat import ChatWriter, Choice, error_body, tool_call
 from .common import Failure, Usage
 from .encoding import encode, on_one_line
+
+__all__ = ["CandleWriter", "error_body"]
 
 _INVALID_CALL: Final = {"message": "Tool call parsing failed: Invalid JSON", "type": "tool_call_parse_error"}
 
@@ -83,7 +85,7 @@ class CandleWriter(ChatWriter):
         out = super().events(choice, events, logprobs)
         if out and choice not in self._begun:
             self._begun.add(choice)
-            # Strings are escaped, so that nothing but a delta looks like this. It is empty where there is nothing to tell.
+            # Strings are escaped, so that nothing but a delta looks like this; it is empty where nothing is told.
             filled = b'"delta":{"' in out
             old, new = (b'{"', b'{"role":"assistant","') if filled else (b"{}", b'{"role":"assistant"}')
             out = out.replace(b'"delta":' + old, b'"delta":' + new, 1)

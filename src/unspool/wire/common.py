@@ -1,8 +1,11 @@
-"""What all protocols are given besides events: counts of tokens, and failures."""
+"""What all protocols share: what a writer does, counts of tokens, and failures."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 import msgspec
+
+from ..events import Event
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,3 +61,19 @@ class Failure(msgspec.Struct, frozen=True):
     param: str | None = None
     type: str | None = None
     code: str | None = None
+
+
+class Writer(Protocol):
+    """What writes one response of any protocol. What every method returns is ready to be sent; it may be nothing."""
+
+    def start(self) -> bytes:
+        """What precedes all events."""
+
+    def events(self, choice: int, events: Sequence[Event]) -> bytes:
+        """The next events of a choice."""
+
+    def finish(self, usage: Usage | None = None) -> bytes:
+        """What follows the last event of the last choice."""
+
+    def error(self, failure: Failure) -> bytes:
+        """What follows instead where the engine fails after the first byte."""
