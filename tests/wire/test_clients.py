@@ -60,7 +60,7 @@ RESPONSE_EXTRAS = {".store", ".response.store"}
 
 @pytest.mark.parametrize("case", cases(), ids=str)
 def test_everything_that_is_written_fits_the_clients_types(case: Case) -> None:
-    for message, events in list(runs(case))[:2]:
+    for message, events in list(runs(case))[1:2]:
         for frame in frames(stream(chat(include_usage=True), events), done=True):
             read(ChatCompletionChunk, frame.data, CHAT_EXTRAS)
         read(ChatCompletion, json.loads(chat().whole([message], USAGE)), CHAT_EXTRAS)

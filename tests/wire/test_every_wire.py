@@ -157,6 +157,20 @@ def test_calls_that_are_told_at_the_same_time_are_written_one_after_another(name
 
 
 @pytest.mark.parametrize("name", WIRES)
+def test_a_call_that_was_never_ended_is_closed_by_the_finish(name: str) -> None:
+    events: list[Event] = [
+        ToolCallStart(0, "call-0", "f", 0, 0),
+        ToolCallDelta(0, '{"x"', 0, 4),
+        ContentDelta("b", 4, 5),
+        Finish("length", 5, 5),
+    ]
+    message = unspool.fold(events)
+    streamed, whole, answer = WIRES[name](message, events)
+    assert streamed == whole
+    assert answer == answer_of(message)
+
+
+@pytest.mark.parametrize("name", WIRES)
 def test_an_answer_of_nothing_is_told(name: str) -> None:
     message = unspool.parse("", unspool.list_dialects()[0])
     streamed, whole, answer = WIRES[name](message, [Finish("stop", 0, 0)])
