@@ -1,0 +1,132 @@
+"""AG-UI 1.0: a run as a sequence of events that the official client verifies.
+
+Every start has its end before the run finishes. All text and all calls belong to one assistant message; reasoning that
+is interrupted is a message of its own each time. Frames are ``data:`` lines without names, and nothing follows the last
+event. The protocol has no whole answers.
+"""
+
+from typing import Any, Final
+
+from ..events import ToolCallEnd, ToolCallStart
+from . import sse
+from .blocks import BlockWriter, TextKind
+from .common import Failure, Usage
+from .encoding import encode, on_one_line, quoted
+
+PROTOCOL_VERSION: Final = "1.0"
+
+
+class AguiWriter(BlockWriter):
+    """Writes one run: `start`, `events`, then `finish` or `error`.
+
+    Args:
+        thread_id, run_id: those of the request.
+        message_id: of the assistant's message; made from ``run_id`` where not given.
+        parent_run_id: that of the request, if it has one.
+        model: told with the usage.
+    """
+
+    def __init__(
+        self,
+        *,
+        thread_id: str,
+        run_id: str,
+        message_id: str | None = None,
+        parent_run_id: str | None = None,
+        model: str | None = None,
+    ) -> None:
+        super().__init__()
+        self._run = {"threadId": thread_id, "runId": run_id}
+        self._run_id = run_id
+        self._message_id = message_id or f"msg-{run_id}"
+        self._parent = parent_run_id
+        self._model = model
+        self._reasonings = 0
+        self._open_id = ""
+        self._calls: list[str] = []
+        self._head = b""
+
+    def start(self) -> bytes:
+        """``RUN_STARTED``."""
+        parent = {} if self._parent is None else {"parentRunId": self._parent}
+        return _event("RUN_STARTED", **self._run, protocolVersion=PROTOCOL_VERSION, **parent)
+
+    def finish(self, usage: Usage | None = None) -> bytes:
+        """``RUN_FINISHED``. Calls are left to the client; ``result`` tells the finish reason, which has no field."""
+        told: dict[str, Any] = {"result": {"finishReason": self._finish_reason}, "outcome": {"type": "success"}}
+        if self._calls:
+            told["outcome"]["pendingToolCallIds"] = self._calls
+        if usage is not None:
+            told["usage"] = [_usage(usage, self._model)]
+        return _event("RUN_FINISHED", **self._run, **told)
+
+    def cancelled(self) -> bytes:
+        """``RUN_FINISHED`` of a run that was stopped, after the ends of what is open."""
+        out: list[bytes] = []
+        if self._call is not None:
+            out.append(_event("TOOL_CALL_END", toolCallId=self._calls[-1]))
+        self._shut(out)
+        return b"".join(out) + _event("RUN_FINISHED", **self._run, outcome={"type": "cancelled"})
+
+    def error(self, failure: Failure) -> bytes:
+        """``RUN_ERROR``, after which nothing may follow; what is open stays open."""
+        return sse.data(error_body(failure))
+
+    def _open(self, kind: TextKind) -> bytes:
+        if kind == "content":
+            self._open_id = self._message_id
+            self._head = _head("TEXT_MESSAGE_CONTENT", "messageId", self._open_id)
+            return _event("TEXT_MESSAGE_START", messageId=self._open_id, role="assistant")
+        self._reasonings += 1
+        self._open_id = f"reasoning-{self._run_id}-{self._reasonings}"
+        self._head = _head("REASONING_MESSAGE_CONTENT", "messageId", self._open_id)
+        return _event("REASONING_START", messageId=self._open_id) + _event(
+            "REASONING_MESSAGE_START", messageId=self._open_id, role="reasoning"
+        )
+
+    def _text(self, text: str) -> bytes:
+        return self._head + quoted(text) + b"}\n\n"
+
+    def _close(self, kind: TextKind) -> bytes:
+        ends = ("TEXT_MESSAGE_END",) if kind == "content" else ("REASONING_MESSAGE_END", "REASONING_END")
+        return b"".join([_event(end, messageId=self._open_id) for end in ends])
+
+    def _open_call(self, event: ToolCallStart) -> bytes:
+        self._calls.append(event.id)
+        self._head = _head("TOOL_CALL_ARGS", "toolCallId", event.id)
+        return _event("TOOL_CALL_START", toolCallId=event.id, toolCallName=event.name, parentMessageId=self._message_id)
+
+    def _arguments(self, text: str) -> bytes:
+        return self._text(text)
+
+    def _close_call(self, event: ToolCallEnd) -> bytes:
+        return _event("TOOL_CALL_END", toolCallId=self._calls[-1])
+
+
+def _event(kind: str, **members: Any) -> bytes:
+    return sse.data(encode({"type": kind, **members}))
+
+
+def _head(kind: str, field: str, id: str) -> bytes:
+    return b"data: " + on_one_line(encode({"type": kind, field: id}))[:-1] + b',"delta":'
+
+
+def _usage(usage: Usage, model: str | None) -> dict[str, Any]:
+    told = {
+        "model": model,
+        "inputTokens": usage.prompt_tokens,
+        "outputTokens": usage.completion_tokens,
+        "totalTokens": usage.total,
+        "reasoningTokens": usage.reasoning_tokens,
+        "cachedInputTokens": usage.cached_tokens,
+    }
+    return {field: value for field, value in told.items() if value is not None}
+
+
+def error_body(failure: Failure) -> bytes:
+    """``RUN_ERROR``: the stream's event, and the body of a response that is an error.
+
+    The code is the failure's own, else the HTTP status in words of the protocol's field, a string.
+    """
+    error = {"type": "RUN_ERROR", "message": failure.message, "code": failure.code or str(failure.status)}
+    return encode(error)

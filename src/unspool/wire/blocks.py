@@ -1,0 +1,168 @@
+"""Answers as blocks: reasoning, text and calls in their order, each opened and closed, never two at a time.
+
+The Responses API, Anthropic's Messages and AG-UI are written that way. `BlockWriter` turns events into blocks and
+leaves the bytes to its subclasses; `blocks` and `replay` take a message apart in the same way, which makes a whole
+answer the sum of its stream.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Literal
+
+from ..events import (
+    ContentDelta,
+    Event,
+    Finish,
+    ReasoningDelta,
+    ReasoningEnd,
+    ReasoningStart,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
+)
+from ..message import Message, Segment, ToolCall
+
+TextKind = Literal["reasoning", "content"]
+
+
+def blocks(message: Message) -> list[tuple[TextKind, str] | ToolCall]:
+    """A message's blocks in their order; one that was made by hand, without segments, has one of each kind."""
+    if message.segments:
+        return [_block(message, s) for s in message.segments]
+    found: list[tuple[TextKind, str] | ToolCall] = []
+    if message.reasoning:
+        found.append(("reasoning", message.reasoning))
+    if message.content:
+        found.append(("content", message.content))
+    return [*found, *message.tool_calls]
+
+
+def _block(message: Message, segment: Segment) -> tuple[TextKind, str] | ToolCall:
+    if segment.kind == "tool_call":
+        return message.tool_calls[segment.call]
+    return segment.kind, segment.text
+
+
+def replay(message: Message) -> list[Event]:
+    """Events that tell a message, one delta for each block; their spans are empty."""
+    events: list[Event] = []
+    for block in blocks(message):
+        if isinstance(block, ToolCall):
+            events.append(ToolCallStart(block.index, block.id, block.name, 0, 0, block.known))
+            if block.arguments:
+                events.append(ToolCallDelta(block.index, block.arguments, 0, 0))
+            events.append(ToolCallEnd(block.index, block.status, 0, 0, block.raw))
+        elif block[0] == "reasoning":
+            events += (ReasoningStart(0, 0), ReasoningDelta(block[1], 0, 0), ReasoningEnd(0, 0))
+        else:
+            events.append(ContentDelta(block[1], 0, 0))
+    events.append(Finish(message.finish_reason, 0, 0))
+    return events
+
+
+class BlockWriter(ABC):
+    """Turns the events of the one choice of a response into blocks.
+
+    A block of text opens with its first piece, so that no block is empty. Reasoning closes where it ends; other text
+    closes with the next block or the finish. What arrives inside a call waits until the call is over.
+    """
+
+    def __init__(self) -> None:
+        self._kind: TextKind | None = None
+        self._apart = False  # the next text begins a block of its own
+        self._call: int | None = None
+        self._waiting: list[Event] = []
+        self._finish_reason = ""
+
+    def events(self, choice: int, events: Sequence[Event]) -> bytes:
+        """The next events.
+
+        Raises:
+            ValueError: a choice other than 0; the protocol has no others.
+        """
+        if choice != 0:
+            raise ValueError(f"choice: {choice} given; the protocol has one choice")
+        out: list[bytes] = []
+        for event in events:
+            self._take(event, out)
+        return b"".join(out)
+
+    def _take(self, event: Event, out: list[bytes]) -> None:
+        if self._call is not None:
+            self._inside(self._call, event, out)
+        elif isinstance(event, ContentDelta | ReasoningDelta):
+            kind: TextKind = "content" if isinstance(event, ContentDelta) else "reasoning"
+            if kind != self._kind or self._apart:
+                self._shut(out)
+                self._kind = kind
+                out.append(self._open(kind))
+            out.append(self._text(event.text))
+        elif isinstance(event, ReasoningStart):
+            self._apart = True
+        elif isinstance(event, ReasoningEnd):
+            self._apart = True
+            if self._kind == "reasoning":
+                self._shut(out)
+        elif isinstance(event, ToolCallStart):
+            self._shut(out)
+            self._call = event.index
+            out.append(self._open_call(event))
+        elif isinstance(event, Finish):
+            self._finish_reason = event.reason
+            self._shut(out)
+
+    def _inside(self, call: int, event: Event, out: list[bytes]) -> None:
+        if isinstance(event, ToolCallDelta) and event.index == call:
+            out.append(self._arguments(event.arguments))
+        elif isinstance(event, ToolCallEnd) and event.index == call:
+            out.append(self._close_call(event))
+            self._call = None
+            waiting, self._waiting = self._waiting, []
+            for later in waiting:
+                self._take(later, out)
+        elif isinstance(event, Finish):
+            self._inside(call, ToolCallEnd(call, "incomplete", event.start, event.start), out)
+            self._take(event, out)
+        else:
+            self._waiting.append(event)
+
+    def _shut(self, out: list[bytes]) -> None:
+        if self._kind is not None:
+            out.append(self._close(self._kind))
+        self._kind = None
+        self._apart = False
+
+    @abstractmethod
+    def _open(self, kind: TextKind) -> bytes:
+        """A block of text opens."""
+
+    @abstractmethod
+    def _text(self, text: str) -> bytes:
+        """The next piece of the open block."""
+
+    @abstractmethod
+    def _close(self, kind: TextKind) -> bytes:
+        """The open block of text is over; at the answer's end the finish reason is known already."""
+
+    @abstractmethod
+    def _open_call(self, event: ToolCallStart) -> bytes:
+        """A call opens."""
+
+    @abstractmethod
+    def _arguments(self, text: str) -> bytes:
+        """The next piece of the call's arguments."""
+
+    @abstractmethod
+    def _close_call(self, event: ToolCallEnd) -> bytes:
+        """The call is over."""
+
+
+def the_one(messages: Sequence[Message]) -> Message:
+    """The message of a protocol that has one choice.
+
+    Raises:
+        ValueError: there are more or none.
+    """
+    if len(messages) != 1:
+        raise ValueError(f"messages: {len(messages)} given; the protocol has one choice")
+    return messages[0]

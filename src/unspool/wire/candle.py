@@ -1,0 +1,182 @@
+"""The candle profile of chat completions.
+
+It differs from OpenAI's: ``delta.reasoning`` holds the reasoning with its markers, in its first and its last delta; the
+role stands in a choice's first delta and in no chunk of its own; a whole answer tells its chunks in ``extensions``; a
+call that cannot be parsed, or a failing engine, ends the choice with a chunk whose finish reason is ``error``.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from ..events import (
+    ContentDelta,
+    Event,
+    ReasoningDelta,
+    ReasoningEnd,
+    ReasoningStart,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
+)
+from ..message import Message, fold
+from . import sse
+from .blocks import replay
+from .chat import ChatWriter, Choice, error_body, tool_call
+from .common import Failure, Usage
+from .encoding import encode, on_one_line
+
+__all__ = ["CandleWriter", "error_body"]
+
+_INVALID_CALL: Final = {"message": "Tool call parsing failed: Invalid JSON", "type": "tool_call_parse_error"}
+
+
+class CandleWriter(ChatWriter):
+    """Writes one response.
+
+    Args:
+        id, model, created, n, include_usage, calls_reason: as for `ChatWriter`.
+        markers: what the model opens and closes reasoning with. Events do not tell it.
+        content_chunks: whether the extensions of a whole answer also tell the pieces of the content.
+    """
+
+    ROLE_CHUNK = False
+    NO_LOGPROBS = b""
+
+    def __init__(
+        self,
+        *,
+        id: str,
+        model: str,
+        created: int,
+        markers: tuple[str, str],
+        n: int = 1,
+        include_usage: bool = False,
+        calls_reason: str = "tool_calls",
+        content_chunks: bool = False,
+    ) -> None:
+        super().__init__(
+            id=id,
+            model=model,
+            created=created,
+            n=n,
+            reasoning_field="reasoning",
+            include_usage=include_usage,
+            calls_reason=calls_reason,
+        )
+        self._markers = markers
+        self._content_chunks = content_chunks
+        self._unsaid: dict[Choice, str] = {}
+        self._begun: set[int] = set()
+
+    def _handle(self) -> dict[type, Callable[[Choice, Any], bytes]]:
+        return {
+            **super()._handle(),
+            ReasoningStart: self._reasoning_start,
+            ReasoningEnd: self._reasoning_end,
+            ToolCallEnd: self._call_end,
+        }
+
+    # -- streaming -------------------------------------------------------------------------------------------------
+
+    def events(self, choice: int, events: Sequence[Event], logprobs: Sequence[Any] = ()) -> bytes:
+        """The next events of a choice; see `ChatWriter.events`."""
+        out = super().events(choice, events, logprobs)
+        if out and choice not in self._begun:
+            self._begun.add(choice)
+            # Strings are escaped, so that nothing but a delta looks like this; it is empty where nothing is told.
+            filled = b'"delta":{"' in out
+            old, new = (b'{"', b'{"role":"assistant","') if filled else (b"{}", b'{"role":"assistant"}')
+            out = out.replace(b'"delta":' + old, b'"delta":' + new, 1)
+        return out
+
+    def _reasoning_start(self, c: Choice, event: ReasoningStart) -> bytes:
+        self._unsaid[c] = self._markers[0]  # goes with the first text
+        return b""
+
+    def _reasoning(self, c: Choice, event: ReasoningDelta) -> bytes:
+        opening = self._unsaid.pop(c, "")
+        return super()._reasoning(c, msgspec.structs.replace(event, text=opening + event.text) if opening else event)
+
+    def _reasoning_end(self, c: Choice, event: ReasoningEnd) -> bytes:
+        return self._reasoning(c, ReasoningDelta(self._markers[1], event.start, event.end))
+
+    def _call_end(self, c: Choice, event: ToolCallEnd) -> bytes:
+        return self._broken(c, _INVALID_CALL) if event.status == "invalid" else b""
+
+    def _broken(self, c: Choice, error: dict[str, str]) -> bytes:
+        c.over = True
+        chunk = c.head + self._tail(c.logprobs, b'"error"')
+        return chunk.removesuffix(b"}\n\n") + b',"error":' + on_one_line(encode(error)) + b"}\n\n"
+
+    def error(self, failure: Failure) -> bytes:
+        """A failure after the first byte: every choice that still runs ends with ``error``."""
+        error = {"message": failure.message, "type": failure.type or "generation_error"}
+        return b"".join([self._broken(c, error) for c in self._choices if not c.over]) + sse.DONE
+
+    # -- whole -----------------------------------------------------------------------------------------------------
+
+    def whole(
+        self,
+        messages: Sequence[Message],
+        usage: Usage | None = None,
+        logprobs: Sequence[Sequence[Any]] = (),
+        *,
+        events: Sequence[Sequence[Event]] = (),
+    ) -> bytes:
+        """The whole answer.
+
+        Args:
+            messages, usage, logprobs: as for `ChatWriter.whole`.
+            events: those of each choice. Their pieces stand in ``extensions``; without them, each block is one piece.
+        """
+        runs = [_before_failure(e) for e in events or [replay(m) for m in messages]]
+        answer = self._answer([fold(run) for run in runs], usage, logprobs)
+        extensions = self._extensions(runs)
+        if any(extensions.values()):
+            answer["extensions"] = extensions
+        if any(_fails(run[-1]) for run in runs if run):
+            answer["error"] = _INVALID_CALL
+        return encode(answer)
+
+    def _message(self, message: Message) -> dict[str, Any]:
+        told: dict[str, Any] = {"role": "assistant", "content": message.content or None}
+        if message.tool_calls:
+            told["tool_calls"] = [tool_call(c) for c in message.tool_calls]
+        return told
+
+    def _reason(self, reason: str) -> str:
+        return super()._reason(reason) or "error"  # a run that was cut has no finish
+
+    def _extensions(self, runs: Sequence[Sequence[Event]]) -> dict[str, list[Any]]:
+        reasoning = [e.text for run in runs for e in run if isinstance(e, ReasoningDelta)]
+        extensions: dict[str, list[Any]] = {
+            "reasoning_chunks": reasoning,
+            "tool_call_chunks": [chunk for run in runs for chunk in _call_chunks(run)],
+        }
+        if self._content_chunks:
+            extensions["content_chunks"] = [e.text for run in runs for e in run if isinstance(e, ContentDelta)]
+        return extensions
+
+
+def _call_chunks(run: Iterable[Event]) -> Iterator[dict[str, str]]:
+    ids: dict[int, str] = {}
+    for event in run:
+        if isinstance(event, ToolCallStart):
+            ids[event.index] = event.id
+            yield {"type": "start", "tool_call_id": event.id, "tool_name": event.name}
+        elif isinstance(event, ToolCallDelta):
+            yield {"type": "args", "tool_call_id": ids[event.index], "delta": event.arguments}
+        elif isinstance(event, ToolCallEnd):
+            yield {"type": "end", "tool_call_id": ids[event.index]}
+
+
+def _fails(event: Event) -> bool:
+    return isinstance(event, ToolCallEnd) and event.status == "invalid"
+
+
+def _before_failure(events: Sequence[Event]) -> Sequence[Event]:
+    """The events up to the first call that cannot be parsed: a stream ends there, and so does a whole answer."""
+    at = next((i for i, e in enumerate(events) if _fails(e)), None)
+    return events if at is None else events[: at + 1]

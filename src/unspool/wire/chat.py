@@ -1,0 +1,254 @@
+"""OpenAI chat completions: ``chat.completion.chunk`` events and the whole ``chat.completion``.
+
+What the official clients take decides details. Their stream helper adds up every string of a delta, so that role, id,
+type and name are sent once; it opens the choices in order, so that chunks with the roles come first, 0 to n-1; and it
+takes a call for complete when the next one opens, which parsers guarantee.
+
+Profiles of other servers are subclasses; what differs are the handlers of events and a few constants.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Literal
+
+from ..events import ContentDelta, Event, Finish, ReasoningDelta, ToolCallDelta, ToolCallStart
+from ..message import Message, ToolCall
+from . import sse
+from .common import Failure, Usage
+from .encoding import encode, on_one_line, quoted
+
+ReasoningField = Literal["reasoning_content", "reasoning", "both"]
+REASONING_FIELDS: Final[dict[str, tuple[str, ...]]] = {
+    "reasoning_content": ("reasoning_content",),
+    "reasoning": ("reasoning",),
+    "both": ("reasoning_content", "reasoning"),
+}
+"""The fields that the reasoning is written to, by option."""
+
+
+class Choice:
+    """One choice of a stream: its prepared bytes, and what waits for its next chunk."""
+
+    __slots__ = ("arguments", "content", "head", "logprobs", "over", "plain", "tail")
+
+    def __init__(self, head: bytes, tail: bytes) -> None:
+        self.head = head
+        self.content = head + b'"content":'
+        self.plain = self.tail = tail
+        self.arguments: dict[int, bytes] = {}
+        self.logprobs: list[Any] = []
+        self.over = False
+
+
+class ChatWriter:
+    """Writes one response: `start`, then `events` of any choice in any order, then `finish` or `error`; or `whole`.
+
+    Args:
+        id, model, created: constant in all chunks; ``created`` is in seconds.
+        n: number of choices.
+        reasoning_field: ``reasoning_content``, ``reasoning`` or ``both``.
+        include_usage: ``stream_options.include_usage``: a last chunk without choices tells the usage, all others
+            ``null``.
+        calls_reason: the finish reason of an answer with calls. A named ``tool_choice`` finishes with ``stop`` at
+            OpenAI, a request with the legacy ``function_call`` with that.
+        system_fingerprint: written where given.
+
+    Raises:
+        ValueError: an option has a value that is not allowed.
+    """
+
+    ROLE_CHUNK = True
+    """Whether the role has a chunk of its own, before all others."""
+    DELTA = b""
+    """What every delta begins with."""
+    NO_LOGPROBS = b'"logprobs":null,'
+    """What stands where a chunk has no log probabilities."""
+
+    def __init__(
+        self,
+        *,
+        id: str,
+        model: str,
+        created: int,
+        n: int = 1,
+        reasoning_field: ReasoningField = "reasoning_content",
+        include_usage: bool = False,
+        calls_reason: str = "tool_calls",
+        system_fingerprint: str | None = None,
+    ) -> None:
+        if n < 1:
+            raise ValueError(f"n: {n} is less than 1")
+        if reasoning_field not in REASONING_FIELDS:
+            raise ValueError(f"reasoning_field: {reasoning_field!r} is not one of {', '.join(REASONING_FIELDS)}")
+        self._identity: dict[str, Any] = {"id": id, "object": "", "created": created, "model": model}
+        if system_fingerprint is not None:
+            self._identity["system_fingerprint"] = system_fingerprint
+        self._prefix = (
+            b"data: " + on_one_line(encode({**self._identity, "object": "chat.completion.chunk"}))[:-1] + b","
+        )
+        self._suffix = b',"usage":null}\n\n' if include_usage else b"}\n\n"
+        self._include_usage = include_usage
+        self._calls_reason = calls_reason
+        self._fields = REASONING_FIELDS[reasoning_field]
+        self._keys = tuple(encode(field) + b":" for field in self._fields)
+        tail = self._tail((), b"null")
+        head = b'"choices":[{"index":%d,"delta":{'
+        self._choices = [Choice(self._prefix + head % i + self.DELTA, tail) for i in range(n)]
+        self._handlers: dict[type, Callable[[Choice, Any], bytes]] = self._handle()
+
+    def _handle(self) -> dict[type, Callable[[Choice, Any], bytes]]:
+        """What writes an event; an event without a handler is not written."""
+        return {
+            ContentDelta: self._content,
+            ReasoningDelta: self._reasoning,
+            ToolCallStart: self._call,
+            ToolCallDelta: self._arguments,
+            Finish: self._finish,
+        }
+
+    # -- streaming -------------------------------------------------------------------------------------------------
+
+    def start(self) -> bytes:
+        """The role of every choice. The content is ``null`` as in the whole answer, until there is some."""
+        if not self.ROLE_CHUNK:
+            return b""
+        return b"".join(c.head + b'"role":"assistant","content":null' + c.tail for c in self._choices)
+
+    def events(self, choice: int, events: Sequence[Event], logprobs: Sequence[Any] = ()) -> bytes:
+        """The next events of a choice.
+
+        Args:
+            choice: its index.
+            events: what the parser told.
+            logprobs: the engine's entries for the same tokens, in OpenAI's form. They go with the next chunk: the
+                parser may hold back the text they belong to.
+        """
+        c = self._choices[choice]
+        if logprobs:
+            c.logprobs += logprobs
+            c.tail = self._tail(c.logprobs, b"null")
+        handlers = self._handlers
+        out: list[bytes] = []
+        for event in events:
+            handler = handlers.get(type(event))
+            if handler is None or c.over:
+                continue
+            chunk = handler(c, event)
+            if chunk:
+                out.append(chunk)
+                if c.logprobs:
+                    c.logprobs = []
+                    c.tail = c.plain
+        return b"".join(out)
+
+    def finish(self, usage: Usage | None = None) -> bytes:
+        """What follows the last event of the last choice: the usage, where asked for, and the stream's end."""
+        if usage is None or not self._include_usage:
+            return sse.DONE
+        return self._prefix + b'"choices":[],"usage":' + encode(usage.openai()) + b"}\n\n" + sse.DONE
+
+    def error(self, failure: Failure) -> bytes:
+        """A failure after the first byte. The official clients raise at an event with an ``error``."""
+        return sse.data(error_body(failure)) + sse.DONE
+
+    def _tail(self, logprobs: Sequence[Any], reason: bytes) -> bytes:
+        """What follows a delta's members."""
+        told = (
+            b'"logprobs":{"content":%b,"refusal":null},' % on_one_line(encode(logprobs))
+            if logprobs
+            else self.NO_LOGPROBS
+        )
+        return b"}," + told + b'"finish_reason":' + reason + b"}]" + self._suffix
+
+    def _content(self, c: Choice, event: ContentDelta) -> bytes:
+        return c.content + quoted(event.text) + c.tail
+
+    def _reasoning(self, c: Choice, event: ReasoningDelta) -> bytes:
+        text = quoted(event.text)
+        return c.head + b",".join([key + text for key in self._keys]) + c.tail
+
+    def _call(self, c: Choice, event: ToolCallStart) -> bytes:
+        c.arguments[event.index] = c.head + b'"tool_calls":[{"index":%d,"function":{"arguments":' % event.index
+        opened = b'"tool_calls":[{"index":%d,"id":%b,"type":"function","function":{"name":%b,"arguments":""}}]'
+        return c.head + opened % (event.index, quoted(event.id), quoted(event.name)) + c.tail
+
+    def _arguments(self, c: Choice, event: ToolCallDelta) -> bytes:
+        return c.arguments[event.index] + quoted(event.arguments) + b"}}]" + c.tail
+
+    def _finish(self, c: Choice, event: Finish) -> bytes:
+        c.over = True
+        return c.head + self._tail(c.logprobs, quoted(self._reason(event.reason)))
+
+    def _reason(self, reason: str) -> str:
+        return self._calls_reason if reason == "tool_calls" else reason
+
+    # -- whole -----------------------------------------------------------------------------------------------------
+
+    def whole(
+        self,
+        messages: Sequence[Message],
+        usage: Usage | None = None,
+        logprobs: Sequence[Sequence[Any]] = (),
+    ) -> bytes:
+        """The whole answer.
+
+        Args:
+            messages: one for each choice.
+            usage: of all choices together.
+            logprobs: the engine's entries for each choice.
+        """
+        return encode(self._answer(messages, usage, logprobs))
+
+    def _answer(
+        self, messages: Sequence[Message], usage: Usage | None, logprobs: Sequence[Sequence[Any]]
+    ) -> dict[str, Any]:
+        answer = {
+            **self._identity,
+            "object": "chat.completion",
+            "choices": [self._whole_choice(i, m, logprobs[i] if logprobs else ()) for i, m in enumerate(messages)],
+        }
+        if usage is not None:
+            answer["usage"] = usage.openai()
+        return answer
+
+    def _whole_choice(self, index: int, message: Message, logprobs: Sequence[Any]) -> dict[str, Any]:
+        choice: dict[str, Any] = {"index": index, "message": self._message(message)}
+        if logprobs or self.NO_LOGPROBS:
+            choice["logprobs"] = {"content": list(logprobs), "refusal": None} if logprobs else None
+        choice["finish_reason"] = self._reason(message.finish_reason)
+        return choice
+
+    def _message(self, message: Message) -> dict[str, Any]:
+        told: dict[str, Any] = {"role": "assistant", "content": message.content or None, "refusal": None}
+        for field in self._fields:
+            told[field] = message.reasoning or None
+        if message.tool_calls:
+            told["tool_calls"] = [tool_call(c) for c in message.tool_calls]
+        return told
+
+
+def tool_call(call: ToolCall) -> dict[str, Any]:
+    """A call in a whole message."""
+    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+
+
+_INVALID: Final = "invalid_request_error"
+_ERRORS: Final[dict[int, tuple[str, str | None]]] = {
+    401: (_INVALID, "invalid_api_key"),
+    403: ("permission_error", None),
+    404: (_INVALID, None),
+    413: (_INVALID, "request_too_large"),
+    429: ("rate_limit_error", "rate_limit_exceeded"),
+}
+"""Type and code by status; any other 4xx is an invalid request, any other status a server's error."""
+
+
+def error_body(failure: Failure) -> bytes:
+    """The body of a response that is an error: ``{"error": {"message", "type", "param", "code"}}``."""
+    kind, code = _ERRORS.get(failure.status, (_INVALID if 400 <= failure.status < 500 else "server_error", None))
+    error = {
+        "message": failure.message,
+        "type": failure.type or kind,
+        "param": failure.param,
+        "code": failure.code or code,
+    }
+    return encode({"error": error})

@@ -1,0 +1,79 @@
+"""What all protocols share: what a writer does, counts of tokens, and failures."""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from ..events import Event
+
+
+class Usage(msgspec.Struct, frozen=True, kw_only=True):
+    """The engine's counts. They are passed on as they are: nothing is counted or corrected here.
+
+    Attributes:
+        prompt_tokens, completion_tokens: of the whole request; reasoning is part of the completion.
+        total_tokens: ``None`` where the engine does not say; then it is the sum of the two.
+        cached_tokens: how many of the prompt's came from a cache.
+        reasoning_tokens: how many of the completion's were reasoning.
+        prefill_time, decode_time_arr: milliseconds up to the first token and between tokens; MindIE alone tells them.
+    """
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    total_tokens: int | None = None
+    cached_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    prefill_time: float | None = None
+    decode_time_arr: list[float] | None = None
+
+    @property
+    def total(self) -> int:
+        """The engine's total, else the sum."""
+        return self.prompt_tokens + self.completion_tokens if self.total_tokens is None else self.total_tokens
+
+    def openai(self) -> dict[str, Any]:
+        """As chat completions have it; details stand there only where they are known."""
+        usage: dict[str, Any] = {
+            "prompt_tokens": self.prompt_tokens,
+            "completion_tokens": self.completion_tokens,
+            "total_tokens": self.total,
+        }
+        if self.cached_tokens is not None:
+            usage["prompt_tokens_details"] = {"cached_tokens": self.cached_tokens}
+        if self.reasoning_tokens is not None:
+            usage["completion_tokens_details"] = {"reasoning_tokens": self.reasoning_tokens}
+        return usage
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """What went wrong, for any protocol.
+
+    Attributes:
+        message: for people; where a request is at fault it names the field and what is allowed.
+        status: the HTTP status, also where the response has begun and the status is sent already.
+        param: the request's field that is at fault.
+        type, code: the protocol's own words; ``None`` takes what the protocol says for the status.
+    """
+
+    message: str
+    status: int = 500
+    param: str | None = None
+    type: str | None = None
+    code: str | None = None
+
+
+class Writer(Protocol):
+    """What writes one response of any protocol. What every method returns is ready to be sent; it may be nothing."""
+
+    def start(self) -> bytes:
+        """What precedes all events."""
+
+    def events(self, choice: int, events: Sequence[Event]) -> bytes:
+        """The next events of a choice."""
+
+    def finish(self, usage: Usage | None = None) -> bytes:
+        """What follows the last event of the last choice."""
+
+    def error(self, failure: Failure) -> bytes:
+        """What follows instead where the engine fails after the first byte."""

@@ -1,0 +1,208 @@
+"""Anthropic's Messages API: blocks of thinking, text and tool use, strictly one after another.
+
+Its clients go by ``event:`` lines, and they parse the input of each tool use. Arguments therefore wait until their call
+is over, as values do at Anthropic unless fine-grained streaming is asked for; what turns out not to be a JSON object is
+wrapped in one under the key that Anthropic's documentation gives to such input.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from ..events import ToolCallEnd, ToolCallStart
+from ..message import Message, ToolCall
+from . import sse
+from .blocks import BlockWriter, TextKind, blocks, the_one
+from .common import Failure, Usage
+from .encoding import clean, encode, quoted
+
+INVALID_JSON: Final = "INVALID_JSON"
+"""The key under which arguments stand that are no JSON object."""
+
+STOP_REASONS: Final = {
+    "stop": "end_turn",
+    "length": "max_tokens",
+    "tool_calls": "tool_use",
+    "content_filter": "refusal",
+}
+"""An engine's finish reason and Anthropic's; any other is ``end_turn``."""
+
+PING: Final = sse.event(b"ping", b'{"type":"ping"}')
+"""What keeps a connection alive; allowed anywhere between two events."""
+
+_as_object: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+
+
+def tool_input(arguments: str) -> str:
+    """JSON text of one object: the arguments themselves, byte for byte, or an object that wraps them."""
+    try:
+        _as_object(clean(arguments))
+    except (msgspec.DecodeError, RecursionError):
+        return encode({INVALID_JSON: arguments}).decode()
+    return arguments
+
+
+class MessagesWriter(BlockWriter):
+    """Writes one response: `start`, `events`, then `finish` or `error`; or `whole`.
+
+    Args:
+        id: ``msg_…``.
+        model: the served name.
+        fine_grained: pass the pieces of arguments on as they arrive, unchecked, as Anthropic's fine-grained tool
+            streaming
+            does: clients then have to expect invalid JSON.
+    """
+
+    def __init__(self, *, id: str, model: str, fine_grained: bool = False) -> None:
+        super().__init__()
+        self._identity = {"id": id, "type": "message", "role": "assistant", "model": model}
+        self._fine_grained = fine_grained
+        self._index = -1
+        self._head = b""
+        self._held: list[str] = []
+
+    # -- streaming -------------------------------------------------------------------------------------------------
+
+    def start(self, usage: Usage | None = None) -> bytes:
+        """``message_start``; an engine that knows the prompt's tokens by now may tell them."""
+        message: dict[str, Any] = {
+            **self._identity,
+            "content": [],
+            "stop_reason": None,
+            "stop_sequence": None,
+            "usage": _usage(usage or Usage()),
+        }
+        return _event({"type": "message_start", "message": message})
+
+    def finish(self, usage: Usage | None = None, stop_sequence: str | None = None) -> bytes:
+        """``message_delta`` and ``message_stop``.
+
+        Args:
+            usage: the final counts.
+            stop_sequence: the request's stop sequence that the output ended with, if it did.
+        """
+        delta = _stop(self._finish_reason, stop_sequence)
+        told = _usage(usage) if usage else {"output_tokens": 0}
+        return _event({"type": "message_delta", "delta": delta, "usage": told}) + _event({"type": "message_stop"})
+
+    def error(self, failure: Failure) -> bytes:
+        """The event that ends a stream after a failure."""
+        return sse.event(b"error", error_body(failure))
+
+    def _block(self, block: dict[str, Any], delta: str, field: str) -> bytes:
+        """A block opens; prepares what its deltas begin with."""
+        self._index += 1
+        self._head = (
+            b'event: content_block_delta\ndata: {"type":"content_block_delta","index":%d,' % self._index
+            + f'"delta":{{"type":"{delta}","{field}":'.encode()
+        )
+        return _event({"type": "content_block_start", "index": self._index, "content_block": block})
+
+    def _stop_block(self) -> bytes:
+        return _event({"type": "content_block_stop", "index": self._index})
+
+    def _open(self, kind: TextKind) -> bytes:
+        if kind == "reasoning":
+            return self._block(_thinking(""), "thinking_delta", "thinking")
+        return self._block(_text_block(""), "text_delta", "text")
+
+    def _text(self, text: str) -> bytes:
+        return self._head + quoted(text) + b"}}\n\n"
+
+    def _close(self, kind: TextKind) -> bytes:
+        return self._stop_block()
+
+    def _open_call(self, event: ToolCallStart) -> bytes:
+        return self._block(_tool_use(event.id, event.name, {}), "input_json_delta", "partial_json")
+
+    def _arguments(self, text: str) -> bytes:
+        if self._fine_grained:
+            return self._text(text)
+        self._held.append(text)
+        return b""
+
+    def _close_call(self, event: ToolCallEnd) -> bytes:
+        if self._fine_grained:
+            return self._stop_block()
+        arguments = "".join(self._held)
+        self._held = []
+        return self._text(tool_input(arguments)) + self._stop_block()
+
+    # -- whole -----------------------------------------------------------------------------------------------------
+
+    def whole(self, messages: Sequence[Message], usage: Usage | None = None, stop_sequence: str | None = None) -> bytes:
+        """The whole answer; inputs keep the arguments' own bytes.
+
+        Raises:
+            ValueError: not exactly one message.
+        """
+        message = the_one(messages)
+        answer = {
+            **self._identity,
+            "content": [_whole_block(b) for b in blocks(message)],
+            **_stop(message.finish_reason, stop_sequence),
+            "usage": _usage(usage or Usage()),
+        }
+        return encode(answer)
+
+
+def _event(payload: dict[str, Any]) -> bytes:
+    return sse.event(payload["type"].encode(), encode(payload))
+
+
+def _thinking(text: str) -> dict[str, Any]:
+    # Only Anthropic can sign what its models think; clients take an empty signature.
+    return {"type": "thinking", "thinking": text, "signature": ""}
+
+
+def _text_block(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
+
+
+def _tool_use(id: str, name: str, input: Any) -> dict[str, Any]:
+    return {"type": "tool_use", "id": id, "name": name, "input": input}
+
+
+def _whole_block(block: tuple[TextKind, str] | ToolCall) -> dict[str, Any]:
+    if isinstance(block, ToolCall):
+        return _tool_use(block.id, block.name, msgspec.Raw(clean(tool_input(block.arguments)).encode()))
+    return _thinking(block[1]) if block[0] == "reasoning" else _text_block(block[1])
+
+
+def _stop(reason: str, stop_sequence: str | None) -> dict[str, Any]:
+    told = STOP_REASONS.get(reason, "end_turn")
+    if told == "end_turn" and stop_sequence is not None:
+        told = "stop_sequence"
+    return {"stop_reason": told, "stop_sequence": stop_sequence if told == "stop_sequence" else None}
+
+
+def _usage(usage: Usage) -> dict[str, Any]:
+    """Anthropic counts the prompt's cached tokens apart from the others."""
+    told: dict[str, Any] = {"input_tokens": usage.prompt_tokens - (usage.cached_tokens or 0)}
+    if usage.cached_tokens is not None:
+        told["cache_read_input_tokens"] = usage.cached_tokens
+    told["output_tokens"] = usage.completion_tokens
+    if usage.reasoning_tokens is not None:
+        told["output_tokens_details"] = {"thinking_tokens": usage.reasoning_tokens}
+    return told
+
+
+_ERROR_TYPES: Final = {
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    503: "overloaded_error",
+    504: "timeout_error",
+    529: "overloaded_error",
+}
+"""Anthropic's types by status; any other 4xx is an invalid request, any other status an error of the API."""
+
+
+def error_body(failure: Failure) -> bytes:
+    """The body of a response that is an error, and the data of the stream's event ``error``."""
+    other = "invalid_request_error" if 400 <= failure.status < 500 else "api_error"
+    kind = failure.type or _ERROR_TYPES.get(failure.status, other)
+    return encode({"type": "error", "error": {"type": kind, "message": failure.message}})

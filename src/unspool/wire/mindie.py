@@ -1,0 +1,126 @@
+"""The MindIE profile of chat completions.
+
+It differs from OpenAI's: the role stands in every delta and in no chunk of its own; the last chunk tells the finish
+reason and the usage; with ``fullTextEnabled`` the content is cumulative; errors have a body of their own, and after the
+first byte they are a last chunk with ``stop`` and ``err_msg``. A cancelled request is sent nothing more, so there is no
+writer for it.
+"""
+
+from collections.abc import Sequence
+from http import HTTPStatus
+from typing import Any, Final, Literal
+
+from ..events import ContentDelta, Finish
+from ..message import Message
+from . import sse
+from .chat import ChatWriter, Choice, ReasoningField, tool_call
+from .common import Failure, Usage
+from .encoding import encode, on_one_line, quoted
+
+Timing = Literal["usage", "top"]
+
+
+class MindieWriter(ChatWriter):
+    """Writes one response of one choice.
+
+    Args:
+        id, model, created, reasoning_field: as for `ChatWriter`.
+        calls_reason: as for `ChatWriter`.
+        full_text: ``fullTextEnabled``: each delta holds the content so far, the last chunk also ``full_text``.
+        timing: where a whole answer tells ``prefill_time`` and ``decode_time_arr``: among the usage, or at top level.
+
+    Raises:
+        ValueError: ``timing`` is neither ``usage`` nor ``top``.
+    """
+
+    ROLE_CHUNK = False
+    DELTA = b'"role":"assistant",'
+    NO_LOGPROBS = b""
+
+    def __init__(
+        self,
+        *,
+        id: str,
+        model: str,
+        created: int,
+        reasoning_field: ReasoningField = "reasoning_content",
+        calls_reason: str = "tool_calls",
+        full_text: bool = False,
+        timing: Timing = "usage",
+    ) -> None:
+        if timing not in ("usage", "top"):
+            raise ValueError(f"timing: {timing!r} is not one of usage, top")
+        super().__init__(
+            id=id, model=model, created=created, reasoning_field=reasoning_field, calls_reason=calls_reason
+        )
+        self._full_text = full_text
+        self._timing = timing
+        self._told = b'"'  # the content so far as a JSON string, without its closing quote
+        self._finish_reason = "stop"
+
+    def _content(self, c: Choice, event: ContentDelta) -> bytes:
+        if not self._full_text:
+            return super()._content(c, event)
+        self._told += quoted(event.text)[1:-1]
+        return c.content + self._told + b'"' + c.tail
+
+    def _finish(self, c: Choice, event: Finish) -> bytes:
+        c.over = True
+        self._finish_reason = self._reason(event.reason)
+        return b""
+
+    def finish(self, usage: Usage | None = None) -> bytes:
+        """The last chunk and the stream's end. Times are told in whole answers only."""
+        told = {} if usage is None else {"usage": usage.openai()}
+        content = self._told + b'"' if self._full_text else b'""'
+        full = b'"full_text":%b,' % content if self._full_text else b""
+        return self._last(full, told, content, self._finish_reason)
+
+    def error(self, failure: Failure) -> bytes:
+        """A failure after the first byte: a last chunk without output, and its message."""
+        return self._last(b"", {"err_msg": failure.message}, b'""', "stop")
+
+    def _last(self, full: bytes, members: dict[str, Any], content: bytes, reason: str) -> bytes:
+        c = self._choices[0]
+        told = on_one_line(encode(members))[1:-1] + b"," if members else b""
+        delta = c.content.removeprefix(self._prefix) + content
+        return self._prefix + full + told + delta + self._tail(c.logprobs, quoted(reason)) + sse.DONE
+
+    def _answer(
+        self, messages: Sequence[Message], usage: Usage | None, logprobs: Sequence[Sequence[Any]]
+    ) -> dict[str, Any]:
+        answer = super()._answer(messages, usage, logprobs)
+        if usage is not None:
+            (answer["usage"] if self._timing == "usage" else answer).update(_times(usage))
+        return answer
+
+    def _message(self, message: Message) -> dict[str, Any]:
+        told: dict[str, Any] = {"role": "assistant", "content": message.content}
+        if message.reasoning:
+            told.update(dict.fromkeys(self._fields, message.reasoning))
+        told["tool_calls"] = [tool_call(c) for c in message.tool_calls]
+        return told
+
+
+def _times(usage: Usage) -> dict[str, Any]:
+    times = {"prefill_time": usage.prefill_time, "decode_time_arr": usage.decode_time_arr}
+    return {name: time for name, time in times.items() if time is not None}
+
+
+_ERROR_TYPES: Final = {
+    404: "NotFoundError",
+    422: "Input Validation Error",
+    424: "Generation Error",
+    500: "Incomplete Generation",
+}
+"""MindIE's names of statuses, where they are not HTTP's."""
+
+
+def _phrase(status: int) -> str:
+    return next((s.phrase for s in HTTPStatus if s == status), "Error")
+
+
+def error_body(failure: Failure) -> bytes:
+    """The body of a response that is an error; the message also stands in ``err_msg``, as it does in a stream."""
+    kind = failure.type or _ERROR_TYPES.get(failure.status) or _phrase(failure.status)
+    return encode({"error": failure.message, "error_type": kind, "err_msg": failure.message})

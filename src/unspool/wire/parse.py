@@ -1,0 +1,53 @@
+"""The answer of ``POST /parse``: a message, or events, as JSON that reads back into the same objects."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from ..events import Event
+from ..message import Message
+from .chat import error_body
+from .encoding import encode
+
+__all__ = ["error_body", "events", "message", "read_events", "read_message"]
+
+
+class _Message(msgspec.Struct):
+    message: Message
+
+
+class _Events(msgspec.Struct):
+    events: Sequence[Event]
+
+
+_read_message: Final = msgspec.json.Decoder(_Message).decode
+_read_events: Final = msgspec.json.Decoder(_Events).decode
+
+
+def message(told: Message) -> bytes:
+    """``{"message": …}``: every field of a `Message`, with its segments and notices."""
+    return encode(_Message(told))
+
+
+def events(told: Sequence[Event]) -> bytes:
+    """``{"events": […]}``: each event's fields, and its name in ``type``."""
+    return encode(_Events(told))
+
+
+def read_message(data: bytes) -> Message:
+    """What `message` wrote.
+
+    Raises:
+        msgspec.DecodeError: something else.
+    """
+    return _read_message(data).message
+
+
+def read_events(data: bytes) -> list[Event]:
+    """What `events` wrote.
+
+    Raises:
+        msgspec.DecodeError: something else.
+    """
+    return list(_read_events(data).events)

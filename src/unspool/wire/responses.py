@@ -1,0 +1,243 @@
+"""OpenAI's Responses API: items of output (reasoning, message, function call), streamed one after another.
+
+Every event has a ``sequence_number``. Ids of items are made from the response's id and their place, so that a stream
+and a whole answer agree on them. The event that ends a stream holds the whole response; there is no ``[DONE]``.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal
+
+import msgspec
+
+from ..events import ToolCallEnd, ToolCallStart
+from ..message import Message, ToolCall
+from . import sse
+from .blocks import BlockWriter, TextKind, blocks, the_one
+from .chat import error_body
+from .common import Failure, Usage
+from .encoding import encode, on_one_line, quoted
+
+__all__ = ["DEFAULTS", "INCOMPLETE", "ResponsesWriter", "error_body"]
+
+DEFAULTS: Final[dict[str, Any]] = {
+    "instructions": None,
+    "max_output_tokens": None,
+    "metadata": {},
+    "parallel_tool_calls": True,
+    "previous_response_id": None,
+    "reasoning": {"effort": None, "summary": None},
+    "store": False,
+    "temperature": None,
+    "text": {"format": {"type": "text"}},
+    "tool_choice": "auto",
+    "tools": [],
+    "top_p": None,
+    "truncation": "disabled",
+    "user": None,
+}
+"""What a response repeats of its request, and what stands there where the request says nothing."""
+
+INCOMPLETE: Final = {"length": "max_output_tokens", "content_filter": "content_filter"}
+"""Finish reasons that leave a response incomplete, in the protocol's words."""
+
+Status = Literal["in_progress", "completed", "incomplete"]
+
+
+class ResponsesWriter(BlockWriter):
+    """Writes one response: `start`, `events`, then `finish` or `error`; or `whole`.
+
+    Args:
+        id: ``resp_…``.
+        model: the served name.
+        created: in seconds.
+        request: the request's fields that a response repeats, see `DEFAULTS`; others are not looked at.
+    """
+
+    def __init__(self, *, id: str, model: str, created: int, request: Mapping[str, Any] | None = None) -> None:
+        super().__init__()
+        self._identity = {"id": id, "object": "response", "created_at": created, "model": model}
+        self._repeated = {**DEFAULTS, **{k: v for k, v in (request or {}).items() if k in DEFAULTS}}
+        self._stem = id.removeprefix("resp_")
+        self._sequence = 0
+        self._output: list[msgspec.Raw] = []
+        self._head = b""
+        self._parts: list[str] = []
+        self._item_id = ""
+        self._opened: ToolCallStart | None = None
+
+    # -- streaming -------------------------------------------------------------------------------------------------
+
+    def start(self) -> bytes:
+        """``response.created`` and ``response.in_progress``."""
+        response = msgspec.Raw(encode(self._response("in_progress", [])))
+        return self._event("response.created", response=response) + self._event(
+            "response.in_progress", response=response
+        )
+
+    def finish(self, usage: Usage | None = None) -> bytes:
+        """``response.completed``, or ``response.incomplete`` with its reason."""
+        status = "incomplete" if self._finish_reason in INCOMPLETE else "completed"
+        response = self._finished(self._finish_reason, self._output, usage)
+        return self._event(f"response.{status}", response=response)
+
+    def error(self, failure: Failure) -> bytes:
+        """``response.failed``, with the items that were complete."""
+        response = self._response("failed", self._output)
+        response["error"] = {"code": failure.code or _failure_code(failure.status), "message": failure.message}
+        return self._event("response.failed", response=response)
+
+    def _event(self, kind: str, **members: Any) -> bytes:
+        payload = {"type": kind, "sequence_number": self._sequence, **members}
+        self._sequence += 1
+        return sse.event(kind.encode(), encode(payload))
+
+    def _place(self) -> dict[str, Any]:
+        """The open item."""
+        return {"output_index": len(self._output), "item_id": self._item_id}
+
+    def _prepare(self, kind: str, **members: Any) -> None:
+        """What the open item's deltas begin with, up to the sequence number."""
+        payload = on_one_line(encode({"type": kind, **self._place(), **members}))[:-1]
+        self._head = b"event: %b\ndata: " % kind.encode() + payload + b',"sequence_number":'
+        self._parts = []
+
+    def _text(self, text: str) -> bytes:
+        self._parts.append(text)
+        self._sequence += 1
+        return self._head + b'%d,"delta":' % (self._sequence - 1) + quoted(text) + b"}\n\n"
+
+    def _open(self, kind: TextKind) -> bytes:
+        reasoning = kind == "reasoning"
+        self._item_id = self._id_of(kind, len(self._output))
+        added = self._event(
+            "response.output_item.added",
+            output_index=len(self._output),
+            item=_text_item(kind, self._item_id, None, "in_progress"),
+        )
+        part = self._event("response.content_part.added", **self._place(), content_index=0, part=_part(kind, ""))
+        if reasoning:
+            self._prepare("response.reasoning_text.delta", content_index=0)
+        else:
+            self._prepare("response.output_text.delta", content_index=0, logprobs=[])
+        return added + part
+
+    def _close(self, kind: TextKind) -> bytes:
+        text = "".join(self._parts)
+        extra: dict[str, Any]
+        name, extra = ("reasoning_text", {}) if kind == "reasoning" else ("output_text", {"logprobs": []})
+        status: Status = "incomplete" if self._finish_reason in INCOMPLETE else "completed"
+        return (
+            self._event(f"response.{name}.done", **self._place(), content_index=0, text=text, **extra)
+            + self._event("response.content_part.done", **self._place(), content_index=0, part=_part(kind, text))
+            + self._done(_text_item(kind, self._item_id, text, status))
+        )
+
+    def _open_call(self, event: ToolCallStart) -> bytes:
+        self._opened = event
+        self._item_id = self._id_of("tool_call", len(self._output))
+        item = _call_item(self._item_id, event.id, event.name, "", "in_progress")
+        added = self._event("response.output_item.added", output_index=len(self._output), item=item)
+        self._prepare("response.function_call_arguments.delta")
+        return added
+
+    def _arguments(self, text: str) -> bytes:
+        return self._text(text)
+
+    def _close_call(self, event: ToolCallEnd) -> bytes:
+        assert self._opened is not None
+        arguments = "".join(self._parts)
+        item = _call_item(self._item_id, self._opened.id, self._opened.name, arguments, _call_status(event.status))
+        return self._event("response.function_call_arguments.done", **self._place(), arguments=arguments) + self._done(
+            item
+        )
+
+    def _done(self, item: dict[str, Any]) -> bytes:
+        encoded = msgspec.Raw(encode(item))
+        event = self._event("response.output_item.done", output_index=len(self._output), item=encoded)
+        self._output.append(encoded)
+        return event
+
+    # -- whole -----------------------------------------------------------------------------------------------------
+
+    def whole(self, messages: Sequence[Message], usage: Usage | None = None) -> bytes:
+        """The whole response, the same as the one in the event that ends a stream.
+
+        Raises:
+            ValueError: not exactly one message.
+        """
+        message = the_one(messages)
+        found = blocks(message)
+        output = []
+        for i, block in enumerate(found):
+            if isinstance(block, ToolCall):
+                status = _call_status(block.status)
+                item = _call_item(self._id_of("tool_call", i), block.id, block.name, block.arguments, status)
+            else:
+                cut = message.finish_reason in INCOMPLETE and i == len(found) - 1
+                kind, text = block
+                item = _text_item(kind, self._id_of(kind, i), text, "incomplete" if cut else "completed")
+            output.append(item)
+        return encode(self._finished(message.finish_reason, output, usage))
+
+    def _finished(self, reason: str, output: Sequence[Any], usage: Usage | None) -> dict[str, Any]:
+        response = self._response("incomplete" if reason in INCOMPLETE else "completed", output)
+        if reason in INCOMPLETE:
+            response["incomplete_details"] = {"reason": INCOMPLETE[reason]}
+        if usage is not None:
+            response["usage"] = _usage(usage)
+        return response
+
+    def _response(self, status: str, output: Sequence[Any]) -> dict[str, Any]:
+        return {
+            **self._identity,
+            "status": status,
+            "error": None,
+            "incomplete_details": None,
+            "output": output,
+            "usage": None,
+            **self._repeated,
+        }
+
+    def _id_of(self, kind: str, index: int) -> str:
+        return f"{_PREFIXES[kind]}_{self._stem}_{index}"
+
+
+_PREFIXES: Final = {"reasoning": "rs", "content": "msg", "tool_call": "fc"}
+"""How ids of items begin."""
+
+
+def _part(kind: TextKind, text: str) -> dict[str, Any]:
+    if kind == "reasoning":
+        return {"type": "reasoning_text", "text": text}
+    return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+
+
+def _text_item(kind: TextKind, id: str, text: str | None, status: Status) -> dict[str, Any]:
+    content = [] if text is None else [_part(kind, text)]
+    if kind == "reasoning":  # whether reasoning was complete, not even the answer as a whole can tell: no status
+        return {"type": "reasoning", "id": id, "summary": [], "content": content}
+    return {"type": "message", "id": id, "role": "assistant", "status": status, "content": content}
+
+
+def _call_item(id: str, call_id: str, name: str, arguments: str, status: Status) -> dict[str, Any]:
+    call = {"call_id": call_id, "name": name, "arguments": arguments}
+    return {"type": "function_call", "id": id, **call, "status": status}
+
+
+def _call_status(status: str) -> Status:
+    return "incomplete" if status == "incomplete" else "completed"
+
+
+def _failure_code(status: int) -> str:
+    return {429: "rate_limit_exceeded"}.get(status, "invalid_prompt" if 400 <= status < 500 else "server_error")
+
+
+def _usage(usage: Usage) -> dict[str, Any]:
+    """The protocol requires the details; a count that the engine does not tell is 0."""
+    return {
+        "input_tokens": usage.prompt_tokens,
+        "input_tokens_details": {"cached_tokens": usage.cached_tokens or 0, "cache_write_tokens": 0},
+        "output_tokens": usage.completion_tokens,
+        "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens or 0},
+        "total_tokens": usage.total,
+    }

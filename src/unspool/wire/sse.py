@@ -1,0 +1,29 @@
+"""Server-sent events: the framing that all streams share.
+
+Frames end with two line feeds and never hold a carriage return: AG-UI's client splits on exactly that.
+"""
+
+from typing import Final
+
+from .encoding import on_one_line
+
+MEDIA_TYPE: Final = "text/event-stream"
+
+HEADERS: Final = {"cache-control": "no-cache", "x-accel-buffering": "no"}
+"""What a response needs lest something on the way store or collect it."""
+
+DONE: Final = b"data: [DONE]\n\n"
+"""What ends a stream of chat completions, and of nothing else: AG-UI's client fails on it."""
+
+KEEP_ALIVE: Final = b": keep-alive\n\n"
+"""A comment; every client skips it."""
+
+
+def data(payload: bytes) -> bytes:
+    """A frame of JSON."""
+    return b"data: %b\n\n" % on_one_line(payload)
+
+
+def event(name: bytes, payload: bytes) -> bytes:
+    """A frame of JSON with the event's name, which clients of Anthropic's and the Responses API go by."""
+    return b"event: %b\ndata: %b\n\n" % (name, on_one_line(payload))

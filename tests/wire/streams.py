@@ -1,0 +1,62 @@
+"""What the tests of the wires write: events of the dialects' examples, and writers with everything filled in."""
+
+import random
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from unspool import Event, Message
+from unspool.wire import (
+    AguiWriter,
+    CandleWriter,
+    ChatWriter,
+    MessagesWriter,
+    MindieWriter,
+    ResponsesWriter,
+    Usage,
+    Writer,
+)
+
+from ..support import Case, parse_case, random_split
+
+USAGE = Usage(prompt_tokens=31, completion_tokens=10, total_tokens=41, cached_tokens=16, reasoning_tokens=4)
+IDENTITY: dict[str, Any] = {"id": "chatcmpl-123", "model": "some-model", "created": 1234567890}
+
+
+def stream(writer: Writer, events: Iterable[Event], usage: Usage | None = USAGE, size: int = 1) -> bytes:
+    """A whole stream of one choice, ``size`` events at a time."""
+    told = list(events)
+    out = [writer.start()]
+    out += [writer.events(0, told[i : i + size]) for i in range(0, len(told), size)]
+    out.append(writer.finish(usage))
+    return b"".join(out)
+
+
+def chat(**options: Any) -> ChatWriter:
+    return ChatWriter(**{**IDENTITY, **options})
+
+
+def mindie(**options: Any) -> MindieWriter:
+    return MindieWriter(**{**IDENTITY, **options})
+
+
+def candle(**options: Any) -> CandleWriter:
+    return CandleWriter(**{**IDENTITY, "markers": ("<think>", "</think>"), **options})
+
+
+def responses(**options: Any) -> ResponsesWriter:
+    return ResponsesWriter(**{**IDENTITY, "id": "resp_123", **options})
+
+
+def messages(**options: Any) -> MessagesWriter:
+    return MessagesWriter(**{"id": "msg_123", "model": "some-model", **options})
+
+
+def agui(**options: Any) -> AguiWriter:
+    return AguiWriter(**{"thread_id": "thread-1", "run_id": "run-1", "model": "some-model", **options})
+
+
+def runs(case: Case, **options: Any) -> Iterator[tuple[Message, list[Event]]]:
+    """An example's message and events: whole, by character, and at random."""
+    rng = random.Random(case.raw)
+    for chunks in ([case.raw], list(case.raw), random_split(case.raw, rng)):
+        yield parse_case(case, chunks, **options)

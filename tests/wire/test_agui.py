@@ -1,0 +1,100 @@
+"""AG-UI, to the field."""
+
+import json
+from typing import Any
+
+from unspool import ContentDelta, Event, Finish, ReasoningDelta, ReasoningEnd, ReasoningStart
+from unspool.wire import Failure
+from unspool.wire.agui import error_body
+
+from .readers import agui_stream, frames
+from .streams import USAGE, agui, stream
+from .test_chat import EVENTS
+
+RUN = {"threadId": "thread-1", "runId": "run-1"}
+
+
+def test_a_run_is_the_full_sequence_of_starts_contents_and_ends() -> None:
+    thought: dict[str, Any] = {"messageId": "reasoning-run-1-1"}
+    text: dict[str, Any] = {"messageId": "msg-run-1"}
+    call: dict[str, Any] = {"toolCallId": "call_1"}
+    usage = {
+        "model": "some-model",
+        "inputTokens": 31,
+        "outputTokens": 10,
+        "totalTokens": 41,
+        "reasoningTokens": 4,
+        "cachedInputTokens": 16,
+    }
+    assert [f.data for f in frames(stream(agui(), EVENTS))] == [
+        {"type": "RUN_STARTED", **RUN, "protocolVersion": "1.0"},
+        {"type": "REASONING_START", **thought},
+        {"type": "REASONING_MESSAGE_START", **thought, "role": "reasoning"},
+        {"type": "REASONING_MESSAGE_CONTENT", **thought, "delta": "plan"},
+        {"type": "REASONING_MESSAGE_END", **thought},
+        {"type": "REASONING_END", **thought},
+        {"type": "TEXT_MESSAGE_START", **text, "role": "assistant"},
+        {"type": "TEXT_MESSAGE_CONTENT", **text, "delta": "Sure."},
+        {"type": "TEXT_MESSAGE_END", **text},
+        {"type": "TOOL_CALL_START", **call, "toolCallName": "get_weather", "parentMessageId": "msg-run-1"},
+        {"type": "TOOL_CALL_ARGS", **call, "delta": '{"city": '},
+        {"type": "TOOL_CALL_ARGS", **call, "delta": '"Paris"}'},
+        {"type": "TOOL_CALL_END", **call},
+        {
+            "type": "RUN_FINISHED",
+            **RUN,
+            "result": {"finishReason": "tool_calls"},
+            "outcome": {"type": "success", "pendingToolCallIds": ["call_1"]},
+            "usage": [usage],
+        },
+    ]
+
+
+def test_ids_of_the_request_are_used() -> None:
+    writer = agui(message_id="m-7", parent_run_id="run-0")
+    first, *rest = (f.data for f in frames(stream(writer, EVENTS)))
+    assert first["parentRunId"] == "run-0"
+    assert {e.get("parentMessageId") for e in rest} == {None, "m-7"}
+
+
+def test_text_after_a_call_goes_on_in_the_same_message() -> None:
+    events = [*EVENTS[:-1], ContentDelta("Done.", 60, 65), Finish("tool_calls", 65, 65)]
+    answer, _ = agui_stream(stream(agui(), events))
+    assert answer.content == "Sure.Done."
+
+
+def test_each_block_of_reasoning_is_a_message_of_its_own() -> None:
+    events: list[Event] = []
+    for text in "ab":
+        events += (ReasoningStart(0, 0), ReasoningDelta(text, 0, 0), ReasoningEnd(0, 0))
+    told = [f.data for f in frames(stream(agui(), [*events, Finish("stop", 0, 0)]))]
+    assert [e["messageId"] for e in told if e["type"] == "REASONING_MESSAGE_CONTENT"] == [
+        "reasoning-run-1-1",
+        "reasoning-run-1-2",
+    ]
+
+
+def test_a_failure_is_a_run_error_in_a_stream_and_as_a_body() -> None:
+    expected = {"type": "RUN_ERROR", "message": "engine died", "code": "500"}
+    assert frames(agui().error(Failure("engine died"))) == [(None, expected)]
+    assert json.loads(error_body(Failure("engine died"))) == expected
+    assert json.loads(error_body(Failure("m", 429, code="busy")))["code"] == "busy"
+
+
+def test_a_run_that_is_stopped_closes_what_is_open() -> None:
+    for size, ends in (
+        (2, ["REASONING_MESSAGE_END", "REASONING_END"]),
+        (4, ["TEXT_MESSAGE_END"]),
+        (7, ["TOOL_CALL_END"]),
+    ):
+        writer = agui()
+        writer.start()
+        writer.events(0, EVENTS[:size])
+        told = [f.data for f in frames(writer.cancelled())]
+        assert [e["type"] for e in told] == [*ends, "RUN_FINISHED"]
+        assert told[-1] == {"type": "RUN_FINISHED", **RUN, "outcome": {"type": "cancelled"}}
+
+
+def test_usage_is_left_out_where_there_is_none() -> None:
+    assert "usage" not in frames(stream(agui(), EVENTS, None))[-1].data
+    assert frames(stream(agui(model=None), EVENTS, USAGE))[-1].data["usage"][0]["inputTokens"] == 31

@@ -1,0 +1,252 @@
+"""The official clients read the wires: their types, strictly, and the clients themselves without a network."""
+
+import functools
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import ag_ui.core
+import anthropic
+import httpx2
+import openai
+import pydantic
+import pytest
+from anthropic.types import Message as AnthropicMessage
+from anthropic.types import RawMessageStreamEvent
+from openai.types.chat import ChatCompletion, ChatCompletionChunk
+from openai.types.responses import Response, ResponseStreamEvent
+
+import unspool
+from unspool import Event, Message
+from unspool.wire import Failure
+from unspool.wire.chat import error_body as chat_error
+from unspool.wire.messages import error_body as messages_error
+
+from ..support import Case, cases
+from .readers import Answer, answer_of, frames
+from .streams import USAGE, agui, candle, chat, messages, mindie, responses, runs, stream
+from .test_chat import EVENTS
+from .test_messages import call as call_events
+
+# -- types -------------------------------------------------------------------------------------------------------------
+
+
+def unknown(value: Any, path: str = "") -> Iterator[str]:
+    """Fields that a client's model does not declare."""
+    if isinstance(value, pydantic.BaseModel):
+        yield from (f"{path}.{name}" for name in value.model_extra or ())
+        for name in type(value).model_fields:
+            yield from unknown(getattr(value, name), f"{path}.{name}")
+    elif isinstance(value, list):
+        for item in value:
+            yield from unknown(item, path)
+
+
+@functools.cache
+def adapter(kind: Any) -> Any:
+    return pydantic.TypeAdapter(kind)
+
+
+def read(kind: Any, data: Any, extras: Iterable[str] = ()) -> None:
+    """Validate without conversions; no field is unknown, required fields are there, literals are the allowed ones."""
+    value = adapter(kind).validate_json(json.dumps(data), strict=True)
+    assert set(unknown(value)) <= set(extras)
+
+
+CHAT_EXTRAS = {".choices.delta.reasoning_content", ".choices.message.reasoning_content"}
+CANDLE_EXTRAS = {".choices.delta.reasoning", ".extensions"}
+RESPONSE_EXTRAS = {".store", ".response.store"}
+
+
+@pytest.mark.parametrize("case", cases(), ids=str)
+def test_everything_that_is_written_fits_the_clients_types(case: Case) -> None:
+    for message, events in list(runs(case))[1:2]:
+        for frame in frames(stream(chat(include_usage=True), events), done=True):
+            read(ChatCompletionChunk, frame.data, CHAT_EXTRAS)
+        read(ChatCompletion, json.loads(chat().whole([message], USAGE)), CHAT_EXTRAS)
+        for frame in frames(stream(mindie(), events), done=True):
+            read(ChatCompletionChunk, frame.data, CHAT_EXTRAS)
+        read(ChatCompletion, json.loads(mindie().whole([message], USAGE)), CHAT_EXTRAS)
+        for frame in frames(stream(candle(), events), done=True):
+            read(ChatCompletionChunk, frame.data, CANDLE_EXTRAS)
+        read(ChatCompletion, json.loads(candle().whole([message], USAGE, events=[events])), CANDLE_EXTRAS)
+        for frame in frames(stream(responses(), events)):
+            read(ResponseStreamEvent, frame.data, RESPONSE_EXTRAS)
+        read(Response, json.loads(responses().whole([message], USAGE)), RESPONSE_EXTRAS)
+        for frame in frames(stream(messages(), events)):
+            read(RawMessageStreamEvent, frame.data)
+        read(AnthropicMessage, json.loads(messages().whole([message], USAGE)))
+        for frame in frames(stream(agui(), events)):
+            read(ag_ui.core.Event, frame.data)
+
+
+# -- clients -----------------------------------------------------------------------------------------------------------
+
+
+def transport(body: bytes, status: int = 200) -> Any:
+    """Answers any request; streams byte by byte where the body is one."""
+    streaming = body.startswith((b"data:", b"event:"))
+    kind = "text/event-stream" if streaming else "application/json"
+
+    def answer(_: Any) -> Any:
+        content = (body[i : i + 7] for i in range(0, len(body), 7)) if streaming else body
+        return httpx2.Response(status, headers={"content-type": kind}, content=content)
+
+    return httpx2.MockTransport(answer)
+
+
+def openai_client(body: bytes, status: int = 200) -> Any:
+    http = openai.DefaultHttpxClient(transport=transport(body, status))
+    return openai.OpenAI(api_key="EMPTY", base_url="http://test/v1", max_retries=0, http_client=http)
+
+
+def anthropic_client(body: bytes, status: int = 200) -> Any:
+    http = anthropic.DefaultHttpxClient(transport=transport(body, status))
+    return anthropic.Anthropic(api_key="EMPTY", base_url="http://test", max_retries=0, http_client=http)
+
+
+TURN: Any = [{"role": "user", "content": "Hi"}]
+
+
+def chat_answer(choice: Any) -> Answer:
+    told = choice.message
+    calls = tuple((c.id, c.function.name, c.function.arguments) for c in told.tool_calls or ())
+    return Answer(getattr(told, "reasoning_content", None) or "", told.content or "", calls, choice.finish_reason)
+
+
+def by_openai_chat(message: Message, events: list[Event]) -> tuple[Any, Any]:
+    options: Any = {"model": "some-model", "messages": TURN}
+    with (
+        openai_client(stream(chat(include_usage=True), events)) as client,
+        client.chat.completions.stream(**options) as streaming,
+    ):
+        for _ in streaming:
+            pass
+        streamed = streaming.get_final_completion()
+    with openai_client(chat().whole([message], USAGE)) as client:
+        whole = client.chat.completions.create(**options)
+    assert chat_answer(streamed.choices[0]) == chat_answer(whole.choices[0]) == answer_of(message)
+    assert streamed.usage == whole.usage
+    return streamed.choices[0].message.content, whole.choices[0].message.content
+
+
+def by_openai_responses(message: Message, events: list[Event]) -> tuple[Any, Any]:
+    options: Any = {"model": "some-model", "input": "Hi"}
+    with openai_client(stream(responses(), events)) as client, client.responses.stream(**options) as streaming:
+        for _ in streaming:
+            pass
+        streamed = streaming.get_final_response()
+    with openai_client(responses().whole([message], USAGE)) as client:
+        whole = client.responses.create(**options)
+    assert streamed.output_text == whole.output_text == message.content
+    return bare(streamed.to_dict()["output"]), whole.to_dict()["output"]
+
+
+def bare(value: Any) -> Any:
+    """Without the fields that the stream helper adds."""
+    if isinstance(value, list):
+        return [bare(v) for v in value]
+    if isinstance(value, dict):
+        return {k: bare(v) for k, v in value.items() if k not in ("parsed", "parsed_arguments")}
+    return value
+
+
+def by_anthropic(message: Message, events: list[Event]) -> tuple[Any, Any]:
+    options: Any = {"model": "some-model", "max_tokens": 9, "messages": TURN}
+    with anthropic_client(stream(messages(), events)) as client, client.messages.stream(**options) as streaming:
+        for _ in streaming:
+            pass
+        streamed = streaming.get_final_message()
+    with anthropic_client(messages().whole([message], USAGE)) as client:
+        whole = client.messages.create(**options)
+    assert "".join(b.text for b in whole.content if b.type == "text") == message.content
+    assert (streamed.stop_reason, streamed.usage.output_tokens) == (whole.stop_reason, whole.usage.output_tokens)
+    return [b.to_dict() for b in streamed.content], [b.to_dict() for b in whole.content]
+
+
+CLIENTS = {"chat": by_openai_chat, "responses": by_openai_responses, "messages": by_anthropic}
+
+
+LONGEST = {c.dialect.name: c for c in sorted(cases(), key=lambda c: (len(c.calls), len(c.raw)))}
+"""Of every dialect the example with most calls, and of these the longest."""
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("case", LONGEST.values(), ids=str)
+def test_a_client_makes_the_same_of_a_stream_and_of_a_whole_answer(case: Case, client: str) -> None:
+    message, events = list(runs(case))[1]
+    streamed, whole = CLIENTS[client](message, events)
+    assert streamed == whole
+
+
+@pytest.mark.parametrize("arguments", ['{"city": "Par', "{oops}", "", "[]"])
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_client_takes_a_call_with_invalid_arguments(client: str, arguments: str) -> None:
+    events = call_events(arguments)
+    streamed, whole = CLIENTS[client](unspool.fold(events), events)
+    assert streamed == whole
+
+
+def test_the_stream_helper_reads_all_choices() -> None:
+    writer = chat(n=3)
+    body = writer.start()
+    for event in EVENTS:
+        for choice in (2, 1, 0):
+            body += writer.events(choice, [event])
+    body += writer.finish()
+    with openai_client(body) as client, client.chat.completions.stream(model="m", messages=TURN, n=3) as streaming:
+        final = streaming.get_final_completion()
+    expected = answer_of(unspool.fold(EVENTS))
+    assert [chat_answer(c) for c in final.choices] == [expected] * 3
+
+
+def test_the_stream_helper_tells_arguments_as_they_come_and_that_they_are_done() -> None:
+    with (
+        openai_client(stream(chat(), EVENTS)) as client,
+        client.chat.completions.stream(model="m", messages=TURN) as streaming,
+    ):
+        kinds = [e.type for e in streaming]
+    assert kinds.count("tool_calls.function.arguments.delta") >= 2
+    assert kinds.count("tool_calls.function.arguments.done") == 1
+
+
+@pytest.mark.parametrize("status", [400, 401, 404, 413, 422, 429, 500, 503])
+def test_clients_raise_the_error_that_belongs_to_the_status_with_its_message(status: int) -> None:
+    failure = Failure("what went wrong", status, "model")
+    with (
+        openai_client(chat_error(failure), status) as client,
+        pytest.raises(openai.APIStatusError, match="what went wrong") as raised,
+    ):
+        client.chat.completions.create(model="m", messages=TURN)
+    assert raised.value.status_code == status
+    assert raised.value.param == "model"
+    with (
+        anthropic_client(messages_error(failure), status) as client,
+        pytest.raises(anthropic.APIStatusError, match="what went wrong"),
+    ):
+        client.messages.create(model="m", max_tokens=9, messages=TURN)
+
+
+def test_clients_raise_at_a_failure_in_a_stream() -> None:
+    failure = Failure("engine died")
+    writer = chat()
+    begun = writer.start() + writer.events(0, EVENTS[:4])
+    with openai_client(begun + writer.error(failure)) as client:
+        chunks = client.chat.completions.create(model="m", messages=TURN, stream=True)
+        with pytest.raises(openai.APIError, match="engine died"):
+            list(chunks)
+    other = messages()
+    begun = other.start() + other.events(0, EVENTS[:4])
+    with anthropic_client(begun + other.error(failure)) as client:
+        events = client.messages.create(model="m", max_tokens=9, messages=TURN, stream=True)
+        with pytest.raises(anthropic.APIStatusError, match="engine died"):
+            list(events)
+
+
+def test_a_failed_response_is_told_to_the_client() -> None:
+    writer = responses()
+    body = writer.start() + writer.events(0, EVENTS[:4]) + writer.error(Failure("engine died"))
+    with openai_client(body) as client:
+        last = list(client.responses.create(model="m", input="Hi", stream=True))[-1]
+    assert (last.type, last.response.status) == ("response.failed", "failed")
+    assert last.response.error.message == "engine died"

@@ -1,0 +1,161 @@
+"""Deltas are joined, and nothing else changes."""
+
+import random
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+import unspool
+from unspool import ContentDelta, Event, Finish, Markup, ReasoningDelta, ToolCallDelta, ToolCallEnd, ToolCallStart
+from unspool.wire import Coalescer
+from unspool.wire.coalesce import MAX_HELD
+
+from ..support import Case, cases, check, parse_case, same
+
+MODES: list[dict[str, Any]] = [
+    {},
+    {"sentences": True},
+    {"boundaries": True},
+    {"sentences": True, "boundaries": True, "max_delay": 3},
+    {"max_delay": 5},
+]
+
+
+def text_of(event: Event) -> str:
+    return event.arguments if isinstance(event, ToolCallDelta) else getattr(event, "text", "")
+
+
+def texts(events: Iterable[Event], kind: type) -> list[str]:
+    return [text_of(e) for e in events if isinstance(e, kind)]
+
+
+def reasoning(*pieces: str) -> list[Event]:
+    events: list[Event] = []
+    at = 0
+    for piece in pieces:
+        events.append(ReasoningDelta(piece, at, at + len(piece)))
+        at += len(piece)
+    return events
+
+
+def arguments(*pieces: str) -> list[Event]:
+    return [ToolCallStart(0, "c", "f", 0, 0), *(ToolCallDelta(0, p, 0, 0) for p in pieces)]
+
+
+@pytest.mark.parametrize("case", cases(), ids=str)
+def test_the_message_the_spans_and_the_order_are_the_same(case: Case) -> None:
+    rng = random.Random(case.raw)
+    message, events = parse_case(case, list(case.raw))
+    for mode in MODES:
+        coalescer = Coalescer(**mode)
+        told: list[Event] = []
+        now = at = 0
+        while at < len(events):
+            size, now = rng.randint(1, 5), now + rng.randint(0, 2)
+            told += coalescer.feed(events[at : at + size], now)
+            at += size
+        assert coalescer.flush() == []
+        check(told, case.raw)
+        assert same(unspool.fold(told)) == same(message)
+        deltas = ReasoningDelta | ContentDelta | ToolCallDelta
+        assert [e for e in told if not isinstance(e, deltas)] == [e for e in events if not isinstance(e, deltas)]
+        assert len(told) <= len(events)
+        assert mode or told == events
+
+
+def test_reasoning_goes_on_by_sentence() -> None:
+    pieces = list("First. Then 3.5 is more! “Yes?” she said.\nあれ。それ")
+    told = Coalescer(sentences=True).feed([*reasoning(*pieces), Finish("stop", 0, 0)])
+    assert texts(told, ReasoningDelta) == ["First. ", "Then 3.5 is more! ", "“Yes?” she said.\n", "あれ。", "それ"]
+
+
+def test_a_piece_with_several_sentences_is_cut_after_the_last_whole_one() -> None:
+    coalescer = Coalescer(sentences=True)
+    assert texts(coalescer.feed(reasoning("One. Two. Thr")), ReasoningDelta) == ["One. Two. "]
+    assert coalescer.flush() == [ReasoningDelta("Thr", 10, 13)]
+
+
+def test_a_sentence_may_end_between_two_pieces() -> None:
+    told = Coalescer(sentences=True).feed([*reasoning('He said "no', '."', " ", "Then"), Finish("stop", 0, 0)])
+    assert texts(told, ReasoningDelta) == ['He said "no." ', "Then"]
+
+
+def test_content_and_arguments_are_not_held_for_sentences() -> None:
+    coalescer = Coalescer(sentences=True)
+    events = [ContentDelta("a", 0, 1), *arguments('{"')]
+    assert coalescer.feed(events) == events
+
+
+def test_arguments_go_on_at_the_boundaries_of_json() -> None:
+    pieces = list('{"city": "Pa\\"r, {is", "n": [1, 23]}')
+    told = Coalescer(boundaries=True).feed([*arguments(*pieces), ToolCallEnd(0, "ok", 0, 0)])
+    assert texts(told, ToolCallDelta) == [
+        "{", '"city"', ":", ' "Pa\\"r, {is"', ",", ' "n"', ":", " [", "1,", " 23]", "}",
+    ]  # fmt: skip
+
+
+def test_an_escape_may_lie_between_two_pieces() -> None:
+    told = Coalescer(boundaries=True).feed([*arguments('{"a\\', '", b', '": 1'), ToolCallEnd(0, "ok", 0, 0)])
+    assert texts(told, ToolCallDelta) == ["{", '"a\\", b":', " 1"]
+
+
+def test_the_next_call_begins_outside_a_string() -> None:
+    events = [*arguments('{"cut'), ToolCallEnd(0, "invalid", 0, 0), ToolCallStart(1, "d", "g", 0, 0)]
+    events += [ToolCallDelta(1, "{", 0, 0), ToolCallDelta(1, "1", 0, 0), ToolCallEnd(1, "ok", 0, 0)]
+    told = Coalescer(boundaries=True).feed(events)
+    assert texts(told, ToolCallDelta) == ["{", '"cut', "{", "1"]
+
+
+def test_markup_inside_a_call_does_not_forget_an_open_string() -> None:
+    events = [*arguments('{"a, b'), Markup("x", 0, 1), ToolCallDelta(0, ", c", 1, 1), ToolCallEnd(0, "ok", 1, 1)]
+    assert texts(Coalescer(boundaries=True).feed(events), ToolCallDelta) == ["{", '"a, b', ", c"]
+
+
+def test_nothing_is_held_for_longer_than_the_delay() -> None:
+    coalescer = Coalescer(max_delay=10)
+    assert coalescer.feed([ContentDelta("a", 0, 1)], 100) == []
+    assert coalescer.feed([ContentDelta("b", 1, 2)], 105) == []
+    assert coalescer.due == 110
+    assert coalescer.tick(109) == []
+    assert coalescer.tick(110) == [ContentDelta("ab", 0, 2)]
+    assert coalescer.feed([ContentDelta("c", 2, 3)], 200) == []
+    assert coalescer.feed([ContentDelta("d", 3, 4)], 300) == [ContentDelta("c", 2, 3)]
+
+
+def test_nothing_is_due_where_nothing_is_held_or_no_delay_is_set() -> None:
+    assert Coalescer(max_delay=10).due is None
+    unbounded = Coalescer(sentences=True)
+    assert unbounded.feed(reasoning("a")) == []
+    assert unbounded.due is None
+
+
+def test_another_kind_of_event_lets_go_what_is_held() -> None:
+    coalescer = Coalescer(max_delay=10)
+    held: list[Event] = [ReasoningDelta("a", 0, 1), ContentDelta("b", 1, 2), Markup("c", 2, 3)]
+    assert coalescer.feed(held) == held
+
+
+def test_text_without_a_boundary_goes_on_all_the_same() -> None:
+    coalescer = Coalescer(sentences=True, boundaries=True)
+    told = coalescer.feed(reasoning(*"x" * (2 * MAX_HELD + 1)))
+    assert [len(t) for t in texts(told, ReasoningDelta)] == [MAX_HELD, MAX_HELD]
+    long = coalescer.feed(arguments('{"', *"x" * MAX_HELD))
+    assert sum(map(len, texts(long, ToolCallDelta))) == MAX_HELD + 1
+
+
+def test_tokens_stay_with_what_they_began() -> None:
+    coalescer = Coalescer(sentences=True)
+    first, second = ReasoningDelta("One. T", 0, 6, 0, 3), ReasoningDelta("wo. ", 6, 10, 3, 5)
+    assert coalescer.feed([first, second]) == [
+        ReasoningDelta("One. ", 0, 5, 0, 3),
+        ReasoningDelta("Two. ", 5, 10, 3, 5),
+    ]
+
+
+def test_the_time_is_linear_in_the_length_of_a_delta() -> None:
+    # The hostile cases for a scan: marks without white space, quotes without end, backslashes.
+    for text in ("." * 200_000, "." + '"' * 200_000, "\\" * 200_000, "{" * 200_000):
+        coalescer = Coalescer(sentences=True, boundaries=True)
+        told = coalescer.feed([*reasoning(text), *arguments(text), ToolCallEnd(0, "ok", 0, 0)])
+        assert "".join(texts(told, ReasoningDelta)) == "".join(texts(told, ToolCallDelta)) == text

@@ -1,0 +1,245 @@
+"""What holds for every protocol: one list of events tells the same message, in a stream and in a whole answer."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import unspool
+from unspool import (
+    ContentDelta,
+    Event,
+    Finish,
+    Message,
+    ReasoningDelta,
+    ReasoningEnd,
+    ReasoningStart,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
+)
+from unspool.wire import parse
+from unspool.wire.blocks import replay
+from unspool.wire.encoding import clean
+
+from ..support import Case, cases
+from .readers import (
+    Answer,
+    agui_stream,
+    answer_of,
+    chat_stream,
+    chat_whole,
+    messages_answer,
+    messages_stream,
+    messages_whole,
+    responses_answer,
+    responses_stream,
+)
+from .streams import USAGE, agui, candle, chat, messages, mindie, responses, runs, stream
+
+Both = Callable[[Message, list[Event]], tuple[Any, Any, Answer]]
+"""What a stream tells, what a whole answer tells, and what a client makes of the stream."""
+
+
+def by_chat(field: str) -> Both:
+    def both(message: Message, events: list[Event]) -> tuple[Any, Any, Answer]:
+        name = "reasoning" if field == "both" else field
+        writer = chat(reasoning_field=field, include_usage=True)
+        (streamed,), usage = chat_stream(stream(writer, events), name)
+        whole = writer.whole([message], USAGE)
+        return (streamed, usage), (chat_whole(whole, name)[0], json.loads(whole)["usage"]), streamed
+
+    return both
+
+
+def by_mindie(message: Message, events: list[Event]) -> tuple[Any, Any, Answer]:
+    # The role stands in every chunk; its reader would add it up as the official client does.
+    sent = stream(mindie(), events).replace(b'"role":"assistant",', b"")
+    sent = sent.replace(b'"delta":{', b'"delta":{"role":"assistant",', 1)
+    (streamed,), usage = chat_stream(sent)
+    whole = mindie().whole([message], USAGE)
+    return (streamed, usage), (chat_whole(whole)[0], json.loads(whole)["usage"]), streamed
+
+
+def by_candle(message: Message, events: list[Event]) -> tuple[Any, Any, Answer]:
+    (streamed,), usage = chat_stream(stream(candle(include_usage=True), events), "reasoning")
+    answer = json.loads(candle().whole([message], USAGE, events=[events]))
+    extensions = answer.get("extensions", {"reasoning_chunks": [], "tool_call_chunks": []})
+    (told,) = chat_whole(json.dumps(answer).encode())
+    whole = told._replace(reasoning="".join(extensions["reasoning_chunks"]))
+    assert extensions["reasoning_chunks"] == [clean(e.text) for e in events if isinstance(e, ReasoningDelta)]
+    bare = streamed._replace(reasoning=streamed.reasoning.replace("<think>", "").replace("</think>", ""))
+    return (bare, usage), (whole, answer["usage"]), bare
+
+
+def by_responses(message: Message, events: list[Event]) -> tuple[Any, Any, Answer]:
+    streamed = responses_stream(stream(responses(), events))
+    return streamed, json.loads(responses().whole([message], USAGE)), responses_answer(streamed)
+
+
+def by_messages(message: Message, events: list[Event]) -> tuple[Any, Any, Answer]:
+    streamed = messages_stream(stream(messages(), events))
+    return streamed, messages_whole(messages().whole([message], USAGE)), messages_answer(streamed)
+
+
+def by_agui(message: Message, events: list[Event]) -> tuple[Any, Any, Answer]:
+    streamed, _ = agui_stream(stream(agui(), events))
+    return None, None, streamed  # the protocol has no whole answers
+
+
+WIRES: dict[str, Both] = {
+    "chat": by_chat("reasoning_content"),
+    "chat-reasoning": by_chat("reasoning"),
+    "chat-both": by_chat("both"),
+    "mindie": by_mindie,
+    "candle": by_candle,
+    "responses": by_responses,
+    "messages": by_messages,
+    "agui": by_agui,
+}
+
+
+@pytest.mark.parametrize("case", cases(), ids=str)
+def test_every_wire_rebuilds_the_message_and_its_stream_equals_its_whole_answer(case: Case) -> None:
+    for message, events in runs(case):
+        for name, both in WIRES.items():
+            streamed, whole, answer = both(message, events)
+            assert streamed == whole, name
+            assert answer == answer_of(message), name
+
+
+@pytest.mark.parametrize("reason", ["stop", "length", "content_filter"])
+@pytest.mark.parametrize("case", [c for c in cases() if c.number == 0], ids=str)
+def test_an_answer_that_is_cut_is_told_alike_by_every_wire(case: Case, reason: str) -> None:
+    for cut in range(0, len(case.raw), 7):
+        parser = unspool.Parser(case.dialect, tools=case.tools, stage=case.example.stage)
+        events = parser.feed(case.raw[:cut]) + parser.close(reason)
+        for name, both in WIRES.items():
+            streamed, whole, answer = both(parser.message, events)
+            assert streamed == whole, (name, cut)
+            expected = answer_of(parser.message)
+            if name == "responses" and reason == "stop":  # it has no word for the reason of a complete answer
+                expected = expected._replace(finish="tool_calls" if expected.calls else "stop")
+            assert answer == expected, (name, cut)
+
+
+@pytest.mark.parametrize("case", cases(), ids=str)
+def test_a_message_and_events_survive_the_parse_answer(case: Case) -> None:
+    for message, events in runs(case):
+        assert parse.read_message(parse.message(message)) == message
+        assert parse.read_events(parse.events(events)) == events
+
+
+INTERLEAVED: list[Event] = [
+    ContentDelta("a", 0, 1),
+    ToolCallStart(0, "call-0", "f", 1, 1),
+    ToolCallDelta(0, '{"x"', 1, 1),
+    ContentDelta("b", 1, 2),
+    ToolCallStart(1, "call-1", "g", 2, 2),
+    ToolCallDelta(1, "{}", 2, 2),
+    ToolCallDelta(0, ": 1}", 2, 2),
+    ToolCallEnd(0, "ok", 2, 2),
+    ToolCallEnd(1, "ok", 2, 2),
+    Finish("tool_calls", 2, 2),
+]
+
+
+@pytest.mark.parametrize("name", ["responses", "messages", "agui"])
+def test_calls_that_are_told_at_the_same_time_are_written_one_after_another(name: str) -> None:
+    message = unspool.fold(INTERLEAVED)
+    streamed, whole, answer = WIRES[name](message, INTERLEAVED)
+    assert streamed == whole
+    assert answer == answer_of(message)
+    assert answer.calls == (("call-0", "f", '{"x": 1}'), ("call-1", "g", "{}"))
+
+
+@pytest.mark.parametrize("name", WIRES)
+def test_a_call_that_was_never_ended_is_closed_by_the_finish(name: str) -> None:
+    events: list[Event] = [
+        ToolCallStart(0, "call-0", "f", 0, 0),
+        ToolCallDelta(0, '{"x"', 0, 4),
+        ContentDelta("b", 4, 5),
+        Finish("length", 5, 5),
+    ]
+    message = unspool.fold(events)
+    streamed, whole, answer = WIRES[name](message, events)
+    assert streamed == whole
+    assert answer == answer_of(message)
+
+
+@pytest.mark.parametrize("name", WIRES)
+def test_an_answer_of_nothing_is_told(name: str) -> None:
+    message = unspool.parse("", unspool.list_dialects()[0])
+    streamed, whole, answer = WIRES[name](message, [Finish("stop", 0, 0)])
+    assert streamed == whole
+    assert answer == Answer("", "", (), "stop")
+
+
+@pytest.mark.parametrize("name", WIRES)
+def test_a_message_made_by_hand_is_told(name: str) -> None:
+    call = unspool.ToolCall(0, "call-0", "f", "{}")
+    made = Message(reasoning="r", content="c", tool_calls=[call], finish_reason="tool_calls")
+    streamed, whole, answer = WIRES[name](made, replay(made))
+    assert streamed == whole
+    assert answer == answer_of(made)
+
+
+LONE = "a\ud83d\u2028\x85b"
+
+
+@pytest.mark.parametrize("name", WIRES)
+def test_lone_surrogates_and_line_ends_of_unicode_break_no_stream(name: str) -> None:
+    events: list[Event] = [
+        ReasoningDelta(LONE, 0, 5),
+        ContentDelta(LONE, 5, 10),
+        ToolCallStart(0, "call\udc00", "f\udc00", 10, 10),
+        ToolCallDelta(0, '{"x": "' + LONE + '"}', 10, 20),
+        ToolCallEnd(0, "ok", 20, 20),
+        Finish("tool_calls", 20, 20),
+    ]
+    streamed, whole, answer = WIRES[name](unspool.fold(events), events)
+    assert streamed == whole
+    seen = "a\ufffd\u2028\x85b"
+    assert answer == Answer(seen, seen, (("call\ufffd", "f\ufffd", '{"x": "' + seen + '"}'),), "tool_calls")
+
+
+# -- any events at all -------------------------------------------------------------------------------------------------
+
+PIECES = st.lists(st.text(min_size=1, max_size=6), max_size=3)
+OBJECTS = st.dictionaries(st.text(max_size=3), st.integers() | st.text(max_size=3), max_size=2).map(json.dumps)
+BLOCKS = st.tuples(st.sampled_from(("reasoning", "cut reasoning", "content")), PIECES) | st.tuples(
+    st.sampled_from(("ok", "repaired", "invalid", "incomplete")), PIECES | OBJECTS.map(lambda text: [text])
+)
+
+
+def events_of(told: list[tuple[Any, list[str]]], reason: str) -> list[Event]:
+    """Events of blocks in any order, also where a parser would not tell them so."""
+    events: list[Event] = []
+    index = 0
+    for kind, pieces in told:
+        if kind == "content":
+            events += [ContentDelta(p, 0, 0) for p in pieces]
+        elif "reasoning" in kind:
+            end = [ReasoningEnd(0, 0)] if kind == "reasoning" else []
+            events += [ReasoningStart(0, 0), *(ReasoningDelta(p, 0, 0) for p in pieces), *end]
+        else:
+            events.append(ToolCallStart(index, f"call-{index}", "f", 0, 0))
+            events += [ToolCallDelta(index, p, 0, 0) for p in pieces]
+            events.append(ToolCallEnd(index, kind, 0, 0))
+            index += 1
+    return [*events, Finish("tool_calls" if index and reason == "stop" else reason, 0, 0)]
+
+
+@given(st.lists(BLOCKS, max_size=6), st.sampled_from(("stop", "length", "content_filter")))
+def test_any_events_tell_the_same_message_on_every_wire(told: list[tuple[Any, list[str]]], reason: str) -> None:
+    events = events_of(told, reason)
+    message = unspool.fold(events)
+    for name, both in WIRES.items():
+        if name == "candle" and any(kind == "invalid" for kind, _ in told):
+            continue  # its stream ends there
+        streamed, whole, answer = both(message, events)
+        assert streamed == whole, name
+        assert answer == answer_of(message), name
