@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 import pytest
+from tokenizers import Tokenizer, models
 
 import unspool
 from tests.support import DIALECTS
@@ -414,6 +415,14 @@ def test_a_notice_inside_a_call_is_shown_after_it() -> None:
         ("check", "FILE.toml|NAME"),
         ("check none.toml", "FILE: none.toml"),
         ("render", "--dialect: is missing"),
+        ("constrain -d mine.toml", "--tools: tool_choice: 'required' without tools"),
+        (
+            "constrain -d mine.toml --tools tools.json --format larc",
+            "--format: 'larc' is not one of structural_tag, lark",
+        ),
+        ("constrain -d mine.toml --tools tools.json --tool-choice auto", "nothing is constrained; make a tool strict"),
+        ("constrain -d mine.toml --tools tools.json --strict-level all", "--strict-level: 'all' is not one of off"),
+        ("constrain -d mine.toml --tools tools.json --tool-choice get_wether", "did you mean get_weather?"),
         ("render -d mine.toml answer.txt", "FILE: answer.txt: not JSON"),
         ("render -d mine.toml tools.json", "FILE: tools.json: must be a JSON object"),
         ("render -d mine.toml object.json", "FILE: object.json: "),
@@ -457,7 +466,7 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
         main(["--help"])
     assert caught.value.code == 0
     shown = capsys.readouterr().out
-    assert all(name in shown for name in ("parse", "dialects", "check", "render", "detect", "demo"))
+    assert all(name in shown for name in ("parse", "constrain", "dialects", "check", "render", "detect", "demo"))
 
 
 # --- dialects, check, render, detect, demo ----------------------------------------------------------------------------
@@ -529,6 +538,29 @@ def test_check_names_an_unknown_key_and_what_is_allowed(run: Run, files: Path) -
     result = run("check", "bad.toml")
     assert result.code == 2
     assert "FILE: bad.toml: reasonin: unknown key; allowed are name, aliases" in result.err
+
+
+def test_constrain_prints_each_form(run: Run) -> None:
+    argv = ("constrain", "-d", "mine.toml", "--tools", "tools.json")
+    tag = run(*argv).json
+    assert tag["type"] == "structural_tag"
+    assert run(*argv, "--format", "lark").out.startswith("%llguidance {}\nstart: ")
+    array = run(*argv, "--format", "json_schema", "--no-parallel").json
+    assert (array["type"], array["minItems"], array["maxItems"]) == ("array", 1, 1)
+    assert run(*argv, "--tool-choice", "get_weather", "--format", "json_schema").json["maxItems"] == 1
+    assert run(*argv, "--tool-choice", "auto", "--strict-level", "function").code == 0
+
+
+def test_constrain_takes_a_response_format_and_special_tokens_of_a_tokenizer(run: Run, files: Path) -> None:
+    (files / "answer.json").write_text('{"type": "object", "properties": {"n": {"type": "integer"}}}', encoding="utf-8")
+    shown = run("constrain", "-d", "mine.toml", "--tool-choice", "none", "--response-format", "answer.json").out
+    assert '"integer"' in shown
+    special = Tokenizer(models.BPE())
+    special.add_special_tokens(["<think>", "</think>"])
+    special.save(str(files / "tokenizer.json"))
+    argv = ("constrain", "-d", "mine.toml", "--tools", "tools.json", "--format", "lark")
+    assert "<[0]>" in run(*argv, "--tokenizer", "tokenizer.json").out
+    assert "<[0]>" not in run(*argv).out
 
 
 @pytest.mark.parametrize("form", ["message", "openai"])
