@@ -295,18 +295,37 @@ def finder(literals: Iterable[str]) -> re.Pattern[str]:
     return re.compile(_trie(root))
 
 
+_RUN: Final = 4
+"""Characters of a literal that are matched together: groups cost time to compile, long ones time to fail."""
+
+
 def _trie(root: dict[str, dict]) -> str:  # type: ignore[type-arg]
     # Written without recursion: literals come from files of users.
-    order: list[dict] = [root]  # type: ignore[type-arg]
-    for node in order:
-        order.extend(child for key, child in node.items() if key)
+    order: list[tuple[dict, list[tuple[str, dict]]]] = []  # type: ignore[type-arg]
+    heads = [root]
+    for node in heads:
+        runs = [_run(c, child) for c, child in node.items() if c]
+        order.append((node, runs))
+        heads.extend(end for _, end in runs)
     done: dict[int, str] = {}
-    for node in reversed(order):
+    for node, runs in reversed(order):
         if "" in node:
             done[id(node)] = ""
             continue
-        branches = [re.escape(c) + done[id(child)] for c, child in node.items()]
+        branches = [re.escape(run) + done[id(end)] for run, end in runs]
+        # At the end of the text, any beginning will do.
+        parts = [re.escape(run[:k]) for run, _ in runs for k in range(len(run) - 1, 0, -1)]
+        if parts:
+            branches.append(f"(?:{'|'.join(parts)})\\Z")
         if node is not root:
             branches.append(r"\Z")
         done[id(node)] = branches[0] if len(branches) == 1 else f"(?:{'|'.join(branches)})"
     return done[id(root)]
+
+
+def _run(c: str, node: dict[str, dict]) -> tuple[str, dict]:  # type: ignore[type-arg]
+    """What follows without a choice, and where it leads."""
+    while len(c) < _RUN and len(node) == 1 and "" not in node:
+        ((more, node),) = node.items()
+        c += more
+    return c, node
