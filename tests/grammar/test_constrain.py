@@ -130,6 +130,9 @@ def test_other_arguments_are_checked_too() -> None:
         constrain("hermes", STRICT, stage="later")
     with pytest.raises(ConstraintError, match=r"response_format.json_schema.schema: must be an object"):
         constrain("hermes", response_format={"type": "json_schema"})
+    with pytest.raises(ConstraintError, match="prompt: ends inside a call"):
+        constrain("hermes", STRICT, prompt='<|im_start|>assistant\n<tool_call>\n{"name": "now"')
+    assert constrain("hermes", STRICT, prompt="<|im_start|>assistant\n<tool_call>\n") is not None
     with pytest.raises(unspool.UnknownDialect):
         constrain("hermse", STRICT)
     with pytest.raises(ConstraintError, match="dialect 'think' has no template for calls"):

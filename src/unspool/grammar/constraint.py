@@ -7,9 +7,11 @@ from typing import Any, Final
 from ..dialect import Dialect
 from ..errors import ConstraintError
 from ..events import Stage
+from ..parser.prompt import decode_ids
 from ..registry import get_dialect
 from ..schema import tool_name
 from ..stage import detect_stage
+from ..template import sides
 from ..tokens import special_tokens
 from .build import Demand, Tool, build
 from .calls import ToolStrictLevel, strict_tools, structure_info
@@ -219,9 +221,15 @@ def _stage(d: Dialect, stage: Stage | str | None, prompt: Any, tokenizer: Any) -
             return Stage(stage)
         except ValueError:
             raise ConstraintError(f"stage: {stage!r} is not one of {', '.join(Stage)}") from None
-    if prompt is not None:
-        return detect_stage(d, prompt, tokenizer=tokenizer)
-    return d.stage
+    if prompt is None:
+        return d.stage
+    found = detect_stage(d, prompt, tokenizer=tokenizer)
+    if found is Stage.TOOL_CALL:
+        text = prompt if isinstance(prompt, str) else decode_ids(tokenizer, prompt)
+        openings = [sides(t)[0].strip() for t in d.calls]
+        if not any(o and text.rstrip().endswith(o) for o in openings):
+            raise ConstraintError("prompt: ends inside a call; allowed is its end directly behind what opens calls")
+    return found
 
 
 def _tool(tool: Mapping[str, Any], *, loose: bool = False) -> Tool:
