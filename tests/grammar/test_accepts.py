@@ -14,9 +14,6 @@ from .sampling import PLAIN, RICH, as_tools
 from .support import WITH_CALLS, Grammars
 from .values import random_value
 
-HOLDS_ITS_CLOSING = {("minimax-m2", 4), ("qwen3-coder", 4)}
-"""Examples (dialect, number) whose text value holds a marker that could close it: the grammar is narrower there."""
-
 EXAMPLES = [(d, i) for d in WITH_CALLS for i in range(len(d.examples))]
 
 
@@ -28,8 +25,7 @@ def test_the_first_raw_text_of_every_example_is_generated(dialect: Dialect, numb
             dialect, example_tools(dialect), choice, stage=example.stage, strict_level=ToolStrictLevel.PARAMETER
         )
         assert constraint is not None
-        refused = Grammars(constraint).refuses(example.raw[0])
-        assert bool(refused) == ((dialect.name, number) in HOLDS_ITS_CLOSING), refused
+        assert not Grammars(constraint).refuses(example.raw[0])
 
 
 def message(schemas: dict[str, Any], rng: random.Random, dialect: Dialect) -> dict[str, Any]:
@@ -82,6 +78,21 @@ def test_calls_that_break_the_schema_are_not_generated(dialect: Dialect, case: s
     constraint = constrain(dialect, as_tools(PLAIN), "required", stage="content")
     assert constraint is not None
     assert Grammars(constraint).refuses(raw)
+
+
+def test_markup_may_hold_its_own_closing_where_nothing_follows_that_ends_a_value() -> None:
+    tools = as_tools({"write": {"properties": {"a": {"type": "string"}, "b": {"type": "string"}}, "required": ["a"]}})
+    text = "<tool_call>\n<function=write>\n<parameter=a>\n{}\n</parameter>\n{}</function>\n</tool_call>"
+    constraint = constrain("qwen3-coder", tools, "required", stage="content")
+    assert constraint is not None
+    grammar = Grammars(constraint)
+    second = "<parameter=b>\nx</parameter> y\n</parameter>\n"
+    for value in ("", "a </parameter> b", "</function>", "</parameter>\n</tool_call> or not", "\n<parameter=b>\n"):
+        for more in ("", second):
+            raw = text.format(value, more)
+            (call,) = unspool.parse(raw, "qwen3-coder", tools=tools).tool_calls
+            if json.loads(call.arguments) == {"a": value} | ({"b": "x</parameter> y"} if more else {}):
+                assert not grammar.refuses(raw), raw
 
 
 def test_json_values_may_be_spaced_but_not_without_end() -> None:

@@ -7,10 +7,10 @@ import msgspec
 from ..dialect import Dialect
 from ..errors import ConstraintError
 from ..parser.patterns import closing
-from ..parser.plan import Plan
+from ..parser.plan import CALL, Plan
 from ..schema import Schema
 from ..template import Template, steps, writable
-from .nodes import EMPTY, Const, Json, Node, Text, choice, seq
+from .nodes import EMPTY, Chars, Const, Finer, Json, Node, Seq, Text, choice, seq
 from .values import JSON_SPELLING, PYTHON_SPELLING, Rules, Values, other_names, quote_spelling, shape
 
 __all__ = ["Arguments", "Tool", "others"]
@@ -31,26 +31,32 @@ class Arguments:
         self.rules = rules
         outer = [*(f.suffix.first for f in plan.forms if f.suffix), *(b.suffix.first for b in plan.blocks if b.suffix)]
         self.outer = tuple(dict.fromkeys(outer))
+        self.guard = _guard(d, plan) if d.argument else ()
 
-    def of(self, tool: Tool) -> Node:
-        """A tool's arguments; they may be empty."""
+    def of(self, tool: Tool, end: str) -> Node:
+        """A tool's arguments, which may be empty, and the text that closes the call."""
         d = self.d
         at = f"tools.{tool.name}.parameters"
-        if d.call[0].object is not None:
-            return Json(tool.parameters)
-        if d.item:
-            values = Values(JSON_SPELLING, self.rules, tool.parameters)
-            return choice(self.nested_members(values, b, at) for b in _objects(values, tool.parameters, at))
-        if d.argument:
+        if d.argument and d.call[0].object is None:
+            if d.item:
+                values = Values(JSON_SPELLING, self.rules, tool.parameters)
+                return choice(
+                    seq(self.nested_members(values, b, at), Const(end)) for b in _objects(values, tool.parameters, at)
+                )
             values = Values(JSON_SPELLING, self.rules, tool.parameters, self.ends_of(d.argument[0]))
-            return choice(self.markup_arguments(values, b, at) for b in _objects(values, tool.parameters, at))
-        if d.codec == "python":
-            values = Values(PYTHON_SPELLING, self.rules, tool.parameters)
-            return choice(self.keywords(values, b, at) for b in _objects(values, tool.parameters, at))
-        if d.quote != '"':
-            values = Values(quote_spelling(d.quote), self.rules, tool.parameters)
-            return choice(values.object(b, at) for b in _objects(values, tool.parameters, at))
-        return Json(tool.parameters)
+            return choice(_Markup(self, values, b, at, end).all() for b in _objects(values, tool.parameters, at))
+        return seq(self.value(tool.parameters, at), Const(end))
+
+    def value(self, parameters: dict[str, Any], at: str) -> Node:
+        """Arguments that are one value."""
+        d = self.d
+        if d.call[0].object is None and d.codec == "python":
+            values = Values(PYTHON_SPELLING, self.rules, parameters)
+            return choice(self.keywords(values, b, at) for b in _objects(values, parameters, at))
+        if d.call[0].object is None and d.quote != '"':
+            values = Values(quote_spelling(d.quote), self.rules, parameters)
+            return choice(values.object(b, at) for b in _objects(values, parameters, at))
+        return Json(parameters)
 
     def keywords(self, values: Values, schema: dict[str, Any], at: str) -> Node:
         entries, extra = values.entries(schema, at)
@@ -64,52 +70,6 @@ class Arguments:
     def ends_of(self, template: Template) -> tuple[str, ...]:
         """What may end the value of an argument."""
         return tuple(dict.fromkeys((closing(template.after).first, *self.outer)))
-
-    def markup_arguments(self, values: Values, schema: dict[str, Any], at: str) -> Node:
-        _refuse(schema, at)
-        properties, rest = shape(schema)
-        required = schema.get("required", [])
-        entries = []
-        for name, node in properties.items():
-            if node is not False or name in required:
-                made = self.markup_argument(values, Const(name), node, f"{at}.{name}")
-                entries.append((made, name in required))
-        extra = None
-        if rest is not False:
-            name_ = other_names(list(properties))
-            extra = self.markup_argument(values, name_, rest, f"{at}.additionalProperties")
-        return values.members(entries, extra, self.d.argument_separator)
-
-    def markup_argument(self, values: Values, key: Node, schema: dict[str, Any] | bool, at: str) -> Node:
-        template = self.d.argument[0]
-        typed = "{string}" in template.text or "{type}" in template.text
-        root = {"$defs": values.definitions}
-        types = Schema(schema, root).types
-        found: list[Node] = []
-        untold = types is None and not typed
-        for branch in values.branches(schema):
-            if branch is False:
-                continue
-            if untold or branch is True or not branch:
-                found += self.untyped(values, template, key, typed=typed)
-                continue
-            for kind, one in _by_type(branch, at):
-                if kind == "string":
-                    found += self.string_argument(values, template, key, one, at)
-                elif typed or types is None or "string" not in types or kind == "null":
-                    field = "number" if kind == "integer" else kind
-                    found.append(self.other_argument(values, template, key, one, field, at))
-        if not found:
-            raise ConstraintError(f"{at}: admits no value")
-        return choice(found)
-
-    def untyped(self, values: Values, template: Template, key: Node, *, typed: bool) -> list[Node]:
-        if not typed:
-            return self.string_argument(values, template, key, {}, "")
-        found = self.string_argument(values, template, key, {}, "")
-        for kind in ("number", "boolean", "null", "object", "array"):
-            found.append(self.other_argument(values, template, key, {"type": kind}, kind, ""))
-        return found
 
     def around(self, template: Template, key: Node, kind: str) -> tuple[Node, str, Node]:
         """What stands before a value, the first marker behind it, and the rest."""
@@ -133,54 +93,6 @@ class Arguments:
         bare = stop.strip()
         rest = end[len(stop) - len(stop.lstrip()) + len(bare) :]
         return write(opening), bare, write(rest)
-
-    def string_argument(
-        self, values: Values, template: Template, key: Node, schema: dict[str, Any], at: str
-    ) -> list[Node]:
-        ends = self.ends_of(template)
-        head, stop, rest = self.around(template, key, "string")
-        listed = schema.get("enum", [schema["const"]] if "const" in schema else None)
-        if listed is not None:
-            kept = [v for v in listed if isinstance(v, str) and not any(e in v for e in ends)]
-            if not kept:
-                raise ConstraintError(f"{at}: its values hold markers of the dialect")
-            return [seq(head, Const(v + template.inner_trail + stop), rest) for v in kept]
-        low, high, pattern = schema.get("minLength", 0), schema.get("maxLength"), schema.get("pattern", "")
-        if low or high is not None or pattern:
-            # The value is exactly what is told, so the white space before the marker is written as it is.
-            stop = template.inner_trail + stop
-        free = not (low or high is not None or pattern)
-        longer = [t for t in writable(self.d.argument)[1:] if free and _continues(t, template)]
-        if not longer or not isinstance(head, Const):
-            return [seq(head, Text(stop, others(ends, stop), (), low, high, pattern), rest)]
-        # What may not stand in this one may in another that goes on from it, such as a CDATA section. The text belongs
-        # to one word with what stands before it, since the other's opening begins alike.
-        found: list[Node] = []
-        unlike: list[Node] = []
-        for other in longer:
-            opening, other_stop, other_rest = self.around(other, key, "string")
-            assert isinstance(opening, Const)
-            unlike.append(Const(opening.text[len(head.text) :]))
-            text = Text(other_stop, others((closing(other.after).first,), other_stop), head=opening.text)
-            found.append(seq(text, other_rest))
-        text = Text(stop, others(ends, stop), tuple(unlike), head=head.text)
-        return [seq(text, rest), *found]
-
-    def other_argument(
-        self, values: Values, template: Template, key: Node, schema: dict[str, Any], kind: str, at: str
-    ) -> Node:
-        head, stop, rest = self.around(template, key, kind)
-        value: Node
-        if kind in ("object", "array"):
-            whole = {**schema, "$defs": values.definitions} if values.definitions else schema
-            try:
-                spelled: Node | None = values.value(schema, at)
-            except ConstraintError:
-                spelled = None  # a keyword that only JSON itself can keep; its strings then may hold markers
-            value = Json(whole, values.without, spelled)
-        else:
-            value = values.value(schema, at)
-        return seq(head, value, Const(template.inner_trail + stop), rest)
 
     # -- arguments whose values are markup ------------------------------------------------------------------------
 
@@ -244,6 +156,175 @@ class Arguments:
             return seq(head, self.nested(values, node, stop, rest, f"{at}.{name}"))
 
         return values.elements(schema, item, "")
+
+
+class _Markup:
+    """The arguments of one tool, each with markup of its own, up to the end of the call.
+
+    A text value may hold its own closing where nothing follows that may follow an argument. So each argument is made
+    together with what does follow: the beginning of the next one, or what closes the call. Printers that cannot keep
+    text to that take arguments by themselves, whose text holds no closing.
+    """
+
+    def __init__(self, arguments: Arguments, values: Values, schema: dict[str, Any], at: str, end: str) -> None:
+        _only(schema, ("type", "properties", "required", "additionalProperties"), at)
+        self.arguments = arguments
+        self.values = values
+        self.at = at
+        self.end = end
+        self.template = arguments.d.argument[0]
+        self.opening = self.template.text.partition("{key}")[0]
+        properties, self.extra = shape(schema)
+        required = schema.get("required", [])
+        self.entries = [(k, v, k in required) for k, v in properties.items() if v is not False or k in required]
+
+    def all(self) -> Node:
+        """The arguments and what closes the call."""
+        named = [(self.alone(Const(k), v, f"{self.at}.{k}"), required) for k, v, required in self.entries]
+        extra = None
+        if self.extra is not False:
+            extra = self.alone(self.other_name(), self.extra, f"{self.at}.additionalProperties")
+        plain = seq(self.values.members(named, extra, self.arguments.d.argument_separator), Const(self.end))
+        if not self.end or not self.arguments.guard:
+            return plain
+        return Finer(plain, choice(seq(Const(text), node) for text, node in self.next(0, "")))
+
+    def alone(self, key: Node, schema: "dict[str, Any] | bool", at: str) -> Node:
+        """An argument by itself."""
+        return seq(Const(self.opening), self.argument(key, schema, at, []))
+
+    def other_name(self) -> Node:
+        return other_names([k for k, _, _ in self.entries])
+
+    def next(self, i: int, separator: str) -> list[tuple[str, Node]]:
+        """What may stand where the first arguments up to ``i`` are done: a text, and what follows it."""
+        found: list[tuple[str, Node]] = []
+        if i < len(self.entries) or self.extra is not False:
+            found.append((separator + self.opening, self.from_(i)))
+        if not any(required for _, _, required in self.entries[i:]):
+            found.append((self.end, EMPTY))
+        return found
+
+    def one_of(self, i: int) -> Node:
+        """An argument, of those from ``i`` on that may come next, whose opening has begun, and all that follows it."""
+        separator = self.arguments.d.argument_separator
+        if i == len(self.entries):
+            at = f"{self.at}.additionalProperties"
+            return self.argument(self.other_name(), self.extra, at, self.next(i, separator))
+        name, node, required = self.entries[i]
+        found = [self.argument(Const(name), node, f"{self.at}.{name}", self.next(i + 1, separator))]
+        if not required and (i + 1 < len(self.entries) or self.extra is not False):
+            found.append(self.from_(i + 1))
+        return choice(found)
+
+    def from_(self, i: int) -> Node:
+        return self.arguments.rules.once(("arguments", id(self), i), lambda: self.one_of(i))
+
+    def argument(self, key: Node, schema: "dict[str, Any] | bool", at: str, follow: list[tuple[str, Node]]) -> Node:
+        text = self.template.text
+        typed = "{string}" in text or "{type}" in text
+        types = Schema(schema, {"$defs": self.values.definitions}).types
+        found: list[Node] = []
+        for branch in self.values.branches(schema):
+            if branch is False:
+                continue
+            if (types is None and not typed) or branch is True or not branch:
+                # A guess, or each type in its own markup.
+                found += self.strings(key, {}, at, follow)
+                for kind in ("number", "boolean", "null", "object", "array") if typed else ():
+                    found.append(self.other(key, {"type": kind}, kind, at, follow))
+                continue
+            for kind, one in _by_type(branch, at):
+                if kind == "string":
+                    found += self.strings(key, one, at, follow)
+                elif typed or types is None or "string" not in types or kind == "null":
+                    found.append(self.other(key, one, "number" if kind == "integer" else kind, at, follow))
+        if not found:
+            raise ConstraintError(f"{at}: admits no value")
+        return choice(found)
+
+    def around(self, template: Template, key: Node, kind: str) -> tuple[Node, str, str]:
+        """What stands before a value, without the beginning of the opening; the marker behind it; and the rest."""
+        head, stop, rest = self.arguments.around(template, key, kind)
+        first, *more = head.parts if isinstance(head, Seq) else (head,)
+        assert isinstance(first, Const)
+        assert isinstance(rest, Const)
+        return seq(Const(first.text[len(self.opening) :]), *more), stop, rest.text
+
+    def strings(self, key: Node, schema: dict[str, Any], at: str, follow: list[tuple[str, Node]]) -> list[Node]:
+        template = self.template
+        ends = self.arguments.ends_of(template)
+        head, stop, rest = self.around(template, key, "string")
+        listed = schema.get("enum", [schema["const"]] if "const" in schema else None)
+        if listed is not None:
+            kept = [v for v in listed if isinstance(v, str) and not any(e in v for e in ends)]
+            if not kept:
+                raise ConstraintError(f"{at}: its values hold markers of the dialect")
+            closed = template.inner_trail + stop + rest
+            return [seq(head, Const(v + closed), _follows(follow)) for v in kept]
+        bounds = (schema.get("minLength", 0), schema.get("maxLength"), schema.get("pattern", ""))
+        free = bounds == (0, None, "")
+        # A bounded value is exactly what is told, so the white space before the marker is written as it is.
+        closed = stop + rest if free else template.inner_trail + stop + rest
+        guard = self.arguments.guard if follow else ()
+        follow = follow or [("", EMPTY)]
+        longer = [t for t in writable(self.arguments.d.argument)[1:] if free and _continues(t, template)]
+        if not longer or not isinstance(head, Const):
+            texts = [Text(closed + f, others(ends, closed + f), (), *bounds, guard=guard) for f, _ in follow]
+            return [seq(head, text, node) for text, (_, node) in zip(texts, follow, strict=True)]
+        # What may not stand in this one may in another that goes on from it, such as a CDATA section. The text belongs
+        # to one word with what stands before it, since the other's opening begins alike.
+        found: list[Node] = []
+        unlike: list[Node] = []
+        for other in longer:
+            opening, other_stop, other_rest = self.around(other, key, "string")
+            assert isinstance(opening, Const)
+            unlike.append(Const(opening.text[len(head.text) :]))
+            without = others((closing(other.after).first,), other_stop)
+            found.append(seq(Text(other_stop, without, head=opening.text), Const(other_rest), _follows(follow)))
+        for f, n in follow:
+            text = Text(closed + f, others(ends, closed + f), tuple(unlike), head=head.text, guard=guard)
+            found.append(seq(text, n))
+        return found
+
+    def other(self, key: Node, schema: dict[str, Any], kind: str, at: str, follow: list[tuple[str, Node]]) -> Node:
+        values = self.values
+        head, stop, rest = self.around(self.template, key, kind)
+        value: Node
+        if kind in ("object", "array"):
+            whole = {**schema, "$defs": values.definitions} if values.definitions else schema
+            try:
+                spelled: Node | None = values.value(schema, at)
+            except ConstraintError:
+                spelled = None  # a keyword that only JSON itself can keep; its strings then may hold markers
+            value = Json(whole, values.without, spelled)
+        else:
+            value = values.value(schema, at)
+        return seq(head, value, Const(self.template.inner_trail + stop + rest), _follows(follow))
+
+
+def _follows(follow: list[tuple[str, Node]]) -> Node:
+    if not follow:
+        return EMPTY
+    return choice(seq(Const(text), node) for text, node in follow)
+
+
+def _guard(d: Dialect, plan: Plan) -> tuple[Node, ...]:
+    """What ends a text value: a closing, and something that may follow it."""
+    own = closing(d.argument[0].after).first
+    calls = [f.suffix.first for f in plan.forms if f.suffix]
+    blocks = [b.suffix.first for b in plan.blocks if b.suffix]
+    ends = [o.pattern.first for o in plan.ends]
+    opened = [p.opening.first for p in plan.parameters]
+    begun = [o.pattern.first for o in (*plan.inner, *plan.edge) if o.kind == CALL and o.marked]
+    space = Chars(" \\t\\r\\n,;", min=0, max=None)
+    found: list[Node] = []
+    pairs = (([own], [*opened, *calls, *blocks, *ends]), (calls, [*blocks, *begun, *ends]), (blocks, ends))
+    for markers, followers in pairs:
+        wanted = [f for f in dict.fromkeys(followers) if f]
+        if markers and wanted:
+            found.append(seq(choice(map(Const, dict.fromkeys(markers))), space, choice(map(Const, wanted))))
+    return tuple(found)
 
 
 def others(texts: frozenset[str] | tuple[str, ...] | list[str], stop: str) -> tuple[str, ...]:

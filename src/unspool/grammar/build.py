@@ -64,7 +64,7 @@ def build(d: Dialect, demand: Demand) -> Grammar:
     """
     builder = _Builder(d, demand)
     root = builder.output()
-    return Grammar(root, builder.rules.found)
+    return Grammar(root, builder.rules.found, frozenset(builder.rules.dense))
 
 
 class _Builder:
@@ -352,7 +352,7 @@ class _Builder:
             template = self.d.call[0]
             end = template.text.partition("{arguments}")[2]
             closing_ = "".join(step.write({"name": tool.name}) for step in steps(end, markup=template.object is None))
-            return seq(self.arguments.of(tool), Const(closing_))
+            return self.arguments.of(tool, closing_)
 
         return self.rules.once(("call", tool.name), make)
 

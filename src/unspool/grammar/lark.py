@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from .flat import ANY, expression, literal, searched
-from .nodes import MAX_JSON_SPACE, Chars, Choice, Const, Grammar, Node, Ref, Repeat, Seq, Text, Word
+from .nodes import MAX_JSON_SPACE, Chars, Choice, Const, Finer, Grammar, Node, Ref, Repeat, Seq, Text, Word
 
 __all__ = ["lark"]
 
@@ -27,7 +27,9 @@ def lark(grammar: Grammar, special: Mapping[str, int]) -> str:
     """
     printer = _Printer(special)
     rules = [f"start: {printer.node(grammar.root)}"]
-    rules += [f"{name}: {printer.node(node)}" for name, node in grammar.rules.items()]
+    # Only what is referred to, in the order in which it is.
+    for name in printer.wanted:
+        rules.append(f"{name}: {printer.node(grammar.rules[name])}")
     return "\n".join(["%llguidance {}", *rules, *printer.definitions]) + "\n"
 
 
@@ -36,6 +38,7 @@ class _Printer:
         self.special = special
         self.longest = sorted((t for t in special if t), key=len, reverse=True)
         self.definitions: list[str] = []
+        self.wanted: list[str] = []
         self.names: dict[str, str] = {}
 
     def define(self, kind: str, body: str, options: str = "") -> str:
@@ -50,7 +53,11 @@ class _Printer:
         if isinstance(node, Const):
             return self.const(node.text)
         if isinstance(node, Ref):
+            if node.name not in self.wanted:
+                self.wanted.append(node.name)
             return node.name
+        if isinstance(node, Finer):
+            return f"({self.node(node.exact)})"
         if isinstance(node, Chars):
             return self.define("T", f"/{expression(node)}/")
         if isinstance(node, Seq):
@@ -110,7 +117,8 @@ class _Printer:
             body = self.characters(node, max(1, node.min)) + self.limits((node.stop, *node.without), node.unlike)
             name = self.define("T", body) + ("" if node.min or node.pattern else "?")
             return f"{name} {self.const(node.stop)}" if pieces else name
-        limits = self.limits((node.stop, *node.without) if bounded else node.without, node.unlike)
+        markers = () if node.guard else (node.stop, *node.without) if bounded else node.without
+        limits = self.limits(markers, node.unlike, node.guard)
         if bounded or limits or node.head:
             inner = self.define("T", self.characters(node, node.min) + limits)
             head = f"{_quoted(node.head)} " if node.head else ""
@@ -126,9 +134,9 @@ class _Printer:
         pattern = f"/{searched(node.pattern).replace(chr(92) + '/', '/').replace('/', chr(92) + '/')}/"
         return pattern if (low, node.max) == (0, None) else f"{pattern} & {counted}"
 
-    def limits(self, markers: tuple[str, ...], unlike: tuple[Node, ...] = ()) -> str:
+    def limits(self, markers: tuple[str, ...], unlike: tuple[Node, ...] = (), guard: tuple[Node, ...] = ()) -> str:
         """What a terminal must not be: one complement, since each costs the lexer."""
-        held = "|".join(literal(m) for m in markers if m)
+        held = "|".join((*(literal(m) for m in markers if m), *(expression(g) for g in guard)))
         begun = "|".join(expression(u) for u in unlike)
         refused = [f"{ANY}*(?:{held}){ANY}*"] if held else []
         refused += [f"(?:{begun}){ANY}*"] if begun else []

@@ -79,6 +79,8 @@ class Text(msgspec.Struct, frozen=True):
         min, max: its length in characters, without the marker.
         pattern: a regular expression of JSON Schema that it matches.
         head: a text before it, which belongs to the node.
+        guard: flat nodes, none of which the text holds; printers that can keep to them let it hold what ``without``
+            lists.
     """
 
     stop: str
@@ -88,6 +90,7 @@ class Text(msgspec.Struct, frozen=True):
     max: int | None = None
     pattern: str = ""
     head: str = ""
+    guard: "tuple[Node, ...]" = ()
 
 
 class Json(msgspec.Struct, frozen=True, eq=False):
@@ -104,20 +107,32 @@ class Json(msgspec.Struct, frozen=True, eq=False):
     spelled: "Node | None" = None
 
 
+class Finer(msgspec.Struct, frozen=True, eq=False):
+    """The same in two ways: ``plain``, and ``exact`` for printers that can keep text to `Text.guard`."""
+
+    plain: "Node"
+    exact: "Node"
+
+
 class Ref(msgspec.Struct, frozen=True, gc=False):
     """A rule of the grammar."""
 
     name: str
 
 
-Node = Const | Chars | Seq | Choice | Repeat | Word | Text | Json | Ref
+Node = Const | Chars | Seq | Choice | Repeat | Word | Text | Json | Finer | Ref
 
 
 class Grammar(msgspec.Struct, frozen=True):
-    """A node, and the rules that it and they refer to."""
+    """A node, and the rules that it and they refer to.
+
+    Attributes:
+        dense: rules whose parts refer to the same rules so often that writing those out would multiply them.
+    """
 
     root: Node
     rules: dict[str, Node]
+    dense: frozenset[str] = frozenset()
 
 
 EMPTY = Const("")
@@ -166,9 +181,13 @@ def _joined(text: Node, node: Node) -> Node:
 def choice(parts: Iterable[Node]) -> Node:
     """One of the parts; those that are the same are named once."""
     found: list[Node] = []
+    told: set[Node] = set()
     for part in _flattened(parts, Choice):
-        if part not in found:
-            found.append(part)
+        if isinstance(part, Const | Ref):  # comparing others would cost more than naming them twice
+            if part in told:
+                continue
+            told.add(part)
+        found.append(part)
     if not found:
         raise ValueError("a choice of nothing")
     return found[0] if len(found) == 1 else Choice(tuple(found))
@@ -196,7 +215,9 @@ def children(node: Node) -> tuple[Node, ...]:
     if isinstance(node, Word):
         return (node.part, *node.unlike)
     if isinstance(node, Text):
-        return node.unlike
+        return (*node.unlike, *node.guard)
+    if isinstance(node, Finer):
+        return (node.plain, node.exact)
     if isinstance(node, Json) and node.spelled is not None:
         return (node.spelled,)
     return ()

@@ -12,7 +12,7 @@ from typing import Any, Final
 from ..errors import ConstraintError
 from ..schema import MAX_DEPTH, resolve
 
-__all__ = ["FORMATS", "MAX_NODES", "prepare"]
+__all__ = ["FORMATS", "MAX_NODES", "merged", "prepare"]
 
 MAX_NODES: Final = 20_000
 """How many nodes the schemas of one tool may hold."""
@@ -46,6 +46,8 @@ _REFUSED: Final = (
 )
 _OF_OBJECTS: Final = ("properties", "required", "additionalProperties", "patternProperties")
 
+_DEFS: Final = "#/$defs/"
+
 Node = dict[str, Any]
 
 
@@ -61,7 +63,9 @@ def prepare(schema: object, where: str, *, closed: bool = False) -> Node | bool:
         ConstraintError: names what cannot be held, or is malformed.
     """
     copy = _Copy(schema, closed)
-    root = copy.node(schema, where, 0)
+    root = copy.joined(copy.node(schema, where, 0), 0)
+    for name in copy.definitions:
+        copy.definitions[name] = copy.joined(copy.definitions[name], 0)
     if copy.definitions and isinstance(root, dict):
         root = {**root, "$defs": copy.definitions}
     return root
@@ -116,6 +120,37 @@ class _Copy:
             found = {"anyOf": [found, {"type": "null"}]}
         return found
 
+    def joined(self, node: Node | bool, depth: int) -> Node | bool:
+        """The node with all that has to hold at once said by its own keywords, where they can say it."""
+        if not isinstance(node, dict) or depth > 2 * MAX_DEPTH:
+            return node
+        if "allOf" in node or ("$ref" in node and len(node) > 1):
+            rest = {k: v for k, v in node.items() if k not in ("allOf", "$ref")}
+            parts: list[Node | bool] = [rest, *node.get("allOf", ())]
+            if "$ref" in node:
+                parts.append({"$ref": node["$ref"]})
+            parts = [self.target(p) for p in parts]
+            try:
+                return self.joined(merged(parts), depth + 1)
+            except ConstraintError:
+                return node  # engines that know `allOf` may still keep it
+        found: Node = {}
+        for key, value in node.items():
+            if key in ("properties", "patternProperties"):
+                found[key] = {k: self.joined(v, depth + 1) for k, v in value.items()}
+            elif key in ("anyOf", "oneOf", "prefixItems"):
+                found[key] = [self.joined(v, depth + 1) for v in value]
+            elif key in ("items", "additionalProperties"):
+                found[key] = self.joined(value, depth + 1)
+            else:
+                found[key] = value
+        return found
+
+    def target(self, node: Node | bool) -> Node | bool:
+        """What a node that is nothing but a reference refers to, any other node as it is."""
+        alone = isinstance(node, dict) and set(node) == {"$ref"}
+        return self.definitions[node["$ref"][len(_DEFS) :]] if alone and isinstance(node, dict) else node
+
     def list(self, value: object, at: str) -> list[Any]:
         if not isinstance(value, list) or not value:
             raise ConstraintError(f"{at}: must be a list with something in it")
@@ -130,7 +165,7 @@ class _Copy:
             name = self.named[id(target)] = f"r{len(self.named)}"
             self.definitions[name] = True  # met again below itself: the name will do
             self.definitions[name] = self.node(target, at, depth + 1)
-        return f"#/$defs/{name}"
+        return _DEFS + name
 
     def types(self, value: object, found: Node) -> None:
         names = [value] if isinstance(value, str) else value
@@ -202,3 +237,56 @@ def _has_type(value: object, types: str | list[str]) -> bool:
         return "integer" in names or "number" in names
     kinds = {float: "number", str: "string", type(None): "null", list: "array", dict: "object"}
     return kinds[type(value)] in names
+
+
+def merged(parts: list[Node | bool]) -> Node | bool:
+    """One schema for all of the parts.
+
+    Raises:
+        ConstraintError: they assert different things by the same keyword.
+    """
+    whole: dict[str, Any] = {}
+    for part in parts:
+        if part is False:
+            return False
+        if part is True:
+            continue
+        for key, value in part.items():
+            if key == "$defs":
+                continue
+            if key not in whole or whole[key] == value:
+                whole[key] = value
+            elif key == "properties":
+                both = {k: merged([whole[key][k], value[k]]) for k in whole[key] if k in value}
+                whole[key] = {**whole[key], **value, **both}
+            elif key == "required":
+                whole[key] = list(dict.fromkeys([*whole[key], *value]))
+            elif key == "type":
+                types = _common(whole[key], value)
+                if not types:
+                    return False
+                whole[key] = types[0] if len(types) == 1 else types
+            elif key == "enum":
+                whole[key] = [v for v in whole[key] if v in value]
+                if not whole[key]:
+                    return False
+            elif key == "additionalProperties":
+                whole[key] = merged([whole[key], value])
+            elif key in ("minLength", "minItems", "minimum", "exclusiveMinimum"):
+                whole[key] = max(whole[key], value)
+            elif key in ("maxLength", "maxItems", "maximum", "exclusiveMaximum"):
+                whole[key] = min(whole[key], value)
+            elif key == "allOf":
+                whole[key] = [*whole[key], *value]
+            elif key in ("anyOf", "oneOf", "$ref"):
+                whole.setdefault("allOf", [])
+                whole["allOf"] = [*whole["allOf"], {key: value}]
+            else:
+                raise ConstraintError(f"allOf: its parts say different things of {key}")
+    return whole
+
+
+def _common(left: str | list[str], right: str | list[str]) -> list[str]:
+    one, other = ([x] if isinstance(x, str) else x for x in (left, right))
+    found = [t for t in one if t in other or (t == "integer" and "number" in other)]
+    return found + [t for t in other if t == "integer" and "number" in one and t not in found]

@@ -9,7 +9,22 @@ from typing import Any, Final
 
 from ..errors import ConstraintError
 from .flat import expression
-from .nodes import MAX_JSON_SPACE, Chars, Choice, Const, Grammar, Json, Node, Ref, Repeat, Seq, Text, Word, children
+from .nodes import (
+    MAX_JSON_SPACE,
+    Chars,
+    Choice,
+    Const,
+    Finer,
+    Grammar,
+    Json,
+    Node,
+    Ref,
+    Repeat,
+    Seq,
+    Text,
+    Word,
+    children,
+)
 
 __all__ = ["structural_tag"]
 
@@ -31,7 +46,8 @@ class _Printer:
     def __init__(self, grammar: Grammar) -> None:
         self.rules = grammar.rules
         self.recursive = _recursive(grammar)
-        self.made: dict[str, Format] = {}
+        self.dense = grammar.dense
+        self.made: dict[str, tuple[Format, int]] = {}
         self.size = 0
 
     def format(self, node: Node) -> Format:
@@ -39,13 +55,11 @@ class _Printer:
         if self.size > _MAX_PARTS:
             raise ConstraintError("tools: the structural tag would be too large")
         if isinstance(node, Ref):
-            if node.name in self.recursive:
-                return {"type": "grammar", "grammar": _Ebnf(self.rules).grammar(node)}
-            if node.name not in self.made:
-                self.made[node.name] = self.format(self.rules[node.name])
-            return self.made[node.name]
+            return self.rule(node)
         if isinstance(node, Const):
             return {"type": "const_string", "value": node.text}
+        if isinstance(node, Finer):
+            return self.format(node.plain)
         if isinstance(node, Chars | Word):
             return {"type": "regex", "pattern": expression(node)}
         if isinstance(node, Seq):
@@ -58,6 +72,8 @@ class _Printer:
             return self.repeat(node)
         if isinstance(node, Text):
             return self.text(node)
+        if _holds(node.schema, "allOf"):
+            raise ConstraintError("allOf: its parts cannot be joined into one schema, and structural tags know none")
         found: Format = {
             "type": "json_schema",
             "json_schema": node.schema,
@@ -66,6 +82,28 @@ class _Printer:
         if node.without:
             found["excludes"] = list(node.without)
         return found
+
+    def rule(self, ref: Ref) -> Format:
+        """A rule, written out where it stands."""
+        name = ref.name
+        if name not in self.made:
+            before = self.size
+            self.made[name] = self.written(ref), self.size - before
+        else:
+            self.size += self.made[name][1]
+            if self.size > _MAX_PARTS:
+                raise ConstraintError("tools: the structural tag would be too large")
+        return self.made[name][0]
+
+    def written(self, ref: Ref) -> Format:
+        recursive = ref.name in self.recursive
+        if recursive or ref.name in self.dense:
+            try:
+                return {"type": "grammar", "grammar": _Ebnf(self.rules).grammar(ref)}
+            except ConstraintError:
+                if recursive:
+                    raise
+        return self.format(self.rules[ref.name])
 
     def sequence(self, parts: list[Format]) -> Format:
         flat: list[Format] = []
@@ -112,6 +150,19 @@ class _Printer:
         if node.stop:
             parts.append({"type": "const_string", "value": node.stop})
         return self.sequence(parts)
+
+
+def _holds(schema: object, keyword: str) -> bool:
+    waiting = [schema]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, dict):
+            if keyword in node:
+                return True
+            waiting.extend(v for k, v in node.items() if k not in ("enum", "const"))
+        elif isinstance(node, list):
+            waiting.extend(node)
+    return False
 
 
 def _repeated(part: Format, low: int, high: int | None) -> Format:
@@ -168,6 +219,8 @@ def _references(node: Node) -> set[str]:
         one = waiting.pop()
         if isinstance(one, Ref):
             found.add(one.name)
+        elif isinstance(one, Finer):
+            waiting.append(one.plain)
         elif not isinstance(one, Json):  # a schema is written as itself
             waiting.extend(children(one))
     return found
@@ -196,6 +249,8 @@ class _Ebnf:
             return node.name
         if isinstance(node, Const):
             return _quoted(node.text)
+        if isinstance(node, Finer):
+            return f"({self.node(node.plain)})"
         if isinstance(node, Chars):
             return f"[{'^' if node.negated or not node.set else ''}{node.set}]" + _count(node.min, node.max)
         if isinstance(node, Word):

@@ -13,8 +13,9 @@ from ..errors import ConstraintError
 from ..schema import MAX_DEPTH
 from ..values import JSON, PYTHON, Style, quoted, read_json, write
 from .nodes import EMPTY, Chars, Const, Json, Node, Ref, Repeat, Seq, Text, Word, choice, optional, seq
+from .schemas import merged
 
-__all__ = ["JSON_SPELLING", "PYTHON_SPELLING", "Rules", "Spelling", "Values", "merged", "other_names", "quote_spelling"]
+__all__ = ["JSON_SPELLING", "PYTHON_SPELLING", "Rules", "Spelling", "Values", "other_names", "quote_spelling", "shape"]
 
 Schema = dict[str, Any] | bool
 
@@ -57,14 +58,17 @@ class Rules:
 
     def __init__(self) -> None:
         self.found: dict[str, Node] = {}
+        self.dense: set[str] = set()
         self._names: dict[Any, str] = {}
 
-    def add(self, node: Node) -> Node:
-        """A reference to the node, or the node itself where it is as short."""
+    def add(self, node: Node, *, dense: bool = False) -> Node:
+        """A reference to the node, or the node itself where it is as short; see `Grammar.dense`."""
         if isinstance(node, Const | Ref | Json | Chars):
             return node
         name = f"n{len(self.found)}"
         self.found[name] = node
+        if dense:
+            self.dense.add(name)
         return Ref(name)
 
     def once(self, key: Any, make: Callable[[], Node]) -> Node:
@@ -352,8 +356,8 @@ class Values:
                 node = seq(head, self.rules.add(seq(*rest)))
                 later = self.rules.add(later)
                 first = choice((seq(node, later), first))
-                later = choice((seq(comma, node, later), later))
-        return first
+                later = seq(optional(seq(comma, node)), later)
+        return self.rules.add(first, dense=True) if sum(not required for _, required in entries) > 2 else first
 
     def anything(self) -> Node:
         """Any JSON value."""
@@ -394,56 +398,3 @@ def shape(schema: dict[str, Any]) -> tuple[dict[str, Schema], Schema]:
 def _rest(schema: dict[str, Any]) -> str:
     """What stands beside a reference, as a key."""
     return json.dumps({k: v for k, v in schema.items() if k not in ("$ref", "$defs")}, sort_keys=True)
-
-
-def merged(parts: list[Schema]) -> Schema:
-    """One schema for all of the parts.
-
-    Raises:
-        ConstraintError: they assert different things by the same keyword.
-    """
-    whole: dict[str, Any] = {}
-    for part in parts:
-        if part is False:
-            return False
-        if part is True:
-            continue
-        for key, value in part.items():
-            if key == "$defs":
-                continue
-            if key not in whole or whole[key] == value:
-                whole[key] = value
-            elif key == "properties":
-                both = {k: merged([whole[key][k], value[k]]) for k in whole[key] if k in value}
-                whole[key] = {**whole[key], **value, **both}
-            elif key == "required":
-                whole[key] = list(dict.fromkeys([*whole[key], *value]))
-            elif key == "type":
-                types = _common(whole[key], value)
-                if not types:
-                    return False
-                whole[key] = types[0] if len(types) == 1 else types
-            elif key == "enum":
-                whole[key] = [v for v in whole[key] if v in value]
-                if not whole[key]:
-                    return False
-            elif key == "additionalProperties":
-                whole[key] = merged([whole[key], value])
-            elif key in ("minLength", "minItems", "minimum", "exclusiveMinimum"):
-                whole[key] = max(whole[key], value)
-            elif key in ("maxLength", "maxItems", "maximum", "exclusiveMaximum"):
-                whole[key] = min(whole[key], value)
-            elif key == "allOf":
-                whole[key] = [*whole[key], *value]
-            elif key in ("anyOf", "oneOf", "$ref"):
-                whole.setdefault("allOf", [])
-                whole["allOf"] = [*whole["allOf"], {key: value}]
-            else:
-                raise ConstraintError(f"allOf: its parts say different things of {key}")
-    return whole
-
-
-def _common(left: str | list[str], right: str | list[str]) -> list[str]:
-    one, other = ([x] if isinstance(x, str) else x for x in (left, right))
-    found = [t for t in one if t in other or (t == "integer" and "number" in other)]
-    return found + [t for t in other if t == "integer" and "number" in one and t not in found]
