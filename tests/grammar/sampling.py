@@ -99,7 +99,11 @@ def words_of(dialect: Dialect, names: Iterable[str] = ()) -> list[str]:
     """What brings an output on: the markers of the dialect, and how calls of tools begin."""
     plan = compile_plan(dialect, Policy())
     words = {w for w in (*plan.literals, *(s.first for s in plan.suffixes), dialect.quote) if w and w.strip()}
-    head = dialect.call[0].text.partition("{arguments}")[0]
+    head, _, end = dialect.call[0].text.partition("{arguments}")
+    if dialect.argument:  # a value ends where something follows that may
+        closing = dialect.argument[0].text.partition("{value}")[2]
+        opening = dialect.argument[0].text.partition("{key}")[0]
+        words |= {closing + end, closing + dialect.argument_separator + opening}
     begin = dialect.calls[0].lead + sides(dialect.calls[0])[0]
     words |= {"null", "None", "true", "True", "false", "False"}
     return sorted(words | {begin + head.replace("{name}", name) for name in names if "{index}" not in head})

@@ -8,7 +8,7 @@ import pytest
 import unspool
 from unspool import ConstraintError, Dialect, ToolStrictLevel, constrain, structure_constraint, structure_info
 from unspool.grammar import flat, lark, tag
-from unspool.grammar.nodes import Chars, Choice, Const, Json, Ref, Repeat, Seq, Text, Word, walk
+from unspool.grammar.nodes import Chars, Choice, Const, Finer, Json, Ref, Repeat, Seq, Text, Word, walk
 
 from .sampling import JSON_ONLY, PLAIN, RICH, as_tools
 from .support import WITH_CALLS, named
@@ -89,7 +89,7 @@ def test_every_kind_of_node_is_used() -> None:
         constraint = constrain(name, as_tools(RICH))
         assert constraint is not None
         found |= {type(n) for n in walk(constraint.grammar)}
-    assert found == {Choice, Chars, Const, Json, Ref, Repeat, Seq, Text, Word}
+    assert found == {Choice, Chars, Const, Finer, Json, Ref, Repeat, Seq, Text, Word}
 
 
 def test_printers_know_no_dialect() -> None:

@@ -6,11 +6,11 @@ import msgspec
 
 from ..dialect import Dialect
 from ..errors import ConstraintError
-from ..parser.patterns import closing
+from ..parser.patterns import LITERAL, SPACE, Pattern, closing
 from ..parser.plan import CALL, Plan
 from ..schema import Schema
 from ..template import Template, steps, writable
-from .nodes import EMPTY, Chars, Const, Finer, Json, Node, Seq, Text, choice, seq
+from .nodes import EMPTY, WHITE, Chars, Const, Finer, Json, Node, Seq, Text, choice, seq
 from .values import JSON_SPELLING, PYTHON_SPELLING, Rules, Values, other_names, quote_spelling, shape
 
 __all__ = ["Arguments", "Tool", "others"]
@@ -310,21 +310,33 @@ def _follows(follow: list[tuple[str, Node]]) -> Node:
 
 
 def _guard(d: Dialect, plan: Plan) -> tuple[Node, ...]:
-    """What ends a text value: a closing, and something that may follow it."""
-    own = closing(d.argument[0].after).first
-    calls = [f.suffix.first for f in plan.forms if f.suffix]
-    blocks = [b.suffix.first for b in plan.blocks if b.suffix]
+    """What ends a text value: a closing, and something that may follow it. Nothing where a closing holds a field, which
+    would be too much for lexers: text then holds no closing at all."""
+    own = [closing(d.argument[0].after)]
+    calls = [f.suffix for f in plan.forms if f.suffix]
+    blocks = [b.suffix for b in plan.blocks if b.suffix]
     ends = [o.pattern.first for o in plan.ends]
     opened = [p.opening.first for p in plan.parameters]
     begun = [o.pattern.first for o in (*plan.inner, *plan.edge) if o.kind == CALL and o.marked]
-    space = Chars(" \\t\\r\\n,;", min=0, max=None)
+    if any(a.kind not in (LITERAL, SPACE) for p in (*own, *calls, *blocks) for a in p.atoms):
+        return ()
+    closed = [p.first for p in (*calls, *blocks)]
     found: list[Node] = []
-    pairs = (([own], [*opened, *calls, *blocks, *ends]), (calls, [*blocks, *begun, *ends]), (blocks, ends))
+    pairs = ((own, [*opened, *closed, *ends]), (calls, [*(p.first for p in blocks), *begun, *ends]), (blocks, ends))
     for markers, followers in pairs:
         wanted = [f for f in dict.fromkeys(followers) if f]
         if markers and wanted:
-            found.append(seq(choice(map(Const, dict.fromkeys(markers))), space, choice(map(Const, wanted))))
+            found.append(seq(choice(map(_whole, markers)), _BETWEEN, choice(map(Const, wanted))))
     return tuple(found)
+
+
+_BETWEEN: Final = Chars(WHITE + ",;", min=0, max=None)
+_SPACE: Final = Chars(WHITE, min=0, max=None)
+
+
+def _whole(pattern: Pattern) -> Node:
+    """A closing as the parser takes it."""
+    return seq(*(Const(a.text) if a.kind == LITERAL else _SPACE for a in pattern.atoms))
 
 
 def others(texts: frozenset[str] | tuple[str, ...] | list[str], stop: str) -> tuple[str, ...]:

@@ -18,12 +18,12 @@ from ..policy import Policy
 from ..template import Template, sides, steps, writable
 from ..values import JSON
 from .arguments import Arguments, Tool, others
-from .nodes import EMPTY, Chars, Const, Grammar, Json, Node, Repeat, Text, choice, seq
+from .nodes import EMPTY, WHITE, Chars, Const, Grammar, Json, Node, Repeat, Text, choice, seq
 from .values import Rules
 
 __all__ = ["Demand", "Tool", "build"]
 
-_WHITE: Final = Chars(" \\t\\r\\n", min=0, max=None)
+_WHITE: Final = Chars(WHITE, min=0, max=None)
 _ANYTHING: Final = Chars("", min=0, max=None)
 _BRACES: Final = seq(Const("{"), Chars("{}", negated=True, min=0, max=None), Const("}"))
 _NAME: Final = Chars("A-Za-z0-9_.\\-:/", max=None)
@@ -372,7 +372,7 @@ def _optional_text(text: str) -> Node:
 
 def _named(pattern: Pattern) -> Node:
     later = next(a.text for a in pattern.atoms if a.kind == LITERAL)
-    return seq(Chars(" \\t\\r\\n,;", min=0, max=None), _NAME, _WHITE, Const(later))
+    return seq(Chars(WHITE + ",;", min=0, max=None), _NAME, _WHITE, Const(later))
 
 
 def _begins(pattern: Pattern) -> Node:

@@ -136,6 +136,8 @@ class Grammar(msgspec.Struct, frozen=True):
 
 
 EMPTY = Const("")
+WHITE: Final = "\\s\\x1c-\\x1f"
+"""White space as the parser has it (Python's), as the inside of a character class of llguidance."""
 
 
 def seq(*parts: Node) -> Node:
