@@ -1,5 +1,6 @@
 """The arguments of a call as nodes: JSON, keyword arguments, quotes of the dialect's own, and markup."""
 
+import itertools
 from typing import Any, Final
 
 import msgspec
@@ -32,6 +33,7 @@ class Arguments:
         outer = [*(f.suffix.first for f in plan.forms if f.suffix), *(b.suffix.first for b in plan.blocks if b.suffix)]
         self.outer = tuple(dict.fromkeys(outer))
         self.guard = _guard(d, plan) if d.argument else ()
+        self.serials = itertools.count()
 
     def of(self, tool: Tool, end: str) -> Node:
         """A tool's arguments, which may be empty, and the text that closes the call."""
@@ -169,6 +171,7 @@ class _Markup:
     def __init__(self, arguments: Arguments, values: Values, schema: dict[str, Any], at: str, end: str) -> None:
         _only(schema, ("type", "properties", "required", "additionalProperties"), at)
         self.arguments = arguments
+        self.serial = next(arguments.serials)
         self.values = values
         self.at = at
         self.end = end
@@ -218,7 +221,7 @@ class _Markup:
         return choice(found)
 
     def from_(self, i: int) -> Node:
-        return self.arguments.rules.once(("arguments", id(self), i), lambda: self.one_of(i))
+        return self.arguments.rules.once(("arguments", self.serial, i), lambda: self.one_of(i))
 
     def argument(self, key: Node, schema: "dict[str, Any] | bool", at: str, follow: list[tuple[str, Node]]) -> Node:
         text = self.template.text
