@@ -3,11 +3,14 @@ PYTHON   ?= python3
 VENV     := .venv
 BIN      := $(VENV)/bin
 STAMP    := $(VENV)/.installed
+# Grammar engines need torch: they have an environment of their own. TORCH="…" takes another torch, say without CUDA.
+ENGINES  := $(VENV)/engines
+TORCH    ?= torch
 ARGS     ?=
 SECONDS_ ?= 600
 
 .DEFAULT_GOAL := help
-.PHONY: help test coverage lint format bench fuzz templates readme serve clean
+.PHONY: help test coverage lint format bench fuzz templates engines readme serve clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  \1\t/'
@@ -41,6 +44,16 @@ fuzz: $(STAMP) ## mutate model output for SECONDS_ seconds (default: ten minutes
 
 templates: $(STAMP) ## compare the renderer with the families' own chat templates
 	$(BIN)/python -m pytest -m templates tests/templates $(ARGS)
+
+$(ENGINES)/.installed: pyproject.toml
+	test -x $(ENGINES)/bin/python || $(PYTHON) -m venv $(ENGINES)
+	$(ENGINES)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[test]' \
+		'$(TORCH)' transformers pydantic apache-tvm-ffi
+	$(ENGINES)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps 'xgrammar>=0.2.8,<0.3'
+	touch $@
+
+engines: $(ENGINES)/.installed ## constraints under xgrammar and a model of transformers (installs torch)
+	$(ENGINES)/bin/python -m pytest -m engines tests/engines $(ARGS)
 
 readme: $(STAMP) ## rewrite the tables and outputs in README.md
 	$(BIN)/python -m tests.readme

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from .clock import bare_call
+from .constraints import constraints
 from .effort import FULL, QUICK, Effort
 from .kinds import kinds
 from .parallel import interleaved
@@ -27,6 +28,7 @@ MEASUREMENTS: Final[dict[str, Callable[[Effort], Iterator[Row]]]] = {
     "first-use": first_use,
     "interleaved": interleaved,
     "pending": pending,
+    "constrain": constraints,
 }
 
 

@@ -1,0 +1,1 @@
+"""Constraints under real engines: xgrammar, and generation by a model of transformers."""
