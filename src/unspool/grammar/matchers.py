@@ -1,6 +1,6 @@
 """Grammar engines behind one small interface: which tokens may come next, and what came."""
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ..errors import ConstraintError
 from .constraint import Constraint
@@ -10,6 +10,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = ["Llguidance", "Matcher", "Xgrammar"]
+
+
+# Tokens that text of any kind may hold at most places: llguidance looks at them together. Without the characters with
+# which strings and markers of some dialect begin or end, masks in all of them come from these.
+_WORDS: Final = r"[^<\[{(`\]\"'\\\x00-\x1F\x7F]"
+_SLICES: Final = [r"[\x20\x0A\x0D\x09]+", *(_WORDS + count for count in ("{1,10}", "{1,30}", "+"))]
 
 
 class Matcher(Protocol):
@@ -39,7 +45,7 @@ class Llguidance:
 
         backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
         self._library = llguidance
-        self._tokenizer = llguidance.LLTokenizer(backend.to_str(), n_vocab=vocab_size, eos_token=eos)
+        self._tokenizer = llguidance.LLTokenizer(backend.to_str(), n_vocab=vocab_size, eos_token=eos, slices=_SLICES)
         self.vocab_size: int = self._tokenizer.vocab_size
 
     def matcher(self, constraint: Constraint) -> "Matcher":
