@@ -33,6 +33,7 @@ class Server(uvicorn.Server):
                 host=host,
                 port=port,
                 lifespan="on",
+                ws="none",
                 access_log=False,
                 log_level=logging.WARNING,
                 server_header=False,

@@ -81,9 +81,10 @@ class Choice:
             self._kept += events
         return events
 
-    def result(self, *, events: bool) -> Result:
+    def result(self, *, events: bool, logprobs: bool) -> Result:
         """The choice, complete."""
-        return Result(self.message(), (self._kept or ()) if events else (), self.logprobs, self.stop)
+        kept = (self._kept or ()) if events else ()
+        return Result(self.message(), kept, self.logprobs if logprobs else (), self.stop)
 
     def message(self) -> Message:
         """The choice as a message."""
@@ -248,21 +249,20 @@ class Run:
         self._noted(choice.message())
 
     async def _emit(self, index: int, events: list[Event], logprobs: Sequence[Any] = ()) -> None:
-        if not self._begun:
+        first = not self._begun
+        if first:
+            self._begun = True
             self._core.metrics.first_event(time.monotonic() - self._began)
         writer = self._writer
         if writer is None:
             self._choices[index].logprobs += logprobs
-            self._begun = True
             return
+        start = writer.start() if first else b""
         if logprobs and self._prepared.job.sampling.logprobs is not None:
             data = writer.events(index, events, logprobs)  # type: ignore[call-arg]  # only chat completions ask for them
         else:
             data = writer.events(index, events)
-        if not self._begun:
-            self._begun = True
-            data = writer.start() + data
-        await self._outbox.put(data, len(events))
+        await self._outbox.put(start + data, len(events))
 
     def _last(self) -> bytes:
         """What ends the answer: the stream's end, or the whole of it."""
@@ -271,7 +271,8 @@ class Run:
             self._core.metrics.usage(usage)
         if self._writer is not None:
             return self._protocol.finish(self._writer, usage, self._choices[0].stop)
-        results = [c.result(events=self._protocol.keeps_events) for c in self._choices]
+        logprobs = self._prepared.job.sampling.logprobs is not None
+        results = [c.result(events=self._protocol.keeps_events, logprobs=logprobs) for c in self._choices]
         return self._protocol.whole(self._prepared.job, self.id, self._created, results, usage)
 
     def _noted(self, message: Message) -> None:
