@@ -22,14 +22,14 @@ from unspool.wire import Usage
 PATIENCE = 20.0  # seconds; a loaded machine may take its time
 CHAT = "/v1/chat/completions"
 USAGE = Usage(prompt_tokens=11, completion_tokens=7, cached_tokens=3, reasoning_tokens=2)
-WEATHER = {
+WEATHER: Any = {
     "type": "function",
     "function": {
         "name": "get_weather",
         "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
     },
 }
-HELLO = [{"role": "user", "content": "Hello"}]
+HELLO: Any = [{"role": "user", "content": "Hello"}]
 
 
 class Scripted:

@@ -11,7 +11,10 @@ from unspool.engines import Delta
 
 from .support import HELLO, USAGE, WEATHER, Scripted, chunks, live, replay
 
-V31 = '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>get_weather<｜tool▁sep｜>{"city": "北京"}<｜tool▁call▁end｜><｜tool▁calls▁end｜>'
+V31 = (
+    '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>get_weather<｜tool▁sep｜>{"city": "北京"}'
+    "<｜tool▁call▁end｜><｜tool▁calls▁end｜>"
+)
 V3 = (
     "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>get_weather\n"
     '```json\n{"city": "北京"}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>'
@@ -78,7 +81,7 @@ def test_usage_is_the_engines_own_and_comes_last_where_it_is_asked_for() -> None
 
 def test_each_choice_is_an_output_of_its_own_and_roles_come_first_in_order() -> None:
     with live(replay("one", "two", "three")) as server:
-        whole = server.openai.chat.completions.create(model="m", messages=HELLO, n=3)  # type: ignore[arg-type]
+        whole = server.openai.chat.completions.create(model="m", messages=HELLO, n=3)
         told = chunks(server.post(messages=HELLO, n=3, stream=True).text)
     assert sorted(c.message.content or "" for c in whole.choices) == ["one", "three", "two"]
     assert whole.usage is not None
@@ -218,7 +221,7 @@ def test_the_clients_example_of_the_rfc_runs_verbatim() -> None:
         response = client.chat.completions.create(
             model="deepseek",
             messages=[{"role": "user", "content": "北京今天天气怎么样？"}],
-            tools=[WEATHER],  # type: ignore[list-item]
+            tools=[WEATHER],
         )
         client.close()
     message: Any = response.choices[0].message

@@ -17,7 +17,6 @@ import openai
 import pytest
 
 from unspool.engines import EngineError
-from unspool.engines.capture import Asked, write_recording
 
 from .support import CHAT, HELLO, PATIENCE, Live, Scripted, chunks, live, replay, until
 
@@ -137,7 +136,7 @@ def test_requests_beyond_the_places_wait_and_requests_beyond_the_line_are_refuse
         assert 1 <= int(refused.headers["retry-after"]) <= 60
         assert refused.json()["error"]["type"] == "rate_limit_error"
         with pytest.raises(openai.RateLimitError):
-            server.openai.chat.completions.create(model="m", messages=HELLO)  # type: ignore[arg-type]
+            server.openai.chat.completions.create(model="m", messages=HELLO)
         engine.hang_after = None
         running[0].close()
         answer = b""
@@ -176,7 +175,7 @@ def test_an_engine_that_fails_later_is_the_protocols_error_and_other_streams_go_
         told = chunks(server.post(messages=HELLO, stream=True).text)
         assert told[-1]["error"]["message"] == "the device is lost"
         with pytest.raises(openai.APIError, match="the device is lost"):
-            list(server.openai.chat.completions.create(model="m", messages=HELLO, stream=True))  # type: ignore[call-overload]
+            list(server.openai.chat.completions.create(model="m", messages=HELLO, stream=True))
         assert server.post(messages=HELLO).status_code == 500
         assert len(core(server).runs) == 1
         other.close()
@@ -244,8 +243,8 @@ def test_notices_are_logged_with_the_id_of_the_response(caplog: pytest.LogCaptur
 @contextlib.contextmanager
 def process(tmp_path: Path, chunk_delay: float, count: int, *options: str) -> Any:
     """`unspool serve` as a process of its own, whose answers take a while."""
-    lines = [{"type": "request"}]
-    lines += [{"type": "chunk", "at": i * chunk_delay, "text": f"{i} "} for i in range(count)]  # type: ignore[dict-item]
+    lines: list[dict[str, Any]] = [{"type": "request"}]
+    lines += [{"type": "chunk", "at": i * chunk_delay, "text": f"{i} "} for i in range(count)]
     recording = tmp_path / "slow.jsonl"
     recording.write_text("".join(json.dumps(line) + "\n" for line in lines))
     command = [sys.executable, "-m", "unspool", "serve", "--dialect", "hermes", "--port", "0"]

@@ -19,7 +19,15 @@ from .core import Core
 from .endpoint import Endpoint, refusal
 from .metrics import MEDIA_TYPE
 from .parsing import ParseEndpoint
-from .protocols import CandleProtocol, ChatProtocol, MindieProtocol, Protocol
+from .protocols import (
+    AguiProtocol,
+    CandleProtocol,
+    ChatProtocol,
+    MessagesProtocol,
+    MindieProtocol,
+    Protocol,
+    ResponsesProtocol,
+)
 from .replies import JSON, Reply
 from .settings import Profile, Settings
 
@@ -39,7 +47,12 @@ def create_app(settings: Settings, engine: Engine) -> Starlette:
     """
     core = Core(settings, engine)
     chat = _CHAT[settings.profile](settings)
-    posts: dict[str, Protocol] = {"/v1/chat/completions": chat}
+    posts: dict[str, Protocol] = {
+        "/v1/chat/completions": chat,
+        "/v1/responses": ResponsesProtocol(settings),
+        "/v1/messages": MessagesProtocol(settings),
+        "/ag-ui": AguiProtocol(settings),
+    }
     pages = _Pages(core, chat)
     routes = [Route(path, Endpoint(core, protocol), methods=["POST"]) for path, protocol in posts.items()]
     routes += [

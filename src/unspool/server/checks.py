@@ -6,7 +6,8 @@ from typing import Any
 
 import msgspec
 
-_MISSING: Any = object()
+REQUIRED: Any = object()
+"""As a default: the field has to be there."""
 _SHOWN = 60  # characters of a wrong value that a message repeats
 
 
@@ -60,11 +61,11 @@ class Fields:
         value = self.raw.get(field)
         if value is not None:
             return value
-        if default is _MISSING:
+        if default is REQUIRED:
             raise self.wrong(field, "is required")
         return default
 
-    def text(self, field: str, default: Any = _MISSING) -> Any:
+    def text(self, field: str, default: Any = REQUIRED) -> Any:
         """A string."""
         value = self._get(field, default)
         if value is not default and not isinstance(value, str):
@@ -100,14 +101,14 @@ class Fields:
             raise self.wrong(field, f"{value} is not between {low:g} and {high:g}")
         return float(value)
 
-    def one_of(self, field: str, allowed: Sequence[str], default: Any = _MISSING) -> Any:
+    def one_of(self, field: str, allowed: Sequence[str], default: Any = REQUIRED) -> Any:
         """One of these words."""
         value = self._get(field, default)
         if value is not default and (not isinstance(value, str) or value not in allowed):
             raise self.wrong(field, f"{shown(value)} is not one of {', '.join(allowed)}")
         return value
 
-    def array(self, field: str, default: Any = _MISSING) -> Any:
+    def array(self, field: str, default: Any = REQUIRED) -> Any:
         """A list."""
         value = self._get(field, default)
         if value is not default and not isinstance(value, list):
@@ -119,7 +120,7 @@ class Fields:
         value = self._get(field, None)
         return Fields({} if value is None else value, self.path(field))
 
-    def objects(self, field: str, default: Any = _MISSING) -> "Iterator[Fields]":
+    def objects(self, field: str, default: Any = REQUIRED) -> "Iterator[Fields]":
         """A list of objects."""
         for i, value in enumerate(self.array(field, default)):
             yield Fields(value, f"{self.path(field)}[{i}]")

@@ -136,7 +136,7 @@ def thinking(fields: Fields) -> tuple[bool | None, dict[str, Any]]:
             if isinstance(value, bool):
                 found = value
             elif isinstance(value, dict):
-                told = _switch(Fields(value, source.path(name)))
+                told, effort = _switch(Fields(value, source.path(name)), effort)
                 found = found if told is None else told
             elif value is not None:
                 raise source.wrong(name, f"{shown(value)} is not one of true, false")
@@ -148,15 +148,17 @@ def thinking(fields: Fields) -> tuple[bool | None, dict[str, Any]]:
     return found, template
 
 
-def _switch(value: Fields) -> bool | None:
-    """A switch that is an object: ``{"type": "enabled"}``, ``{"effort": "high"}``, ``{"enabled": true}``."""
+def _switch(value: Fields, effort: str | None) -> tuple[bool | None, str | None]:
+    """A switch that is an object, ``{"type": "enabled"}``, ``{"effort": "high"}`` or ``{"enabled": true}``; the effort
+    stays where it says nothing of it."""
     if value.has("type"):
-        return bool(value.one_of("type", ("enabled", "adaptive", "disabled")) != "disabled")
+        return value.one_of("type", ("enabled", "adaptive", "disabled")) != "disabled", effort
     if value.has("enabled"):
-        return bool(value.flag("enabled"))
+        return value.flag("enabled"), effort
     if value.has("effort"):
-        return bool(value.one_of("effort", EFFORTS) != "none")
-    return None
+        effort = value.one_of("effort", EFFORTS)
+        return effort != "none", effort
+    return None, effort
 
 
 # -- sampling ----------------------------------------------------------------------------------------------------------

@@ -58,9 +58,13 @@ class Protocol(ABC):
     def writer(self, job: Job, id: str, created: int) -> Writer:
         """What writes the answer; ``created`` is in seconds."""
 
-    @abstractmethod
     def whole(self, job: Job, id: str, created: int, results: Sequence[Result], usage: Usage | None) -> bytes:
-        """An answer that is not streamed."""
+        """An answer that is not streamed.
+
+        Raises:
+            NotImplementedError: the protocol has none; then all its jobs are streams.
+        """
+        raise NotImplementedError
 
     @abstractmethod
     def error_body(self, failure: Failure) -> bytes:
