@@ -147,6 +147,10 @@ def _serve_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--dialect", metavar="NAME|FILE.toml", help="reads reasoning and calls")
     p.add_argument("--reasoning-parser", metavar="NAME|FILE.toml", help="reads reasoning; alone, calls too")
     p.add_argument("--tool-call-parser", metavar="NAME|FILE.toml", help="reads calls; alone, reasoning too")
+    text = "the model's folder, with its chat template; without it the engine gets the messages alone"
+    p.add_argument("--tokenizer", metavar="DIR", help=text)
+    text = "serve although the dialect does not read what the chat template writes"
+    p.add_argument("--no-self-check", action="store_true", help=text)
     p.add_argument("--policy", metavar="FIELD=VALUE", action="append", default=[], help="repeatable")
     p.add_argument(
         "--profile", type=_one_of(PROFILES), metavar="PROFILE", default=PROFILES[0], help=", ".join(PROFILES)
@@ -388,7 +392,8 @@ def _failures(message: Message) -> list[str]:
 
 
 def _run_serve(options: argparse.Namespace) -> int:
-    dialect = _served_dialect(options)
+    tokenizer = _tokenizer(options)
+    dialect = _served_dialect(options, tokenizer)
     key = options.api_key
     if key is not None and key.startswith("@"):
         key = _text("--api-key", key[1:]).strip()
@@ -418,10 +423,44 @@ def _run_serve(options: argparse.Namespace) -> int:
         from .server import serve
     except ImportError as error:
         raise Misuse(f"COMMAND: the server needs {error.name}; install unspool[server]") from None
-    return 0 if serve(settings, _engine(options, settings), options.host, options.port) else 1
+    prompts = _prompts(options, tokenizer, dialect)
+    return 0 if serve(settings, _engine(options, settings), options.host, options.port, prompts) else 1
 
 
-def _served_dialect(options: argparse.Namespace) -> Dialect:
+def _tokenizer(options: argparse.Namespace) -> Any:
+    """What the model's folder tells of its prompts; ``None`` where there is none."""
+    if options.tokenizer is None:
+        return None
+    try:
+        from .server.prompts import TemplateError, read_tokenizer
+    except ImportError as error:
+        raise Misuse(f"--tokenizer: needs {error.name}; install unspool[server]") from None
+    try:
+        return read_tokenizer(options.tokenizer)
+    except OSError as error:
+        raise Misuse(f"--tokenizer: {options.tokenizer}: {error.strerror}") from None
+    except TemplateError as error:
+        raise Misuse(f"--tokenizer: {error}") from None
+
+
+def _prompts(options: argparse.Namespace, tokenizer: Any, dialect: Dialect) -> Any:
+    """The chat template, checked; ``None`` where there is none."""
+    if tokenizer is None:
+        return None
+    from .server.prompts import Prompts, TemplateError
+
+    try:
+        prompts = Prompts(tokenizer)
+        if not prompts.check(dialect):
+            print(f"unspool serve: --tokenizer: {options.tokenizer}: the template writes no calls", file=sys.stderr)
+    except TemplateError as error:
+        if not options.no_self_check:
+            raise Misuse(f"--tokenizer: {error} (--no-self-check serves all the same)") from None
+        prompts = Prompts(tokenizer)
+    return prompts
+
+
+def _served_dialect(options: argparse.Namespace, tokenizer: Any) -> Dialect:
     reasoning, calls = options.reasoning_parser, options.tool_call_parser
     if options.dialect is not None:
         if reasoning is not None or calls is not None:
@@ -437,9 +476,14 @@ def _served_dialect(options: argparse.Namespace) -> Dialect:
         return dialect if other is dialect else dialect.with_reasoning(other)
     if reasoning is not None:
         return _named_dialect("--reasoning-parser", reasoning)
-    if options.model is None:
+    if options.model is None and tokenizer is None:
         raise Misuse("--dialect: is missing; name the dialect, or the model with --model")
-    return get_dialect(_candidates(options.model, None)[0].dialect)
+    template = None if tokenizer is None else tokenizer.tool_template
+    found = detect_dialect(model=options.model, chat_template=template)
+    if not found:
+        argument = "--tokenizer" if options.model is None else "--model"
+        raise Misuse(f"{argument}: no dialect is known for it; give --dialect, see `unspool dialects`")
+    return get_dialect(found[0].dialect)
 
 
 def _engine(options: argparse.Namespace, settings: Settings) -> Any:

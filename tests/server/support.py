@@ -147,7 +147,13 @@ class Live:
 
 @contextlib.contextmanager
 def live(
-    engine: Engine, dialect: str = "deepseek", *, reasoning: str | None = None, port: int = 0, **options: Any
+    engine: Engine,
+    dialect: str = "deepseek",
+    *,
+    reasoning: str | None = None,
+    port: int = 0,
+    prompts: Any = None,
+    **options: Any,
 ) -> Iterator[Live]:
     """Run a server for as long as the block lasts. Other options are those of `Settings`, and those of `Limits`."""
     limits = {k: options.pop(k) for k in list(options) if k in Limits.__struct_fields__}
@@ -157,7 +163,7 @@ def live(
         limits=Limits(**{"drain": 1.0, **limits}),
         **options,
     )
-    server = Server(settings, engine, "127.0.0.1", port)
+    server = Server(settings, engine, "127.0.0.1", port, prompts)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     until(lambda: server.started)

@@ -51,7 +51,7 @@ def test_the_dialect_is_chosen_by_name_by_both_parsers_or_by_the_model(
     served: list[Any], recording: str, options: list[str], dialect: str, reasoning: str
 ) -> None:
     assert main(["serve", "--engine", recording, *options]) == 0
-    settings, engine, host, port = served[0]
+    settings, engine, host, port, _ = served[0]
     assert settings.dialect.name == dialect
     assert settings.dialect.reasoning == get_dialect(reasoning).reasoning
     assert settings.model == (options[1] if options[0] == "--model" else dialect)
@@ -65,7 +65,7 @@ def test_every_option_arrives(served: list[Any], recording: str, tmp_path: Path)
     options += ["--api-key", f"@{tmp_path / 'key'}", "--max-queue", "7", "--max-stall", "2.5", "--content-chunks"]
     options += ["--replay-speed", "0", "--host", "0.0.0.0", "--port", "1", "--model", "m", "--dialect", "hermes"]
     assert main(["serve", "--engine", recording, *options]) == 0
-    settings, _, host, port = served[0]
+    settings, _, host, port, _ = served[0]
     assert (settings.model, host, port, settings.api_key) == ("m", "0.0.0.0", 1, "secret")
     assert (settings.policy.bad_arguments, settings.profile, settings.full_text) == ("drop", "mindie", True)
     assert (settings.timing, settings.reasoning_field, settings.named_reason) == ("top", "both", "tool_calls")

@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -31,6 +31,9 @@ from .protocols import (
 from .replies import JSON, Reply
 from .settings import Profile, Settings
 
+if TYPE_CHECKING:
+    from .prompts import Prompts
+
 _CHAT: dict[Profile, type[ChatProtocol]] = {
     "openai": ChatProtocol,
     "mindie": MindieProtocol,
@@ -38,14 +41,15 @@ _CHAT: dict[Profile, type[ChatProtocol]] = {
 }
 
 
-def create_app(settings: Settings, engine: Engine) -> Starlette:
+def create_app(settings: Settings, engine: Engine, prompts: "Prompts | None" = None) -> Starlette:
     """The server as an ASGI application; ``app.state.core`` is what its requests share.
 
     Args:
         settings: what holds.
         engine: what generates; it is closed when the application ends.
+        prompts: the model's chat template.
     """
-    core = Core(settings, engine)
+    core = Core(settings, engine, prompts)
     chat = _CHAT[settings.profile](settings)
     posts: dict[str, Protocol] = {
         "/v1/chat/completions": chat,

@@ -11,6 +11,7 @@ from .metrics import Metrics
 from .settings import Settings
 
 if TYPE_CHECKING:
+    from .prompts import Prompts
     from .run import Run
 
 log = logging.getLogger("unspool.server")
@@ -23,11 +24,13 @@ class Core:
     Args:
         settings: what holds.
         engine: what generates.
+        prompts: the model's chat template; without it the engine gets the messages alone.
     """
 
-    def __init__(self, settings: Settings, engine: Engine) -> None:
+    def __init__(self, settings: Settings, engine: Engine, prompts: "Prompts | None" = None) -> None:
         self.settings = settings
         self.engine = engine
+        self.prompts = prompts
         self.admission = Admission(settings.limits.generations, settings.limits.waiting)
         self.metrics = Metrics(settings.dialect.name)
         self.runs: set[Run] = set()

@@ -62,7 +62,9 @@ class Endpoint:
 
     def _prepared(self, job: Job) -> Prepared:
         settings = self._core.settings
-        stage = stage_of(job, settings.dialect)
+        prompts = self._core.prompts
+        prompt = None if prompts is None else prompts.render(job)
+        stage = stage_of(job, settings.dialect) if prompt is None else None
         try:
             constraint = constrain(
                 settings.dialect,
@@ -70,13 +72,14 @@ class Endpoint:
                 job.tool_choice,
                 job.parallel,
                 stage=stage,
+                prompt=prompt,
                 response_format=job.response_format,
                 strict_level=settings.strict_level,
             )
         except ConstraintError as error:
             field, _, message = str(error).partition(": ")
             raise BadRequest(field, message) from None
-        return Prepared(job, None, stage, constraint)
+        return Prepared(job, prompt, stage, constraint)
 
 
 def refusal(core: Core, error_body: Callable[[Failure], bytes], scope: Scope) -> Reply | None:

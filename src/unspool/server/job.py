@@ -112,7 +112,8 @@ def named_choice(where: str, name: str, tools: list[dict[str, Any]]) -> dict[str
 
 # -- thinking ----------------------------------------------------------------------------------------------------------
 
-_SWITCHES = ("thinking", "enable_thinking", "reasoning", "enable_reasoning")
+SWITCHES = ("thinking", "enable_thinking", "reasoning", "enable_reasoning", "reasoning_effort")
+"""How people tell whether the model is to think; the last one also tells how much."""
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 
 
@@ -131,7 +132,7 @@ def thinking(fields: Fields) -> tuple[bool | None, dict[str, Any]]:
         if source.has("reasoning_effort"):
             effort = source.one_of("reasoning_effort", EFFORTS)
             found = effort != "none"
-        for name in _SWITCHES:
+        for name in SWITCHES[:-1]:
             value = source.raw.get(name)
             if isinstance(value, bool):
                 found = value
@@ -142,7 +143,7 @@ def thinking(fields: Fields) -> tuple[bool | None, dict[str, Any]]:
                 raise source.wrong(name, f"{shown(value)} is not one of true, false")
     template = {**extra.raw}
     if found is not None:
-        template = {**dict.fromkeys(_SWITCHES, found), **template}
+        template = {**dict.fromkeys(SWITCHES[:-1], found), **template}
     if effort is not None:
         template["reasoning_effort"] = effort
     return found, template

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import math
 import socket
+from typing import TYPE_CHECKING
 
 import uvicorn
 
@@ -11,6 +12,9 @@ from ..engines import Engine
 from .app import create_app
 from .core import log
 from .settings import Settings
+
+if TYPE_CHECKING:
+    from .prompts import Prompts
 
 _AFTER_DRAIN = 5.0  # seconds for the last errors to be sent
 
@@ -22,10 +26,13 @@ class Server(uvicorn.Server):
         settings: what holds.
         engine: what generates.
         host, port: where to listen; port 0 takes any that is free.
+        prompts: the model's chat template.
     """
 
-    def __init__(self, settings: Settings, engine: Engine, host: str, port: int) -> None:
-        app = create_app(settings, engine)
+    def __init__(
+        self, settings: Settings, engine: Engine, host: str, port: int, prompts: "Prompts | None" = None
+    ) -> None:
+        app = create_app(settings, engine, prompts)
         self._core = app.state.core
         super().__init__(
             uvicorn.Config(
@@ -65,13 +72,19 @@ class Server(uvicorn.Server):
         await asyncio.gather(drain, return_exceptions=True)
 
 
-def serve(settings: Settings, engine: Engine, host: str = "127.0.0.1", port: int = 8192) -> bool:
+def serve(
+    settings: Settings,
+    engine: Engine,
+    host: str = "127.0.0.1",
+    port: int = 8192,
+    prompts: "Prompts | None" = None,
+) -> bool:
     """Serve until SIGTERM or SIGINT; then running responses have `Limits.drain` seconds to end.
 
     Returns:
         Whether it ever listened; why it did not is in the log.
     """
     logging.basicConfig(format="%(levelname)s %(name)s: %(message)s", level=logging.INFO)
-    server = Server(settings, engine, host, port)
+    server = Server(settings, engine, host, port, prompts)
     server.run()
     return bool(server.started)
