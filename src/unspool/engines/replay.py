@@ -43,17 +43,15 @@ class Replay:
         recording = self._choose(request)
         clock = asyncio.get_running_loop().time
         began = clock()
+        speed = self._speed
         for at, delta in recording.pieces:
-            await self._wait(began + at / self._speed - clock() if self._speed else 0.0)
+            # Even without a wait the others have their turn: a replay is as polite as an engine elsewhere.
+            await asyncio.sleep(began + at / speed - clock() if speed and at else 0)
             yield delta
         if recording.error is not None:
             at, message, status = recording.error
-            await self._wait(began + at / self._speed - clock() if self._speed else 0.0)
+            await asyncio.sleep(began + at / speed - clock() if speed and at else 0)
             raise EngineError(message, status)
-
-    async def _wait(self, seconds: float) -> None:
-        # Even without a wait the others have their turn: a replay is as polite as an engine elsewhere.
-        await asyncio.sleep(max(seconds, 0.0))
 
     def _choose(self, request: Request) -> Recording:
         if self._matching:

@@ -238,7 +238,9 @@ class Run:
         stream = self._core.engine.generate(self._request(index))
         try:
             async for delta in stream:
-                await self._emit(index, choice.feed(delta), delta.logprobs)
+                events = choice.feed(delta)
+                if events or delta.logprobs or not self._begun:
+                    await self._emit(index, events, delta.logprobs)
                 if choice.over:
                     break
         finally:
