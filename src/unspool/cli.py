@@ -1,4 +1,4 @@
-"""The command line: ``unspool parse | constrain | dialects | check | render | detect | demo``.
+"""The command line: ``unspool parse | serve | constrain | dialects | check | render | detect | demo``.
 
 Exit codes: 0; 1 where ``parse --strict`` met a failed call; 2 for misuse, with one line on standard error that names
 the argument. A reader that closes the pipe early ends the command quietly.
@@ -31,7 +31,9 @@ from .pretty import Pretty
 from .registry import get_dialect, list_dialects
 from .renderer import render
 from .schema import tool_name
+from .server.settings import LIMITS, PROFILES, Limits, Settings
 from .template import Field, Template, pieces
+from .wire.chat import REASONING_FIELDS
 
 FORMATS = ("message", "openai", "events", "pretty")
 CONSTRAINTS = ("structural_tag", "lark", "json_schema")
@@ -132,6 +134,46 @@ def _constrain_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--strict-level", type=_one_of(levels), metavar="LEVEL", default=levels[0], help=text)
     p.add_argument("--response-format", metavar="FILE", help="JSON schema of the content, or OpenAI's response_format")
     p.add_argument("--tokenizer", metavar="FILE", help="tokenizer.json, which tells the special tokens (lark)")
+
+
+def _serve_arguments(p: argparse.ArgumentParser) -> None:
+    p.add_argument("--model", metavar="NAME", help="the served name; tells the dialect where no other argument does")
+    p.add_argument("--host", default="127.0.0.1", help="where to listen; 127.0.0.1 by default")
+    p.add_argument("--port", type=int, default=8192, help="8192 by default; 0 takes any that is free")
+    p.add_argument("--engine", metavar="KIND:…", required=True, help="replay:PATH, a recording or a folder of them")
+    text = "how much faster than recorded; 1 by default, 0 is as fast as it goes"
+    p.add_argument("--replay-speed", type=float, metavar="FACTOR", default=1.0, help=text)
+    p.add_argument("--capture", metavar="DIR", help="record every raw output there, for replay")
+    p.add_argument("--dialect", metavar="NAME|FILE.toml", help="reads reasoning and calls")
+    p.add_argument("--reasoning-parser", metavar="NAME|FILE.toml", help="reads reasoning; alone, calls too")
+    p.add_argument("--tool-call-parser", metavar="NAME|FILE.toml", help="reads calls; alone, reasoning too")
+    text = "the model's folder, with its chat template; without it the engine gets the messages alone"
+    p.add_argument("--tokenizer", metavar="DIR", help=text)
+    text = "serve although the dialect does not read what the chat template writes"
+    p.add_argument("--no-self-check", action="store_true", help=text)
+    p.add_argument("--policy", metavar="FIELD=VALUE", action="append", default=[], help="repeatable")
+    p.add_argument(
+        "--profile", type=_one_of(PROFILES), metavar="PROFILE", default=PROFILES[0], help=", ".join(PROFILES)
+    )
+    p.add_argument("--full-text", action="store_true", help="profile mindie: content is cumulative")
+    p.add_argument(
+        "--timing", type=_one_of(("usage", "top")), metavar="PLACE", default="usage", help="mindie: usage, top"
+    )
+    p.add_argument("--content-chunks", action="store_true", help="profile candle: extensions tell the content too")
+    fields = tuple(REASONING_FIELDS)
+    p.add_argument(
+        "--reasoning-field", type=_one_of(fields), metavar="FIELD", default=fields[0], help=", ".join(fields)
+    )
+    reasons = ("stop", "tool_calls")
+    text = "finish reason of an answer to a named tool_choice: stop (default), tool_calls"
+    p.add_argument("--named-reason", type=_one_of(reasons), metavar="REASON", default=reasons[0], help=text)
+    levels = tuple(level.name.lower() for level in ToolStrictLevel)
+    text = f"{', '.join(levels)}: constrains tool_choice auto where no tool is strict"
+    p.add_argument("--strict-level", type=_one_of(levels), metavar="LEVEL", default=levels[0], help=text)
+    p.add_argument("--api-key", metavar="KEY|@FILE", help="what clients have to present")
+    for field, text in LIMITS.items():
+        default = getattr(Limits(), field)
+        p.add_argument(f"--max-{field}", type=type(default), metavar="N", default=default, help=f"{text}; {default:,}")
 
 
 def _dialect_arguments(p: argparse.ArgumentParser) -> None:
@@ -346,6 +388,126 @@ def _failures(message: Message) -> list[str]:
     return found or [f"{n.kind}: {n.detail}" for n in message.notices if n.kind in FAILED_NOTICES]
 
 
+# -- serve -------------------------------------------------------------------------------------------------------------
+
+
+def _run_serve(options: argparse.Namespace) -> int:
+    tokenizer = _tokenizer(options)
+    dialect = _served_dialect(options, tokenizer)
+    key = options.api_key
+    if key is not None and key.startswith("@"):
+        key = _text("--api-key", key[1:]).strip()
+    if key == "":
+        raise Misuse("--api-key: is empty")
+    if not 0 <= options.port <= 65_535:
+        raise Misuse("--port: must be between 0 and 65535")
+    try:
+        limits = Limits(**{field: getattr(options, f"max_{field}") for field in LIMITS})
+    except ValueError as error:
+        raise Misuse(f"--max-{error}") from None
+    settings = Settings(
+        model=options.model or dialect.name,
+        dialect=dialect,
+        policy=_policy(options.policy),
+        profile=options.profile,
+        reasoning_field=options.reasoning_field,
+        full_text=options.full_text,
+        timing=options.timing,
+        content_chunks=options.content_chunks,
+        named_reason=options.named_reason,
+        strict_level=ToolStrictLevel[options.strict_level.upper()],
+        api_key=key,
+        limits=limits,
+    )
+    try:
+        from .server import serve
+    except ImportError as error:
+        raise Misuse(f"COMMAND: the server needs {error.name}; install unspool[server]") from None
+    prompts = _prompts(options, tokenizer, dialect)
+    return 0 if serve(settings, _engine(options, settings), options.host, options.port, prompts) else 1
+
+
+def _tokenizer(options: argparse.Namespace) -> Any:
+    """What the model's folder tells of its prompts; ``None`` where there is none."""
+    if options.tokenizer is None:
+        return None
+    try:
+        from .server.prompts import TemplateError, read_tokenizer
+    except ImportError as error:
+        raise Misuse(f"--tokenizer: needs {error.name}; install unspool[server]") from None
+    try:
+        return read_tokenizer(options.tokenizer)
+    except OSError as error:
+        raise Misuse(f"--tokenizer: {options.tokenizer}: {error.strerror}") from None
+    except TemplateError as error:
+        raise Misuse(f"--tokenizer: {error}") from None
+
+
+def _prompts(options: argparse.Namespace, tokenizer: Any, dialect: Dialect) -> Any:
+    """The chat template, checked; ``None`` where there is none."""
+    if tokenizer is None:
+        return None
+    from .server.prompts import Prompts, TemplateError
+
+    try:
+        prompts = Prompts(tokenizer)
+        if not prompts.check(dialect):
+            print(f"unspool serve: --tokenizer: {options.tokenizer}: the template writes no calls", file=sys.stderr)
+    except TemplateError as error:
+        if not options.no_self_check:
+            raise Misuse(f"--tokenizer: {error} (--no-self-check serves all the same)") from None
+        prompts = Prompts(tokenizer)
+    return prompts
+
+
+def _served_dialect(options: argparse.Namespace, tokenizer: Any) -> Dialect:
+    reasoning, calls = options.reasoning_parser, options.tool_call_parser
+    if options.dialect is not None:
+        if reasoning is not None or calls is not None:
+            raise Misuse("--dialect: reads both; give it, or --reasoning-parser and --tool-call-parser")
+        return _named_dialect("--dialect", options.dialect)
+    if calls is not None:
+        dialect = _named_dialect("--tool-call-parser", calls)
+        if reasoning is None:
+            return dialect
+        other = _named_dialect("--reasoning-parser", reasoning)
+        if not other.reasoning:
+            raise Misuse(f"--reasoning-parser: dialect {other.name!r} has no reasoning markers")
+        return dialect if other is dialect else dialect.with_reasoning(other)
+    if reasoning is not None:
+        return _named_dialect("--reasoning-parser", reasoning)
+    if options.model is None and tokenizer is None:
+        raise Misuse("--dialect: is missing; name the dialect, or the model with --model")
+    template = None if tokenizer is None else tokenizer.tool_template
+    found = detect_dialect(model=options.model, chat_template=template)
+    if not found:
+        argument = "--tokenizer" if options.model is None else "--model"
+        raise Misuse(f"{argument}: no dialect is known for it; give --dialect, see `unspool dialects`")
+    return get_dialect(found[0].dialect)
+
+
+def _engine(options: argparse.Namespace, settings: Settings) -> Any:
+    from .engines import Capture, Replay, read_recordings
+
+    kind, _, path = options.engine.partition(":")
+    if kind != "replay" or not path:
+        raise Misuse(f"--engine: {options.engine!r}: allowed is replay:PATH")
+    try:
+        engine = Replay(read_recordings(path), options.replay_speed)
+    except OSError as error:
+        raise Misuse(f"--engine: {path}: {error.strerror}") from None
+    except ValueError as error:
+        raise Misuse(f"--engine: {error}") from None
+    if options.capture is None:
+        return engine
+    name = options.dialect or options.tool_call_parser or options.reasoning_parser or settings.dialect.name
+    reasoning = options.reasoning_parser if options.tool_call_parser else None
+    try:
+        return Capture(engine, options.capture, dialect=name, reasoning=reasoning, policy=settings.policy)
+    except OSError as error:
+        raise Misuse(f"--capture: {options.capture}: {error.strerror}") from None
+
+
 # -- dialects ----------------------------------------------------------------------------------------------------------
 
 
@@ -552,6 +714,7 @@ def _showcase() -> list[tuple[Dialect, Example]]:
 
 _COMMANDS: dict[str, tuple[Callable[[argparse.ArgumentParser], None], Callable[[argparse.Namespace], int], str]] = {
     "parse": (_parse_arguments, _run_parse, "read a model's output"),
+    "serve": (_serve_arguments, _run_serve, "answer the clients of an engine in their protocols"),
     "constrain": (_constrain_arguments, _run_constrain, "print the grammar of what may be generated"),
     "dialects": (_dialects_arguments, _run_dialects, "list the dialects, or show one"),
     "check": (_check_arguments, _run_check, "try a dialect file on its own examples"),

@@ -1,0 +1,20 @@
+"""What generates: engines behind one small interface, and recordings of what they generated.
+
+An engine takes a prompt and gives raw output, piece by piece. It knows nothing of dialects, protocols or parsers.
+"""
+
+from .base import Delta, Engine, EngineError, Request, Sampling
+from .capture import Capture, Recording, read_recordings
+from .replay import Replay
+
+__all__ = [
+    "Capture",
+    "Delta",
+    "Engine",
+    "EngineError",
+    "Recording",
+    "Replay",
+    "Request",
+    "Sampling",
+    "read_recordings",
+]

@@ -1,0 +1,119 @@
+"""The interface of engines: a request in, a stream of pieces of raw output out."""
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from ..events import Stage
+from ..grammar import Constraint
+from ..wire.common import Usage
+
+
+class EngineError(Exception):
+    """An engine cannot generate, or cannot go on.
+
+    Args:
+        message: for the client: what went wrong, without what only the operator may know.
+        status: the HTTP status to answer with: 400 where the request asks for what the engine cannot do, 503 where
+            the engine is not there, 500 otherwise.
+    """
+
+    def __init__(self, message: str, status: int = 500) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class Sampling(msgspec.Struct, frozen=True, kw_only=True):
+    """How tokens are chosen; ``None`` leaves it to the engine. The names are those of OpenAI and of most engines.
+
+    Attributes:
+        logprobs: how many alternatives to tell for each token; 0 tells the chosen ones alone.
+    """
+
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    min_p: float | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    repetition_penalty: float | None = None
+    seed: int | None = None
+    logprobs: int | None = None
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """One output to generate.
+
+    Attributes:
+        id: the response's id, for logs.
+        model: the served name.
+        prompt: the rendered prompt, text or token ids; ``None`` where the server has no chat template. Engines that
+            need a prompt then refuse.
+        messages, tools, tool_choice: what the prompt was rendered from, in OpenAI's form.
+        stage: where the output begins, where that is known without a prompt.
+        choice: which of the request's choices this is.
+        sampling: how tokens are chosen.
+        stop: strings to end the output at; empty unless the engine `Engine.stops_content`.
+        max_tokens: the output's length at most; ``None``: as long as the model's context.
+        constraint: what may be generated; ``None``: anything.
+    """
+
+    id: str = ""
+    model: str = ""
+    prompt: str | Sequence[int] | None = None
+    messages: Sequence[Mapping[str, Any]] = ()
+    tools: Sequence[Mapping[str, Any]] = ()
+    tool_choice: Any = "auto"
+    stage: Stage | None = None
+    choice: int = 0
+    sampling: Sampling = Sampling()
+    stop: tuple[str, ...] = ()
+    max_tokens: int | None = None
+    constraint: Constraint | None = None
+
+
+class Delta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The next piece of an output.
+
+    Attributes:
+        text: raw text, special tokens included. It may hold lone surrogates.
+        token_ids: the tokens of the text, where the engine tells them.
+        finish_reason: ``stop``, ``length``, ``content_filter``, …, in the last piece.
+        usage: the engine's counts so far; the last ones count.
+        logprobs: entries of the tokens in OpenAI's form.
+        stage: where the text belongs, by the engine's own word.
+    """
+
+    text: str = ""
+    token_ids: tuple[int, ...] = ()
+    finish_reason: str | None = None
+    usage: Usage | None = None
+    logprobs: tuple[dict[str, Any], ...] = ()
+    stage: Stage | None = None
+
+
+class Engine(Protocol):
+    """What generates."""
+
+    @property
+    def stops_content(self) -> bool:
+        """Whether the engine matches stop strings on content alone, not on reasoning or calls. Few can: they would
+        have to parse. The others are not given any, and the server cuts."""
+
+    def generate(self, request: Request) -> AsyncGenerator[Delta, None]:
+        """Generate one output. Closing the iterator, or cancelling whoever awaits it, cancels the generation.
+
+        Raises:
+            EngineError: while iterating, before the first piece or after any.
+        """
+
+    async def health(self) -> None:
+        """Return where the engine can generate.
+
+        Raises:
+            EngineError: it cannot, and why.
+        """
+
+    async def close(self) -> None:
+        """Let go of what the engine holds; called once, after the last generation."""

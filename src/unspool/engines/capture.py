@@ -1,0 +1,292 @@
+"""Recordings of raw outputs: how they are written, read, and made of any engine's output.
+
+A file is JSON lines. Each recording begins with what was asked for, and goes on with the pieces of the output::
+
+    {"type": "request", "dialect": "…", "prompt": "…", "tools": […], "tool_choice": "auto"}
+    {"type": "chunk", "at": 0.031, "text": "Let me"}
+    {"type": "chunk", "at": 0.052, "text": " see", "finish_reason": "stop", "usage": {"completion_tokens": 2}}
+
+``at`` is in seconds since the request. An output that failed ends with ``{"type": "error", "at": …, "message": …,
+"status": …}``, one that was cancelled with ``{"type": "cancelled", "at": …}``. Every field but ``type`` may be left
+out, so that recordings are easily written by hand. Texts are escaped to ASCII: lone surrogates survive.
+"""
+
+import json
+import time
+from collections.abc import AsyncGenerator, Iterable, Iterator
+from pathlib import Path
+from typing import IO, Any, TypeVar
+
+import msgspec
+
+from ..check import load_dialect
+from ..dialect import Dialect
+from ..events import Stage
+from ..message import Message
+from ..parser import Parser
+from ..policy import Policy
+from ..registry import get_dialect
+from .base import Delta, Engine, EngineError, Request
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The first line of a recording: what the output answers, and what is needed to parse it again.
+
+    Attributes:
+        dialect, reasoning: as `unspool.get_dialect` takes them; ``dialect`` may also be the path of a file.
+        policy: the fields that the server was told to override.
+        match: for replay: this recording answers requests in whose last message, or prompt, this text occurs.
+        prompt, stage, messages, tools, tool_choice: see `Request`. ``tools`` is ``None`` where they are unknown.
+    """
+
+    id: str = ""
+    model: str = ""
+    dialect: str = ""
+    reasoning: str | None = None
+    policy: Policy = Policy()
+    match: str | None = None
+    prompt: str | list[int] | None = None
+    stage: Stage | None = None
+    messages: list[Any] = []
+    tools: list[Any] | None = None
+    tool_choice: Any = "auto"
+    choice: int = 0
+
+
+class Recording(msgspec.Struct, frozen=True):
+    """One recorded output.
+
+    Attributes:
+        asked: what it answers.
+        pieces: seconds since the request, and the piece.
+        error: what the engine failed with after the last piece, and when.
+        where: file and line, for people.
+    """
+
+    asked: Asked
+    pieces: tuple[tuple[float, Delta], ...]
+    error: tuple[float, str, int] | None = None
+    where: str = ""
+
+    @property
+    def text(self) -> str:
+        """The whole raw output."""
+        return "".join(delta.text for _, delta in self.pieces)
+
+    def parser(self, dialect: str | Dialect | None = None) -> Parser:
+        """A parser that reads the output as it was read when it was recorded.
+
+        Args:
+            dialect: another one than the recording's own.
+
+        Raises:
+            UnknownDialect, DialectError: there is no such dialect.
+        """
+        asked = self.asked
+        text_prompt = asked.prompt if isinstance(asked.prompt, str) else None
+        return Parser(
+            dialect or _dialect(asked.dialect, asked.reasoning),
+            tools=asked.tools,
+            tool_choice=asked.tool_choice,
+            stage=asked.stage,
+            prompt=text_prompt,
+            policy=asked.policy,
+        )
+
+    def parse(self, dialect: str | Dialect | None = None) -> Message:
+        """The message, parsed with the recorded cuts; see `parser`."""
+        parser = self.parser(dialect)
+        for _, delta in self.pieces:
+            parser.feed(delta.text, delta.stage)
+        reasons = [delta.finish_reason for _, delta in self.pieces if delta.finish_reason]
+        parser.close(reasons[-1] if reasons else None)
+        return parser.message
+
+
+def _dialect(name: str, reasoning: str | None) -> Dialect:
+    dialect = load_dialect(name) if name.endswith(".toml") else get_dialect(name)
+    if reasoning is None:
+        return dialect
+    return dialect.with_reasoning(load_dialect(reasoning) if reasoning.endswith(".toml") else get_dialect(reasoning))
+
+
+# -- reading -----------------------------------------------------------------------------------------------------------
+
+
+def read_recordings(path: str | Path) -> list[Recording]:
+    """All recordings of a file, or of a folder's ``*.jsonl`` files in the order of their names.
+
+    Raises:
+        OSError: a file cannot be read.
+        ValueError: naming file, line and what is wrong; or there is no recording.
+    """
+    root = Path(path)
+    files = sorted(root.glob("*.jsonl")) if root.is_dir() else [root]
+    found = [recording for file in files for recording in _read(file)]
+    if not found:
+        raise ValueError(f"{path}: holds no recording")
+    return found
+
+
+def _read(file: Path) -> Iterator[Recording]:
+    asked: Asked | None = None
+    pieces: list[tuple[float, Delta]] = []
+    error: tuple[float, str, int] | None = None
+    begun = ""
+    with file.open(encoding="utf-8") as lines:
+        for number, text in enumerate(lines, 1):
+            if not text.strip():
+                continue
+            where = f"{file}:{number}"
+            line = _line(where, text)
+            kind = line.pop("type", None)
+            if kind == "request":
+                if asked is not None:
+                    yield Recording(asked, tuple(pieces), error, begun)
+                asked, pieces, error, begun = _convert(where, line, Asked), [], None, where
+                continue
+            if asked is None:
+                raise ValueError(f"{where}: the first line must be of the type request, not {kind!r}")
+            at = line.pop("at", 0.0)
+            if isinstance(at, bool) or not isinstance(at, int | float) or at < 0:
+                raise ValueError(f"{where}: at: must be a number of seconds")
+            if kind == "chunk":
+                pieces.append((at, _convert(where, line, Delta)))
+            elif kind == "error":
+                error = at, str(line.get("message", "the engine failed")), int(line.get("status", 500))
+            elif kind != "cancelled":
+                raise ValueError(f"{where}: type: {kind!r} is not one of request, chunk, error, cancelled")
+    if asked is not None:
+        yield Recording(asked, tuple(pieces), error, begun)
+
+
+def _line(where: str, text: str) -> dict[str, Any]:
+    try:
+        line = json.loads(text)  # msgspec does not take escapes of lone surrogates
+    except (ValueError, RecursionError) as wrong:
+        raise ValueError(f"{where}: not JSON: {wrong}") from None
+    if not isinstance(line, dict):
+        raise ValueError(f"{where}: must be a JSON object")
+    return line
+
+
+_T = TypeVar("_T")
+
+
+def _convert(where: str, line: dict[str, Any], kind: type[_T]) -> _T:
+    try:
+        return msgspec.convert(line, kind)
+    except (msgspec.ValidationError, ValueError) as wrong:
+        raise ValueError(f"{where}: {wrong}") from None
+
+
+# -- writing -----------------------------------------------------------------------------------------------------------
+
+
+class Capture:
+    """An engine whose outputs are recorded: one file each, written as the pieces come.
+
+    Args:
+        engine: what generates.
+        folder: made where it does not exist.
+        dialect, reasoning, policy: what the server parses with; see `Asked`.
+
+    Raises:
+        OSError: the folder cannot be made.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        folder: str | Path,
+        *,
+        dialect: str,
+        reasoning: str | None = None,
+        policy: Policy | None = None,
+    ) -> None:
+        self._engine = engine
+        self._folder = Path(folder)
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._dialect = dialect
+        self._reasoning = reasoning
+        self._policy = policy or Policy()
+        self._count = 0
+
+    @property
+    def stops_content(self) -> bool:
+        """The engine's own."""
+        return self._engine.stops_content
+
+    async def generate(self, request: Request) -> AsyncGenerator[Delta, None]:
+        """The engine's pieces, unchanged; each is on disk before it is passed on."""
+        began = time.monotonic()
+        stream = self._engine.generate(request)
+        with self._open(request) as file:
+            try:
+                _write(file, self._asked(request))
+                async for delta in stream:
+                    _write(file, {"type": "chunk", "at": _since(began), **msgspec.to_builtins(delta)})
+                    yield delta
+            except EngineError as error:
+                _write(file, {"type": "error", "at": _since(began), "message": str(error), "status": error.status})
+                raise
+            except BaseException:  # whatever else ends it: a cancellation, the iterator's closing
+                _write(file, {"type": "cancelled", "at": _since(began)})
+                raise
+            finally:
+                await stream.aclose()
+
+    async def health(self) -> None:
+        """The engine's own."""
+        await self._engine.health()
+
+    async def close(self) -> None:
+        """The engine's own."""
+        await self._engine.close()
+
+    def _open(self, request: Request) -> IO[str]:
+        """A new file; names sort in the order of the requests, also after a restart."""
+        self._count += 1
+        safe = "".join(c if c.isalnum() or c in "-_" else "_" for c in request.id)[:80]
+        name = f"{time.time_ns():020d}-{self._count:06d}-{safe}-{request.choice}.jsonl"
+        return (self._folder / name).open("x", encoding="ascii")
+
+    def _asked(self, request: Request) -> dict[str, Any]:
+        asked = Asked(
+            id=request.id,
+            model=request.model,
+            dialect=self._dialect,
+            reasoning=self._reasoning,
+            policy=self._policy,
+            prompt=request.prompt if isinstance(request.prompt, str | None) else list(request.prompt),
+            stage=request.stage,
+            messages=list(request.messages),
+            tools=list(request.tools),
+            tool_choice=request.tool_choice,
+            choice=request.choice,
+        )
+        built: dict[str, Any] = msgspec.to_builtins(asked)
+        built["policy"] = {field: value for field, value in built.get("policy", {}).items() if value is not None}
+        return {"type": "request", **built}
+
+
+def _since(began: float) -> float:
+    return round(time.monotonic() - began, 6)
+
+
+def _write(file: IO[str], line: dict[str, Any]) -> None:
+    file.write(json.dumps(line) + "\n")
+    file.flush()
+
+
+def write_recording(path: str | Path, asked: Asked, chunks: Iterable[str], finish_reason: str = "stop") -> None:
+    """Write a recording by hand: an output's chunks without times.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    with Path(path).open("w", encoding="ascii") as file:
+        _write(file, {"type": "request", **msgspec.to_builtins(asked)})
+        for chunk in chunks:
+            _write(file, {"type": "chunk", "text": chunk})
+        _write(file, {"type": "chunk", "finish_reason": finish_reason})

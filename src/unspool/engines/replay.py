@@ -1,0 +1,81 @@
+"""Replay: the engine that plays recorded outputs, with their cuts and their timing."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from typing import Any
+
+from .base import Delta, EngineError, Request
+from .capture import Recording
+
+
+class Replay:
+    """Plays recordings.
+
+    A request is answered by the first recording whose ``match`` occurs in its last message or its prompt; else by those
+    without a ``match``, one after another and from the start again. Choices are requests of their own.
+
+    Args:
+        recordings: at least one.
+        speed: how much faster than recorded; 0 plays as fast as it can.
+
+    Raises:
+        ValueError: there are no recordings, or the speed is negative.
+    """
+
+    stops_content = False
+
+    def __init__(self, recordings: Sequence[Recording], speed: float = 1.0) -> None:
+        if not recordings:
+            raise ValueError("recordings: at least one is needed")
+        if speed < 0:
+            raise ValueError(f"speed: {speed} is negative")
+        self._matching = [r for r in recordings if r.asked.match is not None]
+        self._in_order = [r for r in recordings if r.asked.match is None]
+        self._next = 0
+        self._speed = speed
+
+    async def generate(self, request: Request) -> AsyncGenerator[Delta, None]:
+        """Play the recording that answers a request.
+
+        Raises:
+            EngineError: no recording answers it, or the recorded engine failed here.
+        """
+        recording = self._choose(request)
+        clock = asyncio.get_running_loop().time
+        began = clock()
+        speed = self._speed
+        for at, delta in recording.pieces:
+            # Even without a wait the others have their turn: a replay is as polite as an engine elsewhere.
+            await asyncio.sleep(began + at / speed - clock() if speed and at else 0)
+            yield delta
+        if recording.error is not None:
+            at, message, status = recording.error
+            await asyncio.sleep(began + at / speed - clock() if speed and at else 0)
+            raise EngineError(message, status)
+
+    def _choose(self, request: Request) -> Recording:
+        if self._matching:
+            asked = _last_words(request)
+            for recording in self._matching:
+                if recording.asked.match is not None and recording.asked.match in asked:
+                    return recording
+        if not self._in_order:
+            raise EngineError("no recording matches the request", 404)
+        recording = self._in_order[self._next % len(self._in_order)]
+        self._next += 1
+        return recording
+
+    async def health(self) -> None:
+        """Recordings are always there."""
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+
+def _last_words(request: Request) -> str:
+    """The text of the last message, and the prompt."""
+    content: Any = request.messages[-1].get("content") if request.messages else ""
+    if isinstance(content, list):
+        content = "".join(p["text"] for p in content if isinstance(p, dict) and isinstance(p.get("text"), str))
+    prompt = request.prompt if isinstance(request.prompt, str) else ""
+    return f"{content or ''}\n{prompt}"

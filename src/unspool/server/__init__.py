@@ -1,0 +1,23 @@
+"""The server: a prompt in, an engine's raw output through the parser, the client's protocol out.
+
+`create_app` makes the ASGI application, `serve` runs it; both need the extra ``server``. ``Settings`` does not.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from .settings import Limits, Settings
+
+if TYPE_CHECKING:
+    from .app import create_app
+    from .main import serve
+
+__all__ = ["Limits", "Settings", "create_app", "serve"]
+
+_LATER = {"create_app": "app", "serve": "main"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{_LATER[name]}", __name__), name)

@@ -1,0 +1,85 @@
+"""Who generates, who waits and who is sent away."""
+
+import asyncio
+import math
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+
+class Overloaded(Exception):
+    """There is no room to wait.
+
+    Attributes:
+        retry_after: seconds after which it may be worth another try.
+    """
+
+    def __init__(self, retry_after: int) -> None:
+        super().__init__(f"too many requests are waiting; try again in {retry_after} s")
+        self.retry_after = retry_after
+
+
+class Admission:
+    """A number of places and a line before them, served in order.
+
+    Args:
+        places: how many outputs are generated at once.
+        line: how many may wait.
+    """
+
+    def __init__(self, places: int, line: int) -> None:
+        self._places = places
+        self._line = line
+        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self._takes = 1.0  # seconds an output takes, a moving average
+        self.running = 0
+        self.waiting = 0
+
+    @asynccontextmanager
+    async def places(self, n: int) -> AsyncIterator[None]:
+        """Hold ``n`` places, as soon as there are so many free.
+
+        Raises:
+            Overloaded: the line is full.
+        """
+        loop = asyncio.get_running_loop()
+        if self._waiting or self.running + n > self._places:
+            await self._wait(n)
+        else:
+            self.running += n
+        began = loop.time()
+        try:
+            yield
+        finally:
+            self._takes += 0.2 * (loop.time() - began - self._takes)
+            self.running -= n
+            self._admit()
+
+    async def _wait(self, n: int) -> None:
+        if self.waiting + n > self._line:
+            raise Overloaded(self._retry_after())
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        entry = n, turn
+        self._waiting.append(entry)
+        self.waiting += n
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self.running -= n  # its turn came as it went away
+            else:
+                self._waiting.remove(entry)
+                self.waiting -= n
+            self._admit()
+            raise
+
+    def _admit(self) -> None:
+        while self._waiting and self.running + self._waiting[0][0] <= self._places:
+            n, turn = self._waiting.popleft()
+            self.waiting -= n
+            self.running += n
+            turn.set_result(None)
+
+    def _retry_after(self) -> int:
+        """About as long as the line takes."""
+        return min(max(math.ceil(self._takes * (1 + self.waiting / self._places)), 1), 60)

@@ -1,0 +1,145 @@
+"""The ASGI application: which path speaks which protocol."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from ..engines import Engine, EngineError
+from ..wire.common import Failure
+from ..wire.encoding import encode
+from .core import Core
+from .endpoint import Endpoint, refusal
+from .metrics import MEDIA_TYPE
+from .parsing import ParseEndpoint
+from .protocols import (
+    AguiProtocol,
+    CandleProtocol,
+    ChatProtocol,
+    MessagesProtocol,
+    MindieProtocol,
+    Protocol,
+    ResponsesProtocol,
+)
+from .replies import JSON, Reply
+from .settings import Profile, Settings
+
+if TYPE_CHECKING:
+    from .prompts import Prompts
+
+_CHAT: dict[Profile, type[ChatProtocol]] = {
+    "openai": ChatProtocol,
+    "mindie": MindieProtocol,
+    "candle": CandleProtocol,
+}
+
+
+def create_app(settings: Settings, engine: Engine, prompts: "Prompts | None" = None) -> Starlette:
+    """The server as an ASGI application; ``app.state.core`` is what its requests share.
+
+    Args:
+        settings: what holds.
+        engine: what generates; it is closed when the application ends.
+        prompts: the model's chat template.
+    """
+    core = Core(settings, engine, prompts)
+    chat = _CHAT[settings.profile](settings)
+    posts: dict[str, Protocol] = {
+        "/v1/chat/completions": chat,
+        "/v1/responses": ResponsesProtocol(settings),
+        "/v1/messages": MessagesProtocol(settings),
+        "/ag-ui": AguiProtocol(settings),
+    }
+    pages = _Pages(core, chat)
+    routes = [Route(path, Endpoint(core, protocol), methods=["POST"]) for path, protocol in posts.items()]
+    routes += [
+        Route("/parse", ParseEndpoint(core), methods=["POST"]),
+        Route("/v1/models", pages.models),
+        Route("/v1/models/{model:path}", pages.model),
+        Route("/health", pages.health),
+        Route("/metrics", pages.metrics),
+    ]
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        patrol = asyncio.ensure_future(core.patrol())
+        try:
+            yield
+        finally:
+            patrol.cancel()
+            with suppress(asyncio.CancelledError):
+                await patrol
+            await engine.close()
+
+    errors: Any = {HTTPException: _http_error(posts, chat)}
+    app = Starlette(routes=routes, lifespan=lifespan, exception_handlers=errors)
+    app.state.core = core
+    return app
+
+
+def _http_error(posts: dict[str, Protocol], other: Protocol) -> Callable[[Request, HTTPException], Awaitable[Response]]:
+    """What answers unknown paths and wrong methods, in the shape of the path's protocol."""
+
+    async def answer(request: Request, error: HTTPException) -> Response:
+        path = request.url.path
+        message = f"{request.method} {path}: {error.detail}"
+        if error.status_code == 404:
+            message += f"; there are {', '.join(posts)}, /parse, /v1/models, /health and /metrics"
+        body = posts.get(path, other).error_body(Failure(message, error.status_code))
+        return Response(body, error.status_code, error.headers, JSON)
+
+    return answer
+
+
+class _Pages:
+    """What is asked for with GET."""
+
+    def __init__(self, core: Core, protocol: Protocol) -> None:
+        self._core = core
+        self._protocol = protocol
+        model = core.settings.model
+        self._model = {"id": model, "object": "model", "created": int(time.time()), "owned_by": "unspool"}
+
+    async def models(self, request: Request) -> Response:
+        """The one model."""
+        return self._refused(request) or Response(encode({"object": "list", "data": [self._model]}), media_type=JSON)
+
+    async def model(self, request: Request) -> Response:
+        """The model, by its name."""
+        refused = self._refused(request)
+        if refused is not None:
+            return refused
+        name = request.path_params["model"]
+        if name != self._model["id"]:
+            message = f"the model {name!r} is not served; it is {self._model['id']!r}"
+            return Response(self._protocol.error_body(Failure(message, 404)), 404, media_type=JSON)
+        return Response(encode(self._model), media_type=JSON)
+
+    async def health(self, request: Request) -> Response:
+        """Whether requests would be answered; asked for without a key."""
+        if self._core.draining:
+            return _told("draining", "the server is shutting down")
+        try:
+            await self._core.engine.health()
+        except EngineError as error:
+            return _told("engine", str(error))
+        return Response(encode({"status": "ok"}), media_type=JSON)
+
+    async def metrics(self, request: Request) -> Response:
+        """Counts for Prometheus; asked for without a key."""
+        return Response(self._core.metrics.text(self._core.gauges()), media_type=MEDIA_TYPE)
+
+    def _refused(self, request: Request) -> Response | None:
+        reply: Reply | None = refusal(self._core, self._protocol.error_body, request.scope)
+        return None if reply is None else Response(reply.body, reply.status, media_type=JSON)
+
+
+def _told(status: str, message: str) -> Response:
+    return Response(encode({"status": status, "message": message}), 503, media_type=JSON)

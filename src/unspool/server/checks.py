@@ -1,0 +1,187 @@
+"""Reading a request's fields: each check names the field and what is allowed."""
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+REQUIRED: Any = object()
+"""As a default: the field has to be there."""
+_SHOWN = 60  # characters of a wrong value that a message repeats
+
+
+class BadRequest(Exception):
+    """A request is wrong.
+
+    Args:
+        param: the field that is at fault; ``None``: the request as a whole.
+        message: what is wrong with it, and what is allowed.
+        status: the HTTP status; ``None``: what the protocol has for a wrong field.
+    """
+
+    def __init__(self, param: str | None, message: str, status: int | None = None) -> None:
+        super().__init__(f"{param}: {message}" if param else message)
+        self.param = param
+        self.status = status
+
+
+class Fields:
+    """An object of a request. Fields that nobody asks for are let pass; ``null`` is as good as nothing.
+
+    Args:
+        value: what the request has there.
+        where: the path of the object, for messages; empty for the request itself.
+
+    Raises:
+        BadRequest: the value is no object.
+    """
+
+    __slots__ = ("_where", "raw")
+
+    def __init__(self, value: Any, where: str = "") -> None:
+        if not isinstance(value, dict):
+            raise BadRequest(where or None, f"must be an object, not {kind(value)}")
+        self.raw: dict[str, Any] = value
+        self._where = where
+
+    def path(self, field: str) -> str:
+        """A field's full name."""
+        return f"{self._where}.{field}" if self._where else field
+
+    def has(self, field: str) -> bool:
+        """Whether the field says anything."""
+        return self.raw.get(field) is not None
+
+    def wrong(self, field: str, message: str) -> BadRequest:
+        """The error of a field."""
+        return BadRequest(self.path(field), message)
+
+    def _get(self, field: str, default: Any) -> Any:
+        value = self.raw.get(field)
+        if value is not None:
+            return value
+        if default is REQUIRED:
+            raise self.wrong(field, "is required")
+        return default
+
+    def text(self, field: str, default: Any = REQUIRED) -> Any:
+        """A string."""
+        value = self._get(field, default)
+        if value is not default and not isinstance(value, str):
+            raise self.wrong(field, f"must be a string, not {kind(value)}")
+        return value
+
+    def flag(self, field: str, default: Any = False) -> Any:
+        """True or false."""
+        value = self._get(field, default)
+        if value is not default and not isinstance(value, bool):
+            raise self.wrong(field, f"must be true or false, not {kind(value)}")
+        return value
+
+    def integer(self, field: str, low: int, high: int, default: Any = None) -> Any:
+        """A whole number between two bounds, both allowed."""
+        value = self._get(field, default)
+        if value is default:
+            return value
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise self.wrong(field, f"must be an integer, not {kind(value)}")
+        if not low <= value <= high:
+            raise self.wrong(field, f"{value} is not between {low:,} and {high:,}")
+        return value
+
+    def number(self, field: str, low: float, high: float) -> float | None:
+        """A number between two bounds, both allowed."""
+        value = self._get(field, None)
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise self.wrong(field, f"must be a number, not {kind(value)}")
+        if not low <= value <= high:
+            raise self.wrong(field, f"{value} is not between {low:g} and {high:g}")
+        return float(value)
+
+    def one_of(self, field: str, allowed: Sequence[str], default: Any = REQUIRED) -> Any:
+        """One of these words."""
+        value = self._get(field, default)
+        if value is not default and (not isinstance(value, str) or value not in allowed):
+            raise self.wrong(field, f"{shown(value)} is not one of {', '.join(allowed)}")
+        return value
+
+    def array(self, field: str, default: Any = REQUIRED) -> Any:
+        """A list."""
+        value = self._get(field, default)
+        if value is not default and not isinstance(value, list):
+            raise self.wrong(field, f"must be a list, not {kind(value)}")
+        return value
+
+    def object(self, field: str) -> "Fields":
+        """An object; an empty one where the field is missing."""
+        value = self._get(field, None)
+        return Fields({} if value is None else value, self.path(field))
+
+    def objects(self, field: str, default: Any = REQUIRED) -> "Iterator[Fields]":
+        """A list of objects."""
+        for i, value in enumerate(self.array(field, default)):
+            yield Fields(value, f"{self.path(field)}[{i}]")
+
+    def texts(self, field: str, most: int) -> tuple[str, ...]:
+        """A string or a list of strings, none of them empty."""
+        value = self._get(field, ())
+        values = [value] if isinstance(value, str) else value
+        if not isinstance(values, list | tuple) or not all(isinstance(v, str) for v in values):
+            raise self.wrong(field, "must be a string or a list of strings")
+        if len(values) > most:
+            raise self.wrong(field, f"{len(values)} strings; allowed are {most}")
+        if "" in values:
+            raise self.wrong(field, "an empty string is not allowed")
+        return tuple(values)
+
+
+def read_object(body: bytes) -> Fields:
+    """A request's body.
+
+    Raises:
+        BadRequest: it is not a JSON object.
+    """
+    try:
+        value = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        value = _decode_slowly(body)
+    return Fields(value)
+
+
+def _decode_slowly(body: bytes) -> Any:
+    """With what msgspec does not take: lone surrogates, which clients send in histories that engines cut."""
+    try:
+        return json.loads(body, parse_constant=_no_constant)
+    except RecursionError:
+        raise BadRequest(None, "the body nests too deep", 400) from None
+    except ValueError as error:
+        raise BadRequest(None, f"the body is not JSON: {error}", 400) from None
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON")
+
+
+def depth_within(value: Any, most: int) -> bool:
+    """Whether lists and objects nest at most so deep."""
+    level = [value]
+    for _ in range(most + 1):
+        level = [c for v in level for c in (v.values() if isinstance(v, dict) else v) if isinstance(c, dict | list)]
+        if not level:
+            return True
+    return False
+
+
+def kind(value: Any) -> str:
+    """JSON's name of a value's type."""
+    names = {dict: "an object", list: "a list", str: "a string", bool: "a boolean", type(None): "null"}
+    return names.get(type(value), "a number")
+
+
+def shown(value: Any) -> str:
+    """A wrong value, as far as a message repeats it."""
+    text = json.dumps(value)
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"

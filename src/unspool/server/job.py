@@ -1,0 +1,199 @@
+"""A request in the one form that all protocols are read into, and what they have in common."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from ..dialect import Dialect
+from ..engines import Sampling
+from ..events import Stage
+from .checks import BadRequest, Fields, depth_within, shown
+from .settings import Limits
+
+MAX_TOKENS = 2**31 - 1
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """What a request asks for.
+
+    Attributes:
+        messages: the conversation as chat completions have it.
+        tools: all tools, as chat completions have them; empty where there are none or none may be called.
+        callable: the tools that may be called: all, or those that ``allowed_tools`` lists.
+        tool_choice: ``auto``, ``none``, ``required`` or a named function.
+        parallel: whether there may be several calls.
+        n: how many choices.
+        stop: strings at which the content ends.
+        max_tokens: of each choice.
+        sampling: how tokens are chosen.
+        response_format: as chat completions have it.
+        thinking: whether the model is to think; ``None``: the request does not say.
+        template: what the request tells the chat template, by name.
+        stream: whether the answer is streamed.
+        include_usage: whether a stream of chat completions tells the usage.
+        given: the request itself, for answers that repeat some of it.
+    """
+
+    messages: list[dict[str, Any]] = []
+    tools: list[dict[str, Any]] = []
+    callable: list[dict[str, Any]] = []
+    tool_choice: Any = "auto"
+    parallel: bool = True
+    n: int = 1
+    stop: tuple[str, ...] = ()
+    max_tokens: int | None = None
+    sampling: Sampling = Sampling()
+    response_format: Mapping[str, Any] | None = None
+    thinking: bool | None = None
+    template: dict[str, Any] = {}
+    stream: bool = False
+    include_usage: bool = False
+    given: dict[str, Any] = {}
+
+    @property
+    def named(self) -> bool:
+        """Whether the request names the function to call."""
+        return isinstance(self.tool_choice, dict)
+
+
+def stage_of(job: Job, dialect: Dialect) -> Stage | None:
+    """Where the output begins as far as the request's thinking switch tells; only for outputs without a prompt.
+
+    A framed dialect opens every part with a marker of its own, so that a switch tells nothing about it.
+    """
+    if job.thinking is None or dialect.framed or not dialect.reasoning:
+        return None
+    return Stage.REASONING if job.thinking else Stage.CONTENT
+
+
+# -- tools -------------------------------------------------------------------------------------------------------------
+
+
+def tool(name: str, description: Any, parameters: Any, strict: Any = None) -> dict[str, Any]:
+    """A tool as chat completions have it."""
+    function = {"name": name, "description": description, "parameters": parameters, "strict": strict}
+    return {"type": "function", "function": {k: v for k, v in function.items() if v is not None}}
+
+
+def check_tools(field: str, tools: list[dict[str, Any]], limits: Limits) -> list[dict[str, Any]]:
+    """The tools, where their number, names and schemas are as they should be.
+
+    Raises:
+        BadRequest: they are not.
+    """
+    if len(tools) > limits.tools:
+        raise BadRequest(field, f"{len(tools):,} tools; allowed are {limits.tools:,}")
+    names: set[str] = set()
+    for i, one in enumerate(tools):
+        function = one["function"]
+        name = function["name"]
+        if not name:
+            raise BadRequest(f"{field}[{i}]", "the name is empty")
+        if name in names:
+            raise BadRequest(f"{field}[{i}]", f"the name {shown(name)} is declared twice")
+        names.add(name)
+        if not depth_within(function.get("parameters", {}), limits.depth):
+            raise BadRequest(f"{field}[{i}]", f"the schema nests deeper than {limits.depth}")
+    return tools
+
+
+def named_choice(where: str, name: str, tools: list[dict[str, Any]]) -> dict[str, Any]:
+    """A named choice as chat completions have it.
+
+    Raises:
+        BadRequest: no tool is called that.
+    """
+    known = [t["function"]["name"] for t in tools]
+    if name not in known:
+        raise BadRequest(where, f"{shown(name)} is not declared; allowed are {', '.join(known) or 'none: no tools'}")
+    return {"type": "function", "function": {"name": name}}
+
+
+# -- thinking ----------------------------------------------------------------------------------------------------------
+
+SWITCHES = ("thinking", "enable_thinking", "reasoning", "enable_reasoning", "reasoning_effort")
+"""How people tell whether the model is to think; the last one also tells how much."""
+EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+
+
+def thinking(fields: Fields) -> tuple[bool | None, dict[str, Any]]:
+    """Whether the model is to think, in any of the spellings that people use, and what the template is told of it.
+
+    At top level or in ``chat_template_kwargs``, which wins. Templates ask by different names: all are told.
+
+    Raises:
+        BadRequest: a switch has a value that is none.
+    """
+    extra = fields.object("chat_template_kwargs")
+    found: bool | None = None
+    effort: str | None = None
+    for source in (fields, extra):
+        if source.has("reasoning_effort"):
+            effort = source.one_of("reasoning_effort", EFFORTS)
+            found = effort != "none"
+        for name in SWITCHES[:-1]:
+            value = source.raw.get(name)
+            if isinstance(value, bool):
+                found = value
+            elif isinstance(value, dict):
+                told, effort = _switch(Fields(value, source.path(name)), effort)
+                found = found if told is None else told
+            elif value is not None:
+                raise source.wrong(name, f"{shown(value)} is not one of true, false")
+    template = {**extra.raw}
+    if found is not None:
+        template = {**dict.fromkeys(SWITCHES[:-1], found), **template}
+    if effort is not None:
+        template["reasoning_effort"] = effort
+    return found, template
+
+
+def _switch(value: Fields, effort: str | None) -> tuple[bool | None, str | None]:
+    """A switch that is an object, ``{"type": "enabled"}``, ``{"effort": "high"}`` or ``{"enabled": true}``; the effort
+    stays where it says nothing of it."""
+    if value.has("type"):
+        return value.one_of("type", ("enabled", "adaptive", "disabled")) != "disabled", effort
+    if value.has("enabled"):
+        return value.flag("enabled"), effort
+    if value.has("effort"):
+        effort = value.one_of("effort", EFFORTS)
+        return effort != "none", effort
+    return None, effort
+
+
+# -- sampling ----------------------------------------------------------------------------------------------------------
+
+
+def sampling(fields: Fields, logprobs: int | None = None) -> Sampling:
+    """How tokens are chosen.
+
+    Raises:
+        BadRequest: a field is out of its bounds.
+    """
+    return Sampling(
+        temperature=fields.number("temperature", 0, 2),
+        top_p=fields.number("top_p", 0, 1),
+        top_k=fields.integer("top_k", -1, MAX_TOKENS),
+        min_p=fields.number("min_p", 0, 1),
+        presence_penalty=fields.number("presence_penalty", -2, 2),
+        frequency_penalty=fields.number("frequency_penalty", -2, 2),
+        repetition_penalty=fields.number("repetition_penalty", 0, 10),
+        seed=fields.integer("seed", -(2**63), 2**64 - 1),
+        logprobs=logprobs,
+    )
+
+
+# -- history -----------------------------------------------------------------------------------------------------------
+
+
+def reasoning_of(message: Mapping[str, Any]) -> str:
+    """The reasoning of a message of the history, in any of the spellings."""
+    for field in ("reasoning_content", "reasoning"):
+        if isinstance(message.get(field), str):
+            return str(message[field])
+    details = message.get("reasoning_details")
+    if not isinstance(details, list):
+        return ""
+    texts = [d.get("text") or d.get("summary") for d in details if isinstance(d, dict)]
+    return "".join(t for t in texts if isinstance(t, str))

@@ -1,0 +1,93 @@
+"""Counts for Prometheus, in its text format."""
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from ..message import Message
+from ..wire.common import Usage
+
+MEDIA_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+_BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+
+
+class Metrics:
+    """What happened since the server started.
+
+    Args:
+        dialect: the label of what is counted by dialect.
+    """
+
+    def __init__(self, dialect: str) -> None:
+        self._dialect = dialect
+        self._responses: Counter[tuple[str, str]] = Counter()
+        self._tokens: Counter[str] = Counter()
+        self._calls: Counter[str] = Counter()
+        self._notices: Counter[str] = Counter()
+        self._first = [0] * (len(_BUCKETS) + 1)
+        self._first_sum = 0.0
+
+    def response(self, path: str, status: int | str) -> None:
+        """A request was answered, with an HTTP status or otherwise: ``cancelled``, or ``failed`` halfway."""
+        self._responses[path, str(status)] += 1
+
+    def first_event(self, seconds: float) -> None:
+        """The first events of a response were there, so long after its request."""
+        self._first[bisect_left(_BUCKETS, seconds)] += 1
+        self._first_sum += seconds
+
+    def output(self, message: Message) -> None:
+        """An output was parsed to its end."""
+        self._calls.update(c.status for c in message.tool_calls)
+        self._notices.update(n.kind for n in message.notices)
+
+    def usage(self, usage: Usage) -> None:
+        """What an engine counted."""
+        self._tokens["prompt"] += usage.prompt_tokens
+        self._tokens["completion"] += usage.completion_tokens
+        self._tokens["reasoning"] += usage.reasoning_tokens or 0
+
+    def text(self, gauges: Mapping[str, tuple[str, int]]) -> str:
+        """All counts.
+
+        Args:
+            gauges: what stands at this moment: its help and its value, by name.
+        """
+        lines: list[str] = []
+        d = (("dialect", self._dialect),)
+        by_path = [((*d, ("path", p), ("status", s)), n) for (p, s), n in sorted(self._responses.items())]
+        _counter(lines, "requests", "Answered requests.", by_path)
+        for name, text, label, counts in (
+            ("tokens", "Tokens by the engine's count.", "kind", self._tokens),
+            ("tool_calls", "Calls that ended.", "status", self._calls),
+            ("notices", "What was not as the format has it.", "kind", self._notices),
+        ):
+            _counter(lines, name, text, [((*d, (label, k)), n) for k, n in sorted(counts.items())])
+        for name, (text, value) in gauges.items():
+            lines += [f"# HELP unspool_{name} {text}", f"# TYPE unspool_{name} gauge", f"unspool_{name} {value}"]
+        name = "unspool_first_event_seconds"
+        lines += [f"# HELP {name} From the request to its first event.", f"# TYPE {name} histogram"]
+        total = 0
+        for bound, count in zip((*map(str, _BUCKETS), "+Inf"), self._first, strict=True):
+            total += count
+            lines.append(f"{name}_bucket{_labels((*d, ('le', bound)))} {total}")
+        lines += [f"{name}_sum{_labels(d)} {self._first_sum:g}", f"{name}_count{_labels(d)} {total}"]
+        return "\n".join(lines) + "\n"
+
+
+Labels = tuple[tuple[str, str], ...]
+
+
+def _counter(lines: list[str], name: str, text: str, rows: Iterable[tuple[Labels, int]]) -> None:
+    lines += [f"# HELP unspool_{name}_total {text}", f"# TYPE unspool_{name}_total counter"]
+    lines += [f"unspool_{name}_total{_labels(labels)} {n}" for labels, n in rows]
+
+
+def _labels(labels: Labels) -> str:
+    told = ",".join(f'{name}="{_escaped(value)}"' for name, value in labels)
+    return "{" + told + "}"
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -1,0 +1,288 @@
+"""Prompts: a model's own chat template, with Hugging Face's semantics, in a sandbox.
+
+What a request may tell a template are the variables that the template itself asks for, and thinking switches. Text of
+users and tools that spells a special token is broken up by a zero-width space: it is text, whatever it says.
+"""
+
+import datetime
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, Literal, NoReturn
+
+import jinja2
+import jinja2.ext
+import jinja2.meta
+import jinja2.sandbox
+import msgspec
+
+from ..dialect import Dialect
+from ..parser import parse
+from ..registry import list_dialects
+from ..wire.messages import INVALID_JSON
+from .checks import BadRequest
+from .job import SWITCHES, Job, tool
+
+_BREAK: Final = "\u200b"
+_SPECIAL: Final = ("bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token", "mask_token")
+_OURS: Final = {"messages", "tools", "documents", "add_generation_prompt", "continue_final_message", *_SPECIAL}
+_NOT_ASKED: Final = {*_OURS, "raise_exception", "strftime_now", "range", "namespace", "dict", "lipsum", "cycler"}
+
+Form = Literal["object", "text"]
+
+
+class TemplateError(ValueError):
+    """A chat template is missing, wrong, or does not fit the dialect; for whoever starts the server."""
+
+
+class Tokenizer(msgspec.Struct, frozen=True):
+    """What a model's files tell of its prompts.
+
+    Attributes:
+        template: its chat template, and the one for requests with tools, where that is another.
+        special: named special tokens, such as ``bos_token``.
+        added: every token that is not made of ordinary text.
+    """
+
+    template: str
+    tool_template: str
+    special: dict[str, str]
+    added: tuple[str, ...]
+
+
+def read_tokenizer(path: str | Path) -> Tokenizer:
+    """Read a model's folder: ``tokenizer_config.json``, ``tokenizer.json`` and ``chat_template.jinja``.
+
+    Raises:
+        OSError: a file cannot be read.
+        TemplateError: there is no template, or a file is not what it should be.
+    """
+    folder = Path(path)
+    config = _json(folder / "tokenizer_config.json")
+    templates = config.get("chat_template")
+    if isinstance(templates, list):  # several, by name
+        named = {t["name"]: t["template"] for t in templates}
+        template, tool_template = named.get("default", ""), named.get("tool_use", "")
+    else:
+        template, tool_template = templates or "", ""
+    if (folder / "chat_template.jinja").is_file():
+        template, tool_template = (folder / "chat_template.jinja").read_text(encoding="utf-8"), ""
+    if not template:
+        raise TemplateError(f"{folder}: holds no chat template (tokenizer_config.json or chat_template.jinja)")
+    special = {name: _token(config[name]) for name in _SPECIAL if config.get(name)}
+    added = {_token(t) for t in config.get("added_tokens_decoder", {}).values()}
+    added |= {_token(t) for t in _json(folder / "tokenizer.json").get("added_tokens", ())}
+    marks = (t for t in added | set(special.values()) if len(t) > 2 and not t.isspace() and not t.isalnum())
+    return Tokenizer(template, tool_template or template, special, tuple(sorted(marks, key=len, reverse=True)))
+
+
+def _json(file: Path) -> dict[str, Any]:
+    if not file.is_file():
+        return {}
+    try:
+        value = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise TemplateError(f"{file}: not JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise TemplateError(f"{file}: must be a JSON object")
+    return value
+
+
+def _token(value: Any) -> str:
+    return str(value["content"] if isinstance(value, dict) else value)
+
+
+class Prompts:
+    """Renders prompts.
+
+    Args:
+        tokenizer: the model's.
+
+    Raises:
+        TemplateError: a template is no jinja.
+    """
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        environment = jinja2.sandbox.ImmutableSandboxedEnvironment(
+            trim_blocks=True, lstrip_blocks=True, extensions=[jinja2.ext.loopcontrols]
+        )
+        environment.filters["tojson"] = _tojson
+        environment.globals["raise_exception"] = _raise
+        environment.globals["strftime_now"] = lambda form: datetime.datetime.now().strftime(form)
+        self._asked: set[str] = set()
+        self._templates = []
+        try:
+            for text in (tokenizer.template, tokenizer.tool_template):
+                self._asked |= jinja2.meta.find_undeclared_variables(environment.parse(text)) - _NOT_ASKED
+                self._templates.append(environment.from_string(text))
+        except jinja2.TemplateSyntaxError as error:
+            raise TemplateError(f"the chat template, line {error.lineno}: {error.message}") from None
+        marks = [re.escape(mark) for mark in tokenizer.added]
+        self._marks = re.compile("|".join(marks)) if marks else None
+        self._form: Form = "object"
+
+    def render(self, job: Job) -> str:
+        """The prompt of a request.
+
+        Raises:
+            BadRequest: the request tells the template what it does not ask for, or the template refuses.
+        """
+        for name in job.template:
+            if name not in self._asked and name not in SWITCHES:
+                allowed = ", ".join(sorted(self._asked)) or "none"
+                raise BadRequest(f"chat_template_kwargs.{name}", f"is not known to the template; allowed are {allowed}")
+        told = {name: value for name, value in job.template.items() if name in self._asked}
+        going_on = job.given.get("continue_final_message") is True
+        messages = [self._message(m) for m in job.messages]
+        if going_on and (messages[-1]["role"] != "assistant" or not isinstance(messages[-1].get("content"), str)):
+            raise BadRequest("continue_final_message", "needs a last message of the assistant with text")
+        try:
+            prompt = self._render(messages, job.tools, generate=not going_on, told=told)
+        except (jinja2.TemplateError, TypeError, ValueError, KeyError, AttributeError, RecursionError) as error:
+            raise BadRequest("messages", f"the chat template refuses: {error}") from None
+        if not going_on:
+            return prompt
+        said = messages[-1]["content"].strip()
+        at = prompt.rfind(said)
+        if at < 0:
+            raise BadRequest("continue_final_message", "the chat template does not write the last message as it is")
+        return prompt[: at + len(said)]
+
+    def _render(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        tools: Sequence[Any],
+        *,
+        generate: bool,
+        told: Mapping[str, Any] | None = None,
+    ) -> str:
+        return self._templates[bool(tools)].render(
+            messages=messages,
+            tools=list(tools) or None,
+            documents=None,
+            add_generation_prompt=generate,
+            **self._tokenizer.special,
+            **(told or {}),
+        )
+
+    # -- messages --------------------------------------------------------------------------------------------------
+
+    def _message(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        """A message as templates take it."""
+        told = dict(message)
+        if told["role"] in ("user", "tool"):
+            told["content"] = self._neutral(told.get("content"))
+        if told.get("tool_calls"):
+            told["tool_calls"] = [self._call(call) for call in told["tool_calls"]]
+        return told
+
+    def _neutral(self, content: Any) -> Any:
+        if self._marks is None:
+            return content
+        if isinstance(content, str):
+            return self._marks.sub(lambda m: m.group()[0] + _BREAK + m.group()[1:], content)
+        if isinstance(content, list):
+            return [{**p, "text": self._neutral(p["text"])} if isinstance(p.get("text"), str) else p for p in content]
+        return content
+
+    def _call(self, call: Mapping[str, Any]) -> dict[str, Any]:
+        """A call with its arguments as the template takes them. Broken ones of the history are told, not refused."""
+        function = dict(call["function"])
+        arguments = function.get("arguments")
+        if self._form == "object" and not isinstance(arguments, dict):
+            function["arguments"] = _as_object(arguments)
+        elif self._form == "text" and not isinstance(arguments, str):
+            function["arguments"] = _tojson(arguments or {})
+        return {**call, "function": function}
+
+    # -- the check at the start ------------------------------------------------------------------------------------
+
+    def check(self, dialect: Dialect) -> bool:
+        """Whether a call that the template writes is one that the dialect reads.
+
+        Also finds out whether the template takes arguments as objects or as text.
+
+        Returns:
+            ``False`` where the template writes no calls at all.
+
+        Raises:
+            TemplateError: it writes them otherwise; tells which dialects would fit.
+        """
+        written = [(form, *pair) for form in _FORMS for id in _IDS if (pair := self._written(form, id)) is not None]
+        if not written:
+            return False
+        for form, prompt, turn in written:
+            if _reads(dialect, prompt, turn):
+                self._form = form
+                return True
+        fitting = [d.name for d in list_dialects() if any(_reads(d, p, turn) for _, p, turn in written)]
+        told = f"these would: {', '.join(fitting)}" if fitting else "no other does"
+        raise TemplateError(
+            f"dialect {dialect.name} does not read the calls that the chat template writes; {told}; the template "
+            f"writes {written[0][2][:200]!r}"
+        )
+
+    def _written(self, form: Form, id: str) -> tuple[str, str] | None:
+        """A prompt and the turn that the template writes for a call; ``None`` where it writes none."""
+        arguments: Any = _ARGUMENTS if form == "object" else _tojson(_ARGUMENTS)
+        call = {"id": id, "type": "function", "function": {"name": _NAME, "arguments": arguments}}
+        asked = [{"role": "user", "content": "?"}]
+        try:
+            prompt = self._render(asked, [_TOOL], generate=False)
+            whole = self._render(
+                [*asked, {"role": "assistant", "content": "", "tool_calls": [call]}], [_TOOL], generate=False
+            )
+        except (jinja2.TemplateError, TypeError, ValueError, KeyError, AttributeError):
+            return None  # it takes the other form, or no calls
+        same = next((i for i, (a, b) in enumerate(zip(prompt, whole, strict=False)) if a != b), len(prompt))
+        turn = whole[same:]
+        return (whole[:same], turn) if "Paris" in turn else None
+
+
+_FORMS: Final[tuple[Form, ...]] = ("object", "text")
+_NAME: Final = "get_weather"
+_IDS: Final = ("call00001", f"functions.{_NAME}:0")
+_ARGUMENTS: Final = {"city": "Paris", "days": 3}
+_TOOL: Final = tool(
+    _NAME,
+    "The weather.",
+    {"type": "object", "properties": {"city": {"type": "string"}, "days": {"type": "integer"}}},
+)
+
+
+def _reads(dialect: Dialect, prompt: str, turn: str) -> bool:
+    """Whether a dialect finds the call in an assistant's turn, which may begin with the turn's opening."""
+    ends = [turn.find(start) + len(start) for start in dialect.start if start in turn]
+    at = min(ends, default=0)
+    message = parse(turn[at:], dialect, tools=[_TOOL], prompt=prompt + turn[:at])
+    if [c.name for c in message.tool_calls] != [_NAME] or message.tool_calls[0].status != "ok":
+        return False
+    found: Any = json.loads(message.tool_calls[0].arguments)
+    return bool(found == _ARGUMENTS)
+
+
+def _as_object(arguments: Any) -> Any:
+    if not arguments:
+        return {}
+    try:
+        value = json.loads(arguments)
+    except (ValueError, RecursionError):
+        value = None
+    return value if isinstance(value, dict) else {INVALID_JSON: arguments}
+
+
+def _tojson(
+    value: Any,
+    ensure_ascii: bool = False,
+    indent: int | None = None,
+    separators: tuple[str, str] | None = None,
+    sort_keys: bool = False,
+) -> str:
+    """Hugging Face's filter: characters stay as they are, HTML's too."""
+    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
+
+
+def _raise(message: str) -> NoReturn:
+    raise jinja2.TemplateError(message)

@@ -1,0 +1,154 @@
+"""Anthropic's Messages: requests, and what writes their answers."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from ...wire import Failure, MessagesWriter, Usage, Writer
+from ...wire import messages as wire
+from ..checks import REQUIRED, Fields
+from ..job import MAX_TOKENS, Job, check_tools, named_choice, sampling, thinking, tool
+from .base import Protocol, Result
+
+
+class MessagesProtocol(Protocol):
+    """Messages have one choice."""
+
+    id_prefix = "msg_"
+
+    def read(self, fields: Fields) -> Job:
+        """See `Protocol.read`."""
+        limits = self.settings.limits
+        fields.text("model", None)
+        tools = _tools(fields)
+        choice, parallel = _choice(fields, check_tools("tools", tools, limits))
+        think, template = thinking(fields)
+        messages = _system(fields) + [m for one in fields.objects("messages") for m in _messages(one)]
+        if not fields.array("messages"):
+            raise fields.wrong("messages", "is empty; at least one message is needed")
+        return Job(
+            messages=messages,
+            tools=tools,
+            callable=[] if choice == "none" else _named(choice, tools),
+            tool_choice=choice,
+            parallel=parallel,
+            stop=fields.texts("stop_sequences", limits.stops),
+            max_tokens=fields.integer("max_tokens", 1, MAX_TOKENS, REQUIRED),
+            sampling=sampling(fields),
+            thinking=think,
+            template=template,
+            stream=fields.flag("stream"),
+            given=fields.raw,
+        )
+
+    def writer(self, job: Job, id: str, created: int) -> MessagesWriter:
+        """See `Protocol.writer`."""
+        return MessagesWriter(id=id, model=self.settings.model)
+
+    def whole(self, job: Job, id: str, created: int, results: Sequence[Result], usage: Usage | None) -> bytes:
+        """See `Protocol.whole`."""
+        return self.writer(job, id, created).whole([r.message for r in results], usage, results[0].stop)
+
+    def finish(self, writer: Writer, usage: Usage | None, stop: str | None) -> bytes:
+        """See `Protocol.finish`."""
+        assert isinstance(writer, MessagesWriter)
+        return writer.finish(usage, stop)
+
+    def error_body(self, failure: Failure) -> bytes:
+        """See `Protocol.error_body`."""
+        return wire.error_body(failure)
+
+
+def _tools(fields: Fields) -> list[dict[str, Any]]:
+    found = []
+    for one in fields.objects("tools", ()):
+        one.one_of("type", ("custom",), "custom")  # Anthropic's own tools run at Anthropic
+        schema = one.object("input_schema").raw
+        found.append(tool(one.text("name"), one.text("description", None), schema, one.flag("strict", None)))
+    return found
+
+
+def _choice(fields: Fields, tools: list[dict[str, Any]]) -> tuple[Any, bool]:
+    """The choice as parsers take it, and whether there may be several calls."""
+    if not fields.has("tool_choice"):
+        return "auto", True
+    told = fields.object("tool_choice")
+    kind = told.one_of("type", ("auto", "any", "tool", "none"))
+    parallel = not told.flag("disable_parallel_tool_use")
+    if kind == "tool":
+        return named_choice(told.path("name"), told.text("name"), tools), parallel
+    if kind == "any" and not tools:
+        raise told.wrong("type", "'any' needs tools")
+    return {"any": "required"}.get(kind, kind), parallel
+
+
+def _named(choice: Any, tools: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    if isinstance(choice, str):
+        return tools
+    return [t for t in tools if t["function"]["name"] == choice["function"]["name"]]
+
+
+# -- history -----------------------------------------------------------------------------------------------------------
+
+
+def _system(fields: Fields) -> list[dict[str, Any]]:
+    system = fields.raw.get("system")
+    if system is None:
+        return []
+    return [{"role": "system", "content": _text(fields, "system", system)}]
+
+
+def _text(fields: Fields, field: str, value: Any) -> str:
+    """A string, or blocks of text."""
+    if isinstance(value, str):
+        return value
+    return "".join(block.text("text") for block in fields.objects(field, ()) if block.text("type") == "text")
+
+
+def _messages(fields: Fields) -> list[dict[str, Any]]:
+    """A message as chat completions have it; each result of a tool is one of its own there."""
+    role = fields.one_of("role", ("user", "assistant", "system"))
+    content = fields.raw.get("content")
+    if isinstance(content, str):
+        return [{"role": role, "content": content}]
+    blocks = list(fields.objects("content"))
+    return [_assistant(blocks)] if role == "assistant" else _user(role, blocks)
+
+
+def _user(role: str, blocks: Sequence[Fields]) -> list[dict[str, Any]]:
+    results: list[dict[str, Any]] = []
+    parts: list[dict[str, Any]] = []
+    for block in blocks:
+        kind = block.text("type")
+        if kind == "tool_result":
+            text = _text(block, "content", block.raw.get("content"))
+            results.append({"role": "tool", "tool_call_id": block.text("tool_use_id"), "content": text})
+        elif kind == "text":
+            parts.append({"type": "text", "text": block.text("text")})
+        else:  # an image or a document: the template's business
+            parts.append(block.raw)
+    if parts and all(p["type"] == "text" for p in parts):
+        return [*results, {"role": role, "content": "".join(p["text"] for p in parts)}]
+    return [*results, {"role": role, "content": parts}] if parts else results
+
+
+def _assistant(blocks: Sequence[Fields]) -> dict[str, Any]:
+    texts: list[str] = []
+    reasoning: list[str] = []
+    calls: list[dict[str, Any]] = []
+    for block in blocks:
+        kind = block.text("type")
+        if kind == "text":
+            texts.append(block.text("text"))
+        elif kind == "thinking":
+            reasoning.append(block.text("thinking"))
+        elif kind == "tool_use":
+            arguments = json.dumps(block.object("input").raw, ensure_ascii=False)
+            function = {"name": block.text("name"), "arguments": arguments}
+            calls.append({"id": block.text("id"), "type": "function", "function": function})
+    message: dict[str, Any] = {"role": "assistant", "content": "".join(texts) or None}
+    if reasoning:
+        message["reasoning_content"] = "".join(reasoning)
+    if calls:
+        message["tool_calls"] = calls
+    return message

@@ -1,0 +1,97 @@
+"""What a server is told when it starts."""
+
+from typing import Literal
+
+import msgspec
+
+from ..dialect import Dialect
+from ..grammar import ToolStrictLevel
+from ..policy import CHOICES, DEFAULTS, Policy
+from ..wire.chat import ReasoningField
+
+Profile = Literal["openai", "mindie", "candle"]
+PROFILES: tuple[Profile, ...] = ("openai", "mindie", "candle")
+
+
+LIMITS = {
+    "generations": "outputs generated at once; each choice of a request is one",
+    "waiting": "outputs that may wait for their turn; more are refused with 429",
+    "queue": "events of a response that wait for a slow client; then its engine waits too",
+    "body": "bytes of a request",
+    "tools": "tools of a request",
+    "choices": "choices of a request",
+    "stops": "stop strings of a request",
+    "depth": "how deep a tool's schema may nest",
+    "stall": "seconds after which a client that reads nothing is given up",
+    "drain": "seconds that running responses have left after SIGTERM",
+}
+"""The fields of `Limits` and what they limit."""
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """What a server takes at most; `LIMITS` tells each.
+
+    Raises:
+        ValueError: a limit is not positive.
+    """
+
+    generations: int = 100
+    waiting: int = 1000
+    queue: int = 1000
+    body: int = 32 * 1024 * 1024
+    tools: int = 1024
+    choices: int = 16
+    stops: int = 16
+    depth: int = 128
+    stall: float = 300.0
+    drain: float = 30.0
+
+    def __post_init__(self) -> None:
+        for field in self.__struct_fields__:
+            least = 0 if field in ("waiting", "drain") else 1
+            if getattr(self, field) < least:
+                raise ValueError(f"{field}: {getattr(self, field):g} is less than {least}")
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """What holds for every request.
+
+    Attributes:
+        model: the served name. Requests may name any.
+        dialect: how the model writes; its policy is the default.
+        policy: fields that override the dialect's.
+        profile: which server's chat completions are written.
+        reasoning_field: where chat completions tell the reasoning.
+        full_text, timing: see `unspool.wire.MindieWriter`.
+        content_chunks: see `unspool.wire.CandleWriter`.
+        named_reason: the finish reason of an answer to a named ``tool_choice``: OpenAI's ``stop``, or ``tool_calls``.
+        strict_level: constrains calls under ``auto`` also where no tool is strict.
+        api_key: what clients have to present; ``None``: nothing.
+        limits: what is taken at most.
+    """
+
+    model: str
+    dialect: Dialect
+    policy: Policy = Policy()
+    profile: Profile = "openai"
+    reasoning_field: ReasoningField = "reasoning_content"
+    full_text: bool = False
+    timing: Literal["usage", "top"] = "usage"
+    content_chunks: bool = False
+    named_reason: Literal["stop", "tool_calls"] = "stop"
+    strict_level: ToolStrictLevel = ToolStrictLevel.OFF
+    api_key: str | None = None
+    limits: Limits = Limits()
+
+    def holds(self) -> str:
+        """What holds, in one line for the log: dialect, stage, and every policy that is not the library's default."""
+        policy = self.policy.over(self.dialect.policy).over(DEFAULTS)
+        told = [f"{f}={getattr(policy, f)}" for f in CHOICES if getattr(policy, f) != getattr(DEFAULTS, f)]
+        parts = [
+            f"model={self.model}",
+            f"dialect={self.dialect.name}",
+            f"stage={self.dialect.stage.value}",
+            f"policy: {', '.join(told) or 'the defaults'}",
+            f"profile={self.profile}",
+        ]
+        return "; ".join(parts)

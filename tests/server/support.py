@@ -1,0 +1,194 @@
+"""A server that really runs, in a thread, and engines that do what a test needs."""
+
+import asyncio
+import contextlib
+import json
+import socket
+import threading
+import time
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from typing import Any
+
+import httpx2
+import openai
+
+from unspool import get_dialect
+from unspool.engines import Delta, Engine, EngineError, Recording, Replay, Request
+from unspool.engines.capture import Asked
+from unspool.server import Limits, Settings
+from unspool.server.main import Server
+from unspool.wire import Usage
+
+PATIENCE = 20.0  # seconds; a loaded machine may take its time
+CHAT = "/v1/chat/completions"
+USAGE = Usage(prompt_tokens=11, completion_tokens=7, cached_tokens=3, reasoning_tokens=2)
+WEATHER: Any = {
+    "type": "function",
+    "function": {
+        "name": "get_weather",
+        "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
+    },
+}
+HELLO: Any = [{"role": "user", "content": "Hello"}]
+
+
+class Scripted:
+    """Plays pieces; may wait for a signal after some, fail, or never end. Tells what was asked and what was cancelled.
+
+    Args:
+        pieces: the raw output.
+        fail_after: so many pieces, then the engine fails.
+        hang_after: so many pieces, then nothing more comes.
+    """
+
+    stops_content = False
+
+    def __init__(
+        self,
+        pieces: Sequence[str | Delta],
+        *,
+        fail_after: int | None = None,
+        hang_after: int | None = None,
+        error: Exception | None = None,
+        usage: Usage | None = USAGE,
+        reason: str = "stop",
+    ) -> None:
+        self.reason = reason
+        self.pieces = pieces
+        self.fail_after = fail_after
+        self.hang_after = hang_after
+        self.error = error or EngineError("the device is lost", 500)
+        self.usage = usage
+        self.requests: list[Request] = []
+        self.pulled = 0
+        self.running = 0
+        self.cancelled = 0
+        self.most_running = 0
+        self.hanging = threading.Event()
+        self.closed = False
+        self.sick: str | None = None
+
+    async def generate(self, request: Request) -> AsyncGenerator[Delta, None]:
+        self.requests.append(request)
+        self.running += 1
+        self.most_running = max(self.most_running, self.running)
+        done = False
+        try:
+            for i, piece in enumerate(self.pieces):
+                await self._maybe_end(i)
+                self.pulled += 1
+                yield piece if isinstance(piece, Delta) else Delta(text=piece)
+                await asyncio.sleep(0)
+            await self._maybe_end(len(self.pieces))
+            done = True
+            yield Delta(finish_reason=self.reason, usage=self.usage)
+        finally:
+            self.running -= 1
+            if not done:
+                self.cancelled += 1
+
+    async def _maybe_end(self, i: int) -> None:
+        if self.fail_after == i:
+            raise self.error
+        if self.hang_after == i:
+            self.hanging.set()
+            await asyncio.Event().wait()
+
+    async def health(self) -> None:
+        if self.sick:
+            raise EngineError(self.sick, 503)
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+def replay(*outputs: str, size: int = 3, usage: Usage | None = USAGE) -> Replay:
+    """Plays raw outputs, cut into pieces of a few characters, one after another."""
+    recordings = []
+    for raw in outputs:
+        pieces = [Delta(text=raw[i : i + size]) for i in range(0, len(raw), size)]
+        pieces.append(Delta(finish_reason="stop", usage=usage))
+        recordings.append(Recording(Asked(), tuple((0.0, p) for p in pieces)))
+    return Replay(recordings, speed=0)
+
+
+class Live:
+    """A running server."""
+
+    def __init__(self, server: Server, engine: Engine, key: str | None) -> None:
+        self.server = server
+        self.engine = engine
+        self.connections: list[socket.socket] = []
+        self.url = f"http://127.0.0.1:{server.port}"
+        self.http = httpx2.Client(base_url=self.url, timeout=PATIENCE)
+        self.openai = openai.OpenAI(base_url=f"{self.url}/v1", api_key=key or "EMPTY", max_retries=0, timeout=PATIENCE)
+
+    def post(self, path: str = CHAT, **body: Any) -> httpx2.Response:
+        """A request, and its answer."""
+        return self.http.post(path, content=json.dumps(body).encode())  # which takes lone surrogates too
+
+    def connect(self) -> socket.socket:
+        """A plain connection, with little room for what nobody reads."""
+        connection = socket.socket()
+        self.connections.append(connection)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.settimeout(PATIENCE)
+        connection.connect(("127.0.0.1", self.server.port))
+        return connection
+
+    def request(self, path: str = CHAT, **body: Any) -> socket.socket:
+        """A plain connection that has sent a request and read nothing."""
+        connection = self.connect()
+        payload = json.dumps(body).encode()
+        head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(payload)}\r\n\r\n"
+        connection.sendall(head.encode() + payload)
+        return connection
+
+
+@contextlib.contextmanager
+def live(
+    engine: Engine,
+    dialect: str = "deepseek",
+    *,
+    reasoning: str | None = None,
+    port: int = 0,
+    prompts: Any = None,
+    **options: Any,
+) -> Iterator[Live]:
+    """Run a server for as long as the block lasts. Other options are those of `Settings`, and those of `Limits`."""
+    limits = {k: options.pop(k) for k in list(options) if k in Limits.__struct_fields__}
+    settings = Settings(
+        model=options.pop("model", "served"),
+        dialect=get_dialect(dialect, reasoning),
+        limits=Limits(**{"drain": 1.0, **limits}),
+        **options,
+    )
+    server = Server(settings, engine, "127.0.0.1", port, prompts)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    until(lambda: server.started)
+    running = Live(server, engine, settings.api_key)
+    try:
+        yield running
+    finally:
+        for connection in running.connections:
+            connection.close()
+        running.http.close()
+        running.openai.close()
+        server.should_exit = True
+        thread.join(PATIENCE)
+        assert not thread.is_alive()
+
+
+def until(condition: Callable[[], Any], patience: float = PATIENCE) -> None:
+    """Wait for something to become true."""
+    deadline = time.monotonic() + patience
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.01)
+
+
+def chunks(text: str) -> list[Any]:
+    """The JSON of a stream's frames."""
+    frames = [line.removeprefix("data: ") for line in text.split("\n") if line.startswith("data: ")]
+    return [json.loads(f) for f in frames if f != "[DONE]"]

@@ -1,0 +1,229 @@
+"""Chat completions of a running server, read by the official client."""
+
+import socket
+from typing import Any
+
+import openai
+import pytest
+
+from unspool import parse
+from unspool.engines import Delta
+
+from .support import HELLO, USAGE, WEATHER, Scripted, chunks, live, replay
+
+V31 = (
+    '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>get_weather<｜tool▁sep｜>{"city": "北京"}'
+    "<｜tool▁call▁end｜><｜tool▁calls▁end｜>"
+)
+V3 = (
+    "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>get_weather\n"
+    '```json\n{"city": "北京"}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>'
+)
+MODELS = {"V3.1": f"plan</think>{V31}", "V3-0324": V3, "R1": f"<think>\nplan</think>\n\n{V3}<｜end▁of▁sentence｜>"}
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("stream", [False, True])
+def test_all_three_models_are_served_with_both_parsers_called_by_the_plain_name(model: str, stream: bool) -> None:
+    with live(replay(MODELS[model]), "deepseek", reasoning="deepseek") as server:
+        create: Any = server.openai.chat.completions
+        if stream:
+            with create.stream(model="deepseek", messages=HELLO, tools=[WEATHER]) as events:
+                message = events.get_final_completion().choices[0].message
+        else:
+            message = create.create(model="deepseek", messages=HELLO, tools=[WEATHER]).choices[0].message
+    assert (message.reasoning_content if model != "V3-0324" else None) == (
+        parse(MODELS[model], "deepseek").reasoning or None
+    )
+    assert [(c.function.name, c.function.arguments) for c in message.tool_calls] == [
+        ("get_weather", '{"city": "北京"}')
+    ]
+    assert message.content is None
+
+
+@pytest.mark.parametrize("profile", ["openai", "mindie", "candle"])
+def test_a_stream_concatenates_to_the_whole_answer(profile: Any) -> None:
+    raw = f"I see.</think>Let me look.{V31}"
+    with live(replay(raw), "deepseekv31", profile=profile) as server:
+        whole = server.post(messages=HELLO, tools=[WEATHER], thinking=True).json()["choices"][0]
+        text = server.post(messages=HELLO, tools=[WEATHER], thinking=True, stream=True).text
+    told: dict[str, Any] = {"content": "", "reasoning_content": "", "reasoning": "", "name": "", "arguments": ""}
+    reason = None
+    for chunk in chunks(text):
+        for choice in chunk["choices"]:
+            delta = choice["delta"]
+            for field in ("content", "reasoning_content", "reasoning"):
+                told[field] += delta.get(field) or ""
+            for call in delta.get("tool_calls", ()):
+                told["name"] += call["function"].get("name", "")
+                told["arguments"] += call["function"].get("arguments", "")
+            reason = choice["finish_reason"] or reason
+    message = whole["message"]
+    assert text.endswith("data: [DONE]\n\n")
+    assert told["content"] == message["content"] == "Let me look."
+    assert told["reasoning_content"] == (message.get("reasoning_content") or "")
+    assert told["reasoning"] == ("<think>I see.</think>" if profile == "candle" else "")
+    assert told["name"] == message["tool_calls"][0]["function"]["name"]
+    assert told["arguments"] == message["tool_calls"][0]["function"]["arguments"]
+    assert reason == whole["finish_reason"] == "tool_calls"
+
+
+def test_usage_is_the_engines_own_and_comes_last_where_it_is_asked_for() -> None:
+    with live(replay("Hi")) as server:
+        whole = server.post(messages=HELLO).json()
+        told = chunks(server.post(messages=HELLO, stream=True, stream_options={"include_usage": True}).text)
+        untold = chunks(server.post(messages=HELLO, stream=True).text)
+    assert whole["usage"] == told[-1]["usage"] == USAGE.openai()
+    assert told[-1]["choices"] == []
+    assert {c["usage"] for c in told[:-1]} == {None}
+    assert not any("usage" in c for c in untold)
+
+
+def test_each_choice_is_an_output_of_its_own_and_roles_come_first_in_order() -> None:
+    with live(replay("one", "two", "three")) as server:
+        whole = server.openai.chat.completions.create(model="m", messages=HELLO, n=3)
+        told = chunks(server.post(messages=HELLO, n=3, stream=True).text)
+    assert sorted(c.message.content or "" for c in whole.choices) == ["one", "three", "two"]
+    assert whole.usage is not None
+    assert whole.usage.completion_tokens == 3 * USAGE.completion_tokens
+    assert whole.usage.prompt_tokens == USAGE.prompt_tokens
+    assert [c["choices"][0]["index"] for c in told[:3]] == [0, 1, 2]
+    assert all(c["choices"][0]["delta"]["role"] == "assistant" for c in told[:3])
+
+
+def test_choices_with_a_seed_get_different_ones() -> None:
+    engine = Scripted(["x"])
+    with live(engine) as server:
+        assert server.post(messages=HELLO, n=2, seed=5).status_code == 200
+    assert sorted(r.sampling.seed or 0 for r in engine.requests) == [5, 6]
+
+
+@pytest.mark.parametrize("ask", [{}, {"tools": []}, {"tools": [WEATHER], "tool_choice": "none"}])
+def test_a_request_without_callable_tools_gets_call_markup_as_content(ask: dict[str, Any]) -> None:
+    with live(replay(V31), "deepseekv31") as server:
+        choice = server.post(messages=HELLO, **ask).json()["choices"][0]
+    assert choice["message"]["content"] == V31
+    assert "tool_calls" not in choice["message"]
+    assert choice["finish_reason"] == "stop"
+
+
+@pytest.mark.parametrize(("option", "reason"), [("stop", "stop"), ("tool_calls", "tool_calls")])
+def test_a_named_choice_finishes_with_stop_or_by_option_with_tool_calls(option: Any, reason: str) -> None:
+    choice = {"type": "function", "function": {"name": "get_weather"}}
+    with live(replay('{"city": "Paris"}'), named_reason=option) as server:
+        told = server.post(messages=HELLO, tools=[WEATHER], tool_choice=choice).json()["choices"][0]
+    assert told["message"]["tool_calls"][0]["function"] == {"name": "get_weather", "arguments": '{"city": "Paris"}'}
+    assert told["finish_reason"] == reason
+
+
+def test_allowed_tools_are_a_mode_and_a_part_of_the_tools() -> None:
+    other = {"type": "function", "function": {"name": "now"}}
+    allowed = {"mode": "required", "tools": [{"type": "function", "function": {"name": "now"}}]}
+    engine = Scripted(['{"name": "now", "arguments": {}}'])
+    with live(engine) as server:
+        choice = {"type": "allowed_tools", "allowed_tools": allowed}
+        told = server.post(messages=HELLO, tools=[WEATHER, other], tool_choice=choice).json()
+    assert told["choices"][0]["message"]["tool_calls"][0]["function"]["name"] == "now"
+    constraint = engine.requests[0].constraint
+    assert constraint is not None
+    assert "get_weather" not in str(constraint.json_schema)
+
+
+@pytest.mark.parametrize(
+    ("ask", "stage"),
+    [
+        ({"thinking": True}, "reasoning"),
+        ({"enable_thinking": False}, "content"),
+        ({"reasoning": {"enabled": True}}, "reasoning"),
+        ({"thinking": {"type": "disabled"}}, "content"),
+        ({"enable_reasoning": True}, "reasoning"),
+        ({"reasoning_effort": "high"}, "reasoning"),
+        ({"reasoning_effort": "none"}, "content"),
+        ({"chat_template_kwargs": {"thinking": True}}, "reasoning"),
+        ({"thinking": True, "chat_template_kwargs": {"enable_thinking": False}}, "content"),
+        ({}, None),
+    ],
+)
+def test_a_thinking_switch_in_any_spelling_sets_the_stage(ask: dict[str, Any], stage: str | None) -> None:
+    engine = Scripted(["Hm</think>Hi"])
+    with live(engine, "deepseekv31") as server:
+        message = server.post(messages=HELLO, **ask).json()["choices"][0]["message"]
+    assert engine.requests[0].stage == stage
+    assert message["content"] == ("Hi" if stage == "reasoning" else "Hm</think>Hi")
+
+
+def test_a_thinking_switch_does_not_touch_a_dialect_whose_parts_all_have_markers() -> None:
+    with live(replay("<|channel|>final<|message|>Hi<|return|>"), "harmony") as server:
+        message = server.post(messages=HELLO, reasoning_effort="high").json()["choices"][0]["message"]
+    assert (message["content"], message["reasoning_content"]) == ("Hi", None)
+
+
+@pytest.mark.parametrize("field", ["reasoning_content", "reasoning", "both"])
+def test_reasoning_is_told_in_the_field_of_the_option(field: Any) -> None:
+    with live(replay("a</think>b"), reasoning_field=field) as server:
+        message = server.post(messages=HELLO).json()["choices"][0]["message"]
+        deltas = [c["choices"][0]["delta"] for c in chunks(server.post(messages=HELLO, stream=True).text)]
+    names = ["reasoning_content", "reasoning"] if field == "both" else [field]
+    assert {k: v for k, v in message.items() if k.startswith("reasoning")} == dict.fromkeys(names, "a")
+    assert [k for d in deltas for k in d if k.startswith("reasoning")] == names
+
+
+def test_history_with_reasoning_in_any_spelling_and_with_broken_arguments_is_taken() -> None:
+    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": '{"a": '}}
+    details = [{"type": "reasoning.text", "text": "th"}, {"type": "reasoning.summary", "summary": "ink"}]
+    history = [
+        *HELLO,
+        {"role": "assistant", "content": None, "reasoning": "a", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c", "content": "1"},
+        {"role": "assistant", "content": "x", "reasoning_content": "b"},
+        {"role": "assistant", "content": "x\ud83d", "reasoning_details": details},
+    ]
+    engine = Scripted(["ok"])
+    with live(engine) as server:
+        assert server.post(messages=history).status_code == 200
+    told = [m.get("reasoning_content") for m in engine.requests[0].messages if m["role"] == "assistant"]
+    assert told == ["a", "b", "think"]
+
+
+def test_log_probabilities_go_with_the_text_they_belong_to() -> None:
+    entry = {"token": "Hi", "logprob": -0.5, "bytes": [72, 105], "top_logprobs": []}
+    with live(Scripted([Delta(text="Hi", logprobs=(entry,))])) as server:
+        whole = server.post(messages=HELLO, logprobs=True).json()["choices"][0]
+        streamed = chunks(server.post(messages=HELLO, logprobs=True, stream=True).text)
+        unasked = server.post(messages=HELLO).json()["choices"][0]
+    assert whole["logprobs"]["content"] == [entry]
+    assert [e for c in streamed for e in (c["choices"][0]["logprobs"] or {"content": []})["content"]] == [entry]
+    assert unasked["logprobs"] is None
+
+
+@pytest.mark.parametrize("reason", ["content_filter", "length"])
+def test_any_other_finish_reason_passes_through(reason: str) -> None:
+    with live(Scripted(["x"], reason=reason)) as server:
+        whole = server.post(messages=HELLO).json()["choices"][0]
+        streamed = chunks(server.post(messages=HELLO, stream=True).text)
+    assert whole["finish_reason"] == streamed[-1]["choices"][0]["finish_reason"] == reason
+
+
+def test_lone_surrogates_of_an_engine_do_not_break_an_answer() -> None:
+    with live(Scripted(["a\ud83d", "\udc00b"])) as server:
+        streamed = chunks(server.post(messages=HELLO, stream=True).text)
+        whole = server.post(messages=HELLO).json()
+    content = "".join(c["choices"][0]["delta"].get("content") or "" for c in streamed)
+    assert content == whole["choices"][0]["message"]["content"] == "a\ufffd\ufffdb"
+
+
+def test_the_clients_example_of_the_rfc_runs_verbatim() -> None:
+    with socket.socket() as probe:
+        if probe.connect_ex(("127.0.0.1", 8192)) == 0:
+            pytest.skip("port 8192 is taken")
+    with live(replay(MODELS["R1"]), reasoning="deepseek", port=8192):
+        client = openai.OpenAI(base_url="http://localhost:8192/v1", api_key="EMPTY")
+        response = client.chat.completions.create(
+            model="deepseek",
+            messages=[{"role": "user", "content": "北京今天天气怎么样？"}],
+            tools=[WEATHER],
+        )
+        client.close()
+    message: Any = response.choices[0].message
+    assert message.reasoning_content.strip() == "plan"
+    assert message.tool_calls[0].function.name == "get_weather"

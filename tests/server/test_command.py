@@ -1,0 +1,130 @@
+"""`unspool serve`: what its arguments mean, and what is told when they are wrong."""
+
+import asyncio
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import unspool.server
+from unspool import get_dialect
+from unspool.cli import main
+from unspool.engines import Capture, Replay, Request, read_recordings
+from unspool.grammar import ToolStrictLevel
+
+
+@pytest.fixture
+def recording(tmp_path: Path) -> str:
+    file = tmp_path / "r.jsonl"
+    file.write_text('{"type": "request"}\n{"type": "chunk", "text": "plan</think>hi"}\n')
+    return f"replay:{file}"
+
+
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
+    """What would have been served."""
+    calls: list[tuple[Any, ...]] = []
+
+    def serve(*arguments: Any) -> bool:
+        calls.append(arguments)
+        return True
+
+    monkeypatch.setattr(unspool.server, "serve", serve, raising=False)
+    return calls
+
+
+@pytest.mark.parametrize(
+    ("options", "dialect", "reasoning"),
+    [
+        (["--dialect", "hermes"], "hermes", "hermes"),
+        (["--tool-call-parser", "hermes"], "hermes", "hermes"),
+        (["--reasoning-parser", "hermes"], "hermes", "hermes"),
+        (["--reasoning-parser", "mistral", "--tool-call-parser", "hermes"], "hermes", "mistral"),
+        (["--reasoning-parser", "deepseek", "--tool-call-parser", "deepseek"], "deepseek", "deepseek"),
+        (["--model", "Qwen/Qwen3-Coder-30B"], "qwen3-coder", "qwen3-coder"),
+    ],
+)
+def test_the_dialect_is_chosen_by_name_by_both_parsers_or_by_the_model(
+    served: list[Any], recording: str, options: list[str], dialect: str, reasoning: str
+) -> None:
+    assert main(["serve", "--engine", recording, *options]) == 0
+    settings, engine, host, port, _ = served[0]
+    assert settings.dialect.name == dialect
+    assert settings.dialect.reasoning == get_dialect(reasoning).reasoning
+    assert settings.model == (options[1] if options[0] == "--model" else dialect)
+    assert (host, port, isinstance(engine, Replay)) == ("127.0.0.1", 8192, True)
+
+
+def test_every_option_arrives(served: list[Any], recording: str, tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("secret\n")
+    options = ["--policy", "bad_arguments=drop", "--profile", "mindie", "--full-text", "--timing", "top"]
+    options += ["--reasoning-field", "both", "--named-reason", "tool_calls", "--strict-level", "function"]
+    options += ["--api-key", f"@{tmp_path / 'key'}", "--max-queue", "7", "--max-stall", "2.5", "--content-chunks"]
+    options += ["--replay-speed", "0", "--host", "0.0.0.0", "--port", "1", "--model", "m", "--dialect", "hermes"]
+    assert main(["serve", "--engine", recording, *options]) == 0
+    settings, _, host, port, _ = served[0]
+    assert (settings.model, host, port, settings.api_key) == ("m", "0.0.0.0", 1, "secret")
+    assert (settings.policy.bad_arguments, settings.profile, settings.full_text) == ("drop", "mindie", True)
+    assert (settings.timing, settings.reasoning_field, settings.named_reason) == ("top", "both", "tool_calls")
+    assert (settings.strict_level, settings.content_chunks) == (ToolStrictLevel.FUNCTION, True)
+    assert (settings.limits.queue, settings.limits.stall, settings.limits.generations) == (7, 2.5, 100)
+    assert settings.holds() == (
+        "model=m; dialect=hermes; stage=content; policy: bad_arguments=drop, call_in_reasoning=close; profile=mindie"
+    )
+
+
+def test_a_capture_can_be_parsed_again_with_both_parsers(served: list[Any], recording: str, tmp_path: Path) -> None:
+    options = ["--reasoning-parser", "deepseek", "--tool-call-parser", "hermes", "--capture", str(tmp_path / "c")]
+    assert main(["serve", "--engine", recording, *options]) == 0
+    engine = served[0][1]
+    assert isinstance(engine, Capture)
+
+    async def run() -> None:
+        assert [d.text async for d in engine.generate(Request(stage=unspool.Stage.REASONING))] == ["plan</think>hi"]
+
+    asyncio.run(run())
+    message = read_recordings(tmp_path / "c")[0].parse()
+    assert (message.reasoning, message.content) == ("plan", "hi")
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ([], "--dialect: is missing"),
+        (["--dialect", "hermse"], "--dialect: no dialect is called 'hermse'; did you mean hermes"),
+        (["--dialect", "hermes", "--tool-call-parser", "hermes"], "--dialect: reads both"),
+        (["--tool-call-parser", "hermes", "--reasoning-parser", "json"], "has no reasoning markers"),
+        (["--model", "nobody-knows"], "--model: no dialect is known for it"),
+        (["--dialect", "hermes", "--policy", "x=y"], "--policy: unknown field 'x'"),
+        (["--dialect", "hermes", "--profile", "vllm"], "--profile: 'vllm' is not one of openai, mindie, candle"),
+        (["--dialect", "hermes", "--port", "70000"], "--port: must be between 0 and 65535"),
+        (["--dialect", "hermes", "--max-queue", "0"], "--max-queue: 0 is less than 1"),
+        (["--dialect", "hermes", "--api-key", ""], "--api-key: is empty"),
+        (["--dialect", "hermes", "--engine", "vllm:x"], "allowed is replay:PATH"),
+        (["--dialect", "hermes", "--engine", "replay:/nowhere"], "--engine: /nowhere: No such file"),
+        (["--dialect", "hermes", "--replay-speed", "-1"], "--engine: speed: -1.0 is negative"),
+        (["--dialect", "hermes", "--capture", "/dev/null/x"], "--capture: /dev/null/x: "),
+    ],
+)
+def test_misuse_is_told_in_one_line(
+    served: list[Any], recording: str, options: list[str], error: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["serve", "--engine", recording, *options]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith("unspool serve: ")
+    assert error in told
+    assert told.count("\n") == 1
+    assert not served
+
+
+def test_neither_the_library_nor_the_command_line_needs_the_servers_packages() -> None:
+    code = "import sys, unspool, unspool.cli; print([m for m in sys.modules if m.split('.')[0] in %r])"
+    packages = ["starlette", "uvicorn", "uvloop", "httptools", "asyncio", "jinja2"]
+    ran = subprocess.run([sys.executable, "-c", code % packages], capture_output=True, text=True, check=True)
+    assert json.loads(ran.stdout.replace("'", '"')) == []
+    core = "import sys, unspool; print([m for m in sys.modules if m.startswith(('unspool.server', 'unspool.engines'))])"
+    ran = subprocess.run([sys.executable, "-c", core], capture_output=True, text=True, check=True)
+    assert ran.stdout == "[]\n"

@@ -1,0 +1,316 @@
+"""Load and faults, each against a running server: who disconnects, stalls, dies, or comes when there is no room."""
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import openai
+import pytest
+
+from unspool.engines import EngineError
+
+from .support import CHAT, HELLO, PATIENCE, Live, Scripted, chunks, live, replay, until
+
+BIG = ["x" * 500] * 10_000
+
+
+def core(server: Live) -> Any:
+    return server.server.config.app.state.core  # type: ignore[union-attr]
+
+
+# -- clients that go away ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("after", [0, 2])
+def test_a_client_that_goes_away_cancels_its_engine(stream: bool, after: int) -> None:
+    engine = Scripted(["a", "b", "c"], hang_after=after)
+    with live(engine) as server:
+        connection = server.request(messages=HELLO, stream=stream)
+        until(engine.hanging.is_set)
+        left = time.monotonic()
+        connection.close()
+        until(lambda: engine.cancelled == 1)
+        assert time.monotonic() - left < 5, "it takes a second where nothing else loads the machine"
+        until(lambda: not core(server).runs)
+        assert engine.running == 0
+        until(lambda: 'status="cancelled"} 1' in server.http.get("/metrics").text)
+
+
+def test_a_client_that_goes_away_while_it_waits_leaves_the_line() -> None:
+    engine = Scripted(["a"], hang_after=1)
+    with live(engine, generations=1) as server:
+        first = server.request(messages=HELLO)
+        until(engine.hanging.is_set)
+        second = server.request(messages=HELLO)
+        until(lambda: core(server).admission.waiting == 1)
+        second.close()
+        until(lambda: core(server).admission.waiting == 0)
+        first.close()
+        until(lambda: core(server).admission.running == 0)
+    assert len(engine.requests) == 1
+
+
+def test_a_client_that_breaks_off_its_request_leaves_nothing_behind() -> None:
+    engine = Scripted(["a"])
+    with live(engine) as server:
+        connection = server.connect()
+        connection.sendall(f"POST {CHAT} HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{{".encode())
+        time.sleep(0.1)
+        connection.close()
+        assert server.post(messages=HELLO).status_code == 200
+    assert len(engine.requests) == 1
+
+
+# -- clients that do not read ------------------------------------------------------------------------------------------
+
+
+def test_a_client_that_does_not_read_stalls_its_own_engine_and_nobody_else() -> None:
+    engine = Scripted(BIG)
+    with live(engine, queue=50) as server:
+        slow = server.request(messages=HELLO, stream=True)
+        pulled = -1
+        while pulled != engine.pulled:  # until nothing moves any more
+            pulled = engine.pulled
+            time.sleep(0.3)
+        assert pulled < len(BIG)
+        run = next(iter(core(server).runs))
+        assert run.queued <= 51
+        engine.pieces = ["quick"]
+        assert server.post(messages=HELLO).json()["choices"][0]["message"]["content"] == "quick"
+        engine.pieces = BIG
+        slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+        received = b""
+        while b"[DONE]" not in received[-100:]:  # it reads after all, and gets everything
+            received += slow.recv(1 << 20)
+        slow.close()
+    assert received.count(b"x" * 500) == len(BIG)
+
+
+def test_memory_stays_flat_with_a_hundred_clients_that_do_not_read() -> None:
+    engine = Scripted(BIG)
+    with live(engine, queue=20) as server:
+        slow = [server.request(messages=HELLO, stream=True) for _ in range(100)]
+        until(lambda: len(engine.requests) == 100)
+        pulled = -1
+        while pulled != engine.pulled:
+            pulled = engine.pulled
+            time.sleep(0.3)
+        assert sum(run.queued for run in core(server).runs) <= 100 * 21
+        assert engine.pulled < 100 * len(BIG) / 2
+        for connection in slow:
+            connection.close()
+        until(lambda: engine.running == 0)
+
+
+def test_a_client_that_reads_nothing_for_too_long_is_given_up() -> None:
+    engine = Scripted(BIG)
+    with live(engine, queue=20, stall=1.0) as server:
+        slow = server.request(messages=HELLO, stream=True)
+        until(lambda: engine.cancelled == 1)
+        until(lambda: not core(server).runs)
+        slow.close()
+
+
+# -- overload ----------------------------------------------------------------------------------------------------------
+
+
+def test_requests_beyond_the_places_wait_and_requests_beyond_the_line_are_refused() -> None:
+    engine = Scripted(["a"], hang_after=1)
+    with live(engine, generations=2, waiting=1) as server:
+        running = [server.request(messages=HELLO, stream=True) for _ in range(2)]
+        until(lambda: engine.running == 2)
+        waiting = server.request(messages=HELLO)
+        until(lambda: core(server).admission.waiting == 1)
+        refused = server.post(messages=HELLO)
+        assert refused.status_code == 429
+        assert 1 <= int(refused.headers["retry-after"]) <= 60
+        assert refused.json()["error"]["type"] == "rate_limit_error"
+        with pytest.raises(openai.RateLimitError):
+            server.openai.chat.completions.create(model="m", messages=HELLO)
+        engine.hang_after = None
+        running[0].close()
+        answer = b""
+        while b"completion" not in answer:
+            answer += waiting.recv(65_536)
+        for connection in (running[1], waiting):
+            connection.close()
+    assert engine.most_running == 2
+
+
+def test_many_at_once_are_all_answered_in_their_turn() -> None:
+    engine = Scripted(["a", "b"])
+    with live(engine, generations=4, waiting=100) as server, ThreadPoolExecutor(12) as pool:
+        answers = list(pool.map(lambda _: server.post(messages=HELLO).status_code, range(48)))
+    assert answers == [200] * 48
+    assert engine.most_running <= 4
+
+
+# -- engines that fail -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_an_engine_that_fails_before_the_first_byte_is_an_http_error(stream: bool) -> None:
+    with live(Scripted(["a"], fail_after=0, error=EngineError("no such device", 503))) as server:
+        answer = server.post(messages=HELLO, stream=stream)
+    assert answer.status_code == 503
+    assert answer.json()["error"]["message"] == "no such device"
+
+
+def test_an_engine_that_fails_later_is_the_protocols_error_and_other_streams_go_on() -> None:
+    engine = Scripted(["a", "b", "c"], hang_after=3)
+    with live(engine) as server:
+        other = server.request(messages=HELLO, stream=True)
+        until(engine.hanging.is_set)
+        engine.fail_after, engine.hang_after = 2, None
+        told = chunks(server.post(messages=HELLO, stream=True).text)
+        assert told[-1]["error"]["message"] == "the device is lost"
+        with pytest.raises(openai.APIError, match="the device is lost"):
+            list(server.openai.chat.completions.create(model="m", messages=HELLO, stream=True))
+        assert server.post(messages=HELLO).status_code == 500
+        until(lambda: len(core(server).runs) == 1)
+        other.close()
+
+
+def test_what_an_engine_raises_besides_is_logged_and_not_told(caplog: pytest.LogCaptureFixture) -> None:
+    with live(Scripted(["a"], fail_after=0, error=RuntimeError("a secret path"))) as server:
+        answer = server.post(messages=HELLO)
+    assert answer.status_code == 500
+    assert "secret" not in answer.text
+    assert "a secret path" in caplog.text
+
+
+def test_one_choice_that_fails_ends_the_others() -> None:
+    engine = Scripted(["a", "b"], fail_after=1)
+    with live(engine) as server:
+        told = chunks(server.post(messages=HELLO, n=3, stream=True).text)
+    assert "error" in told[-1]
+    assert engine.running == 0
+
+
+@pytest.mark.parametrize("profile", ["mindie", "candle"])
+def test_a_profile_has_its_own_words_for_a_failure(profile: Any) -> None:
+    engine = Scripted(["a", "b"], fail_after=1)
+    with live(engine, profile=profile) as server:
+        last = chunks(server.post(messages=HELLO, stream=True).text)[-1]
+        engine.fail_after = 0
+        first = server.post(messages=HELLO, stream=True)
+    if profile == "mindie":
+        assert last["err_msg"] == "the device is lost"
+        assert last["choices"][0]["finish_reason"] == "stop"
+        assert first.json()["err_msg"] == "the device is lost"
+    else:
+        assert last["error"] == {"message": "the device is lost", "type": "generation_error"}
+        assert last["choices"][0]["finish_reason"] == "error"
+    assert first.status_code == 500
+
+
+def test_health_tells_of_an_engine_that_cannot_generate() -> None:
+    engine = Scripted([])
+    with live(engine) as server:
+        assert server.http.get("/health").json() == {"status": "ok"}
+        engine.sick = "warming up"
+        answer = server.http.get("/health")
+    assert (answer.status_code, answer.json()["message"]) == (503, "warming up")
+    assert engine.closed
+
+
+# -- notices -----------------------------------------------------------------------------------------------------------
+
+
+def test_notices_are_logged_with_the_id_of_the_response(caplog: pytest.LogCaptureFixture) -> None:
+    with live(replay("<think>never closed"), "deepseekv31") as server:
+        answer = server.post(messages=HELLO)
+        counts = server.http.get("/metrics").text
+    id = answer.json()["id"]
+    assert answer.headers["x-request-id"] == id
+    assert any(id in r.getMessage() and "unclosed_reasoning" in r.getMessage() for r in caplog.records)
+    assert 'unspool_notices_total{dialect="deepseekv31",kind="unclosed_reasoning"} 1' in counts
+
+
+# -- the end -----------------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def process(tmp_path: Path, chunk_delay: float, count: int, *options: str) -> Any:
+    """`unspool serve` as a process of its own, whose answers take a while."""
+    lines: list[dict[str, Any]] = [{"type": "request"}]
+    lines += [{"type": "chunk", "at": i * chunk_delay, "text": f"{i} "} for i in range(count)]
+    recording = tmp_path / "slow.jsonl"
+    recording.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    command = [sys.executable, "-m", "unspool", "serve", "--dialect", "hermes", "--port", "0"]
+    command += ["--engine", f"replay:{recording}", *options]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, "NO_COLOR": "1"}) as running:
+        try:
+            assert running.stderr is not None
+            line = running.stderr.readline()
+            assert "dialect=hermes" in line, line
+            yield running, int(line.split("://127.0.0.1:")[1].split(";")[0])
+        finally:
+            running.kill()
+
+
+def read_all(connection: socket.socket) -> bytes:
+    received = b""
+    with connection:
+        while data := connection.recv(65_536):
+            received += data
+    return received
+
+
+def ask(port: int) -> socket.socket:
+    body = json.dumps({"messages": HELLO, "stream": True})
+    connection = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)
+    connection.sendall(f"POST {CHAT} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode())
+    assert b"200 OK" in connection.recv(65_536)
+    return connection
+
+
+def test_after_sigterm_running_answers_are_completed_and_new_ones_refused(tmp_path: Path) -> None:
+    with process(tmp_path, 0.05, 30) as (running, port):
+        connection = ask(port)
+        running.send_signal(signal.SIGTERM)
+        received = read_all(connection)
+        assert b"[DONE]" in received
+        assert b"29 " in received
+        running.wait(PATIENCE)
+        with pytest.raises(OSError):  # noqa: PT011  # nobody listens any more
+            socket.create_connection(("127.0.0.1", port), timeout=1)
+
+
+def test_after_sigterm_and_the_deadline_answers_end_with_an_error(tmp_path: Path) -> None:
+    with process(tmp_path, 1.0, 100, "--max-drain", "0.5") as (running, port):
+        connection = ask(port)
+        running.send_signal(signal.SIGTERM)
+        received = read_all(connection)
+        assert b"the server is shutting down" in received
+        running.wait(PATIENCE)
+
+
+def test_threads_of_clients_do_not_disturb_each_other() -> None:
+    outputs = [f"answer {i} " * 50 for i in range(8)]
+    with live(replay(*outputs)) as server:
+        found: list[str] = []
+        lock = threading.Lock()
+
+        def read() -> None:
+            text = server.post(messages=HELLO, stream=True).text
+            content = "".join(c["choices"][0]["delta"].get("content") or "" for c in chunks(text))
+            with lock:
+                found.append(content)
+
+        threads = [threading.Thread(target=read) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(PATIENCE)
+    assert sorted(found) == sorted(outputs)

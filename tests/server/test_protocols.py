@@ -1,0 +1,217 @@
+"""The other protocols, read by the official clients; and one output through all of them."""
+
+from typing import Any
+
+import ag_ui.core
+import anthropic
+import openai
+import pydantic
+import pytest
+
+from unspool import parse
+
+from .support import HELLO, PATIENCE, WEATHER, Scripted, chunks, live, replay
+from .test_chat import V31
+
+RAW = f"Hm.</think>Let me look.{V31}"
+ANTHROPIC_TOOL: Any = {"name": "get_weather", "input_schema": {"type": "object", "properties": {}}}
+RESPONSES_TOOL: Any = {"type": "function", "name": "get_weather", "parameters": {"type": "object"}, "strict": False}
+AGUI: Any = {
+    "threadId": "t",
+    "runId": "r",
+    "state": {},
+    "messages": [{"id": "1", "role": "user", "content": "Hello"}],
+    "tools": [{"name": "get_weather", "description": "", "parameters": {"type": "object"}}],
+    "context": [],
+    "forwardedProps": {"thinking": True},
+}
+ON: Any = {"type": "enabled", "budget_tokens": 1024}
+
+
+def claude(url: str, key: str = "any") -> anthropic.Anthropic:
+    return anthropic.Anthropic(base_url=url, api_key=key, max_retries=0, timeout=PATIENCE)
+
+
+def test_anthropics_client_reads_streams_and_whole_answers() -> None:
+    with live(replay(RAW), "deepseekv31") as server, claude(server.url) as client:
+        ask: Any = {"model": "m", "max_tokens": 9, "messages": HELLO, "tools": [ANTHROPIC_TOOL], "thinking": ON}
+        whole = client.messages.create(**ask)
+        with client.messages.stream(**ask) as stream:
+            streamed = stream.get_final_message()
+    kinds: list[Any] = []
+    answers: list[Any] = [whole, streamed]
+    for message in answers:
+        thinking, text, call = message.content
+        assert (thinking.type, text.type, call.type) == ("thinking", "text", "tool_use")
+        kinds.append((thinking.thinking, text.text, call.name, call.input))
+        assert message.stop_reason == "tool_use"
+        assert (message.usage.input_tokens, message.usage.output_tokens) == (8, 7)
+    assert kinds == [("Hm.", "Let me look.", "get_weather", {"city": "北京"})] * 2
+
+
+def test_a_stop_sequence_is_told_to_anthropics_client() -> None:
+    with live(replay("one two three"), "hermes") as server, claude(server.url) as client:
+        ask: Any = {"model": "m", "max_tokens": 9, "messages": HELLO, "stop_sequences": ["zz", " three"]}
+        whole = client.messages.create(**ask)
+        with client.messages.stream(**ask) as stream:
+            streamed = stream.get_final_message()
+    answers: list[Any] = [whole, streamed]
+    for message in answers:
+        assert (message.stop_reason, message.stop_sequence) == ("stop_sequence", " three")
+        assert message.content[0].text == "one two"
+
+
+def test_history_of_anthropics_client_becomes_that_of_chat_completions() -> None:
+    engine = Scripted(["ok"])
+    history: Any = [
+        {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "thinking", "thinking": "th", "signature": ""},
+                {"type": "text", "text": "c"},
+                {"type": "tool_use", "id": "1", "name": "f", "input": {"x": "é"}},
+            ],
+        },
+        {
+            "role": "user",
+            "content": [
+                {"type": "tool_result", "tool_use_id": "1", "content": [{"type": "text", "text": "r"}]},
+                {"type": "text", "text": "d"},
+            ],
+        },
+    ]
+    with live(engine) as server, claude(server.url) as client:
+        client.messages.create(model="m", max_tokens=1, system="s", messages=history)
+    assert list(engine.requests[0].messages) == [
+        {"role": "system", "content": "s"},
+        {"role": "user", "content": "ab"},
+        {
+            "role": "assistant",
+            "content": "c",
+            "reasoning_content": "th",
+            "tool_calls": [{"id": "1", "type": "function", "function": {"name": "f", "arguments": '{"x": "é"}'}}],
+        },
+        {"role": "tool", "tool_call_id": "1", "content": "r"},
+        {"role": "user", "content": "d"},
+    ]
+    assert engine.requests[0].max_tokens == 1
+
+
+def test_openais_client_reads_responses() -> None:
+    ask: Any = {"model": "m", "input": "Hello", "tools": [RESPONSES_TOOL], "reasoning": {"effort": "high"}}
+    with live(replay(RAW), "deepseekv31") as server:
+        whole = server.openai.responses.create(**ask)
+        with server.openai.responses.stream(**ask) as stream:
+            streamed = stream.get_final_response()
+    answers: list[Any] = [whole, streamed]
+    for response in answers:
+        reasoning, message, call = response.output
+        assert reasoning.content[0].text == "Hm."
+        assert message.content[0].text == "Let me look."
+        assert (call.name, call.arguments) == ("get_weather", '{"city": "北京"}')
+        assert response.status == "completed"
+        assert response.usage is not None
+        assert response.usage.output_tokens_details.reasoning_tokens == 2
+
+
+def test_input_of_responses_becomes_the_history_of_chat_completions() -> None:
+    engine = Scripted(["ok"])
+    given: Any = [
+        {"role": "user", "content": [{"type": "input_text", "text": "a"}]},
+        {"type": "reasoning", "id": "rs", "summary": [], "content": [{"type": "reasoning_text", "text": "th"}]},
+        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "b"}]},
+        {"type": "function_call", "call_id": "1", "name": "f", "arguments": "{"},
+        {"type": "function_call", "call_id": "2", "name": "g", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "1", "output": "r"},
+    ]
+    with live(engine) as server:
+        server.openai.responses.create(model="m", instructions="i", input=given)
+    calls = [{"name": "f", "arguments": "{"}, {"name": "g", "arguments": "{}"}]
+    told = [{"id": str(i + 1), "type": "function", "function": c} for i, c in enumerate(calls)]
+    assert list(engine.requests[0].messages) == [
+        {"role": "system", "content": "i"},
+        {"role": "user", "content": "a"},
+        {"role": "assistant", "content": "b", "reasoning_content": "th", "tool_calls": told},
+        {"role": "tool", "tool_call_id": "1", "content": "r"},
+    ]
+
+
+def test_a_run_of_ag_ui_has_every_start_and_every_end() -> None:
+    with live(replay(RAW), "deepseekv31") as server:
+        answer = server.post("/ag-ui", **AGUI)
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    events = chunks(answer.text)
+    adapter: Any = pydantic.TypeAdapter(ag_ui.core.Event)
+    for event in events:
+        adapter.validate_python(event)
+    kinds = [e["type"] for e in events]
+    assert [k for i, k in enumerate(kinds) if k != kinds[i - 1]] == [
+        "RUN_STARTED",
+        "REASONING_START",
+        "REASONING_MESSAGE_START",
+        "REASONING_MESSAGE_CONTENT",
+        "REASONING_MESSAGE_END",
+        "REASONING_END",
+        "TEXT_MESSAGE_START",
+        "TEXT_MESSAGE_CONTENT",
+        "TEXT_MESSAGE_END",
+        "TOOL_CALL_START",
+        "TOOL_CALL_ARGS",
+        "TOOL_CALL_END",
+        "RUN_FINISHED",
+    ]
+    told = parse(RAW, "deepseekv31", stage="reasoning", tools=[WEATHER])
+    assert "".join(e["delta"] for e in events if e["type"] == "REASONING_MESSAGE_CONTENT") == told.reasoning
+    assert "".join(e["delta"] for e in events if e["type"] == "TEXT_MESSAGE_CONTENT") == told.content
+    assert "".join(e["delta"] for e in events if e["type"] == "TOOL_CALL_ARGS") == told.tool_calls[0].arguments
+
+
+def test_messages_of_ag_ui_become_those_of_chat_completions() -> None:
+    engine = Scripted(["ok"])
+    call = {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{"}}
+    messages = [
+        {"id": "0", "role": "user", "content": "a"},
+        {"id": "1", "role": "reasoning", "content": "th"},
+        {"id": "2", "role": "assistant", "toolCalls": [call]},
+        {"id": "3", "role": "tool", "toolCallId": "1", "content": "r"},
+        {"id": "4", "role": "activity", "activityType": "x", "content": {}},
+    ]
+    with live(engine) as server:
+        context = [{"description": "page", "value": "home"}]
+        assert server.post("/ag-ui", **{**AGUI, "messages": messages, "context": context}).status_code == 200
+    assert list(engine.requests[0].messages) == [
+        {"role": "system", "content": "page: home"},
+        {"role": "user", "content": "a"},
+        {"role": "assistant", "content": None, "tool_calls": [call], "reasoning_content": "th"},
+        {"role": "tool", "tool_call_id": "1", "content": "r"},
+    ]
+
+
+def test_a_failing_engine_is_each_protocols_own_error() -> None:
+    engine = Scripted(["a", "b"], fail_after=1)
+    messages: Any = {"model": "m", "max_tokens": 9, "messages": HELLO}
+    with live(engine, "hermes") as server, claude(server.url) as client:
+        with (
+            pytest.raises(anthropic.APIStatusError, match="the device is lost"),
+            client.messages.stream(**messages) as s,
+        ):
+            s.get_final_message()
+        with server.openai.responses.stream(model="m", input="x") as stream:
+            kinds = [event.type for event in stream]
+        run = chunks(server.post("/ag-ui", **AGUI).text)
+        engine.fail_after = 0
+        with pytest.raises(anthropic.InternalServerError):
+            client.messages.create(**messages)
+        with pytest.raises(openai.InternalServerError):
+            server.openai.responses.create(model="m", input="x")
+        early = server.post("/ag-ui", **AGUI)
+    assert kinds[-1] == "response.failed"
+    assert run[-1]["type"] == "RUN_ERROR"
+    assert (early.status_code, early.json()["type"]) == (500, "RUN_ERROR")
+
+
+def test_a_content_filter_is_each_protocols_own() -> None:
+    with live(Scripted(["a"], reason="content_filter"), "hermes") as server, claude(server.url) as client:
+        assert client.messages.create(model="m", max_tokens=9, messages=HELLO).stop_reason == "refusal"
+        assert server.openai.responses.create(model="m", input="x").status == "incomplete"

@@ -1,0 +1,273 @@
+"""What requests may say: wrong ones are told which field is at fault and what is allowed."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import openai
+import pytest
+
+from .support import CHAT, HELLO, WEATHER, Live, Scripted, live, replay
+from .test_protocols import AGUI, ANTHROPIC_TOOL, claude
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Live]:
+    with live(Scripted(["ok"]), body=100_000, tools=5, depth=20, generations=8) as running:
+        yield running
+
+
+def deep(levels: int) -> Any:
+    schema: Any = {"type": "string"}
+    for _ in range(levels):
+        schema = {"type": "object", "properties": {"a": schema}}
+    return {"type": "function", "function": {"name": "f", "parameters": schema}}
+
+
+NAMED = {"type": "function", "function": {"name": "nope"}}
+WRONG: list[tuple[dict[str, Any], str, str]] = [
+    ({"messages": None}, "messages", "is required"),
+    ({"messages": []}, "messages", "is empty"),
+    ({"messages": "hi"}, "messages", "must be a list, not a string"),
+    ({"messages": ["hi"]}, "messages[0]", "must be an object, not a string"),
+    ({"messages": [{"role": "robot", "content": ""}]}, "messages[0].role", "is not one of system, developer, user"),
+    ({"messages": [{"role": "user", "content": 3}]}, "messages[0].content", "must be a string, a list of parts"),
+    ({"messages": [{"role": "user", "content": [{"type": "text"}]}]}, "messages[0].content[0].text", "is required"),
+    ({"model": 3}, "model", "must be a string, not a number"),
+    ({"stream": "yes"}, "stream", "must be true or false, not a string"),
+    ({"n": 0}, "n", "0 is not between 1 and 8"),
+    ({"n": True}, "n", "must be an integer, not a boolean"),
+    ({"temperature": 3}, "temperature", "3 is not between 0 and 2"),
+    ({"temperature": "hot"}, "temperature", "must be a number"),
+    ({"max_tokens": 0}, "max_tokens", "is not between 1 and"),
+    ({"stop": ["a"] * 17}, "stop", "17 strings; allowed are 16"),
+    ({"stop": ["a", 1]}, "stop", "must be a string or a list of strings"),
+    ({"stop": ""}, "stop", "an empty string is not allowed"),
+    ({"stream_options": []}, "stream_options", "must be an object"),
+    ({"top_logprobs": 3}, "top_logprobs", "needs logprobs"),
+    ({"tools": {}}, "tools", "must be a list"),
+    ({"tools": [{"type": "custom"}]}, "tools[0].type", '"custom" is not one of function'),
+    ({"tools": [{"type": "function"}]}, "tools[0].function", "must be an object, not null"),
+    ({"tools": [{"type": "function", "function": {}}]}, "tools[0].function.name", "is required"),
+    ({"tools": [WEATHER, WEATHER]}, "tools[1]", "is declared twice"),
+    ({"tools": [deep(30)]}, "tools[0]", "nests deeper than 20"),
+    ({"tools": [{"type": "function", "function": {"name": f"f{i}"}} for i in range(6)]}, "tools", "allowed are 5"),
+    ({"tools": [WEATHER], "tool_choice": NAMED}, "tool_choice.function.name", "allowed are get_weather"),
+    ({"tool_choice": NAMED}, "tool_choice.function.name", "none: no tools"),
+    ({"tool_choice": "required"}, "tool_choice", "needs tools"),
+    ({"tool_choice": "maybe"}, "tool_choice", '"maybe" is not one of none, auto, required'),
+    ({"response_format": {"type": "xml"}}, "response_format.type", "text, json_object, json_schema"),
+    ({"response_format": {"type": "json_schema"}}, "response_format.json_schema.schema", "must be an object"),
+    ({"functions": []}, "functions", "use tools"),
+    ({"thinking": "a lot"}, "thinking", "is not one of true, false"),
+    ({"reasoning_effort": "huge"}, "reasoning_effort", "is not one of none, minimal"),
+    ({"chat_template_kwargs": {"enable_thinking": 1}}, "chat_template_kwargs.enable_thinking", "true, false"),
+]
+
+
+@pytest.mark.parametrize(("ask", "param", "message"), WRONG, ids=[f"{w[1]}-{i}" for i, w in enumerate(WRONG)])
+def test_a_wrong_field_is_named_with_what_is_allowed(
+    server: Live, ask: dict[str, Any], param: str, message: str
+) -> None:
+    answer = server.post(**{"messages": HELLO, **ask})
+    error = answer.json()["error"]
+    assert answer.status_code == 400
+    assert error["param"] == param
+    assert error["message"].startswith(f"{param}: ")
+    assert message in error["message"]
+    assert error["type"] == "invalid_request_error"
+
+
+BODIES = {
+    "empty": b"",
+    "cut": b'{"messages": [',
+    "list": b"[]",
+    "NaN": b'{"messages": [], "temperature": NaN}',
+    "not UTF-8": b'{"messages": "\xff"}',
+    "deep": b'{"messages":' + b"[" * 40_000 + b"]" * 40_000 + b"}",
+}
+
+
+@pytest.mark.parametrize("body", BODIES.values(), ids=BODIES.keys())
+@pytest.mark.parametrize("path", [CHAT, "/v1/messages", "/v1/responses", "/ag-ui", "/parse"])
+def test_a_body_that_is_no_json_object_is_refused_in_the_protocols_shape(server: Live, path: str, body: bytes) -> None:
+    answer = server.http.post(path, content=body)
+    assert answer.status_code == 400
+    assert answer.json()
+
+
+def test_a_body_that_is_too_large_is_refused_before_it_is_read(server: Live) -> None:
+    connection = server.connect()
+    connection.sendall(f"POST {CHAT} HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\n\r\n".encode())
+    assert b" 413 " in connection.recv(4096)
+    chunked = server.connect()
+    chunked.sendall(f"POST {CHAT} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n".encode())
+    chunked.sendall(b"1ffff\r\n" + b" " * 0x1FFFF + b"\r\n")
+    assert b" 413 " in chunked.recv(4096)
+
+
+def test_nonsense_on_the_wire_hurts_nobody(server: Live) -> None:
+    for junk in (b"\x16\x03\x01\x00", b"GET / HTTP/9.9\r\n\r\n", b"POST " + b"a" * 100_000):
+        connection = server.connect()
+        connection.sendall(junk)
+        connection.close()
+    assert server.post(messages=HELLO).status_code == 200
+
+
+def test_fields_that_nobody_knows_are_let_pass(server: Live) -> None:
+    assert server.post(messages=HELLO, user="u", repetition_penalty=1.1, ignore_eos=True, foo={}).status_code == 200
+
+
+def test_a_request_that_names_another_model_is_answered_all_the_same(server: Live) -> None:
+    assert server.post(messages=HELLO, model="another").json()["model"] == "served"
+
+
+def test_paths_and_methods_that_there_are_not_are_told(server: Live) -> None:
+    unknown = server.http.get("/v1/nothing")
+    assert (unknown.status_code, "/v1/chat/completions" in unknown.json()["error"]["message"]) == (404, True)
+    wrong = server.http.get("/v1/messages")
+    assert (wrong.status_code, wrong.json()["type"]) == (405, "error")
+
+
+def test_the_model_is_listed_and_found_by_its_name(server: Live) -> None:
+    assert [m.id for m in server.openai.models.list()] == ["served"]
+    assert server.openai.models.retrieve("served").id == "served"
+    with pytest.raises(openai.NotFoundError, match="another/one"):
+        server.openai.models.retrieve("another/one")
+
+
+def test_each_protocol_tells_its_own_field(server: Live) -> None:
+    ask = {"messages": HELLO}
+    told = server.post("/v1/messages", **ask)
+    assert (told.status_code, told.json()["error"]["message"]) == (400, "max_tokens: is required")
+    assert told.json()["error"]["type"] == "invalid_request_error"
+    wrong = [
+        ("/v1/messages", {**ask, "max_tokens": 1, "tools": [{"type": "web_search_1", "name": "w"}]}, "tools[0].type"),
+        ("/v1/messages", {**ask, "max_tokens": 1, "tool_choice": {"type": "any"}}, "'any' needs tools"),
+        ("/v1/messages", {"max_tokens": 1, "messages": [{"role": "user", "content": [{}]}]}, "messages[0].content[0]"),
+        ("/v1/responses", {}, "input: is required"),
+        ("/v1/responses", {"input": "x", "previous_response_id": "resp_1"}, "nothing is stored"),
+        ("/v1/responses", {"input": "x", "background": True}, "background"),
+        ("/v1/responses", {"input": [{"type": "item_reference"}]}, "input[0].type"),
+        ("/ag-ui", {**AGUI, "runId": None}, "runId: is required"),
+        ("/ag-ui", {**AGUI, "messages": [{"role": "tool"}]}, "messages[0].toolCallId"),
+    ]
+    for path, body, message in wrong:
+        answer = server.post(path, **body)
+        assert (answer.status_code, message in answer.text) == (400, True), (path, message, answer.text)
+
+
+def test_a_schema_that_cannot_be_kept_is_the_requests_fault(server: Live) -> None:
+    tool = {"type": "function", "function": {"name": "f", "parameters": {"type": "array"}}}
+    answer = server.post(messages=HELLO, tools=[tool], tool_choice="required")
+    assert (answer.status_code, "parameters" in answer.json()["error"]["param"]) == (400, True)
+
+
+def test_a_key_is_asked_for_in_every_protocols_way() -> None:
+    with live(Scripted(["ok"]), api_key="schlüssel") as server:
+        assert server.post(messages=HELLO).status_code == 401
+        assert server.http.get("/v1/models").status_code == 401
+        assert server.http.post("/parse", json={"text": "x"}).status_code == 401
+        assert server.http.get("/health").status_code == 200
+        wrong = server.http.post(CHAT, json={"messages": HELLO}, headers={"authorization": "Bearer wrong"})
+        assert (wrong.status_code, wrong.json()["error"]["code"]) == (401, "invalid_api_key")
+        key = {b"authorization": "Bearer schlüssel".encode()}
+        assert server.http.post(CHAT, json={"messages": HELLO}, headers=key).status_code == 200
+    with live(Scripted(["ok"]), api_key="k") as server, claude(server.url, "k") as client:
+        ask: Any = {"model": "m", "max_tokens": 9, "messages": HELLO, "tools": [ANTHROPIC_TOOL]}
+        assert client.messages.create(**ask).content[0].text == "ok"
+
+
+def test_the_mindie_profile_refuses_with_422_and_its_own_body() -> None:
+    with live(Scripted(["ok"]), profile="mindie") as server:
+        answer = server.post(messages=HELLO, n=2)
+        assert answer.status_code == 422
+        assert answer.json() == {
+            "error": "n: 2 is not 1",
+            "error_type": "Input Validation Error",
+            "err_msg": "n: 2 is not 1",
+        }
+
+
+def test_full_text_is_cumulative_in_the_mindie_profile() -> None:
+    with live(replay("abcdef"), "hermes", profile="mindie", full_text=True) as server:
+        text = server.post(messages=HELLO, stream=True).text
+    assert '"content":"abc"' in text
+    assert '"content":"abcdef"' in text
+    assert '"full_text":"abcdef"' in text
+
+
+# -- stop strings ------------------------------------------------------------------------------------------------------
+
+CALL = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "STOP"}}\n</tool_call>'
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 100])
+def test_a_stop_string_ends_the_content_and_nothing_else(size: int) -> None:
+    raw = f"<think>STOP here</think>one STO two{CALL}three STOP four"
+    with live(replay(raw, size=size), "hermes") as server:
+        ask: Any = {"messages": HELLO, "tools": [WEATHER], "stop": ["never", "STOP"]}
+        whole = server.post(**ask).json()["choices"][0]
+        stream = server.openai.chat.completions.create(**ask, model="m", stream=True)
+        streamed = "".join(c.choices[0].delta.content or "" for c in stream)
+    assert whole["message"]["reasoning_content"] == "STOP here"
+    assert whole["message"]["content"] == streamed
+    assert streamed.endswith("three ")
+    assert streamed.startswith("one STO two")
+    assert whole["message"]["tool_calls"][0]["function"]["arguments"] == '{"city": "STOP"}'
+    assert whole["finish_reason"] == "tool_calls"
+
+
+def test_a_stop_string_ends_the_engine_too() -> None:
+    engine = Scripted(["a", "b"] * 1000)
+    with live(engine, "hermes") as server:
+        choice = server.post(messages=HELLO, stop="ba").json()["choices"][0]
+    assert (choice["message"]["content"], choice["finish_reason"]) == ("a", "stop")
+    assert engine.pulled < 10
+    assert engine.requests[0].stop == ()
+
+
+def test_an_engine_that_matches_stop_strings_on_content_is_given_them() -> None:
+    engine = Scripted(["a"])
+    engine.stops_content = True
+    with live(engine, "hermes") as server:
+        server.post(messages=HELLO, stop=["x"])
+    assert engine.requests[0].stop == ("x",)
+
+
+# -- /parse ------------------------------------------------------------------------------------------------------------
+
+
+def test_parse_takes_the_arguments_of_the_function(server: Live) -> None:
+    tools = [WEATHER]
+    ask: dict[str, Any] = {"text": f"plan</think>{CALL}", "dialect": "hermes", "reasoning": "deepseek"}
+    told = server.post("/parse", **ask, tools=tools, stage="reasoning").json()["message"]
+    assert (told["reasoning"], told["tool_calls"][0]["known"]) == ("plan", True)
+    assert server.post("/parse", **ask).json()["message"]["tool_calls"][0]["known"] is None
+    assert server.post("/parse", **ask, tools=[]).json()["message"]["tool_calls"] == []
+    assert server.post("/parse", **ask, tools=tools, tool_choice="none").json()["message"]["tool_calls"] == []
+    events = server.post("/parse", text="x", format="events", finish_reason="length").json()["events"]
+    assert [e["type"] for e in events] == ["content_delta", "finish"]
+    kept = server.post("/parse", text="a", dialect="hermes", prompt="<|im_start|>assistant\n<think>\n").json()
+    assert kept["message"]["reasoning"] == "a"
+
+
+@pytest.mark.parametrize(
+    ("ask", "param", "message"),
+    [
+        ({}, "text", "is required"),
+        ({"text": "", "dialect": "hermse"}, "dialect", "did you mean hermes"),
+        ({"text": "", "dialect": "/etc/passwd.toml"}, "dialect", "no dialect is called"),
+        ({"text": "", "reasoning": "json"}, "reasoning", "has no reasoning markers"),
+        ({"text": "", "policy": {"bad_arguments": "fix"}}, "policy.bad_arguments", "raw, drop, text, repair"),
+        ({"text": "", "policy": {"foo": 1}}, "policy.foo", "allowed are text_before_tools"),
+        ({"text": "", "stage": "end"}, "stage", "reasoning, content, tool_call, undecided"),
+        ({"text": "", "tool_choice": "maybe"}, "tool_choice", "auto, none, required"),
+        ({"text": "", "tool": []}, "tool", "allowed are text, dialect"),
+        ({"text": "", "format": "xml"}, "format", "message, events"),
+    ],
+)
+def test_parse_names_the_field_that_is_wrong(server: Live, ask: dict[str, Any], param: str, message: str) -> None:
+    answer = server.post("/parse", **ask)
+    assert answer.status_code == 400
+    assert answer.json()["error"]["param"] == param
+    assert message in answer.json()["error"]["message"]
