@@ -152,7 +152,7 @@ class Sampler:
             if mask[word[0]]:
                 return word
         if roll < 0.75:
-            ending = [b for b in b"\"']})>,;" if mask[b]]
+            ending = [b for b in b"\"']})>,;=" if mask[b]]
             if ending:
                 return bytes([ending[0] if rng.random() < 0.4 else rng.choice(ending)])
         if roll < 0.9:

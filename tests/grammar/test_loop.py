@@ -92,6 +92,38 @@ def test_every_production_is_generated(name: str) -> None:
     assert wanted - {what for what in seen if seen[what]} == set()
 
 
+KEYWORDS = {
+    "hermes": {"code", "day", "seats", "price", "no day", "no price", "another"},
+    "pythonic": {"a", "no a", "another"},
+    "qwen3-coder": {"a", "no a", "another"},
+}
+"""What is wanted of tools with patterns, formats and bounds (JSON), and of those that let other arguments be."""
+
+
+@pytest.mark.parametrize("name", KEYWORDS)
+def test_every_keyword_is_generated(name: str) -> None:
+    dialect = get_dialect(name)
+    open_ = {"f": {"type": "object", "properties": {"a": {"type": "integer", "minimum": 3}}}}
+    schemas = JSON_ONLY if name == "hermes" else open_
+    tools = as_tools(schemas, strict=False)
+    constraint = constrain(dialect, tools, "required", stage="content")
+    assert constraint is not None
+    grammars = Grammars(constraint)
+    rng = random.Random(name)
+    seen: set[str] = set()
+    for _ in range(1500):
+        data, done = Sampler(words_of(dialect, schemas), rng, eos()).sample(grammars.matcher())
+        for call in parse(data.decode(), dialect, tools=tools, tool_choice="required").tool_calls if done else ():
+            arguments = json.loads(call.arguments)
+            jsonschema.validate(arguments, schemas[call.name])
+            declared = schemas[call.name]["properties"]
+            seen |= {key if key in declared else "another" for key in arguments}
+            seen |= {f"no {key}" for key in declared if key not in arguments}
+        if seen >= KEYWORDS[name]:
+            break
+    assert KEYWORDS[name] - seen == set()
+
+
 def _count(arguments: dict[str, Any], tool: str, seen: Counter[str]) -> None:
     for key in RICH[tool]["properties"]:
         at = f"{tool}.{key}"
