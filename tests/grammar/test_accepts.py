@@ -97,6 +97,20 @@ def test_markup_may_hold_its_own_closing_where_nothing_follows_that_ends_a_value
                 assert not grammar.refuses(raw), raw
 
 
+def test_a_value_that_only_json_can_keep_is_kept_wherever_it_is_named_again() -> None:
+    item = {"type": "object", "properties": {"c": {"type": "string", "pattern": "^a+$"}}, "required": ["c"]}
+    listed = {"type": "array", "items": {"$ref": "#/$defs/o"}, "minItems": 1}
+    tools = as_tools({"f": {"$defs": {"o": item}, "properties": {"x": listed, "y": listed}, "required": ["x", "y"]}})
+    constraint = constrain("qwen3-coder", tools, "required", stage="content")
+    assert constraint is not None
+    grammar = Grammars(constraint)
+    value = "\n<parameter={}>\n{}\n</parameter>"
+    for x, refused in (('[{"c": "aa"}]', False), ("[]", True), ("[{}]", True), ('[{"c": "b"}]', True)):
+        both = value.format("x", x) + value.format("y", '[{"c": "a"}]')
+        raw = f"<tool_call>\n<function=f>{both}\n</function>\n</tool_call>"
+        assert bool(grammar.refuses(raw)) == refused, raw
+
+
 def test_json_values_may_be_spaced_but_not_without_end() -> None:
     constraint = constrain("hermes", as_tools(PLAIN), "required", stage="content")
     assert constraint is not None

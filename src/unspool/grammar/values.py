@@ -74,10 +74,22 @@ class Rules:
     def once(self, key: Any, make: Callable[[], Node]) -> Node:
         """A reference to what ``make`` returns, made once for each key; it may refer to itself."""
         if key not in self._names:
-            name = self._names[key] = f"n{len(self.found)}"
+            before = len(self.found)
+            name = self._names[key] = f"n{before}"
             self.found[name] = EMPTY  # the place is taken
-            self.found[name] = make()
+            try:
+                self.found[name] = make()
+            except ConstraintError:
+                self._forget(before)
+                raise
         return Ref(self._names[key])
+
+    def _forget(self, before: int) -> None:
+        """Drop all but the first rules: what was made since may refer to one that could not be made."""
+        for name in list(self.found)[before:]:
+            del self.found[name]
+            self.dense.discard(name)
+        self._names = {key: name for key, name in self._names.items() if name in self.found}
 
 
 class Spelling(msgspec.Struct, frozen=True):
@@ -237,8 +249,10 @@ class Values:
         self._depth += 1
         if self._depth > 2 * MAX_DEPTH:
             raise ConstraintError(f"{at}: nested deeper than {MAX_DEPTH}")
-        found = [self._branch(branch, at) for branch in self.branches(schema)]
-        self._depth -= 1
+        try:
+            found = [self._branch(branch, at) for branch in self.branches(schema)]
+        finally:
+            self._depth -= 1
         possible = [node for node in found if node is not None]
         if not possible:
             raise ConstraintError(f"{at}: admits no value")
