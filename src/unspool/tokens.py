@@ -82,8 +82,7 @@ def special_tokens(tokenizer: Any) -> dict[str, int]:
     """
     marked: set[str] = set(getattr(tokenizer, "all_special_tokens", ()))
     for holder in (getattr(tokenizer, "backend_tokenizer", None), tokenizer):
-        listed = getattr(holder, "get_added_tokens_decoder", None) or getattr(holder, "added_tokens_decoder", None)
-        by_id = listed() if callable(listed) else listed
+        by_id = _added_by_id(holder)
         if isinstance(by_id, Mapping):
             marked.update(str(t.content) for t in by_id.values() if getattr(t, "special", False))
     added = added_tokens(tokenizer)
@@ -189,11 +188,16 @@ def _forget(key: int, ref: weakref.ref[Any]) -> None:
         del _weak[key]
 
 
+def _added_by_id(holder: Any) -> Any:
+    """What a tokenizer tells of its added tokens, by id; ``None`` where it does not."""
+    listed = getattr(holder, "get_added_tokens_decoder", None) or getattr(holder, "added_tokens_decoder", None)
+    return listed() if callable(listed) else listed
+
+
 def _find_added(tokenizer: Any) -> dict[int, str]:
     found: dict[int, str] = {}
     for holder in (getattr(tokenizer, "backend_tokenizer", None), tokenizer):
-        listed = getattr(holder, "get_added_tokens_decoder", None) or getattr(holder, "added_tokens_decoder", None)
-        by_id = listed() if callable(listed) else listed
+        by_id = _added_by_id(holder)
         if isinstance(by_id, Mapping):
             found.update((token, getattr(text, "content", None) or str(text)) for token, text in by_id.items())
         by_text = getattr(holder, "get_added_vocab", None)

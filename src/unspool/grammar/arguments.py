@@ -100,18 +100,15 @@ class Arguments:
 
     def nested_members(self, values: Values, schema: dict[str, Any], at: str) -> Node:
         _refuse(schema, at)
-        properties, more = shape(schema)
-        required = schema.get("required", [])
+        declared, more = shape(schema)
         if more is not False and more is not True:
             raise ConstraintError(
                 f"{at}.additionalProperties: dialect {self.d.name!r} closes an argument with its name; allowed is false"
             )
         entries = []
-        for name, node in properties.items():
-            if node is not False or name in required:
-                head, stop, rest = self.around(self.d.argument[0], Const(name), "")
-                made = seq(head, self.nested(values, node, stop, rest, f"{at}.{name}"))
-                entries.append((made, name in required))
+        for name, node, required in declared:
+            head, stop, rest = self.around(self.d.argument[0], Const(name), "")
+            entries.append((seq(head, self.nested(values, node, stop, rest, f"{at}.{name}")), required))
         return values.members(entries, None, self.d.argument_separator)
 
     def nested(self, values: Values, schema: dict[str, Any] | bool, stop: str, rest: Node, at: str) -> Node:
@@ -169,7 +166,7 @@ class _Markup:
     """
 
     def __init__(self, arguments: Arguments, values: Values, schema: dict[str, Any], at: str, end: str) -> None:
-        _only(schema, ("type", "properties", "required", "additionalProperties"), at)
+        _refuse(schema, at)
         self.arguments = arguments
         self.serial = next(arguments.serials)
         self.values = values
@@ -177,9 +174,7 @@ class _Markup:
         self.end = end
         self.template = arguments.d.argument[0]
         self.opening = self.template.text.partition("{key}")[0]
-        properties, self.extra = shape(schema)
-        required = schema.get("required", [])
-        self.entries = [(k, v, k in required) for k, v in properties.items() if v is not False or k in required]
+        self.entries, self.extra = shape(schema)
 
     def all(self) -> Node:
         """The arguments and what closes the call."""

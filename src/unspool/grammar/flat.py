@@ -2,7 +2,7 @@
 
 from .nodes import Chars, Choice, Const, Node, Repeat, Seq, Word
 
-__all__ = ["ANY", "expression", "literal", "searched"]
+__all__ = ["ANY", "count", "expression", "literal", "searched"]
 
 ANY = r"[\s\S]"
 """Any character."""
@@ -26,7 +26,7 @@ def expression(node: Node) -> str:
         return literal(node.text)
     if isinstance(node, Chars):
         body = f"[{'^' if node.negated else ''}{node.set}]" if node.set else ANY
-        return body.replace('"', '\\"').replace("/", "\\/") + _count(node.min, node.max)
+        return body.replace('"', '\\"').replace("/", "\\/") + count(node.min, node.max)
     if isinstance(node, Seq):
         return "".join(_group(p) if isinstance(p, Choice) else expression(p) for p in node.parts)
     if isinstance(node, Choice):
@@ -36,7 +36,7 @@ def expression(node: Node) -> str:
     if isinstance(node, Repeat):
         if node.separator:
             raise TypeError("a repetition with a separator is not flat")
-        return _group(node.part) + _count(node.min, node.max)
+        return _group(node.part) + count(node.min, node.max)
     raise TypeError(f"{type(node).__name__} is not flat")
 
 
@@ -52,7 +52,8 @@ def _group(node: Node) -> str:
     return f"(?:{expression(node)})"
 
 
-def _count(low: int, high: int | None) -> str:
+def count(low: int, high: int | None) -> str:
+    """How often what stands before it comes, as regular expressions, Lark and EBNF write it."""
     if (low, high) == (1, 1):
         return ""
     if high is None:

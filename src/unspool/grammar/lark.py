@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from .flat import ANY, expression, literal, searched
+from .flat import ANY, count, expression, literal, searched
 from .nodes import MAX_JSON_SPACE, Chars, Choice, Const, Finer, Grammar, Node, Ref, Repeat, Seq, Text, Word
 
 __all__ = ["lark"]
@@ -100,11 +100,11 @@ class _Printer:
     def repeat(self, node: Repeat) -> str:
         part = f"({self.node(node.part)})"
         if not node.separator:
-            return part + _count(node.min, node.max)
+            return part + count(node.min, node.max)
         if node.max == 0:
             return '""'
         high = None if node.max is None else node.max - 1
-        more = f"({self.const(node.separator)} {part})" + _count(max(0, node.min - 1), high)
+        more = f"({self.const(node.separator)} {part})" + count(max(0, node.min - 1), high)
         return f"({part} {more})" if node.min else f"({part} {more})?"
 
     def text(self, node: Text) -> str:
@@ -128,7 +128,7 @@ class _Printer:
         return " ".join([name, *(self.const(p) for p in pieces[1:])])
 
     def characters(self, node: Text, low: int) -> str:
-        counted = f"/{ANY}{_count(low, node.max) or '{1}'}/"
+        counted = f"/{ANY}{count(low, node.max)}/"
         if not node.pattern:
             return counted
         pattern = f"/{searched(node.pattern).replace(chr(92) + '/', '/').replace('/', chr(92) + '/')}/"
@@ -149,9 +149,3 @@ class _Printer:
 
 def _quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
-
-
-def _count(low: int, high: int | None) -> str:
-    if high is None:
-        return "*" if low == 0 else "+" if low == 1 else f"{{{low},}}"
-    return "" if (low, high) == (1, 1) else f"{{{low},{high}}}"

@@ -8,7 +8,7 @@ with is kept out of all of it, and text of a bounded length holds no character w
 from typing import Any, Final
 
 from ..errors import ConstraintError
-from .flat import expression
+from .flat import count, expression
 from .nodes import (
     MAX_JSON_SPACE,
     Chars,
@@ -252,7 +252,7 @@ class _Ebnf:
         if isinstance(node, Finer):
             return f"({self.node(node.plain)})"
         if isinstance(node, Chars):
-            return f"[{'^' if node.negated or not node.set else ''}{node.set}]" + _count(node.min, node.max)
+            return f"[{'^' if node.negated or not node.set else ''}{node.set}]" + count(node.min, node.max)
         if isinstance(node, Word):
             return f"({self.node(node.part)})"
         if isinstance(node, Seq):
@@ -262,9 +262,9 @@ class _Ebnf:
         if isinstance(node, Repeat):
             part = f"({self.node(node.part)})"
             if not node.separator:
-                return part + _count(node.min, node.max)
+                return part + count(node.min, node.max)
             high = None if node.max is None else max(0, node.max - 1)
-            more = f"({_quoted(node.separator)} {part})" + _count(max(0, node.min - 1), high)
+            more = f"({_quoted(node.separator)} {part})" + count(max(0, node.min - 1), high)
             return f"({part} {more})" + ("" if node.min else "?")
         if isinstance(node, Text) and not (node.pattern or node.min or node.max is not None):
             name = f"text{len(self.lines)}"
@@ -277,9 +277,3 @@ class _Ebnf:
 def _quoted(text: str) -> str:
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r")
     return f'"{escaped}"'.replace("\t", "\\t")
-
-
-def _count(low: int, high: int | None) -> str:
-    if high is None:
-        return "*" if low == 0 else "+" if low == 1 else f"{{{low},}}"
-    return "" if (low, high) == (1, 1) else f"{{{low},{high}}}"

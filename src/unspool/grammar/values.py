@@ -343,13 +343,8 @@ class Values:
         for keyword in ("patternProperties", "minProperties", "maxProperties"):
             if keyword in schema:
                 raise ConstraintError(f"{at}.{keyword}: cannot be kept where arguments are not JSON")
-        properties, others = shape(schema)
-        required = schema.get("required", [])
-        found = []
-        for name, node in properties.items():
-            if node is False and name not in required:
-                continue
-            found.append((name, self.value(node, f"{at}.{name}"), name in required))
+        declared, others = shape(schema)
+        found = [(name, self.value(node, f"{at}.{name}"), required) for name, node, required in declared]
         return found, None if others is False else self.value(others, f"{at}.additionalProperties")
 
     def members(self, entries: list[tuple[Node, bool]], extra: Node | None, separator: str) -> Node:
@@ -397,8 +392,9 @@ _BOUNDS: Final = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", 
 _STRINGS: Final = "enum, const, minLength, maxLength"
 
 
-def shape(schema: dict[str, Any]) -> tuple[dict[str, Schema], Schema]:
-    """The members that an object declares, in the order in which they are written, and the schema of others."""
+def shape(schema: dict[str, Any]) -> tuple[list[tuple[str, Schema, bool]], Schema]:
+    """The members that an object declares (name, schema, whether required), in the order in which they are written,
+    and the schema of others. Those that may not be there are left out."""
     others: Schema = schema.get("additionalProperties", True)
     properties = dict(schema.get("properties", {}))
     for name in schema.get("required", ()):
@@ -406,7 +402,8 @@ def shape(schema: dict[str, Any]) -> tuple[dict[str, Schema], Schema]:
             if others is False:
                 raise ConstraintError(f"required: {name!r} is neither declared nor an additional property")
             properties[name] = others
-    return properties, others
+    required = schema.get("required", ())
+    return [(k, v, k in required) for k, v in properties.items() if v is not False or k in required], others
 
 
 def _rest(schema: dict[str, Any]) -> str:

@@ -7,7 +7,7 @@ of text.
 
 import re
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final
 
 from ..regex import Regex
 from ..template import Field, Piece
@@ -281,7 +281,7 @@ def finder(literals: Iterable[str]) -> re.Pattern[str]:
 
     A trie, so that the search reads every character once.
     """
-    root: dict[str, dict] = {}  # type: ignore[type-arg]
+    root: _Tree = {}
     for literal in sorted(set(literals), key=len):
         node = root
         for c in literal:
@@ -295,13 +295,16 @@ def finder(literals: Iterable[str]) -> re.Pattern[str]:
     return re.compile(_trie(root))
 
 
+_Tree = dict[str, Any]
+"""By character, the trees of what follows; the empty text is the end of a literal."""
+
 _RUN: Final = 4
 """Characters of a literal that are matched together: groups cost time to compile, long ones time to fail."""
 
 
-def _trie(root: dict[str, dict]) -> str:  # type: ignore[type-arg]
+def _trie(root: _Tree) -> str:
     # Written without recursion: literals come from files of users.
-    order: list[tuple[dict, list[tuple[str, dict]]]] = []  # type: ignore[type-arg]
+    order: list[tuple[_Tree, list[tuple[str, _Tree]]]] = []
     heads = [root]
     for node in heads:
         runs = [_run(c, child) for c, child in node.items() if c]
@@ -323,7 +326,7 @@ def _trie(root: dict[str, dict]) -> str:  # type: ignore[type-arg]
     return done[id(root)]
 
 
-def _run(c: str, node: dict[str, dict]) -> tuple[str, dict]:  # type: ignore[type-arg]
+def _run(c: str, node: _Tree) -> tuple[str, _Tree]:
     """What follows without a choice, and where it leads."""
     while len(c) < _RUN and len(node) == 1 and "" not in node:
         ((more, node),) = node.items()
