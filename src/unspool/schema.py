@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, cast, get_args
 
 from .regex import Regex
 
-__all__ = ["MAX_NESTING", "JsonType", "Schema", "decode", "for_tool", "resolve", "tool_name"]
+__all__ = ["MAX_NESTING", "JsonType", "Schema", "decode", "for_tool", "function_of", "resolve", "tool_name"]
 
 JsonType = Literal["string", "number", "integer", "boolean", "null", "object", "array"]
 Types = frozenset[JsonType]
@@ -98,7 +98,7 @@ class Schema:
 
 def for_tool(tool: Mapping[str, Any]) -> Schema:
     """The schema of a tool's arguments, from an OpenAI tool dict, nested (``function``) or flat."""
-    return Schema(_function(tool).get("parameters"))
+    return Schema(function_of(tool).get("parameters"))
 
 
 def resolve(root: object, ref: object) -> object:
@@ -108,11 +108,12 @@ def resolve(root: object, ref: object) -> object:
 
 def tool_name(tool: Mapping[str, Any]) -> str | None:
     """A tool's name, or ``None`` where the dict holds none."""
-    name = _function(tool).get("name")
+    name = function_of(tool).get("name")
     return name if isinstance(name, str) and name else None
 
 
-def _function(tool: object) -> Mapping[str, Any]:
+def function_of(tool: object) -> Mapping[str, Any]:
+    """The part of an OpenAI tool dict that tells name and parameters, nested (``function``) or flat."""
     function = tool.get("function", tool) if isinstance(tool, Mapping) else None
     return function if isinstance(function, Mapping) else {}
 

@@ -5,6 +5,7 @@ of the markers by which the machine, compiled from the same file, would take it 
 """
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, Final
 
 import msgspec
@@ -256,7 +257,7 @@ class _Builder:
         """Whether unmarked calls begin where a line does."""
         return self.block is not None and "\n" in self.block.lead and not self.told(self.block)
 
-    @property
+    @cached_property
     def trigger(self) -> str:
         """The marker with which calls behind text begin; ``""`` where no letter tells them from text."""
         block, call = self.behind, self.d.call[0]

@@ -11,7 +11,7 @@ from ..dialect import Dialect
 from ..errors import ConstraintError
 from ..parser.patterns import Pattern, joined
 from ..registry import get_dialect
-from ..schema import tool_name
+from ..schema import function_of, tool_name
 from ..template import sides, steps
 from ..values import JSON
 
@@ -80,9 +80,4 @@ def structure_info(dialect: str | Dialect, tool: "Mapping[str, Any] | str") -> S
 
 def strict_tools(tools: Sequence[Mapping[str, Any]]) -> bool:
     """Whether a tool asks for strictness."""
-    return any(_function(t).get("strict") is True for t in tools)
-
-
-def _function(tool: Mapping[str, Any]) -> Mapping[str, Any]:
-    function = tool.get("function", tool)
-    return function if isinstance(function, Mapping) else {}
+    return any(function_of(t).get("strict") is True for t in tools)

@@ -9,7 +9,7 @@ from ..errors import ConstraintError
 from ..events import Stage
 from ..parser.prompt import decode_ids
 from ..registry import get_dialect
-from ..schema import tool_name
+from ..schema import function_of, tool_name
 from ..stage import detect_stage
 from ..template import sides
 from ..tokens import special_tokens
@@ -234,7 +234,7 @@ def _stage(d: Dialect, stage: Stage | str | None, prompt: Any, tokenizer: Any) -
 
 def _tool(tool: Mapping[str, Any], *, loose: bool = False) -> Tool:
     name = tool_name(tool) or ""
-    function = tool.get("function", tool)
+    function = function_of(tool)
     strict = function.get("strict") is True
     given = {"type": "object"} if loose else function.get("parameters")
     where = f"tools.{name}.parameters"
