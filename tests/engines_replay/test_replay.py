@@ -32,7 +32,7 @@ def lines(path: Path, *told: dict[str, Any]) -> Path:
 class Pieces:
     """An engine that yields pieces, then perhaps fails."""
 
-    stops_content = False
+    tokenizer: Any = None
 
     def __init__(self, *pieces: Delta, error: EngineError | None = None) -> None:
         self.pieces = pieces

@@ -41,7 +41,7 @@ class Scripted:
         hang_after: so many pieces, then nothing more comes.
     """
 
-    stops_content = False
+    tokenizer: Any = None
 
     def __init__(
         self,

@@ -223,15 +223,6 @@ def test_a_stop_string_ends_the_engine_too() -> None:
         choice = server.post(messages=HELLO, stop="ba").json()["choices"][0]
     assert (choice["message"]["content"], choice["finish_reason"]) == ("a", "stop")
     assert engine.pulled < 10
-    assert engine.requests[0].stop == ()
-
-
-def test_an_engine_that_matches_stop_strings_on_content_is_given_them() -> None:
-    engine = Scripted(["a"])
-    engine.stops_content = True
-    with live(engine, "hermes") as server:
-        server.post(messages=HELLO, stop=["x"])
-    assert engine.requests[0].stop == ("x",)
 
 
 # -- /parse ------------------------------------------------------------------------------------------------------------

@@ -45,6 +45,9 @@ class Sampling(msgspec.Struct, frozen=True, kw_only=True):
 class Request(msgspec.Struct, frozen=True, kw_only=True):
     """One output to generate.
 
+    Stop strings are no part of it: whether a text is content, only a parser can tell, so the server matches them and
+    closes the generation.
+
     Attributes:
         id: the response's id, for logs.
         model: the served name.
@@ -54,7 +57,6 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         stage: where the output begins, where that is known without a prompt.
         choice: which of the request's choices this is.
         sampling: how tokens are chosen.
-        stop: strings to end the output at; empty unless the engine `Engine.stops_content`.
         max_tokens: the output's length at most; ``None``: as long as the model's context.
         constraint: what may be generated; ``None``: anything.
     """
@@ -68,7 +70,6 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     stage: Stage | None = None
     choice: int = 0
     sampling: Sampling = Sampling()
-    stop: tuple[str, ...] = ()
     max_tokens: int | None = None
     constraint: Constraint | None = None
 
@@ -78,7 +79,8 @@ class Delta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     Attributes:
         text: raw text, special tokens included. It may hold lone surrogates.
-        token_ids: the tokens of the text, where the engine tells them.
+        token_ids: the tokens of the text, where the engine tells them: of all its text or of none. A token whose
+            characters are not whole comes before its text.
         finish_reason: ``stop``, ``length``, ``content_filter``, …, in the last piece.
         usage: the engine's counts so far; the last ones count.
         logprobs: entries of the tokens in OpenAI's form.
@@ -97,9 +99,8 @@ class Engine(Protocol):
     """What generates."""
 
     @property
-    def stops_content(self) -> bool:
-        """Whether the engine matches stop strings on content alone, not on reasoning or calls. Few can: they would
-        have to parse. The others are not given any, and the server cuts."""
+    def tokenizer(self) -> Any:
+        """What `Delta.token_ids` are ids of, as `unspool.Parser` takes it; ``None``: the ids are not to be fed."""
 
     def generate(self, request: Request) -> AsyncGenerator[Delta, None]:
         """Generate one output. Closing the iterator, or cancelling whoever awaits it, cancels the generation.

@@ -213,9 +213,9 @@ class Capture:
         self._count = 0
 
     @property
-    def stops_content(self) -> bool:
+    def tokenizer(self) -> Any:
         """The engine's own."""
-        return self._engine.stops_content
+        return self._engine.tokenizer
 
     async def generate(self, request: Request) -> AsyncGenerator[Delta, None]:
         """The engine's pieces, unchanged; each is on disk before it is passed on."""

@@ -22,7 +22,7 @@ class Replay:
         ValueError: there are no recordings, or the speed is negative.
     """
 
-    stops_content = False
+    tokenizer: Any = None
 
     def __init__(self, recordings: Sequence[Recording], speed: float = 1.0) -> None:
         if not recordings:

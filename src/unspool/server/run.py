@@ -308,7 +308,6 @@ class Run:
             stage=prepared.stage,
             choice=index,
             sampling=sampling,
-            stop=job.stop if self._core.engine.stops_content else (),
             max_tokens=job.max_tokens,
             constraint=prepared.constraint,
         )
