@@ -200,7 +200,7 @@ def test_one_choice_that_fails_ends_the_others() -> None:
 @pytest.mark.parametrize("profile", ["mindie", "candle"])
 def test_a_profile_has_its_own_words_for_a_failure(profile: Any) -> None:
     engine = Scripted(["a", "b"], fail_after=1)
-    with live(engine, profile=profile) as server:
+    with live(engine, "hermes", profile=profile) as server:
         last = chunks(server.post(messages=HELLO, stream=True).text)[-1]
         engine.fail_after = 0
         first = server.post(messages=HELLO, stream=True)

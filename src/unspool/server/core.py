@@ -46,13 +46,19 @@ class Core:
         }
 
     async def patrol(self) -> None:
-        """Give up clients that read nothing for too long; runs until it is cancelled."""
+        """Give up clients that read nothing for too long, keep silent streams alive; runs until it is cancelled."""
         stall = self.settings.limits.stall
         while True:
             await asyncio.sleep(_PATROL)
             now = asyncio.get_running_loop().time()
             for run in list(self.runs):
-                if run.sending_since is not None and now - run.sending_since > stall:
+                outbox = run.outbox
+                if outbox is None or not outbox.begun:
+                    continue
+                if outbox.stalled_since is None:
+                    if now - outbox.sent_at > self.settings.limits.silence:
+                        run.keep_alive()
+                elif now - outbox.stalled_since > stall:
                     log.warning("%s: the client read nothing for %g s; it is given up", run.id, stall)
                     run.give_up()
 

@@ -1,60 +1,138 @@
 """What waits between an engine and a client: bounded, so that a slow client slows its own engine and nobody else's."""
 
 import asyncio
+import types
+from collections.abc import Awaitable, Callable, Generator
+from typing import Any
 
-from ..wire.common import Failure
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+"""What takes ASGI's messages."""
 
 
 class Outbox:
-    """Bytes on their way from the producers of one response to its one sender.
+    """The bytes of one streamed response, on their way from its producers to the connection.
+
+    What is put goes to the connection at once, without a task of its own or a turn of the loop, as long as the connection
+    takes it. Only what comes while the client does not read waits, and goes on in one piece.
 
     Args:
-        limit: how many events may wait, those that are being sent included. A put that exceeds it waits for room.
+        send: takes ASGI's messages.
+        head: the message that begins the response; it goes with the first bytes.
+        limit: how many events may wait before `full`.
     """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, send: Send, head: dict[str, Any], limit: int) -> None:
+        self._send = send
+        self._clock = asyncio.get_running_loop().time
+        self._head: dict[str, Any] | None = head
         self._limit = limit
-        self._parts: list[bytes] = []
-        self._events = 0  # waiting and being sent
-        self._sending = 0
-        self._over = False
-        self._ready = asyncio.Event()
+        self._waiting: list[bytes] = []
+        self._sender: asyncio.Future[None] | None = None
         self._room = asyncio.Event()
-        self._room.set()
-        self.failure: Failure | None = None
-        """Why the response failed, if it did; without any bytes, it failed before the first."""
+        self.events = 0
+        """How many events wait, those that are being sent included."""
+        self.stalled_since: float | None = None
+        """Since when, by the loop's clock, the connection has taken nothing."""
+        self.sent_at = 0.0
+        """When, by the loop's clock, something was last put."""
 
     @property
-    def events(self) -> int:
-        """How many events wait."""
-        return self._events
+    def full(self) -> bool:
+        """Whether whoever puts has to wait for `room`."""
+        return self.events >= self._limit
 
-    async def put(self, data: bytes, events: int) -> None:
-        """Add the bytes of some events; returns when there is room for more."""
-        self._events += events
-        if data:
-            self._parts.append(data)
-            self._ready.set()
-        if self._events >= self._limit:
+    @property
+    def begun(self) -> bool:
+        """Whether there is a response to end."""
+        return self._head is None
+
+    def put(self, data: bytes, events: int) -> None:
+        """Send the bytes of some events.
+
+        Raises:
+            OSError: the connection is lost, as some servers tell it.
+        """
+        if self._sender is None:
+            self._begin((self._write(data) if self._head else self._send(_body(data))).__await__())
+        elif self._sender.done():
+            self._sender.result()  # raises what ended it
+        else:
+            self._waiting.append(data)
+            self.events += events
+
+    async def room(self) -> None:
+        """Return when less than the limit waits.
+
+        Raises:
+            OSError: the connection is lost, as some servers tell it.
+        """
+        while self.full:
             self._room.clear()
             await self._room.wait()
+            if self._sender is not None and self._sender.done():
+                self._sender.result()
 
-    def end(self, data: bytes = b"") -> None:
-        """Nothing follows these bytes."""
-        if data:
-            self._parts.append(data)
-        self._over = True
-        self._ready.set()
+    async def end(self, data: bytes) -> None:
+        """Send the last bytes; returns when the connection has taken everything."""
+        self.put(data, 0)
+        if self._sender is not None:
+            await self._sender
+        await self._send({"type": "http.response.body", "body": b""})
 
-    async def take(self) -> bytes:
-        """All that waits; nothing when it is over. What was taken before counts as sent."""
-        self._events -= self._sending
-        if self._events < self._limit:
+    async def close(self) -> None:
+        """Send no more."""
+        if self._sender is not None:
+            self._sender.cancel()
+            await asyncio.gather(self._sender, return_exceptions=True)
+
+    async def _write(self, data: bytes) -> None:
+        if self._head is not None:
+            head, self._head = self._head, None
+            await self._send(head)
+        await self._send(_body(data))
+
+    def _begin(self, writing: Generator[Any, Any, None]) -> None:
+        """Run until the connection makes it wait; only then does it need a task."""
+        self.sent_at = self._clock()
+        try:
+            waits_for = next(writing)
+        except StopIteration:
+            return
+        self.stalled_since = self.sent_at
+        self._sender = asyncio.ensure_future(self._go_on(_rest(writing, waits_for)))
+
+    async def _go_on(self, writing: Awaitable[None]) -> None:
+        try:
+            await writing
+            while self._waiting:
+                data, events = b"".join(self._waiting), self.events
+                self._waiting = []
+                self.stalled_since = self._clock()
+                await self._write(data)
+                self.events -= events
+                self._room.set()
+            self._sender = self.stalled_since = None
+        finally:
             self._room.set()
-        self._sending = 0
-        if not self._parts and not self._over:
-            self._ready.clear()
-            await self._ready.wait()
-        parts, self._parts = self._parts, []
-        self._sending = self._events
-        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _body(data: bytes) -> dict[str, Any]:
+    return {"type": "http.response.body", "body": data, "more_body": True}
+
+
+@types.coroutine
+def _rest(begun: Generator[Any, Any, None], waits_for: Any) -> Generator[Any, Any, None]:
+    """What is left of an awaiting that was begun outside of a task and waits for a future."""
+    try:
+        while True:
+            try:
+                sent = yield waits_for
+            except GeneratorExit:
+                begun.close()
+                raise
+            except BaseException as error:
+                waits_for = begun.throw(error)
+            else:
+                waits_for = begun.send(sent)
+    except StopIteration:
+        return

@@ -46,9 +46,9 @@ class Reply(msgspec.Struct, frozen=True):
         await send({"type": "http.response.body", "body": self.body})
 
 
-def failed(protocol: Protocol, failure: Failure, request_id: str = "", retry_after: int | None = None) -> Reply:
+def failed(protocol: Protocol, failure: Failure, request_id: str = "") -> Reply:
     """An answer that is an error."""
-    return Reply(protocol.error_body(failure), failure.status, request_id=request_id, retry_after=retry_after)
+    return Reply(protocol.error_body(failure), failure.status, request_id=request_id, retry_after=failure.retry_after)
 
 
 _STREAM_HEADERS: Final = [

@@ -3,26 +3,25 @@
 import asyncio
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Sequence
 from typing import Any
 
 import msgspec
 
-from ..engines import Delta, EngineError, Request
-from ..events import Event, Finish, Stage
+from ..engines import EngineError, Request
+from ..events import Event, Stage
 from ..grammar import Constraint
-from ..message import Message, fold
+from ..message import Message
 from ..parser import Parser
 from ..wire.common import Failure, Usage, Writer
 from .admission import Overloaded
+from .choice import Choice
 from .core import Core, log
 from .job import Job
-from .outbox import Outbox
-from .protocols import Protocol, Result
+from .outbox import Outbox, Send
+from .protocols import Protocol
 from .replies import Reply, failed, stream_start
 from .stops import Stops
-
-Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 
 class Prepared(msgspec.Struct, frozen=True):
@@ -41,61 +40,6 @@ class Prepared(msgspec.Struct, frozen=True):
     constraint: Constraint | None = None
 
 
-class Choice:
-    """The reading side of one choice: its parser, its stop strings, and what is kept of it."""
-
-    def __init__(self, parser: Parser, stop: Sequence[str], *, keep: bool) -> None:
-        self._parser = parser
-        self._stops = Stops(stop) if stop else None
-        self._kept: list[Event] | None = [] if keep or stop else None
-        self._reason: str | None = None
-        self.usage: Usage | None = None
-        self.logprobs: list[Any] = []
-
-    @property
-    def over(self) -> bool:
-        """Whether a stop string ended it."""
-        return self._stops is not None and self._stops.matched is not None
-
-    @property
-    def stop(self) -> str | None:
-        """The stop string that ended it, if one did."""
-        return None if self._stops is None else self._stops.matched
-
-    def feed(self, delta: Delta) -> list[Event]:
-        """The events of the engine's next piece."""
-        if delta.finish_reason is not None:
-            self._reason = delta.finish_reason
-        if delta.usage is not None:
-            self.usage = delta.usage
-        return self._passed(self._parser.feed(delta.text, delta.stage))
-
-    def close(self) -> list[Event]:
-        """The last events."""
-        return self._passed(self._parser.close(self._reason))
-
-    def _passed(self, events: list[Event]) -> list[Event]:
-        if self._stops is not None:
-            events = self._stops.feed(events)
-        if self._kept is not None:
-            self._kept += events
-        return events
-
-    def result(self, *, events: bool, logprobs: bool) -> Result:
-        """The choice, complete."""
-        kept = (self._kept or ()) if events else ()
-        return Result(self.message(), kept, self.logprobs if logprobs else (), self.stop)
-
-    def message(self) -> Message:
-        """The choice as a message."""
-        if self._kept is None:
-            return self._parser.message
-        message = fold(self._kept)
-        if not self._kept or not isinstance(self._kept[-1], Finish):
-            message.finish_reason = self._parser.message.finish_reason
-        return message
-
-
 class Run:
     """Answers one request.
 
@@ -108,40 +52,43 @@ class Run:
 
     def __init__(self, core: Core, protocol: Protocol, path: str, prepared: Prepared) -> None:
         self.id = protocol.id_prefix + new_id()
-        self.sending_since: float | None = None
-        """Since when, by the loop's clock, the client has not taken what it was sent."""
+        self.outbox: Outbox | None = None
+        """What waits for the client of a stream, once there is something to send."""
         self._core = core
         self._protocol = protocol
         self._path = path
         self._prepared = prepared
         job = prepared.job
         self._created = int(time.time())
-        self._began = time.monotonic()
-        self._outbox = Outbox(core.settings.limits.queue)
+        self._clock = asyncio.get_running_loop().time
+        self._began = self._clock()
         self._writer: Writer | None = protocol.writer(job, self.id, self._created) if job.stream else None
-        keep = protocol.keeps_events and not job.stream
-        self._choices = [Choice(self._parser(), job.stop, keep=keep) for _ in range(job.n)]
+        self._choices = [self._choice() for _ in range(job.n)]
         self._begun = False
+        self._generating = False
         self._abort: Failure | None = None
-        self._retry_after: int | None = None
-        self._producer: asyncio.Task[None] | None = None
         self._work: asyncio.Task[None] | None = None
 
     @property
     def queued(self) -> int:
         """How many events wait for the client."""
-        return self._outbox.events
+        return 0 if self.outbox is None else self.outbox.events
 
     def abort(self, failure: Failure) -> None:
-        """End the answer with an error."""
-        self._abort = failure
-        if self._producer is not None:
-            self._producer.cancel()
+        """End the answer with an error, unless it is complete."""
+        if self._generating and self._work is not None:
+            self._abort = failure
+            self._work.cancel()
 
     def give_up(self) -> None:
         """End without an answer: nobody reads it."""
         if self._work is not None:
             self._work.cancel()
+
+    def keep_alive(self) -> None:
+        """Say something while the engine says nothing, lest something on the way closes the connection."""
+        if self.outbox is not None and self._writer is not None:
+            self.outbox.put(self._writer.KEEP_ALIVE, 0)
 
     async def answer(self, gone: Awaitable[None], send: Send) -> None:
         """Answer the request, unless the client goes away: then the engine stops.
@@ -166,97 +113,99 @@ class Run:
         elif ended is not None:
             raise ended
 
-    # -- sending ---------------------------------------------------------------------------------------------------
-
     async def _respond(self, send: Send) -> None:
-        self._producer = asyncio.ensure_future(self._produce())
-        loop = asyncio.get_running_loop()
+        outbox = Outbox(send, stream_start(self.id), self._core.settings.limits.queue)
         try:
-            data = await self._outbox.take()
-            failure = self._outbox.failure
-            if failure is not None and not data:
-                self._core.metrics.response(self._path, failure.status)
-                await failed(self._protocol, failure, self.id, self._retry_after).send(send)
+            self.outbox = outbox if self._writer is not None else None
+            failure = await self._produce()
+            if self._writer is None or (failure is not None and not outbox.begun):
+                await self._reply(failure).send(send)
                 return
-            if self._writer is None:
-                self._core.metrics.response(self._path, 200)
-                await Reply(data, request_id=self.id).send(send)
-                return
-            await send(stream_start(self.id))
-            while data:
-                self.sending_since = loop.time()
-                await send({"type": "http.response.body", "body": data, "more_body": True})
-                self.sending_since = None
-                data = await self._outbox.take()
-            await send({"type": "http.response.body", "body": b""})
-            self._core.metrics.response(self._path, "failed" if self._outbox.failure else 200)
+            self._core.metrics.response(self._path, "failed" if failure else 200)
+            await outbox.end(self._writer.error(failure) if failure else self._last(self._writer))
         finally:
-            self._producer.cancel()
-            await asyncio.gather(self._producer, return_exceptions=True)
+            await outbox.close()
+
+    def _reply(self, failure: Failure | None) -> Reply:
+        """The answer that is not streamed."""
+        self._core.metrics.response(self._path, failure.status if failure else 200)
+        if failure is not None:
+            return failed(self._protocol, failure, self.id)
+        return Reply(self._whole(), request_id=self.id)
 
     # -- producing -------------------------------------------------------------------------------------------------
 
-    async def _produce(self) -> None:
-        """Run the engine, and end the outbox however that goes."""
+    async def _produce(self) -> Failure | None:
+        """Run the engine; returns what it failed with."""
         try:
             async with self._core.admission.places(len(self._choices)):
+                self._generating = True
                 await self._generate()
-            self._outbox.end(self._last())
-            return
+            return None
         except Overloaded as error:
-            self._retry_after = error.retry_after
-            failure = Failure(str(error), 429)
+            return Failure(str(error), 429, retry_after=error.retry_after)
         except EngineError as error:
             log.warning("%s: the engine failed: %s", self.id, error)
-            failure = Failure(str(error), error.status)
+            return Failure(str(error), error.status)
         except asyncio.CancelledError:
-            if self._abort is None:
+            if self._abort is None or self._work is None:
                 raise
-            failure = self._abort
+            self._work.uncancel()
+            return self._abort
         except Exception:
             log.exception("%s: the engine failed", self.id)
-            failure = Failure("the engine failed", 500)
-        self._fail(failure)
-
-    def _fail(self, failure: Failure) -> None:
-        self._outbox.failure = failure
-        self._outbox.end(self._writer.error(failure) if self._begun and self._writer is not None else b"")
+            return Failure("the engine failed", 500)
+        finally:
+            self._generating = False
 
     async def _generate(self) -> None:
         if len(self._choices) == 1:
-            await self._choice(0)
+            await self._generate_choice(0)
             return
         try:
             async with asyncio.TaskGroup() as group:
                 for i in range(len(self._choices)):
-                    group.create_task(self._choice(i))
+                    group.create_task(self._generate_choice(i))
         except BaseExceptionGroup as errors:
             raise errors.exceptions[0] from None
 
-    async def _choice(self, index: int) -> None:
-        choice = self._choices[index]
+    async def _generate_choice(self, index: int) -> None:
+        choice, outbox = self._choices[index], self.outbox
+        timer: asyncio.TimerHandle | None = None
         stream = self._core.engine.generate(self._request(index))
         try:
             async for delta in stream:
                 events = choice.feed(delta)
                 if events or delta.logprobs or not self._begun:
-                    await self._emit(index, events, delta.logprobs)
+                    self._emit(index, events, delta.logprobs)
+                if outbox is not None and outbox.full:
+                    await outbox.room()
                 if choice.over:
                     break
+                if choice.due is not None and (timer is None or timer.when() < self._clock()):
+                    timer = asyncio.get_running_loop().call_at(choice.due, self._tick, index)
         finally:
+            if timer is not None:
+                timer.cancel()
             await stream.aclose()
         events = choice.close()
         if events:
-            await self._emit(index, events)
+            self._emit(index, events)
         self._noted(choice.message())
 
-    async def _emit(self, index: int, events: list[Event], logprobs: Sequence[Any] = ()) -> None:
+    def _tick(self, index: int) -> None:
+        """What the choice holds back goes on in time, should the engine say nothing more until then."""
+        events = self._choices[index].tick()
+        if events:
+            self._emit(index, events)
+
+    def _emit(self, index: int, events: list[Event], logprobs: Sequence[Any] = ()) -> None:
         first = not self._begun
         if first:
             self._begun = True
-            self._core.metrics.first_event(time.monotonic() - self._began)
+            self._core.metrics.first_event(self._clock() - self._began)
         writer = self._writer
-        if writer is None:
+        if writer is None or self.outbox is None:
             self._choices[index].logprobs += logprobs
             return
         start = writer.start() if first else b""
@@ -264,34 +213,45 @@ class Run:
             data = writer.events(index, events, logprobs)  # type: ignore[call-arg]  # only chat completions ask for them
         else:
             data = writer.events(index, events)
-        await self._outbox.put(start + data, len(events))
+        if start or data:
+            self.outbox.put(start + data, len(events))
 
-    def _last(self) -> bytes:
-        """What ends the answer: the stream's end, or the whole of it."""
+    def _last(self, writer: Writer) -> bytes:
+        """What ends the stream."""
+        return self._protocol.finish(writer, self._usage(), self._choices[0].stop)
+
+    def _whole(self) -> bytes:
+        """The answer that is not streamed."""
+        logprobs = self._prepared.job.sampling.logprobs is not None
+        results = [c.result(events=self._protocol.keeps_events, logprobs=logprobs) for c in self._choices]
+        return self._protocol.whole(self._prepared.job, self.id, self._created, results, self._usage())
+
+    def _usage(self) -> Usage | None:
         usage = total([c.usage for c in self._choices])
         if usage is not None:
             self._core.metrics.usage(usage)
-        if self._writer is not None:
-            return self._protocol.finish(self._writer, usage, self._choices[0].stop)
-        logprobs = self._prepared.job.sampling.logprobs is not None
-        results = [c.result(events=self._protocol.keeps_events, logprobs=logprobs) for c in self._choices]
-        return self._protocol.whole(self._prepared.job, self.id, self._created, results, usage)
+        return usage
 
     def _noted(self, message: Message) -> None:
         self._core.metrics.output(message)
         for notice in message.notices:
             log.warning("%s: %s at %d: %s", self.id, notice.kind, notice.start, notice.detail)
 
-    def _parser(self) -> Parser:
-        settings, prepared = self._core.settings, self._prepared
-        return Parser(
+    def _choice(self) -> Choice:
+        settings, prepared, tokenizer = self._core.settings, self._prepared, self._core.engine.tokenizer
+        job = prepared.job
+        parser = Parser(
             settings.dialect,
-            tools=prepared.job.tools,
-            tool_choice=prepared.job.tool_choice,
+            tools=job.tools,
+            tool_choice=job.tool_choice,
             stage=prepared.stage,
             prompt=prepared.prompt,
             policy=settings.policy,
+            tokenizer=tokenizer,
         )
+        coalescer = settings.coalescer() if job.stream else None
+        keep = self._protocol.keeps_events and not job.stream
+        return Choice(parser, job.stop, coalescer, keep=keep, by_ids=tokenizer is not None)
 
     def _request(self, index: int) -> Request:
         prepared, job = self._prepared, self._prepared.job

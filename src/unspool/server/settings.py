@@ -8,6 +8,7 @@ from ..dialect import Dialect
 from ..grammar import ToolStrictLevel
 from ..policy import CHOICES, DEFAULTS, Policy
 from ..wire.chat import ReasoningField
+from ..wire.coalesce import Coalescer
 
 Profile = Literal["openai", "mindie", "candle"]
 PROFILES: tuple[Profile, ...] = ("openai", "mindie", "candle")
@@ -23,6 +24,7 @@ LIMITS = {
     "stops": "stop strings of a request",
     "depth": "how deep a tool's schema may nest",
     "stall": "seconds after which a client that reads nothing is given up",
+    "silence": "seconds without a byte, after which a stream says something to keep the connection",
     "drain": "seconds that running responses have left after SIGTERM",
 }
 """The fields of `Limits` and what they limit."""
@@ -43,7 +45,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     choices: int = 16
     stops: int = 16
     depth: int = 128
-    stall: float = 300.0
+    stall: float = 60.0
+    silence: float = 15.0
     drain: float = 30.0
 
     def __post_init__(self) -> None:
@@ -64,6 +67,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         reasoning_field: where chat completions tell the reasoning.
         full_text, timing: see `unspool.wire.MindieWriter`.
         content_chunks: see `unspool.wire.CandleWriter`.
+        coalesce_reasoning, coalesce_arguments: streams tell the reasoning by sentence, arguments at boundaries of JSON.
+        coalesce_delay: seconds that a delta is held back at most; alone, every delta is held back that long.
         named_reason: the finish reason of an answer to a named ``tool_choice``: OpenAI's ``stop``, or ``tool_calls``.
         strict_level: constrains calls under ``auto`` also where no tool is strict.
         api_key: what clients have to present; ``None``: nothing.
@@ -78,10 +83,21 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     full_text: bool = False
     timing: Literal["usage", "top"] = "usage"
     content_chunks: bool = False
+    coalesce_reasoning: bool = False
+    coalesce_arguments: bool = False
+    coalesce_delay: float | None = None
     named_reason: Literal["stop", "tool_calls"] = "stop"
     strict_level: ToolStrictLevel = ToolStrictLevel.OFF
     api_key: str | None = None
     limits: Limits = Limits()
+
+    def coalescer(self) -> Coalescer | None:
+        """What joins the deltas of one choice of a stream; ``None`` where they go on as they are."""
+        if not (self.coalesce_reasoning or self.coalesce_arguments or self.coalesce_delay):
+            return None
+        return Coalescer(
+            sentences=self.coalesce_reasoning, boundaries=self.coalesce_arguments, max_delay=self.coalesce_delay
+        )
 
     def holds(self) -> str:
         """What holds, in one line for the log: dialect, stage, and every policy that is not the library's default."""

@@ -21,6 +21,7 @@ from ..events import (
     ToolCallStart,
 )
 from ..message import Message, Segment, ToolCall
+from . import sse
 
 TextKind = Literal["reasoning", "content"]
 
@@ -66,6 +67,8 @@ class BlockWriter(ABC):
     A block of text opens with its first piece, so that no block is empty. Reasoning closes where it ends; other text
     closes with the next block or the finish. What arrives inside a call waits until the call is over.
     """
+
+    KEEP_ALIVE = sse.KEEP_ALIVE
 
     def __init__(self) -> None:
         self._kind: TextKind | None = None

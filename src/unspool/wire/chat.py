@@ -56,6 +56,7 @@ class ChatWriter:
         ValueError: an option has a value that is not allowed.
     """
 
+    KEEP_ALIVE = sse.KEEP_ALIVE
     ROLE_CHUNK = True
     """Whether the role has a chunk of its own, before all others."""
     DELTA = b""
@@ -127,6 +128,9 @@ class ChatWriter:
             c.logprobs += logprobs
             c.tail = self._tail(c.logprobs, b"null")
         handlers = self._handlers
+        if len(events) == 1 and not c.logprobs and not c.over:  # as it mostly is
+            handler = handlers.get(type(events[0]))
+            return b"" if handler is None else handler(c, events[0])
         out: list[bytes] = []
         for event in events:
             handler = handlers.get(type(event))

@@ -54,6 +54,7 @@ class Failure(msgspec.Struct, frozen=True):
         status: the HTTP status, also where the response has begun and the status is sent already.
         param: the request's field that is at fault.
         type, code: the protocol's own words; ``None`` takes what the protocol says for the status.
+        retry_after: seconds after which it may be worth another try, for the HTTP header.
     """
 
     message: str
@@ -61,10 +62,17 @@ class Failure(msgspec.Struct, frozen=True):
     param: str | None = None
     type: str | None = None
     code: str | None = None
+    retry_after: int | None = None
 
 
 class Writer(Protocol):
-    """What writes one response of any protocol. What every method returns is ready to be sent; it may be nothing."""
+    """What writes one response of any protocol. What every method returns is ready to be sent; it may be nothing.
+
+    Attributes:
+        KEEP_ALIVE: what may be sent between any two events.
+    """
+
+    KEEP_ALIVE: bytes
 
     def start(self) -> bytes:
         """What precedes all events."""

@@ -54,6 +54,8 @@ class MessagesWriter(BlockWriter):
             does: clients then have to expect invalid JSON.
     """
 
+    KEEP_ALIVE = PING
+
     def __init__(self, *, id: str, model: str, fine_grained: bool = False) -> None:
         super().__init__()
         self._identity = {"id": id, "type": "message", "role": "assistant", "model": model}

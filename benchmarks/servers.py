@@ -1,0 +1,253 @@
+"""Servers to measure, each a process of its own: ``python -m benchmarks.servers NAME``.
+
+``bare`` is what starlette and uvicorn can do at most: it streams bytes that were made before. ``fastapi`` is a server as
+people write them: a pydantic model reads the request, and each chunk is one. ``unspool`` is ours. All three get the same
+chunks from a source that is never late, answer the same request and send the same events; only unspool parses.
+
+The process prints its port, then answers each line on standard input: its processor time in seconds and its memory in
+bytes.
+"""
+
+import asyncio
+import resource
+import sys
+import threading
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from typing import Any, Final
+
+import fastapi
+import msgspec
+import pydantic
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request as HttpRequest
+from starlette.responses import StreamingResponse
+from starlette.routing import Route
+
+import unspool
+from unspool.engines import Delta, Request
+from unspool.server import Limits, Settings, create_app
+from unspool.wire import ChatWriter
+
+PATH: Final = "/v1/chat/completions"
+CHUNKS: Final = 200
+DIALECT: Final = "deepseekv31"
+TICK: Final = 0.05  # seconds between two chunks of a stream that ticks
+
+_CALL: Final = '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>write<｜tool▁sep｜>{"text": "%s"}<｜tool▁call▁end｜><｜tool▁calls▁end｜>'
+_WORDS: Final = "the wind has turned and so the boats stay in the harbour until tomorrow morning ".split(" ")
+
+
+def pieces() -> list[str]:
+    """An output in `CHUNKS` pieces, most of them a word: reasoning, content and a call, a third each."""
+    third = CHUNKS // 3
+    words = [f" {_WORDS[i % len(_WORDS)]}" for i in range(third)]
+    before, after = _CALL.split("%s")
+    output = [*words, "</think>", *words, before, *words]
+    return [*output, *["."] * (CHUNKS - len(output) - 1), after]
+
+
+def frames(texts: list[str]) -> list[bytes]:
+    """What the client gets of each piece, by a parser and a writer of ours."""
+    writer = ChatWriter(id="chatcmpl-0", model="served", created=0)
+    parser = unspool.Parser(DIALECT, tools=TOOLS, stage="reasoning")
+    parts = [writer.events(0, parser.feed(text)) for text in texts]
+    return [writer.start(), *[p for p in parts if p], writer.events(0, parser.close("stop")) + writer.finish()]
+
+
+TOOLS: Final[list[Any]] = [
+    {
+        "type": "function",
+        "function": {
+            "name": "write",
+            "parameters": {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]},
+        },
+    }
+]
+BODY: Final = msgspec.json.encode(
+    {
+        "model": "served",
+        "messages": [{"role": "user", "content": "Write down what the harbour looks like."}],
+        "tools": TOOLS,
+        "stream": True,
+        "thinking": True,
+    }
+)
+
+
+async def source(kind: str) -> AsyncIterator[str]:
+    """The pieces of an output: as fast as they are taken, ticking, or one and then none for long."""
+    if kind == "flood":
+        for text in PIECES:
+            yield text
+    elif kind == "turns":
+        for text in PIECES:
+            await asyncio.sleep(0)
+            yield text
+    elif kind == "tick":
+        for _ in range(40):
+            await asyncio.sleep(TICK)
+            yield f"{time.monotonic_ns()} "
+    else:
+        yield "idle"
+        await asyncio.sleep(3600)
+
+
+PIECES: Final = pieces()
+
+
+# -- bare --------------------------------------------------------------------------------------------------------------
+
+
+def bare(kind: str) -> Any:
+    """The limit."""
+    made = frames(PIECES)
+
+    async def constant() -> AsyncIterator[bytes]:
+        if kind == "tick":
+            async for text in source(kind):
+                yield b'data: {"content":"%s"}\n\n' % text.encode()
+            return
+        position = 0
+        async for _ in source(kind):
+            if position < len(made):
+                yield made[position]
+                position += 1
+
+    async def answer(request: HttpRequest) -> StreamingResponse:
+        await request.body()
+        return StreamingResponse(constant(), media_type="text/event-stream")
+
+    return Starlette(routes=[Route(PATH, answer, methods=["POST"])])
+
+
+# -- fastapi -----------------------------------------------------------------------------------------------------------
+
+
+class _Function(pydantic.BaseModel):
+    name: str
+    description: str | None = None
+    parameters: dict[str, Any] | None = None
+
+
+class _Tool(pydantic.BaseModel):
+    type: str = "function"
+    function: _Function
+
+
+class _Message(pydantic.BaseModel):
+    role: str
+    content: str | None = None
+
+
+class _Body(pydantic.BaseModel):
+    model: str
+    messages: list[_Message]
+    tools: list[_Tool] | None = None
+    stream: bool = False
+
+
+class _Delta(pydantic.BaseModel):
+    role: str | None = None
+    content: str | None = None
+    reasoning_content: str | None = None
+
+
+class _Choice(pydantic.BaseModel):
+    index: int
+    delta: _Delta
+    logprobs: Any = None
+    finish_reason: str | None = None
+
+
+class _Chunk(pydantic.BaseModel):
+    id: str
+    object: str = "chat.completion.chunk"
+    created: int
+    model: str
+    choices: list[_Choice]
+
+
+def typical(kind: str) -> Any:
+    """FastAPI and pydantic; every piece is content, nothing is parsed."""
+    app = fastapi.FastAPI()
+
+    async def chunks(body: _Body) -> AsyncIterator[str]:
+        created = int(time.time())
+        async for text in source(kind):
+            choice = _Choice(index=0, delta=_Delta(content=text))
+            chunk = _Chunk(id="chatcmpl-0", created=created, model=body.model, choices=[choice])
+            yield f"data: {chunk.model_dump_json(exclude_unset=True)}\n\n"
+        yield "data: [DONE]\n\n"
+
+    @app.post(PATH)
+    async def answer(body: _Body) -> StreamingResponse:
+        return StreamingResponse(chunks(body), media_type="text/event-stream")
+
+    return app
+
+
+# -- unspool -----------------------------------------------------------------------------------------------------------
+
+
+class _Source:
+    """The source as an engine."""
+
+    tokenizer: Any = None
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+
+    async def generate(self, request: Request) -> AsyncGenerator[Delta, None]:
+        """The pieces."""
+        async for text in source(self._kind):
+            yield Delta(text=text)
+        yield Delta(finish_reason="stop")
+
+    async def health(self) -> None:
+        """Always well."""
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+
+def ours(kind: str) -> Any:
+    """unspool's server."""
+    limits = Limits(generations=1000)
+    settings = Settings(model="served", dialect=unspool.get_dialect(DIALECT), limits=limits)
+    return create_app(settings, _Source(kind))
+
+
+SERVERS: Final[dict[str, Callable[[str], Any]]] = {"bare": bare, "fastapi": typical, "unspool": ours}
+
+
+def main(name: str, kind: str) -> None:
+    """Serve until standard input ends."""
+    config = uvicorn.Config(
+        SERVERS[name](kind),
+        port=0,
+        access_log=False,
+        log_level="warning",
+        loop="uvloop",
+        http="httptools",
+        ws="none",
+        backlog=2048,
+    )
+    server = uvicorn.Server(config)
+
+    def report() -> None:
+        while not server.started:
+            time.sleep(0.01)
+        print(server.servers[0].sockets[0].getsockname()[1], flush=True)
+        for _ in sys.stdin:
+            memory = int(open("/proc/self/statm").read().split()[1]) * resource.getpagesize()
+            print(time.process_time(), memory, flush=True)
+        server.should_exit = True
+
+    threading.Thread(target=report, daemon=True).start()
+    server.run()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
