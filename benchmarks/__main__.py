@@ -14,6 +14,7 @@ from .effort import FULL, QUICK, Effort
 from .kinds import kinds
 from .parallel import interleaved
 from .pending import pending
+from .serving import serving
 from .starting import construct, first_use, imports
 from .strings import flat, strings, whole
 from .table import Row, table
@@ -29,6 +30,7 @@ MEASUREMENTS: Final[dict[str, Callable[[Effort], Iterator[Row]]]] = {
     "interleaved": interleaved,
     "pending": pending,
     "constrain": constraints,
+    "serve": serving,
 }
 
 

@@ -1,19 +1,22 @@
 """Servers to measure, each a process of its own: ``python -m benchmarks.servers NAME``.
 
-``bare`` is what starlette and uvicorn can do at most: it streams bytes that were made before. ``fastapi`` is a server as
-people write them: a pydantic model reads the request, and each chunk is one. ``unspool`` is ours. All three get the same
-chunks from a source that is never late, answer the same request and send the same events; only unspool parses.
+``bare`` is what starlette and uvicorn can do at most: it streams bytes that were made before. ``fastapi`` is a server
+as people write them: a pydantic model reads the request, and each chunk is one. ``unspool`` is ours. All three get the
+same chunks from a source that is never late, answer the same request and send as many events; only unspool parses.
 
 The process prints its port, then answers each line on standard input: its processor time in seconds and its memory in
 bytes.
 """
 
 import asyncio
+import logging
+import re
 import resource
 import sys
 import threading
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from pathlib import Path
 from typing import Any, Final
 
 import fastapi
@@ -35,17 +38,17 @@ CHUNKS: Final = 200
 DIALECT: Final = "deepseekv31"
 TICK: Final = 0.05  # seconds between two chunks of a stream that ticks
 
-_CALL: Final = '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>write<｜tool▁sep｜>{"text": "%s"}<｜tool▁call▁end｜><｜tool▁calls▁end｜>'
-_WORDS: Final = "the wind has turned and so the boats stay in the harbour until tomorrow morning ".split(" ")
+_WORDS: Final = ("the", "wind", "has", "turned", "so", "boats", "stay", "in", "their", "harbour", "until", "morning")
 
 
 def pieces() -> list[str]:
-    """An output in `CHUNKS` pieces, most of them a word: reasoning, content and a call, a third each."""
-    third = CHUNKS // 3
-    words = [f" {_WORDS[i % len(_WORDS)]}" for i in range(third)]
-    before, after = _CALL.split("%s")
-    output = [*words, "</think>", *words, before, *words]
-    return [*output, *["."] * (CHUNKS - len(output) - 1), after]
+    """An output in `CHUNKS` pieces, a word each: reasoning, content and a call, a third each."""
+    text = "".join([f" {_WORDS[i % len(_WORDS)]}" for i in range(CHUNKS // 3)])
+    call = {"function": {"name": "write", "arguments": {"text": text}}}
+    message = {"role": "assistant", "reasoning_content": text, "content": text, "tool_calls": [call]}
+    raw = unspool.render(message, DIALECT, tools=TOOLS, stage="reasoning")
+    words = re.split("(?= )", raw)
+    return [*words[: CHUNKS - 1], "".join(words[CHUNKS - 1 :])]
 
 
 def frames(texts: list[str]) -> list[bytes]:
@@ -88,7 +91,7 @@ async def source(kind: str) -> AsyncIterator[str]:
     elif kind == "tick":
         for _ in range(40):
             await asyncio.sleep(TICK)
-            yield f"{time.monotonic_ns()} "
+            yield f"{time.monotonic_ns()} "  # the client's clock too
     else:
         yield "idle"
         await asyncio.sleep(3600)
@@ -107,7 +110,7 @@ def bare(kind: str) -> Any:
     async def constant() -> AsyncIterator[bytes]:
         if kind == "tick":
             async for text in source(kind):
-                yield b'data: {"content":"%s"}\n\n' % text.encode()
+                yield b'data: {"choices":[{"index":0,"delta":{"content":"%s"}}]}\n\n' % text.encode()
             return
         position = 0
         async for _ in source(kind):
@@ -241,10 +244,11 @@ def main(name: str, kind: str) -> None:
             time.sleep(0.01)
         print(server.servers[0].sockets[0].getsockname()[1], flush=True)
         for _ in sys.stdin:
-            memory = int(open("/proc/self/statm").read().split()[1]) * resource.getpagesize()
+            memory = int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
             print(time.process_time(), memory, flush=True)
         server.should_exit = True
 
+    logging.disable(logging.WARNING)  # streams that only tick end within their reasoning
     threading.Thread(target=report, daemon=True).start()
     server.run()
 

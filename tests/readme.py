@@ -19,7 +19,7 @@ from typing import Any
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
 import unspool
-from unspool.cli import dialect_row
+from unspool.cli.show import dialect_row
 from unspool.policy import CHOICES
 
 ROOT = Path(__file__).parent.parent

@@ -449,7 +449,7 @@ def test_an_interrupt_is_quiet(run: Run, monkeypatch: pytest.MonkeyPatch) -> Non
     def interrupted(*args: Any) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("unspool.cli._text", interrupted)
+    monkeypatch.setattr("unspool.cli.common.read_text", interrupted)
     assert run("render", "-d", "mine.toml") == (130, "", "")
 
 

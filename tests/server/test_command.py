@@ -63,6 +63,7 @@ def test_every_option_arrives(served: list[Any], recording: str, tmp_path: Path)
     options = ["--policy", "bad_arguments=drop", "--profile", "mindie", "--full-text", "--timing", "top"]
     options += ["--reasoning-field", "both", "--named-reason", "tool_calls", "--strict-level", "function"]
     options += ["--api-key", f"@{tmp_path / 'key'}", "--max-queue", "7", "--max-stall", "2.5", "--content-chunks"]
+    options += ["--coalesce-reasoning", "--coalesce-arguments", "--coalesce-delay", "0.5"]
     options += ["--replay-speed", "0", "--host", "0.0.0.0", "--port", "1", "--model", "m", "--dialect", "hermes"]
     assert main(["serve", "--engine", recording, *options]) == 0
     settings, _, host, port, _ = served[0]
@@ -71,6 +72,7 @@ def test_every_option_arrives(served: list[Any], recording: str, tmp_path: Path)
     assert (settings.timing, settings.reasoning_field, settings.named_reason) == ("top", "both", "tool_calls")
     assert (settings.strict_level, settings.content_chunks) == (ToolStrictLevel.FUNCTION, True)
     assert (settings.limits.queue, settings.limits.stall, settings.limits.generations) == (7, 2.5, 100)
+    assert (settings.coalesce_reasoning, settings.coalesce_arguments, settings.coalesce_delay) == (True, True, 0.5)
     assert settings.holds() == (
         "model=m; dialect=hermes; stage=content; policy: bad_arguments=drop, call_in_reasoning=close; profile=mindie"
     )
@@ -101,6 +103,7 @@ def test_a_capture_can_be_parsed_again_with_both_parsers(served: list[Any], reco
         (["--dialect", "hermes", "--policy", "x=y"], "--policy: unknown field 'x'"),
         (["--dialect", "hermes", "--profile", "vllm"], "--profile: 'vllm' is not one of openai, mindie, candle"),
         (["--dialect", "hermes", "--port", "70000"], "--port: must be between 0 and 65535"),
+        (["--dialect", "hermes", "--coalesce-delay", "0"], "--coalesce-delay: must be more than 0"),
         (["--dialect", "hermes", "--max-queue", "0"], "--max-queue: 0 is less than 1"),
         (["--dialect", "hermes", "--api-key", ""], "--api-key: is empty"),
         (["--dialect", "hermes", "--engine", "vllm:x"], "allowed is replay:PATH"),

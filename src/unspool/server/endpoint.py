@@ -1,8 +1,9 @@
 """The way of a request: key, size, fields, prompt; then it runs."""
 
+import asyncio
 import hmac
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from starlette.types import Receive, Scope, Send
 
@@ -11,10 +12,13 @@ from ..grammar import constrain
 from ..wire.common import Failure
 from .checks import BadRequest, read_object
 from .core import Core
-from .job import Job, stage_of
+from .job import stage_of
 from .protocols import Protocol
 from .replies import Reply, failed
 from .run import Prepared, Run
+
+_LONG: Final = 16 * 1024
+"""Bytes of a request from which on reading it, its prompt and its grammar take long enough to be done in a thread."""
 
 
 class TooLarge(Exception):
@@ -51,8 +55,10 @@ class Endpoint:
             return refused
         limit = self._core.settings.limits.body
         try:
-            job = self._protocol.read(read_object(await read_body(scope, receive, limit)))
-            return self._prepared(job)
+            body = await read_body(scope, receive, limit)
+            if len(body) < _LONG:
+                return self._read(body)
+            return await asyncio.to_thread(self._read, body)
         except TooLarge:
             failure = Failure(f"the body is larger than {limit:,} bytes", 413)
             return Reply(self._protocol.error_body(failure), 413, close=True)
@@ -60,7 +66,8 @@ class Endpoint:
             status = error.status or self._protocol.invalid
             return failed(self._protocol, Failure(str(error), status, error.param))
 
-    def _prepared(self, job: Job) -> Prepared:
+    def _read(self, body: bytes) -> Prepared:
+        job = self._protocol.read(read_object(body))
         settings = self._core.settings
         prompts = self._core.prompts
         prompt = None if prompts is None else prompts.render(job)

@@ -12,8 +12,8 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 class Outbox:
     """The bytes of one streamed response, on their way from its producers to the connection.
 
-    What is put goes to the connection at once, without a task of its own or a turn of the loop, as long as the connection
-    takes it. Only what comes while the client does not read waits, and goes on in one piece.
+    What is put goes to the connection at once, without a task of its own or a turn of the loop, as long as the
+    connection takes it. Only what comes while the client does not read waits, and goes on in one piece.
 
     Args:
         send: takes ASGI's messages.

@@ -21,7 +21,6 @@ from .job import Job
 from .outbox import Outbox, Send
 from .protocols import Protocol
 from .replies import Reply, failed, stream_start
-from .stops import Stops
 
 
 class Prepared(msgspec.Struct, frozen=True):
@@ -140,7 +139,10 @@ class Run:
         try:
             async with self._core.admission.places(len(self._choices)):
                 self._generating = True
-                await self._generate()
+                if len(self._choices) == 1:
+                    await self._generate(0)
+                else:
+                    await self._generate_all()
             return None
         except Overloaded as error:
             return Failure(str(error), 429, retry_after=error.retry_after)
@@ -158,18 +160,15 @@ class Run:
         finally:
             self._generating = False
 
-    async def _generate(self) -> None:
-        if len(self._choices) == 1:
-            await self._generate_choice(0)
-            return
+    async def _generate_all(self) -> None:
         try:
             async with asyncio.TaskGroup() as group:
                 for i in range(len(self._choices)):
-                    group.create_task(self._generate_choice(i))
+                    group.create_task(self._generate(i))
         except BaseExceptionGroup as errors:
             raise errors.exceptions[0] from None
 
-    async def _generate_choice(self, index: int) -> None:
+    async def _generate(self, index: int) -> None:
         choice, outbox = self._choices[index], self.outbox
         timer: asyncio.TimerHandle | None = None
         stream = self._core.engine.generate(self._request(index))

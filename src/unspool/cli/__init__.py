@@ -1,0 +1,78 @@
+"""The command line: ``unspool parse | serve | constrain | dialects | check | render | detect | demo``.
+
+Exit codes: 0; 1 where ``parse --strict`` met a failed call; 2 for misuse, with one line on standard error that names
+the argument. A reader that closes the pipe early ends the command quietly.
+"""
+
+import argparse
+import re
+import sys
+from collections.abc import Callable, Sequence
+
+from .common import Arguments, Misuse, forget_output, near
+from .parse import constrain_arguments, parse_arguments, render_arguments, run_constrain, run_parse, run_render
+from .serve import run_serve, serve_arguments
+from .show import (
+    check_arguments,
+    demo_arguments,
+    detect_arguments,
+    dialects_arguments,
+    run_check,
+    run_demo,
+    run_detect,
+    run_dialects,
+)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit code.
+
+    Args:
+        argv: the arguments without the program's name; ``None`` takes the process's own.
+    """
+    words = sys.argv[1:] if argv is None else list(argv)
+    command = ""
+    try:
+        parser, commands = _parsers()
+        if words and words[0] in commands:
+            command = f" {words[0]}"
+        elif words and not words[0].startswith("-"):
+            raise Misuse(f"COMMAND: there is no command {words[0]!r}{near(words[0], commands)}")
+        options, unknown = parser.parse_known_args(words)
+        if unknown:
+            known = re.findall(r"--[a-z-]+", commands.get(words[0], parser).format_help())
+            raise Misuse(f"{unknown[0]}: unknown argument{near(unknown[0], known)}")
+        run: Callable[[argparse.Namespace], int] = options.run
+        return run(options)
+    except Misuse as error:
+        print(f"unspool{command}:", " ".join(str(error).split()), file=sys.stderr)
+        return 2
+    except BrokenPipeError:
+        forget_output()
+        return 0
+    except KeyboardInterrupt:
+        return 130
+
+
+def _parsers() -> tuple[Arguments, dict[str, argparse.ArgumentParser]]:
+    """The whole parser, and those of the commands."""
+    whole = Arguments(prog="unspool", description="Unspool a model's output into reasoning, content and tool calls.")
+    commands = whole.add_subparsers(metavar="COMMAND", required=True, title="commands")
+    found: dict[str, argparse.ArgumentParser] = {}
+    for name, (add, run, text) in _COMMANDS.items():
+        found[name] = commands.add_parser(name, help=text, description=text, allow_abbrev=False)
+        found[name].set_defaults(run=run)
+        add(found[name])
+    return whole, found
+
+
+_COMMANDS: dict[str, tuple[Callable[[argparse.ArgumentParser], None], Callable[[argparse.Namespace], int], str]] = {
+    "parse": (parse_arguments, run_parse, "read a model's output"),
+    "serve": (serve_arguments, run_serve, "answer the clients of an engine in their protocols"),
+    "constrain": (constrain_arguments, run_constrain, "print the grammar of what may be generated"),
+    "dialects": (dialects_arguments, run_dialects, "list the dialects, or show one"),
+    "check": (check_arguments, run_check, "try a dialect file on its own examples"),
+    "render": (render_arguments, run_render, "write a message the way a model writes it"),
+    "detect": (detect_arguments, run_detect, "find the dialect of a model"),
+    "demo": (demo_arguments, run_demo, "show a few examples as they stream by"),
+}

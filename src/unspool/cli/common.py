@@ -1,0 +1,172 @@
+"""What all commands share: how they are misused, their arguments, what they read and what they write."""
+
+import argparse
+import codecs
+import contextlib
+import difflib
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+import msgspec
+
+from ..check import load_dialect
+from ..detect import Candidate, detect_dialect
+from ..dialect import Dialect
+from ..errors import DialectError, UnknownDialect
+from ..events import Stage
+from ..policy import CHOICES, Policy
+from ..registry import get_dialect
+from ..schema import tool_name
+
+TOOL_CHOICES = ("auto", "none", "required")
+_CHUNK = 65_536  # bytes per read
+
+
+class Misuse(Exception):
+    """The command was called wrongly; the text names the argument."""
+
+
+class Arguments(argparse.ArgumentParser):
+    """An argument parser whose errors are one line."""
+
+    def error(self, message: str) -> NoReturn:
+        raise Misuse(message.removeprefix("argument "))
+
+
+def one_of(allowed: Sequence[str]) -> Callable[[str], str]:
+    """A type of arguments: one of these words."""
+
+    def check(value: str) -> str:
+        if value not in allowed:
+            raise argparse.ArgumentTypeError(f"{value!r} is not one of {', '.join(allowed)}{near(value, allowed)}")
+        return value
+
+    return check
+
+
+def near(word: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(word, list(known), n=1)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+def dialect_arguments(p: argparse.ArgumentParser) -> None:
+    p.add_argument("-d", "--dialect", metavar="NAME|FILE.toml", help="see `unspool dialects`")
+    p.add_argument("--model", metavar="NAME", help="a model's name, to find the dialect by")
+    p.add_argument("--reasoning", metavar="NAME", help="another dialect, whose reasoning markers to use")
+    p.add_argument("--tools", metavar="FILE", help="JSON list of the request's tools, as OpenAI writes them")
+    stages = tuple(s.value for s in Stage)
+    p.add_argument("--stage", type=one_of(stages), metavar="STAGE", help=f"how the output begins: {', '.join(stages)}")
+
+
+def named_dialect(argument: str, name: str, load: Callable[[str], Dialect] = load_dialect) -> Dialect:
+    """A dialect by its name, or by its file."""
+    try:
+        return load(name) if name.endswith(".toml") else get_dialect(name)
+    except (UnknownDialect, DialectError) as error:
+        raise Misuse(f"{argument}: {error}") from None
+
+
+def chosen_dialect(options: argparse.Namespace) -> Dialect:
+    if options.dialect is not None:
+        dialect = named_dialect("--dialect", options.dialect)
+    elif options.model is not None:
+        dialect = get_dialect(candidates(options.model, None)[0].dialect)
+    else:
+        raise Misuse("--dialect: is missing; name the dialect, or the model with --model")
+    if options.reasoning is None:
+        return dialect
+    other = named_dialect("--reasoning", options.reasoning)
+    if not other.reasoning:
+        raise Misuse(f"--reasoning: dialect {other.name!r} has no reasoning markers")
+    return dialect.with_reasoning(other)
+
+
+def candidates(model: str | None, chat_template: str | None) -> list[Candidate]:
+    found = detect_dialect(model=model, chat_template=chat_template)
+    if not found:
+        argument = "--chat-template" if model is None else "--model"
+        raise Misuse(f"{argument}: no dialect is known for it; see `unspool dialects`")
+    return found
+
+
+def read_tools(path: str | None) -> list[Any] | None:
+    if path is None:
+        return None
+    tools = read_json("--tools", path)
+    if not isinstance(tools, list):
+        raise Misuse(f"--tools: {path}: must be a JSON list of tools")
+    nameless = [i for i, tool in enumerate(tools) if tool_name(tool) is None]
+    if nameless:
+        raise Misuse(f"--tools: {path}: tools[{nameless[0]}]: misses function.name")
+    return tools
+
+
+def read_tool_choice(choice: str, tools: list[Any] | None) -> Any:
+    if choice in TOOL_CHOICES:
+        return choice
+    names = [tool_name(t) or "" for t in tools or []]
+    if tools is not None and choice not in names:
+        raise Misuse(f"--tool-choice: no tool is called {choice!r}{near(choice, (*names, *TOOL_CHOICES))}")
+    return {"type": "function", "function": {"name": choice}}
+
+
+def read_policy(settings: Sequence[str]) -> Policy:
+    values: dict[str, Any] = {}
+    for setting in settings:
+        field, equals, value = setting.partition("=")
+        if field not in CHOICES:
+            raise Misuse(f"--policy: unknown field {field!r}; allowed are {', '.join(CHOICES)}{near(field, CHOICES)}")
+        allowed = {str(choice).lower(): choice for choice in CHOICES[field]}
+        if not equals or value.lower() not in allowed:
+            raise Misuse(f"--policy: {field}: {value!r} is not one of {', '.join(allowed)}{near(value, allowed)}")
+        values[field] = allowed[value.lower()]
+    return Policy(**values)
+
+
+def read_pieces(argument: str, path: str) -> Iterator[str]:
+    """The text of a file, or of standard input for ``-``, in pieces, each as soon as it is there."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    try:
+        with contextlib.nullcontext(sys.stdin.buffer) if path == "-" else Path(path).open("rb") as file:
+            while data := file.read1(_CHUNK):  # type: ignore[union-attr]  # what is there, without waiting for more
+                yield decoder.decode(data)
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError as error:
+        raise Misuse(f"{argument}: {path}: not UTF-8: {error.reason}") from None
+    except OSError as error:
+        raise Misuse(f"{argument}: {path}: {error.strerror}") from None
+
+
+def read_text(argument: str, path: str) -> str:
+    return "".join(read_pieces(argument, path))
+
+
+def read_json(argument: str, path: str) -> Any:
+    try:
+        return msgspec.json.decode(read_text(argument, path))
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise Misuse(f"{argument}: {path}: not JSON: {error}") from None
+
+
+def write(text: str) -> None:
+    """Write to standard output at once, in UTF-8 whatever the locale says."""
+    sys.stdout.buffer.write(text.encode())
+    sys.stdout.buffer.flush()
+
+
+def write_json(value: Any) -> None:
+    write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
+
+
+def forget_output() -> None:
+    """Keep the interpreter from complaining, at its end, about what a closed pipe did not take."""
+    devnull = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(devnull, sys.stdout.fileno())
+    os.close(devnull)
+
+
+def colors() -> bool:
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

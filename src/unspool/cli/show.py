@@ -1,0 +1,182 @@
+"""The commands on dialects: ``dialects``, ``check``, ``detect``, ``demo``."""
+
+import argparse
+import sys
+import time
+from collections.abc import Iterator, Sequence
+
+from ..check import check_dialect, read_file
+from ..dialect import Dialect, Example, example_tools
+from ..events import Event
+from ..parser import Parser
+from ..policy import CHOICES
+from ..pretty import Pretty
+from ..registry import list_dialects
+from ..template import Field, Template, pieces
+from .common import Misuse, candidates, colors, named_dialect, read_text, write
+
+_DEMO_PIECE = 4  # characters per chunk, about a token
+_DEMO_DELAY = 0.008  # seconds between them, on a terminal
+
+
+def dialects_arguments(p: argparse.ArgumentParser) -> None:
+    p.add_argument("name", metavar="NAME|FILE.toml", nargs="?", help="show this one with its templates and examples")
+
+
+def run_dialects(options: argparse.Namespace) -> int:
+    if options.name is not None:
+        write(describe(named_dialect("NAME", options.name)))
+        return 0
+    header = ("NAME", "ALIASES", "START MARKER", "ARGUMENTS", "PARALLEL")
+    rows = [dialect_row(d) for d in list_dialects()]
+    # Aliases come last, as they can be many; a terminal may cut them off.
+    write(_table([(r[0], *r[2:], r[1]) for r in (header, *rows)]))
+    return 0
+
+
+def dialect_row(dialect: Dialect) -> tuple[str, str, str, str, str]:
+    """A dialect in the tables: name, aliases, start marker, format of arguments, whether calls can be parallel."""
+    marker = start_marker(dialect).replace("\n", "\\n")
+    parallel = "yes" if dialect.parallel else "-"
+    return dialect.name, ", ".join(dialect.aliases), marker, dialect.argument_format, parallel
+
+
+def start_marker(dialect: Dialect) -> str:
+    """What a dialect's calls begin with, as it writes them; of reasoning, where there are no calls."""
+    marker = _opening(dialect.calls[0]) if dialect.calls else ""
+    if dialect.call and not any(c.isalnum() for c in marker):
+        marker += _opening(dialect.call[0])
+    if not marker and dialect.reasoning:
+        marker = _opening(dialect.reasoning[0])
+    return marker.strip()
+
+
+def _opening(template: Template) -> str:
+    """A template's literal text up to its first field."""
+    first = pieces(template.text)[0]
+    return "" if isinstance(first, Field) else first
+
+
+def _table(rows: Sequence[Sequence[str]]) -> str:
+    """Rows as aligned columns."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ("  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows)
+    return "".join(f"{line}\n" for line in lines)
+
+
+def describe(dialect: Dialect) -> str:
+    """A dialect for a person: its names, its templates, its examples."""
+    about = {
+        "name": dialect.name,
+        "aliases": ", ".join(dialect.aliases),
+        "models": ", ".join(dialect.models),
+        "stage": dialect.stage.value,
+        "policy": ", ".join(
+            f"{f}={getattr(dialect.policy, f)}" for f in CHOICES if getattr(dialect.policy, f) is not None
+        ),
+    }
+    written = {
+        "arguments": (dialect.codec, "json"),
+        "quote": (dialect.quote, '"'),
+        "id": (dialect.id, Dialect("").id),
+        "separator.calls": (dialect.call_separator, ""),
+        "separator.arguments": (dialect.argument_separator, ""),
+    }
+    lines = [dialect.description, ""] if dialect.description else []
+    lines += [f"{key:<10} {value}" for key, value in about.items() if value]
+    lines += [f"{key:<10} {value!r}" for key, (value, default) in written.items() if value != default]
+    lines += ["", "Templates (the first of a kind is written, all are read):"]
+    for key in ("start", "end"):
+        lines += [f"  {key:<10} {text!r}" for text in getattr(dialect, key)]
+    for key in ("reasoning", "content", "preamble", "calls", "call", "argument", "item"):
+        lines += [f"  {key:<10} {template.text!r}" for template in getattr(dialect, key)]
+    for i, example in enumerate(dialect.examples):
+        lines += ["", f"Example {i}:", *_described_example(dialect, example)]
+    return "\n".join(lines) + "\n"
+
+
+def _described_example(dialect: Dialect, example: Example) -> list[str]:
+    written: list[str] = []
+    pretty = Pretty(written.append, color=colors())
+    for event in _example_events(dialect, example, len(example.raw[0])):
+        pretty.add(event)
+    return [*_quoted(example), *"".join(written).splitlines()]
+
+
+def _quoted(example: Example) -> list[str]:
+    """What the model wrote, line by line."""
+    return [f"  | {line}" for line in example.raw[0].split("\n")]
+
+
+def _example_events(dialect: Dialect, example: Example, size: int, delay: float = 0) -> Iterator[Event]:
+    """An example's events as its first raw text streams by, ``size`` characters at a time."""
+    parser = Parser(dialect, tools=example_tools(dialect), stage=example.stage)
+    raw = example.raw[0]
+    for at in range(0, len(raw), max(size, 1)):
+        time.sleep(delay)
+        yield from parser.feed(raw[at : at + size])
+    yield from parser.close()
+
+
+def check_arguments(p: argparse.ArgumentParser) -> None:
+    p.add_argument("files", metavar="FILE.toml|NAME", nargs="+", help="dialect files, or names of dialects")
+
+
+def run_check(options: argparse.Namespace) -> int:
+    failed = False
+    for file in options.files:
+        dialect = named_dialect("FILE", file, read_file)
+        problems = check_dialect(dialect)
+        for problem in problems:
+            print(f"unspool check: FILE: {file}: {problem}", file=sys.stderr)
+        if not problems:
+            raws = [raw for example in dialect.examples for raw in example.raw]
+            cuts = sum(max(len(raw) - 1, 0) for raw in raws)
+            write(f"{file}: ok ({len(dialect.examples)} examples, {len(raws)} raw texts, {cuts} cuts)\n")
+        failed = failed or bool(problems)
+    return 2 if failed else 0
+
+
+def detect_arguments(p: argparse.ArgumentParser) -> None:
+    p.add_argument("--model", metavar="NAME", help="a model's name, with or without its organisation")
+    p.add_argument("--chat-template", metavar="FILE", help="a chat template (jinja)")
+
+
+def run_detect(options: argparse.Namespace) -> int:
+    if options.model is None and options.chat_template is None:
+        raise Misuse("--model: is missing; give --model or --chat-template")
+    template = None if options.chat_template is None else read_text("--chat-template", options.chat_template)
+    rows = [("DIALECT", "SCORE", "REASON")]
+    rows += [(c.dialect, f"{c.score:g}", c.reason) for c in candidates(options.model, template)]
+    write(_table(rows))
+    return 0
+
+
+def demo_arguments(p: argparse.ArgumentParser) -> None:
+    text = "seconds between two pieces; by default a little on a terminal, else none"
+    p.add_argument("--delay", type=float, metavar="SECONDS", help=text)
+
+
+def run_demo(options: argparse.Namespace) -> int:
+    delay = options.delay if options.delay is not None else _DEMO_DELAY if sys.stdout.isatty() else 0
+    if not 0 <= delay <= 1:
+        raise Misuse("--delay: must be between 0 and 1")
+    for dialect, example in _showcase():
+        pretty = Pretty(write, color=colors())
+        write("\n".join([f"{dialect.name}:", *_quoted(example), ""]))
+        for event in _example_events(dialect, example, _DEMO_PIECE, delay):
+            pretty.add(event)
+        write("\n")
+    return 0
+
+
+def _showcase() -> list[tuple[Dialect, Example]]:
+    """The richest example of each way to write a turn, one dialect for each."""
+    best: dict[tuple[str, bool], tuple[int, Dialect, Example]] = {}
+    for dialect in list_dialects():
+        for example in dialect.examples:
+            richness = 2 * len(example.tool_calls) + bool(example.content) + bool(example.reasoning)
+            kind = dialect.argument_format, dialect.framed
+            if kind not in best or best[kind][0] < richness:
+                best[kind] = richness, dialect, example
+    return [(dialect, example) for _, dialect, example in best.values()]

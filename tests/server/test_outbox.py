@@ -1,0 +1,125 @@
+"""What is put goes on at once while the connection takes it, and waits in order while it does not."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from unspool.server.outbox import Outbox
+
+
+class Connection:
+    """Takes messages; may be stopped and started again."""
+
+    def __init__(self) -> None:
+        self.taken: list[dict[str, Any]] = []
+        self.open = asyncio.Event()
+        self.open.set()
+        self.error: Exception | None = None
+
+    async def send(self, message: dict[str, Any]) -> None:
+        await self.open.wait()
+        if self.error is not None:
+            raise self.error
+        self.taken.append(message)
+
+    @property
+    def bodies(self) -> list[bytes]:
+        return [m["body"] for m in self.taken if "body" in m]
+
+
+HEAD: dict[str, Any] = {"type": "http.response.start", "status": 200}
+
+
+def with_connection(test: Callable[[Connection, Outbox], Awaitable[None]], limit: int = 3) -> None:
+    async def run() -> None:
+        connection = Connection()
+        outbox = Outbox(connection.send, HEAD, limit)
+        await test(connection, outbox)
+        await outbox.close()
+
+    asyncio.run(run())
+
+
+def test_what_is_put_is_sent_before_put_returns() -> None:
+    async def test(connection: Connection, outbox: Outbox) -> None:
+        assert not outbox.begun
+        outbox.put(b"a", 1)
+        outbox.put(b"b", 1)
+        assert connection.taken[0] == HEAD
+        assert connection.bodies == [b"a", b"b"]
+        assert (outbox.begun, outbox.events, outbox.stalled_since) == (True, 0, None)
+        await outbox.end(b"z")
+        assert connection.bodies == [b"a", b"b", b"z", b""]
+        assert not connection.taken[-1].get("more_body")
+
+    with_connection(test)
+
+
+def test_what_a_stalled_connection_does_not_take_waits_in_order_and_goes_on_in_one_piece() -> None:
+    async def test(connection: Connection, outbox: Outbox) -> None:
+        connection.open.clear()
+        for piece in (b"a", b"b", b"c"):
+            outbox.put(piece, 1)
+        assert (connection.taken, outbox.events, outbox.full) == ([], 2, False)
+        assert isinstance(outbox.stalled_since, float)
+        outbox.put(b"d", 1)
+        assert outbox.full
+        waiting = asyncio.ensure_future(outbox.room())
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        connection.open.set()
+        await waiting
+        assert connection.bodies == [b"a", b"bcd"]
+        await asyncio.sleep(0)
+        assert [outbox.events, outbox.stalled_since] == [0, None]
+        outbox.put(b"e", 1)
+        assert connection.bodies[-1] == b"e"
+
+    with_connection(test)
+
+
+def test_the_end_comes_after_all_that_waits() -> None:
+    async def test(connection: Connection, outbox: Outbox) -> None:
+        connection.open.clear()
+        outbox.put(b"a", 1)
+        outbox.put(b"b", 1)
+        ending = asyncio.ensure_future(outbox.end(b"z"))
+        await asyncio.sleep(0)
+        connection.open.set()
+        await ending
+        assert b"".join(connection.bodies) == b"abz"
+
+    with_connection(test)
+
+
+@pytest.mark.parametrize("wait", [False, True])
+def test_a_lost_connection_is_told_to_whoever_puts_or_waits(wait: bool) -> None:
+    async def test(connection: Connection, outbox: Outbox) -> None:
+        connection.open.clear()
+        for _ in range(5):
+            outbox.put(b"a", 1)
+        connection.error = ConnectionResetError("gone")
+        waiting = asyncio.ensure_future(outbox.room())
+        await asyncio.sleep(0)
+        connection.open.set()
+        with pytest.raises(ConnectionResetError):
+            await waiting
+        with pytest.raises(ConnectionResetError):
+            outbox.put(b"b", 1) if not wait else await outbox.end(b"")
+
+    with_connection(test)
+
+
+def test_closing_cancels_what_is_being_sent() -> None:
+    async def test(connection: Connection, outbox: Outbox) -> None:
+        connection.open.clear()
+        outbox.put(b"a", 1)
+        outbox.put(b"b", 1)
+        await outbox.close()
+        connection.open.set()
+        await asyncio.sleep(0)
+        assert connection.taken == []
+
+    with_connection(test)

@@ -1,0 +1,145 @@
+"""How streams are cut, counted and kept alive."""
+
+import asyncio
+import threading
+import time
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import pytest
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+
+from unspool.engines import Delta, Request
+from unspool.wire import Usage
+
+from .support import HELLO, WEATHER, Scripted, chunks, live, until
+
+CALL = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris", "days": [1, 2]}}\n</tool_call>'
+THINKING = "<think>One step. Then another one! And the rest</think>"
+
+
+def deltas(text: str, field: str) -> list[str]:
+    found = [c["choices"][0]["delta"].get(field) for c in chunks(text) if c["choices"]]
+    return [d for d in found if d]
+
+
+def arguments(text: str) -> list[str]:
+    calls = [c["choices"][0]["delta"].get("tool_calls") for c in chunks(text) if c["choices"]]
+    return [a for c in calls if c and (a := c[0]["function"]["arguments"])]
+
+
+# -- coalescing --------------------------------------------------------------------------------------------------------
+
+
+def test_coalesced_streams_say_the_same_in_fewer_pieces() -> None:
+    raw = THINKING + CALL
+    ask: dict[str, Any] = {"messages": HELLO, "tools": [WEATHER], "stream": True}
+    with live(Scripted(list(raw)), "hermes") as server:
+        plain = server.post(**ask).text
+    with live(Scripted(list(raw)), "hermes", coalesce_reasoning=True, coalesce_arguments=True) as server:
+        joined = server.post(**ask).text
+        whole = server.post(**{**ask, "stream": False}).json()["choices"][0]["message"]
+    assert deltas(joined, "reasoning_content") == ["One step. ", "Then another one! ", "And the rest"]
+    assert 1 < len(arguments(joined)) < len(arguments(plain)) / 2
+    assert "".join(arguments(joined)) == "".join(arguments(plain)) == whole["tool_calls"][0]["function"]["arguments"]
+    assert "".join(deltas(plain, "reasoning_content")) == whole["reasoning_content"]
+
+
+def test_what_is_held_back_goes_on_in_time_though_the_engine_says_nothing() -> None:
+    engine = Scripted(["<think>Hm", "mm"], hang_after=2)
+    with live(engine, "hermes", coalesce_delay=0.2) as server:
+        connection = server.request(messages=HELLO, stream=True)
+        received = b""
+        while b"Hmmm" not in received:
+            received += connection.recv(65_536)
+        assert engine.running == 1
+        connection.close()
+        until(lambda: engine.cancelled == 1)
+
+
+# -- silence -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("path", "ask", "told"),
+    [
+        ("/v1/chat/completions", {}, b": keep-alive\n\n"),
+        ("/v1/responses", {"input": "Hello"}, b": keep-alive\n\n"),
+        ("/v1/messages", {"max_tokens": 9, "model": "m"}, b'event: ping\ndata: {"type":"ping"}\n\n'),
+    ],
+)
+def test_a_silent_stream_is_kept_alive_in_its_protocols_way(path: str, ask: dict[str, Any], told: bytes) -> None:
+    engine = Scripted(["Hi"], hang_after=1)
+    with live(engine, "hermes", silence=1.0) as server:
+        connection = server.request(path, messages=HELLO, stream=True, **ask)
+        received = b""
+        while told not in received:
+            received += connection.recv(65_536)
+        assert b"Hi" in received.split(told)[0]
+        connection.close()
+        until(lambda: engine.cancelled == 1)
+
+
+# -- token ids ---------------------------------------------------------------------------------------------------------
+
+
+class Ids:
+    """Tells its output as ids of a tokenizer, a token at a time; some that the text alone would not tell apart."""
+
+    def __init__(self, *ids: int) -> None:
+        words = {w: i for i, w in enumerate(("<think>", "</think>", "plan", "Ġit", "</", "think", ">", "Ġdone", "x"))}
+        self.tokenizer: Any = Tokenizer(models.WordLevel(words, unk_token="x"))
+        self.tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel()
+        self.tokenizer.decoder = decoders.ByteLevel()
+        self.tokenizer.add_special_tokens(["<think>", "</think>"])
+        self._ids = ids
+
+    async def generate(self, request: Request) -> AsyncGenerator[Delta, None]:
+        for i in self._ids:
+            await asyncio.sleep(0)
+            yield Delta(text=self.tokenizer.decode([i], skip_special_tokens=False), token_ids=(i,))
+        yield Delta(finish_reason="stop", usage=Usage(prompt_tokens=1, completion_tokens=len(self._ids)))
+
+    async def health(self) -> None:
+        """Always well."""
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_marker_that_is_only_spelled_is_text_where_the_engine_tells_its_tokens(stream: bool) -> None:
+    with live(Ids(0, 2, 3, 1, 2, 7), "hermes") as server:
+        ask: dict[str, Any] = {"messages": HELLO, "stream": stream, "stream_options": {"include_usage": True}}
+        answer = server.post(**(ask if stream else {"messages": HELLO}))
+    told = chunks(answer.text)[-1] if stream else answer.json()
+    assert told["usage"]["completion_tokens_details"] == {"reasoning_tokens": 2}
+    if not stream:
+        message = told["choices"][0]["message"]
+        assert (message["reasoning_content"], message["content"]) == ("plan it", "plan done")
+
+
+# -- long requests -----------------------------------------------------------------------------------------------------
+
+
+def test_a_request_with_a_thousand_tools_does_not_hold_up_the_others() -> None:
+    tools = [
+        {"type": "function", "function": {**WEATHER["function"], "name": f"tool_{i}", "strict": True}}
+        for i in range(1000)
+    ]
+    engine = Scripted(["ok"])
+    with live(engine, "hermes") as server:
+        answered = threading.Event()
+
+        def ask() -> None:
+            server.post(messages=HELLO, tools=tools, tool_choice="required")
+            answered.set()
+
+        threading.Thread(target=ask, daemon=True).start()
+        waits = []
+        while not answered.is_set():
+            began = time.monotonic()
+            assert server.http.get("/health").status_code == 200
+            waits.append(time.monotonic() - began)
+    assert engine.requests[0].constraint is not None
+    assert len(waits) > 3
