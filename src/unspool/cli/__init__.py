@@ -1,7 +1,7 @@
-"""The command line: ``unspool parse | serve | constrain | dialects | check | render | detect | demo``.
+"""The command line: ``unspool parse | serve | generate | constrain | dialects | check | render | detect | demo``.
 
-Exit codes: 0; 1 where ``parse --strict`` met a failed call; 2 for misuse, with one line on standard error that names
-the argument. A reader that closes the pipe early ends the command quietly.
+Exit codes: 0; 1 where ``parse --strict`` met a failed call, or an engine failed; 2 for misuse, with one line on standard
+error that names the argument. A reader that closes the pipe early ends the command quietly.
 """
 
 import argparse
@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from .common import Arguments, Misuse, forget_output, near
+from .generate import generate_arguments, run_generate
 from .parse import constrain_arguments, parse_arguments, render_arguments, run_constrain, run_parse, run_render
 from .serve import run_serve, serve_arguments
 from .show import (
@@ -69,6 +70,7 @@ def _parsers() -> tuple[Arguments, dict[str, argparse.ArgumentParser]]:
 _COMMANDS: dict[str, tuple[Callable[[argparse.ArgumentParser], None], Callable[[argparse.Namespace], int], str]] = {
     "parse": (parse_arguments, run_parse, "read a model's output"),
     "serve": (serve_arguments, run_serve, "answer the clients of an engine in their protocols"),
+    "generate": (generate_arguments, run_generate, "prompt an engine, and show its answer as it comes"),
     "constrain": (constrain_arguments, run_constrain, "print the grammar of what may be generated"),
     "dialects": (dialects_arguments, run_dialects, "list the dialects, or show one"),
     "check": (check_arguments, run_check, "try a dialect file on its own examples"),

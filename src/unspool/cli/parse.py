@@ -63,7 +63,7 @@ def run_parse(options: argparse.Namespace) -> int:
         policy=read_policy(options.policy),
     )
     form = options.format or ("pretty" if sys.stdout.isatty() else "message")
-    show = _shower(form)
+    show = shower(form)
     chunks: Iterable[str] = read_pieces("FILE", options.file)
     for chunk in chunks if options.follow else ["".join(chunks)]:
         show(parser.feed(chunk))
@@ -79,7 +79,7 @@ def run_parse(options: argparse.Namespace) -> int:
     return 1 if failures else 0
 
 
-def _shower(form: str) -> Callable[[list[Event]], None]:
+def shower(form: str) -> Callable[[list[Event]], None]:
     """What shows events as they come."""
     if form == "events":
         return lambda events: write("".join(msgspec.json.encode(e).decode() + "\n" for e in events))

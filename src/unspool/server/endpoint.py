@@ -7,15 +7,13 @@ from typing import Any, Final
 
 from starlette.types import Receive, Scope, Send
 
-from ..errors import ConstraintError
-from ..grammar import constrain
 from ..wire.common import Failure
 from .checks import BadRequest, read_object
 from .core import Core
-from .job import stage_of
+from .prepared import Prepared, prepare
 from .protocols import Protocol
 from .replies import Reply, failed
-from .run import Prepared, Run
+from .run import Run
 
 _LONG: Final = 16 * 1024
 """Bytes of a request from which on reading it, its prompt and its grammar take long enough to be done in a thread."""
@@ -67,26 +65,7 @@ class Endpoint:
             return failed(self._protocol, Failure(str(error), status, error.param))
 
     def _read(self, body: bytes) -> Prepared:
-        job = self._protocol.read(read_object(body))
-        settings = self._core.settings
-        prompts = self._core.prompts
-        prompt = None if prompts is None else prompts.render(job)
-        stage = stage_of(job, settings.dialect) if prompt is None else None
-        try:
-            constraint = constrain(
-                settings.dialect,
-                job.callable,
-                job.tool_choice,
-                job.parallel,
-                stage=stage,
-                prompt=prompt,
-                response_format=job.response_format,
-                strict_level=settings.strict_level,
-            )
-        except ConstraintError as error:
-            field, _, message = str(error).partition(": ")
-            raise BadRequest(field, message) from None
-        return Prepared(job, prompt, stage, constraint)
+        return prepare(self._protocol.read(read_object(body)), self._core.settings, self._core.prompts)
 
 
 def refusal(core: Core, error_body: Callable[[Failure], bytes], scope: Scope) -> Reply | None:

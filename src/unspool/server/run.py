@@ -8,35 +8,17 @@ from typing import Any
 
 import msgspec
 
-from ..engines import EngineError, Request
-from ..events import Event, Stage
-from ..grammar import Constraint
+from ..engines import EngineError
+from ..events import Event
 from ..message import Message
-from ..parser import Parser
 from ..wire.common import Failure, Usage, Writer
 from .admission import Overloaded
 from .choice import Choice
 from .core import Core, log
-from .job import Job
 from .outbox import Outbox, Send
+from .prepared import Prepared
 from .protocols import Protocol
 from .replies import Reply, failed, stream_start
-
-
-class Prepared(msgspec.Struct, frozen=True):
-    """A request that has been checked.
-
-    Attributes:
-        job: what it asks for.
-        prompt: rendered, where there is a chat template.
-        stage: where the output begins, where that is known without a prompt.
-        constraint: what may be generated.
-    """
-
-    job: Job
-    prompt: str | None = None
-    stage: Stage | None = None
-    constraint: Constraint | None = None
 
 
 class Run:
@@ -171,7 +153,7 @@ class Run:
     async def _generate(self, index: int) -> None:
         choice, outbox = self._choices[index], self.outbox
         timer: asyncio.TimerHandle | None = None
-        stream = self._core.engine.generate(self._request(index))
+        stream = self._core.engine.generate(self._prepared.request(self._core.settings, self.id, index))
         try:
             async for delta in stream:
                 events = choice.feed(delta)
@@ -237,39 +219,11 @@ class Run:
             log.warning("%s: %s at %d: %s", self.id, notice.kind, notice.start, notice.detail)
 
     def _choice(self) -> Choice:
-        settings, prepared, tokenizer = self._core.settings, self._prepared, self._core.engine.tokenizer
-        job = prepared.job
-        parser = Parser(
-            settings.dialect,
-            tools=job.tools,
-            tool_choice=job.tool_choice,
-            stage=prepared.stage,
-            prompt=prepared.prompt,
-            policy=settings.policy,
-            tokenizer=tokenizer,
-        )
+        settings, job, tokenizer = self._core.settings, self._prepared.job, self._core.engine.tokenizer
         coalescer = settings.coalescer() if job.stream else None
         keep = self._protocol.keeps_events and not job.stream
+        parser = self._prepared.parser(settings, tokenizer)
         return Choice(parser, job.stop, coalescer, keep=keep, by_ids=tokenizer is not None)
-
-    def _request(self, index: int) -> Request:
-        prepared, job = self._prepared, self._prepared.job
-        sampling = job.sampling
-        if index and sampling.seed is not None:  # choices with one seed would be the same
-            sampling = msgspec.structs.replace(sampling, seed=sampling.seed + index)
-        return Request(
-            id=self.id,
-            model=self._core.settings.model,
-            prompt=prepared.prompt,
-            messages=job.messages,
-            tools=job.tools,
-            tool_choice=job.tool_choice,
-            stage=prepared.stage,
-            choice=index,
-            sampling=sampling,
-            max_tokens=job.max_tokens,
-            constraint=prepared.constraint,
-        )
 
 
 def total(usages: Sequence[Usage | None]) -> Usage | None:

@@ -1,0 +1,100 @@
+"""The command ``generate``: one answer of any engine, shown as it comes."""
+
+import argparse
+import asyncio
+import sys
+from typing import Any
+
+from .common import Misuse, one_of, read_json, read_text, read_tool_choice, read_tools, write, write_json
+from .model import Model, model_arguments, open_model
+from .parse import FORMATS, shower
+
+
+def generate_arguments(p: argparse.ArgumentParser) -> None:
+    p.add_argument("prompt", metavar="PROMPT", nargs="?", default="-", help="what to ask; standard input by default")
+    model_arguments(p)
+    p.add_argument("--system", metavar="TEXT", help="the system message")
+    p.add_argument("--messages", metavar="FILE", help="JSON list of the messages before, as OpenAI writes them")
+    p.add_argument("--tools", metavar="FILE", help="JSON list of the tools, as OpenAI writes them")
+    p.add_argument("--tool-choice", metavar="CHOICE", default="auto", help="auto, none, required, or a tool's name")
+    p.add_argument("--no-parallel", action="store_true", help="one call at most")
+    p.add_argument("--response-format", metavar="FILE", help="OpenAI's response_format")
+    p.add_argument("--no-thinking", action="store_true", help="tells the chat template so")
+    p.add_argument("--max-tokens", type=int, metavar="N", help="of the output; by default as many as the engine allows")
+    p.add_argument("--temperature", type=float, metavar="T", help="0 takes the likeliest token")
+    p.add_argument("--top-p", type=float, metavar="P", help="of the likeliest tokens")
+    p.add_argument("--seed", type=int, metavar="N", help="the same seed gives the same output, where the engine can")
+    formats = (*FORMATS, "raw")
+    text = f"{', '.join(formats)}; pretty by default"
+    p.add_argument("--format", type=one_of(formats), metavar="FORMAT", default="pretty", help=text)
+
+
+def run_generate(options: argparse.Namespace) -> int:
+    """Generate; the exit code is 1 where the engine fails."""
+    body = _body(options)
+    model = open_model(options)
+    from ..engines import EngineError
+
+    try:
+        asyncio.run(_generate(model, body, options.format))
+    except EngineError as error:
+        print(f"unspool generate: the engine failed: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _body(options: argparse.Namespace) -> dict[str, Any]:
+    """The arguments as a request of chat completions, which is read and checked as the server does."""
+    messages = [] if options.system is None else [{"role": "system", "content": options.system}]
+    if options.messages is not None:
+        before = read_json("--messages", options.messages)
+        if not isinstance(before, list):
+            raise Misuse(f"--messages: {options.messages}: must be a JSON list of messages")
+        messages += before
+    prompt = read_text("PROMPT", "-") if options.prompt == "-" else options.prompt
+    messages.append({"role": "user", "content": prompt})
+    tools = read_tools(options.tools)
+    body = {
+        "messages": messages,
+        "tools": tools or None,
+        "tool_choice": read_tool_choice(options.tool_choice, tools) if tools else None,
+        "parallel_tool_calls": not options.no_parallel,
+        "response_format": options.response_format and read_json("--response-format", options.response_format),
+        "thinking": False if options.no_thinking else None,
+        "max_tokens": options.max_tokens,
+        "temperature": options.temperature,
+        "top_p": options.top_p,
+        "seed": options.seed,
+    }
+    return {name: value for name, value in body.items() if value is not None}
+
+
+async def _generate(model: Model, body: dict[str, Any], form: str) -> None:
+    from ..server.checks import BadRequest, Fields
+    from ..server.prepared import prepare
+    from ..server.protocols import ChatProtocol
+    from ..server.settings import Settings
+
+    settings = Settings(model=model.name, dialect=model.dialect, policy=model.policy, strict_level=model.strict_level)
+    try:
+        prepared = prepare(ChatProtocol(settings).read(Fields(body)), settings, model.prompts)
+    except BadRequest as error:
+        raise Misuse(str(error)) from None
+    parser = prepared.parser(settings)
+    show = shower(form)
+    reason: str | None = None
+    stream = model.engine.generate(prepared.request(settings, "generate", 0))
+    try:
+        async for delta in stream:
+            reason = delta.finish_reason or reason
+            if form == "raw":
+                write(delta.text)
+            show(parser.feed(delta.text, delta.stage))
+    finally:
+        await stream.aclose()
+        await model.engine.close()
+    show(parser.close(reason))
+    if form == "message":
+        write_json(parser.message)
+    elif form == "openai":
+        write_json(parser.message.to_openai())

@@ -1,0 +1,235 @@
+"""The model behind ``serve`` and ``generate``: its engine, its chat template, and the dialect it writes."""
+
+import argparse
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..detect import detect_dialect
+from ..dialect import Dialect
+from ..grammar import ToolStrictLevel
+from ..policy import Policy
+from ..registry import get_dialect
+from .common import Misuse, named_dialect, one_of, read_policy, read_text
+
+ENGINES = "builtin, replay:PATH, transformers:DIR, or the URL of a server"
+KINDS = ("vllm", "sglang", "llama.cpp", "fastdeploy", "transformers")
+_BUILTIN_DIALECT = "deepseekv31"
+
+
+@dataclass(frozen=True)
+class Model:
+    """What answers.
+
+    Attributes:
+        name: the served name.
+        dialect, policy: how its output is read.
+        engine: what generates; an `unspool.engines.Engine`.
+        prompts: its chat template, `unspool.server.prompts.Prompts`, or ``None``.
+        strict_level: see `unspool.grammar.constrain`.
+    """
+
+    name: str
+    dialect: Dialect
+    policy: Policy
+    engine: Any
+    prompts: Any
+    strict_level: ToolStrictLevel
+
+
+def model_arguments(p: argparse.ArgumentParser) -> None:
+    p.add_argument("--model", metavar="NAME", help="the served name; tells the dialect where no other argument does")
+    p.add_argument("--engine", metavar="ENGINE", action="append", help=f"{ENGINES} (repeatable); builtin by default")
+    p.add_argument("--engine-kind", type=one_of(KINDS), metavar="KIND", help=f"of the URL: {', '.join(KINDS)}")
+    p.add_argument("--engine-model", metavar="NAME", help="the URL's name for the model; its first by default")
+    p.add_argument("--engine-key", metavar="KEY|@FILE", help="what the URL wants to be presented")
+    text = "the output holds the token that ends it, where the URL can tell it: for dialects whose calls end with it"
+    p.add_argument("--engine-keep-end", action="store_true", help=text)
+    p.add_argument("--slots", type=int, metavar="N", default=8, help="outputs that a local engine computes at once; 8")
+    p.add_argument("--device", metavar="DEVICE", help="of a local model of transformers: cpu, cuda, cuda:1, …")
+    text = "how much faster than recorded; 1 by default, 0 is as fast as it goes"
+    p.add_argument("--replay-speed", type=float, metavar="FACTOR", default=1.0, help=text)
+    p.add_argument("--capture", metavar="DIR", help="record every raw output there, for replay")
+    p.add_argument("--dialect", metavar="NAME|FILE.toml", help="reads reasoning and calls")
+    p.add_argument("--reasoning-parser", metavar="NAME|FILE.toml", help="reads reasoning; alone, calls too")
+    p.add_argument("--tool-call-parser", metavar="NAME|FILE.toml", help="reads calls; alone, reasoning too")
+    text = "the model's folder, with its chat template; without it the engine gets the messages alone"
+    p.add_argument("--tokenizer", metavar="DIR", help=text)
+    text = "serve although the dialect does not read what the chat template writes"
+    p.add_argument("--no-self-check", action="store_true", help=text)
+    p.add_argument("--policy", metavar="FIELD=VALUE", action="append", default=[], help="repeatable")
+    levels = tuple(level.name.lower() for level in ToolStrictLevel)
+    text = f"{', '.join(levels)}: constrains tool_choice auto where no tool is strict"
+    p.add_argument("--strict-level", type=one_of(levels), metavar="LEVEL", default=levels[0], help=text)
+
+
+def open_model(options: argparse.Namespace) -> Model:
+    """What the arguments of `model_arguments` describe.
+
+    Raises:
+        Misuse: one of them is wrong, or a package is missing.
+    """
+    engines = options.engine or ["builtin"]
+    kind, _, path = engines[0].partition(":")
+    url = kind in ("http", "https")
+    if len(engines) > 1 and not all(e.startswith(("http://", "https://")) for e in engines):
+        raise Misuse("--engine: only URLs can be several")
+    if (
+        not url
+        and (engines[0] == "builtin") == bool(path)
+        or kind not in ("builtin", "replay", "transformers")
+        and not url
+    ):
+        raise Misuse(f"--engine: {engines[0]!r}: allowed are {ENGINES}")
+    folder = options.tokenizer
+    if folder is None and kind == "transformers":
+        folder = path
+    elif folder is None and kind == "builtin":
+        folder = _builtin_folder()
+    template = None if folder is None else _template(folder)
+    dialect = _dialect(options, template, _BUILTIN_DIALECT if kind == "builtin" else None)
+    policy = read_policy(options.policy)
+    prompts = None if template is None else _prompts(options, folder, template, dialect)
+    engine = _engine(options, kind, path, engines, folder, dialect)
+    if options.capture is not None:
+        engine = _captured(options, engine, dialect, policy)
+    name = options.model or (kind if kind == "builtin" else dialect.name)
+    return Model(name, dialect, policy, engine, prompts, ToolStrictLevel[options.strict_level.upper()])
+
+
+def _needs(error: ImportError, extra: str) -> Misuse:
+    return Misuse(f"COMMAND: {error.name} is missing; install unspool[{extra}]")
+
+
+# -- the template and the dialect --------------------------------------------------------------------------------------
+
+
+def _template(folder: str | Path) -> Any:
+    """What the model's folder tells of its prompts."""
+    try:
+        from ..server.prompts import TemplateError, read_tokenizer
+    except ImportError as error:
+        raise _needs(error, "server") from None
+    try:
+        return read_tokenizer(folder)
+    except OSError as error:
+        raise Misuse(f"--tokenizer: {folder}: {error.strerror}") from None
+    except TemplateError as error:
+        raise Misuse(f"--tokenizer: {error}") from None
+
+
+def _prompts(options: argparse.Namespace, folder: str | Path, template: Any, dialect: Dialect) -> Any:
+    """The chat template, checked."""
+    from ..server.prompts import Prompts, TemplateError
+
+    try:
+        prompts = Prompts(template)
+        if not prompts.check(dialect):
+            print(f"unspool: --tokenizer: {folder}: the template writes no calls", file=sys.stderr)
+    except TemplateError as error:
+        if not options.no_self_check:
+            raise Misuse(f"--tokenizer: {error} (--no-self-check serves all the same)") from None
+        prompts = Prompts(template)
+    return prompts
+
+
+def _dialect(options: argparse.Namespace, template: Any, own: str | None) -> Dialect:
+    reasoning, calls = options.reasoning_parser, options.tool_call_parser
+    if options.dialect is not None:
+        if reasoning is not None or calls is not None:
+            raise Misuse("--dialect: reads both; give it, or --reasoning-parser and --tool-call-parser")
+        return named_dialect("--dialect", options.dialect)
+    if calls is not None:
+        dialect = named_dialect("--tool-call-parser", calls)
+        if reasoning is None:
+            return dialect
+        other = named_dialect("--reasoning-parser", reasoning)
+        if not other.reasoning:
+            raise Misuse(f"--reasoning-parser: dialect {other.name!r} has no reasoning markers")
+        return dialect if other is dialect else dialect.with_reasoning(other)
+    if reasoning is not None:
+        return named_dialect("--reasoning-parser", reasoning)
+    if own is not None:
+        return get_dialect(own)
+    if options.model is None and template is None:
+        raise Misuse("--dialect: is missing; name the dialect, or the model with --model")
+    found = detect_dialect(model=options.model, chat_template=None if template is None else template.tool_template)
+    if not found:
+        argument = "--tokenizer" if options.model is None else "--model"
+        raise Misuse(f"{argument}: no dialect is known for it; give --dialect, see `unspool dialects`")
+    return get_dialect(found[0].dialect)
+
+
+# -- the engine --------------------------------------------------------------------------------------------------------
+
+
+def _builtin_folder() -> Path:
+    try:
+        from ..engines.builtin.model import FOLDER
+    except ImportError as error:
+        raise _needs(error, "server") from None
+    return FOLDER
+
+
+def _engine(
+    options: argparse.Namespace, kind: str, path: str, urls: list[str], folder: str | Path | None, dialect: Dialect
+) -> Any:
+    if options.slots < 1:
+        raise Misuse(f"--slots: {options.slots} is less than 1")
+    try:
+        if kind == "builtin":
+            from ..engines.batching import Batching
+            from ..engines.builtin.model import Model as Builtin
+
+            return Batching(Builtin(), slots=options.slots)
+        if kind == "replay":
+            from ..engines import Replay, read_recordings
+
+            return Replay(read_recordings(path), options.replay_speed)
+        if kind == "transformers":
+            from ..engines.batching import Batching
+            from ..engines.hf import TransformersModel
+
+            model = TransformersModel(path, device=options.device)
+            return Batching(model, slots=options.slots, sampling=model.sampling)
+        return _upstream(options, urls, folder, dialect)
+    except ImportError as error:
+        raise _needs(error, "transformers" if kind == "transformers" else "server") from None
+    except OSError as error:
+        raise Misuse(f"--engine: {path}: {error.strerror or error}") from None
+    except ValueError as error:
+        raise Misuse(f"--engine: {error}") from None
+
+
+def _upstream(options: argparse.Namespace, urls: list[str], folder: str | Path | None, dialect: Dialect) -> Any:
+    from ..engines.upstream import Upstream
+
+    key = options.engine_key
+    if key is not None and key.startswith("@"):
+        key = read_text("--engine-key", key[1:]).strip()
+    tokenizer = None
+    file = None if folder is None else Path(folder) / "tokenizer.json"
+    if file is not None and file.is_file():
+        from tokenizers import Tokenizer
+
+        tokenizer = Tokenizer.from_file(str(file))
+    return Upstream(
+        urls,
+        kind=options.engine_kind,
+        model=options.engine_model,
+        api_key=key,
+        tokenizer=tokenizer,
+        keep_end=options.engine_keep_end,
+    )
+
+
+def _captured(options: argparse.Namespace, engine: Any, dialect: Dialect, policy: Policy) -> Any:
+    from ..engines import Capture
+
+    name = options.dialect or options.tool_call_parser or options.reasoning_parser or dialect.name
+    reasoning = options.reasoning_parser if options.tool_call_parser else None
+    try:
+        return Capture(engine, options.capture, dialect=name, reasoning=reasoning, policy=policy)
+    except OSError as error:
+        raise Misuse(f"--capture: {options.capture}: {error.strerror}") from None
