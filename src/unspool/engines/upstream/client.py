@@ -157,7 +157,7 @@ class Client:
             raise Unavailable("the engine is not there", 503) from None
         except TimeoutError:
             raise Slow("the engine took too long", 504) from None
-        except (aiohttp.ClientError, OSError) as error:
+        except (aiohttp.ClientError, OSError, RuntimeError) as error:  # the last one where it was closed meanwhile
             backend.out(type(error).__name__)
             raise Unavailable("the connection to the engine broke", 502) from None
 

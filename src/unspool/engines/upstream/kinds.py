@@ -12,6 +12,7 @@ has begun with the tokenizer's own first token, does not get that token a second
 """
 
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
@@ -32,8 +33,10 @@ _OPENAI: Final = {
     "seed": "seed",
     "logprobs": "logprobs",
 }
-_MORE: Final = {**_OPENAI, "top_k": "top_k", "min_p": "min_p", "repetition_penalty": "repetition_penalty"}
-_LLAMA: Final = {**_OPENAI, "top_k": "top_k", "min_p": "min_p", "repetition_penalty": "repeat_penalty"}
+_MORE: Final = MappingProxyType(
+    {**_OPENAI, "top_k": "top_k", "min_p": "min_p", "repetition_penalty": "repetition_penalty"}
+)
+_LLAMA: Final = MappingProxyType({**_MORE, "repetition_penalty": "repeat_penalty"})
 _NEUTRAL: Final[dict[str, tuple[float, ...]]] = {
     "top_p": (1,),
     "top_k": (-1, 0),
@@ -89,7 +92,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     seeds: int = 2**63
     length: str = "max_tokens"
     endless: int | str | None = None
-    always: Mapping[str, Any] = {}
+    always: Mapping[str, Any] = MappingProxyType({})
     end: str = ""
     markers: str = ""
     listed: bool = True
