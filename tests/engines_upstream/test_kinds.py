@@ -20,7 +20,7 @@ from unspool.engines.upstream import KINDS, Upstream
 from unspool.grammar.gbnf import gbnf
 from unspool.wire import Usage
 
-from .support import Answer, Asked, Connection, Fake, collect, connected, event, fails, fault, request, run, says, text
+from .support import Answer, Asked, Connection, Fake, collect, connected, event, fails, fault, request, run, says, text, until
 
 TOOL = {
     "type": "function",
@@ -452,6 +452,18 @@ def test_every_kind_is_found_out_once(kind: str) -> None:
                 await collect(engine)
         assert [a.path for a in fake.asked].count("/v1/models") == 1
         assert len(fake.generated) == 3
+
+    run(main())
+
+
+def test_transformers_is_found_out_where_it_fails_to_list_its_models() -> None:
+    async def main() -> None:
+        fake = server("transformers")
+        fake.routes["/v1/models"] = fails(500, b"Internal Server Error", "text/plain")
+        async with connected(fake, check_interval=0.02) as engine:
+            await engine.health()
+            assert text(await collect(engine)) == "<think> café"
+            await until(lambda: [a.path for a in fake.asked].count("/health") > 1)
 
     run(main())
 

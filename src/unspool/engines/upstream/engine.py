@@ -219,12 +219,14 @@ class Upstream:
         async with backend.asking:
             if backend.served is not None:
                 return backend.served
-            answer = await self._client.ask(backend, "/v1/models")
+            answer, fault = await self._asked(backend, "/v1/models")
             listed = answer.get("data") if isinstance(answer, dict) else None
             first = listed[0] if isinstance(listed, list) and listed and isinstance(listed[0], dict) else {}
             if backend.kind is None:
                 owner = str(first.get("owned_by", ""))
-                backend.kind = detect(owner, {}) or detect(owner, await self._paths(backend))
+                backend.kind = detect(owner, {}) or detect("", await self._paths(backend))
+            if fault is not None and (backend.kind is None or backend.kind.listed):
+                raise fault  # `transformers serve` fails where nothing was ever downloaded
             meta = first.get("meta")
             lengths = (first.get("max_model_len"), meta.get("n_ctx") if isinstance(meta, dict) else None)
             backend.served = Served(
@@ -235,14 +237,18 @@ class Upstream:
 
     async def _paths(self, backend: Backend) -> dict[str, Any]:
         """The paths that a backend describes, if it describes any."""
-        try:
-            answer = await self._client.ask(backend, "/openapi.json")
-        except Unavailable:
-            raise
-        except EngineError:
-            return {}
+        answer, _ = await self._asked(backend, "/openapi.json")
         paths = answer.get("paths") if isinstance(answer, dict) else None
         return paths if isinstance(paths, dict) else {}
+
+    async def _asked(self, backend: Backend, path: str) -> tuple[Any, EngineError | None]:
+        """The answer to a question, or the error that is one."""
+        try:
+            return await self._client.ask(backend, path), None
+        except Unavailable:
+            raise
+        except EngineError as error:
+            return None, error
 
     async def _probe(self, backend: Backend) -> None:
         """Return where a backend is there.
