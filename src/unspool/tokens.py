@@ -75,6 +75,26 @@ def added_tokens(tokenizer: Any) -> dict[str, int]:
     return {text: token for token, text in _vocabulary(tokenizer).added.items()}
 
 
+def token_bytes(tokenizer: Any, token: int) -> bytes | None:
+    """What one id stands for behind other text: bytes, which need not be whole characters.
+
+    Returns:
+        ``None`` where the tokenizer does not tell: it only decodes, and this id alone is no text.
+    """
+    vocabulary = _vocabulary(tokenizer)
+    literal = vocabulary.added.get(token)
+    if literal is not None:
+        return literal.encode()
+    detokenizer = Detokenizer(tokenizer)
+    if vocabulary.anchor is not None:
+        detokenizer.push(vocabulary.anchor)
+    text = detokenizer.push(token)[0]
+    piece = vocabulary.pieces.get(token, text)
+    if isinstance(piece, bytes):
+        return piece
+    return piece.encode(errors="replace") if piece or not detokenizer.flush()[1] else None
+
+
 def special_tokens(tokenizer: Any) -> dict[str, int]:
     """Those added tokens that ordinary text does not spell, and their ids.
 

@@ -26,7 +26,7 @@ from .nodes import (
     children,
 )
 
-__all__ = ["structural_tag"]
+__all__ = ["signs", "structural_tag"]
 
 Format = dict[str, Any]
 
@@ -132,7 +132,7 @@ class _Printer:
             raise ConstraintError(
                 f"pattern: {node.pattern!r} cannot be kept by a structural tag where text is unquoted"
             )
-        begins = [sign for u in node.unlike for sign in _signs(u)]
+        begins = [sign for u in node.unlike for sign in signs(u)]
         without = list(dict.fromkeys(t for t in (node.stop, *node.without, *begins) if t))
         body: Format
         if node.min:
@@ -179,7 +179,7 @@ def _repeated(part: Format, low: int, high: int | None) -> Format:
     )
 
 
-def _signs(node: Node) -> list[str]:
+def signs(node: Node) -> list[str]:
     """Texts of which everything that a flat node tells holds one: its names with what is around them, or a literal."""
     parts = node.parts if isinstance(node, Seq) else (node,)
     for i in reversed(range(len(parts))):

@@ -1,0 +1,434 @@
+"""Continuous batching: many outputs of one model, a token at a time.
+
+One thread computes. At every token boundary outputs join and leave: it takes the next request in line where a slot is
+free, computes that prompt, and then one token for each output whose consumer keeps up. A consumer that does not pull
+stops its own output after a few pieces, and keeps its slot. The event loop never waits for the thread, nor the thread
+for the event loop.
+"""
+
+import asyncio
+import logging
+import threading
+from collections import deque
+from collections.abc import AsyncGenerator, Sequence
+from functools import cached_property
+from typing import Any, Protocol
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import ConstraintError
+from ..grammar import Constraint, Llguidance, Matcher
+from ..tokens import Detokenizer
+from ..wire.common import Usage
+from .base import Delta, EngineError, Request, Sampling
+from .sampling import Sampler, filled, logprob_entry
+
+__all__ = ["Batching", "Model"]
+
+log = logging.getLogger("unspool.engines")
+
+
+class Model(Protocol):
+    """Computes logits; never called by two threads at once.
+
+    A state that is not needed any more is simply let go of.
+
+    Attributes:
+        tokenizer: a ``tokenizers.Tokenizer`` or a tokenizer of transformers.
+        vocab_size: the width of the logits.
+        context: how many tokens a sequence has at most, the prompt included.
+        eos: the tokens that end an output.
+    """
+
+    tokenizer: Any
+    vocab_size: int
+    context: int
+    eos: frozenset[int]
+
+    def prefill(self, tokens: Sequence[int]) -> tuple[Any, NDArray[np.float32]]:
+        """A sequence's state after these tokens, and the logits of the next one, shape ``(vocab_size,)``."""
+
+    def step(self, states: Sequence[Any], tokens: Sequence[int]) -> NDArray[np.float32]:
+        """One more token for each of several sequences; changes the states in place.
+
+        Returns:
+            Logits of the tokens after these, shape ``(len(states), vocab_size)``.
+        """
+
+
+class Batching:
+    """An engine around a model.
+
+    Args:
+        model: what computes.
+        slots: how many outputs are generated at once; further ones wait in order.
+        ahead: after how many pieces that nobody has pulled an output stops.
+        sampling: what holds where a request leaves it open.
+
+    Raises:
+        ValueError: ``slots`` or ``ahead`` is less than 1.
+    """
+
+    def __init__(self, model: Model, *, slots: int = 8, ahead: int = 16, sampling: Sampling | None = None) -> None:
+        for name, value in (("slots", slots), ("ahead", ahead)):
+            if value < 1:
+                raise ValueError(f"{name}: {value} is less than 1")
+        self._model = model
+        self._slots = slots
+        self._ahead = ahead
+        self._sampling = sampling or Sampling()
+        own = getattr(model.tokenizer, "eos_token_id", None)
+        self._silent = model.eos if own is None else model.eos & {own}
+        self._preparing = threading.Lock()  # tokenizers of transformers are not for several threads
+        # Guards all below, and what outputs say of themselves to the other thread.
+        self._changed = threading.Condition()
+        self._waiting: deque[_Output] = deque()
+        self._running: list[_Output] = []
+        self._thread: threading.Thread | None = None
+        self._just_joined = False
+        self._closed: str | None = None
+
+    @property
+    def tokenizer(self) -> Any:
+        """The model's own."""
+        return self._model.tokenizer
+
+    @property
+    def running(self) -> int:
+        """How many slots are in use."""
+        return len(self._running)
+
+    @property
+    def waiting(self) -> int:
+        """How many requests wait for a slot."""
+        return len(self._waiting)
+
+    # -- in the event loop -----------------------------------------------------------------------------------------
+
+    async def generate(self, request: Request) -> AsyncGenerator[Delta, None]:
+        """Generate one output, a piece for each token.
+
+        The text of the token that ends it is left out where that is the tokenizer's own end of a sequence; others,
+        such as ``<|call|>``, are told.
+
+        Raises:
+            EngineError: 400 where the request has no prompt, or one that leaves no room, or asks for what cannot be;
+                500 where the model fails; 503 where the engine is closed.
+        """
+        await self.health()
+        output = await asyncio.to_thread(self._prepare, request)
+        output.loop = asyncio.get_running_loop()
+        self._join(output)
+        in_a_row = 0
+        try:
+            while True:
+                piece, waiter = self._pull(output)
+                if waiter is not None:
+                    await waiter
+                    in_a_row = 0
+                    continue
+                if isinstance(piece, EngineError):
+                    raise piece
+                assert piece is not None
+                yield piece
+                if piece.finish_reason is not None:
+                    return
+                in_a_row += 1
+                if in_a_row >= self._ahead:  # a model that is faster than its consumer must not keep the loop
+                    await asyncio.sleep(0)
+                    in_a_row = 0
+        finally:
+            self._leave(output)
+
+    async def health(self) -> None:
+        """Return where the engine can generate.
+
+        Raises:
+            EngineError: 503; it is closed, or its thread has died.
+        """
+        if self._closed is not None:
+            raise EngineError(self._closed, 503)
+
+    async def close(self) -> None:
+        """End the thread, after the token it is at; outputs under way fail."""
+        self._end("the engine is closed")
+        if self._thread is not None:
+            await asyncio.to_thread(self._thread.join)
+
+    def _join(self, output: "_Output") -> None:
+        with self._changed:
+            if self._closed is not None:
+                raise EngineError(self._closed, 503)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, name="unspool-model", daemon=True)
+                self._thread.start()
+            self._waiting.append(output)
+            self._changed.notify()
+
+    def _pull(self, output: "_Output") -> "tuple[Delta | EngineError | None, asyncio.Future[None] | None]":
+        """The next piece, or what to wait for."""
+        with self._changed:
+            if not output.pieces:
+                assert output.loop is not None
+                output.waiter = output.loop.create_future()
+                return None, output.waiter
+            piece = output.pieces.popleft()
+            # Not at every piece: a stopped output goes on in strides.
+            if output.stopped and len(output.pieces) <= self._ahead // 2:
+                output.stopped = False
+                self._changed.notify()
+            return piece, None
+
+    def _leave(self, output: "_Output") -> None:
+        with self._changed:
+            output.over = True
+            if output in self._waiting:
+                self._waiting.remove(output)
+            self._changed.notify()
+
+    # -- in any thread ---------------------------------------------------------------------------------------------
+
+    def _prepare(self, request: Request) -> "_Output":
+        """Check a request, and make what its output needs; takes a while.
+
+        Raises:
+            EngineError: 400.
+        """
+        model = self._model
+        with self._preparing:
+            prompt = _tokens(model, request.prompt)
+        room = model.context - len(prompt)
+        if room < 1:
+            raise EngineError(f"prompt: {len(prompt):,} tokens leave no room in a context of {model.context:,}", 400)
+        if request.max_tokens is not None and request.max_tokens < 1:
+            raise EngineError(f"max_tokens: {request.max_tokens} is less than 1", 400)
+        sampling = filled(request.sampling, self._sampling)
+        return _Output(
+            id=request.id,
+            prompt=prompt,
+            limit=room if request.max_tokens is None else min(room, request.max_tokens),
+            logprobs=sampling.logprobs,
+            sampler=Sampler(sampling, prompt, model.vocab_size),
+            detokenizer=Detokenizer(model.tokenizer),
+            matcher=None if request.constraint is None else self._matcher(request.constraint),
+        )
+
+    def _matcher(self, constraint: Constraint) -> Matcher:
+        try:
+            with self._preparing:
+                matchers = self._matchers
+            return matchers.matcher(constraint)
+        except ImportError:
+            raise EngineError("constraints need llguidance, the extra constrain", 400) from None
+        except ConstraintError as error:
+            raise EngineError(str(error), 400) from None
+
+    @cached_property
+    def _matchers(self) -> Llguidance:
+        model = self._model
+        ends = sorted(model.eos, key=lambda token: (token not in self._silent, token))  # the first one is the end
+        return Llguidance(model.tokenizer, eos=ends or None, vocab_size=model.vocab_size)
+
+    def _end(self, why: str, status: int = 503) -> None:
+        """Take no more requests, and fail those that there are."""
+        with self._changed:
+            self._closed = self._closed or why
+            self._fail([*self._running, *self._waiting], EngineError(why, status))
+            self._waiting.clear()
+            self._changed.notify()
+
+    def _fail(self, outputs: "Sequence[_Output]", error: EngineError) -> None:
+        for output in outputs:
+            output.put(error)
+        _wake(outputs)
+
+    # -- in the model's thread -------------------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        try:
+            while True:
+                joined, ready = self._boundary()
+                if joined is not None:
+                    self._prefill(joined)
+                elif ready:
+                    self._step(ready)
+                else:
+                    return
+        except Exception:
+            log.exception("the thread of the model ends")
+            self._end("the engine has failed", 500)
+
+    def _boundary(self) -> "tuple[_Output | None, list[_Output]]":
+        """Between two tokens: who leaves, and either who joins or whose next token is computed.
+
+        Between two that join, the others have a token. Neither where the engine is closed.
+        """
+        with self._changed:
+            while self._closed is None:
+                ready = []
+                running = []
+                for output in self._running:
+                    if output.over:
+                        output.state = None
+                        continue
+                    running.append(output)
+                    output.stopped = len(output.pieces) >= self._ahead
+                    if not output.stopped:
+                        ready.append(output)
+                self._running = running
+                if self._waiting and len(self._running) < self._slots and not (ready and self._just_joined):
+                    joined = self._waiting.popleft()
+                    self._running.append(joined)
+                    self._just_joined = True
+                    return joined, []
+                self._just_joined = False
+                if ready:
+                    return None, ready
+                self._changed.wait()
+            self._running = []
+            return None, []
+
+    def _prefill(self, output: "_Output") -> None:
+        try:
+            output.state, logits = self._model.prefill(output.prompt)
+        except Exception:
+            self._failed([output])
+            return
+        self._advance([output], logits[None])
+
+    def _step(self, outputs: "list[_Output]") -> None:
+        try:
+            logits = self._model.step([o.state for o in outputs], [o.token for o in outputs])
+        except Exception:
+            self._failed(outputs)
+            return
+        self._advance(outputs, logits)
+
+    def _failed(self, outputs: "Sequence[_Output]") -> None:
+        """The exception at hand ends these outputs; the engine goes on."""
+        log.exception("%s: the model failed", ", ".join(o.id for o in outputs))
+        with self._changed:
+            for output in outputs:
+                output.over, output.state = True, None
+            self._fail(outputs, EngineError("the model failed", 500))
+
+    def _advance(self, outputs: "Sequence[_Output]", logits: NDArray[np.float32]) -> None:
+        """Choose the next token of each, and hand it over."""
+        made: list[tuple[_Output, Delta | EngineError]] = []
+        for output, row in zip(outputs, logits, strict=True):
+            try:
+                made.append((output, self._next(output, row)))
+            except (ConstraintError, ValueError) as error:
+                log.warning("%s: no token: %s", output.id, error)
+                made.append((output, EngineError(f"no token could be chosen: {error}", 500)))
+        with self._changed:
+            for output, piece in made:
+                output.put(piece)
+            _wake(outputs)
+
+    def _next(self, output: "_Output", logits: NDArray[np.float32]) -> Delta:
+        matcher = output.matcher
+        token = output.sampler.choose(logits, None if matcher is None else matcher.mask())
+        if matcher is not None and not matcher.accept(token):
+            raise ValueError(f"the constraint does not take the token {token}, which it had allowed")
+        output.token = token
+        output.count += 1
+        silent = token in self._silent
+        reason = None
+        if token in self._model.eos or (matcher is not None and matcher.is_done()):
+            reason = "stop"
+        elif output.count == output.limit:
+            reason = "length"
+        text = "" if silent else "".join(output.detokenizer.push(token))
+        if reason is not None:
+            text += output.detokenizer.flush()[0]
+        top = output.logprobs
+        told = top is not None and not silent
+        return Delta(
+            text=text,
+            token_ids=() if silent else (token,),
+            finish_reason=reason,
+            usage=Usage(prompt_tokens=len(output.prompt), completion_tokens=output.count) if reason else None,
+            logprobs=(logprob_entry(self._model.tokenizer, logits, token, top or 0),) if told else (),
+        )
+
+
+class _Output(msgspec.Struct, kw_only=True, eq=False):
+    """One output under way.
+
+    Attributes:
+        limit: how many tokens it has at most.
+        logprobs: see `Sampling`.
+        loop: the consumer's event loop.
+        state, token, count: the model's, the latest token, how many there are; the model's thread alone uses them.
+        pieces: what was generated and not pulled; at the end there may stand an error.
+        waiter: what the consumer waits for.
+        stopped: whether the consumer has too many pieces to pull.
+        over: whether it has ended or nobody wants it: its slot is free.
+    """
+
+    id: str
+    prompt: Sequence[int]
+    limit: int
+    logprobs: int | None
+    sampler: Sampler
+    detokenizer: Detokenizer
+    matcher: Matcher | None
+    loop: asyncio.AbstractEventLoop | None = None
+    state: Any = None
+    token: int = 0
+    count: int = 0
+    pieces: deque[Delta | EngineError] = msgspec.field(default_factory=deque)
+    waiter: asyncio.Future[None] | None = None
+    stopped: bool = False
+    over: bool = False
+
+    def put(self, piece: Delta | EngineError) -> None:
+        """Take a piece for the consumer; the last one ends the output."""
+        self.pieces.append(piece)
+        if isinstance(piece, EngineError) or piece.finish_reason is not None:
+            self.over, self.state = True, None
+
+
+def _wake(outputs: Sequence[_Output]) -> None:
+    """Let the consumers that wait go on: one call into each event loop."""
+    waiters: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
+    for output in outputs:
+        if output.waiter is not None and output.loop is not None:
+            waiters.setdefault(output.loop, []).append(output.waiter)
+            output.waiter = None
+    for loop, found in waiters.items():
+        try:
+            loop.call_soon_threadsafe(_resolve, found)
+        except RuntimeError:  # the loop is closed: nobody waits any more
+            for output in outputs:
+                output.over = output.over or output.loop is loop
+
+
+def _resolve(waiters: list[asyncio.Future[None]]) -> None:
+    for waiter in waiters:
+        if not waiter.done():
+            waiter.set_result(None)
+
+
+def _tokens(model: Model, prompt: str | Sequence[int] | None) -> list[int]:
+    """A prompt's tokens.
+
+    Raises:
+        EngineError: 400; there is no prompt, or it holds what is no token.
+    """
+    if prompt is None:
+        raise EngineError("prompt: the engine needs one, and the server has no chat template", 400)
+    if isinstance(prompt, str):
+        encoded = model.tokenizer.encode(prompt, add_special_tokens=False)  # a rendered prompt has them already
+        tokens = list(getattr(encoded, "ids", encoded))
+    else:
+        tokens = list(prompt)
+        for token in tokens:
+            if not 0 <= token < model.vocab_size:
+                raise EngineError(f"prompt: {token} is not a token; allowed are 0 to {model.vocab_size - 1:,}", 400)
+    if not tokens:
+        raise EngineError("prompt: holds no token", 400)
+    return tokens

@@ -1,0 +1,250 @@
+"""What upstream servers answer: the events of their streams, and their errors, as pieces of output."""
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from ...wire.common import Usage
+from ..base import EngineError
+
+__all__ = ["Piece", "complaint", "failure", "read_completion", "read_native"]
+
+
+class Piece(msgspec.Struct, frozen=True):
+    """What one event of a stream tells.
+
+    Attributes:
+        text, token_ids, logprobs, usage: see `unspool.engines.Delta`.
+        finish_reason: in OpenAI's words.
+    """
+
+    text: str = ""
+    token_ids: tuple[int, ...] = ()
+    logprobs: tuple[dict[str, Any], ...] = ()
+    finish_reason: str | None = None
+    usage: Usage | None = None
+
+
+# -- the events of OpenAI's completions --------------------------------------------------------------------------------
+
+
+class _Logprobs(msgspec.Struct):
+    tokens: list[str] = []
+    token_logprobs: list[float | None] = []
+    top_logprobs: list[dict[str, float | None] | None] | None = None
+
+
+class _Choice(msgspec.Struct):
+    text: str | None = None
+    token_ids: list[int] | None = None
+    logprobs: _Logprobs | None = None
+    finish_reason: str | None = None
+    stop_reason: int | str | None = None
+    matched_stop: int | str | None = None
+
+
+class _PromptDetails(msgspec.Struct):
+    cached_tokens: int | None = None
+
+
+class _CompletionDetails(msgspec.Struct):
+    reasoning_tokens: int | None = None
+
+
+class _Usage(msgspec.Struct):
+    prompt_tokens: int = 0
+    completion_tokens: int | None = None
+    total_tokens: int | None = None
+    prompt_tokens_details: _PromptDetails | None = None
+    completion_tokens_details: _CompletionDetails | None = None
+
+
+class _Completion(msgspec.Struct):
+    choices: list[_Choice] = []
+    usage: _Usage | None = None
+    error: Any = None
+
+
+def read_completion(data: bytes, alternatives: int = 0, keep_end: bool = False) -> Piece:
+    """An event of ``/v1/completions``, as vLLM, SGLang, FastDeploy, llama-cpp-python and transformers write it.
+
+    Args:
+        data: the event's JSON.
+        alternatives: how many alternatives of a token were asked for; servers tell more.
+        keep_end: whether the text holds the token that ends the output; else its id is left out too.
+
+    Raises:
+        EngineError: it tells an error, or is not what it should be.
+    """
+    event = _decode(data, _Completion)
+    if event.error is not None:
+        raise failure(*complaint({"error": event.error}))
+    usage = None if event.usage is None else _usage(event.usage)
+    if not event.choices:
+        return Piece(usage=usage)
+    choice = event.choices[0]
+    ids = tuple(choice.token_ids or ())
+    by_text = isinstance(choice.stop_reason, str) or isinstance(choice.matched_stop, str)
+    if choice.finish_reason == "stop" and not keep_end and not by_text:
+        ids = ids[:-1]  # the token that ended it
+    logprobs = () if choice.logprobs is None else _logprobs(choice.logprobs, alternatives)
+    return Piece(choice.text or "", ids, logprobs, _reason(choice.finish_reason), usage)
+
+
+def _usage(told: _Usage) -> Usage:
+    details = told.completion_tokens_details
+    return Usage(
+        prompt_tokens=told.prompt_tokens,
+        completion_tokens=told.completion_tokens or 0,
+        total_tokens=told.total_tokens,
+        cached_tokens=None if told.prompt_tokens_details is None else told.prompt_tokens_details.cached_tokens,
+        reasoning_tokens=None if details is None else details.reasoning_tokens,
+    )
+
+
+def _logprobs(told: _Logprobs, alternatives: int) -> tuple[dict[str, Any], ...]:
+    """The entries of the tokens as chat completions have them."""
+    tops = told.top_logprobs or []
+    found = []
+    for i, token in enumerate(told.tokens):
+        top = tops[i] if i < len(tops) else None
+        logprob = told.token_logprobs[i] if i < len(told.token_logprobs) else None
+        listed = sorted((top or {}).items(), key=lambda item: -_number(item[1]))[:alternatives]
+        found.append({**_entry(token, logprob), "top_logprobs": [_entry(t, p) for t, p in listed]})
+    return tuple(found)
+
+
+def _entry(token: str, logprob: float | None, told: list[int] | None = None) -> dict[str, Any]:
+    """A token, with its bytes where they can be known."""
+    if told is None and "\ufffd" not in token:
+        told = list(token.encode("utf-8", "surrogatepass"))
+    return {"token": token, "logprob": _number(logprob), "bytes": told}
+
+
+def _number(logprob: float | None) -> float:
+    """A logarithm that JSON can hold."""
+    return -9999.0 if logprob is None else max(logprob, -9999.0)
+
+
+_REASONS: Final = {"length": "length", "content_filter": "content_filter"}
+
+
+def _reason(word: str | None) -> str | None:
+    """A finish reason in OpenAI's words; whatever else ends an output on its own account is ``stop``.
+
+    Raises:
+        EngineError: the generation was given up, or failed.
+    """
+    if word in ("abort", "error"):
+        raise EngineError(f"the engine gave the generation up ({word})", 503)
+    return word and _REASONS.get(word, "stop")
+
+
+# -- the events of llama.cpp's own endpoint ----------------------------------------------------------------------------
+
+
+class _Probability(msgspec.Struct):
+    token: str = ""
+    logprob: float | None = None
+    bytes: list[int] | None = None
+    top_logprobs: "list[_Probability]" = []
+
+
+class _Timings(msgspec.Struct):
+    cache_n: int | None = None
+
+
+class _Native(msgspec.Struct):
+    content: str = ""
+    stop: bool = False
+    stop_type: str = "none"
+    tokens_predicted: int = 0
+    tokens_evaluated: int = 0
+    timings: _Timings | None = None
+    completion_probabilities: list[_Probability] = []
+    error: Any = None
+
+
+def read_native(data: bytes, alternatives: int = 0, keep_end: bool = False) -> Piece:
+    """An event of ``/completion``, as llama.cpp's server writes it; arguments as for `read_completion`.
+
+    Its ids are not read: of a character in several tokens only the last one is told.
+
+    Raises:
+        EngineError: it tells an error, or is not what it should be.
+    """
+    event = _decode(data, _Native)
+    if event.error is not None:
+        raise failure(*complaint({"error": event.error}))
+    logprobs = tuple(
+        {
+            **_entry(p.token, p.logprob, p.bytes),
+            "top_logprobs": [_entry(t.token, t.logprob, t.bytes) for t in p.top_logprobs[:alternatives]],
+        }
+        for p in event.completion_probabilities
+    )
+    if not event.stop:
+        return Piece(event.content, logprobs=logprobs)
+    usage = Usage(
+        prompt_tokens=event.tokens_evaluated,
+        completion_tokens=event.tokens_predicted,
+        cached_tokens=None if event.timings is None else event.timings.cache_n,
+    )
+    return Piece(event.content, (), logprobs, "length" if event.stop_type == "limit" else "stop", usage)
+
+
+# -- JSON and errors ---------------------------------------------------------------------------------------------------
+
+_T = TypeVar("_T")
+_SHOWN: Final = 500
+"""How many characters of an upstream's message are passed on."""
+
+
+def _decode(data: bytes, kind: type[_T]) -> _T:
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        pass  # it may be lone surrogates, which msgspec does not take
+    try:
+        return msgspec.convert(json.loads(data), kind)
+    except (msgspec.ValidationError, ValueError, RecursionError) as wrong:
+        raise EngineError(f"the engine's stream is malformed: {str(wrong)[:_SHOWN]}", 502) from None
+
+
+def complaint(body: Any) -> tuple[str, int | None]:
+    """The message of an error, and its code where it tells one, from any of the shapes that servers use."""
+    inner = body.get("error", body) if isinstance(body, Mapping) else body
+    if isinstance(inner, str):
+        return inner[:_SHOWN], None
+    if not isinstance(inner, Mapping):
+        return "", None
+    message: Any = inner.get("message", inner.get("detail", ""))
+    if isinstance(message, list):  # a field each, as FastAPI tells them
+        message = "; ".join(
+            f"{'.'.join(map(str, m.get('loc', ())))}: {m.get('msg', '')}" for m in message if isinstance(m, Mapping)
+        )
+    code = inner.get("code")
+    return str(message)[:_SHOWN], code if isinstance(code, int) and 400 <= code < 600 else None
+
+
+def failure(message: str, status: int | None) -> EngineError:
+    """The error to raise for one of an upstream's: the client's fault stays the client's, all else is the engine's.
+
+    Args:
+        message: the upstream's.
+        status: the HTTP status, or the code within a stream.
+    """
+    told = f": {message}" if message else ""
+    if status in (400, 409, 413, 422, 501):
+        return EngineError(f"the engine refuses the request{told}", 400)
+    if status in (401, 403):  # what it says concerns the operator's key
+        return EngineError("the engine does not let the server in", 503)
+    if status in (404, 405):  # of the operator's making too: the path, or the model's name
+        return EngineError(f"the engine does not know what it is asked for{told}", 502)
+    if status in (408, 504):
+        return EngineError(f"the engine took too long{told}", 504)
+    if status in (429, 503):
+        return EngineError(f"the engine takes no request now{told}", status)
+    return EngineError(f"the engine failed{told}", 502)

@@ -1,0 +1,169 @@
+"""HTTP with upstream servers: questions and streams, and whatever goes wrong on the way as an engine's error."""
+
+import asyncio
+import contextlib
+import json
+import time
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from ..base import EngineError
+from .answers import complaint, failure
+from .pool import Backend
+
+if TYPE_CHECKING:
+    import aiohttp
+
+__all__ = ["Client", "Unavailable"]
+
+_MAX_ANSWER: Final = 32 * 1024 * 1024
+"""How many bytes an answer that is no stream may have: the ids of a prompt, at most."""
+_MAX_COMPLAINT: Final = 64 * 1024
+"""How many bytes of an error are read."""
+
+
+class Unavailable(EngineError):
+    """A backend is not there, or takes no request: another one may."""
+
+
+class Slow(EngineError):
+    """An answer, or the next piece of it, did not come in time."""
+
+
+class Client:
+    """Sends requests.
+
+    Args:
+        key: a bearer token, if any.
+        connect: seconds for a connection, and for the answer to a question.
+    """
+
+    def __init__(self, key: str | None, connect: float) -> None:
+        self._key = key
+        self._connect = connect
+        self._http: aiohttp.ClientSession | None = None
+        self._closed = False
+
+    async def close(self) -> None:
+        """Close every connection."""
+        self._closed = True
+        if self._http is not None:
+            await self._http.close()
+
+    async def ask(self, backend: Backend, path: str, question: dict[str, Any] | None = None) -> Any:
+        """A question's answer: JSON; ``None`` where it is none.
+
+        Raises:
+            EngineError: there is no answer, or it is an error.
+        """
+        deadline = time.monotonic() + self._connect
+        data = bytearray()
+        try:
+            async with self.open(backend, path, question, deadline) as response:
+                while chunk := await self.read(backend, response, deadline):
+                    data += chunk
+                    if len(data) > _MAX_ANSWER:
+                        raise EngineError(f"the engine answers {path} with more than {_MAX_ANSWER:,} bytes", 502)
+        except Slow as error:
+            backend.out(f"{path} is not answered in time")
+            raise Unavailable(str(error), error.status) from None
+        try:
+            return json.loads(data or b"null")
+        except (ValueError, RecursionError):
+            return None
+
+    @contextlib.asynccontextmanager
+    async def open(
+        self, backend: Backend, path: str, asked: dict[str, Any] | None, deadline: float
+    ) -> "AsyncIterator[aiohttp.ClientResponse]":
+        """An answer with a good status; its connection is closed when the block ends.
+
+        Raises:
+            EngineError: there is none; `Unavailable` where another backend may have one.
+        """
+        async with self._faults(backend, deadline):
+            response = await self._session().request(
+                "GET" if asked is None else "POST",
+                backend.url + path,
+                data=None if asked is None else _json(asked),
+                headers={} if asked is None else {"Content-Type": "application/json"},
+                allow_redirects=False,
+            )
+        try:
+            if response.status != 200:
+                await self._refused(backend, response, deadline)
+            yield response
+        finally:
+            response.close()
+
+    async def read(self, backend: Backend, response: "aiohttp.ClientResponse", deadline: float) -> bytes:
+        """What came meanwhile, or comes next; nothing at the end.
+
+        Raises:
+            EngineError: it does not come in time, or the connection broke.
+        """
+        async with self._faults(backend, deadline):
+            return response.content.read_nowait() or await response.content.readany()
+
+    async def _refused(self, backend: Backend, response: "aiohttp.ClientResponse", deadline: float) -> None:
+        data = bytearray()
+        while len(data) < _MAX_COMPLAINT and (chunk := await self.read(backend, response, deadline)):
+            data += chunk
+        try:
+            told: Any = json.loads(data)
+        except (ValueError, RecursionError):
+            told = data.decode("utf-8", "replace") if response.content_type == "text/plain" else ""
+        message, _ = complaint(told)
+        error = failure(message if self._key is None else message.replace(self._key, "…"), response.status)
+        if response.status not in (429, 502, 503, 504):
+            raise error
+        if response.status != 429:
+            backend.out(str(error))
+        raise Unavailable(str(error), error.status)
+
+    def _session(self) -> "aiohttp.ClientSession":
+        import aiohttp
+
+        if self._closed:
+            raise EngineError("the engine is closed", 503)
+        if self._http is None:
+            # No connection is kept: servers close idle ones at moments of their own, and to retry then is not safe.
+            self._http = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0, force_close=True),
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=self._connect),
+                auto_decompress=False,
+                headers={
+                    "Accept-Encoding": "identity",
+                    **({} if self._key is None else {"Authorization": f"Bearer {self._key}"}),
+                },
+            )
+        return self._http
+
+    @contextlib.asynccontextmanager
+    async def _faults(self, backend: Backend, deadline: float) -> AsyncIterator[None]:
+        """What goes wrong on the way, as an error of the engine."""
+        import aiohttp
+
+        try:
+            async with asyncio.timeout(deadline - time.monotonic()):
+                yield
+        except aiohttp.ClientConnectorError as error:
+            backend.out(f"no connection ({error.os_error.strerror or 'refused'})")
+            raise Unavailable("the engine is not there", 503) from None
+        except aiohttp.ServerTimeoutError:
+            backend.out("no connection in time")
+            raise Unavailable("the engine is not there", 503) from None
+        except TimeoutError:
+            raise Slow("the engine took too long", 504) from None
+        except (aiohttp.ClientError, OSError, RuntimeError) as error:  # the last one where it was closed meanwhile
+            backend.out(type(error).__name__)
+            raise Unavailable("the connection to the engine broke", 502) from None
+
+
+def _json(asked: dict[str, Any]) -> bytes:
+    try:
+        return msgspec.json.encode(asked)
+    except UnicodeEncodeError:  # lone surrogates
+        return json.dumps(asked).encode()

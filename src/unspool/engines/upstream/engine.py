@@ -1,0 +1,280 @@
+"""`Upstream`: the engine that is a server of its own, reached over HTTP (the extra ``server``)."""
+
+import math
+import time
+from collections.abc import AsyncGenerator, Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+from ...wire.common import Usage
+from ..base import Delta, EngineError, Request
+from .client import Client, Unavailable
+from .kinds import KINDS, Kind, Served, body, detect
+from .pool import Backend, Pool
+from .sse import Events
+
+__all__ = ["Upstream"]
+
+
+class Upstream:
+    """Generates with servers that somebody else runs: vLLM, SGLang, llama.cpp, FastDeploy, ``transformers serve``.
+
+    The rendered prompt goes to the raw completion endpoint of a server, which must not parse its output; what each kind
+    takes is in `unspool.engines.upstream.kinds`. Of several servers the least busy one is asked, and the next one where
+    that is not there, as long as nothing was generated. What a consumer does not pull is not read: the server waits.
+
+    Args:
+        urls: bases of servers of one model, with or without ``/v1``.
+        kind: one of `KINDS`; ``None``: as the server tells.
+        model: the servers' name for the model; ``None``: the first one that they list.
+        api_key: is sent as a bearer token. It is neither logged nor passed on.
+        tokenizer: what the servers' token ids are ids of; see `unspool.engines.Engine`.
+        markers: special tokens that the text has to show, for servers that hide those that are not listed (llama.cpp).
+        keep_end: whether the token that ends an output is part of it, where a server can tell it. Dialects need it
+            whose calls nothing else closes; others may take it for content.
+        connect_timeout: seconds for a connection, and for the answer to a question such as ``/health``.
+        first_timeout: seconds up to the first piece, which include waiting in the server's queue.
+        next_timeout: seconds between two pieces.
+        check_interval: seconds between two checks of each server.
+
+    Raises:
+        ValueError: an argument is not what it has to be; names it first.
+    """
+
+    def __init__(
+        self,
+        urls: str | Sequence[str],
+        *,
+        kind: str | None = None,
+        model: str | None = None,
+        api_key: str | None = None,
+        tokenizer: Any = None,
+        markers: Sequence[str] = (),
+        keep_end: bool = False,
+        connect_timeout: float = 10.0,
+        first_timeout: float = 600.0,
+        next_timeout: float = 60.0,
+        check_interval: float = 10.0,
+    ) -> None:
+        if kind is not None and kind not in KINDS:
+            raise ValueError(f"kind: {kind!r} is not one of {', '.join(KINDS)}")
+        if api_key is not None and not (api_key.isascii() and api_key.isprintable() and api_key.strip() == api_key):
+            raise ValueError("api_key: must be printable ASCII without white space around it")
+        bases = [_base(url) for url in ([urls] if isinstance(urls, str) else urls)]
+        if not bases:
+            raise ValueError("urls: at least one is needed")
+        if len(set(bases)) < len(bases):
+            raise ValueError(f"urls: {next(b for b in bases if bases.count(b) > 1)} is given twice")
+        times = {
+            "connect_timeout": connect_timeout,
+            "first_timeout": first_timeout,
+            "next_timeout": next_timeout,
+            "check_interval": check_interval,
+        }
+        for name, seconds in times.items():
+            if not (math.isfinite(seconds) and seconds > 0):
+                raise ValueError(f"{name}: {seconds} is not a positive number of seconds")
+        self._model = model
+        self._tokenizer = tokenizer
+        self._markers = tuple(markers)
+        self._keep_end = keep_end
+        self._first = first_timeout
+        self._next = next_timeout
+        self._client = Client(api_key, connect_timeout)
+        given = None if kind is None else KINDS[kind]
+        self._pool = Pool([Backend(base, given) for base in bases], self._probe, check_interval)
+
+    @property
+    def tokenizer(self) -> Any:
+        """The one that was given."""
+        return self._tokenizer
+
+    # -- the interface of engines ----------------------------------------------------------------------------------
+
+    async def generate(self, request: Request) -> AsyncGenerator[Delta, None]:
+        """Generate one output; the connection is closed as soon as the iterator is.
+
+        Raises:
+            EngineError: see `unspool.engines.Engine`.
+        """
+        if request.prompt is None:
+            raise EngineError(
+                "prompt: the engine takes rendered prompts; the server needs the model's chat template", 500
+            )
+        self._pool.start()
+        tried: set[Backend] = set()
+        fault: Unavailable | None = None
+        while True:
+            with self._pool.turn(tried) as backend:
+                if backend is None:
+                    raise fault or Unavailable("no engine is there", 503)
+                tried.add(backend)
+                begun = False
+                stream = self._attempt(backend, request)
+                try:
+                    async for delta in stream:
+                        begun = True
+                        yield delta
+                    return
+                except Unavailable as error:
+                    if begun or len(self._pool.backends) == 1:
+                        raise
+                    fault = error
+                finally:
+                    await stream.aclose()
+
+    async def health(self) -> None:
+        """Return where a server is there, as of the last check.
+
+        Raises:
+            EngineError: none is, and what is the matter with them.
+        """
+        self._pool.start()
+        backends = self._pool.backends
+        if not any(b.seen for b in backends):
+            await self._pool.check()
+        if not any(b.seen for b in backends):
+            raise EngineError("no engine is there: " + "; ".join(dict.fromkeys(b.fault for b in backends)), 503)
+
+    async def close(self) -> None:
+        """Stop the checks and close every connection."""
+        await self._pool.stop()
+        await self._client.close()
+
+    # -- one server ------------------------------------------------------------------------------------------------
+
+    async def _attempt(self, backend: Backend, request: Request) -> AsyncGenerator[Delta, None]:
+        deadline = time.monotonic() + self._first
+        kind, asked = await self._prepared(backend, request)
+        alternatives = request.sampling.logprobs or 0
+        usage: Usage | None = None
+        reason: str | None = None
+        async with self._client.open(backend, kind.generate, asked, deadline) as response:
+            backend.back()
+            if not response.content_type.startswith("text/event-stream"):
+                raise EngineError(f"the engine answers {response.content_type!r} instead of a stream", 502)
+            events = Events()
+            done = False
+            while not done:
+                chunk = await self._client.read(backend, response, deadline)
+                if not chunk:
+                    break
+                try:
+                    found = events.feed(chunk)
+                except ValueError as wrong:
+                    raise EngineError(f"the engine's stream is malformed: {wrong}", 502) from None
+                for data in found:
+                    if data == b"[DONE]":
+                        done = True
+                        break
+                    piece = kind.read(data, alternatives, self._keep_end)
+                    usage = piece.usage or usage
+                    reason = piece.finish_reason or reason
+                    if piece.text or piece.token_ids or piece.logprobs:
+                        yield Delta(text=piece.text, token_ids=piece.token_ids, logprobs=piece.logprobs)
+                    deadline = time.monotonic() + self._next  # time in which nobody pulled does not count
+            if reason is None:
+                raise Unavailable("the engine ended its stream early", 502)
+            yield Delta(finish_reason=reason, usage=usage)
+
+    async def _prepared(self, backend: Backend, request: Request) -> tuple[Kind, dict[str, Any]]:
+        """The kind of a backend, and the request as it takes it."""
+        kind = await self._kind(backend)
+        prompt: Any = request.prompt
+        if not isinstance(prompt, str):
+            prompt = list(prompt)
+            if not kind.ids:
+                raise EngineError(f"prompt: the engine ({kind.name}) takes text, no token ids", 400)
+        model, context = self._model, None
+        if kind.listed and (model is None or isinstance(kind.endless, str)):
+            served = await self._served(backend)
+            model, context = model or served.model, served.context
+        if isinstance(prompt, str) and kind.tokenize is not None:
+            path, text, special = kind.tokenize
+            question = {text: prompt, special: False, **({} if model is None else {"model": model})}
+            answer = await self._client.ask(backend, path, question)
+            prompt = answer.get("tokens") if isinstance(answer, dict) else None
+            if not isinstance(prompt, list):
+                raise EngineError(f"the engine's {path} gives no tokens", 502)
+        made = body(
+            kind,
+            request,
+            prompt,
+            model=model,
+            context=context,
+            keep_end=self._keep_end,
+            markers=self._markers,
+        )
+        return kind, made
+
+    async def _kind(self, backend: Backend) -> Kind:
+        if backend.kind is None:
+            await self._served(backend)
+        if backend.kind is None:
+            raise EngineError(f"kind: the engine does not tell what it is; allowed are {', '.join(KINDS)}", 503)
+        return backend.kind
+
+    async def _served(self, backend: Backend) -> Served:
+        """What a backend tells of itself; it is asked once."""
+        async with backend.asking:
+            if backend.served is not None:
+                return backend.served
+            answer, fault = await self._asked(backend, "/v1/models")
+            listed = answer.get("data") if isinstance(answer, dict) else None
+            first = listed[0] if isinstance(listed, list) and listed and isinstance(listed[0], dict) else {}
+            if backend.kind is None:
+                owner = str(first.get("owned_by", ""))
+                backend.kind = detect(owner, {}) or detect("", await self._paths(backend))
+            if fault is not None and (backend.kind is None or backend.kind.listed):
+                raise fault  # `transformers serve` fails where nothing was ever downloaded
+            meta = first.get("meta")
+            lengths = (first.get("max_model_len"), meta.get("n_ctx") if isinstance(meta, dict) else None)
+            backend.served = Served(
+                model=first["id"] if isinstance(first.get("id"), str) else None,
+                context=next((n for n in lengths if isinstance(n, int) and n > 0), None),
+            )
+            return backend.served
+
+    async def _paths(self, backend: Backend) -> dict[str, Any]:
+        """The paths that a backend describes, if it describes any."""
+        answer, _ = await self._asked(backend, "/openapi.json")
+        paths = answer.get("paths") if isinstance(answer, dict) else None
+        return paths if isinstance(paths, dict) else {}
+
+    async def _asked(self, backend: Backend, path: str) -> tuple[Any, EngineError | None]:
+        """The answer to a question, or the error that is one."""
+        try:
+            return await self._client.ask(backend, path), None
+        except Unavailable:
+            raise
+        except EngineError as error:
+            return None, error
+
+    async def _probe(self, backend: Backend) -> None:
+        """Return where a backend is there.
+
+        Raises:
+            EngineError: it is not.
+        """
+        if backend.kind is None and backend.served is None:
+            await self._served(backend)
+        else:
+            await self._client.ask(backend, "/v1/models" if backend.kind is None else backend.kind.health)
+
+
+def _base(url: str) -> str:
+    """A base without ``/v1``.
+
+    Raises:
+        ValueError: it is no base.
+    """
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as wrong:
+        raise ValueError(f"urls: {wrong}") from None
+    if parts.username is not None or parts.password is not None:
+        raise ValueError("urls: must hold no user and no password; there is api_key")
+    if parts.scheme not in ("http", "https") or not parts.hostname or port == 0 or parts.query or parts.fragment:
+        raise ValueError(f"urls: {url!r} is not like http://host:port")
+    return url.rstrip("/").removesuffix("/v1").rstrip("/")

@@ -1,0 +1,285 @@
+"""The kinds of servers: where each takes a raw prompt, by which names, and how it answers.
+
+Two facts decide on the endpoint: that the text keeps its special tokens, and that the prompt, which the chat template
+has begun with the tokenizer's own first token, does not get that token a second time.
+
+* vLLM, FastDeploy: ``/v1/completions`` with ``skip_special_tokens: false`` and ``add_special_tokens: false``.
+* SGLang: ``/v1/completions`` too; its native ``/generate`` repeats the whole text in every event. It adds a first token
+  to texts and generates 16 tokens unless told, so ``/tokenize`` is asked first, and ids are sent.
+* llama.cpp: its own ``/completion``, since that shows single special tokens (``preserved_tokens``) without showing all;
+  ids from ``/tokenize`` as well.
+* llama-cpp-python, transformers: ``/v1/completions`` is all there is. Neither shows special tokens; see the guide.
+"""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+import msgspec
+
+from ...errors import ConstraintError
+from ...grammar import Constraint
+from ...grammar.gbnf import gbnf
+from ..base import EngineError, Request
+from .answers import Piece, read_completion, read_native
+
+__all__ = ["KINDS", "Kind", "Served", "body", "detect"]
+
+_OPENAI: Final = {
+    "temperature": "temperature",
+    "top_p": "top_p",
+    "presence_penalty": "presence_penalty",
+    "frequency_penalty": "frequency_penalty",
+    "seed": "seed",
+    "logprobs": "logprobs",
+}
+_MORE: Final = MappingProxyType(
+    {**_OPENAI, "top_k": "top_k", "min_p": "min_p", "repetition_penalty": "repetition_penalty"}
+)
+_LLAMA: Final = MappingProxyType({**_MORE, "repetition_penalty": "repeat_penalty"})
+_NEUTRAL: Final[dict[str, tuple[float, ...]]] = {
+    "top_p": (1,),
+    "top_k": (-1, 0),
+    "min_p": (0,),
+    "presence_penalty": (0,),
+    "frequency_penalty": (0,),
+    "repetition_penalty": (1,),
+}
+"""Values that change nothing: they may be left out where a server does not know the field."""
+
+
+class Served(msgspec.Struct):
+    """What a server tells of itself in ``/v1/models``.
+
+    Attributes:
+        model: the first model's name.
+        context: how many tokens prompt and output may have together.
+    """
+
+    model: str | None = None
+    context: int | None = None
+
+
+class Kind(msgspec.Struct, frozen=True, kw_only=True):
+    """What differs between servers.
+
+    Attributes:
+        owner: how ``/v1/models`` calls the owner of its models; ``""``: it does not tell the kind.
+        path: one of the paths in ``/openapi.json`` that no other kind has; ``""``: there is no need to look.
+        generate, health: paths.
+        tokenize: the path that makes ids of a text, and the names of the text and of what is to be off.
+        fields: the names of `unspool.engines.Sampling`'s fields; others are refused.
+        seeds: seeds are taken modulo this.
+        length: the name of the field for ``max_tokens``.
+        endless: its value where the request tells none: a number, the model's ``context``, what is ``left`` of that;
+            ``None``: the server knows.
+        always: fields of every request.
+        end: the field that keeps the token that ends the output; ``""``: there is none.
+        markers: the field for special tokens to be shown; ``""``: there is none.
+        listed: whether ``/v1/models`` lists what is served, and not what could be.
+        constrain: the field, or fields, of a constraint; ``None``: it takes none.
+        read: reads an event of the stream.
+    """
+
+    name: str
+    owner: str = ""
+    path: str = ""
+    generate: str = "/v1/completions"
+    health: str = "/health"
+    tokenize: tuple[str, str, str] | None = None
+    ids: bool = True
+    fields: Mapping[str, str] = _MORE
+    seeds: int = 2**63
+    length: str = "max_tokens"
+    endless: int | str | None = None
+    always: Mapping[str, Any] = MappingProxyType({})
+    end: str = ""
+    markers: str = ""
+    listed: bool = True
+    constrain: Callable[[Constraint], dict[str, Any]] | None = None
+    read: Callable[[bytes, int, bool], Piece] = read_completion
+
+
+def _tag(constraint: Constraint) -> dict[str, Any]:
+    """Servers that do not know the form refuse it; unknown fields beside ``response_format`` some would ignore."""
+    return {"response_format": constraint.structural_tag}
+
+
+def _guided(constraint: Constraint) -> dict[str, Any]:
+    return {"guided_grammar": gbnf(constraint.grammar)}
+
+
+def _grammar(constraint: Constraint) -> dict[str, Any]:
+    return {"grammar": gbnf(constraint.grammar)}
+
+
+def _lark(constraint: Constraint) -> dict[str, Any]:
+    return {"grammar": constraint.lark}
+
+
+_USAGE: Final = {"stream_options": {"include_usage": True}}
+
+_LLAMA_CPP: Final = Kind(
+    name="llama.cpp",
+    owner="llamacpp",
+    generate="/completion",
+    tokenize=("/tokenize", "content", "add_special"),
+    fields={**_LLAMA, "logprobs": "n_probs"},
+    seeds=2**32 - 1,
+    length="n_predict",
+    endless=-1,
+    # The last event would hold the whole prompt otherwise.
+    always={
+        "response_fields": ["content", "stop", "stop_type", "tokens_predicted", "tokens_evaluated", "timings"],
+        "cache_prompt": True,
+    },
+    markers="preserved_tokens",
+    constrain=_grammar,
+    read=read_native,
+)
+
+KINDS: Final = {
+    kind.name: kind
+    for kind in (
+        Kind(
+            name="vllm",
+            owner="vllm",
+            endless="context",
+            always={
+                **_USAGE,
+                "skip_special_tokens": False,
+                "spaces_between_special_tokens": False,
+                "add_special_tokens": False,
+                "return_token_ids": True,
+            },
+            end="include_stop_str_in_output",
+            constrain=_tag,
+        ),
+        Kind(
+            name="sglang",
+            owner="sglang",
+            tokenize=("/tokenize", "prompt", "add_special_tokens"),
+            endless="left",
+            always={**_USAGE, "skip_special_tokens": False, "return_token_ids": True},
+            end="no_stop_trim",
+            constrain=_tag,
+        ),
+        _LLAMA_CPP,
+        msgspec.structs.replace(_LLAMA_CPP, name="llama.cpp-llguidance", owner="", constrain=_lark),
+        Kind(
+            name="fastdeploy",
+            owner="FastDeploy",
+            always={**_USAGE, "skip_special_tokens": False, "add_special_tokens": False},
+            end="include_stop_str_in_output",
+            constrain=_guided,
+        ),
+        Kind(
+            name="llama-cpp-python",
+            path="/extras/tokenize",
+            health="/v1/models",
+            ids=False,
+            fields=_LLAMA,
+            seeds=2**32 - 1,
+            endless=0,
+            constrain=_grammar,
+        ),
+        Kind(
+            name="transformers",
+            path="/load_model",
+            ids=False,
+            fields={k: k for k in ("temperature", "top_p", "frequency_penalty", "seed")},
+            seeds=2**32,
+            listed=False,
+        ),
+    )
+}
+"""Every kind, by its name."""
+
+_SPARE: Final = 128
+"""SGLang keeps some of the context for tokens that it drafts, and refuses requests that ask for those too."""
+
+
+def body(
+    kind: Kind,
+    request: Request,
+    prompt: Any,
+    *,
+    model: str | None,
+    context: int | None,
+    keep_end: bool = False,
+    markers: tuple[str, ...] = (),
+) -> dict[str, Any]:
+    """The request as a kind takes it.
+
+    Args:
+        kind: the server's.
+        request: what is asked for.
+        prompt: the prompt, text or ids, as it is to be sent.
+        model: the server's name for the model; ``None``: the request names none.
+        context: how many tokens prompt and output may have together, where that is known.
+        keep_end: whether the token that ends the output is to be told.
+        markers: special tokens that are to be shown.
+
+    Raises:
+        EngineError: the kind does not take some of it.
+    """
+    sampling = request.sampling
+    asked: dict[str, Any] = {"prompt": prompt, "stream": True, **kind.always}
+    if model is not None:
+        asked["model"] = model
+    for name in sampling.__struct_fields__:
+        value = getattr(sampling, name)
+        if value is None:
+            continue
+        if name in kind.fields:
+            asked[kind.fields[name]] = value
+        elif value not in _NEUTRAL.get(name, ()):
+            raise EngineError(f"{name}: the engine ({kind.name}) does not take it", 400)
+    if sampling.seed is not None:
+        asked["seed"] = sampling.seed % kind.seeds
+    if kind.fields.get("logprobs") == "n_probs" and sampling.logprobs == 0:
+        asked["n_probs"] = 1  # none at all would be told otherwise
+    length = _endless(kind, prompt, context) if request.max_tokens is None else request.max_tokens
+    if length is not None:
+        asked[kind.length] = length
+    if kind.end and keep_end:
+        asked[kind.end] = True
+    if kind.markers and markers:
+        asked[kind.markers] = list(markers)
+    if request.constraint is not None:
+        asked.update(_constrained(kind, request.constraint))
+    return asked
+
+
+def _endless(kind: Kind, prompt: Any, context: int | None) -> int | None:
+    if not isinstance(kind.endless, str):
+        return kind.endless
+    if context is None:
+        raise EngineError("max_tokens: the engine does not tell the length of its context; the request has to", 400)
+    return context if kind.endless == "context" else max(1, context - len(prompt) - _SPARE)
+
+
+def _constrained(kind: Kind, constraint: Constraint) -> dict[str, Any]:
+    if kind.constrain is None:
+        raise EngineError(
+            f"the engine ({kind.name}) cannot constrain what is generated: no required or named tool_choice, no strict "
+            "tools, no response_format",
+            400,
+        )
+    try:
+        return kind.constrain(constraint)
+    except ConstraintError as error:
+        raise EngineError(f"the engine ({kind.name}) cannot keep to what is asked for: {error}", 400) from None
+
+
+def detect(owner: str, paths: Mapping[str, Any]) -> Kind | None:
+    """The kind of a server.
+
+    Args:
+        owner: of the first model in its ``/v1/models``.
+        paths: those of its ``/openapi.json``, or nothing.
+    """
+    for kind in KINDS.values():
+        if (kind.owner and kind.owner == owner) or (kind.path and kind.path in paths):
+            return kind
+    return None

@@ -1,0 +1,62 @@
+"""Server-sent events from bytes, however they are cut."""
+
+from typing import Final
+
+__all__ = ["Events"]
+
+MAX_EVENT: Final = 16 * 1024 * 1024
+"""How many bytes an event may have that is not yet complete."""
+
+
+class Events:
+    """Reads one stream. Each byte is looked at a constant number of times; what is held is bounded.
+
+    Lines end with a line feed, before which a carriage return may stand. Only ``data`` lines count: comments, names
+    and ids of events are skipped. What stands behind the last blank line when the stream ends is no event.
+
+    Args:
+        limit: how many bytes an event may have.
+    """
+
+    __slots__ = ("_cut", "_cut_size", "_limit", "_lines", "_size")
+
+    def __init__(self, limit: int = MAX_EVENT) -> None:
+        self._limit = limit
+        self._cut: list[bytes] = []  # the pieces of the line whose end has not come
+        self._cut_size = 0
+        self._lines: list[bytes] = []  # the data of the event whose end has not come
+        self._size = 0
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """The data of the events that this chunk completes.
+
+        Raises:
+            ValueError: an event is too long.
+        """
+        if b"\n" not in chunk:
+            self._cut.append(chunk)
+            self._cut_size += len(chunk)
+            self._check()
+            return []
+        if self._cut:
+            chunk = b"".join((*self._cut, chunk))
+        *lines, rest = chunk.split(b"\n")
+        self._cut = [rest] if rest else []
+        self._cut_size = len(rest)
+        found = []
+        for line in lines:
+            if line.endswith(b"\r"):
+                line = line[:-1]
+            if line.startswith(b"data:"):
+                self._lines.append(line[6:] if line[5:6] == b" " else line[5:])
+                self._size += len(line)
+            elif not line and self._lines:
+                found.append(self._lines[0] if len(self._lines) == 1 else b"\n".join(self._lines))
+                self._lines.clear()
+                self._size = 0
+        self._check()
+        return found
+
+    def _check(self) -> None:
+        if self._cut_size + self._size > self._limit:
+            raise ValueError(f"an event of more than {self._limit:,} bytes")

@@ -1,0 +1,249 @@
+"""A grammar as GBNF, which llama.cpp takes; it is EBNF for xgrammar too.
+
+There are no complements in it, so a text that must not hold markers is written as the automaton that looks for them:
+a rule for each state, every one of them right-recursive. JSON is spelled out, with no white space but what the
+renderer writes. Like a structural tag it is narrower than the grammar where free text must not *begin* with something
+or has a bounded length; see `unspool.grammar.tag`. Beyond that: raw strings that must not hold a marker hold no
+character with which one begins (JSON strings may still hold it, escaped).
+"""
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from ..errors import ConstraintError
+from .flat import count
+from .nodes import Chars, Choice, Const, Finer, Grammar, Json, Node, Ref, Repeat, Seq, Text, Word
+from .tag import signs
+from .values import JSON_SPELLING, Rules, Values
+
+__all__ = ["gbnf"]
+
+_MAX_SIZE: Final = 1_000_000
+"""How many characters a grammar may have."""
+_WHITE: Final = [
+    *((c, c) for c in " \x85\xa0\u1680\u202f\u205f\u3000"),
+    *(("\t", "\r"), ("\x1c", "\x1f"), ("\u2000", "\u200a"), ("\u2028", "\u2029")),
+]
+"""White space as Python has it: what ``\\s`` means in `Chars.set`."""
+_NAMED: Final = {"\\n": "\n", "\\r": "\r", "\\t": "\t"}
+_ITEM: Final = re.compile(r"\\x[0-9a-fA-F]{2}|\\.|-|[^\\]", re.S)
+
+
+def gbnf(grammar: Grammar) -> str:
+    """The text of a grammar whose rule ``root`` is the grammar's root.
+
+    Raises:
+        ConstraintError: a schema asks for what these grammars cannot keep, or the text would be too large.
+    """
+    return _Printer(grammar).text()
+
+
+class _Printer:
+    def __init__(self, grammar: Grammar) -> None:
+        self.lines: list[str] = []
+        self.size = 0
+        self.names: dict[tuple[str, object], str] = {}
+        self.scopes = {"": grammar.rules}
+        self.waiting: list[tuple[str, str, Node]] = [("root", "", grammar.root)]
+
+    def text(self) -> str:
+        while self.waiting:
+            name, scope, node = self.waiting.pop()
+            self.add(name, self.node(node, scope))
+        return "\n".join(self.lines) + "\n"
+
+    def add(self, name: str, body: str) -> None:
+        self.size += len(name) + len(body)
+        if self.size > _MAX_SIZE:
+            raise ConstraintError("tools: the grammar would be too large")
+        self.lines.append(f"{name} ::= {body}")
+
+    def name(self, prefix: str, key: object) -> tuple[str, bool]:
+        """The name of the rule for this key, and whether it is new."""
+        at = (prefix, key)
+        new = at not in self.names
+        if new:
+            self.names[at] = f"{prefix}{len(self.names)}"
+        return self.names[at], new
+
+    def node(self, node: Node, scope: str) -> str:
+        """The node as an expression; ``scope`` tells whose rules it refers to: the grammar's, or a JSON value's."""
+        if isinstance(node, Const):
+            return _quoted(node.text)
+        if isinstance(node, Ref):
+            name, new = self.name("r", (scope, node.name))
+            if new:
+                self.waiting.append((name, scope, self.scopes[scope][node.name]))
+            return name
+        if isinstance(node, Chars):
+            return _class(node)
+        if isinstance(node, Seq):
+            return " ".join(self.grouped(p, scope) for p in node.parts)
+        if isinstance(node, Choice):
+            return " | ".join(self.node(p, scope) for p in node.parts)
+        if isinstance(node, Repeat):
+            return self.repeat(node, scope)
+        if isinstance(node, Finer):
+            return self.grouped(node.plain, scope)
+        if isinstance(node, Word):
+            return self.word(node, scope)
+        if isinstance(node, Text):
+            return self.free(node)
+        return self.json(node, scope)
+
+    def grouped(self, node: Node, scope: str) -> str:
+        text = self.node(node, scope)
+        return f"({text})" if isinstance(node, Choice | Finer | Word) else text
+
+    def repeat(self, node: Repeat, scope: str) -> str:
+        part = f"({self.node(node.part, scope)})"
+        if not node.separator:
+            return part + count(node.min, node.max) if node.max != 0 else '""'
+        if node.max == 0:
+            return '""'
+        high = None if node.max is None else node.max - 1
+        more = f"({_quoted(node.separator)} {part})"
+        more = "" if high == 0 else " " + more + count(max(0, node.min - 1), high)
+        return f"({part}{more})" + ("" if node.min else "?")
+
+    def word(self, node: Word, scope: str) -> str:
+        if node.unlike:
+            raise ConstraintError("tools: a value must not be what another one is; GBNF cannot tell them apart")
+        part = _avoiding(node.part, "".join(sorted({t[0] for t in node.without if t}))) if node.without else node.part
+        return self.node(part, scope)
+
+    # -- JSON ------------------------------------------------------------------------------------------------------
+
+    def json(self, node: Json, scope: str) -> str:
+        if node.without:
+            if node.spelled is None:
+                raise ConstraintError("tools: JSON that must not hold a marker cannot be written as GBNF")
+            return f"({self.node(node.spelled, scope)})"
+        if isinstance(node.schema, dict) and set(node.schema) & _BOUNDS and "type" in node.schema:
+            named = sorted(set(node.schema) & _BOUNDS)[0]
+            raise ConstraintError(f"{named}: cannot be kept by a GBNF grammar")
+        name, new = self.name("j", node)
+        if new:
+            rules = Rules()
+            self.waiting.append((name, name, Values(JSON_SPELLING, rules, node.schema).value(node.schema, "schema")))
+            self.scopes[name] = rules.found
+        return name
+
+    # -- free text -------------------------------------------------------------------------------------------------
+
+    def free(self, node: Text) -> str:
+        if node.pattern:
+            raise ConstraintError(f"pattern: {node.pattern!r} cannot be kept where text is unquoted")
+        begins = (sign for u in node.unlike for sign in signs(u))
+        without = tuple(dict.fromkeys(t for t in (*node.without, *begins) if t and t != node.stop))
+        head = _quoted(node.head) + " " if node.head else ""
+        if node.min or node.max is not None:
+            firsts = _single(sorted({t[0] for t in (node.stop, *without) if t}))
+            body = f"[^{firsts}]" if firsts else "[^\\x00]"
+            return head + body + count(node.min, node.max) + (" " + _quoted(node.stop) if node.stop else "")
+        # A stop that holds another marker ends the text where that marker ends; the rest of it has to follow.
+        ends = [node.stop.find(w) + len(w) for w in without if w in node.stop]
+        stop, rest = (node.stop[: min(ends)], node.stop[min(ends) :]) if ends else (node.stop, "")
+        name, new = self.name("t", (stop, without))
+        if new:
+            self.automaton(name, stop, without)
+        return head + name + (" " + _quoted(rest) if rest else "")
+
+    def automaton(self, name: str, stop: str, without: tuple[str, ...]) -> None:
+        """Rules for text up to and with ``stop``, or, without one, up to the end; none of ``without`` is in it."""
+        states = {""} | {m[:i] for m in (stop, *without) if m for i in range(1, len(m))}
+        rules = {state: f"{name}{f'x{i}' if i else ''}" for i, state in enumerate(sorted(states, key=len))}
+        letters = sorted({c for m in (stop, *without) for c in m})
+        for state, rule in rules.items():
+            moves: dict[str, str] = {}  # to the rule of a state, or to the end, by which characters
+            for c in letters:
+                seen = state + c
+                if stop and seen.endswith(stop):
+                    target = ""
+                elif any(seen.endswith(m) for m in without):
+                    continue
+                else:
+                    target = rules[next(seen[i:] for i in range(len(seen) + 1) if seen[i:] in rules)]
+                moves[target] = moves.get(target, "") + c
+            others = f"[^{_single(letters)}]" if letters else "[^\\x00]"
+            parts = [f"{others} {name}"]
+            parts += [f"[{_single(cs)}] {to}".rstrip() for to, cs in moves.items()]
+            self.add(rule, " | ".join(parts if stop else [*parts, '""']))
+
+
+_BOUNDS: Final = frozenset(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"))
+
+
+def _avoiding(node: Node, firsts: str) -> Node:
+    """A flat node whose characters are none of ``firsts``.
+
+    Raises:
+        ConstraintError: a text that is given holds one.
+    """
+    if isinstance(node, Chars):
+        if node.negated or not node.set:
+            more = "".join("\\" + c if c in "\\]^-[" else c for c in firsts)
+            return Chars(node.set + more, True, node.min, node.max)
+        if any(re.match(f"[{node.set}]", c) for c in firsts):
+            raise ConstraintError(f"tools: a value must not hold {firsts!r}, of which it may be made")
+        return node
+    if isinstance(node, Seq):
+        return Seq(tuple(_avoiding(p, firsts) for p in node.parts))
+    if isinstance(node, Choice):
+        return Choice(tuple(_avoiding(p, firsts) for p in node.parts))
+    if isinstance(node, Repeat):
+        return Repeat(_avoiding(node.part, firsts), node.min, node.max, node.separator)
+    return node
+
+
+def _class(node: Chars) -> str:
+    """A character class."""
+    if not node.set:
+        return "[^\\x00]" + count(node.min, node.max)
+    return f"[{'^' if node.negated else ''}{_inside(_members(node.set))}]" + count(node.min, node.max)
+
+
+def _members(set: str) -> list[tuple[str, str]]:
+    """The ranges of a character class as regular expressions write it: first and last character."""
+    characters: list[str] = []
+    ranges: list[tuple[str, str]] = []
+    for item in _ITEM.findall(set):
+        if item == "\\s":
+            ranges += _WHITE
+        elif item == "-":
+            characters.append("")  # joins the one before it with the one behind it
+        else:
+            characters.append(_character(item))
+    i = 0
+    while i < len(characters):
+        whole = i + 2 < len(characters) and not characters[i + 1]
+        ranges.append((characters[i], characters[i + 2] if whole else characters[i]))
+        i += 3 if whole else 1
+    return ranges
+
+
+def _character(item: str) -> str:
+    if item.startswith("\\x") and len(item) == 4:
+        return chr(int(item[2:], 16))
+    return _NAMED.get(item, item[-1])
+
+
+def _inside(ranges: Iterable[tuple[str, str]]) -> str:
+    """The inside of a character class. What is told by a code comes last: some readers take more digits than two."""
+    told = [_told(a) + ("-" + _told(b) if a != b else "") for a, b in dict.fromkeys(ranges)]
+    return "".join(sorted(told, key=lambda t: "\\x" in t))
+
+
+def _told(character: str) -> str:
+    if character < " " or character in "-^\x7f\x85\xa0":
+        return {"\n": "\\n", "\r": "\\r", "\t": "\\t"}.get(character) or f"\\x{ord(character):02X}"
+    return "\\" + character if character in '[]"\\' else character
+
+
+def _single(characters: Iterable[str]) -> str:
+    return _inside((c, c) for c in characters)
+
+
+def _quoted(text: str) -> str:
+    return '"' + "".join(c if c in "-^[]" else _told(c) for c in text) + '"'

@@ -1,0 +1,233 @@
+"""The engine `Upstream` in front of ``transformers serve``: a server that nobody here wrote, in a process of its own."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import AsyncIterator, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+
+from unspool.engines import Delta, EngineError, Request, Sampling
+from unspool.engines.upstream import Upstream
+from unspool.server.prompts import Prompts, read_tokenizer
+
+from ..server.support import WEATHER, live
+from .succession import BOS, EOS, LOOP, MARKERS, OUTPUT, PROMPT, TEMPLATE, chains, joined, rounded, weights
+
+pytestmark = [pytest.mark.engines, pytest.mark.filterwarnings("ignore")]
+
+PATIENCE = 180.0
+GREEDY = Sampling(temperature=0.0)
+
+
+def save(folder: Path) -> None:
+    """A model that writes `OUTPUT` after `PROMPT`, with its tokenizer and its chat template."""
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    made = Tokenizer(models.BPE(vocab={letter: i for i, letter in enumerate(alphabet)}, merges=[]))
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    made.decoder = decoders.ByteLevel()
+    made.add_special_tokens([BOS, EOS])
+    made.add_tokens([AddedToken(t, special=False, normalized=False) for t in MARKERS])
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=made, bos_token=BOS, eos_token=EOS, chat_template=TEMPLATE)
+    tokenizer.save_pretrained(folder)
+
+    ids = made.get_vocab()
+    size = rounded(len(ids))
+    config = LlamaConfig(
+        vocab_size=size,
+        hidden_size=size,
+        intermediate_size=64,
+        num_hidden_layers=1,
+        num_attention_heads=4,
+        num_key_value_heads=4,
+        max_position_embeddings=100_000,
+        bos_token_id=ids[BOS],
+        eos_token_id=ids[EOS],
+        tie_word_embeddings=False,
+    )
+    model = LlamaForCausalLM(config)
+    embedding, head = weights(size, chains(ids), ids[EOS])
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "norm" not in name:
+                parameter.zero_()
+        model.model.embed_tokens.weight.copy_(torch.from_numpy(embedding))
+        model.lm_head.weight.copy_(torch.from_numpy(head))
+    model.save_pretrained(folder)
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+@contextlib.contextmanager
+def process(command: list[str], url: str, log: Path, **environment: str) -> Iterator[None]:
+    """A server in a process of its own, from when it answers ``url``."""
+    with log.open("wb") as output:
+        server = subprocess.Popen(
+            command, stdout=output, stderr=subprocess.STDOUT, env={**os.environ, "OMP_NUM_THREADS": "1", **environment}
+        )
+        try:
+            deadline = time.monotonic() + PATIENCE
+            while True:
+                with contextlib.suppress(urllib.error.URLError, ConnectionError, TimeoutError):
+                    urllib.request.urlopen(url, timeout=5)
+                    break
+                assert server.poll() is None, log.read_text(errors="replace")[-3000:]
+                assert time.monotonic() < deadline, log.read_text(errors="replace")[-3000:]
+                time.sleep(0.2)
+            yield
+        finally:
+            server.send_signal(signal.SIGTERM)
+            try:
+                server.wait(10)
+            except subprocess.TimeoutExpired:
+                server.kill()
+                server.wait()
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("model")
+    save(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def url(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    base = f"http://127.0.0.1:{(port := free_port())}"
+    command = [sys.executable, "-m", "transformers.cli.transformers", "serve", str(model)]
+    command += ["--host", "127.0.0.1", "--port", str(port), "--device", "cpu"]
+    cache = tmp_path_factory.mktemp("cache")
+    with process(command, f"{base}/health", cache / "log", HF_HUB_OFFLINE="1", HF_HOME=str(cache)):
+        yield base
+
+
+@contextlib.asynccontextmanager
+async def connected(url: str, **options: Any) -> AsyncIterator[Upstream]:
+    engine = Upstream(url, **options)
+    try:
+        yield engine
+    finally:
+        await engine.close()
+
+
+async def collect(engine: Upstream, prompt: str = PROMPT, **fields: Any) -> list[Delta]:
+    return [d async for d in engine.generate(Request(**{"prompt": prompt, "sampling": GREEDY, **fields}))]
+
+
+def generated(url: str, prompt: str = PROMPT, options: Mapping[str, Any] | None = None, **fields: Any) -> list[Delta]:
+    async def main() -> list[Delta]:
+        async with connected(url, **(options or {})) as engine:
+            return await collect(engine, prompt, **fields)
+
+    return asyncio.run(main())
+
+
+def test_the_raw_text_passes_with_its_markers(url: str) -> None:
+    deltas = generated(url, max_tokens=50)
+    assert "".join(d.text for d in deltas) == joined()
+    assert len([d for d in deltas if d.text]) > 5, "it streams"
+    assert deltas[-1].finish_reason == "stop"
+    usage = deltas[-1].usage
+    assert usage is not None
+    assert usage.completion_tokens in (len(OUTPUT), len(OUTPUT) + 1)
+
+
+def test_the_limit_is_kept_and_told(url: str) -> None:
+    deltas = generated(url, max_tokens=3)
+    assert "".join(d.text for d in deltas) == joined(OUTPUT[:3])
+    assert deltas[-1].finish_reason == "length"
+
+
+def test_outputs_at_the_same_time_are_not_mixed(url: str) -> None:
+    async def main() -> list[str]:
+        async with connected(url) as engine:
+            found = await asyncio.gather(*(collect(engine, max_tokens=50) for _ in range(8)))
+        return ["".join(d.text for d in deltas) for deltas in found]
+
+    assert asyncio.run(main()) == [joined()] * 8
+
+
+def test_closing_stops_the_server(url: str) -> None:
+    async def main() -> float:
+        async with connected(url) as engine:
+            stream = engine.generate(Request(prompt=f"{BOS}{LOOP[0]}", sampling=GREEDY, max_tokens=90_000))
+            for _ in range(5):
+                await anext(stream)
+            await stream.aclose()
+            begun = time.monotonic()
+            await collect(engine, max_tokens=50)  # the server generates one at a time
+            return time.monotonic() - begun
+
+    assert asyncio.run(main()) < 20
+
+
+def test_health(url: str) -> None:
+    async def main() -> None:
+        async with connected(url) as engine:
+            await engine.health()
+
+    asyncio.run(main())
+
+
+def test_what_it_cannot_do_is_refused(url: str) -> None:
+    def status(**fields: Any) -> int:
+        with pytest.raises(EngineError) as caught:
+            generated(url, **fields)
+        return caught.value.status
+
+    assert status(sampling=Sampling(logprobs=1)) == 400
+    assert status(options={"model": "another"}) == 400, "it is pinned to its own"
+
+
+def test_the_whole_way_to_the_openai_client(url: str, model: Path) -> None:
+    prompts = Prompts(read_tokenizer(model))
+    with live(Upstream(url), "deepseekv31", prompts=prompts) as server:
+        stream = server.openai.chat.completions.create(
+            model="served",
+            messages=[{"role": "user", "content": "Weather in Paris?"}],
+            tools=[WEATHER],
+            temperature=0,
+            max_tokens=50,
+            stream=True,
+            stream_options={"include_usage": True},
+        )
+        reasoning = content = name = arguments = ""
+        reasons, usage = [], None
+        for chunk in stream:
+            usage = chunk.usage or usage
+            for choice in chunk.choices:
+                reasoning += getattr(choice.delta, "reasoning_content", None) or ""
+                content += choice.delta.content or ""
+                for call in choice.delta.tool_calls or ():
+                    name += call.function.name or "" if call.function else ""
+                    arguments += call.function.arguments or "" if call.function else ""
+                reasons.append(choice.finish_reason)
+        assert (reasoning, content) == ("They want a forecast.", "Ich prüfe das. 🌍")
+        assert (name, arguments) == ("get_weather", '{"city": "Paris", "days": 3}')
+        assert reasons[-1] == "tool_calls"
+        assert usage is not None
+        assert usage.completion_tokens >= len(OUTPUT)
+
+
+def test_a_required_call_is_refused_since_nothing_could_make_it_one(url: str, model: Path) -> None:
+    with live(Upstream(url), "deepseekv31", prompts=Prompts(read_tokenizer(model))) as server:
+        answer = server.post(messages=[{"role": "user", "content": "Hi"}], tools=[WEATHER], tool_choice="required")
+    assert answer.status_code == 400
+    assert "cannot constrain" in answer.json()["error"]["message"]

@@ -1,0 +1,228 @@
+"""The engines that the suite runs over: how each is made, and what it can.
+
+A new engine is one more `Entry` in `ENTRIES`. What an entry claims is tested; what it does not claim is tested to be
+absent where that can be seen.
+"""
+
+import json
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import pytest
+
+from unspool.engines import Capture, Delta, Engine, Recording, Replay, Request, Sampling
+from unspool.engines.capture import Asked
+from unspool.wire import Usage
+
+from ..engines_batching.support import Babble, Watched
+
+ABILITIES: Final = {
+    "ids": "tells the token ids of its text, and has a tokenizer",
+    "samples": "chooses tokens by `Request.sampling`",
+    "limits": "keeps to `Request.max_tokens`",
+    "prompts": "needs a prompt, and refuses one that leaves no room",
+    "constrains": "keeps to `Request.constraint`",
+    "logprobs": "tells log probabilities",
+    "places": "generates a bounded number of outputs at once (`Made.places`)",
+    "closes": "refuses requests once it is closed",
+}
+
+
+class Made(NamedTuple):
+    """A running engine and what a test asks of it. A prompt is a text; see `request`.
+
+    Attributes:
+        prompts: of outputs that differ, end by themselves or at `LIMIT`, and are the same each time at temperature 0.
+        endless: of an output of 10,000 tokens or more.
+        failing: for a number of pieces, the prompt of a request that fails with status 500 after them; the next
+            request does not fail. Nothing else may be generated meanwhile.
+        generated: how many pieces or tokens the engine generated so far, for all outputs together.
+        running: how many outputs are being generated.
+        ahead: how many pieces an output may be ahead of its consumer.
+        places: how many outputs are generated at once.
+    """
+
+    engine: Engine
+    prompts: Sequence[str]
+    endless: str
+    failing: Callable[[int], str]
+    generated: Callable[[], int]
+    running: Callable[[], int]
+    ahead: int
+    places: int = 0
+
+
+class Entry(NamedTuple):
+    """An engine of the table.
+
+    Attributes:
+        name: for the tests' ids.
+        make: makes it in the event loop in which it is used, given a folder of its own. The engine's `close` lets go
+            of all that it holds.
+        can: keys of `ABILITIES`.
+        marks: of pytest.
+    """
+
+    name: str
+    make: Callable[[Path], Made]
+    can: frozenset[str]
+    marks: tuple[pytest.MarkDecorator, ...] = ()
+
+
+LIMIT: Final = 200
+
+
+def request(prompt: str, **more: Any) -> Request:
+    """A request as every engine can take it: a prompt, and the message it was made from; greedy unless told else."""
+    asked = {"max_tokens": LIMIT, "sampling": Sampling(temperature=0), **more}
+    return Request(prompt=prompt, messages=[{"role": "user", "content": prompt}], **asked)
+
+
+# -- replay ------------------------------------------------------------------------------------------------------------
+
+
+class Played(tuple[tuple[float, Delta], ...]):
+    """The pieces of a recording, which tell who plays them."""
+
+    watch: "Watch"
+
+    def __iter__(self) -> Iterator[tuple[float, Delta]]:
+        self.watch.running += 1
+        try:
+            for piece in super().__iter__():
+                self.watch.generated += 1
+                yield piece
+        finally:
+            self.watch.running -= 1
+
+
+class Watch:
+    """What is known of all outputs together."""
+
+    generated = 0
+    running = 0
+
+
+def make_replay(folder: Path) -> Made:
+    """Recordings, one for each prompt."""
+    watch = Watch()
+
+    def recording(match: str, texts: Sequence[str], *, error: tuple[float, str, int] | None = None) -> Recording:
+        deltas = [Delta(text=t) for t in texts]
+        if error is None:
+            usage = Usage(prompt_tokens=1, completion_tokens=len(texts))
+            deltas.append(Delta(finish_reason="stop", usage=usage))
+        pieces = Played((0.0, delta) for delta in deltas)
+        pieces.watch = watch
+        return Recording(Asked(match=match), pieces, error)
+
+    prompts = ("first", "second", "third")
+    found = [recording(p, [f"{p} ", "says ", *(f"{p[0]}{i} " for i in range(60)), "end"]) for p in prompts]
+    found.append(recording("endless", [f"{i} " for i in range(100_000)]))
+    found += [recording(f"fail{n}", ["piece "] * n, error=(0.0, "the device is lost", 500)) for n in (0, 2)]
+    engine = Replay(found, speed=0)
+    return Made(
+        engine=engine,
+        prompts=prompts,
+        endless="endless",
+        failing=lambda count: f"fail{count}",
+        generated=lambda: watch.generated,
+        running=lambda: watch.running,
+        ahead=1,
+    )
+
+
+def make_capture(folder: Path) -> Made:
+    """A capture around a replay."""
+    made = make_replay(folder)
+    return made._replace(engine=Capture(made.engine, folder / "captures", dialect="hermes"))
+
+
+# -- models ------------------------------------------------------------------------------------------------------------
+
+
+def batching(model: Watched, prompts: Sequence[str], endless: str) -> Made:
+    """A model in the batching loop."""
+    from unspool.engines.batching import Batching
+
+    engine = Batching(model, slots=3, ahead=8)
+
+    def failing(count: int) -> str:
+        model.fail_after = count
+        return prompts[0]
+
+    return Made(
+        engine=engine,
+        prompts=prompts,
+        endless=endless,
+        failing=failing,
+        generated=lambda: model.computed,
+        running=lambda: engine.running,
+        ahead=9,
+        places=3,
+    )
+
+
+def make_batching(folder: Path) -> Made:
+    """A small model that computes in no time."""
+    return batching(Watched(Babble(context=20_000)), ("Hello", "Good morning", "!and so on"), "!endless")
+
+
+def make_transformers(folder: Path) -> Made:
+    """A small Llama with random weights, read from a directory."""
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    from unspool.engines.hf import TransformersModel
+
+    from ..engines.test_generate import tokenizer
+
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=-(-len(tokenizer()) // 128) * 128,
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=20_000,
+        initializer_range=0.2,  # so that some tokens are much likelier than others
+        eos_token_id=tokenizer().eos_token_id,
+        bos_token_id=None,
+    )
+    with tempfile.TemporaryDirectory(dir=folder) as directory:
+        LlamaForCausalLM(config).save_pretrained(directory)
+        tokenizer().save_pretrained(directory)
+        model = TransformersModel(directory, device="cpu")
+    return batching(Watched(model), ("How is the weather?", "Call a tool", "One, two"), "Once upon a time")
+
+
+MODEL: Final = frozenset(ABILITIES)
+ENTRIES: Final = (
+    Entry("replay", make_replay, frozenset()),
+    Entry("capture", make_capture, frozenset()),
+    Entry("batching", make_batching, MODEL),
+    Entry(
+        "transformers",
+        make_transformers,
+        MODEL,
+        (pytest.mark.engines, pytest.mark.filterwarnings("ignore")),  # of torch's and transformers' own
+    ),
+)
+
+
+def entries(*can: str, cannot: str = "") -> pytest.MarkDecorator:
+    """Run a test over the engines that have some abilities, and lack one.
+
+    Raises:
+        ValueError: there is no such ability, or no engine that fits: the test would never run.
+    """
+    unknown = {*can, *([cannot] if cannot else [])} - ABILITIES.keys()
+    if unknown:
+        raise ValueError(f"{unknown}: allowed are {json.dumps(list(ABILITIES))}")
+    fit = [e for e in ENTRIES if e.can.issuperset(can) and (not cannot or cannot not in e.can)]
+    if not fit:
+        raise ValueError(f"no engine has {can} without {cannot!r}")
+    return pytest.mark.parametrize("made", [pytest.param(e, id=e.name, marks=e.marks) for e in fit], indirect=True)

@@ -1,0 +1,296 @@
+"""Whatever a server does wrong ends in an engine's error, with a status that says whose fault it is."""
+
+import asyncio
+import logging
+from typing import Any
+
+import pytest
+
+from unspool.engines.upstream import Upstream
+
+from .support import (
+    DONE,
+    ENDLESS,
+    HEAD,
+    STREAM,
+    Answer,
+    Asked,
+    Connection,
+    Fake,
+    chunk,
+    collect,
+    connected,
+    event,
+    fails,
+    fault,
+    request,
+    run,
+    said,
+    says,
+    text,
+)
+
+
+def ends_in(answer: Answer, **options: Any) -> tuple[str, int, str]:
+    """The text up to the error, its status and its message."""
+
+    async def main() -> tuple[str, int, str]:
+        async with connected(Fake("vllm", answer), **options) as engine:
+            found, error = await fault(engine)
+            return found, error.status, str(error)
+
+    return run(main())
+
+
+def reads(answer: Answer) -> str:
+    async def main() -> str:
+        async with connected(Fake("vllm", answer)) as engine:
+            return text(await collect(engine))
+
+    return run(main())
+
+
+def raw(*pieces: bytes) -> Answer:
+    """Answers with these bytes, and closes."""
+
+    async def answer(connection: Connection, asked: Asked) -> None:
+        await connection.send(*pieces)
+
+    return answer
+
+
+# -- streams that are as they should be, cut as they should not be --------------------------------------------------------
+
+HELLO = said("Grüße, 世界 🌍") + said("!", "stop") + DONE
+
+
+@pytest.mark.parametrize("size", [1, 5])
+def test_events_and_characters_may_be_cut_anywhere(size: int) -> None:
+    utf8 = HELLO.decode("unicode_escape").encode("utf-16", "surrogatepass").decode("utf-16").encode()
+    pieces = [utf8[i : i + size] for i in range(0, len(utf8), size)]
+    assert reads(says(*pieces)) == "Grüße, 世界 🌍!"
+
+
+def test_a_stream_may_end_with_its_connection() -> None:
+    assert reads(raw(ENDLESS, HELLO)) == "Grüße, 世界 🌍!"
+
+
+def test_a_stream_may_end_without_its_last_word() -> None:
+    assert reads(says(said("Hi"), said("", "stop"))) == "Hi"
+
+
+def test_nothing_is_read_behind_the_last_word() -> None:
+    assert reads(says(said("Hi", "stop"), DONE + said("more"), b"data: {broken\n\n")) == "Hi"
+
+
+def test_comments_and_unknown_fields_are_skipped() -> None:
+    assert (
+        reads(says(b": ping\n\n", b"event: x\n", said("Hi", novel={"a": [1]}), b": \n", said("", "stop"), DONE)) == "Hi"
+    )
+
+
+def test_lone_surrogates_pass() -> None:
+    assert reads(says(said("a\ud83d"), said("b", "stop"), DONE)) == "a\ud83db"
+
+
+# -- streams that are not as they should be ---------------------------------------------------------------------------
+
+MALFORMED: dict[str, bytes] = {
+    "no JSON": b"data: {broken\n\n",
+    "text": b"data: Internal Server Error\n\n",
+    "a list": event([1]),
+    "a number for the text": event({"choices": [{"text": 5}]}),
+    "no list of choices": event({"choices": {}}),
+    "ids that are none": event({"choices": [{"text": "x", "token_ids": ["a"]}]}),
+    "deep nesting": b"data: " + b"[" * 100_000 + b"\n\n",
+    "broken UTF-8": b'data: {"choices": [{"text": "\xff\xfe"}]}\n\n',
+    "half a line": said("cut")[:-9],
+}
+
+
+@pytest.mark.parametrize("kind", MALFORMED)
+def test_a_malformed_event_is_the_engines_fault(kind: str) -> None:
+    found, status, message = ends_in(says(said("Hi "), MALFORMED[kind]))
+    assert (found, status) == ("Hi ", 502)
+    assert "malformed" in message or "early" in message
+    assert len(message) < 700
+
+
+def test_an_event_without_end_is_not_held_for_ever() -> None:
+    async def answer(connection: Connection, asked: Asked) -> None:
+        await connection.send(ENDLESS, said("Hi "), b"data: ")
+        while True:
+            await connection.send(b"x" * 1_000_000)
+
+    found, status, message = ends_in(answer)
+    assert (found, status) == ("Hi ", 502)
+    assert "more than" in message
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        (STREAM, chunk(said("Hi ")), b"0\r\n\r\n"),  # an end without a reason
+        (STREAM, chunk(said("Hi ")), chunk(DONE), b"0\r\n\r\n"),
+        (STREAM, chunk(said("Hi "))),  # the connection breaks off
+        (ENDLESS, said("Hi ")),
+        (HEAD + b"Content-Length: 5000\r\n\r\n", said("Hi ")),
+    ],
+)
+def test_a_stream_that_ends_early_is_the_engines_fault(pieces: tuple[bytes, ...]) -> None:
+    found, status, _ = ends_in(raw(*pieces))
+    assert (found, status) == ("Hi ", 502)
+
+
+def test_a_stream_whose_chunks_are_broken_ends_with_the_time_for_the_next_piece() -> None:
+    found, status, _ = ends_in(raw(STREAM, chunk(said("Hi ")), b"not hex\r\n"), next_timeout=0.2)
+    assert (found, status) == ("Hi ", 504)
+
+
+@pytest.mark.parametrize("bytes_", [b"", b"SSH-2.0-OpenSSH\r\n\r\n", b"HTTP/1.1 abc\r\n\r\n", b"\x00" * 9000])
+def test_what_is_no_answer_is_the_engines_fault(bytes_: bytes) -> None:
+    assert ends_in(raw(bytes_))[:2] == ("", 502)
+
+
+def test_an_answer_that_is_no_stream_is_the_engines_fault() -> None:
+    async def answer(connection: Connection, asked: Asked) -> None:
+        await connection.json({"choices": [{"text": "Hi"}]})
+
+    found, status, message = ends_in(answer)
+    assert (found, status) == ("", 502)
+    assert "application/json" in message
+
+
+def test_a_redirection_is_not_followed() -> None:
+    assert (
+        ends_in(raw(b"HTTP/1.1 307 Elsewhere\r\nLocation: http://127.0.0.1:9/\r\nContent-Length: 0\r\n\r\n"))[1] == 502
+    )
+
+
+@pytest.mark.parametrize(
+    ("inside", "status", "message"),
+    [
+        (
+            {"error": {"message": "The grammar is bad", "type": "BadRequestError", "code": 400}},
+            400,
+            "The grammar is bad",
+        ),
+        ({"error": {"message": "Internal server error", "code": 500}}, 502, "Internal server error"),
+        ({"error": {"message": "waited too long", "code": 503}}, 503, "waited too long"),
+        ({"error": "CUDA out of memory"}, 502, "CUDA out of memory"),
+        ({"error": {}}, 502, "failed"),
+        ({"choices": [{"text": "", "finish_reason": "abort"}]}, 503, "gave the generation up"),
+    ],
+)
+def test_an_error_within_the_stream_ends_it(inside: Any, status: int, message: str) -> None:
+    found, got, told = ends_in(says(said("Hi "), event(inside), DONE))
+    assert (found, got) == ("Hi ", status)
+    assert message in told
+
+
+# -- HTTP errors ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "got", "message"),
+    [
+        (400, {"error": {"message": "top_p must be in (0, 1]", "code": 400}}, 400, "top_p must be in (0, 1]"),
+        (400, {"object": "error", "message": "too long a prompt", "code": 400}, 400, "too long a prompt"),
+        (422, {"detail": [{"loc": ["body", "seed"], "msg": "not an integer"}]}, 400, "body.seed: not an integer"),
+        (422, {"detail": "Unexpected fields"}, 400, "Unexpected fields"),
+        (413, {}, 400, "refuses"),
+        (404, {"error": {"message": "The model `x` does not exist.", "code": 404}}, 502, "does not exist"),
+        (401, {"error": {"message": "Incorrect API key provided: sk-secret", "code": 401}}, 503, "let the server in"),
+        (403, {"error": "the key sk-secret is for others"}, 503, "let the server in"),
+        (429, {"error": {"message": "too many requests"}}, 429, "too many requests"),
+        (500, {"error": {"message": "sk-secret: CUDA error"}}, 502, "CUDA error"),
+        (500, b"Internal Server Error", 502, "failed"),
+        (503, {"error": {"message": "Loading model", "code": 503}}, 503, "Loading model"),
+        (504, {}, 504, "too long"),
+        (418, ["?"], 502, "failed"),
+    ],
+)
+def test_an_http_error_keeps_its_message_and_its_blame(status: int, body: Any, got: int, message: str) -> None:
+    found, told_status, told = ends_in(fails(status, body), api_key="sk-secret")
+    assert (found, told_status) == ("", got)
+    assert message in told
+    assert "sk-secret" not in told
+
+
+def test_a_long_error_is_told_in_short() -> None:
+    assert len(ends_in(fails(400, {"error": {"message": "x" * 1_000_000}}))[2]) < 700
+
+
+def test_the_key_is_sent_and_never_logged(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+
+    async def main() -> None:
+        fake = Fake("vllm", fails(500, {"error": {"message": "no sk-secret here"}}))
+        async with connected(fake, api_key="sk-secret") as engine:
+            await fault(engine)
+        assert {a.headers["authorization"] for a in fake.asked} == {"Bearer sk-secret"}
+        assert "sk-secret" not in repr(vars(engine))
+
+    run(main())
+    assert "sk-secret" not in caplog.text
+
+
+# -- time --------------------------------------------------------------------------------------------------------------
+
+
+def test_no_server_is_told_at_once() -> None:
+    async def main() -> None:
+        fake = Fake("vllm", says())
+        async with fake.running():
+            url = fake.url
+        engine = Upstream(url)
+        _, error = await fault(engine)
+        assert error.status == 503
+        await engine.close()
+
+    run(main())
+
+
+async def _silent(connection: Connection, asked: Asked) -> None:
+    await connection.gone()
+
+
+async def _no_token(connection: Connection, asked: Asked) -> None:
+    await connection.send(STREAM)
+    while True:
+        await connection.send(chunk(b": keep-alive\n\n"))
+        await asyncio.sleep(0.02)
+
+
+async def _stalls(connection: Connection, asked: Asked) -> None:
+    await connection.send(STREAM, chunk(said("Hi ")))
+    await connection.gone()
+
+
+@pytest.mark.parametrize(("answer", "found"), [(_silent, ""), (_no_token, ""), (_stalls, "Hi ")])
+def test_a_server_that_takes_too_long_is_given_up(answer: Answer, found: str) -> None:
+    got, status, message = ends_in(answer, first_timeout=0.2, next_timeout=0.2)
+    assert (got, status) == (found, 504)
+    assert "too long" in message
+
+
+def test_a_server_that_never_tells_what_it_is_is_given_up() -> None:
+    async def main() -> None:
+        async with connected(Fake("vllm", says(), v1__models=_silent), connect_timeout=0.2) as engine:
+            _, error = await fault(engine)
+            assert error.status == 504
+
+    run(main())
+
+
+def test_the_time_that_a_consumer_takes_is_not_the_servers() -> None:
+    async def main() -> None:
+        answer = says(*(said(str(i)) for i in range(5)), said("", "stop"), DONE)
+        async with connected(Fake("vllm", answer), next_timeout=0.1) as engine:
+            found = ""
+            async for delta in engine.generate(request()):
+                await asyncio.sleep(0.15)
+                found += delta.text
+            assert found == "01234"
+
+    run(main())

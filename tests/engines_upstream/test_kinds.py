@@ -1,0 +1,554 @@
+"""What each kind of server is sent, field by field, and what is read from the bytes that it writes.
+
+The bytes are those of the servers' own sources: vLLM 0.33.0 (``entrypoints/openai/completion/serving.py``: events are
+dumped without unset fields, the usage without nulls), SGLang 0.5.23 (``srt/entrypoints/openai/serving_completions.py``
+and ``protocol.py``: nulls are told), llama.cpp as llama-cpp-python 0.3.36 has it (``tools/server/server-task.cpp``:
+``to_json_non_oaicompat``), llama-cpp-python 0.3.36 (``llama_cpp/llama.py``) and transformers 5.23
+(``cli/serving/completion.py``). FastDeploy's are after its documentation: its sources are on no registry.
+"""
+
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+import unspool
+from unspool import Constraint
+from unspool.engines import Delta, Request
+from unspool.engines.upstream import KINDS, Upstream
+from unspool.grammar.gbnf import gbnf
+from unspool.wire import Usage
+
+from .support import Answer, Asked, Connection, Fake, collect, connected, event, fails, fault, request, run, says, text, until
+
+TOOL = {
+    "type": "function",
+    "function": {
+        "name": "get_weather",
+        "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
+    },
+}
+OWNERS = {k.name: k.owner for k in KINDS.values()}
+
+
+def constraint(**schema: Any) -> Constraint:
+    tool = TOOL if not schema else {"type": "function", "function": {"name": "f", "parameters": schema}}
+    found = unspool.constrain("hermes", [tool], "required", stage="content")
+    assert found is not None
+    return found
+
+
+# -- what servers write --------------------------------------------------------------------------------------------------
+
+VLLM = (
+    'data: {"id":"cmpl-8f","object":"text_completion","created":1763700000,"model":"model-of-it","choices":[{"index":0,'
+    '"text":"<think>","logprobs":null,"finish_reason":null,"stop_reason":null,"prompt_token_ids":[1,15043],'
+    '"token_ids":[151667],"weight_versions":null}],"kv_transfer_params":null}\n\n'
+    ": keep-alive\n\n"
+    'data: {"id":"cmpl-8f","object":"text_completion","created":1763700000,"model":"model-of-it","choices":[{"index":0,'
+    '"text":" caf\\u00e9","logprobs":{"text_offset":[7],"token_logprobs":[-0.25],"tokens":[" café"],"top_logprobs":'
+    '[{" café":-0.25," tea":-1.5}]},"finish_reason":null,"stop_reason":null,"prompt_token_ids":null,"token_ids":[52],'
+    '"weight_versions":null}],"kv_transfer_params":null}\n\n'
+    'data: {"id":"cmpl-8f","object":"text_completion","created":1763700000,"model":"model-of-it","choices":[{"index":0,'
+    '"text":"","logprobs":null,"finish_reason":"stop","stop_reason":null,"prompt_token_ids":null,"token_ids":[151645],'
+    '"weight_versions":null}],"kv_transfer_params":null}\n\n'
+    'data: {"id":"cmpl-8f","object":"text_completion","created":1763700000,"model":"model-of-it","choices":[],"usage":'
+    '{"prompt_tokens":2,"total_tokens":5,"completion_tokens":3,"prompt_tokens_details":{"cached_tokens":1}}}\n\n'
+    "data: [DONE]\n\n"
+)
+SGLANG = (
+    'data: {"id":"a1","object":"text_completion","created":1763700000,"model":"default","choices":[{"index":0,"text":'
+    '"<think>","logprobs":null,"finish_reason":null,"matched_stop":null,"token_ids":[151667],"prompt_token_ids":[1,2]}],'
+    '"usage":null}\n\n'
+    'data: {"id":"a1","object":"text_completion","created":1763700000,"model":"default","choices":[{"index":0,"text":'
+    '" café","logprobs":{"text_offset":[-1],"token_logprobs":[-0.25],"tokens":[" café"],"top_logprobs":[{" café":-0.25,'
+    '" tea":-1.5}]},"finish_reason":null,"matched_stop":null,"token_ids":[52]}],"usage":null}\n\n'
+    'data: {"id":"a1","object":"text_completion","created":1763700000,"model":"default","choices":[{"index":0,"text":"",'
+    '"logprobs":null,"finish_reason":"stop","matched_stop":151645,"token_ids":[151645]}],"usage":null}\n\n'
+    'data: {"id":"a1","object":"text_completion","created":1763700000,"model":"default","choices":[],"usage":'
+    '{"prompt_tokens":2,"total_tokens":5,"completion_tokens":3,"prompt_tokens_details":{"cached_tokens":1},'
+    '"reasoning_tokens":0}}\n\n'
+    "data: [DONE]\n\n"
+)
+LLAMA = (
+    'data: {"index":0,"content":"<think>","tokens":[],"stop":false,"id_slot":0,"tokens_predicted":1,'
+    '"tokens_evaluated":2}\n\n'
+    'data: {"index":0,"content":" café","tokens":[],"stop":false,"id_slot":0,"tokens_predicted":2,"tokens_evaluated":2,'
+    '"completion_probabilities":[{"id":52,"token":" café","bytes":[32,99,97,102,195,169],"logprob":-0.25,'
+    '"top_logprobs":[{"id":52,"token":" café","bytes":[32,99,97,102,195,169],"logprob":-0.25},'
+    '{"id":53,"token":" tea","bytes":[32,116,101,97],"logprob":-1.5}]}]}\n\n'
+    'data: {"content":"","stop":true,"stop_type":"eos","tokens_predicted":3,"tokens_evaluated":2,'
+    '"timings":{"cache_n":1,"prompt_n":1,"prompt_ms":1.5,"predicted_n":3,"predicted_ms":9.0}}\n\n'
+)
+PYTHON = (
+    'data: {"id": "cmpl-1", "object": "text_completion", "created": 1763700000, "model": "m", "choices": [{"text": '
+    '"<think>", "index": 0, "logprobs": null, "finish_reason": null}]}\r\n\r\n'
+    ": ping\r\n\r\n"
+    'data: {"id": "cmpl-1", "object": "text_completion", "created": 1763700000, "model": "m", "choices": [{"text": '
+    '" caf\\u00e9", "index": 0, "logprobs": null, "finish_reason": "stop"}]}\r\n\r\n'
+    "data: [DONE]\r\n\r\n"
+)
+TRANSFORMERS = (
+    'data: {"id":"r1","choices":[{"index":0,"text":"<think>"}],"created":1763700000,"model":"m",'
+    '"object":"text_completion"}\n\n'
+    'data: {"id":"r1","choices":[{"index":0,"text":" café"}],"created":1763700000,"model":"m",'
+    '"object":"text_completion"}\n\n'
+    'data: {"id":"r1","choices":[{"finish_reason":"stop","index":0,"text":""}],"created":1763700000,"model":"m",'
+    '"object":"text_completion","usage":{"completion_tokens":3,"prompt_tokens":2,"total_tokens":5}}\n\n'
+)
+FASTDEPLOY = (
+    'data: {"id":"cmpl-2","object":"text_completion","created":1763700000,"model":"default","choices":[{"index":0,'
+    '"text":"<think>","arrival_time":0.01,"logprobs":null,"prompt_token_ids":null,"completion_token_ids":null,'
+    '"reasoning_content":null,"finish_reason":null,"tool_calls":null}],"usage":null}\n\n'
+    'data: {"id":"cmpl-2","object":"text_completion","created":1763700000,"model":"default","choices":[{"index":0,'
+    '"text":" café","arrival_time":0.02,"logprobs":null,"finish_reason":"recover_stop"}],"usage":null}\n\n'
+    'data: {"id":"cmpl-2","object":"text_completion","created":1763700000,"model":"default","choices":[],"usage":'
+    '{"prompt_tokens":2,"total_tokens":5,"completion_tokens":3,"prompt_tokens_details":{"cached_tokens":1},'
+    '"completion_tokens_details":{"reasoning_tokens":2}}}\n\n'
+    "data: [DONE]\n\n"
+)
+WRITTEN = {
+    "vllm": VLLM,
+    "sglang": SGLANG,
+    "llama.cpp": LLAMA,
+    "llama.cpp-llguidance": LLAMA,
+    "fastdeploy": FASTDEPLOY,
+    "llama-cpp-python": PYTHON,
+    "transformers": TRANSFORMERS,
+}
+LOGPROBS = (
+    {
+        "token": " café",
+        "logprob": -0.25,
+        "bytes": [32, 99, 97, 102, 195, 169],
+        "top_logprobs": [
+            {"token": " café", "logprob": -0.25, "bytes": [32, 99, 97, 102, 195, 169]},
+            {"token": " tea", "logprob": -1.5, "bytes": [32, 116, 101, 97]},
+        ],
+    },
+)
+COUNTS = {"prompt_tokens": 2, "completion_tokens": 3, "total_tokens": 5}
+
+
+def server(kind: str, answer: Answer | None = None) -> Fake:
+    """A server of a kind, with what it takes to be told from others."""
+    fake = Fake(OWNERS[kind] or "me", answer or says(WRITTEN[kind].encode()))
+
+    async def tokenize(connection: Connection, asked: Asked) -> None:
+        # vLLM's and SGLang's answer tells more.
+        await connection.json({"tokens": [1, 15043], "count": 2, "max_model_len": 4096})
+
+    fake.routes["/tokenize"] = tokenize
+    path = KINDS[kind].path
+    if path:
+
+        async def described(connection: Connection, asked: Asked) -> None:
+            await connection.json({"paths": {"/v1/completions": {}, path: {}}})
+
+        fake.routes["/openapi.json"] = described
+    return fake
+
+
+def seen(kind: str, asked: Request, **options: Any) -> tuple[Asked, list[Delta]]:
+    """The request as the server got it, and what came of it."""
+
+    async def main() -> tuple[Asked, list[Delta]]:
+        fake = server(kind)
+        options.setdefault("kind", kind if kind.endswith("llguidance") else None)
+        async with connected(fake, **options) as engine:
+            deltas = await collect(engine, asked)
+        (one,) = fake.generated
+        return one, deltas
+
+    return run(main())
+
+
+def refused(kind: str, asked: Request, **options: Any) -> str:
+    async def main() -> str:
+        fake = server(kind)
+        async with connected(fake, kind=kind, **options) as engine:
+            found, error = await fault(engine, asked)
+        assert (found, error.status, fake.generated) == ("", 400, [])
+        return str(error)
+
+    return run(main())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_is_read(kind: str) -> None:
+    deltas = seen(kind, request())[1]
+    assert text(deltas) == "<think> café"
+    assert deltas[0].text == "<think>"
+    assert [d.finish_reason for d in deltas] == [None] * (len(deltas) - 1) + ["stop"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "usage"),
+    [
+        ("vllm", Usage(**COUNTS, cached_tokens=1)),
+        ("sglang", Usage(**COUNTS, cached_tokens=1)),
+        ("llama.cpp", Usage(prompt_tokens=2, completion_tokens=3, cached_tokens=1)),
+        ("fastdeploy", Usage(**COUNTS, cached_tokens=1, reasoning_tokens=2)),
+        ("transformers", Usage(**COUNTS)),
+        ("llama-cpp-python", None),
+    ],
+)
+def test_the_usage_is_as_the_server_tells_it(kind: str, usage: Usage | None) -> None:
+    assert seen(kind, request())[1][-1].usage == usage
+
+
+@pytest.mark.parametrize("kind", ["vllm", "sglang"])
+def test_token_ids_are_those_of_the_text(kind: str) -> None:
+    assert [d.token_ids for d in seen(kind, request())[1]] == [(151667,), (52,), ()]
+    kept = seen(kind, request(), keep_end=True)[1]
+    assert [i for d in kept for i in d.token_ids] == [151667, 52, 151645]
+
+
+@pytest.mark.parametrize("kind", ["vllm", "sglang", "llama.cpp"])
+@pytest.mark.parametrize("alternatives", [0, 1, 2])
+def test_logprobs_are_as_chat_completions_have_them(kind: str, alternatives: int) -> None:
+    found = [d.logprobs for d in seen(kind, request(logprobs=alternatives))[1] if d.logprobs]
+    assert found == [({**LOGPROBS[0], "top_logprobs": LOGPROBS[0]["top_logprobs"][:alternatives]},)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "last", "reason"),
+    [
+        ("vllm", {"choices": [{"text": "", "finish_reason": "length", "token_ids": [5]}]}, "length"),
+        ("vllm", {"choices": [{"text": "", "finish_reason": "repetition"}]}, "stop"),
+        ("llama.cpp", {"content": "", "stop": True, "stop_type": "limit"}, "length"),
+        ("llama.cpp", {"content": "", "stop": True, "stop_type": "word"}, "stop"),
+        ("fastdeploy", {"choices": [{"text": "", "finish_reason": "content_filter"}]}, "content_filter"),
+    ],
+)
+def test_finish_reasons_are_openais(kind: str, last: Any, reason: str) -> None:
+    async def main() -> str | None:
+        async with connected(server(kind, says(event(last)))) as engine:
+            return (await collect(engine))[-1].finish_reason
+
+    assert run(main()) == reason
+
+
+# -- what servers are sent -----------------------------------------------------------------------------------------------
+
+EVERYTHING = {
+    "temperature": 0.5,
+    "top_p": 0.9,
+    "top_k": 40,
+    "min_p": 0.1,
+    "presence_penalty": 0.2,
+    "frequency_penalty": 0.3,
+    "repetition_penalty": 1.1,
+    "seed": 7,
+    "logprobs": 2,
+}
+SPOKEN = {**EVERYTHING}
+LLAMA_NAMES = {k: v for k, v in EVERYTHING.items() if k not in ("repetition_penalty", "logprobs")}
+USAGE = {"stream_options": {"include_usage": True}}
+SENT: dict[str, dict[str, Any]] = {
+    "vllm": {
+        **EVERYTHING,
+        **USAGE,
+        "prompt": "<s>Hi",
+        "skip_special_tokens": False,
+        "spaces_between_special_tokens": False,
+        "add_special_tokens": False,
+        "return_token_ids": True,
+        "max_tokens": 50,
+    },
+    "sglang": {
+        **EVERYTHING,
+        **USAGE,
+        "prompt": [1, 15043],
+        "skip_special_tokens": False,
+        "return_token_ids": True,
+        "max_tokens": 50,
+    },
+    "fastdeploy": {
+        **EVERYTHING,
+        **USAGE,
+        "prompt": "<s>Hi",
+        "skip_special_tokens": False,
+        "add_special_tokens": False,
+        "max_tokens": 50,
+    },
+    "llama.cpp": {
+        **LLAMA_NAMES,
+        "prompt": [1, 15043],
+        "repeat_penalty": 1.1,
+        "n_probs": 2,
+        "n_predict": 50,
+        "cache_prompt": True,
+        "response_fields": ["content", "stop", "stop_type", "tokens_predicted", "tokens_evaluated", "timings"],
+    },
+    "llama-cpp-python": {
+        **LLAMA_NAMES,
+        "prompt": "<s>Hi",
+        "repeat_penalty": 1.1,
+        "logprobs": 2,
+        "max_tokens": 50,
+    },
+}
+
+
+@pytest.mark.parametrize("kind", SENT)
+def test_every_field_has_the_servers_own_name(kind: str) -> None:
+    asked, _ = seen(kind, request(max_tokens=50, **EVERYTHING))
+    assert asked.method == "POST"
+    assert asked.path == ("/completion" if kind == "llama.cpp" else "/v1/completions")
+    assert asked.headers["content-type"] == "application/json"
+    assert asked.body == {"stream": True, "model": "model-of-it", **SENT[kind]}
+
+
+def test_transformers_is_sent_what_it_knows() -> None:
+    asked, _ = seen("transformers", request(max_tokens=5, temperature=0.5, top_p=0.9, seed=2**40, top_k=-1, min_p=0.0))
+    told = {"prompt": "<s>Hi", "stream": True, "max_tokens": 5, "temperature": 0.5, "top_p": 0.9, "seed": 2**40 % 2**32}
+    assert asked.body == told, "its list of models is not what it serves, so none is named"
+    named, _ = seen("transformers", request(), model="mine")
+    assert named.body == {"prompt": "<s>Hi", "stream": True, "model": "mine"}
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("top_k", 5), ("presence_penalty", 1.0), ("logprobs", 0), ("repetition_penalty", 1.2)]
+)
+def test_what_a_kind_does_not_know_is_refused(field: str, value: Any) -> None:
+    assert refused("transformers", request(**{field: value})).startswith(f"{field}: ")
+
+
+@pytest.mark.parametrize(
+    ("kind", "field", "value"),
+    [
+        ("vllm", "max_tokens", 4096),
+        ("sglang", "max_tokens", 4096 - 2 - 128),
+        ("llama.cpp", "n_predict", -1),
+        ("llama-cpp-python", "max_tokens", 0),
+        ("fastdeploy", "max_tokens", None),
+        ("transformers", "max_tokens", None),
+    ],
+)
+def test_without_a_limit_the_context_is_one(kind: str, field: str, value: int | None) -> None:
+    assert seen(kind, request())[0].body.get(field) == value
+
+
+@pytest.mark.parametrize("kind", ["vllm", "sglang"])
+def test_a_server_that_does_not_tell_its_context_needs_a_limit(kind: str) -> None:
+    async def main() -> None:
+        fake = server(kind)
+        fake.context = None
+        async with connected(fake) as engine:
+            _, error = await fault(engine)
+            assert error.status == 400
+            assert "max_tokens" in str(error)
+            await collect(engine, request(max_tokens=3))
+
+    run(main())
+
+
+@pytest.mark.parametrize("kind", ["vllm", "sglang", "llama.cpp", "fastdeploy"])
+def test_token_ids_are_sent_as_they_are(kind: str) -> None:
+    asked, _ = seen(kind, request((1, 2, 3), max_tokens=3))
+    assert asked.body["prompt"] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("kind", ["llama-cpp-python", "transformers"])
+def test_kinds_that_take_no_ids_say_so(kind: str) -> None:
+    assert "token ids" in refused(kind, request([1, 2, 3]))
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "field"), [("sglang", "prompt", "add_special_tokens"), ("llama.cpp", "content", "add_special")]
+)
+def test_a_prompt_gets_no_second_beginning(kind: str, path: str, field: str) -> None:
+    async def main() -> None:
+        fake = server(kind)
+        async with connected(fake) as engine:
+            await collect(engine)
+        (asked,) = (a for a in fake.asked if a.path == "/tokenize")
+        assert asked.body == {path: "<s>Hi", field: False, "model": "model-of-it"}
+
+    run(main())
+
+
+def test_a_request_without_a_prompt_is_refused() -> None:
+    async def main() -> None:
+        async with connected(server("vllm")) as engine:
+            _, error = await fault(engine, Request(messages=[{"role": "user", "content": "Hi"}]))
+            assert "chat template" in str(error)
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    ("kind", "field"),
+    [("vllm", "include_stop_str_in_output"), ("sglang", "no_stop_trim"), ("fastdeploy", "include_stop_str_in_output")],
+)
+def test_the_token_that_ends_an_output_is_kept_on_demand(kind: str, field: str) -> None:
+    assert field not in seen(kind, request())[0].body
+    assert seen(kind, request(), keep_end=True)[0].body[field] is True
+
+
+def test_llama_cpp_is_told_which_special_tokens_to_show() -> None:
+    asked, _ = seen("llama.cpp", request(), markers=("<tool_call>", "</tool_call>"))
+    assert asked.body["preserved_tokens"] == ["<tool_call>", "</tool_call>"]
+    assert "preserved_tokens" not in seen("vllm", request(), markers=("<tool_call>",))[0].body
+
+
+def test_prompts_with_lone_surrogates_are_sent() -> None:
+    assert seen("vllm", request("a\ud83d"))[0].body["prompt"] == "a\ud83d"
+
+
+def test_seeds_fit() -> None:
+    assert seen("vllm", request(seed=2**64 - 1))[0].body["seed"] == 2**63 - 1
+    assert seen("llama.cpp", request(seed=-1))[0].body["seed"] == 2**32 - 2, "-1 would be any"
+
+
+# -- constraints ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "field", "form"),
+    [
+        ("vllm", "response_format", lambda c: c.structural_tag),
+        ("sglang", "response_format", lambda c: c.structural_tag),
+        ("fastdeploy", "guided_grammar", lambda c: gbnf(c.grammar)),
+        ("llama.cpp", "grammar", lambda c: gbnf(c.grammar)),
+        ("llama.cpp-llguidance", "grammar", lambda c: c.lark),
+        ("llama-cpp-python", "grammar", lambda c: gbnf(c.grammar)),
+    ],
+)
+def test_a_constraint_stands_in_the_field_that_the_kind_reads(
+    kind: str, field: str, form: Callable[[Constraint], Any]
+) -> None:
+    wanted = constraint()
+    asked, _ = seen(kind, request(constraint=wanted))
+    assert asked.body[field] == json.loads(json.dumps(form(wanted)))
+    free, _ = seen(kind, request())
+    assert field not in free.body
+
+
+def test_a_kind_without_constraints_refuses_them() -> None:
+    assert "cannot constrain" in refused("transformers", request(constraint=constraint()))
+
+
+def test_what_a_kinds_grammar_cannot_keep_is_refused() -> None:
+    wanted = constraint(
+        type="object", properties={"zip": {"type": "string", "pattern": "^[0-9]{5}$"}}, required=["zip"]
+    )
+    message = refused("llama.cpp", request(constraint=wanted))
+    assert "zip.pattern" in message
+    assert seen("vllm", request(constraint=wanted))[0].body["response_format"] == wanted.structural_tag
+
+
+# -- which kind it is ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [k for k in KINDS if not k.endswith("llguidance")])
+def test_every_kind_is_found_out_once(kind: str) -> None:
+    async def main() -> None:
+        fake = server(kind)
+        async with connected(fake) as engine:
+            for _ in range(3):
+                await collect(engine)
+        assert [a.path for a in fake.asked].count("/v1/models") == 1
+        assert len(fake.generated) == 3
+
+    run(main())
+
+
+def test_transformers_is_found_out_where_it_fails_to_list_its_models() -> None:
+    async def main() -> None:
+        fake = server("transformers")
+        fake.routes["/v1/models"] = fails(500, b"Internal Server Error", "text/plain")
+        async with connected(fake, check_interval=0.02) as engine:
+            await engine.health()
+            assert text(await collect(engine)) == "<think> café"
+            await until(lambda: [a.path for a in fake.asked].count("/health") > 1)
+
+    run(main())
+
+
+def test_requests_at_the_same_time_find_out_once() -> None:
+    import asyncio
+
+    async def main() -> None:
+        fake = server("vllm")
+        async with connected(fake) as engine:
+            await asyncio.gather(*(collect(engine) for _ in range(20)))
+        assert [a.path for a in fake.asked].count("/v1/models") == 1
+
+    run(main())
+
+
+@pytest.mark.parametrize("answer", [[], {}, {"data": []}, {"data": ["x"]}, {"data": [{"owned_by": "who"}]}, b"{"])
+def test_a_server_that_does_not_tell_what_it_is_needs_a_kind(answer: Any) -> None:
+    def models(connection: Connection, asked: Asked) -> Awaitable[None]:
+        return connection.json(answer)
+
+    async def main() -> None:
+        fake = Fake("", says(VLLM.encode()), v1__models=models)
+        async with connected(fake) as engine:
+            _, error = await fault(engine)
+            assert error.status == 503
+            assert "kind: " in str(error)
+            assert "vllm" in str(error)
+        async with connected(fake, kind="vllm") as engine:
+            assert text(await collect(engine, request(max_tokens=5))) == "<think> café"
+
+    run(main())
+
+
+def test_a_server_without_a_list_of_models_needs_kind_and_model() -> None:
+    async def main() -> None:
+        fake = Fake("", says(PYTHON.encode()), v1__models=fails(404))
+        async with connected(fake, kind="llama-cpp-python", model="mine") as engine:
+            assert text(await collect(engine)) == "<think> café"
+        assert fake.generated[0].body["model"] == "mine"
+
+    run(main())
+
+
+# -- arguments -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"urls": []}, "urls: at least one"),
+        ({"urls": "localhost:8000"}, "urls: 'localhost:8000' is not like"),
+        ({"urls": "ftp://localhost"}, "urls: "),
+        ({"urls": "http://localhost:99999"}, "urls: "),
+        ({"urls": "http://user:secret@localhost"}, "urls: must hold no user"),
+        ({"urls": "http://localhost?x=1"}, "urls: "),
+        ({"urls": ["http://a:1", "http://a:1/v1/"]}, "urls: http://a:1 is given twice"),
+        ({"kind": "openai"}, "kind: 'openai' is not one of vllm, sglang"),
+        ({"api_key": "a\r\nb"}, "api_key: "),
+        ({"connect_timeout": 0}, "connect_timeout: 0 is not"),
+        ({"first_timeout": float("nan")}, "first_timeout: "),
+        ({"next_timeout": float("inf")}, "next_timeout: "),
+        ({"check_interval": -1}, "check_interval: "),
+    ],
+)
+def test_wrong_arguments_are_named(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        Upstream(**{"urls": "http://localhost:8000", **wrong})
+    assert str(caught.value).startswith(message)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("suffix", ["", "/", "/v1", "/v1/"])
+def test_a_base_may_end_as_people_write_it(suffix: str) -> None:
+    async def main() -> None:
+        fake = server("vllm")
+        async with fake.running():
+            engine = Upstream(fake.url + suffix)
+            assert text(await collect(engine)) == "<think> café"
+            await engine.close()
+
+    run(main())
+
+
+def test_the_engine_says_what_its_ids_are_ids_of() -> None:
+    mark = object()
+    assert Upstream("http://localhost:1", tokenizer=mark).tokenizer is mark
+    assert Upstream("http://localhost:1").tokenizer is None

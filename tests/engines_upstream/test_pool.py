@@ -1,0 +1,228 @@
+"""Of several servers the least busy one is asked, and one that is not there costs nobody an answer."""
+
+import asyncio
+from collections import Counter
+
+import pytest
+
+from unspool.engines import EngineError
+from unspool.engines.upstream import Upstream
+
+from .support import (
+    DONE,
+    STREAM,
+    Answer,
+    Asked,
+    Connection,
+    Fake,
+    chunk,
+    collect,
+    connected,
+    event,
+    fails,
+    fault,
+    request,
+    run,
+    said,
+    says,
+    text,
+    until,
+)
+
+HI = says(said("Hi", "stop"), DONE)
+
+
+async def _drops(connection: Connection, asked: Asked) -> None:
+    """Closes without a word."""
+
+
+async def _headers_only(connection: Connection, asked: Asked) -> None:
+    await connection.send(STREAM)
+
+
+async def _breaks(connection: Connection, asked: Asked) -> None:
+    await connection.send(STREAM, chunk(said("half")))
+
+
+def test_requests_at_once_spread_over_the_servers() -> None:
+    async def main() -> None:
+        go = asyncio.Event()
+
+        async def answer(connection: Connection, asked: Asked) -> None:
+            await connection.send(STREAM)
+            await go.wait()
+            await connection.send(chunk(said("Hi", "stop") + DONE), b"0\r\n\r\n")
+
+        fakes = [Fake("vllm", answer) for _ in range(3)]
+        async with connected(*fakes) as engine:
+            tasks = [asyncio.ensure_future(collect(engine)) for _ in range(9)]
+            await until(lambda: sum(len(f.generated) for f in fakes) == 9)
+            assert [len(f.generated) for f in fakes] == [3, 3, 3]
+            go.set()
+            await asyncio.gather(*tasks)
+
+    run(main())
+
+
+def test_a_busy_server_is_spared() -> None:
+    async def main() -> None:
+        go = asyncio.Event()
+
+        async def answer(connection: Connection, asked: Asked) -> None:
+            await connection.send(STREAM)
+            if asked.body["prompt"] == "slow":
+                await go.wait()
+            await connection.send(chunk(said("Hi", "stop") + DONE), b"0\r\n\r\n")
+
+        fakes = [Fake("vllm", answer) for _ in range(2)]
+        async with connected(*fakes) as engine:
+            slow = asyncio.ensure_future(collect(engine, request("slow")))
+            await until(lambda: any(f.generated for f in fakes))
+            for _ in range(6):
+                await collect(engine, request("quick"))
+            prompts = [Counter(a.body["prompt"] for a in f.generated) for f in fakes]
+            assert sorted(prompts, key=len) == [{"slow": 1}, {"quick": 6}] or {"slow": 1} in prompts
+            go.set()
+            await slow
+
+    run(main())
+
+
+def test_servers_that_are_as_busy_take_turns() -> None:
+    async def main() -> None:
+        fakes = [Fake("vllm", HI) for _ in range(3)]
+        async with connected(*fakes) as engine:
+            for _ in range(9):
+                await collect(engine)
+        assert [len(f.generated) for f in fakes] == [3, 3, 3]
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    "bad", [_drops, _headers_only, *(fails(status) for status in (429, 502, 503, 504))], ids=lambda _: ""
+)
+def test_what_was_not_begun_is_tried_elsewhere(bad: Answer) -> None:
+    async def main() -> None:
+        fakes = [Fake("vllm", bad), Fake("vllm", HI)]
+        async with connected(*fakes) as engine:
+            assert [text(await collect(engine)) for _ in range(6)] == ["Hi"] * 6
+        assert fakes[0].generated, "or nothing was tried"
+
+    run(main())
+
+
+@pytest.mark.parametrize("bad", [fails(400), fails(500), says(event({"error": {"message": "no", "code": 400}}))])
+def test_what_another_server_would_refuse_as_well_is_not_tried_again(bad: Answer) -> None:
+    async def main() -> None:
+        fakes = [Fake("vllm", bad), Fake("vllm", bad)]
+        async with connected(*fakes) as engine:
+            await fault(engine)
+        assert sum(len(f.generated) for f in fakes) == 1
+
+    run(main())
+
+
+def test_what_was_begun_is_not_tried_again() -> None:
+    async def main() -> None:
+        fakes = [Fake("vllm", _breaks), Fake("vllm", _breaks)]
+        async with connected(*fakes) as engine:
+            found, error = await fault(engine)
+            assert (found, error.status) == ("half", 502)
+        assert sum(len(f.generated) for f in fakes) == 1
+
+    run(main())
+
+
+def test_where_no_server_takes_it_the_last_error_is_told() -> None:
+    async def main() -> None:
+        fakes = [Fake("vllm", fails(429, {"error": {"message": "full"}})) for _ in range(3)]
+        async with connected(*fakes) as engine:
+            _, error = await fault(engine)
+            assert error.status == 429
+            assert "full" in str(error)
+        assert [len(f.generated) for f in fakes] == [1, 1, 1]
+
+    run(main())
+
+
+def test_a_dead_server_is_taken_out_and_comes_back() -> None:
+    async def main() -> None:
+        stays, dies = Fake("vllm", HI), Fake("vllm", HI)
+        async with dies.running():
+            pass  # its port is known, and nobody listens
+        async with stays.running():
+            engine = Upstream([stays.url, dies.url], check_interval=0.05)
+            await engine.health()
+            for _ in range(6):
+                assert text(await collect(engine)) == "Hi"
+            assert len(stays.generated) == 6
+            async with dies.running():
+                await until(lambda: any(a.path == "/v1/models" for a in dies.asked))
+                for _ in range(6):
+                    await collect(engine)
+                assert len(dies.generated) == 3
+                assert len(stays.generated) == 9
+            await until(lambda: dies.open == 0)
+            for _ in range(4):
+                assert text(await collect(engine)) == "Hi"
+            assert len(stays.generated) == 13
+            await engine.close()
+
+    run(main())
+
+
+def test_a_single_server_that_comes_back_is_used_before_the_next_check() -> None:
+    async def main() -> None:
+        fake = Fake("vllm", HI)
+        async with fake.running():
+            pass
+        engine = Upstream(fake.url, check_interval=1000)
+        _, error = await fault(engine)
+        assert error.status == 503
+        async with fake.running():
+            assert text(await collect(engine)) == "Hi"
+            await engine.health()
+        await engine.close()
+
+    run(main())
+
+
+def test_health_is_good_where_one_server_is() -> None:
+    async def main() -> None:
+        sick = Fake("vllm", HI, v1__models=fails(503), health=fails(503))
+        async with connected(sick, Fake("vllm", HI)) as engine:
+            await engine.health()
+
+    run(main())
+
+
+def test_health_tells_why_no_server_is_there() -> None:
+    async def main() -> None:
+        sick = Fake("vllm", HI, v1__models=fails(503, {"error": {"message": "Loading model"}}))
+        async with connected(sick, check_interval=0.05) as engine:
+            with pytest.raises(EngineError, match="Loading model") as caught:
+                await engine.health()
+            assert caught.value.status == 503
+            sick.routes.clear()
+            await until(lambda: len(sick.asked) > 3)
+            await engine.health()
+
+    run(main())
+
+
+def test_another_server_at_the_same_place_is_asked_what_it_is() -> None:
+    async def main() -> None:
+        first = Fake("vllm", HI)
+        async with first.running():
+            engine = Upstream(first.url, check_interval=0.02)
+            await collect(engine)
+        second = Fake("llamacpp", says(event({"content": "yes", "stop": False}), event({"stop": True})))
+        second.routes["/tokenize"] = lambda connection, asked: connection.json({"tokens": [1]})
+        second.port = first.port
+        await asyncio.sleep(0.1)
+        async with second.running():
+            assert text(await collect(engine)) == "yes"
+        await engine.close()
+
+    run(main())

@@ -1,0 +1,83 @@
+"""Events come out whole, however their bytes are cut, and no stream makes the reader hold without bound."""
+
+import random
+import time
+
+import pytest
+
+from unspool.engines.upstream.sse import Events
+
+STREAM = (
+    ": a comment\n\n"
+    'data: {"text": "héllo 🌍"}\n\n'
+    'data:{"no": "space"}\r\n\r\n'
+    "event: message\nid: 3\nretry: 5\ndata: two\ndata: lines\n\n"
+    "\n\n\n"
+    "data:  a space is kept\n\n"
+    "data\n\n"
+    "data: [DONE]\n\n"
+    "data: cut"
+).encode()
+EVENTS = [
+    '{"text": "héllo 🌍"}'.encode(),
+    b'{"no": "space"}',
+    b"two\nlines",
+    b" a space is kept",
+    b"[DONE]",
+]
+
+
+def test_a_whole_stream_is_read_at_once() -> None:
+    assert Events().feed(STREAM) == EVENTS
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7])
+def test_pieces_of_any_size_give_the_same_events(size: int) -> None:
+    events = Events()
+    assert [e for i in range(0, len(STREAM), size) for e in events.feed(STREAM[i : i + size])] == EVENTS
+
+
+def test_every_cut_in_two_gives_the_same_events() -> None:
+    for cut in range(len(STREAM) + 1):
+        events = Events()
+        assert events.feed(STREAM[:cut]) + events.feed(STREAM[cut:]) == EVENTS, cut
+
+
+def test_random_cuts_give_the_same_events() -> None:
+    for seed in range(200):
+        rng = random.Random(seed)
+        events, found, at = Events(), [], 0
+        while at < len(STREAM):
+            size = rng.choice((0, 1, 2, 30, 100))
+            found += events.feed(STREAM[at : at + size])
+            at += size
+        assert found == EVENTS, seed
+
+
+@pytest.mark.parametrize("piece", [b"x", b"data: x\n", b"data:\n", b"data: " + b"x" * 50, b"\r", b"data: x\r"])
+def test_what_never_ends_is_an_error_and_not_held(piece: bytes) -> None:
+    events = Events(limit=1000)
+    with pytest.raises(ValueError, match="more than 1,000 bytes"):
+        for _ in range(1002):
+            events.feed(piece)
+
+
+def test_comments_without_end_are_not_held() -> None:
+    events = Events(limit=1000)
+    for _ in range(10_000):
+        assert events.feed(b": keep-alive\n\n") == []
+
+
+def test_long_events_in_small_pieces_take_time_in_proportion() -> None:
+    def seconds(size: int) -> float:
+        best = 9.0
+        for _ in range(3):
+            events = Events()
+            begun = time.perf_counter()
+            for _ in range(size):
+                events.feed(b"x" * 10)
+            events.feed(b"\n\n")
+            best = min(best, time.perf_counter() - begun)
+        return best
+
+    assert seconds(80_000) < 4 * seconds(40_000)
