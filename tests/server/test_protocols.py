@@ -189,6 +189,21 @@ def test_messages_of_ag_ui_become_those_of_chat_completions() -> None:
     ]
 
 
+def test_reasoning_behind_a_message_of_ag_ui_belongs_to_it_and_without_any_is_let_go() -> None:
+    engine = Scripted(["ok"])
+    told = ["user:a", "reasoning:lost", "user:b", "reasoning:1", "assistant:c", "reasoning:2", "reasoning:3", "user:d"]
+    pairs = [text.split(":") for text in [*told, "reasoning:4"]]
+    with live(engine) as server:
+        messages = [{"id": str(i), "role": role, "content": text} for i, (role, text) in enumerate(pairs)]
+        assert server.post("/ag-ui", **{**AGUI, "messages": messages}).status_code == 200
+    assert list(engine.requests[0].messages) == [
+        {"role": "user", "content": "a"},
+        {"role": "user", "content": "b"},
+        {"role": "assistant", "content": "c", "reasoning_content": "123"},
+        {"role": "user", "content": "d"},
+    ]
+
+
 def test_a_failing_engine_is_each_protocols_own_error() -> None:
     engine = Scripted(["a", "b"], fail_after=1)
     messages: Any = {"model": "m", "max_tokens": 9, "messages": HELLO}

@@ -168,8 +168,12 @@ def read_messages(fields: Fields) -> list[dict[str, Any]]:
     return messages
 
 
-def _message(fields: Fields) -> dict[str, Any]:
-    role = fields.one_of("role", ROLES)
+def read_content(fields: Fields) -> Any:
+    """A message's content: a string, a list of parts or null.
+
+    Raises:
+        BadRequest: it is something else, or a part of text has none.
+    """
     content = fields.raw.get("content")
     if isinstance(content, list):
         for part in fields.objects("content"):
@@ -177,6 +181,12 @@ def _message(fields: Fields) -> dict[str, Any]:
                 part.text("text")
     elif content is not None and not isinstance(content, str):
         raise fields.wrong("content", "must be a string, a list of parts or null")
+    return content
+
+
+def _message(fields: Fields) -> dict[str, Any]:
+    role = fields.one_of("role", ROLES)
+    read_content(fields)
     message = {k: v for k, v in fields.raw.items() if k not in ("reasoning", "reasoning_details")}
     if role == "assistant":
         reasoning = reasoning_of(fields.raw)
