@@ -7,7 +7,7 @@ from ...wire import agui as wire
 from ..checks import Fields
 from ..job import MAX_TOKENS, Job, check_tools, sampling, thinking, tool
 from .base import Protocol
-from .chat import read_choice, read_content
+from .chat import read_choice, read_content, read_parameters
 
 _ROLES = ("developer", "system", "user", "assistant", "tool", "activity", "reasoning")
 
@@ -26,7 +26,7 @@ class AguiProtocol(Protocol):
         props = fields.raw.get("forwardedProps")
         options = Fields(props if isinstance(props, dict) else {}, "forwardedProps")
         tools = [
-            tool(one.text("name"), one.text("description", None), one.raw.get("parameters"))
+            tool(one.text("name"), one.text("description", None), read_parameters(one))
             for one in fields.objects("tools", ())
         ]
         choice, callable_ = read_choice(options, check_tools("tools", tools, self.settings.limits))
