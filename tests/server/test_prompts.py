@@ -193,6 +193,11 @@ def test_reasoning_of_the_history_has_both_names_that_templates_have_for_it(tmp_
     assert written(tmp_path, shown, messages=history) == "|;plan|plan;"
 
 
+def test_a_prompt_holds_no_lone_surrogates(tmp_path: Path) -> None:
+    history = [{"role": "user", "content": "a\ud83d"}, {"role": "assistant", "content": "\udc00b"}]
+    assert written(tmp_path, "{{ messages[0].content + messages[1].content }}", messages=history) == "a\ufffd\ufffdb"
+
+
 FEATURES = {
     "{% generation %}{% set a = 1 %}<{{ a }}>{% endgeneration %}{{ a }}": "<1>",
     "{%- generation -%}\n x {% endgeneration %}": "x ",

@@ -22,6 +22,7 @@ import msgspec
 from ..dialect import Dialect
 from ..parser import parse
 from ..registry import list_dialects
+from ..wire.encoding import clean
 from ..wire.messages import INVALID_JSON
 from .checks import BadRequest
 from .job import SWITCHES, Job, tool
@@ -148,7 +149,7 @@ class Prompts:
         self._form: Form = "object"
 
     def render(self, job: Job) -> str:
-        """The prompt of a request.
+        """The prompt of a request; tokenizers take no lone surrogates, so it holds none.
 
         Raises:
             BadRequest: the request tells the template what it does not ask for, or the template refuses.
@@ -168,7 +169,7 @@ class Prompts:
             raise
         except Exception as error:  # a template is a program of somebody else's: it may fail in any way
             raise BadRequest("messages", f"the chat template refuses: {error}") from None
-        return _before_mark(prompt) if going_on else prompt
+        return clean(_before_mark(prompt) if going_on else prompt)
 
     def _render(
         self,
