@@ -1,12 +1,9 @@
 """Chat completions of a running server, read by the official client."""
 
-import socket
 from typing import Any
 
-import openai
 import pytest
 
-from unspool import parse
 from unspool.engines import Delta
 
 from .support import HELLO, USAGE, WEATHER, Scripted, chunks, live, replay
@@ -15,30 +12,6 @@ V31 = (
     '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>get_weather<｜tool▁sep｜>{"city": "北京"}'
     "<｜tool▁call▁end｜><｜tool▁calls▁end｜>"
 )
-V3 = (
-    "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>get_weather\n"
-    '```json\n{"city": "北京"}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>'
-)
-MODELS = {"V3.1": f"plan</think>{V31}", "V3-0324": V3, "R1": f"<think>\nplan</think>\n\n{V3}<｜end▁of▁sentence｜>"}
-
-
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("stream", [False, True])
-def test_all_three_models_are_served_with_both_parsers_called_by_the_plain_name(model: str, stream: bool) -> None:
-    with live(replay(MODELS[model]), "deepseek", reasoning="deepseek") as server:
-        create: Any = server.openai.chat.completions
-        if stream:
-            with create.stream(model="deepseek", messages=HELLO, tools=[WEATHER]) as events:
-                message = events.get_final_completion().choices[0].message
-        else:
-            message = create.create(model="deepseek", messages=HELLO, tools=[WEATHER]).choices[0].message
-    assert (message.reasoning_content if model != "V3-0324" else None) == (
-        parse(MODELS[model], "deepseek").reasoning or None
-    )
-    assert [(c.function.name, c.function.arguments) for c in message.tool_calls] == [
-        ("get_weather", '{"city": "北京"}')
-    ]
-    assert message.content is None
 
 
 @pytest.mark.parametrize("profile", ["openai", "mindie", "candle"])
@@ -210,20 +183,3 @@ def test_lone_surrogates_of_an_engine_do_not_break_an_answer() -> None:
         whole = server.post(messages=HELLO).json()
     content = "".join(c["choices"][0]["delta"].get("content") or "" for c in streamed)
     assert content == whole["choices"][0]["message"]["content"] == "a\ufffd\ufffdb"
-
-
-def test_the_clients_example_of_the_rfc_runs_verbatim() -> None:
-    with socket.socket() as probe:
-        if probe.connect_ex(("127.0.0.1", 8192)) == 0:
-            pytest.skip("port 8192 is taken")
-    with live(replay(MODELS["R1"]), reasoning="deepseek", port=8192):
-        client = openai.OpenAI(base_url="http://localhost:8192/v1", api_key="EMPTY")
-        response = client.chat.completions.create(
-            model="deepseek",
-            messages=[{"role": "user", "content": "北京今天天气怎么样？"}],
-            tools=[WEATHER],
-        )
-        client.close()
-    message: Any = response.choices[0].message
-    assert message.reasoning_content.strip() == "plan"
-    assert message.tool_calls[0].function.name == "get_weather"

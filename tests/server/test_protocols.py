@@ -29,7 +29,8 @@ ON: Any = {"type": "enabled", "budget_tokens": 1024}
 
 
 def claude(url: str, key: str = "any") -> anthropic.Anthropic:
-    return anthropic.Anthropic(base_url=url, api_key=key, max_retries=0, timeout=PATIENCE)
+    plain = anthropic.DefaultHttpxClient(timeout=PATIENCE, verify=False)
+    return anthropic.Anthropic(base_url=url, api_key=key, max_retries=0, http_client=plain)
 
 
 def test_anthropics_client_reads_streams_and_whole_answers() -> None:
@@ -185,6 +186,21 @@ def test_messages_of_ag_ui_become_those_of_chat_completions() -> None:
         {"role": "user", "content": "a"},
         {"role": "assistant", "content": None, "tool_calls": [call], "reasoning_content": "th"},
         {"role": "tool", "tool_call_id": "1", "content": "r"},
+    ]
+
+
+def test_reasoning_behind_a_message_of_ag_ui_belongs_to_it_and_without_any_is_let_go() -> None:
+    engine = Scripted(["ok"])
+    told = ["user:a", "reasoning:lost", "user:b", "reasoning:1", "assistant:c", "reasoning:2", "reasoning:3", "user:d"]
+    pairs = [text.split(":") for text in [*told, "reasoning:4"]]
+    with live(engine) as server:
+        messages = [{"id": str(i), "role": role, "content": text} for i, (role, text) in enumerate(pairs)]
+        assert server.post("/ag-ui", **{**AGUI, "messages": messages}).status_code == 200
+    assert list(engine.requests[0].messages) == [
+        {"role": "user", "content": "a"},
+        {"role": "user", "content": "b"},
+        {"role": "assistant", "content": "c", "reasoning_content": "123"},
+        {"role": "user", "content": "d"},
     ]
 
 

@@ -13,7 +13,6 @@ import unspool
 from unspool import Dialect, detect_dialect
 
 from .engine import compile_template
-from .sources import folders
 from .table import DIFFERENCES, SOURCES, UNTEMPLATED, Difference, Source
 from .turns import CASES, TOOLS, Message, ends, openai, written
 
@@ -25,13 +24,6 @@ RUNS = [
     for case, message in CASES.items()
     if "reasoning" not in message or unspool.get_dialect(source.dialect).reasoning
 ]
-
-
-@pytest.fixture(scope="session")
-def templates(request: pytest.FixtureRequest) -> dict[str, Path]:
-    """The folders of templates."""
-    assert request.config.cache is not None
-    return folders(Path(request.config.cache.mkdir("templates")))
 
 
 PLACEHOLDER = "(nothing)"

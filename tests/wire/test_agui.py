@@ -3,7 +3,17 @@
 import json
 from typing import Any
 
-from unspool import ContentDelta, Event, Finish, ReasoningDelta, ReasoningEnd, ReasoningStart
+from unspool import (
+    ContentDelta,
+    Event,
+    Finish,
+    ReasoningDelta,
+    ReasoningEnd,
+    ReasoningStart,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
+)
 from unspool.wire import Failure
 from unspool.wire.agui import error_body
 
@@ -98,3 +108,15 @@ def test_a_run_that_is_stopped_closes_what_is_open() -> None:
 def test_usage_is_left_out_where_there_is_none() -> None:
     assert "usage" not in frames(stream(agui(), EVENTS, None))[-1].data
     assert frames(stream(agui(model=None), EVENTS, USAGE))[-1].data["usage"][0]["inputTokens"] == 31
+
+
+def test_a_call_whose_id_the_thread_knows_gets_another_one() -> None:
+    events: list[Event] = []
+    for i in range(3):
+        events += [ToolCallStart(i, "f:0", "f", 0, 0), ToolCallDelta(i, "{}", 0, 0), ToolCallEnd(i, "ok", 0, 0)]
+    events.append(Finish("tool_calls", 0, 0))
+    told, last = agui_stream(stream(agui(call_ids=["f:0"]), events))
+    assert [id for id, _, _ in told.calls] == ["f:0-run-1-0", "f:0-run-1-1", "f:0-run-1-2"]
+    assert last["outcome"]["pendingToolCallIds"] == [id for id, _, _ in told.calls]
+    first, _ = agui_stream(stream(agui(), events))
+    assert [id for id, _, _ in first.calls] == ["f:0", "f:0-run-1-1", "f:0-run-1-2"]

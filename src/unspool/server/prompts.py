@@ -1,12 +1,12 @@
 """Prompts: a model's own chat template, with Hugging Face's semantics, in a sandbox.
 
 What a request may tell a template are the variables that the template itself asks for, and thinking switches. Text of
-users and tools that spells a special token is broken up by a zero-width space: it is text, whatever it says.
+users and tools that spells a special token is broken up by a zero-width space: it is text, whatever it says. So are the
+declarations of tools and the arguments of calls. System prompts and answers of the assistant are the application's.
 """
 
 import datetime
 import json
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal, NoReturn
@@ -14,17 +14,24 @@ from typing import Any, Final, Literal, NoReturn
 import jinja2
 import jinja2.ext
 import jinja2.meta
+import jinja2.nodes
+import jinja2.parser
 import jinja2.sandbox
 import msgspec
 
 from ..dialect import Dialect
 from ..parser import parse
 from ..registry import list_dialects
+from ..wire.encoding import clean
 from ..wire.messages import INVALID_JSON
 from .checks import BadRequest
 from .job import SWITCHES, Job, tool
+from .marks import Marks
 
-_BREAK: Final = "\u200b"
+_GOING_ON: Final = "\ue000unspool\ue001"
+"""Put behind a message that is to be gone on with, to find its end in the prompt."""
+_APPLICATIONS: Final = {"system", "developer", "assistant"}
+"""Roles whose text is not broken up."""
 _SPECIAL: Final = ("bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token", "mask_token")
 _OURS: Final = {"messages", "tools", "documents", "add_generation_prompt", "continue_final_message", *_SPECIAL}
 _NOT_ASKED: Final = {*_OURS, "raise_exception", "strftime_now", "range", "namespace", "dict", "lipsum", "cycler"}
@@ -36,13 +43,26 @@ class TemplateError(ValueError):
     """A chat template is missing, wrong, or does not fit the dialect; for whoever starts the server."""
 
 
+class Generation(jinja2.ext.Extension):
+    """``{% generation %}``: marks what the model wrote, for training. It stands for its body, a scope of its own."""
+
+    tags = {"generation"}  # noqa: RUF012 - as jinja2 declares it
+
+    def parse(self, parser: jinja2.parser.Parser) -> jinja2.nodes.Node:
+        """The body."""
+        line = next(parser.stream).lineno
+        body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
+        return jinja2.nodes.Scope(body, lineno=line)
+
+
 class Tokenizer(msgspec.Struct, frozen=True):
     """What a model's files tell of its prompts.
 
     Attributes:
         template: its chat template, and the one for requests with tools, where that is another.
         special: named special tokens, such as ``bos_token``.
-        added: every token that is not made of ordinary text.
+        added: every special token, and every other added one that the template writes: only these can be taken for
+            the structure of a prompt.
     """
 
     template: str
@@ -71,10 +91,12 @@ def read_tokenizer(path: str | Path) -> Tokenizer:
     if not template:
         raise TemplateError(f"{folder}: holds no chat template (tokenizer_config.json or chat_template.jinja)")
     special = {name: _token(config[name]) for name in _SPECIAL if config.get(name)}
-    added = {_token(t) for t in config.get("added_tokens_decoder", {}).values()}
-    added |= {_token(t) for t in _json(folder / "tokenizer.json").get("added_tokens", ())}
-    marks = (t for t in added | set(special.values()) if len(t) > 2 and not t.isspace() and not t.isalnum())
-    return Tokenizer(template, tool_template or template, special, tuple(sorted(marks, key=len, reverse=True)))
+    added = list(config.get("added_tokens_decoder", {}).values())
+    added += _json(folder / "tokenizer.json").get("added_tokens", ())
+    written = template + tool_template
+    marks = {_token(t) for t in added if _is_special(t) or _token(t) in written} | set(special.values())
+    marks = {t for t in marks if len(t) > 2 and not t.isspace() and not t.isalnum()}
+    return Tokenizer(template, tool_template or template, special, tuple(sorted(marks)))
 
 
 def _json(file: Path) -> dict[str, Any]:
@@ -93,6 +115,10 @@ def _token(value: Any) -> str:
     return str(value["content"] if isinstance(value, dict) else value)
 
 
+def _is_special(token: Any) -> bool:
+    return bool(token.get("special", True)) if isinstance(token, dict) else True
+
+
 class Prompts:
     """Renders prompts.
 
@@ -106,7 +132,7 @@ class Prompts:
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
         environment = jinja2.sandbox.ImmutableSandboxedEnvironment(
-            trim_blocks=True, lstrip_blocks=True, extensions=[jinja2.ext.loopcontrols]
+            trim_blocks=True, lstrip_blocks=True, extensions=[jinja2.ext.loopcontrols, Generation]
         )
         environment.filters["tojson"] = _tojson
         environment.globals["raise_exception"] = _raise
@@ -119,12 +145,11 @@ class Prompts:
                 self._templates.append(environment.from_string(text))
         except jinja2.TemplateSyntaxError as error:
             raise TemplateError(f"the chat template, line {error.lineno}: {error.message}") from None
-        marks = [re.escape(mark) for mark in tokenizer.added]
-        self._marks = re.compile("|".join(marks)) if marks else None
+        self._marks = Marks(tokenizer.added)
         self._form: Form = "object"
 
     def render(self, job: Job) -> str:
-        """The prompt of a request.
+        """The prompt of a request; tokenizers take no lone surrogates, so it holds none.
 
         Raises:
             BadRequest: the request tells the template what it does not ask for, or the template refuses.
@@ -135,20 +160,16 @@ class Prompts:
                 raise BadRequest(f"chat_template_kwargs.{name}", f"is not known to the template; allowed are {allowed}")
         told = {name: value for name, value in job.template.items() if name in self._asked}
         going_on = job.given.get("continue_final_message") is True
-        messages = [self._message(m) for m in job.messages]
-        if going_on and (messages[-1]["role"] != "assistant" or not isinstance(messages[-1].get("content"), str)):
-            raise BadRequest("continue_final_message", "needs a last message of the assistant with text")
         try:
-            prompt = self._render(messages, job.tools, generate=not going_on, told=told)
-        except (jinja2.TemplateError, TypeError, ValueError, KeyError, AttributeError, RecursionError) as error:
+            messages = [self._message(m) for m in job.messages]
+            if going_on:
+                _mark_end(messages)
+            prompt = self._render(messages, self._marks.broken(job.tools), generate=not going_on, told=told)
+        except BadRequest:
+            raise
+        except Exception as error:  # a template is a program of somebody else's: it may fail in any way
             raise BadRequest("messages", f"the chat template refuses: {error}") from None
-        if not going_on:
-            return prompt
-        said = messages[-1]["content"].strip()
-        at = prompt.rfind(said)
-        if at < 0:
-            raise BadRequest("continue_final_message", "the chat template does not write the last message as it is")
-        return prompt[: at + len(said)]
+        return clean(_before_mark(prompt) if going_on else prompt)
 
     def _render(
         self,
@@ -170,26 +191,20 @@ class Prompts:
     # -- messages --------------------------------------------------------------------------------------------------
 
     def _message(self, message: Mapping[str, Any]) -> dict[str, Any]:
-        """A message as templates take it."""
-        told = dict(message)
-        if told["role"] in ("user", "tool"):
-            told["content"] = self._neutral(told.get("content"))
+        """A message as templates take it: with text in one piece, as few read parts, and with its reasoning by both
+        names that templates have for it."""
+        told = {**message, "content": _in_one_piece(message.get("content"))}
+        if told["role"] not in _APPLICATIONS:
+            return {key: value if key == "role" else self._marks.broken(value) for key, value in told.items()}
+        if told.get("reasoning_content"):
+            told.setdefault("thinking", told["reasoning_content"])
         if told.get("tool_calls"):
             told["tool_calls"] = [self._call(call) for call in told["tool_calls"]]
         return told
 
-    def _neutral(self, content: Any) -> Any:
-        if self._marks is None:
-            return content
-        if isinstance(content, str):
-            return self._marks.sub(lambda m: m.group()[0] + _BREAK + m.group()[1:], content)
-        if isinstance(content, list):
-            return [{**p, "text": self._neutral(p["text"])} if isinstance(p.get("text"), str) else p for p in content]
-        return content
-
     def _call(self, call: Mapping[str, Any]) -> dict[str, Any]:
         """A call with its arguments as the template takes them. Broken ones of the history are told, not refused."""
-        function = dict(call["function"])
+        function = self._marks.broken(call["function"])
         arguments = function.get("arguments")
         if self._form == "object" and not isinstance(arguments, dict):
             function["arguments"] = _as_object(arguments)
@@ -254,13 +269,51 @@ _TOOL: Final = tool(
 
 def _reads(dialect: Dialect, prompt: str, turn: str) -> bool:
     """Whether a dialect finds the call in an assistant's turn, which may begin with the turn's opening."""
-    ends = [turn.find(start) + len(start) for start in dialect.start if start in turn]
-    at = min(ends, default=0)
+    openings = [turn.find(start) + len(start) for start in dialect.start if start in turn]
+    return any(_reads_from(dialect, prompt, turn, at) for at in sorted({0, *openings}))
+
+
+def _reads_from(dialect: Dialect, prompt: str, turn: str, at: int) -> bool:
     message = parse(turn[at:], dialect, tools=[_TOOL], prompt=prompt + turn[:at])
     if [c.name for c in message.tool_calls] != [_NAME] or message.tool_calls[0].status != "ok":
         return False
-    found: Any = json.loads(message.tool_calls[0].arguments)
-    return bool(found == _ARGUMENTS)
+    found: dict[str, Any] = json.loads(message.tool_calls[0].arguments)
+    # Some families' templates write every value as a string, which their models do not.
+    return {name: str(value) for name, value in found.items()} == {n: str(v) for n, v in _ARGUMENTS.items()}
+
+
+def _in_one_piece(content: Any) -> Any:
+    if not isinstance(content, list):
+        return content
+    texts = [p["text"] for p in content if isinstance(p, dict) and isinstance(p.get("text"), str)]
+    return "".join(texts) if len(texts) == len(content) else content
+
+
+def _mark_end(messages: Sequence[dict[str, Any]]) -> None:
+    """Mark the end of the last message's text.
+
+    Raises:
+        BadRequest: it is not the assistant's, or has no text.
+    """
+    last = messages[-1] if messages else {"role": ""}
+    content = last.get("content")
+    mark = _GOING_ON + " "  # the space tells whether the template trims
+    if last["role"] == "assistant" and isinstance(content, str):
+        last["content"] = content + mark
+    else:
+        raise BadRequest("continue_final_message", "needs a last message of the assistant with text")
+
+
+def _before_mark(prompt: str) -> str:
+    """A prompt up to where the last message is gone on with.
+
+    Raises:
+        BadRequest: the mark is not in it.
+    """
+    before, found, after = prompt.rpartition(_GOING_ON)
+    if not found:
+        raise BadRequest("continue_final_message", "the chat template does not write the last message as it is")
+    return before if after.startswith(" ") else before.rstrip()
 
 
 def _as_object(arguments: Any) -> Any:

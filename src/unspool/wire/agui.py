@@ -5,6 +5,7 @@ is interrupted is a message of its own each time. Frames are ``data:`` lines wit
 event. The protocol has no whole answers.
 """
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 from ..events import ToolCallEnd, ToolCallStart
@@ -21,9 +22,11 @@ class AguiWriter(BlockWriter):
 
     Args:
         thread_id, run_id: those of the request.
-        message_id: of the assistant's message; made from ``run_id`` where not given.
+        message_id: of the assistant's message; made from ``run_id`` where not given. Ids of reasoning follow it.
         parent_run_id: that of the request, if it has one.
         model: told with the usage.
+        call_ids: those of the thread so far. Models that count their calls begin anew in each answer, and a client
+            would take a call with a known id for the earlier one: such an id gets the run's behind it.
     """
 
     def __init__(
@@ -34,11 +37,13 @@ class AguiWriter(BlockWriter):
         message_id: str | None = None,
         parent_run_id: str | None = None,
         model: str | None = None,
+        call_ids: Iterable[str] = (),
     ) -> None:
         super().__init__()
         self._run = {"threadId": thread_id, "runId": run_id}
-        self._run_id = run_id
+        self._stem = message_id or run_id
         self._message_id = message_id or f"msg-{run_id}"
+        self._known = set(call_ids)
         self._parent = parent_run_id
         self._model = model
         self._reasonings = 0
@@ -78,7 +83,7 @@ class AguiWriter(BlockWriter):
             self._head = _head("TEXT_MESSAGE_CONTENT", "messageId", self._open_id)
             return _event("TEXT_MESSAGE_START", messageId=self._open_id, role="assistant")
         self._reasonings += 1
-        self._open_id = f"reasoning-{self._run_id}-{self._reasonings}"
+        self._open_id = f"reasoning-{self._stem}-{self._reasonings}"
         self._head = _head("REASONING_MESSAGE_CONTENT", "messageId", self._open_id)
         return _event("REASONING_START", messageId=self._open_id) + _event(
             "REASONING_MESSAGE_START", messageId=self._open_id, role="reasoning"
@@ -92,9 +97,11 @@ class AguiWriter(BlockWriter):
         return b"".join([_event(end, messageId=self._open_id) for end in ends])
 
     def _open_call(self, event: ToolCallStart) -> bytes:
-        self._calls.append(event.id)
-        self._head = _head("TOOL_CALL_ARGS", "toolCallId", event.id)
-        return _event("TOOL_CALL_START", toolCallId=event.id, toolCallName=event.name, parentMessageId=self._message_id)
+        id = event.id if event.id not in self._known else f"{event.id}-{self._stem}-{len(self._calls)}"
+        self._known.add(id)
+        self._calls.append(id)
+        self._head = _head("TOOL_CALL_ARGS", "toolCallId", id)
+        return _event("TOOL_CALL_START", toolCallId=id, toolCallName=event.name, parentMessageId=self._message_id)
 
     def _arguments(self, text: str) -> bytes:
         return self._text(text)

@@ -7,7 +7,7 @@ from ...wire import agui as wire
 from ..checks import Fields
 from ..job import MAX_TOKENS, Job, check_tools, sampling, thinking, tool
 from .base import Protocol
-from .chat import read_choice
+from .chat import read_choice, read_content, read_parameters
 
 _ROLES = ("developer", "system", "user", "assistant", "tool", "activity", "reasoning")
 
@@ -26,7 +26,7 @@ class AguiProtocol(Protocol):
         props = fields.raw.get("forwardedProps")
         options = Fields(props if isinstance(props, dict) else {}, "forwardedProps")
         tools = [
-            tool(one.text("name"), one.text("description", None), one.raw.get("parameters"))
+            tool(one.text("name"), one.text("description", None), read_parameters(one))
             for one in fields.objects("tools", ())
         ]
         choice, callable_ = read_choice(options, check_tools("tools", tools, self.settings.limits))
@@ -50,6 +50,8 @@ class AguiProtocol(Protocol):
         return AguiWriter(
             thread_id=given["threadId"],
             run_id=given["runId"],
+            message_id=id,
+            call_ids=[call["id"] for m in job.messages for call in m.get("tool_calls", ())],
             parent_run_id=given.get("parentRunId"),
             model=self.settings.model,
         )
@@ -66,26 +68,40 @@ def _context(fields: Fields) -> list[dict[str, Any]]:
 
 
 def _messages(fields: Fields) -> list[dict[str, Any]]:
-    """The messages as chat completions have them: reasoning belongs to the assistant's message that follows."""
+    """The messages as chat completions have them.
+
+    Reasoning belongs to the assistant's message that follows. What comes behind one, as clients keep the reasoning that
+    went on between calls, belongs to that one; without any the model never answered, and it is let go.
+    """
     messages: list[dict[str, Any]] = []
     reasoning = ""
     for one in fields.objects("messages"):
         role = one.one_of("role", _ROLES)
+        if role == "activity":  # which is for people
+            continue
         if role == "reasoning":
             reasoning += one.text("content")
-        elif role == "tool":
-            result = {"role": role, "tool_call_id": one.text("toolCallId"), "content": one.raw.get("content")}
-            messages.append(result)
-        elif role == "assistant":
-            message: dict[str, Any] = {"role": role, "content": one.text("content", None)}
+            continue
+        if role == "assistant":
             calls = [_call(call) for call in one.objects("toolCalls", ())]
-            messages.append(message | ({"tool_calls": calls} if calls else {}))
-            if reasoning:
-                messages[-1]["reasoning_content"] = reasoning
+            message = {"role": role, "content": one.text("content", None)} | ({"tool_calls": calls} if calls else {})
+        else:
+            _think(messages, reasoning)
             reasoning = ""
-        elif role != "activity":  # which is for people
-            messages.append({"role": role, "content": one.raw.get("content")})
+            call_id = {"tool_call_id": one.text("toolCallId")} if role == "tool" else {}
+            message = {"role": role, **call_id, "content": read_content(one)}
+        messages.append(message)
+        if role == "assistant":
+            _think(messages, reasoning)
+            reasoning = ""
+    _think(messages, reasoning)
     return messages
+
+
+def _think(messages: list[dict[str, Any]], reasoning: str) -> None:
+    """Add reasoning to the last message, if it is the assistant's."""
+    if reasoning and messages and messages[-1]["role"] == "assistant":
+        messages[-1]["reasoning_content"] = messages[-1].get("reasoning_content", "") + reasoning
 
 
 def _call(fields: Fields) -> dict[str, Any]:

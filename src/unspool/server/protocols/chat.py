@@ -31,6 +31,7 @@ class ChatProtocol(Protocol):
             if fields.has(legacy):
                 raise fields.wrong(legacy, f"is not supported; use {instead}")
         fields.text("model", None)
+        fields.flag("continue_final_message")
         messages = read_messages(fields)
         tools = read_tools(fields, limits)
         choice, callable_ = read_choice(fields, tools)
@@ -168,8 +169,12 @@ def read_messages(fields: Fields) -> list[dict[str, Any]]:
     return messages
 
 
-def _message(fields: Fields) -> dict[str, Any]:
-    role = fields.one_of("role", ROLES)
+def read_content(fields: Fields) -> Any:
+    """A message's content: a string, a list of parts or null.
+
+    Raises:
+        BadRequest: it is something else, or a part of text has none.
+    """
     content = fields.raw.get("content")
     if isinstance(content, list):
         for part in fields.objects("content"):
@@ -177,12 +182,23 @@ def _message(fields: Fields) -> dict[str, Any]:
                 part.text("text")
     elif content is not None and not isinstance(content, str):
         raise fields.wrong("content", "must be a string, a list of parts or null")
+    return content
+
+
+def _message(fields: Fields) -> dict[str, Any]:
+    role = fields.one_of("role", ROLES)
+    read_content(fields)
+    for field in ("name", "tool_call_id", "reasoning_content", "reasoning"):
+        fields.text(field, None)
     message = {k: v for k, v in fields.raw.items() if k not in ("reasoning", "reasoning_details")}
     if role == "assistant":
+        list(fields.objects("reasoning_details", ()))
         reasoning = reasoning_of(fields.raw)
         if reasoning:
             message["reasoning_content"] = reasoning
         for call in fields.objects("tool_calls", ()):
+            call.text("id", None)
+            call.one_of("type", ("function",), "function")
             call.object("function").text("name")
             if not isinstance(call.object("function").raw.get("arguments"), str | dict | None):
                 raise call.object("function").wrong("arguments", "must be a string")
@@ -199,10 +215,18 @@ def read_tools(fields: Fields, limits: Limits) -> list[dict[str, Any]]:
     for one in fields.objects("tools", ()):
         one.one_of("type", ("function",), "function")
         function = Fields(one.raw.get("function"), one.path("function"))
-        parameters = function.object("parameters").raw if function.has("parameters") else None
         strict = function.flag("strict", None)
-        found.append(tool(function.text("name"), function.text("description", None), parameters, strict))
+        found.append(tool(function.text("name"), function.text("description", None), read_parameters(function), strict))
     return check_tools("tools", found, limits)
+
+
+def read_parameters(fields: Fields) -> dict[str, Any] | None:
+    """The schema of a tool's arguments, where it has one.
+
+    Raises:
+        BadRequest: it is no object.
+    """
+    return fields.object("parameters").raw if fields.has("parameters") else None
 
 
 def read_choice(fields: Fields, tools: list[dict[str, Any]]) -> tuple[Any, list[dict[str, Any]]]:
@@ -248,6 +272,10 @@ def read_format(fields: Fields) -> dict[str, Any] | None:
     told = fields.object("response_format")
     if told.one_of("type", FORMATS) == "text":
         return None
-    if told.raw["type"] == "json_schema" and not isinstance(told.object("json_schema").raw.get("schema"), dict):
-        raise BadRequest(told.path("json_schema.schema"), "must be an object")
+    if told.raw["type"] == "json_schema":
+        schema = told.object("json_schema")
+        schema.text("name", None)
+        schema.flag("strict", None)
+        if not isinstance(schema.raw.get("schema"), dict):
+            raise BadRequest(schema.path("schema"), "must be an object")
     return told.raw

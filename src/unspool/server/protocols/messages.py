@@ -88,21 +88,33 @@ def _named(choice: Any, tools: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [t for t in tools if t["function"]["name"] == choice["function"]["name"]]
 
 
+_SAID = ("text", "thinking", "redacted_thinking", "tool_use")
+"""Blocks of the assistant. What only Anthropic can read is let go."""
+
 # -- history -----------------------------------------------------------------------------------------------------------
 
 
 def _system(fields: Fields) -> list[dict[str, Any]]:
     system = fields.raw.get("system")
-    if system is None:
-        return []
-    return [{"role": "system", "content": _text(fields, "system", system)}]
+    if isinstance(system, list):
+        for block in fields.objects("system"):
+            block.one_of("type", ("text",))
+        system = _told([_part(block) for block in fields.objects("system")])
+    elif system is not None:
+        system = fields.text("system")
+    return [{"role": "system", "content": system}] if system is not None else []
 
 
-def _text(fields: Fields, field: str, value: Any) -> str:
-    """A string, or blocks of text."""
-    if isinstance(value, str):
-        return value
-    return "".join(block.text("text") for block in fields.objects(field, ()) if block.text("type") == "text")
+def _part(block: Fields) -> dict[str, Any]:
+    """A block as chat completions have it; an image or a document is the template's business."""
+    if block.text("type") == "text":
+        return {"type": "text", "text": block.text("text")}
+    return block.raw
+
+
+def _told(parts: list[dict[str, Any]]) -> Any:
+    """A string where there is nothing but text, else the parts."""
+    return "".join(p["text"] for p in parts) if all(p["type"] == "text" for p in parts) else parts
 
 
 def _messages(fields: Fields) -> list[dict[str, Any]]:
@@ -112,24 +124,29 @@ def _messages(fields: Fields) -> list[dict[str, Any]]:
     if isinstance(content, str):
         return [{"role": role, "content": content}]
     blocks = list(fields.objects("content"))
-    return [_assistant(blocks)] if role == "assistant" else _user(role, blocks)
+    if role == "assistant":
+        return [_assistant(blocks)]
+    if not blocks:
+        raise fields.wrong("content", "is empty; at least one block is needed")
+    return _user(role, blocks)
 
 
 def _user(role: str, blocks: Sequence[Fields]) -> list[dict[str, Any]]:
     results: list[dict[str, Any]] = []
     parts: list[dict[str, Any]] = []
     for block in blocks:
-        kind = block.text("type")
-        if kind == "tool_result":
-            text = _text(block, "content", block.raw.get("content"))
-            results.append({"role": "tool", "tool_call_id": block.text("tool_use_id"), "content": text})
-        elif kind == "text":
-            parts.append({"type": "text", "text": block.text("text")})
-        else:  # an image or a document: the template's business
-            parts.append(block.raw)
-    if parts and all(p["type"] == "text" for p in parts):
-        return [*results, {"role": role, "content": "".join(p["text"] for p in parts)}]
-    return [*results, {"role": role, "content": parts}] if parts else results
+        if block.text("type") == "tool_result":
+            told = {"role": "tool", "tool_call_id": block.text("tool_use_id"), "content": _result(block)}
+            results.append(told)
+        else:
+            parts.append(_part(block))
+    return [*results, {"role": role, "content": _told(parts)}] if parts else results
+
+
+def _result(block: Fields) -> Any:
+    if isinstance(block.raw.get("content"), str):
+        return block.raw["content"]
+    return _told([_part(one) for one in block.objects("content", ())])
 
 
 def _assistant(blocks: Sequence[Fields]) -> dict[str, Any]:
@@ -137,7 +154,7 @@ def _assistant(blocks: Sequence[Fields]) -> dict[str, Any]:
     reasoning: list[str] = []
     calls: list[dict[str, Any]] = []
     for block in blocks:
-        kind = block.text("type")
+        kind = block.one_of("type", _SAID)
         if kind == "text":
             texts.append(block.text("text"))
         elif kind == "thinking":

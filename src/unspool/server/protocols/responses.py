@@ -8,7 +8,7 @@ from ...wire import responses as wire
 from ..checks import Fields, shown
 from ..job import MAX_TOKENS, Job, check_tools, named_choice, sampling, thinking, tool
 from .base import Protocol, Result
-from .chat import CHOICES, FORMATS
+from .chat import CHOICES, FORMATS, read_parameters
 
 _ROLES = ("user", "assistant", "system", "developer")
 _ITEMS = ("message", "function_call", "function_call_output", "reasoning")
@@ -26,7 +26,10 @@ class ResponsesProtocol(Protocol):
                 raise fields.wrong(stored, "is not supported: nothing is stored; send the whole input")
         if fields.flag("background"):
             raise fields.wrong("background", "true is not supported; allowed is false")
-        fields.text("model", None)
+        for text in ("model", "user"):
+            fields.text(text, None)
+        fields.object("metadata")
+        fields.one_of("truncation", ("auto", "disabled"), None)
         tools = _tools(fields)
         choice, callable_ = _choice(fields, check_tools("tools", tools, self.settings.limits))
         think, template = thinking(fields)
@@ -63,8 +66,8 @@ def _tools(fields: Fields) -> list[dict[str, Any]]:
     found = []
     for one in fields.objects("tools", ()):
         one.one_of("type", ("function",))
-        parameters = one.object("parameters").raw if one.has("parameters") else None
-        found.append(tool(one.text("name"), one.text("description", None), parameters, one.flag("strict", None)))
+        strict = one.flag("strict", None)
+        found.append(tool(one.text("name"), one.text("description", None), read_parameters(one), strict))
     return found
 
 
@@ -147,7 +150,15 @@ def _content(item: Fields, field: str) -> Any:
         return value
     if value is None:
         raise item.wrong(field, f"is required; {shown(value)} is not allowed")
-    parts = list(item.objects(field))
-    if all(isinstance(p.raw.get("text"), str) for p in parts):
-        return "".join(p.text("text") for p in parts)
-    return [p.raw for p in parts]
+    parts = [_part(p) for p in item.objects(field)]
+    return "".join(p["text"] for p in parts) if all(p["type"] == "text" for p in parts) else parts
+
+
+def _part(part: Fields) -> dict[str, Any]:
+    """A part as chat completions have it; what they do not have is the template's business."""
+    kind = part.text("type")
+    if kind in ("input_text", "output_text", "text"):
+        return {"type": "text", "text": part.text("text")}
+    if kind == "input_image" and part.has("image_url"):
+        return {"type": "image_url", "image_url": {"url": part.text("image_url")}}
+    return part.raw

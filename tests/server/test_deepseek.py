@@ -1,0 +1,179 @@
+"""The RFC's integration test: its command line, its three models, its client."""
+
+import contextlib
+import json
+import os
+import random
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import openai
+import pytest
+
+from unspool import parse
+
+from ..support import random_split
+from .support import PATIENCE
+
+V31 = (
+    '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>get_weather<｜tool▁sep｜>{"location": "北京", "unit": "c"}'
+    "<｜tool▁call▁end｜>"
+)
+V3 = (
+    "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>get_weather\n"
+    '```json\n{"location": "北京", "unit": "c"}\n```<｜tool▁call▁end｜>'
+)
+END = "<｜tool▁calls▁end｜><｜end▁of▁sentence｜>"
+SECOND = V3.removeprefix("<｜tool▁calls▁begin｜>").replace("北京", "上海")
+
+OUTPUTS: dict[str, dict[str, str]] = {
+    "unsloth/DeepSeek-R1-BF16": {
+        "answer": "用户问天气。\n</think>\n\n今天晴。<｜end▁of▁sentence｜>",
+        "answer, opened": "<think>\n用户问天气。\n</think>\n\n今天晴。",
+        "call": f"<think>\n查天气。\n</think>\n\n{V3}{END}",
+        "calls": f"查天气。</think>{V3}\n{SECOND}{END}",
+    },
+    "unsloth/DeepSeek-V3-0324-BF16": {
+        "answer": "今天晴。<｜end▁of▁sentence｜>",
+        "call": f"{V3}{END}",
+        "calls": f"{V3}\n{SECOND}{END}",
+        "prose first": f"让我查一下。{V3}{END}",
+    },
+    "unsloth/DeepSeek-V3.1-BF16": {
+        "answer": "今天晴。",
+        "answer with thinking": "用户问天气。</think>今天晴。",
+        "call": f"{V31}{END}",
+        "call with thinking": f"查天气。</think>{V31}{END}",
+        "calls": f"</think>{V31}<｜tool▁call▁begin｜>now<｜tool▁sep｜>{{}}<｜tool▁call▁end｜>{END}",
+        "broken": f"查天气。</think>{V31.replace('}', '')}{END}",
+        "text between": f"{V31}然后{V31.removeprefix('<｜tool▁calls▁begin｜>')}{END}",
+    },
+}
+"""What each model writes, by what it is asked."""
+
+TOOLS: Any = [
+    {
+        "type": "function",
+        "function": {
+            "name": "get_weather",
+            "parameters": {
+                "type": "object",
+                "properties": {"location": {"type": "string"}, "unit": {"type": "string", "enum": ["c", "f"]}},
+            },
+        },
+    },
+    {"type": "function", "function": {"name": "now"}},
+]
+
+
+@contextlib.contextmanager
+def serving(folder: Path, model: str, port: int = 0) -> Iterator[int]:
+    """`unspool serve` with the RFC's arguments as a process of its own; its port."""
+    for asked, raw in OUTPUTS[model].items():
+        lines: list[dict[str, Any]] = [{"type": "request", "match": f"({asked})"}]
+        lines += [{"type": "chunk", "text": piece} for piece in random_split(raw, random.Random(raw))]
+        lines.append({"type": "chunk", "finish_reason": "stop"})
+        (folder / f"{asked}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    command = [sys.executable, "-m", "unspool", "serve", "--model", model, "--port", str(port)]
+    command += ["--reasoning-parser", "deepseek", "--tool-call-parser", "deepseek", "--engine", f"replay:{folder}"]
+    environment = {**os.environ, "NO_COLOR": "1"}
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as process:
+        try:
+            assert process.stderr is not None
+            told = process.stderr.readline()
+            assert f"model={model}; dialect=deepseek; " in told, told
+            yield int(told.split("://127.0.0.1:")[1].split(";")[0])
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize("model", OUTPUTS)
+def test_each_model_is_served_by_both_parsers_of_the_plain_name(model: str, tmp_path: Path) -> None:
+    plain = openai.DefaultHttpxClient(timeout=PATIENCE, verify=False)
+    with (
+        serving(tmp_path, model) as port,
+        openai.OpenAI(base_url=f"http://127.0.0.1:{port}/v1", api_key="EMPTY", http_client=plain) as client,
+    ):
+        assert [m.id for m in client.models.list()] == [model]
+        for asked, raw in OUTPUTS[model].items():
+            expected = parse(raw, "deepseek", tools=TOOLS)
+            ask: Any = {"model": "deepseek", "messages": [{"role": "user", "content": f"({asked})"}], "tools": TOOLS}
+            whole = client.chat.completions.create(**ask).choices[0]
+            with client.chat.completions.stream(**ask) as stream:
+                streamed = stream.get_final_completion().choices[0]
+            choices: list[Any] = [whole, streamed]
+            for choice in choices:
+                message = choice.message
+                assert (getattr(message, "reasoning_content", None) or "") == expected.reasoning, asked
+                assert (message.content or "") == expected.content, asked
+                told = [(c.function.name, c.function.arguments) for c in message.tool_calls or ()]
+                assert told == [(c.name, c.arguments) for c in expected.tool_calls], asked
+                assert choice.finish_reason == expected.finish_reason, asked
+
+
+def test_what_the_models_mean_is_what_the_rfc_has() -> None:
+    told = {
+        (model, asked): parse(raw, "deepseek", tools=TOOLS)
+        for model, outputs in OUTPUTS.items()
+        for asked, raw in outputs.items()
+    }
+    assert all(m.reasoning for (model, _), m in told.items() if "R1" in model)
+    assert not any(m.reasoning for (model, _), m in told.items() if "0324" in model)
+    calls = {asked: len(m.tool_calls) for (model, asked), m in told.items() if "V3.1" in model}
+    assert calls == {
+        "answer": 0,
+        "answer with thinking": 0,
+        "call": 1,
+        "call with thinking": 1,
+        "calls": 2,
+        "broken": 1,
+        "text between": 1,
+    }
+    for (_, asked), message in told.items():
+        if "call" in asked:
+            assert not message.content, "calls and content exclude one another"
+            assert json.loads(message.tool_calls[0].arguments) == {"location": "北京", "unit": "c"}
+        if asked == "prose first":
+            assert (message.tool_calls, "get_weather" in message.content) == ([], True)
+
+
+def test_the_example_of_the_rfc_runs_verbatim(tmp_path: Path) -> None:
+    with socket.socket() as probe:
+        if probe.connect_ex(("127.0.0.1", 8192)) == 0:
+            pytest.skip("port 8192 is taken")
+    model = "unsloth/DeepSeek-V3-0324-BF16"
+    raw = f"I'll check.</think>{V3}{END}"
+    lines = [{"type": "request"}, {"type": "chunk", "text": raw, "finish_reason": "stop"}]
+    (tmp_path / "example.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    with serving(tmp_path, model, 8192):
+        client = openai.OpenAI(api_key="EMPTY", base_url="http://localhost:8192/v1")
+        response: Any = client.chat.completions.create(
+            model="deepseek",
+            messages=[{"role": "user", "content": "What's the weather in Beijing?"}],
+            tools=[
+                {
+                    "type": "function",
+                    "function": {
+                        "name": "get_weather",
+                        "parameters": {
+                            "type": "object",
+                            "properties": {
+                                "location": {"type": "string"},
+                                "unit": {"type": "string", "enum": ["c", "f"]},
+                            },
+                        },
+                    },
+                }
+            ],
+        )
+        client.close()
+    assert response.choices[0].message.reasoning_content == "I'll check."
+    (call,) = response.choices[0].message.tool_calls
+    assert (call.function.name, json.loads(call.function.arguments)) == (
+        "get_weather",
+        {"location": "北京", "unit": "c"},
+    )

@@ -1,0 +1,139 @@
+"""Every example of every dialect through every protocol of a running server, read by the official clients."""
+
+import json
+import random
+from collections.abc import Callable
+from typing import Any
+
+import anthropic
+import pytest
+
+from unspool import Dialect, Message, Stage, detect_stage
+from unspool.engines import Delta, Recording, Replay
+from unspool.engines.capture import Asked
+from unspool.server.prompts import Prompts, Tokenizer
+
+from ..support import Case, cases, number, parse_case, random_split
+from ..wire.readers import agui_stream
+from .support import USAGE, Live, live
+from .test_protocols import claude
+
+GROUPS: dict[tuple[str, Stage | None], list[Case]] = {}
+for _case in cases():
+    GROUPS.setdefault((_case.dialect.name, _case.example.stage), []).append(_case)
+
+Answer = tuple[str, str, list[tuple[str, Any]], str]
+"""Reasoning, content, names and arguments of calls, and the finish reason."""
+
+
+def recorded(group: list[Case]) -> Replay:
+    """An engine that plays the example whose number the last message tells, cut at random."""
+    recordings = []
+    for case in group:
+        deltas = [Delta(text=piece) for piece in random_split(case.raw, random.Random(case.raw))]
+        deltas.append(Delta(finish_reason="stop", usage=USAGE))
+        recordings.append(Recording(Asked(match=f"#{case.number}#"), tuple((0.0, d) for d in deltas)))
+    return Replay(recordings, speed=0)
+
+
+def opened(dialect: Dialect) -> Prompts:
+    """A chat template that opens the answer's reasoning."""
+    opening = "".join(p for p in dialect.reasoning[0].before if isinstance(p, str))
+    prompt = dialect.start[0] + opening if dialect.start else opening
+    assert detect_stage(dialect, prompt) == Stage.REASONING
+    template = "{{ messages[-1].content }}{% raw %}" + prompt + "{% endraw %}"
+    return Prompts(Tokenizer(template, template, {}, ()))
+
+
+# -- what a client makes of a stream and of a whole answer -------------------------------------------------------------
+
+
+def by_chat(server: Live, case: Case, asked: str) -> tuple[Answer, Answer]:
+    ask: Any = {"model": "m", "messages": [{"role": "user", "content": asked}], "tools": case.tools}
+    whole = server.openai.chat.completions.create(**ask)
+    with server.openai.chat.completions.stream(**ask) as stream:
+        streamed = stream.get_final_completion()
+    return _chat(streamed.choices[0]), _chat(whole.choices[0])
+
+
+def _chat(choice: Any) -> Answer:
+    message = choice.message
+    calls = [(c.function.name, c.function.arguments) for c in message.tool_calls or ()]
+    reasoning = getattr(message, "reasoning_content", None)  # not in a delta: not in what the deltas make
+    return reasoning or "", message.content or "", calls, choice.finish_reason
+
+
+def by_responses(server: Live, case: Case, asked: str) -> tuple[Answer, Answer]:
+    tools = [{"type": "function", "strict": False, **tool["function"]} for tool in case.tools]
+    ask: Any = {"model": "m", "input": asked, "tools": tools}
+    whole = server.openai.responses.create(**ask)
+    with server.openai.responses.stream(**ask) as stream:
+        streamed = stream.get_final_response()
+    return _response(streamed), _response(whole)
+
+
+def _response(response: Any) -> Answer:
+    assert response.status == "completed"
+    text: dict[str, str] = {"reasoning": "", "message": ""}
+    calls: list[tuple[str, Any]] = []
+    for item in response.output:
+        if item.type == "function_call":
+            calls.append((item.name, item.arguments))
+        else:
+            text[item.type] += "".join(part.text for part in item.content)
+    return text["reasoning"], text["message"], calls, "tool_calls" if calls else "stop"
+
+
+def by_messages(client: anthropic.Anthropic, case: Case, asked: str) -> tuple[Answer, Answer]:
+    functions = [tool["function"] for tool in case.tools]
+    tools = [{"name": f["name"], "input_schema": f["parameters"]} for f in functions]
+    ask: Any = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": asked}], "tools": tools}
+    whole = client.messages.create(**ask)
+    with client.messages.stream(**ask) as stream:
+        streamed = stream.get_final_message()
+    return _blocks(streamed), _blocks(whole)
+
+
+def _blocks(message: Any) -> Answer:
+    reasoning = "".join(b.thinking for b in message.content if b.type == "thinking")
+    content = "".join(b.text for b in message.content if b.type == "text")
+    calls = [(b.name, b.input) for b in message.content if b.type == "tool_use"]
+    return reasoning, content, calls, {"end_turn": "stop", "tool_use": "tool_calls"}[message.stop_reason]
+
+
+def by_agui(server: Live, case: Case, asked: str) -> Answer:
+    tools = [{"description": "", **tool["function"]} for tool in case.tools]
+    messages = [{"id": "1", "role": "user", "content": asked}]
+    answer = server.post("/ag-ui", threadId="t", runId="r", state={}, messages=messages, tools=tools, context=[])
+    told, _ = agui_stream(answer.content)
+    return told.reasoning, told.content, [(name, arguments) for _, name, arguments in told.calls], told.finish
+
+
+def expected(message: Message, arguments: Callable[[str], Any] = str) -> Answer:
+    calls = [(c.name, arguments(c.arguments)) for c in message.tool_calls]
+    return message.reasoning, message.content, calls, message.finish_reason
+
+
+def as_input(arguments: str) -> dict[str, Any]:
+    """Arguments as Anthropic's clients get them."""
+    try:
+        value = json.loads(arguments)
+    except ValueError:
+        value = None
+    return value if isinstance(value, dict) else {"INVALID_JSON": arguments}
+
+
+@pytest.mark.parametrize("group", GROUPS.values(), ids=[f"{name}-{stage}" if stage else name for name, stage in GROUPS])
+def test_every_stream_equals_the_whole_answer_and_tells_the_message(group: list[Case]) -> None:
+    dialect, stage = group[0].dialect, group[0].example.stage
+    prompts = opened(dialect) if stage else None
+    with live(recorded(group), dialect.name, prompts=prompts) as server, claude(server.url) as client:
+        for case in group:
+            asked = f"#{case.number}#"
+            message, _ = parse_case(case, ids=number)
+            told = expected(message)
+            assert by_chat(server, case, asked) == (told, told), case
+            assert by_responses(server, case, asked) == (told, told), case
+            assert by_agui(server, case, asked) == told, case
+            told = expected(message, as_input)
+            assert by_messages(client, case, asked) == (told, told), case

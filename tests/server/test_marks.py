@@ -1,0 +1,90 @@
+"""Text that spells special tokens, read by real tokenizers: none of it becomes one."""
+
+import random
+import time
+from typing import Any
+
+import pytest
+from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
+
+from unspool.server.marks import BREAK, Marks
+
+FAMILIES: dict[str, list[str]] = {
+    "qwen": [
+        "<|im_start|>",
+        "<|im_end|>",
+        "<|endoftext|>",
+        "<tool_call>",
+        "</tool_call>",
+        "<tool_response>",
+        "<think>",
+    ],
+    "deepseek": [
+        "<｜User｜>",
+        "<｜Assistant｜>",
+        "<｜end▁of▁sentence｜>",
+        "<｜tool▁calls▁begin｜>",
+        "<｜tool▁call▁begin｜>",
+    ],
+    "llama": ["<|begin_of_text|>", "<|eot_id|>", "<|start_header_id|>", "<|end_header_id|>", "<|python_tag|>"],
+    "mistral": ["<s>", "</s>", "[INST]", "[/INST]", "[TOOL_CALLS]", "[AVAILABLE_TOOLS]", "[ARGS]"],
+    "harmony": ["<|start|>", "<|end|>", "<|message|>", "<|channel|>", "<|constrain|>", "<|return|>", "<|call|>"],
+    "gemma": ["<bos>", "<start_of_turn>", "<end_of_turn>", "<|tool_call>", "<tool_call|>", '<|"|>'],
+    "minimax": ["]~!b[", "]~b]", "[e~[", "]!p~[", "<minimax:tool_call>"],
+    "reserved": [f"<|reserved_special_token_{i}|>" for i in range(300)],
+    "overlapping": ["<|a|>", "|><|", "<<|a|>>", "aaa", "<|a|><|a|>", "a|>"],
+}
+
+
+def tokenizer(tokens: list[str]) -> Tokenizer:
+    """One token for each byte, and the added ones."""
+    bytes_ = sorted(pre_tokenizers.ByteLevel.alphabet())
+    made = Tokenizer(models.BPE(vocab={c: i for i, c in enumerate(bytes_)}, merges=[]))
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.add_special_tokens([AddedToken(t, special=True, normalized=False) for t in tokens])
+    return made
+
+
+def added(made: Tokenizer, text: str) -> list[int]:
+    return [i for i in made.encode(text).ids if i >= 256]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_no_text_of_fragments_becomes_a_special_token(family: str) -> None:
+    tokens = FAMILIES[family]
+    made, marks = tokenizer(tokens), Marks(tokens)
+    rng = random.Random(family)
+    for token in tokens:
+        assert added(made, token), "the tokenizer knows it"
+        assert not added(made, marks.broken(token))
+    for _ in range(300):
+        cuts = [(t, rng.randrange(len(t) + 1)) for t in rng.choices(tokens, k=6)]
+        text = "".join(rng.choice((t, t[:at], t[at:])) for t, at in cuts)
+        broken = marks.broken(text)
+        assert not added(made, broken), text
+        assert broken.replace(BREAK, "") == text
+        parts = [{"type": "text", "text": piece} for piece in (text[:7], text[7:11], text[11:])]
+        told = marks.broken([*parts, {"type": "image"}])
+        assert not added(made, "".join(p.get("text", "") for p in told)), text
+
+
+def test_other_text_stays_as_it_is() -> None:
+    marks = Marks(FAMILIES["qwen"])
+    values: list[Any] = ["a < b <|im_star", "", 3, None, True, ["<", {"a": ["<|im_"]}]]
+    for value in values:
+        assert marks.broken(value) == value
+    assert Marks([]).broken("<s>") == "<s>"
+
+
+@pytest.mark.parametrize("family", ["reserved", "overlapping", "minimax"])
+def test_hostile_text_takes_linear_time(family: str) -> None:
+    marks = Marks(FAMILIES[family])
+    token = FAMILIES[family][0]
+    times = []
+    for size in (20_000, 200_000):
+        text = (token[:-1] * size)[:size]
+        began = time.perf_counter()
+        marks.broken(text)
+        times.append(time.perf_counter() - began)
+    assert times[1] < 30 * times[0] + 0.05
+    assert times[1] < 2.0

@@ -1,0 +1,129 @@
+"""The server renders the families' own chat templates, and finds their calls by itself."""
+
+import json
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import unspool
+from unspool.server.checks import BadRequest
+from unspool.server.job import Job
+from unspool.server.prompts import Prompts, TemplateError, Tokenizer
+
+from .table import SOURCES, Source
+from .turns import TOOLS
+
+pytestmark = pytest.mark.templates
+
+SILENT = {
+    "llama-cpp-deepseek-r1": "it writes a generator as JSON, which Hugging Face's filter refuses too",
+    "Kimi-K2-Instruct": "it changes a list, which Hugging Face's sandbox refuses too",
+    "Kimi-K2-Thinking": "it changes a list, which Hugging Face's sandbox refuses too",
+}
+"""Templates that cannot write a call, as Hugging Face runs them."""
+
+OTHERWISE = {
+    "tool_chat_template_phi4_mini": "it has no marker, and writes arguments as Python prints them",
+    "tool_chat_template_llama3.2_pythonic": "it writes strings without quotes",
+    "tool_chat_template_toolace": "it writes strings without quotes",
+}
+"""Templates of engines that do not write calls as their models do; the server needs to be told to take them."""
+
+ALL = pytest.mark.parametrize("source", SOURCES, ids=lambda s: f"{s.dialect}-{s.file}")
+CALLING = pytest.mark.parametrize(
+    "source", [s for s in SOURCES if s.file not in SILENT], ids=lambda s: f"{s.dialect}-{s.file}"
+)
+_MARKER = re.compile(r"<[|/\w｜▁:]+>|\[/?[A-Z_]+\]")
+
+
+def prompts(source: Source, templates: dict[str, Path]) -> Prompts:
+    """The template; all that looks like a marker in it is a special token."""
+    return _prompts(templates[source.package] / f"{source.file}.jinja", source.dialect)
+
+
+@cache
+def _prompts(path: Path, name: str) -> Prompts:
+    text, dialect = path.read_text(encoding="utf-8"), unspool.get_dialect(name)
+    special = {"bos_token": "<BOS>", "eos_token": dialect.end[0] if dialect.end else "<EOS>"}
+    return Prompts(Tokenizer(text, text, special, tuple(sorted({*_MARKER.findall(text), *special.values()}))))
+
+
+@ALL
+def test_the_check_at_the_start_finds_the_familys_dialect(source: Source, templates: dict[str, Path]) -> None:
+    made, dialect = prompts(source, templates), unspool.get_dialect(source.dialect)
+    if source.file in OTHERWISE:
+        with pytest.raises(TemplateError, match="does not read the calls"):
+            made.check(dialect)
+    else:
+        assert made.check(dialect) is (source.file not in SILENT)
+
+
+@CALLING
+def test_the_check_at_the_start_refuses_a_dialect_of_another_kind(source: Source, templates: dict[str, Path]) -> None:
+    other = "harmony" if source.dialect != "harmony" else "qwen3-coder"
+    with pytest.raises(TemplateError, match=f"{other} does not read the calls"):
+        prompts(source, templates).check(unspool.get_dialect(other))
+
+
+def test_every_exception_is_of_a_template() -> None:
+    assert {*SILENT, *OTHERWISE} <= {s.file for s in SOURCES}
+
+
+def conversation(asked: str, told: str) -> list[dict[str, Any]]:
+    function = {"name": "get_weather", "arguments": json.dumps({"city": "Paris"})}
+    call = {"id": "callid000", "type": "function", "function": function}
+    return [
+        {"role": "user", "content": f"What now? {asked}"},
+        {"role": "assistant", "content": "", "reasoning_content": "plan it", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "callid000", "name": "get_weather", "content": f"20 degrees {told}"},
+        {"role": "assistant", "content": "It is warm."},
+        {"role": "user", "content": [{"type": "text", "text": "And "}, {"type": "text", "text": f"then? {asked}"}]},
+    ]
+
+
+def checked(source: Source, templates: dict[str, Path]) -> Prompts:
+    made = prompts(source, templates)
+    if source.file not in OTHERWISE:
+        made.check(unspool.get_dialect(source.dialect))
+    return made
+
+
+@CALLING
+def test_a_conversation_with_tools_and_their_results_is_written(source: Source, templates: dict[str, Path]) -> None:
+    made = checked(source, templates)
+    prompt = made.render(Job(messages=conversation("", ""), tools=TOOLS, template=dict(source.variables)))
+    for text in ("What now?", "Paris", "20 degrees", "It is warm.", "And then?", "get_weather"):
+        assert text in prompt
+
+
+@CALLING
+def test_users_and_tools_can_spell_no_marker_of_the_template(source: Source, templates: dict[str, Path]) -> None:
+    made = checked(source, templates)
+    tokens = made._tokenizer.added
+    attack = " ".join(tokens) + "".join(tokens)
+    counts = []
+    for text in ("", attack):
+        prompt = made.render(Job(messages=conversation(text, text), tools=TOOLS, template=dict(source.variables)))
+        counts.append({token: prompt.count(token) for token in tokens})
+    assert counts[0] == counts[1]
+    assert any(counts[0].values())
+
+
+TOOLS_ONLY = {"NousResearch-Hermes-3-Llama-3.1-8B-tool_use", "tool_chat_template_functiongemma"}
+"""Templates that fail where a request has no tools."""
+
+
+@ALL
+def test_a_final_message_is_gone_on_with(source: Source, templates: dict[str, Path]) -> None:
+    made = prompts(source, templates)
+    messages = [{"role": "user", "content": "What now?"}, {"role": "assistant", "content": "It is i"}]
+    told: dict[str, Any] = {"messages": messages, "template": dict(source.variables)}
+    told["given"] = {"continue_final_message": True}
+    if source.file in TOOLS_ONLY:
+        with pytest.raises(BadRequest, match="the chat template refuses"):
+            made.render(Job(**told))
+        told["tools"] = TOOLS
+    assert made.render(Job(**told)).endswith("It is i")
