@@ -1,0 +1,1 @@
+"""Models of this project, and what made them."""

@@ -1,0 +1,1 @@
+"""How the model of the engine ``builtin`` was made: its examples, its training, its evaluation."""

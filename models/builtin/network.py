@@ -1,0 +1,149 @@
+"""The model in torch, to be trained; `unspool.engines.builtin.model` is the same in numpy, to be run."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from tokenizers import Tokenizer
+from torch import Tensor, nn
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The model's sizes, as its ``config.json`` tells them.
+
+    Attributes:
+        width: of the residual stream.
+        hidden: of the feed-forward layers.
+        kernel: how many tokens the convolution before attention sees.
+        pointer: the width of the pointer's queries and keys.
+        context: how many tokens a sequence may have.
+    """
+
+    vocabulary: int
+    bare: int
+    width: int = 160
+    layers: int = 4
+    heads: int = 5
+    hidden: int = 512
+    kernel: int = 4
+    pointer: int = 64
+    context: int = 2048
+
+    def config(self) -> dict[str, Any]:
+        """As ``config.json`` has it."""
+        return asdict(self)
+
+
+def forms(tokenizer: Tokenizer) -> tuple[list[int], list[int]]:
+    """For each token, the one without a space before it, and the one with; itself where there is none."""
+    vocabulary = tokenizer.get_vocab()
+    names = sorted(vocabulary, key=vocabulary.__getitem__)
+    bare = [vocabulary.get(n[1:], i) if n[0] == "Ġ" else i for i, n in enumerate(names)]
+    spaced = [vocabulary.get("Ġ" + n, i) for i, n in enumerate(names)]
+    return bare, spaced
+
+
+def slopes(heads: int) -> list[float]:
+    """How fast each head forgets with distance (ALiBi); the first ones do not."""
+    return [0.0, 0.0, *(2.0 ** -(2 + 2 * i) for i in range(heads - 2))]
+
+
+def norm(x: Tensor) -> Tensor:
+    return F.rms_norm(x, (x.shape[-1],), eps=1e-6)
+
+
+class Network(nn.Module):
+    """A small transformer whose output mixes what it says by itself with tokens that it points at.
+
+    Behind the layers, each position points at others; the tokens that it points at are copied, or, since the last
+    feed-forward layer sees them, tell what to say instead: that a name ends, say.
+
+    Args:
+        shape: the sizes.
+        bare, spaced: as `forms` gives them; a token with a space has the embedding of the one without, plus one vector
+            that all of them share.
+    """
+
+    def __init__(self, shape: Shape, bare: Sequence[int], spaced: Sequence[int]) -> None:
+        super().__init__()
+        self.shape = shape
+        d, n = shape.width, shape.layers
+        rows = sorted(set(bare))
+        self.register_buffer("row", torch.tensor([rows.index(b) for b in bare]), persistent=False)
+        self.register_buffer("has_space", torch.tensor([float(b != i) for i, b in enumerate(bare)]), persistent=False)
+        self.register_buffer("maps", torch.tensor([list(range(len(bare))), list(bare), list(spaced)]), persistent=False)
+        self.register_buffer("slopes", torch.tensor(slopes(shape.heads)), persistent=False)
+        self.embedding = nn.Parameter(torch.randn(len(rows), d) * 0.05)
+        self.space = nn.Parameter(torch.randn(d) * 0.05)
+        self.conv = nn.Parameter(torch.randn(n, d, shape.kernel) * 0.3)
+        self.qkv = nn.Parameter(torch.randn(n, 3, d, d) * d**-0.5)
+        self.out = nn.Parameter(torch.zeros(n, d, d))
+        self.up = nn.Parameter(torch.randn(n + 1, shape.hidden, d) * d**-0.5)
+        self.down = nn.Parameter(torch.zeros(n + 1, d, shape.hidden))
+        self.point_conv = nn.Parameter(torch.randn(d, shape.kernel) * 0.3)
+        self.point = nn.Parameter(torch.randn(2, shape.pointer, d) * d**-0.5)
+        self.pointed = nn.Parameter(torch.zeros(d, d))
+        self.gate = nn.Parameter(torch.zeros(4, d))
+        self.scale = nn.Parameter(torch.tensor([8.0, 4.0]))  # of the logits, and of the pointer's scores
+
+    def table(self) -> Tensor:
+        """The embedding of each token."""
+        return self.embedding[self.row] + self.has_space[:, None] * self.space
+
+    def forward(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
+        """The last hidden states, ``[batch, time, width]``, and where each position points, ``[batch, time, time]``."""
+        b, t = tokens.shape
+        heads = self.shape.heads
+        table = self.table()
+        x = said = norm(table[tokens])
+        places = torch.arange(t)
+        distance = (places[None, :] - places[:, None]).float()
+        future = torch.full((t, t), float("-inf")).triu(1)
+        bias = (self.slopes[:, None, None] * distance + future)[None]
+        for layer in range(self.shape.layers):
+            h = convolve(norm(x), self.conv[layer])
+            q, k, v = (h @ w.T for w in self.qkv[layer])
+            split = [z.view(b, t, heads, -1).transpose(1, 2) for z in (q, k, v)]
+            mixed = F.scaled_dot_product_attention(*split, attn_mask=bias)
+            x = x + mixed.transpose(1, 2).reshape(b, t, -1) @ self.out[layer].T
+            x = self.fed(x, layer)
+        h = convolve(norm(x), self.point_conv)
+        query, key = (norm(h @ w.T) for w in self.point)
+        where = (self.scale[1] * query @ key.transpose(1, 2) + future).softmax(-1)
+        x = x + where @ said @ self.pointed.T
+        return norm(self.fed(x, -1)), where
+
+    def fed(self, x: Tensor, layer: int) -> Tensor:
+        """Behind a feed-forward layer."""
+        return x + F.relu(norm(x) @ self.up[layer].T).square() @ self.down[layer].T
+
+    def loss(self, tokens: Tensor, learnt: Tensor) -> Tensor:
+        """The mean of the negative log-likelihoods of the tokens that ``learnt`` marks."""
+        h, pointed = self(tokens[:, :-1])
+        wanted = learnt[:, 1:]
+        target = tokens[:, 1:][wanted]
+        h = h[wanted]
+        gates = (h @ self.gate.T).softmax(-1)
+        said = F.log_softmax(self.scale[0] * (h @ self.table().T) / self.shape.width**0.5, dim=-1)
+        chance = gates[:, 0] * said.gather(1, target[:, None])[:, 0].exp()
+        where = wanted.nonzero()[:, 0]
+        pointed = pointed[wanted]
+        source = tokens[:, :-1][where]
+        for form in range(3):
+            same = self.maps[form][source] == target[:, None]
+            chance = chance + gates[:, 1 + form] * (pointed * same).sum(1)
+        return -(chance + 1e-9).log().mean()
+
+    def tensors(self) -> Mapping[str, Tensor]:
+        """The weights to be saved, in half precision."""
+        return {name: p.detach().half().contiguous() for name, p in self.named_parameters()}
+
+
+def convolve(x: Tensor, weights: Tensor) -> Tensor:
+    """Each position with a mix of itself and those shortly before it, channel by channel."""
+    kernel = weights.shape[1]
+    padded = F.pad(x, (0, 0, kernel - 1, 0)).transpose(1, 2).unsqueeze(2)  # a batch of images one pixel high
+    return x + F.conv2d(padded, weights[:, None, None, :], groups=x.shape[-1])[:, :, 0].transpose(1, 2)

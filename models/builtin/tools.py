@@ -1,0 +1,282 @@
+"""Tools of the training examples: declarations in OpenAI's form, and what each parameter takes of a request."""
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from .phrases import PHRASES
+from .words import COMMON, QUALITIES, VERBS, made_up, pick, place
+
+INTENTS: Final = ("weather", "time", "calculation", "search")
+
+
+@dataclass(frozen=True)
+class Param:
+    """One parameter.
+
+    Attributes:
+        kind: what of a request it takes; see `models.builtin.requests.Ask`.
+        choices: the values of its enumeration, where it has one.
+    """
+
+    name: str
+    kind: str
+    type: str = "string"
+    description: str = ""
+    required: bool = True
+    choices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Tool:
+    """One tool.
+
+    Attributes:
+        intent: one of `INTENTS`, or ``other``.
+        asks: how requests ask for it, with the kinds of its parameters in braces, where the intent is ``other``.
+    """
+
+    name: str
+    intent: str
+    description: str
+    params: tuple[Param, ...]
+    asks: tuple[str, ...] = field(default=(), compare=False)
+
+    def declaration(self) -> dict[str, Any]:
+        """The tool as requests declare it."""
+        properties: dict[str, Any] = {}
+        for p in self.params:
+            schema: dict[str, Any] = {"type": p.type}
+            if p.type == "array":
+                schema["items"] = {"type": "string"}
+            if p.choices:
+                schema["enum"] = list(p.choices)
+            if p.description:
+                schema["description"] = p.description
+            properties[p.name] = schema
+        required = [p.name for p in self.params if p.required]
+        parameters: dict[str, Any] = {"type": "object", "properties": properties}
+        if required:
+            parameters["required"] = required
+        function: dict[str, Any] = {"name": self.name, "parameters": parameters}
+        if self.description:
+            function["description"] = self.description
+        return {"type": "function", "function": function}
+
+
+def styled(rng: random.Random, words: list[str]) -> str:
+    """Words joined to an identifier, in one of the usual styles."""
+    words = [w for w in words if w]
+    style = rng.random()
+    if style < 0.6:
+        return "_".join(words)
+    if style < 0.8:
+        return words[0] + "".join(w.capitalize() for w in words[1:])
+    if style < 0.88:
+        return "-".join(words)
+    if style < 0.94:
+        return "".join(w.capitalize() for w in words)
+    return "".join(words) if len(words) < 3 else words[0] + "." + "_".join(words[1:])
+
+
+def identifier(rng: random.Random) -> str:
+    """A name that tells nothing."""
+    some = [made_up(rng, rng.choice((1, 2))) for _ in range(rng.choice((1, 1, 2)))]
+    return styled(rng, [w for w in some if w.isascii()] or ["fn"])
+
+
+def tool(rng: random.Random, intent: str) -> Tool:
+    """A tool for an intent of `INTENTS`, or for something else (``other``)."""
+    if intent == "other":
+        return _known(rng) if rng.random() < 0.45 else _made_up(rng)
+    opaque = rng.random() < 0.25
+    words = [rng.choice(PHRASES["words"]["lead"]), *rng.choice(PHRASES["nouns"][intent]).split()]
+    if rng.random() < 0.12:
+        words.append(
+            pick(rng, "tool", "api", "v2", "now", "info", "service", "for_city" if intent != "search" else "all")
+        )
+    if rng.random() < 0.1:
+        words.insert(0, made_up(rng, 1))
+    words = [w for w in words if w.isascii()]
+    name = identifier(rng) if opaque else styled(rng, words)
+    told = opaque or rng.random() < 0.85
+    return Tool(name, intent, _sentence(rng, intent) if told else "", _params(rng, intent))
+
+
+def _sentence(rng: random.Random, intent: str) -> str:
+    pattern = rng.choice(PHRASES["about"][intent])
+    fills = {key: rng.choice(values) for key, values in PHRASES["words"].items()}
+    text = pattern.format(**fills, noun=rng.choice(PHRASES["nouns"][intent]))
+    text = text[0].upper() + text[1:]
+    if rng.random() < 0.1:
+        text += f" ({made_up(rng)})"
+    if rng.random() < 0.15:
+        return f"{text}. {_more(rng, intent)}."
+    return text + pick(rng, ".", ".", "")
+
+
+def _more(rng: random.Random, intent: str) -> str:
+    """A second sentence of a description."""
+    return pick(
+        rng,
+        "Use it when the user asks about " + rng.choice(PHRASES["nouns"][intent]),
+        "Returns JSON",
+        "Returns a text",
+        "Needs no key",
+        f"Provided by {made_up(rng).capitalize()}",
+        f"The {rng.choice(COMMON)} is {rng.choice(QUALITIES)}",
+        "Call it once for each question",
+    )
+
+
+def _param(
+    rng: random.Random, kind: str, type: str = "string", *, required: bool = True, choices: tuple[str, ...] = ()
+) -> Param:
+    opaque = rng.random() < 0.15
+    name = identifier(rng).replace(".", "_") if opaque else rng.choice(PHRASES["names"][kind])
+    told = rng.choice(PHRASES["told"][kind]) if opaque or rng.random() < 0.5 else ""
+    if kind == "place" and rng.random() < 0.2:
+        told = f"{pick(rng, 'The city', 'The city and state', 'The location', 'City name', 'Place')}, e.g. {place(rng)}"
+    return Param(name, kind, type, told, required, choices)
+
+
+def _params(rng: random.Random, intent: str) -> tuple[Param, ...]:
+    params: list[Param] = []
+    if intent == "weather":
+        params.append(_param(rng, "place"))
+        if rng.random() < 0.4:
+            choices = rng.choice(
+                (("celsius", "fahrenheit"), ("metric", "imperial"), ("C", "F"), ("celsius", "fahrenheit", "kelvin"))
+            )
+            params.append(_param(rng, "unit", required=rng.random() < 0.2, choices=choices))
+        if rng.random() < 0.2:
+            params.append(_param(rng, "days", "integer", required=False))
+        elif rng.random() < 0.15:
+            params.append(_param(rng, "date", required=False))
+    elif intent == "time":
+        roll = rng.random()
+        if roll > 0.12:
+            params.append(_param(rng, "zone" if roll < 0.35 else "place"))
+    elif intent == "search":
+        params.append(_param(rng, "query"))
+        if rng.random() < 0.3:
+            params.append(_param(rng, "count", "integer", required=False))
+    elif rng.random() < 0.75:
+        params.append(_param(rng, "expression"))
+    else:
+        type = pick(rng, "number", "number", "integer")
+        operations = rng.choice((("add", "subtract", "multiply", "divide"), ("+", "-", "*", "/")))
+        params += [_param(rng, "left", type), _param(rng, "right", type), _param(rng, "operation", choices=operations)]
+        if rng.random() < 0.4:
+            params.insert(0, params.pop())
+    if rng.random() < 0.08:  # one that no request mentions
+        params.append(
+            Param(
+                identifier(rng).replace(".", "_"), "none", pick(rng, "string", "boolean", "object"), "", required=False
+            )
+        )
+    rng.random() < 0.2 and rng.shuffle(params)
+    return _distinct(params)
+
+
+def _distinct(params: list[Param]) -> tuple[Param, ...]:
+    return tuple({p.name: p for p in params}.values())
+
+
+TYPES: Final[Mapping[str, str]] = {"integer": "integer", "list": "array"}
+
+
+def _known(rng: random.Random) -> Tool:
+    family = rng.choice(PHRASES["families"])
+    made = []
+    for part in family["params"].split():
+        label, kind = part.split(":")
+        made.append(
+            Param(
+                label, kind, TYPES.get(kind, "string"), "" if rng.random() < 0.7 else "The " + label.replace("_", " ")
+            )
+        )
+    words = family["name"].split("_")
+    title = styled(rng, words) if rng.random() < 0.9 else identifier(rng)
+    return Tool(title, "other", family["description"] + pick(rng, ".", ""), tuple(made), tuple(family["asks"]))
+
+
+def _made_up(rng: random.Random) -> Tool:
+    """A tool that does what its words say: a verb and a noun, of which requests tell too."""
+    verb = made_up(rng) if rng.random() < 0.5 else rng.choice(VERBS)
+    noun = made_up(rng) if rng.random() < 0.5 else rng.choice(COMMON)
+    if rng.random() < 0.25:
+        noun = f"{made_up(rng) if rng.random() < 0.5 else rng.choice(QUALITIES)} {noun}"
+    prep = pick(rng, "of", "for", "in", "with", "from", "to", "by", "at")
+    kind = rng.choice(("word", "phrase", "place", "person", "integer", "name", "digits", "file", "list", "none"))
+    label = pick(rng, kind, noun.split()[-1], rng.choice(COMMON), "name", "id", "value", "target", "text")
+    label = label if label.isascii() else "value"
+    params = []
+    if kind != "none":
+        params.append(
+            Param(label, kind, TYPES.get(kind, "string"), "" if rng.random() < 0.6 else f"The {pick(rng, label, kind)}")
+        )
+        if rng.random() < 0.2:
+            choices = tuple(
+                dict.fromkeys(made_up(rng) if rng.random() < 0.5 else rng.choice(QUALITIES) for _ in range(3))
+            )
+            params.append(
+                Param(
+                    pick(rng, "mode", "level", "kind", "color", "format", "style"),
+                    "mode",
+                    "string",
+                    "",
+                    rng.random() < 0.3,
+                    choices,
+                )
+            )
+        elif rng.random() < 0.1:
+            params.append(
+                Param(
+                    pick(rng, "options", "dry_run", "force", "flag", made_up(rng, 1)),
+                    "none",
+                    pick(rng, "boolean", "object"),
+                )
+            )
+        elif rng.random() < 0.2:
+            params.append(
+                Param(
+                    pick(rng, "amount", "count", "size", "number", "priority"),
+                    "amount",
+                    "integer",
+                    "",
+                    required=rng.random() < 0.5,
+                )
+            )
+    the = pick(rng, "the ", "a ", "")
+    tail = f" {prep} {{{kind}}}" if kind != "none" else ""
+    asks = [f"{verb} {the}{noun}{tail}", f"{verb} {pick(rng, 'the', 'my', 'a')} {noun}{tail}"]
+    if kind != "none" and rng.random() < 0.5:  # another order of words, for all of its requests
+        slot = f"{{{kind}}}"
+        asks = rng.choice(
+            (
+                [f"{verb} {slot}", f"{verb} the {noun} {slot}", f"{verb} {slot} {prep} the {noun}"],
+                [f"{verb} the {slot} {noun}", f"{verb} my {slot} {noun}"],
+                [f"{verb} {the}{noun} {slot}", f"{verb} {noun} {slot}", f"{verb} {the}{noun} named {slot}"],
+            )
+        )
+    elif rng.random() < 0.5:
+        asks.append(f"I need {the}{noun}{tail}")
+        asks.append(f"what is the {noun}{tail}")
+    words = [verb, *noun.split()]
+    words = [w for w in words if w.isascii()] or ["do"]
+    opaque = rng.random() < 0.15
+    told = opaque or rng.random() < 0.6
+    description = f"{verb.capitalize()} {the}{noun}"
+    if kind != "none" and rng.random() < 0.5:
+        description += f" {prep} a {kind}"
+    description += pick(rng, ".", "")
+    params = list(_distinct(params))
+    return Tool(
+        identifier(rng) if opaque else styled(rng, words),
+        "other",
+        description if told else "",
+        tuple(params),
+        tuple(asks),
+    )

@@ -1,0 +1,182 @@
+"""Trains the model: ``python -m models.builtin.train`` (torch on one core; see the model card for how long)."""
+
+import argparse
+import itertools
+import json
+import math
+import random
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+import torch
+from tokenizers import Tokenizer
+from torch import Tensor
+
+from . import examples as ex
+from . import vocabulary
+from .network import Network, Shape, forms
+
+Row = tuple[list[int], list[bool]]
+
+LONGEST = 700
+"""Examples with more tokens are left out."""
+
+
+def encoded(tokenizer: Tokenizer, example: Iterable[ex.Piece]) -> Row:
+    """An example's tokens, and which of them the model learns to write."""
+    ids: list[int] = []
+    learnt: list[bool] = []
+    for text, wanted in example:
+        piece = tokenizer.encode(text).ids
+        ids += piece
+        learnt += [wanted] * len(piece)
+    return ids, learnt
+
+
+def batches(rows: Iterator[Row], tokens: int, pool: int = 512) -> Iterator[tuple[Tensor, Tensor]]:
+    """Batches of about so many tokens, each of rows of about the same length."""
+    rng = random.Random(0)
+    while True:
+        some = sorted((r for r in itertools.islice(rows, pool) if len(r[0]) <= LONGEST), key=lambda r: len(r[0]))
+        groups: list[list[Row]] = [[]]
+        for row in some:
+            if groups[-1] and len(row[0]) * (len(groups[-1]) + 1) > tokens:
+                groups.append([])
+            groups[-1].append(row)
+        rng.shuffle(groups)
+        for group in groups:
+            yield padded(group)
+
+
+def padded(rows: list[Row]) -> tuple[Tensor, Tensor]:
+    """Rows as tensors of one length."""
+    width = max(len(ids) for ids, _ in rows)
+    ids = torch.tensor([i + [2] * (width - len(i)) for i, _ in rows])
+    learnt = torch.tensor([m + [False] * (width - len(m)) for _, m in rows])
+    return ids, learnt
+
+
+def repetitions(shape: Shape, seed: int, tokens: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """Random tokens twice over: to foretell the second time, the model has to copy."""
+    made = torch.Generator().manual_seed(seed)
+    while True:
+        length = int(torch.randint(12, 64, (), generator=made))
+        count = tokens // (2 * length)
+        some = int(torch.randint(20, shape.vocabulary - 20, (), generator=made))
+        once = torch.randint(20, 20 + some, (count, length), generator=made)
+        ids = torch.cat([once, once], 1)
+        learnt = torch.zeros_like(ids, dtype=torch.bool)
+        learnt[:, length + 2 :] = True
+        yield ids, learnt
+
+
+def orthogonal(g: Tensor) -> Tensor:
+    """About the nearest orthogonal matrices, by a quintic Newton-Schulz iteration."""
+    x = g / (g.norm(dim=(-2, -1), keepdim=True) + 1e-7)
+    tall = x.shape[-2] > x.shape[-1]
+    if tall:
+        x = x.mT
+    for _ in range(5):
+        a = x @ x.mT
+        x = 3.4445 * x + (-4.775 * a + 2.0315 * a @ a) @ x
+    return x.mT if tall else x
+
+
+class Muon:
+    """The optimiser of the matrices: momentum, made orthogonal.
+
+    Args:
+        matrices: parameters whose last two dimensions are a matrix each.
+    """
+
+    def __init__(self, matrices: list[Tensor], momentum: float = 0.95, decay: float = 0.01) -> None:
+        self.matrices = matrices
+        self.momentum = momentum
+        self.decay = decay
+        self.moved = [torch.zeros_like(m) for m in matrices]
+
+    @torch.no_grad()
+    def step(self, rate: float) -> None:
+        """Moves the matrices along their gradients."""
+        for matrix, moved in zip(self.matrices, self.moved, strict=True):
+            assert matrix.grad is not None
+            moved.lerp_(matrix.grad, 1 - self.momentum)
+            update = orthogonal(matrix.grad.lerp(moved, self.momentum))
+            grown = max(1.0, matrix.shape[-2] / matrix.shape[-1]) ** 0.5
+            matrix.mul_(1 - rate * self.decay).add_(update, alpha=-rate * grown)
+
+
+def train(network: Network, data: Iterator[tuple[Tensor, Tensor]], args: Any, save: Any) -> None:
+    """Trains for ``args.steps`` steps, after ``args.copying`` steps of copying alone."""
+    matrices = [network.qkv, network.out, network.up, network.down, network.point, network.pointed]
+    chosen = {id(p) for p in matrices}
+    muon = Muon(matrices)
+    adam = torch.optim.AdamW(
+        [p for p in network.parameters() if id(p) not in chosen], betas=(0.9, 0.98), weight_decay=0.0
+    )
+    copies = repetitions(network.shape, args.seed, args.tokens)
+    began = time.monotonic()
+    mean = 0.0
+    for step in range(1, args.steps + 1):
+        ids, learnt = next(copies) if step <= args.copying else next(data)
+        loss = network.loss(ids, learnt)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
+        warm = min(1.0, step / 40)
+        rate = warm * min(1.0, (1 - step / args.steps) / args.cooling + 0.01)
+        muon.step(args.rate * rate)
+        for group in adam.param_groups:
+            group["lr"] = args.rate * 0.15 * rate
+        adam.step()
+        network.zero_grad(set_to_none=True)
+        mean = loss.item() if step == 1 or math.isnan(mean) else 0.95 * mean + 0.05 * loss.item()
+        if step % 50 == 0:
+            print(f"step {step:5d}  loss {mean:.4f}  {time.monotonic() - began:6.0f} s", flush=True)
+        if step % args.every == 0 or step == args.steps:
+            save(step)
+
+
+def main() -> None:
+    """Builds the tokenizer, trains, and writes the model's files."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=ex.FOLDER)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--steps", type=int, default=2400)
+    parser.add_argument("--copying", type=int, default=120, help="steps of copying random tokens, at the beginning")
+    parser.add_argument("--ramp", type=int, default=9000, help="examples until they are as hard as they get")
+    parser.add_argument("--tokens", type=int, default=2048, help="in a batch")
+    parser.add_argument("--rate", type=float, default=0.02)
+    parser.add_argument("--cooling", type=float, default=0.6, help="the share of the steps in which the rate falls")
+    parser.add_argument("--every", type=int, default=200, help="steps between two savings")
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    torch.set_flush_denormal(True)  # they would slow the first steps down by half
+    torch.manual_seed(args.seed)
+    args.out.mkdir(parents=True, exist_ok=True)
+    tokenizer = vocabulary.build(args.seed)
+    bare, spaced = forms(tokenizer)
+    shape = Shape(vocabulary=len(bare), bare=len(set(bare)))
+    tokenizer.save(str(args.out / "tokenizer.json"), pretty=False)
+    (args.out / "tokenizer_config.json").write_text(
+        json.dumps(vocabulary.config(), ensure_ascii=False, indent=1) + "\n"
+    )
+    (args.out / "config.json").write_text(json.dumps(shape.config(), indent=1) + "\n")
+    network = Network(shape, bare, spaced)
+    print(f"{sum(p.numel() for p in network.parameters()):,} parameters", flush=True)
+
+    def save(step: int) -> None:
+        safetensors.torch.save_file(
+            dict(network.tensors()), args.out / "model.safetensors", metadata={"step": str(step)}
+        )
+
+    rows = (encoded(tokenizer, e) for e in ex.examples(args.seed + 1, args.ramp))
+    train(network, batches(rows, args.tokens), args, save)
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

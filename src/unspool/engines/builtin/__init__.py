@@ -1,0 +1,1 @@
+"""The builtin model: its files, and how to run it."""
