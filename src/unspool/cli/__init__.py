@@ -1,6 +1,6 @@
 """The command line: ``unspool parse | serve | generate | constrain | dialects | check | render | detect | demo``.
 
-Exit codes: 0; 1 where ``parse --strict`` met a failed call, or an engine failed; 2 for misuse, with one line on standard
+Exit codes: 0; 1 where ``parse --strict`` met a failed call or an engine failed; 2 for misuse, with one line on standard
 error that names the argument. A reader that closes the pipe early ends the command quietly.
 """
 

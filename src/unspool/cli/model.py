@@ -71,17 +71,7 @@ def open_model(options: argparse.Namespace) -> Model:
         Misuse: one of them is wrong, or a package is missing.
     """
     engines = options.engine or ["builtin"]
-    kind, _, path = engines[0].partition(":")
-    url = kind in ("http", "https")
-    if len(engines) > 1 and not all(e.startswith(("http://", "https://")) for e in engines):
-        raise Misuse("--engine: only URLs can be several")
-    if (
-        not url
-        and (engines[0] == "builtin") == bool(path)
-        or kind not in ("builtin", "replay", "transformers")
-        and not url
-    ):
-        raise Misuse(f"--engine: {engines[0]!r}: allowed are {ENGINES}")
+    kind, path = _address(engines)
     folder = options.tokenizer
     if folder is None and kind == "transformers":
         folder = path
@@ -96,6 +86,18 @@ def open_model(options: argparse.Namespace) -> Model:
         engine = _captured(options, engine, dialect, policy)
     name = options.model or (kind if kind == "builtin" else dialect.name)
     return Model(name, dialect, policy, engine, prompts, ToolStrictLevel[options.strict_level.upper()])
+
+
+def _address(engines: list[str]) -> tuple[str, str]:
+    """The kind of the engine, and what follows it; ``url`` for one or more URLs."""
+    if all(engine.startswith(("http://", "https://")) for engine in engines):
+        return "url", engines[0]
+    if len(engines) > 1:
+        raise Misuse("--engine: only URLs can be several")
+    kind, _, path = engines[0].partition(":")
+    if engines[0] != "builtin" and not (kind in ("replay", "transformers") and path):
+        raise Misuse(f"--engine: {engines[0]!r}: allowed are {ENGINES}")
+    return kind, path
 
 
 def _needs(error: ImportError, extra: str) -> Misuse:
@@ -180,9 +182,9 @@ def _engine(
     try:
         if kind == "builtin":
             from ..engines.batching import Batching
-            from ..engines.builtin.model import Model as Builtin
+            from ..engines.builtin.model import Model as BuiltinModel
 
-            return Batching(Builtin(), slots=options.slots)
+            return Batching(BuiltinModel(), slots=options.slots)
         if kind == "replay":
             from ..engines import Replay, read_recordings
 
