@@ -204,9 +204,7 @@ async def test_the_limit_ends_an_output_after_so_many_tokens(made: Made, limit: 
 @entries("constrains")
 async def test_a_required_request_ends_in_a_valid_call(made: Made) -> None:
     for dialect in ("hermes", "deepseekv31"):
-        constraint = constrain(
-            dialect, TOOLS, "required", False, stage="content", tokenizer=made.engine.tokenizer
-        )
+        constraint = constrain(dialect, TOOLS, "required", False, stage="content", tokenizer=made.engine.tokenizer)
         for temperature in (0.0, 1.2):
             sampling = Sampling(temperature=temperature, seed=1)
             ask = request(made.prompts[0], sampling=sampling, constraint=constraint, max_tokens=2000)

@@ -106,8 +106,7 @@ def test_a_capture_can_be_parsed_again_with_both_parsers(served: list[Any], reco
         (["--dialect", "hermes", "--coalesce-delay", "0"], "--coalesce-delay: must be more than 0"),
         (["--dialect", "hermes", "--max-queue", "0"], "--max-queue: 0 is less than 1"),
         (["--dialect", "hermes", "--api-key", ""], "--api-key: is empty"),
-        (["--dialect", "hermes", "--engine", "vllm:x"], "allowed is replay:PATH"),
-        (["--dialect", "hermes", "--engine", "replay:/nowhere"], "--engine: /nowhere: No such file"),
+        (["--dialect", "hermes", "--engine", "http://127.0.0.1:1"], "--engine: only URLs can be several"),
         (["--dialect", "hermes", "--replay-speed", "-1"], "--engine: speed: -1.0 is negative"),
         (["--dialect", "hermes", "--capture", "/dev/null/x"], "--capture: /dev/null/x: "),
     ],
@@ -121,6 +120,22 @@ def test_misuse_is_told_in_one_line(
     assert error in told
     assert told.count("\n") == 1
     assert not served
+
+
+@pytest.mark.parametrize(
+    ("engine", "error"),
+    [
+        ("vllm:x", "--engine: 'vllm:x': allowed are builtin, replay:PATH, transformers:DIR, or the URL of a server"),
+        ("builtin:x", "--engine: 'builtin:x': allowed are"),
+        ("replay:", "--engine: 'replay:': allowed are"),
+        ("replay:/nowhere", "--engine: /nowhere: No such file"),
+    ],
+)
+def test_an_engine_that_is_none_is_told_in_one_line(
+    engine: str, error: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["serve", "--dialect", "hermes", "--engine", engine]) == 2
+    assert error in capsys.readouterr().err
 
 
 def test_neither_the_library_nor_the_command_line_needs_the_servers_packages() -> None:

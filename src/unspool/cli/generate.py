@@ -1,7 +1,6 @@
 """The command ``generate``: one answer of any engine, shown as it comes."""
 
 import argparse
-import asyncio
 import sys
 from typing import Any
 
@@ -33,6 +32,8 @@ def run_generate(options: argparse.Namespace) -> int:
     """Generate; the exit code is 1 where the engine fails."""
     body = _body(options)
     model = open_model(options)
+    import asyncio
+
     from ..engines import EngineError
 
     try:

@@ -188,7 +188,9 @@ def _joined(parts: Sequence[tuple[Any, int, int]], torch: Any, *, free: bool) ->
                 setattr(layer, name, _aligned([_latest(getattr(one, name), row, size) for one, row, size in layers]))
         for name in ("conv_states", "recurrent_states"):
             states = getattr(layer, name, {})
-            rows = {i: [getattr(one, name)[i][row : row + 1] for one, row, _ in layers] for i in states if _is(states[i])}
+            rows = {
+                i: [getattr(one, name)[i][row : row + 1] for one, row, _ in layers] for i in states if _is(states[i])
+            }
             if states:
                 setattr(layer, name, {i: torch.cat(rows[i]) if i in rows else None for i in states})
         if hasattr(layer, "cumulative_length"):

@@ -1,0 +1,83 @@
+"""The command that prompts an engine."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from unspool.cli import main
+
+RAW = '<think>A city.</think><tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>'
+TOOLS = [{"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object"}}}]
+
+
+@pytest.fixture
+def recorded(tmp_path: Path) -> list[str]:
+    pieces = [RAW[i : i + 5] for i in range(0, len(RAW), 5)]
+    lines = [{"type": "request"}, *({"type": "chunk", "text": p} for p in pieces)]
+    lines.append({"type": "chunk", "text": "", "finish_reason": "stop"})
+    (tmp_path / "one.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    (tmp_path / "tools.json").write_text(json.dumps(TOOLS), encoding="utf-8")
+    tools = str(tmp_path / "tools.json")
+    return [
+        "generate",
+        "Weather?",
+        "--engine",
+        f"replay:{tmp_path / 'one.jsonl'}",
+        "--dialect",
+        "hermes",
+        "--tools",
+        tools,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("form", "told"),
+    [
+        ("pretty", "A city."),
+        ("raw", RAW),
+        ("message", '"reasoning": "A city."'),
+        ("openai", '"arguments": "{\\"city\\": \\"Paris\\"}"'),
+        ("events", '"tool_call_start"'),
+    ],
+)
+def test_an_answer_is_shown_in_any_form(
+    recorded: list[str], form: str, told: str, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    assert main([*recorded, "--format", form]) == 0
+    assert told in capfdbinary.readouterr().out.decode()
+
+
+def test_the_pretty_form_is_the_default(recorded: list[str], capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    assert main(recorded) == 0
+    told = capfdbinary.readouterr().out.decode()
+    assert told.startswith("reasoning")
+    assert "get_weather" in told
+
+
+def test_an_engine_that_fails_is_told_and_the_exit_code_is_1(
+    recorded: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "one.jsonl").write_text(
+        '{"type": "request"}\n{"type": "chunk", "text": "Hi"}\n{"type": "error", "message": "the device is lost"}\n'
+    )
+    assert main(recorded) == 1
+    assert "unspool generate: the engine failed: the device is lost" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        (["--temperature", "9"], "temperature: 9.0 is not between 0 and 2"),
+        (["--max-tokens", "0"], "max_tokens: 0 is not between 1 and"),
+        (["--tool-choice", "nobody"], "--tool-choice: no tool is called 'nobody'"),
+        (["--messages", "tools.json.missing"], "--messages: tools.json.missing: No such file"),
+    ],
+)
+def test_misuse_names_the_field(
+    recorded: list[str], options: list[str], error: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*recorded, *options]) == 2
+    told = capsys.readouterr().err
+    assert error in told
+    assert told.count("\n") == 1
