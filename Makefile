@@ -58,8 +58,13 @@ engines: $(ENGINES)/.installed ## constraints under xgrammar and a model of tran
 readme: $(STAMP) ## rewrite the tables and outputs in README.md
 	$(BIN)/python -m tests.readme
 
-serve: $(STAMP) ## for now: the command line's demonstration on the shipped examples
-	$(BIN)/unspool demo
+$(VENV)/.serving: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[server]'
+	touch $@
+
+serve: $(VENV)/.serving ## serve the builtin model on port 8192; ARGS="..." goes to unspool serve
+	$(BIN)/unspool serve $(ARGS)
 
 clean: ## remove what the other targets made
 	rm -rf $(VENV) build dist htmlcov .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache

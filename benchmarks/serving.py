@@ -68,10 +68,11 @@ class Fleet:
             name: subprocess.Popen([*command, name, kind], stdin=pipe, stdout=pipe, text=True)
             for name in names or ("bare", "fastapi", "unspool")
         }
-        self._ports: dict[str, int] = {}
+        self.ports: dict[str, int] = {}
+        """Where each listens."""
 
     def __enter__(self) -> "Fleet":
-        self._ports = {name: int(self._line(name)) for name in self._servers}
+        self.ports = {name: int(self._line(name)) for name in self._servers}
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -104,7 +105,7 @@ class Fleet:
 
     def delays(self, server: str) -> list[float]:
         """The percentiles of the nanoseconds that a chunk is under way, from the engine to the client."""
-        received = uvloop.run(load(self._ports[server], STREAMS))
+        received = uvloop.run(load(self.ports[server], STREAMS))
         delays = [at - int(stamp) for pieces in received for at, data in pieces for stamp in _STAMP.findall(data)]
         return quantiles(delays, n=100)
 
@@ -114,7 +115,7 @@ class Fleet:
         async def hold() -> float:
             loop = asyncio.get_running_loop()
             before = self._ask(server)[1]
-            held = [await loop.create_connection(_Client, "127.0.0.1", self._ports[server]) for _ in range(MANY)]
+            held = [await loop.create_connection(_Client, "127.0.0.1", self.ports[server]) for _ in range(MANY)]
             while not all(client.pieces for _, client in held):
                 await asyncio.sleep(0.01)
             after = self._ask(server)[1]
@@ -126,7 +127,7 @@ class Fleet:
 
     def _cost(self, server: str, work: Callable[[int], Awaitable[object]], streams: int) -> float:
         async def done() -> None:
-            await work(self._ports[server])
+            await work(self.ports[server])
 
         before = self._ask(server)[0]
         uvloop.run(done())

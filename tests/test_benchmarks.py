@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+import uvloop
 
 from benchmarks.__main__ import MEASUREMENTS, main
 from benchmarks.samples import (
@@ -15,6 +16,8 @@ from benchmarks.samples import (
     reasoning_sample,
     string_sample,
 )
+from benchmarks.servers import CHUNKS
+from benchmarks.serving import Fleet, load
 from benchmarks.table import HEADER, Row, table
 from benchmarks.texts import DENSE, SOURCE, ever_new
 from unspool import Dialect
@@ -75,3 +78,14 @@ def test_a_table_says_which_promises_are_kept() -> None:
         "|             | y    | 60 MB/s | ≥ 50     | pass |\n"
         "| b           | z    | 0.12 ×  |          |      |\n"
     )
+
+
+def test_the_servers_to_compare_send_as_many_events_of_the_same_text() -> None:
+    with Fleet("flood") as fleet:
+        answers = {
+            name: b"".join(data for _, data in uvloop.run(load(port, 1))[0]) for name, port in fleet.ports.items()
+        }
+    counts = {name: answer.count(b"data: ") for name, answer in answers.items()}
+    assert all(abs(count - CHUNKS) <= 6 for count in counts.values()), counts
+    assert answers["bare"].count(b"harbour") == answers["unspool"].count(b"harbour") > 10
+    assert all(answer.count(b"[DONE]") == 1 for answer in answers.values())
