@@ -112,11 +112,10 @@ def bare(kind: str) -> Any:
             async for text in source(kind):
                 yield b'data: {"choices":[{"index":0,"delta":{"content":"%s"}}]}\n\n' % text.encode()
             return
-        position = 0
+        rest = iter(made)
         async for _ in source(kind):
-            if position < len(made):
-                yield made[position]
-                position += 1
+            yield next(rest, b": nothing\n\n")
+        yield b"".join(rest)
 
     async def answer(request: HttpRequest) -> StreamingResponse:
         await request.body()
