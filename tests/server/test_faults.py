@@ -20,7 +20,7 @@ from unspool.engines import EngineError
 
 from .support import CHAT, HELLO, PATIENCE, Live, Scripted, chunks, live, replay, until
 
-BIG = ["x" * 500] * 10_000
+BIG = ["x" * 20_000] * 1000
 
 
 def core(server: Live) -> Any:
@@ -93,7 +93,7 @@ def test_a_client_that_does_not_read_stalls_its_own_engine_and_nobody_else() -> 
         while b"[DONE]" not in received[-100:]:  # it reads after all, and gets everything
             received += slow.recv(1 << 20)
         slow.close()
-    assert received.count(b"x" * 500) == len(BIG)
+    assert received.count(b"x" * 20_000) == len(BIG)
 
 
 def test_memory_stays_flat_with_a_hundred_clients_that_do_not_read() -> None:

@@ -17,12 +17,15 @@ class Connection:
         self.open = asyncio.Event()
         self.open.set()
         self.error: Exception | None = None
+        self.closes_after: bytes | None = None
 
     async def send(self, message: dict[str, Any]) -> None:
         await self.open.wait()
         if self.error is not None:
             raise self.error
         self.taken.append(message)
+        if message.get("body") == self.closes_after:
+            self.open.clear()
 
     @property
     def bodies(self) -> list[bytes]:
@@ -90,6 +93,21 @@ def test_the_end_comes_after_all_that_waits() -> None:
         connection.open.set()
         await ending
         assert b"".join(connection.bodies) == b"abz"
+
+    with_connection(test)
+
+
+def test_a_connection_that_does_not_take_the_end_is_known_to_be_stalled() -> None:
+    async def test(connection: Connection, outbox: Outbox) -> None:
+        outbox.put(b"a", 1)
+        connection.closes_after = b"z"
+        ending = asyncio.ensure_future(outbox.end(b"z"))
+        await asyncio.sleep(0)
+        assert outbox.over
+        assert outbox.stalled_since is not None
+        connection.open.set()
+        await ending
+        assert connection.bodies == [b"a", b"z", b""]
 
     with_connection(test)
 

@@ -33,6 +33,8 @@ class Outbox:
         """How many events wait, those that are being sent included."""
         self.stalled_since: float | None = None
         """Since when, by the loop's clock, the connection has taken nothing."""
+        self.over = False
+        """Whether the last bytes were put."""
         self.sent_at = 0.0
         """When, by the loop's clock, something was last put."""
 
@@ -74,10 +76,13 @@ class Outbox:
 
     async def end(self, data: bytes) -> None:
         """Send the last bytes; returns when the connection has taken everything."""
+        self.over = True
         self.put(data, 0)
         if self._sender is not None:
             await self._sender
-        await self._send({"type": "http.response.body", "body": b""})
+        self._begin(self._send({"type": "http.response.body", "body": b""}).__await__())
+        if self._sender is not None:
+            await self._sender
 
     async def close(self) -> None:
         """Send no more."""

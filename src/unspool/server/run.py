@@ -68,7 +68,7 @@ class Run:
 
     def keep_alive(self) -> None:
         """Say something while the engine says nothing, lest something on the way closes the connection."""
-        if self.outbox is not None and self._writer is not None:
+        if self.outbox is not None and self._writer is not None and not self.outbox.over:
             self.outbox.put(self._writer.KEEP_ALIVE, 0)
 
     async def answer(self, gone: Awaitable[None], send: Send) -> None:
