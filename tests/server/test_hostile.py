@@ -251,6 +251,24 @@ PROTOCOLS = {
         ),
         {},
     ),
+    "parse": Protocol(
+        "/parse",
+        {
+            "text": "<think>a</think>b",
+            "dialect": "hermes",
+            "reasoning": "hermes",
+            "tools": [WEATHER],
+            "tool_choice": {"type": "function", "function": {"name": "get_weather"}},
+            "stage": "content",
+            "prompt": "p",
+            "policy": {"bad_arguments": "raw", "bare_calls": True},
+            "finish_reason": "stop",
+            "format": "events",
+        },
+        {"tool_choice": {"string"}},
+        ("tools[0].function.parameters.",),
+        {},
+    ),
 }
 EXTREME: list[Any] = [-1, 10**30, -(10**30), 1e308, 0.5, "", "\ud800", "x" * 5000, [], {}, [None], [[[]]], {"type": 1}]
 _STEP = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]")
