@@ -46,7 +46,7 @@ def _shipped(key: str) -> str | None:
     quick = os.path.join(_FOLDER, f"{key}.toml")
     if _PLAIN.fullmatch(key) and os.path.isfile(quick):
         return quick
-    quoted = f'"{key}"'.encode()
+    quoted = f'"{key}"'.encode(errors="replace")  # a request may name anything
     for path in _paths():
         head = _head(path)
         if quoted in head.lower() and key in _names(head):

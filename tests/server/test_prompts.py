@@ -164,7 +164,7 @@ def test_a_final_message_can_be_gone_on_with(tmp_path: Path, content: Any, end: 
     assert prompt.endswith(f"<|im_start|>assistant{end}".rstrip())
 
 
-@pytest.mark.parametrize("last", [HELLO[0], {"role": "assistant", "content": None}])
+@pytest.mark.parametrize("last", [HELLO[0], {"role": "assistant", "content": [_PICTURE]}])
 def test_only_text_of_the_assistant_can_be_gone_on_with(tmp_path: Path, last: dict[str, Any]) -> None:
     with pytest.raises(BadRequest, match="continue_final_message: needs a last message of the assistant with text"):
         written(tmp_path, CHATML, messages=[*HELLO, last], continue_final_message=True)
@@ -191,6 +191,26 @@ def test_reasoning_of_the_history_has_both_names_that_templates_have_for_it(tmp_
     shown = "{% for m in messages %}{{ m.reasoning_content }}|{{ m.thinking }};{% endfor %}"
     history = [*HELLO, {"role": "assistant", "content": "a", "reasoning": "plan"}]
     assert written(tmp_path, shown, messages=history) == "|;plan|plan;"
+
+
+GOING_BY_NONE = """{% for m in messages %}{% if m.tool_calls and m.content is none %}<tool_call>
+{{ m.tool_calls[0].function | tojson }}
+</tool_call>{% else %}{{ m.content }}{% endif %}{% endfor %}"""
+PRINTING = """{% for m in messages %}{{ m.content }}{% if m.tool_calls %}<tool_call>
+{{ m.tool_calls[0].function | tojson }}
+</tool_call>{% endif %}{% endfor %}"""
+FAILING = PRINTING.replace("m.content", "m.content.strip()")
+
+
+@pytest.mark.parametrize("template", [GOING_BY_NONE, PRINTING, FAILING], ids=["none", "printing", "failing"])
+@pytest.mark.parametrize("content", [{"content": None}, {"content": ""}, {"content": []}, {}])
+def test_a_call_without_content_is_told_as_the_template_takes_it(
+    tmp_path: Path, template: str, content: dict[str, Any]
+) -> None:
+    call = {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    history = [*HELLO, {"role": "assistant", **content, "tool_calls": [call]}, {"role": "user"}]
+    told = render(prompts(tmp_path, template), messages=history)
+    assert told == 'Hello<tool_call>\n{"name": "f", "arguments": {}}\n</tool_call>'
 
 
 def test_a_prompt_holds_no_lone_surrogates(tmp_path: Path) -> None:

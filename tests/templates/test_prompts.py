@@ -77,7 +77,7 @@ def conversation(asked: str, told: str) -> list[dict[str, Any]]:
     call = {"id": "callid000", "type": "function", "function": function}
     return [
         {"role": "user", "content": f"What now? {asked}"},
-        {"role": "assistant", "content": "", "reasoning_content": "plan it", "tool_calls": [call]},
+        {"role": "assistant", "content": None, "reasoning_content": "plan it", "tool_calls": [call]},
         {"role": "tool", "tool_call_id": "callid000", "name": "get_weather", "content": f"20 degrees {told}"},
         {"role": "assistant", "content": "It is warm."},
         {"role": "user", "content": [{"type": "text", "text": "And "}, {"type": "text", "text": f"then? {asked}"}]},
@@ -97,6 +97,7 @@ def test_a_conversation_with_tools_and_their_results_is_written(source: Source, 
     prompt = made.render(Job(messages=conversation("", ""), tools=TOOLS, template=dict(source.variables)))
     for text in ("What now?", "Paris", "20 degrees", "It is warm.", "And then?", "get_weather"):
         assert text in prompt
+    assert "None" not in prompt
 
 
 @CALLING

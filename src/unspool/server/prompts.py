@@ -7,9 +7,9 @@ declarations of tools and the arguments of calls. System prompts and answers of 
 
 import datetime
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Literal, NoReturn
+from typing import Any, Final, Literal, NamedTuple, NoReturn
 
 import jinja2
 import jinja2.ext
@@ -147,6 +147,7 @@ class Prompts:
             raise TemplateError(f"the chat template, line {error.lineno}: {error.message}") from None
         self._marks = Marks(tokenizer.added)
         self._form: Form = "object"
+        self._nothing: str | None = ""
 
     def render(self, job: Job) -> str:
         """The prompt of a request; tokenizers take no lone surrogates, so it holds none.
@@ -191,15 +192,16 @@ class Prompts:
     # -- messages --------------------------------------------------------------------------------------------------
 
     def _message(self, message: Mapping[str, Any]) -> dict[str, Any]:
-        """A message as templates take it: with text in one piece, as few read parts, and with its reasoning by both
-        names that templates have for it."""
-        told = {**message, "content": _in_one_piece(message.get("content"))}
+        """A message as templates take it: with text in one piece, as few read parts and hardly any expects none, and
+        with its reasoning by both names that templates have for it."""
+        told = {**message, "content": _in_one_piece(message.get("content")) or ""}
         if told["role"] not in _APPLICATIONS:
             return {key: value if key == "role" else self._marks.broken(value) for key, value in told.items()}
         if told.get("reasoning_content"):
             told.setdefault("thinking", told["reasoning_content"])
         if told.get("tool_calls"):
             told["tool_calls"] = [self._call(call) for call in told["tool_calls"]]
+            told["content"] = told["content"] or self._nothing
         return told
 
     def _call(self, call: Mapping[str, Any]) -> dict[str, Any]:
@@ -217,7 +219,8 @@ class Prompts:
     def check(self, dialect: Dialect) -> bool:
         """Whether a call that the template writes is one that the dialect reads.
 
-        Also finds out whether the template takes arguments as objects or as text.
+        Also finds out whether the template takes arguments as objects or as text, and what it takes for no content
+        beside calls: many write a ``None`` as it is, or fail on it; some go by it.
 
         Returns:
             ``False`` where the template writes no calls at all.
@@ -225,35 +228,44 @@ class Prompts:
         Raises:
             TemplateError: it writes them otherwise; tells which dialects would fit.
         """
-        written = [(form, *pair) for form in _FORMS for id in _IDS if (pair := self._written(form, id)) is not None]
+        written = [w for form in _FORMS for nothing in ("", None) for w in self._written(form, nothing)]
         if not written:
             return False
-        for form, prompt, turn in written:
-            if _reads(dialect, prompt, turn):
-                self._form = form
-                return True
-        fitting = [d.name for d in list_dialects() if any(_reads(d, p, turn) for _, p, turn in written)]
-        told = f"these would: {', '.join(fitting)}" if fitting else "no other does"
+        fitting = [w for w in written if _reads(dialect, w)]
+        if fitting:  # a template that does not expect what it is given writes more
+            self._form, self._nothing, _, _ = min(fitting, key=lambda w: len(w.turn))
+            return True
+        others = [d.name for d in list_dialects() if any(_reads(d, w) for w in written)]
+        told = f"these would: {', '.join(others)}" if others else "no other does"
         raise TemplateError(
             f"dialect {dialect.name} does not read the calls that the chat template writes; {told}; the template "
-            f"writes {written[0][2][:200]!r}"
+            f"writes {written[0].turn[:200]!r}"
         )
 
-    def _written(self, form: Form, id: str) -> tuple[str, str] | None:
-        """A prompt and the turn that the template writes for a call; ``None`` where it writes none."""
+    def _written(self, form: Form, nothing: str | None) -> "Iterator[_Written]":
+        """What the template writes for a call, if it writes any."""
         arguments: Any = _ARGUMENTS if form == "object" else _tojson(_ARGUMENTS)
-        call = {"id": id, "type": "function", "function": {"name": _NAME, "arguments": arguments}}
         asked = [{"role": "user", "content": "?"}]
-        try:
-            prompt = self._render(asked, [_TOOL], generate=False)
-            whole = self._render(
-                [*asked, {"role": "assistant", "content": "", "tool_calls": [call]}], [_TOOL], generate=False
-            )
-        except (jinja2.TemplateError, TypeError, ValueError, KeyError, AttributeError):
-            return None  # it takes the other form, or no calls
-        same = next((i for i, (a, b) in enumerate(zip(prompt, whole, strict=False)) if a != b), len(prompt))
-        turn = whole[same:]
-        return (whole[:same], turn) if "Paris" in turn else None
+        for id in _IDS:
+            call = {"id": id, "type": "function", "function": {"name": _NAME, "arguments": arguments}}
+            answer = {"role": "assistant", "content": nothing, "tool_calls": [call]}
+            try:
+                prompt = self._render(asked, [_TOOL], generate=False)
+                whole = self._render([*asked, answer], [_TOOL], generate=False)
+            except Exception:  # it takes the other form, or no calls
+                continue
+            same = next((i for i, (a, b) in enumerate(zip(prompt, whole, strict=False)) if a != b), len(prompt))
+            if "Paris" in whole[same:]:
+                yield _Written(form, nothing, whole[:same], whole[same:])
+
+
+class _Written(NamedTuple):
+    """A call as a template writes it: what it was given, the prompt before, and the turn."""
+
+    form: Form
+    nothing: str | None
+    prompt: str
+    turn: str
 
 
 _FORMS: Final[tuple[Form, ...]] = ("object", "text")
@@ -267,14 +279,15 @@ _TOOL: Final = tool(
 )
 
 
-def _reads(dialect: Dialect, prompt: str, turn: str) -> bool:
-    """Whether a dialect finds the call in an assistant's turn, which may begin with the turn's opening."""
+def _reads(dialect: Dialect, written: _Written) -> bool:
+    """Whether a dialect finds the call in the turn, which may begin with its own opening."""
+    turn = written.turn
     openings = [turn.find(start) + len(start) for start in dialect.start if start in turn]
-    return any(_reads_from(dialect, prompt, turn, at) for at in sorted({0, *openings}))
+    return any(_reads_turn(dialect, written.prompt + turn[:at], turn[at:]) for at in sorted({0, *openings}))
 
 
-def _reads_from(dialect: Dialect, prompt: str, turn: str, at: int) -> bool:
-    message = parse(turn[at:], dialect, tools=[_TOOL], prompt=prompt + turn[:at])
+def _reads_turn(dialect: Dialect, prompt: str, turn: str) -> bool:
+    message = parse(turn, dialect, tools=[_TOOL], prompt=prompt)
     if [c.name for c in message.tool_calls] != [_NAME] or message.tool_calls[0].status != "ok":
         return False
     found: dict[str, Any] = json.loads(message.tool_calls[0].arguments)
@@ -293,15 +306,12 @@ def _mark_end(messages: Sequence[dict[str, Any]]) -> None:
     """Mark the end of the last message's text.
 
     Raises:
-        BadRequest: it is not the assistant's, or has no text.
+        BadRequest: it is not the assistant's, or more than text.
     """
-    last = messages[-1] if messages else {"role": ""}
-    content = last.get("content")
-    mark = _GOING_ON + " "  # the space tells whether the template trims
-    if last["role"] == "assistant" and isinstance(content, str):
-        last["content"] = content + mark
-    else:
+    last = messages[-1] if messages else {"role": "", "content": None}
+    if last["role"] != "assistant" or not isinstance(last["content"], str):
         raise BadRequest("continue_final_message", "needs a last message of the assistant with text")
+    last["content"] += _GOING_ON + " "  # the space tells whether the template trims
 
 
 def _before_mark(prompt: str) -> str:
