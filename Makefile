@@ -6,11 +6,12 @@ STAMP    := $(VENV)/.installed
 # Grammar engines need torch: they have an environment of their own. TORCH="…" takes another torch, say without CUDA.
 ENGINES  := $(VENV)/engines
 TORCH    ?= torch
+AGUI     := $(VENV)/agui
 ARGS     ?=
 SECONDS_ ?= 600
 
 .DEFAULT_GOAL := help
-.PHONY: help test coverage lint format bench fuzz templates engines readme serve clean
+.PHONY: help test coverage lint format bench fuzz templates engines agui readme serve clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  \1\t/'
@@ -52,11 +53,20 @@ $(ENGINES)/.installed: pyproject.toml
 	$(ENGINES)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps 'xgrammar>=0.2.8,<0.3'
 	touch $@
 
-engines: $(ENGINES)/.installed ## constraints under xgrammar and a model of transformers (installs torch)
-	$(ENGINES)/bin/python -m pytest -m engines tests/engines $(ARGS)
+engines: $(ENGINES)/.installed ## xgrammar, transformers and its server, templates by transformers (installs torch)
+	$(ENGINES)/bin/python -m pytest -m engines tests $(ARGS)
 
 readme: $(STAMP) ## rewrite the tables and outputs in README.md
 	$(BIN)/python -m tests.readme
+
+$(AGUI)/.installed: tests/agui_node/package.json
+	mkdir -p $(AGUI)
+	cp tests/agui_node/package.json $(AGUI)/
+	npm install --prefix $(AGUI) --no-package-lock --no-audit --no-fund --silent
+	touch $@
+
+agui: $(STAMP) $(AGUI)/.installed ## AG-UI's own client on Node against a running server (needs node and npm)
+	$(BIN)/python -m pytest -m node tests/agui_node $(ARGS)
 
 $(VENV)/.serving: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
