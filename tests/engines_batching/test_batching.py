@@ -321,7 +321,7 @@ async def test_what_cannot_be_is_the_requests_fault(prompt: Any, more: dict[str,
 async def test_a_constraint_that_cannot_be_made_is_the_requests_fault() -> None:
     engine = Batching(Babble())
     wrong = required("hermes", engine._model)
-    wrong.lark = "%llguidance {}\nstart: nothing"  # type: ignore[misc]
+    wrong.lark = "%llguidance {}\nstart: nothing"
     with pytest.raises(EngineError, match="llguidance") as caught:
         await collect(engine, ask(constraint=wrong))
     assert caught.value.status == 400
@@ -329,10 +329,12 @@ async def test_a_constraint_that_cannot_be_made_is_the_requests_fault() -> None:
     await engine.close()
 
 
-@pytest.mark.parametrize("option", ["slots", "ahead"])
-def test_there_is_a_slot_and_a_piece_at_least(option: str) -> None:
-    with pytest.raises(ValueError, match=f"{option}: 0 is less than 1"):
-        Batching(Babble(), **{option: 0})
+@pytest.mark.parametrize(
+    ("options", "error"), [({"slots": 0}, "slots: 0 is less"), ({"ahead": -1}, "ahead: -1 is less")]
+)
+def test_there_is_a_slot_and_a_piece_at_least(options: dict[str, Any], error: str) -> None:
+    with pytest.raises(ValueError, match=error):
+        Batching(Babble(), **options)
 
 
 # -- failures ----------------------------------------------------------------------------------------------------------

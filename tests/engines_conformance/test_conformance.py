@@ -204,9 +204,7 @@ async def test_the_limit_ends_an_output_after_so_many_tokens(made: Made, limit: 
 @entries("constrains")
 async def test_a_required_request_ends_in_a_valid_call(made: Made) -> None:
     for dialect in ("hermes", "deepseekv31"):
-        constraint = constrain(
-            dialect, TOOLS, "required", False, stage="content", tokenizer=made.engine.tokenizer
-        )
+        constraint = constrain(dialect, TOOLS, "required", False, stage="content", tokenizer=made.engine.tokenizer)
         for temperature in (0.0, 1.2):
             sampling = Sampling(temperature=temperature, seed=1)
             ask = request(made.prompts[0], sampling=sampling, constraint=constraint, max_tokens=2000)
@@ -222,11 +220,10 @@ async def test_a_required_request_ends_in_a_valid_call(made: Made) -> None:
 @pytest.mark.parametrize("after", [0, 2])
 @entries()
 async def test_a_failure_comes_behind_the_pieces_before_it_and_hurts_nobody_later(made: Made, after: int) -> None:
-    pulled = []
+    stream = made.engine.generate(request(made.failing(after)))
+    pulled = [await anext(stream) for _ in range(after)]
     with pytest.raises(EngineError) as caught:
-        async for piece in made.engine.generate(request(made.failing(after))):
-            pulled.append(piece)
-    assert len(pulled) == after
+        await anext(stream)
     assert caught.value.status == 500
     assert str(caught.value)
     assert not any(p.finish_reason for p in pulled)
