@@ -77,8 +77,8 @@ class TransformersModel:
         self._mask: Any = None
         first, logits = self.prefill([min(self.eos, default=0)])  # the logits may be wider than the vocabulary
         self.vocab_size = len(logits)
-        layers = getattr(first.cache, "layers", None)
-        self._joins = bool(layers) and all(type(layer).__name__ in _JOINABLE for layer in layers)
+        layers = getattr(first.cache, "layers", None) or ["unknown"]
+        self._joins = all(type(layer).__name__ in _JOINABLE for layer in layers)
 
     def prefill(self, tokens: Sequence[int]) -> "tuple[_Sequence, NDArray[np.float32]]":
         """See `unspool.engines.batching.Model`."""
