@@ -452,6 +452,24 @@ async def test_a_required_request_ends_in_valid_calls(dialect: str, temperature:
 
 
 @run
+async def test_a_call_may_end_with_the_token_that_ends_the_output() -> None:
+    model = Babble()
+    model.tokenizer = Own(EOS)
+    engine = Batching(model)
+    for seed in range(5):
+        sampling = Sampling(temperature=1.0, seed=seed)
+        pieces = await collect(engine, ask(constraint=required("harmony", model), sampling=sampling, max_tokens=3000))
+        text = text_of(pieces)
+        assert text.endswith("<|call|>")
+        assert pieces[-1].token_ids == (CALL,)
+        assert pieces[-1].finish_reason == "stop"
+        message = parse(text, "harmony", tools=TOOLS, tool_choice="required", stage="content")
+        check_calls(message, text)
+        assert not message.notices
+    await engine.close()
+
+
+@run
 async def test_log_probabilities_are_the_models_own() -> None:
     model = Babble()
     engine = Batching(model)
