@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sys
 import threading
 import time
 from collections.abc import Callable, Coroutine
@@ -171,12 +172,18 @@ def test_an_engine_serves_several_event_loops_one_after_another_and_at_once() ->
 
 
 def test_an_event_loop_that_is_gone_frees_its_slots() -> None:
-    engine = Batching(Watched(Babble()), slots=1)
+    model = Watched(Babble())
+    engine = Batching(model, slots=1)
     loop = asyncio.new_event_loop()
-    stream = loop.run_until_complete(begun(engine, ask("!")))
-    loop.run_until_complete(stream.aclose())
-    loop.close()
+    model.gate.clear()
+    stream = engine.generate(ask("!"))
+    waiting = loop.create_task(anext(stream))  # type: ignore[arg-type]  # a coroutine, whatever its type says
+    loop.run_until_complete(until(lambda: engine.running == 1))
+    loop.close()  # nobody closes the generator
+    model.gate.set()
     assert len(asyncio.run(asyncio.wait_for(collect(engine, ask("x", max_tokens=3)), 20))) == 3
+    assert not waiting.done()
+    waiting._log_destroy_pending = False  # type: ignore[attr-defined]
     asyncio.run(engine.close())
 
 
@@ -345,8 +352,9 @@ async def test_a_step_that_fails_ends_who_runs_and_nobody_who_comes_later() -> N
     model = Watched(Babble())
     engine = Batching(model, slots=2, ahead=1_000_000)  # nobody stops
     running = [asyncio.ensure_future(collect(engine, ask(f"!{i}"))) for i in range(2)]
+    await until(lambda: model.sizes[-1:] == [2])
     later = asyncio.ensure_future(collect(engine, ask("!later", max_tokens=4)))
-    await until(lambda: engine.waiting == 1 and model.sizes[-1:] == [2])
+    await until(lambda: engine.waiting == 1)
     model.fail_after = 0
     for output in running:
         with pytest.raises(EngineError, match="the model failed") as caught:
