@@ -177,7 +177,7 @@ def test_an_event_loop_that_is_gone_frees_its_slots() -> None:
     loop = asyncio.new_event_loop()
     model.gate.clear()
     stream = engine.generate(ask("!"))
-    waiting = loop.create_task(anext(stream))  # type: ignore[arg-type]  # a coroutine, whatever its type says
+    waiting = loop.create_task(anext(stream))
     loop.run_until_complete(until(lambda: engine.running == 1))
     loop.close()  # nobody closes the generator
     model.gate.set()
@@ -334,6 +334,18 @@ async def test_a_constraint_that_cannot_be_made_is_the_requests_fault() -> None:
     assert caught.value.status == 400
     assert len(await collect(engine, ask("!", max_tokens=3))) == 3
     await engine.close()
+
+
+def test_a_constraint_without_llguidance_is_refused_with_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run() -> None:
+        engine = Batching(Babble())
+        with pytest.raises(EngineError, match="need llguidance, the extra constrain") as caught:
+            await collect(engine, ask(constraint=required("hermes", Babble())))
+        assert caught.value.status == 400
+        await engine.close()
+
+    monkeypatch.setitem(sys.modules, "llguidance", None)
+    asyncio.run(run())
 
 
 @pytest.mark.parametrize(
