@@ -7,11 +7,12 @@ STAMP    := $(VENV)/.installed
 ENGINES  := $(VENV)/engines
 TORCH    ?= torch
 AGUI     := $(VENV)/agui
+LLAMA    := $(VENV)/llama
 ARGS     ?=
 SECONDS_ ?= 600
 
 .DEFAULT_GOAL := help
-.PHONY: help test coverage lint format bench fuzz templates engines agui readme serve clean
+.PHONY: help test coverage lint format bench fuzz templates engines llama agui readme serve clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  \1\t/'
@@ -49,7 +50,7 @@ templates: $(STAMP) ## compare the renderer with the families' own chat template
 $(ENGINES)/.installed: pyproject.toml
 	test -x $(ENGINES)/bin/python || $(PYTHON) -m venv $(ENGINES)
 	$(ENGINES)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[test]' \
-		'$(TORCH)' transformers pydantic apache-tvm-ffi
+		'$(TORCH)' 'transformers[serving]' pydantic apache-tvm-ffi
 	$(ENGINES)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps 'xgrammar>=0.2.8,<0.3'
 	touch $@
 
@@ -58,6 +59,15 @@ engines: $(ENGINES)/.installed ## xgrammar, transformers and its server, templat
 
 readme: $(STAMP) ## rewrite the tables and outputs in README.md
 	$(BIN)/python -m tests.readme
+
+$(LLAMA)/.installed: pyproject.toml
+	test -x $(LLAMA)/bin/python || $(PYTHON) -m venv $(LLAMA)
+	$(LLAMA)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[test]' \
+		'llama-cpp-python[server]' gguf
+	touch $@
+
+llama: $(LLAMA)/.installed ## before llama-cpp-python's server (building that takes minutes)
+	$(LLAMA)/bin/python -m pytest -m llama tests/engines $(ARGS)
 
 $(AGUI)/.installed: tests/agui_node/package.json
 	mkdir -p $(AGUI)

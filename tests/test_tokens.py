@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
-from unspool.tokens import Detokenizer, added_tokens
+from unspool.tokens import Detokenizer, added_tokens, token_bytes
 
 TEXTS = [
     "Hello, world! It's 3 o'clock.",
@@ -444,6 +444,32 @@ class TestCutsAndInvalidBytes:
     @given(st.lists(st.integers(0, 255)))
     def test_known_bytes_break_exactly_as_the_tokenizer_breaks_them(self, ids: list[int]) -> None:
         assert stream(BYTE_LEVEL, ids)[0] == whole(BYTE_LEVEL, ids)
+
+
+class TestBytesOfOneToken:
+    @pytest.mark.parametrize("tokenizer", ALL)
+    @pytest.mark.parametrize("text", TEXTS)
+    def test_those_of_all_tokens_are_the_texts_where_they_are_known(self, tokenizer: Any, text: str) -> None:
+        ids = encode(inner(tokenizer), f"a{text}<|im_end|>")
+        found = [token_bytes(tokenizer, token) for token in ids]
+        known = [data for data in found if data is not None]
+        if len(known) == len(found):
+            assert b"".join(known).decode().lstrip() == stream(tokenizer, ids)[0].lstrip()
+        else:
+            assert isinstance(tokenizer, OnlyDecodes | SlowOfTransformers)
+        assert found[-1] == b"<|im_end|>"
+
+    @pytest.mark.parametrize("tokenizer", [BYTE_LEVEL, LLAMA, GEMMA])
+    def test_a_part_of_a_character_is_its_bytes(self, tokenizer: Tokenizer) -> None:
+        ids = encode(tokenizer, "a\U00012345")[-4:]
+        assert [token_bytes(tokenizer, token) for token in ids] == [b"\xf0", b"\x92", b"\x8d", b"\x85"]
+
+    def test_a_tokenizer_that_only_decodes_does_not_tell_a_part_of_a_character(self) -> None:
+        ids = encode(BYTE_LEVEL, "a\U00012345")
+        assert [token_bytes(OnlyDecodes(BYTE_LEVEL), token) for token in ids] == [b"a", None, None, None, None]
+
+    def test_an_id_that_the_vocabulary_lacks_stands_for_nothing(self) -> None:
+        assert token_bytes(BYTE_LEVEL, 10**6) == b""
 
 
 class TestCost:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sys
 import threading
 import time
 from collections.abc import Callable, Coroutine
@@ -171,12 +172,18 @@ def test_an_engine_serves_several_event_loops_one_after_another_and_at_once() ->
 
 
 def test_an_event_loop_that_is_gone_frees_its_slots() -> None:
-    engine = Batching(Watched(Babble()), slots=1)
+    model = Watched(Babble())
+    engine = Batching(model, slots=1)
     loop = asyncio.new_event_loop()
-    stream = loop.run_until_complete(begun(engine, ask("!")))
-    loop.run_until_complete(stream.aclose())
-    loop.close()
+    model.gate.clear()
+    stream = engine.generate(ask("!"))
+    waiting = loop.create_task(anext(stream))
+    loop.run_until_complete(until(lambda: engine.running == 1))
+    loop.close()  # nobody closes the generator
+    model.gate.set()
     assert len(asyncio.run(asyncio.wait_for(collect(engine, ask("x", max_tokens=3)), 20))) == 3
+    assert not waiting.done()
+    waiting._log_destroy_pending = False  # type: ignore[attr-defined]
     asyncio.run(engine.close())
 
 
@@ -321,7 +328,7 @@ async def test_what_cannot_be_is_the_requests_fault(prompt: Any, more: dict[str,
 async def test_a_constraint_that_cannot_be_made_is_the_requests_fault() -> None:
     engine = Batching(Babble())
     wrong = required("hermes", engine._model)
-    wrong.lark = "%llguidance {}\nstart: nothing"  # type: ignore[misc]
+    wrong.lark = "%llguidance {}\nstart: nothing"
     with pytest.raises(EngineError, match="llguidance") as caught:
         await collect(engine, ask(constraint=wrong))
     assert caught.value.status == 400
@@ -329,10 +336,24 @@ async def test_a_constraint_that_cannot_be_made_is_the_requests_fault() -> None:
     await engine.close()
 
 
-@pytest.mark.parametrize("option", ["slots", "ahead"])
-def test_there_is_a_slot_and_a_piece_at_least(option: str) -> None:
-    with pytest.raises(ValueError, match=f"{option}: 0 is less than 1"):
-        Batching(Babble(), **{option: 0})
+def test_a_constraint_without_llguidance_is_refused_with_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run() -> None:
+        engine = Batching(Babble())
+        with pytest.raises(EngineError, match="need llguidance, the extra constrain") as caught:
+            await collect(engine, ask(constraint=required("hermes", Babble())))
+        assert caught.value.status == 400
+        await engine.close()
+
+    monkeypatch.setitem(sys.modules, "llguidance", None)
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("options", "error"), [({"slots": 0}, "slots: 0 is less"), ({"ahead": -1}, "ahead: -1 is less")]
+)
+def test_there_is_a_slot_and_a_piece_at_least(options: dict[str, Any], error: str) -> None:
+    with pytest.raises(ValueError, match=error):
+        Batching(Babble(), **options)
 
 
 # -- failures ----------------------------------------------------------------------------------------------------------
@@ -343,8 +364,9 @@ async def test_a_step_that_fails_ends_who_runs_and_nobody_who_comes_later() -> N
     model = Watched(Babble())
     engine = Batching(model, slots=2, ahead=1_000_000)  # nobody stops
     running = [asyncio.ensure_future(collect(engine, ask(f"!{i}"))) for i in range(2)]
+    await until(lambda: model.sizes[-1:] == [2])
     later = asyncio.ensure_future(collect(engine, ask("!later", max_tokens=4)))
-    await until(lambda: engine.waiting == 1 and model.sizes[-1:] == [2])
+    await until(lambda: engine.waiting == 1)
     model.fail_after = 0
     for output in running:
         with pytest.raises(EngineError, match="the model failed") as caught:
@@ -446,6 +468,24 @@ async def test_a_required_request_ends_in_valid_calls(dialect: str, temperature:
     alone = Batching(Babble())
     assert await free == await collect(alone, ask("!free", max_tokens=200))  # who has no constraint is not touched
     await alone.close()
+    await engine.close()
+
+
+@run
+async def test_a_call_may_end_with_the_token_that_ends_the_output() -> None:
+    model = Babble()
+    model.tokenizer = Own(EOS)
+    engine = Batching(model)
+    for seed in range(5):
+        sampling = Sampling(temperature=1.0, seed=seed)
+        pieces = await collect(engine, ask(constraint=required("harmony", model), sampling=sampling, max_tokens=3000))
+        text = text_of(pieces)
+        assert text.endswith("<|call|>")
+        assert pieces[-1].token_ids == (CALL,)
+        assert pieces[-1].finish_reason == "stop"
+        message = parse(text, "harmony", tools=TOOLS, tool_choice="required", stage="content")
+        check_calls(message, text)
+        assert not message.notices
     await engine.close()
 
 

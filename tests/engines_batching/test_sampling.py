@@ -3,6 +3,7 @@
 from collections import Counter
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -154,7 +155,7 @@ def test_what_a_request_leaves_open_comes_from_the_defaults() -> None:
 @pytest.mark.parametrize("value", [-1000.0, 1000.0, float("nan")])
 def test_values_out_of_bounds_are_the_requests_fault(field: str, value: float) -> None:
     with pytest.raises(EngineError, match=f"{field}: .* is not between") as caught:
-        filled(Sampling(**{field: value}), Sampling())
+        filled(msgspec.structs.replace(Sampling(), **{field: value}), Sampling())
     assert caught.value.status == 400
 
 

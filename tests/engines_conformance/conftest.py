@@ -36,6 +36,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
     runner = pyfuncitem.funcargs["runner"]
+    assert isinstance(runner, asyncio.Runner)
     arguments = {name: pyfuncitem.funcargs[name] for name in inspect.signature(pyfuncitem.obj).parameters}
     runner.run(pyfuncitem.obj(**arguments))
     return True

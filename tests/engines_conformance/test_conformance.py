@@ -220,11 +220,10 @@ async def test_a_required_request_ends_in_a_valid_call(made: Made) -> None:
 @pytest.mark.parametrize("after", [0, 2])
 @entries()
 async def test_a_failure_comes_behind_the_pieces_before_it_and_hurts_nobody_later(made: Made, after: int) -> None:
-    pulled = []
+    stream = made.engine.generate(request(made.failing(after)))
+    pulled = [await anext(stream) for _ in range(after)]
     with pytest.raises(EngineError) as caught:
-        async for piece in made.engine.generate(request(made.failing(after))):
-            pulled.append(piece)
-    assert len(pulled) == after
+        await anext(stream)
     assert caught.value.status == 500
     assert str(caught.value)
     assert not any(p.finish_reason for p in pulled)

@@ -12,9 +12,8 @@ import threading
 from collections import deque
 from collections.abc import AsyncGenerator, Sequence
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -23,39 +22,13 @@ from ..grammar import Constraint, Llguidance, Matcher
 from ..tokens import Detokenizer
 from ..wire.common import Usage
 from .base import Delta, EngineError, Request, Sampling
+from .model import Model, prompt_tokens
+from .outputs import Output, wake
 from .sampling import Sampler, filled, logprob_entry
 
 __all__ = ["Batching", "Model"]
 
 log = logging.getLogger("unspool.engines")
-
-
-class Model(Protocol):
-    """Computes logits; never called by two threads at once.
-
-    A state that is not needed any more is simply let go of.
-
-    Attributes:
-        tokenizer: a ``tokenizers.Tokenizer`` or a tokenizer of transformers.
-        vocab_size: the width of the logits.
-        context: how many tokens a sequence has at most, the prompt included.
-        eos: the tokens that end an output.
-    """
-
-    tokenizer: Any
-    vocab_size: int
-    context: int
-    eos: frozenset[int]
-
-    def prefill(self, tokens: Sequence[int]) -> tuple[Any, NDArray[np.float32]]:
-        """A sequence's state after these tokens, and the logits of the next one, shape ``(vocab_size,)``."""
-
-    def step(self, states: Sequence[Any], tokens: Sequence[int]) -> NDArray[np.float32]:
-        """One more token for each of several sequences; changes the states in place.
-
-        Returns:
-            Logits of the tokens after these, shape ``(len(states), vocab_size)``.
-        """
 
 
 class Batching:
@@ -84,8 +57,8 @@ class Batching:
         self._preparing = threading.Lock()  # tokenizers of transformers are not for several threads
         # Guards all below, and what outputs say of themselves to the other thread.
         self._changed = threading.Condition()
-        self._waiting: deque[_Output] = deque()
-        self._running: list[_Output] = []
+        self._waiting: deque[Output] = deque()
+        self._running: list[Output] = []
         self._thread: threading.Thread | None = None
         self._just_joined = False
         self._closed: str | None = None
@@ -157,7 +130,7 @@ class Batching:
         if self._thread is not None:
             await asyncio.to_thread(self._thread.join)
 
-    def _join(self, output: "_Output") -> None:
+    def _join(self, output: Output) -> None:
         with self._changed:
             if self._closed is not None:
                 raise EngineError(self._closed, 503)
@@ -167,7 +140,7 @@ class Batching:
             self._waiting.append(output)
             self._changed.notify()
 
-    def _pull(self, output: "_Output") -> "tuple[Delta | EngineError | None, asyncio.Future[None] | None]":
+    def _pull(self, output: Output) -> tuple[Delta | EngineError | None, asyncio.Future[None] | None]:
         """The next piece, or what to wait for."""
         with self._changed:
             if not output.pieces:
@@ -175,13 +148,13 @@ class Batching:
                 output.waiter = output.loop.create_future()
                 return None, output.waiter
             piece = output.pieces.popleft()
-            # Not at every piece: a stopped output goes on in strides.
+            # A stopped output goes on in strides: for models, leaving a batch and coming back is work.
             if output.stopped and len(output.pieces) <= self._ahead // 2:
                 output.stopped = False
                 self._changed.notify()
             return piece, None
 
-    def _leave(self, output: "_Output") -> None:
+    def _leave(self, output: Output) -> None:
         with self._changed:
             output.over = True
             if output in self._waiting:
@@ -190,7 +163,7 @@ class Batching:
 
     # -- in any thread ---------------------------------------------------------------------------------------------
 
-    def _prepare(self, request: Request) -> "_Output":
+    def _prepare(self, request: Request) -> Output:
         """Check a request, and make what its output needs; takes a while.
 
         Raises:
@@ -198,14 +171,14 @@ class Batching:
         """
         model = self._model
         with self._preparing:
-            prompt = _tokens(model, request.prompt)
+            prompt = prompt_tokens(model, request.prompt)
         room = model.context - len(prompt)
         if room < 1:
             raise EngineError(f"prompt: {len(prompt):,} tokens leave no room in a context of {model.context:,}", 400)
         if request.max_tokens is not None and request.max_tokens < 1:
             raise EngineError(f"max_tokens: {request.max_tokens} is less than 1", 400)
         sampling = filled(request.sampling, self._sampling)
-        return _Output(
+        return Output(
             id=request.id,
             prompt=prompt,
             limit=room if request.max_tokens is None else min(room, request.max_tokens),
@@ -239,10 +212,10 @@ class Batching:
             self._waiting.clear()
             self._changed.notify()
 
-    def _fail(self, outputs: "Sequence[_Output]", error: EngineError) -> None:
+    def _fail(self, outputs: Sequence[Output], error: EngineError) -> None:
         for output in outputs:
             output.put(error)
-        _wake(outputs)
+        wake(outputs)
 
     # -- in the model's thread -------------------------------------------------------------------------------------
 
@@ -256,11 +229,13 @@ class Batching:
                     self._step(ready)
                 else:
                     return
-        except Exception:
+        except BaseException:  # whatever it is: nobody above would see it, and consumers would wait for ever
             log.exception("the thread of the model ends")
             self._end("the engine has failed", 500)
+        finally:
+            self._running = []
 
-    def _boundary(self) -> "tuple[_Output | None, list[_Output]]":
+    def _boundary(self) -> tuple[Output | None, list[Output]]:
         """Between two tokens: who leaves, and either who joins or whose next token is computed.
 
         Between two that join, the others have a token. Neither where the engine is closed.
@@ -274,7 +249,7 @@ class Batching:
                         output.state = None
                         continue
                     running.append(output)
-                    output.stopped = len(output.pieces) >= self._ahead
+                    output.stopped = output.stopped or len(output.pieces) >= self._ahead
                     if not output.stopped:
                         ready.append(output)
                 self._running = running
@@ -287,10 +262,9 @@ class Batching:
                 if ready:
                     return None, ready
                 self._changed.wait()
-            self._running = []
             return None, []
 
-    def _prefill(self, output: "_Output") -> None:
+    def _prefill(self, output: Output) -> None:
         try:
             output.state, logits = self._model.prefill(output.prompt)
         except Exception:
@@ -298,7 +272,7 @@ class Batching:
             return
         self._advance([output], logits[None])
 
-    def _step(self, outputs: "list[_Output]") -> None:
+    def _step(self, outputs: list[Output]) -> None:
         try:
             logits = self._model.step([o.state for o in outputs], [o.token for o in outputs])
         except Exception:
@@ -306,17 +280,15 @@ class Batching:
             return
         self._advance(outputs, logits)
 
-    def _failed(self, outputs: "Sequence[_Output]") -> None:
+    def _failed(self, outputs: Sequence[Output]) -> None:
         """The exception at hand ends these outputs; the engine goes on."""
         log.exception("%s: the model failed", ", ".join(o.id for o in outputs))
         with self._changed:
-            for output in outputs:
-                output.over, output.state = True, None
             self._fail(outputs, EngineError("the model failed", 500))
 
-    def _advance(self, outputs: "Sequence[_Output]", logits: NDArray[np.float32]) -> None:
+    def _advance(self, outputs: Sequence[Output], logits: NDArray[np.float32]) -> None:
         """Choose the next token of each, and hand it over."""
-        made: list[tuple[_Output, Delta | EngineError]] = []
+        made: list[tuple[Output, Delta | EngineError]] = []
         for output, row in zip(outputs, logits, strict=True):
             try:
                 made.append((output, self._next(output, row)))
@@ -326,9 +298,9 @@ class Batching:
         with self._changed:
             for output, piece in made:
                 output.put(piece)
-            _wake(outputs)
+            wake(outputs)
 
-    def _next(self, output: "_Output", logits: NDArray[np.float32]) -> Delta:
+    def _next(self, output: Output, logits: NDArray[np.float32]) -> Delta:
         matcher = output.matcher
         token = output.sampler.choose(logits, None if matcher is None else matcher.mask())
         if matcher is not None and not matcher.accept(token):
@@ -353,82 +325,3 @@ class Batching:
             usage=Usage(prompt_tokens=len(output.prompt), completion_tokens=output.count) if reason else None,
             logprobs=(logprob_entry(self._model.tokenizer, logits, token, top or 0),) if told else (),
         )
-
-
-class _Output(msgspec.Struct, kw_only=True, eq=False):
-    """One output under way.
-
-    Attributes:
-        limit: how many tokens it has at most.
-        logprobs: see `Sampling`.
-        loop: the consumer's event loop.
-        state, token, count: the model's, the latest token, how many there are; the model's thread alone uses them.
-        pieces: what was generated and not pulled; at the end there may stand an error.
-        waiter: what the consumer waits for.
-        stopped: whether the consumer has too many pieces to pull.
-        over: whether it has ended or nobody wants it: its slot is free.
-    """
-
-    id: str
-    prompt: Sequence[int]
-    limit: int
-    logprobs: int | None
-    sampler: Sampler
-    detokenizer: Detokenizer
-    matcher: Matcher | None
-    loop: asyncio.AbstractEventLoop | None = None
-    state: Any = None
-    token: int = 0
-    count: int = 0
-    pieces: deque[Delta | EngineError] = msgspec.field(default_factory=deque)
-    waiter: asyncio.Future[None] | None = None
-    stopped: bool = False
-    over: bool = False
-
-    def put(self, piece: Delta | EngineError) -> None:
-        """Take a piece for the consumer; the last one ends the output."""
-        self.pieces.append(piece)
-        if isinstance(piece, EngineError) or piece.finish_reason is not None:
-            self.over, self.state = True, None
-
-
-def _wake(outputs: Sequence[_Output]) -> None:
-    """Let the consumers that wait go on: one call into each event loop."""
-    waiters: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
-    for output in outputs:
-        if output.waiter is not None and output.loop is not None:
-            waiters.setdefault(output.loop, []).append(output.waiter)
-            output.waiter = None
-    for loop, found in waiters.items():
-        try:
-            loop.call_soon_threadsafe(_resolve, found)
-        except RuntimeError:  # the loop is closed: nobody waits any more
-            for output in outputs:
-                output.over = output.over or output.loop is loop
-
-
-def _resolve(waiters: list[asyncio.Future[None]]) -> None:
-    for waiter in waiters:
-        if not waiter.done():
-            waiter.set_result(None)
-
-
-def _tokens(model: Model, prompt: str | Sequence[int] | None) -> list[int]:
-    """A prompt's tokens.
-
-    Raises:
-        EngineError: 400; there is no prompt, or it holds what is no token.
-    """
-    if prompt is None:
-        raise EngineError("prompt: the engine needs one, and the server has no chat template", 400)
-    if isinstance(prompt, str):
-        encoded = model.tokenizer.encode(prompt, add_special_tokens=False)  # a rendered prompt has them already
-        tokens = list(getattr(encoded, "ids", encoded))
-    else:
-        tokens = list(prompt)
-        for token in tokens:
-            if not 0 <= token < model.vocab_size:
-                raise EngineError(f"prompt: {token} is not a token; allowed are 0 to {model.vocab_size - 1:,}", 400)
-    if not tokens:
-        raise EngineError("prompt: holds no token", 400)
-    return tokens

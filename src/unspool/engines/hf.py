@@ -77,7 +77,8 @@ class TransformersModel:
         self._mask: Any = None
         first, logits = self.prefill([min(self.eos, default=0)])  # the logits may be wider than the vocabulary
         self.vocab_size = len(logits)
-        self._joins = all(type(layer).__name__ in _JOINABLE for layer in first.cache.layers)
+        layers = getattr(first.cache, "layers", None) or ["unknown"]
+        self._joins = all(type(layer).__name__ in _JOINABLE for layer in layers)
 
     def prefill(self, tokens: Sequence[int]) -> "tuple[_Sequence, NDArray[np.float32]]":
         """See `unspool.engines.batching.Model`."""
@@ -187,12 +188,11 @@ def _joined(parts: Sequence[tuple[Any, int, int]], torch: Any, *, free: bool) ->
             if isinstance(getattr(layer, name, None), torch.Tensor):
                 setattr(layer, name, _aligned([_latest(getattr(one, name), row, size) for one, row, size in layers]))
         for name in ("conv_states", "recurrent_states"):
-            states = getattr(layer, name, {})
-            rows = {
-                i: [getattr(one, name)[i][row : row + 1] for one, row, _ in layers] for i in states if _is(states[i])
-            }
+            states = getattr(layer, name, None)
             if states:
-                setattr(layer, name, {i: torch.cat(rows[i]) if i in rows else None for i in states})
+                rows = {i: [getattr(one, name)[i] for one, _, _ in layers] for i in states}
+                picked = {i: _picked(tensors, [row for _, row, _ in layers], torch) for i, tensors in rows.items()}
+                setattr(layer, name, picked)
         if hasattr(layer, "cumulative_length"):
             layer.cumulative_length = width
         joined.layers.append(layer)
@@ -202,8 +202,11 @@ def _joined(parts: Sequence[tuple[Any, int, int]], torch: Any, *, free: bool) ->
     return joined
 
 
-def _is(tensor: Any) -> bool:
-    return tensor is not None
+def _picked(tensors: Sequence[Any], rows: Sequence[int], torch: Any) -> Any:
+    """One row of each tensor, together; ``None`` where the layer keeps no such state."""
+    if tensors[0] is None:
+        return None
+    return torch.cat([tensor[row : row + 1] for tensor, row in zip(tensors, rows, strict=True)])
 
 
 def _latest(tensor: Any, row: int, length: int) -> Any:

@@ -142,8 +142,11 @@ def _place(weights: NDArray[np.float32], share: float) -> int:
 def _nucleus(weights: NDArray[np.float32], top_p: float) -> NDArray[np.intp]:
     """Where the likeliest ones stand that together make up ``top_p``, in their order."""
     total = float(weights.sum(dtype=np.float64))
-    # Those below this share make up 1 - top_p at most, all together: only the others have to be sorted.
-    descending = -np.sort(-weights[weights >= total * (1 - top_p) / len(weights)])
+    for least in (1e-2, 1e-4, 0.0):  # of the highest, 1: mostly few are left to be sorted
+        likely = weights[weights >= least]
+        if likely.sum(dtype=np.float64) > total * top_p:
+            break
+    descending = -np.sort(-likely)
     count = int(np.searchsorted(descending.astype(np.float64).cumsum(), total * top_p)) + 1
     last = descending[min(count, len(descending)) - 1]
     above = np.flatnonzero(weights > last)
