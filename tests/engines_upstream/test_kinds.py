@@ -20,7 +20,22 @@ from unspool.engines.upstream import KINDS, Upstream
 from unspool.grammar.gbnf import gbnf
 from unspool.wire import Usage
 
-from .support import Answer, Asked, Connection, Fake, collect, connected, event, fails, fault, request, run, says, text, until
+from .support import (
+    Answer,
+    Asked,
+    Connection,
+    Fake,
+    collect,
+    connected,
+    event,
+    fails,
+    fault,
+    request,
+    run,
+    says,
+    text,
+    until,
+)
 
 TOOL = {
     "type": "function",

@@ -21,6 +21,7 @@ __all__ = ["gbnf"]
 
 _MAX_SIZE: Final = 1_000_000
 """How many characters a grammar may have."""
+_MAX_COUNT: Final = 2_000
 _WHITE: Final = [
     *((c, c) for c in " \x85\xa0\u1680\u202f\u205f\u3000"),
     *(("\t", "\r"), ("\x1c", "\x1f"), ("\u2000", "\u200a"), ("\u2028", "\u2029")),
@@ -97,15 +98,24 @@ class _Printer:
         return f"({text})" if isinstance(node, Choice | Finer | Word) else text
 
     def repeat(self, node: Repeat, scope: str) -> str:
-        part = f"({self.node(node.part, scope)})"
-        if not node.separator:
-            return part + count(node.min, node.max) if node.max != 0 else '""'
         if node.max == 0:
             return '""'
+        part = self.named(node.part, scope)
+        if not node.separator:
+            return part + _times(node.min, node.max)
+        name, new = self.name("q", (part, node.separator))
+        if new:
+            self.add(name, f"{_quoted(node.separator)} {part}")
         high = None if node.max is None else node.max - 1
-        more = f"({_quoted(node.separator)} {part})"
-        more = "" if high == 0 else " " + more + count(max(0, node.min - 1), high)
-        return f"({part}{more})" + ("" if node.min else "?")
+        found = part if high == 0 else f"{part} {name}{_times(max(0, node.min - 1), high)}"
+        return found if node.min else f'({found} | "")'
+
+    def named(self, node: Node, scope: str) -> str:
+        """What is repeated, as one symbol: llama.cpp counts those within it too, and takes 2,000 in all."""
+        name, new = self.name("p", (scope, node))
+        if new:
+            self.waiting.append((name, scope, node))
+        return name
 
     def word(self, node: Word, scope: str) -> str:
         if node.unlike:
@@ -141,7 +151,7 @@ class _Printer:
         if node.min or node.max is not None:
             firsts = _single(sorted({t[0] for t in (node.stop, *without) if t}))
             body = f"[^{firsts}]" if firsts else "[^\\x00]"
-            return head + body + count(node.min, node.max) + (" " + _quoted(node.stop) if node.stop else "")
+            return head + body + _times(node.min, node.max) + (" " + _quoted(node.stop) if node.stop else "")
         # A stop that holds another marker ends the text where that marker ends; the rest of it has to follow.
         ends = [node.stop.find(w) + len(w) for w in without if w in node.stop]
         stop, rest = (node.stop[: min(ends)], node.stop[min(ends) :]) if ends else (node.stop, "")
@@ -200,8 +210,19 @@ def _avoiding(node: Node, firsts: str) -> Node:
 def _class(node: Chars) -> str:
     """A character class."""
     if not node.set:
-        return "[^\\x00]" + count(node.min, node.max)
-    return f"[{'^' if node.negated else ''}{_inside(_members(node.set))}]" + count(node.min, node.max)
+        return "[^\\x00]" + _times(node.min, node.max)
+    return f"[{'^' if node.negated else ''}{_inside(_members(node.set))}]" + _times(node.min, node.max)
+
+
+def _times(low: int, high: int | None) -> str:
+    """How often; llama.cpp refuses greater numbers, or takes them for none, and llama-cpp-python's server dies of them.
+
+    Raises:
+        ConstraintError: it is too often.
+    """
+    if max(low, high or 0) > _MAX_COUNT:
+        raise ConstraintError(f"a length of {max(low, high or 0):,}: GBNF grammars count up to {_MAX_COUNT:,}")
+    return count(low, high)
 
 
 def _members(set: str) -> list[tuple[str, str]]:
