@@ -1,4 +1,4 @@
-"""The engine `Upstream` in front of ``transformers serve``: a server that nobody here wrote, in a process of its own."""
+"""The engine `Upstream` in front of ``transformers serve``, in a process of its own."""
 
 import asyncio
 import sys

@@ -161,7 +161,7 @@ def test_only_what_llama_cpp_reads_is_written(d: Dialect, stage: str) -> None:
     assert used == set(), "every rule that is referred to is there"
 
 
-# -- nodes --------------------------------------------------------------------------------------------------------------
+# -- nodes -------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("text", ["", 'a"b', "a\\b", "\n\r\t", "\x00\x1f\x7f", "[x]^-", "中文｜▁🌍", "\x85\xa0"])
