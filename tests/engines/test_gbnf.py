@@ -6,8 +6,8 @@ import unspool
 from unspool import Dialect
 from unspool.grammar.gbnf import gbnf
 
-from ..grammar.test_gbnf import CALLS, TOOLS, WITH_CALLS, constraint, turn
-from .support import EOS, byte_tokenizer
+from ..grammar.test_gbnf import CALLS, TOOLS, constraint, turn
+from .support import EOS, WITH_CALLS, byte_tokenizer
 
 pytestmark = [pytest.mark.engines, pytest.mark.filterwarnings("ignore")]
 

@@ -253,7 +253,8 @@ def test_the_whole_way_to_the_openai_client(url: str) -> None:
     (choice,) = answer.choices
     assert (choice.message.content, choice.finish_reason) == ("Ich prüfe das. 🌍", "tool_calls")
     assert choice.message.reasoning_content == "They want a forecast."  # type: ignore[attr-defined]
-    (call,) = choice.message.tool_calls or ()
+    assert choice.message.tool_calls is not None
+    call = choice.message.tool_calls[0]
     assert call.type == "function"
     assert (call.function.name, call.function.arguments) == ("get_weather", '{"city": "Paris", "days": 3}')
 

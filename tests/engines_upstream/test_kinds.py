@@ -133,7 +133,7 @@ WRITTEN = {
     "llama-cpp-python": PYTHON,
     "transformers": TRANSFORMERS,
 }
-LOGPROBS = (
+LOGPROBS: tuple[dict[str, Any]] = (
     {
         "token": " café",
         "logprob": -0.25,
@@ -144,7 +144,7 @@ LOGPROBS = (
         ],
     },
 )
-COUNTS = {"prompt_tokens": 2, "completion_tokens": 3, "total_tokens": 5}
+COUNTS: dict[str, Any] = {"prompt_tokens": 2, "completion_tokens": 3, "total_tokens": 5}
 
 
 def server(kind: str, answer: Answer | None = None) -> Fake:

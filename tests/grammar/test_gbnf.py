@@ -37,7 +37,7 @@ TOOLS = [
         "function": {"name": "now", "parameters": {"type": "object", "properties": {}, "additionalProperties": False}},
     },
 ]
-CALLS = [
+CALLS: list[tuple[str, dict[str, Any]]] = [
     ("get_weather", {"city": "Zürich 🌍", "unit": 'quo"ted', "days": -3, "at": [1.5, 2e9]}),
     ("get_weather", {"city": "", "unit": "back\\slash"}),
     ("now", {}),
