@@ -44,6 +44,7 @@ TOOLS: list[dict[str, Any]] = [
                     "city": {"type": "string", "maxLength": 8},
                     "unit": {"enum": ["celsius", "fahrenheit"]},
                     "hourly": {"type": "boolean"},
+                    "days": {"type": "integer", "minimum": 1, "maximum": 14},
                 },
                 "required": ["city", "unit"],
                 "additionalProperties": False,

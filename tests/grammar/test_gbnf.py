@@ -236,7 +236,8 @@ def test_text_without_a_marker_goes_on_to_the_end() -> None:
     ("schema", "message"),
     [
         ({"type": "string", "pattern": "^a"}, "pattern"),
-        ({"type": "integer", "minimum": 3}, "minimum"),
+        ({"type": "number", "minimum": 3}, "minimum"),
+        ({"type": "integer", "minimum": 3, "multipleOf": 2}, "minimum|multipleOf"),
         ({"type": "object", "patternProperties": {"^a": True}}, "patternProperties"),
         ({"type": "object", "maxProperties": 3}, "maxProperties"),
         ({"type": "string", "maxLength": 2001}, "2,001"),
@@ -251,6 +252,15 @@ def test_what_cannot_be_kept_is_refused(schema: dict[str, Any], message: str) ->
     }
     with pytest.raises(ConstraintError, match=message):
         gbnf(constraint("hermes", tools=[tool]).grammar)
+
+
+def test_bounds_of_whole_numbers_are_kept() -> None:
+    days = {"type": "integer", "minimum": 1, "maximum": 14}
+    tool = {"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {"x": days}}}}
+    text = gbnf(constraint("hermes", tools=[tool]).grammar)
+    for number, fits in ((0, False), (1, True), (14, True), (15, False)):
+        call = f'<tool_call>\n{{"name": "f", "arguments": {{"x": {number}}}}}\n</tool_call>'
+        assert takes(text, call) == fits, number
 
 
 def test_a_schema_may_refer_to_itself() -> None:

@@ -14,6 +14,7 @@ from typing import Final
 from ..errors import ConstraintError
 from .flat import count
 from .nodes import Chars, Choice, Const, Finer, Grammar, Json, Node, Ref, Repeat, Seq, Text, Word
+from .ranges import integers
 from .tag import signs
 from .values import JSON_SPELLING, Rules, Values
 
@@ -130,9 +131,12 @@ class _Printer:
             if node.spelled is None:
                 raise ConstraintError("tools: JSON that must not hold a marker cannot be written as GBNF")
             return f"({self.node(node.spelled, scope)})"
-        if isinstance(node.schema, dict) and set(node.schema) & _BOUNDS and "type" in node.schema:
-            named = sorted(set(node.schema) & _BOUNDS)[0]
-            raise ConstraintError(f"{named}: cannot be kept by a GBNF grammar")
+        if isinstance(node.schema, dict) and (bounds := sorted(set(node.schema) & _BOUNDS)):
+            if node.schema.get("type") != "integer" or "multipleOf" in bounds:
+                raise ConstraintError(
+                    f"{bounds[0]}: GBNF grammars keep bounds of whole numbers alone, and no multiples"
+                )
+            return f"({self.node(integers(node.schema), scope)})"
         name, new = self.name("j", node)
         if new:
             rules = Rules()
