@@ -28,9 +28,9 @@ NUMBERS = [*range(-1300, 1300), *(10**6 + i for i in range(-2, 3)), -(10**6), 12
 
 
 def fits(bounds: dict[str, Any], number: int) -> bool:
-    return bounds.get("minimum", -math.inf) <= number <= bounds.get("maximum", math.inf) and bounds.get(
-        "exclusiveMinimum", -math.inf
-    ) < number < bounds.get("exclusiveMaximum", math.inf)
+    inside = bounds.get("minimum", -math.inf) <= number <= bounds.get("maximum", math.inf)
+    within = bounds.get("exclusiveMinimum", -math.inf) < number < bounds.get("exclusiveMaximum", math.inf)
+    return bool(inside and within)
 
 
 @pytest.mark.parametrize("bounds", BOUNDS, ids=str)
