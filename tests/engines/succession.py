@@ -1,6 +1,7 @@
-"""Models whose weights are set by hand: each token has one successor, so that they write a given text and nothing else."""
+"""Models whose weights are set by hand: each token has one successor, so that they write a given text only."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -32,7 +33,7 @@ def chains(ids: dict[str, int]) -> dict[int, int]:
     """Which token follows which."""
     text = [ids[t] for t in ("<think>", *OUTPUT, EOS)]
     loop = [ids[t] for t in (*LOOP, LOOP[0])]
-    return {a: b for chain in (text, loop) for a, b in zip(chain, chain[1:], strict=False)}
+    return {a: b for chain in (text, loop) for a, b in pairwise(chain)}
 
 
 def weights(size: int, follows: dict[int, int], otherwise: int) -> "tuple[NDArray[np.float32], NDArray[np.float32]]":

@@ -1,33 +1,24 @@
-"""The engine `Upstream` in front of ``transformers serve``: a server that nobody here wrote, in a process of its own."""
+"""The engine `Upstream` in front of ``transformers serve``, in a process of its own."""
 
 import asyncio
-import contextlib
-import os
-import signal
-import socket
-import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
-from unspool.engines import Delta, EngineError, Request, Sampling
+from unspool.engines import EngineError, Request, Sampling
 from unspool.engines.upstream import Upstream
 from unspool.server.prompts import Prompts, read_tokenizer
 
 from ..server.support import WEATHER, live
-from .succession import BOS, EOS, LOOP, MARKERS, OUTPUT, PROMPT, TEMPLATE, chains, joined, rounded, weights
+from .processes import GREEDY, collect, connected, free_port, generated, process, text
+from .succession import BOS, EOS, LOOP, MARKERS, OUTPUT, TEMPLATE, chains, joined, rounded, weights
 
 pytestmark = [pytest.mark.engines, pytest.mark.filterwarnings("ignore")]
-
-PATIENCE = 180.0
-GREEDY = Sampling(temperature=0.0)
 
 
 def save(folder: Path) -> None:
@@ -69,38 +60,6 @@ def save(folder: Path) -> None:
     model.save_pretrained(folder)
 
 
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
-
-
-@contextlib.contextmanager
-def process(command: list[str], url: str, log: Path, **environment: str) -> Iterator[None]:
-    """A server in a process of its own, from when it answers ``url``."""
-    with log.open("wb") as output:
-        server = subprocess.Popen(
-            command, stdout=output, stderr=subprocess.STDOUT, env={**os.environ, "OMP_NUM_THREADS": "1", **environment}
-        )
-        try:
-            deadline = time.monotonic() + PATIENCE
-            while True:
-                with contextlib.suppress(urllib.error.URLError, ConnectionError, TimeoutError):
-                    urllib.request.urlopen(url, timeout=5)
-                    break
-                assert server.poll() is None, log.read_text(errors="replace")[-3000:]
-                assert time.monotonic() < deadline, log.read_text(errors="replace")[-3000:]
-                time.sleep(0.2)
-            yield
-        finally:
-            server.send_signal(signal.SIGTERM)
-            try:
-                server.wait(10)
-            except subprocess.TimeoutExpired:
-                server.kill()
-                server.wait()
-
-
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("model")
@@ -118,30 +77,9 @@ def url(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield base
 
 
-@contextlib.asynccontextmanager
-async def connected(url: str, **options: Any) -> AsyncIterator[Upstream]:
-    engine = Upstream(url, **options)
-    try:
-        yield engine
-    finally:
-        await engine.close()
-
-
-async def collect(engine: Upstream, prompt: str = PROMPT, **fields: Any) -> list[Delta]:
-    return [d async for d in engine.generate(Request(**{"prompt": prompt, "sampling": GREEDY, **fields}))]
-
-
-def generated(url: str, prompt: str = PROMPT, options: Mapping[str, Any] | None = None, **fields: Any) -> list[Delta]:
-    async def main() -> list[Delta]:
-        async with connected(url, **(options or {})) as engine:
-            return await collect(engine, prompt, **fields)
-
-    return asyncio.run(main())
-
-
 def test_the_raw_text_passes_with_its_markers(url: str) -> None:
     deltas = generated(url, max_tokens=50)
-    assert "".join(d.text for d in deltas) == joined()
+    assert text(deltas) == joined()
     assert len([d for d in deltas if d.text]) > 5, "it streams"
     assert deltas[-1].finish_reason == "stop"
     usage = deltas[-1].usage
@@ -151,7 +89,7 @@ def test_the_raw_text_passes_with_its_markers(url: str) -> None:
 
 def test_the_limit_is_kept_and_told(url: str) -> None:
     deltas = generated(url, max_tokens=3)
-    assert "".join(d.text for d in deltas) == joined(OUTPUT[:3])
+    assert text(deltas) == joined(OUTPUT[:3])
     assert deltas[-1].finish_reason == "length"
 
 
@@ -159,7 +97,7 @@ def test_outputs_at_the_same_time_are_not_mixed(url: str) -> None:
     async def main() -> list[str]:
         async with connected(url) as engine:
             found = await asyncio.gather(*(collect(engine, max_tokens=50) for _ in range(8)))
-        return ["".join(d.text for d in deltas) for deltas in found]
+        return [text(deltas) for deltas in found]
 
     assert asyncio.run(main()) == [joined()] * 8
 

@@ -59,7 +59,7 @@ def raw(*pieces: bytes) -> Answer:
     return answer
 
 
-# -- streams that are as they should be, cut as they should not be --------------------------------------------------------
+# -- streams that are as they should be, cut as they should not be -----------------------------------------------------
 
 HELLO = said("Grüße, 世界 🌍") + said("!", "stop") + DONE
 
@@ -93,7 +93,7 @@ def test_lone_surrogates_pass() -> None:
     assert reads(says(said("a\ud83d"), said("b", "stop"), DONE)) == "a\ud83db"
 
 
-# -- streams that are not as they should be ---------------------------------------------------------------------------
+# -- streams that are not as they should be ----------------------------------------------------------------------------
 
 MALFORMED: dict[str, bytes] = {
     "no JSON": b"data: {broken\n\n",
@@ -188,7 +188,7 @@ def test_an_error_within_the_stream_ends_it(inside: Any, status: int, message: s
     assert message in told
 
 
-# -- HTTP errors ---------------------------------------------------------------------------------------------------------
+# -- HTTP errors -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ and ``protocol.py``: nulls are told), llama.cpp as llama-cpp-python 0.3.36 has i
 (``cli/serving/completion.py``). FastDeploy's are after its documentation: its sources are on no registry.
 """
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -54,7 +55,7 @@ def constraint(**schema: Any) -> Constraint:
     return found
 
 
-# -- what servers write --------------------------------------------------------------------------------------------------
+# -- what servers write ------------------------------------------------------------------------------------------------
 
 VLLM = (
     'data: {"id":"cmpl-8f","object":"text_completion","created":1763700000,"model":"model-of-it","choices":[{"index":0,'
@@ -79,8 +80,8 @@ SGLANG = (
     'data: {"id":"a1","object":"text_completion","created":1763700000,"model":"default","choices":[{"index":0,"text":'
     '" café","logprobs":{"text_offset":[-1],"token_logprobs":[-0.25],"tokens":[" café"],"top_logprobs":[{" café":-0.25,'
     '" tea":-1.5}]},"finish_reason":null,"matched_stop":null,"token_ids":[52]}],"usage":null}\n\n'
-    'data: {"id":"a1","object":"text_completion","created":1763700000,"model":"default","choices":[{"index":0,"text":"",'
-    '"logprobs":null,"finish_reason":"stop","matched_stop":151645,"token_ids":[151645]}],"usage":null}\n\n'
+    'data: {"id":"a1","object":"text_completion","created":1763700000,"model":"default","choices":[{"index":0,'
+    '"text":"","logprobs":null,"finish_reason":"stop","matched_stop":151645,"token_ids":[151645]}],"usage":null}\n\n'
     'data: {"id":"a1","object":"text_completion","created":1763700000,"model":"default","choices":[],"usage":'
     '{"prompt_tokens":2,"total_tokens":5,"completion_tokens":3,"prompt_tokens_details":{"cached_tokens":1},'
     '"reasoning_tokens":0}}\n\n'
@@ -132,7 +133,7 @@ WRITTEN = {
     "llama-cpp-python": PYTHON,
     "transformers": TRANSFORMERS,
 }
-LOGPROBS = (
+LOGPROBS: tuple[dict[str, Any]] = (
     {
         "token": " café",
         "logprob": -0.25,
@@ -143,7 +144,7 @@ LOGPROBS = (
         ],
     },
 )
-COUNTS = {"prompt_tokens": 2, "completion_tokens": 3, "total_tokens": 5}
+COUNTS: dict[str, Any] = {"prompt_tokens": 2, "completion_tokens": 3, "total_tokens": 5}
 
 
 def server(kind: str, answer: Answer | None = None) -> Fake:
@@ -245,7 +246,7 @@ def test_finish_reasons_are_openais(kind: str, last: Any, reason: str) -> None:
     assert run(main()) == reason
 
 
-# -- what servers are sent -----------------------------------------------------------------------------------------------
+# -- what servers are sent ---------------------------------------------------------------------------------------------
 
 EVERYTHING = {
     "temperature": 0.5,
@@ -258,7 +259,6 @@ EVERYTHING = {
     "seed": 7,
     "logprobs": 2,
 }
-SPOKEN = {**EVERYTHING}
 LLAMA_NAMES = {k: v for k, v in EVERYTHING.items() if k not in ("repetition_penalty", "logprobs")}
 USAGE = {"stream_options": {"include_usage": True}}
 SENT: dict[str, dict[str, Any]] = {
@@ -418,7 +418,7 @@ def test_seeds_fit() -> None:
     assert seen("llama.cpp", request(seed=-1))[0].body["seed"] == 2**32 - 2, "-1 would be any"
 
 
-# -- constraints ---------------------------------------------------------------------------------------------------------
+# -- constraints -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -455,7 +455,7 @@ def test_what_a_kinds_grammar_cannot_keep_is_refused() -> None:
     assert seen("vllm", request(constraint=wanted))[0].body["response_format"] == wanted.structural_tag
 
 
-# -- which kind it is ----------------------------------------------------------------------------------------------------
+# -- which kind it is --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", [k for k in KINDS if not k.endswith("llguidance")])
@@ -484,8 +484,6 @@ def test_transformers_is_found_out_where_it_fails_to_list_its_models() -> None:
 
 
 def test_requests_at_the_same_time_find_out_once() -> None:
-    import asyncio
-
     async def main() -> None:
         fake = server("vllm")
         async with connected(fake) as engine:
@@ -523,7 +521,7 @@ def test_a_server_without_a_list_of_models_needs_kind_and_model() -> None:
     run(main())
 
 
-# -- arguments -----------------------------------------------------------------------------------------------------------
+# -- arguments ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -545,7 +543,7 @@ def test_a_server_without_a_list_of_models_needs_kind_and_model() -> None:
     ],
 )
 def test_wrong_arguments_are_named(wrong: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError) as caught:
+    with pytest.raises(ValueError, match=": ") as caught:
         Upstream(**{"urls": "http://localhost:8000", **wrong})
     assert str(caught.value).startswith(message)
     assert "secret" not in str(caught.value)

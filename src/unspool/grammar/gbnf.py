@@ -14,6 +14,7 @@ from typing import Final
 from ..errors import ConstraintError
 from .flat import count
 from .nodes import Chars, Choice, Const, Finer, Grammar, Json, Node, Ref, Repeat, Seq, Text, Word
+from .ranges import integers
 from .tag import signs
 from .values import JSON_SPELLING, Rules, Values
 
@@ -21,6 +22,7 @@ __all__ = ["gbnf"]
 
 _MAX_SIZE: Final = 1_000_000
 """How many characters a grammar may have."""
+_MAX_COUNT: Final = 2_000
 _WHITE: Final = [
     *((c, c) for c in " \x85\xa0\u1680\u202f\u205f\u3000"),
     *(("\t", "\r"), ("\x1c", "\x1f"), ("\u2000", "\u200a"), ("\u2028", "\u2029")),
@@ -97,15 +99,24 @@ class _Printer:
         return f"({text})" if isinstance(node, Choice | Finer | Word) else text
 
     def repeat(self, node: Repeat, scope: str) -> str:
-        part = f"({self.node(node.part, scope)})"
-        if not node.separator:
-            return part + count(node.min, node.max) if node.max != 0 else '""'
         if node.max == 0:
             return '""'
+        part = self.named(node.part, scope)
+        if not node.separator:
+            return part + _times(node.min, node.max)
+        name, new = self.name("q", (part, node.separator))
+        if new:
+            self.add(name, f"{_quoted(node.separator)} {part}")
         high = None if node.max is None else node.max - 1
-        more = f"({_quoted(node.separator)} {part})"
-        more = "" if high == 0 else " " + more + count(max(0, node.min - 1), high)
-        return f"({part}{more})" + ("" if node.min else "?")
+        found = part if high == 0 else f"{part} {name}{_times(max(0, node.min - 1), high)}"
+        return found if node.min else f'({found} | "")'
+
+    def named(self, node: Node, scope: str) -> str:
+        """What is repeated, as one symbol: llama.cpp counts those within it too, and takes 2,000 in all."""
+        name, new = self.name("p", (scope, node))
+        if new:
+            self.waiting.append((name, scope, node))
+        return name
 
     def word(self, node: Word, scope: str) -> str:
         if node.unlike:
@@ -120,9 +131,12 @@ class _Printer:
             if node.spelled is None:
                 raise ConstraintError("tools: JSON that must not hold a marker cannot be written as GBNF")
             return f"({self.node(node.spelled, scope)})"
-        if isinstance(node.schema, dict) and set(node.schema) & _BOUNDS and "type" in node.schema:
-            named = sorted(set(node.schema) & _BOUNDS)[0]
-            raise ConstraintError(f"{named}: cannot be kept by a GBNF grammar")
+        if isinstance(node.schema, dict) and (bounds := sorted(set(node.schema) & _BOUNDS)):
+            if node.schema.get("type") != "integer" or "multipleOf" in bounds:
+                raise ConstraintError(
+                    f"{bounds[0]}: GBNF grammars keep bounds of whole numbers alone, and no multiples"
+                )
+            return f"({self.node(integers(node.schema), scope)})"
         name, new = self.name("j", node)
         if new:
             rules = Rules()
@@ -141,7 +155,7 @@ class _Printer:
         if node.min or node.max is not None:
             firsts = _single(sorted({t[0] for t in (node.stop, *without) if t}))
             body = f"[^{firsts}]" if firsts else "[^\\x00]"
-            return head + body + count(node.min, node.max) + (" " + _quoted(node.stop) if node.stop else "")
+            return head + body + _times(node.min, node.max) + (" " + _quoted(node.stop) if node.stop else "")
         # A stop that holds another marker ends the text where that marker ends; the rest of it has to follow.
         ends = [node.stop.find(w) + len(w) for w in without if w in node.stop]
         stop, rest = (node.stop[: min(ends)], node.stop[min(ends) :]) if ends else (node.stop, "")
@@ -200,8 +214,19 @@ def _avoiding(node: Node, firsts: str) -> Node:
 def _class(node: Chars) -> str:
     """A character class."""
     if not node.set:
-        return "[^\\x00]" + count(node.min, node.max)
-    return f"[{'^' if node.negated else ''}{_inside(_members(node.set))}]" + count(node.min, node.max)
+        return "[^\\x00]" + _times(node.min, node.max)
+    return f"[{'^' if node.negated else ''}{_inside(_members(node.set))}]" + _times(node.min, node.max)
+
+
+def _times(low: int, high: int | None) -> str:
+    """How often; llama.cpp refuses greater numbers, or takes them for none, and llama-cpp-python's server dies of them.
+
+    Raises:
+        ConstraintError: it is too often.
+    """
+    if max(low, high or 0) > _MAX_COUNT:
+        raise ConstraintError(f"a length of {max(low, high or 0):,}: GBNF grammars count up to {_MAX_COUNT:,}")
+    return count(low, high)
 
 
 def _members(set: str) -> list[tuple[str, str]]:

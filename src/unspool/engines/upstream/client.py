@@ -83,14 +83,17 @@ class Client:
         Raises:
             EngineError: there is none; `Unavailable` where another backend may have one.
         """
-        async with self._faults(backend, deadline):
-            response = await self._session().request(
-                "GET" if asked is None else "POST",
-                backend.url + path,
-                data=None if asked is None else _json(asked),
-                headers={} if asked is None else {"Content-Type": "application/json"},
-                allow_redirects=False,
-            )
+        try:
+            async with asyncio.timeout(deadline - time.monotonic()):
+                response = await self._session().request(
+                    "GET" if asked is None else "POST",
+                    backend.url + path,
+                    data=None if asked is None else _json(asked),
+                    headers={} if asked is None else {"Content-Type": "application/json"},
+                    allow_redirects=False,
+                )
+        except Exception as error:
+            raise _fault(backend, error) from None
         try:
             if response.status != 200:
                 await self._refused(backend, response, deadline)
@@ -104,8 +107,13 @@ class Client:
         Raises:
             EngineError: it does not come in time, or the connection broke.
         """
-        async with self._faults(backend, deadline):
-            return response.content.read_nowait() or await response.content.readany()
+        try:
+            if data := response.content.read_nowait():
+                return data
+            async with asyncio.timeout(deadline - time.monotonic()):
+                return await response.content.readany()
+        except Exception as error:
+            raise _fault(backend, error) from None
 
     async def _refused(self, backend: Backend, response: "aiohttp.ClientResponse", deadline: float) -> None:
         data = bytearray()
@@ -141,25 +149,27 @@ class Client:
             )
         return self._http
 
-    @contextlib.asynccontextmanager
-    async def _faults(self, backend: Backend, deadline: float) -> AsyncIterator[None]:
-        """What goes wrong on the way, as an error of the engine."""
-        import aiohttp
 
-        try:
-            async with asyncio.timeout(deadline - time.monotonic()):
-                yield
-        except aiohttp.ClientConnectorError as error:
-            backend.out(f"no connection ({error.os_error.strerror or 'refused'})")
-            raise Unavailable("the engine is not there", 503) from None
-        except aiohttp.ServerTimeoutError:
-            backend.out("no connection in time")
-            raise Unavailable("the engine is not there", 503) from None
-        except TimeoutError:
-            raise Slow("the engine took too long", 504) from None
-        except (aiohttp.ClientError, OSError, RuntimeError) as error:  # the last one where it was closed meanwhile
-            backend.out(type(error).__name__)
-            raise Unavailable("the connection to the engine broke", 502) from None
+def _fault(backend: Backend, error: Exception) -> Exception:
+    """What goes wrong on the way, as an error of the engine; what is none of that, as it is."""
+    import aiohttp
+
+    if isinstance(error, aiohttp.ClientConnectorError):
+        backend.out(f"no connection ({error.os_error.strerror or 'refused'})")
+        return Unavailable("the engine is not there", 503)
+    if isinstance(error, aiohttp.ServerTimeoutError):
+        backend.out("no connection in time")
+        return Unavailable("the engine is not there", 503)
+    if isinstance(error, TimeoutError):
+        return Slow("the engine took too long", 504)
+    if isinstance(error, aiohttp.ClientError | OSError) or str(error) in _CLOSED:
+        backend.out(type(error).__name__)
+        return Unavailable("the connection to the engine broke", 502)
+    return error
+
+
+_CLOSED: Final = ("Connection closed.", "Session is closed")
+"""What aiohttp says, by a `RuntimeError`, where a connection was closed here meanwhile."""
 
 
 def _json(asked: dict[str, Any]) -> bytes:

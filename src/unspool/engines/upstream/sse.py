@@ -4,7 +4,7 @@ from typing import Final
 
 __all__ = ["Events"]
 
-MAX_EVENT: Final = 16 * 1024 * 1024
+MAX_EVENT: Final = 4 * 1024 * 1024
 """How many bytes an event may have that is not yet complete."""
 
 
@@ -18,12 +18,11 @@ class Events:
         limit: how many bytes an event may have.
     """
 
-    __slots__ = ("_cut", "_cut_size", "_limit", "_lines", "_size")
+    __slots__ = ("_cut", "_limit", "_lines", "_size")
 
     def __init__(self, limit: int = MAX_EVENT) -> None:
         self._limit = limit
-        self._cut: list[bytes] = []  # the pieces of the line whose end has not come
-        self._cut_size = 0
+        self._cut = bytearray()  # the line whose end has not come
         self._lines: list[bytes] = []  # the data of the event whose end has not come
         self._size = 0
 
@@ -34,15 +33,14 @@ class Events:
             ValueError: an event is too long.
         """
         if b"\n" not in chunk:
-            self._cut.append(chunk)
-            self._cut_size += len(chunk)
+            self._cut += chunk
             self._check()
             return []
         if self._cut:
-            chunk = b"".join((*self._cut, chunk))
+            chunk = bytes(self._cut) + chunk
+            self._cut.clear()
         *lines, rest = chunk.split(b"\n")
-        self._cut = [rest] if rest else []
-        self._cut_size = len(rest)
+        self._cut += rest
         found = []
         for line in lines:
             if line.endswith(b"\r"):
@@ -58,5 +56,5 @@ class Events:
         return found
 
     def _check(self) -> None:
-        if self._cut_size + self._size > self._limit:
+        if len(self._cut) + self._size > self._limit:
             raise ValueError(f"an event of more than {self._limit:,} bytes")

@@ -1,0 +1,17 @@
+"""The engine costs nobody a dependency who does not use it."""
+
+import subprocess
+import sys
+
+CODE = """
+import sys
+sys.modules["aiohttp"] = None  # as where it is not installed
+import unspool.engines.upstream
+unspool.engines.upstream.Upstream("http://localhost:8000")
+print(sorted({"tokenizers", "numpy", "starlette", "llguidance"} & set(sys.modules)))
+"""
+
+
+def test_it_is_imported_and_made_without_an_http_client() -> None:
+    done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
