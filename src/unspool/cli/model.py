@@ -14,7 +14,6 @@ from ..registry import get_dialect
 from .common import Misuse, named_dialect, one_of, read_policy, read_text
 
 ENGINES = "builtin, replay:PATH, transformers:DIR, or the URL of a server"
-KINDS = ("vllm", "sglang", "llama.cpp", "fastdeploy", "transformers")
 _BUILTIN_DIALECT = "deepseekv31"
 
 
@@ -41,12 +40,14 @@ class Model:
 def model_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--model", metavar="NAME", help="the served name; tells the dialect where no other argument does")
     p.add_argument("--engine", metavar="ENGINE", action="append", help=f"{ENGINES} (repeatable); builtin by default")
-    p.add_argument("--engine-kind", type=one_of(KINDS), metavar="KIND", help=f"of the URL: {', '.join(KINDS)}")
+    text = "of the URL, where it cannot be found out: vllm, sglang, llama.cpp, …"
+    p.add_argument("--engine-kind", metavar="KIND", help=text)
     p.add_argument("--engine-model", metavar="NAME", help="the URL's name for the model; its first by default")
     p.add_argument("--engine-key", metavar="KEY|@FILE", help="what the URL wants to be presented")
-    text = "the output holds the token that ends it, where the URL can tell it: for dialects whose calls end with it"
+    text = "the output holds the token that ends it, where the URL can tell it: for dialects that end calls by it"
     p.add_argument("--engine-keep-end", action="store_true", help=text)
     p.add_argument("--slots", type=int, metavar="N", default=8, help="outputs that a local engine computes at once; 8")
+    p.add_argument("--context", type=int, metavar="N", help="tokens of a sequence, for a local model of transformers")
     p.add_argument("--device", metavar="DEVICE", help="of a local model of transformers: cpu, cuda, cuda:1, …")
     text = "how much faster than recorded; 1 by default, 0 is as fast as it goes"
     p.add_argument("--replay-speed", type=float, metavar="FACTOR", default=1.0, help=text)
@@ -193,7 +194,7 @@ def _engine(
             from ..engines.batching import Batching
             from ..engines.hf import TransformersModel
 
-            model = TransformersModel(path, device=options.device)
+            model = TransformersModel(path, device=options.device, context=options.context)
             return Batching(model, slots=options.slots, sampling=model.sampling)
         return _upstream(options, urls, folder, dialect)
     except ImportError as error:
@@ -206,6 +207,7 @@ def _engine(
 
 def _upstream(options: argparse.Namespace, urls: list[str], folder: str | Path | None, dialect: Dialect) -> Any:
     from ..engines.upstream import Upstream
+    from ..parser.plan import compile_plan
 
     key = options.engine_key
     if key is not None and key.startswith("@"):
@@ -222,6 +224,7 @@ def _upstream(options: argparse.Namespace, urls: list[str], folder: str | Path |
         model=options.engine_model,
         api_key=key,
         tokenizer=tokenizer,
+        markers=sorted(compile_plan(dialect, Policy(), "auto").literals),
         keep_end=options.engine_keep_end,
     )
 
