@@ -4,7 +4,7 @@ import pytest
 
 import unspool
 from tests.support import DIALECTS
-from unspool import Candidate, detect_dialect
+from unspool import Candidate, detect_dialect, registry
 
 NAMES = {
     # The three of the request that registers the DeepSeek names.
@@ -138,3 +138,9 @@ def test_name_and_template_are_weighed_together() -> None:
     against = detect_dialect(model="gpt-oss-renamed", chat_template=HERMES)
     assert against[0].dialect == "hermes"
     assert "harmony" in [c.dialect for c in against]
+
+
+def test_the_spellings_of_a_name_are_not_all_remembered() -> None:
+    for spelled in ("HERMES", "Hermes", "hErMeS"):
+        assert unspool.get_dialect(spelled) is unspool.get_dialect("hermes")
+    assert [key for key in registry._found if key.lower() == "hermes"] == ["hermes"]

@@ -80,14 +80,23 @@ def find_base(name: str) -> Dialect:
         raise DialectError(f"base: {error}") from None
 
 
-@cache
+_found: dict[str, Dialect] = {}
+
+
 def find(name: str) -> Dialect:
     """The dialect that answers to a name (its file's own ``name`` first), ignoring case.
 
     Raises:
         UnknownDialect: none does.
     """
-    key = name.lower()
+    key = name.lower()  # before it is remembered: a name has many spellings
+    dialect = _found.get(key)
+    if dialect is None:
+        dialect = _found[key] = _find(key, name)
+    return dialect
+
+
+def _find(key: str, name: str) -> Dialect:
     path = _shipped(key)
     if path is not None:
         return _load(path)

@@ -314,3 +314,16 @@ def test_threads_of_clients_do_not_disturb_each_other() -> None:
         for thread in threads:
             thread.join(PATIENCE)
     assert sorted(found) == sorted(outputs)
+
+
+def test_what_goes_wrong_within_the_server_is_an_error_of_the_protocol(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: Any) -> Any:
+        raise LookupError("a secret path")
+
+    monkeypatch.setattr("unspool.server.endpoint.prepare", broken)
+    with live(Scripted(["a"])) as server:
+        answer = server.post(messages=HELLO)
+    assert (answer.status_code, answer.json()["error"]["message"]) == (500, "the server failed")
+    assert "a secret path" in caplog.text

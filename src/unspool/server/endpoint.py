@@ -9,7 +9,7 @@ from starlette.types import Receive, Scope, Send
 
 from ..wire.common import Failure
 from .checks import BadRequest, read_object
-from .core import Core
+from .core import Core, log
 from .prepared import Prepared, prepare
 from .protocols import Protocol
 from .replies import Reply, failed
@@ -40,6 +40,9 @@ class Endpoint:
             prepared = await self._prepare(scope, receive)
         except Disconnected:
             return
+        except Exception:
+            log.exception("%s: the request could not be read", scope["path"])
+            prepared = failed(self._protocol, Failure("the server failed", 500))
         if isinstance(prepared, Reply):
             self._core.metrics.response(scope["path"], prepared.status)
             await prepared.send(send)
