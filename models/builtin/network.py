@@ -55,7 +55,7 @@ def norm(x: Tensor) -> Tensor:
     return F.rms_norm(x, (x.shape[-1],), eps=1e-6)
 
 
-class Network(nn.Module):
+class Network(nn.Module):  # type: ignore[misc]  # torch is not there where types are checked
     """A small transformer whose output mixes what it says by itself with tokens that it points at.
 
     Behind the layers, each position points at others; the tokens that it points at are copied, or, since the last

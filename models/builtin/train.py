@@ -99,15 +99,14 @@ class Muon:
         self.decay = decay
         self.moved = [torch.zeros_like(m) for m in matrices]
 
-    @torch.no_grad()
     def step(self, rate: float) -> None:
         """Moves the matrices along their gradients."""
-        for matrix, moved in zip(self.matrices, self.moved, strict=True):
-            assert matrix.grad is not None
-            moved.lerp_(matrix.grad, 1 - self.momentum)
-            update = orthogonal(matrix.grad.lerp(moved, self.momentum))
-            grown = max(1.0, matrix.shape[-2] / matrix.shape[-1]) ** 0.5
-            matrix.mul_(1 - rate * self.decay).add_(update, alpha=-rate * grown)
+        with torch.no_grad():
+            for matrix, moved in zip(self.matrices, self.moved, strict=True):
+                moved.lerp_(matrix.grad, 1 - self.momentum)
+                update = orthogonal(matrix.grad.lerp(moved, self.momentum))
+                grown = max(1.0, matrix.shape[-2] / matrix.shape[-1]) ** 0.5
+                matrix.mul_(1 - rate * self.decay).add_(update, alpha=-rate * grown)
 
 
 def train(network: Network, data: Iterator[tuple[Tensor, Tensor]], args: Any, save: Any) -> None:
@@ -144,6 +143,7 @@ def main() -> None:
     """Builds the tokenizer, trains, and writes the model's files."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=ex.FOLDER)
+    parser.add_argument("--begin", type=Path, help="a folder with weights and a tokenizer to go on from")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--steps", type=int, default=2400)
     parser.add_argument("--copying", type=int, default=120, help="steps of copying random tokens, at the beginning")
@@ -157,7 +157,7 @@ def main() -> None:
     torch.set_flush_denormal(True)  # they would slow the first steps down by half
     torch.manual_seed(args.seed)
     args.out.mkdir(parents=True, exist_ok=True)
-    tokenizer = vocabulary.build(args.seed)
+    tokenizer = Tokenizer.from_file(str(args.begin / "tokenizer.json")) if args.begin else vocabulary.build(args.seed)
     bare, spaced = forms(tokenizer)
     shape = Shape(vocabulary=len(bare), bare=len(set(bare)))
     tokenizer.save(str(args.out / "tokenizer.json"), pretty=False)
@@ -166,6 +166,9 @@ def main() -> None:
     )
     (args.out / "config.json").write_text(json.dumps(shape.config(), indent=1) + "\n")
     network = Network(shape, bare, spaced)
+    if args.begin:
+        weights = safetensors.torch.load_file(args.begin / "model.safetensors")
+        network.load_state_dict({name: w.float() for name, w in weights.items()})
     print(f"{sum(p.numel() for p in network.parameters()):,} parameters", flush=True)
 
     def save(step: int) -> None:

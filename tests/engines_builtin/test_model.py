@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.builtin import evaluate, examples, heldout, requests, tools, words
+from models.builtin import evaluate, examples, heldout, tools, words
+from models.builtin.phrases import PHRASES
 from unspool import constrain, get_dialect, parse
 from unspool.engines.builtin.model import FOLDER, Model
 from unspool.grammar.matchers import Llguidance
@@ -147,10 +148,14 @@ def test_training_prompts_are_those_of_the_template() -> None:
         prompt = template.render(
             messages=messages, tools=[WEATHER], bos_token=examples.BOS, add_generation_prompt=True, thinking=thinking
         )
-        calls = '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>get_weather<｜tool▁sep｜>{"city": "Łódź"}<｜tool▁call▁end｜><｜tool▁calls▁end｜>'
+        calls = (
+            '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>get_weather<｜tool▁sep｜>{"city": "Łódź"}'
+            "<｜tool▁call▁end｜><｜tool▁calls▁end｜>"
+        )
         assert prompt == (
-            "<｜begin▁of▁sentence｜>Be brief.\n#get_weather: Get the current weather in a city.\n-city string\n"
-            f"-unit? celsius|fahrenheit\n<｜User｜>Weather in Łódź?<｜Assistant｜></think>{calls}<｜end▁of▁sentence｜>"
+            '<｜begin▁of▁sentence｜>Be brief.\n#get_weather: Get the current weather in a city.\n"city": string\n'
+            '"unit": optional "celsius" or "fahrenheit"\n'
+            f"<｜User｜>Weather in Łódź?<｜Assistant｜></think>{calls}<｜end▁of▁sentence｜>"
             "<｜tool▁output▁begin｜>sunny<｜tool▁output▁end｜>It is sunny.<｜end▁of▁sentence｜>"
             f"<｜User｜>Thanks<｜Assistant｜>{opening}"
         )
@@ -262,11 +267,11 @@ def test_no_example_holds_what_the_evaluation_asks() -> None:
 
 def test_the_lists_of_the_examples_and_of_the_evaluation_share_nothing() -> None:
     assert not set(words.CITIES) & set(heldout.PLACES)
-    patterns = {*requests._WEATHER, *requests._TIME, *requests._SEARCH, *requests._CALC}
+    patterns = [p for intent in tools.INTENTS for p in PHRASES["asks"][intent]]
     plain = {re.sub(r"\{.*?\}", "{}", p).lower() for p in patterns}
     for pattern in (*heldout.WEATHER, *heldout.TIME, *heldout.SEARCH, *heldout.CALCULATION):
         assert pattern.lower().rstrip(".?!") not in plain
-    known = {name for name, *_ in tools.FAMILIES}
+    known = {family["name"] for family in PHRASES["families"]}
     assert not known & {evaluate.name_of(t) for t, *_ in heldout.OTHERS}
     rng = random.Random(2)
     assert not words.held_out() & {words.made_up(rng) for _ in range(20_000)}

@@ -82,7 +82,7 @@ class Model:
         self.tokenizer: Any = Tokenizer.from_file(str(folder / "tokenizer.json"))
         self.vocab_size: int = shape["vocabulary"]
         self.context: int = shape["context"]
-        self.eos: frozenset[int] = frozenset({self.tokenizer.token_to_id(_END)})
+        self.eos: frozenset[int] = frozenset(self.tokenizer.encode(_END).ids)
         self._heads: int = shape["heads"]
         self._sizes = (shape["layers"], shape["width"], shape["pointer"], shape["kernel"])
         slopes = [0.0, 0.0, *(2.0 ** -(2 + 2 * i) for i in range(self._heads - 2))]
@@ -152,13 +152,13 @@ class Model:
         """The logits of the next token of each sequence."""
         seen = [s.tokens[: s.size] for s in states]
         where = [_softmax(self._sharp * (s.pointers[: s.size] @ q)) for s, q in zip(states, queries, strict=True)]
-        x = x + np.stack([w @ self._table[t] for w, t in zip(where, seen, strict=True)]) @ self._pointed
+        x += np.array([w @ self._table[t] for w, t in zip(where, seen, strict=True)], np.float32) @ self._pointed
         h = _norm(x + self._fed(x, -1))
         gates = _softmax(h @ self._gate)
         chances = _softmax(h @ self._say) * gates[:, :1]
         for i, tokens in enumerate(seen):
             for form, gate in zip(self._forms, gates[i, 1:], strict=True):
-                chances[i] += np.bincount(form[tokens], where[i] * gate, self.vocab_size)
+                np.add.at(chances[i], form[tokens], where[i] * gate)
         logits: Array = np.log(chances + np.float32(1e-9))
         return logits
 
