@@ -1,6 +1,6 @@
 """Conversations to learn from: what the model reads, and what it should write.
 
-An example is a list of pieces of text, each with whether the model learns to write it. Its form is that of the chat
+An example is a list of pieces of text. Its form is that of the chat
 template, which the tests compare; only thinking of earlier turns is kept, so that one prompt teaches several outputs.
 """
 
@@ -9,7 +9,7 @@ import json
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import jinja2
 
@@ -19,7 +19,19 @@ from .results import result, told
 from .tools import INTENTS, Param, Tool, tool
 from .words import COMMON, made_up, pick, word
 
-Piece = tuple[str, bool]
+
+class Piece(NamedTuple):
+    """A piece of an example.
+
+    Attributes:
+        learnt: whether the model learns to write it.
+        topic: for the mark before a tool's name, what the tool is for, as a number; see `TOPICS`.
+    """
+
+    text: str
+    learnt: bool
+    topic: int = -1
+
 
 FOLDER: Final = Path(__file__).parents[2] / "src/unspool/engines/builtin"
 """Where the model's files are."""
@@ -35,6 +47,9 @@ CALL_END: Final = "<｜tool▁call▁end｜>"
 SEP: Final = "<｜tool▁sep｜>"
 OUTPUT: Final = "<｜tool▁output▁begin｜>"
 OUTPUT_END: Final = "<｜tool▁output▁end｜>"
+
+TOPICS: Final = (*INTENTS, "other")
+"""What tools are for."""
 
 _TOPICS: Final = {"weather": "the weather", "time": "the time", "calculation": "a calculation", "search": "a search"}
 _TIMES: Final = {2: " twice", 3: " three times", 4: " four times"}
@@ -76,7 +91,14 @@ def conversation(rng: random.Random, head: jinja2.Template, level: float = 1.0) 
         messages=messages, tools=[t.declaration() for t in tools] or None, bos_token=BOS, eos_token=EOS,
         add_generation_prompt=False,
     )  # fmt: skip
-    pieces: list[Piece] = [(prompt, False)]
+    pieces = [Piece(prompt, False)]
+    for t in tools:
+        text, rest = pieces.pop().text.split(f"\n#{t.name}\n", 1)
+        pieces += [
+            Piece(text + "\n", False),
+            Piece("#", False, TOPICS.index(t.intent)),
+            Piece(f"{t.name}\n{rest}", False),
+        ]
     for _ in range(1 + int(rng.random() * (1 + 2 * level))):
         pieces += turn(rng, tools, level)
     return pieces
@@ -128,17 +150,17 @@ def turn(rng: random.Random, tools: Sequence[Tool], level: float = 1.0) -> list[
         return [*_opened(finished(rng, text), thinking), *_plain(asks[0][1], thinking, True)]
     pieces = _opened(finished(rng, text), thinking)
     if thinking:
-        pieces.append((f"{_about([a for _, a in asks])} {_using([t for t, _ in calls])}</think>", True))
-    pieces.append((written(calls) + EOS, True))
+        pieces.append(Piece(f"{_about([a for _, a in asks])} {_using([t for t, _ in calls])}</think>", True))
+    pieces.append(Piece(written(calls) + EOS, True))
     if rng.random() < 0.25:
         results = [result(rng, t.intent) for t, _ in calls]
-        pieces.append(("".join(f"{OUTPUT}{text}{OUTPUT_END}" for text, _ in results), False))
-        pieces.append((told([(a, said) for (_, a), (_, said) in zip(calls, results, strict=True)]) + EOS, True))
+        pieces.append(Piece("".join(f"{OUTPUT}{text}{OUTPUT_END}" for text, _ in results), False))
+        pieces.append(Piece(told([(a, said) for (_, a), (_, said) in zip(calls, results, strict=True)]) + EOS, True))
     return pieces
 
 
 def _opened(text: str, thinking: bool) -> list[Piece]:
-    return [(f"{USER}{text}{ASSISTANT}{'<think>' if thinking else '</think>'}", False)]
+    return [Piece(f"{USER}{text}{ASSISTANT}{'<think>' if thinking else '</think>'}", False)]
 
 
 def requested(
@@ -147,11 +169,11 @@ def requested(
     """What is asked for, each with the tool that fits, and the text."""
     roll = rng.random()
     chosen = rng.choice(tools)
-    if roll < 0.22 * level and chosen.params:
+    if roll < 0.17 * level and chosen.params:
         count = rng.choice((2, 2, 2, 3, 3, 4))
         text, asks = several(rng, chosen.intent, chosen, count)
         return [(chosen, a) for a in asks], text
-    if 0.22 < roll < 0.22 + 0.18 * level:
+    if 0.22 < roll < 0.22 + 0.14 * level:
         pairs: list[tuple[Tool | None, Ask]] = [
             (t, ask(rng, t.intent, t)) for t in rng.sample(list(tools), min(len(tools), rng.choice((2, 2, 3))))
         ]
@@ -184,7 +206,7 @@ def _plain(asked: Ask, thinking: bool, tools: bool) -> list[Piece]:
     topic = _TOPICS.get(asked.intent, "that")
     reply = asked.reply or f"I have no tool for {topic}."
     why = "No tool is needed." if asked.reply else "No tool fits." if tools else "I have no tools."
-    return [(f"{_about([asked])} {why}</think>" * thinking + reply + EOS, True)]
+    return [Piece(f"{_about([asked])} {why}</think>" * thinking + reply + EOS, True)]
 
 
 def forced(
@@ -201,14 +223,14 @@ def forced(
     pieces = _opened(text, thinking)
     if thinking:
         why = _using([fits]) if fits else "No tool is needed." if asks[0].reply else "No tool fits."
-        pieces.append((f"{_about(asks)} {why}</think>", True))
+        pieces.append(Piece(f"{_about(asks)} {why}</think>", True))
     made = arguments(
         chosen,
         asks[0].slots if chosen.intent == asks[0].intent and chosen in (fits, asks[0].tool) else _shared(asks[0]),
         fallback=text,
     )
-    pieces.append((f"{CALLS}{CALL}{chosen.name}{SEP}", False))
-    return [*pieces, (json.dumps(made, ensure_ascii=False) + CALL_END + CALLS_END + EOS, True)]
+    pieces.append(Piece(f"{CALLS}{CALL}{chosen.name}{SEP}", False))
+    return [*pieces, Piece(json.dumps(made, ensure_ascii=False) + CALL_END + CALLS_END + EOS, True)]
 
 
 def _shared(asked: Ask) -> dict[str, str]:
@@ -223,7 +245,7 @@ def _incomplete(rng: random.Random, tools: Sequence[Tool], thinking: bool) -> li
         if t.intent in ("weather", "time") and missing:
             text = finished(rng, rng.choice(PHRASES["incomplete"][t.intent]))
             why = f"This is about {_TOPICS[t.intent]}. The {missing[0].name} is missing.</think>" * thinking
-            return [*_opened(text, thinking), (f"{why}Please tell me the {missing[0].name}.{EOS}", True)]
+            return [*_opened(text, thinking), Piece(f"{why}Please tell me the {missing[0].name}.{EOS}", True)]
     return []
 
 

@@ -20,24 +20,28 @@ from . import examples as ex
 from . import vocabulary
 from .network import Network, Shape, forms
 
-Row = tuple[list[int], list[bool]]
+Row = tuple[list[int], list[bool], list[int]]
+
+Batch = tuple[Tensor, Tensor, Tensor]
 
 LONGEST = 700
 """Examples with more tokens are left out."""
 
 
 def encoded(tokenizer: Tokenizer, example: Iterable[ex.Piece]) -> Row:
-    """An example's tokens, and which of them the model learns to write."""
+    """An example's tokens, which of them the model learns to write, and the topics of tools."""
     ids: list[int] = []
     learnt: list[bool] = []
-    for text, wanted in example:
-        piece = tokenizer.encode(text).ids
-        ids += piece
-        learnt += [wanted] * len(piece)
-    return ids, learnt
+    topics: list[int] = []
+    for piece in example:
+        some = tokenizer.encode(piece.text).ids
+        ids += some
+        learnt += [piece.learnt] * len(some)
+        topics += [piece.topic] * len(some)
+    return ids, learnt, topics
 
 
-def batches(rows: Iterator[Row], tokens: int, pool: int = 512) -> Iterator[tuple[Tensor, Tensor]]:
+def batches(rows: Iterator[Row], tokens: int, pool: int = 512) -> Iterator[Batch]:
     """Batches of about so many tokens, each of rows of about the same length."""
     rng = random.Random(0)
     while True:
@@ -52,15 +56,16 @@ def batches(rows: Iterator[Row], tokens: int, pool: int = 512) -> Iterator[tuple
             yield padded(group)
 
 
-def padded(rows: list[Row]) -> tuple[Tensor, Tensor]:
+def padded(rows: list[Row]) -> Batch:
     """Rows as tensors of one length."""
-    width = max(len(ids) for ids, _ in rows)
-    ids = torch.tensor([i + [2] * (width - len(i)) for i, _ in rows])
-    learnt = torch.tensor([m + [False] * (width - len(m)) for _, m in rows])
-    return ids, learnt
+    width = max(len(ids) for ids, *_ in rows)
+    ids = torch.tensor([i + [2] * (width - len(i)) for i, _, _ in rows])
+    learnt = torch.tensor([m + [False] * (width - len(m)) for _, m, _ in rows])
+    topics = torch.tensor([t + [-1] * (width - len(t)) for *_, t in rows])
+    return ids, learnt, topics
 
 
-def repetitions(shape: Shape, seed: int, tokens: int) -> Iterator[tuple[Tensor, Tensor]]:
+def repetitions(shape: Shape, seed: int, tokens: int) -> Iterator[Batch]:
     """Random tokens twice over: to foretell the second time, the model has to copy."""
     made = torch.Generator().manual_seed(seed)
     while True:
@@ -71,7 +76,7 @@ def repetitions(shape: Shape, seed: int, tokens: int) -> Iterator[tuple[Tensor, 
         ids = torch.cat([once, once], 1)
         learnt = torch.zeros_like(ids, dtype=torch.bool)
         learnt[:, length + 2 :] = True
-        yield ids, learnt
+        yield ids, learnt, torch.full_like(ids, -1)
 
 
 def orthogonal(g: Tensor) -> Tensor:
@@ -109,7 +114,7 @@ class Muon:
                 matrix.mul_(1 - rate * self.decay).add_(update, alpha=-rate * grown)
 
 
-def train(network: Network, data: Iterator[tuple[Tensor, Tensor]], args: Any, save: Any) -> None:
+def train(network: Network, data: Iterator[Batch], args: Any, save: Any) -> None:
     """Trains for ``args.steps`` steps, after ``args.copying`` steps of copying alone."""
     matrices = [network.qkv, network.out, network.up, network.down, network.point, network.pointed]
     chosen = {id(p) for p in matrices}
@@ -121,8 +126,8 @@ def train(network: Network, data: Iterator[tuple[Tensor, Tensor]], args: Any, sa
     began = time.monotonic()
     mean = 0.0
     for step in range(1, args.steps + 1):
-        ids, learnt = next(copies) if step <= args.copying else next(data)
-        loss = network.loss(ids, learnt)
+        batch = next(copies) if step <= args.copying else next(data)
+        loss = network.loss(*batch)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
         warm = min(1.0, step / 40)
@@ -168,7 +173,7 @@ def main() -> None:
     network = Network(shape, bare, spaced)
     if args.begin:
         weights = safetensors.torch.load_file(args.begin / "model.safetensors")
-        network.load_state_dict({name: w.float() for name, w in weights.items()})
+        network.load_state_dict({name: w.float() for name, w in weights.items()}, strict=False)
     print(f"{sum(p.numel() for p in network.parameters()):,} parameters", flush=True)
 
     def save(step: int) -> None:

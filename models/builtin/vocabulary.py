@@ -56,7 +56,7 @@ def build(seed: int, count: int = 6000) -> Tokenizer:
 
 
 def _words(example: Iterable[ex.Piece]) -> Iterable[str]:
-    text = re.sub(r"<[^>]*>", " ", "".join(t for t, _ in example))
+    text = re.sub(r"<[^>]*>", " ", "".join(p.text for p in example))
     return _WORD.findall(text)
 
 

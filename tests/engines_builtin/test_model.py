@@ -48,7 +48,8 @@ def tokens_of(model: Model, text: str) -> list[int]:
 
 
 PROMPT = (
-    "<｜begin▁of▁sentence｜>#get_weather\n-city string\n<｜User｜>How is the weather in Łódź?<｜Assistant｜><think>"
+    '<｜begin▁of▁sentence｜>get_weather:\n#get_weather\n"city": string\n'
+    "<｜User｜>How is the weather in Łódź?<｜Assistant｜><think>"
 )
 
 
@@ -153,7 +154,7 @@ def test_training_prompts_are_those_of_the_template() -> None:
             "<｜tool▁call▁end｜><｜tool▁calls▁end｜>"
         )
         assert prompt == (
-            '<｜begin▁of▁sentence｜>Be brief.\n#get_weather: Get the current weather in a city.\n"city": string\n'
+            '<｜begin▁of▁sentence｜>Be brief.\nget_weather: Get the current weather in a city.\n#get_weather\n"city": string\n'
             '"unit": optional "celsius" or "fahrenheit"\n'
             f"<｜User｜>Weather in Łódź?<｜Assistant｜></think>{calls}<｜end▁of▁sentence｜>"
             "<｜tool▁output▁begin｜>sunny<｜tool▁output▁end｜>It is sunny.<｜end▁of▁sentence｜>"
@@ -248,7 +249,9 @@ def test_every_call_of_the_examples_is_one_that_the_parser_reads_and_the_tools_t
 
 
 def test_no_example_holds_what_the_evaluation_asks() -> None:
-    made = "\n".join("".join(text for text, _ in example) for example in itertools.islice(examples.examples(1), 1500))
+    made = "\n".join(
+        "".join(piece.text for piece in example) for example in itertools.islice(examples.examples(1), 1500)
+    )
     for place in heldout.PLACES:
         assert not re.search(rf"\b{re.escape(place)}\b", made)
     for topic in heldout.TOPICS:
