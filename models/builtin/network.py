@@ -2,12 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Final
 
 import torch
 import torch.nn.functional as F
 from tokenizers import Tokenizer
 from torch import Tensor, nn
+
+END: Final = 1
+"""The token that ends an output, as `vocabulary.SPECIAL` has it."""
 
 
 @dataclass(frozen=True)
@@ -125,10 +128,12 @@ class Network(nn.Module):  # type: ignore[misc]  # torch is not there where type
         return x + F.relu(norm(x) @ self.up[layer].T).square() @ self.down[layer].T
 
     def loss(self, tokens: Tensor, learnt: Tensor, topics: Tensor) -> Tensor:
-        """The mean of the negative log-likelihoods of the tokens that ``learnt`` marks, and, for a part, of what tools
-        are for, where ``topics`` is not negative: what they are for has to be known before one is chosen."""
+        """The mean of the negative log-likelihoods of the tokens that ``learnt`` marks (2: given that it is no end).
+
+        For a part, also that of what tools are for, where ``topics`` is not negative: one has to know that to choose.
+        """
         h, pointed, halfway = self(tokens[:, :-1])
-        wanted = learnt[:, 1:]
+        wanted = learnt[:, 1:] > 0
         target = tokens[:, 1:][wanted]
         h = h[wanted]
         gates = (h @ self.gate.T).softmax(-1)
@@ -140,7 +145,8 @@ class Network(nn.Module):  # type: ignore[misc]  # torch is not there where type
         for form in range(3):
             same = self.maps[form][source] == target[:, None]
             chance = chance + gates[:, 1 + form] * (pointed * same).sum(1)
-        loss = -(chance + 1e-9).log().mean()
+        ended = gates[:, 0] * said[:, END].exp() * (learnt[:, 1:][wanted] == 2)
+        loss = ((1 - ended + 1e-6).log() - (chance + 1e-9).log()).mean()
         asked = topics[:, :-1] >= 0
         if asked.any():
             loss = loss + 0.1 * F.cross_entropy(halfway[asked] @ self.topic.T, topics[:, :-1][asked])

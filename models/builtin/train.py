@@ -20,7 +20,7 @@ from . import examples as ex
 from . import vocabulary
 from .network import Network, Shape, forms
 
-Row = tuple[list[int], list[bool], list[int]]
+Row = tuple[list[int], list[int], list[int]]
 
 Batch = tuple[Tensor, Tensor, Tensor]
 
@@ -29,14 +29,14 @@ LONGEST = 700
 
 
 def encoded(tokenizer: Tokenizer, example: Iterable[ex.Piece]) -> Row:
-    """An example's tokens, which of them the model learns to write, and the topics of tools."""
+    """An example's tokens; which the model learns to write (2: where no end is allowed); the topics of tools."""
     ids: list[int] = []
-    learnt: list[bool] = []
+    learnt: list[int] = []
     topics: list[int] = []
     for piece in example:
         some = tokenizer.encode(piece.text).ids
         ids += some
-        learnt += [piece.learnt] * len(some)
+        learnt += [piece.learnt + piece.forced] * len(some)
         topics += [piece.topic] * len(some)
     return ids, learnt, topics
 
@@ -60,7 +60,7 @@ def padded(rows: list[Row]) -> Batch:
     """Rows as tensors of one length."""
     width = max(len(ids) for ids, *_ in rows)
     ids = torch.tensor([i + [2] * (width - len(i)) for i, _, _ in rows])
-    learnt = torch.tensor([m + [False] * (width - len(m)) for _, m, _ in rows])
+    learnt = torch.tensor([m + [0] * (width - len(m)) for _, m, _ in rows])
     topics = torch.tensor([t + [-1] * (width - len(t)) for *_, t in rows])
     return ids, learnt, topics
 
@@ -74,8 +74,8 @@ def repetitions(shape: Shape, seed: int, tokens: int) -> Iterator[Batch]:
         some = int(torch.randint(20, shape.vocabulary - 20, (), generator=made))
         once = torch.randint(20, 20 + some, (count, length), generator=made)
         ids = torch.cat([once, once], 1)
-        learnt = torch.zeros_like(ids, dtype=torch.bool)
-        learnt[:, length + 2 :] = True
+        learnt = torch.zeros_like(ids)
+        learnt[:, length + 2 :] = 1
         yield ids, learnt, torch.full_like(ids, -1)
 
 
@@ -153,6 +153,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=2400)
     parser.add_argument("--copying", type=int, default=120, help="steps of copying random tokens, at the beginning")
     parser.add_argument("--ramp", type=int, default=9000, help="examples until they are as hard as they get")
+    parser.add_argument("--late", action=argparse.BooleanOptionalAction, default=True, help="see `examples.examples`")
     parser.add_argument("--tokens", type=int, default=2048, help="in a batch")
     parser.add_argument("--rate", type=float, default=0.02)
     parser.add_argument("--cooling", type=float, default=0.6, help="the share of the steps in which the rate falls")
@@ -181,7 +182,7 @@ def main() -> None:
             dict(network.tensors()), args.out / "model.safetensors", metadata={"step": str(step)}
         )
 
-    rows = (encoded(tokenizer, e) for e in ex.examples(args.seed + 1, args.ramp))
+    rows = (encoded(tokenizer, e) for e in ex.examples(args.seed + 1, args.ramp, late=args.late))
     train(network, batches(rows, args.tokens), args, save)
     sys.stdout.flush()
 

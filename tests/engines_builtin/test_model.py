@@ -154,8 +154,8 @@ def test_training_prompts_are_those_of_the_template() -> None:
             "<｜tool▁call▁end｜><｜tool▁calls▁end｜>"
         )
         assert prompt == (
-            '<｜begin▁of▁sentence｜>Be brief.\nget_weather: Get the current weather in a city.\n#get_weather\n"city": string\n'
-            '"unit": optional "celsius" or "fahrenheit"\n'
+            "<｜begin▁of▁sentence｜>Be brief.\nget_weather: Get the current weather in a city.\n#get_weather\n"
+            '"city": string\n"unit": optional "celsius" or "fahrenheit"\n'
             f"<｜User｜>Weather in Łódź?<｜Assistant｜></think>{calls}<｜end▁of▁sentence｜>"
             "<｜tool▁output▁begin｜>sunny<｜tool▁output▁end｜>It is sunny.<｜end▁of▁sentence｜>"
             f"<｜User｜>Thanks<｜Assistant｜>{opening}"
