@@ -291,9 +291,8 @@ def score(runner: Runner, cases: Sequence[Case], *, failures: int = 0) -> dict[s
         if not good and failures > 0:
             failures -= 1
             tools = " ".join(name_of(t) for t in case.tools)
-            print(
-                f"[{case.kind}] {case.messages[0]['content']!r} [{tools}]\n    wanted {case.calls} {case.says}\n    got {text[:400]!r}"
-            )
+            print(f"[{case.kind}] {case.messages[0]['content']!r} [{tools}]")
+            print(f"    wanted {case.calls} {case.says}\n    got    {text[:400]!r}")
     return table
 
 

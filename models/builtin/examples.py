@@ -1,6 +1,6 @@
 """Conversations to learn from: what the model reads, and what it should write.
 
-An example is a list of pieces of text, each with whether the model learns to write it. Its form is that of the chat
+An example is a list of pieces of text. Its form is that of the chat
 template, which the tests compare; only thinking of earlier turns is kept, so that one prompt teaches several outputs.
 """
 
@@ -9,7 +9,7 @@ import json
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import jinja2
 
@@ -19,7 +19,21 @@ from .results import result, told
 from .tools import INTENTS, Param, Tool, tool
 from .words import COMMON, made_up, pick, word
 
-Piece = tuple[str, bool]
+
+class Piece(NamedTuple):
+    """A piece of an example.
+
+    Attributes:
+        learnt: whether the model learns to write it.
+        topic: for the mark before a tool's name, what the tool is for, as a number; see `TOPICS`.
+        forced: whether it is to be learnt as it is generated under a constraint that does not let the output end here.
+    """
+
+    text: str
+    learnt: bool
+    topic: int = -1
+    forced: bool = False
+
 
 FOLDER: Final = Path(__file__).parents[2] / "src/unspool/engines/builtin"
 """Where the model's files are."""
@@ -35,6 +49,9 @@ CALL_END: Final = "<｜tool▁call▁end｜>"
 SEP: Final = "<｜tool▁sep｜>"
 OUTPUT: Final = "<｜tool▁output▁begin｜>"
 OUTPUT_END: Final = "<｜tool▁output▁end｜>"
+
+TOPICS: Final = (*INTENTS, "other")
+"""What tools are for."""
 
 _TOPICS: Final = {"weather": "the weather", "time": "the time", "calculation": "a calculation", "search": "a search"}
 _TIMES: Final = {2: " twice", 3: " three times", 4: " four times"}
@@ -56,29 +73,38 @@ def template() -> jinja2.Template:
     return environment.from_string((FOLDER / "chat_template.jinja").read_text(encoding="utf-8"))
 
 
-def examples(seed: int, ramp: int = 0) -> Iterator[list[Piece]]:
+def examples(seed: int, ramp: int = 0, *, late: bool = True) -> Iterator[list[Piece]]:
     """Examples without end, the same ones for the same seed.
 
     Args:
         ramp: after so many examples they are as hard as they get; the first have one tool and one turn.
+        late: whether they are those of the second part of the training: more of the four intents, and forced calls
+            behind what the model would rather say.
     """
     rng = random.Random(seed)
     head = template()
     for i in itertools.count():
-        yield conversation(rng, head, min(1.0, i / ramp) if ramp else 1.0)
+        yield conversation(rng, head, min(1.0, i / ramp) if ramp else 1.0, late=late)
 
 
-def conversation(rng: random.Random, head: jinja2.Template, level: float = 1.0) -> list[Piece]:
+def conversation(rng: random.Random, head: jinja2.Template, level: float = 1.0, *, late: bool = True) -> list[Piece]:
     """One conversation of one or several turns; the level goes from 0, easy, to 1."""
-    tools = declared(rng, level)
+    tools = declared(rng, level, late=late)
     messages = [{"role": "system", "content": _system(rng)}] if rng.random() < 0.35 else []
     prompt = head.render(
         messages=messages, tools=[t.declaration() for t in tools] or None, bos_token=BOS, eos_token=EOS,
         add_generation_prompt=False,
     )  # fmt: skip
-    pieces: list[Piece] = [(prompt, False)]
+    pieces = [Piece(prompt, False)]
+    for t in tools:
+        text, rest = pieces.pop().text.split(f"\n#{t.name}\n", 1)
+        pieces += [
+            Piece(text + "\n", False),
+            Piece("#", False, TOPICS.index(t.intent)),
+            Piece(f"{t.name}\n{rest}", False),
+        ]
     for _ in range(1 + int(rng.random() * (1 + 2 * level))):
-        pieces += turn(rng, tools, level)
+        pieces += turn(rng, tools, level, late=late)
     return pieces
 
 
@@ -89,13 +115,13 @@ def _system(rng: random.Random) -> str:
     return f"You are {made_up(rng).capitalize()}, {kind} for {rng.choice(COMMON)} and {word(rng)}."
 
 
-def declared(rng: random.Random, level: float = 1.0) -> list[Tool]:
+def declared(rng: random.Random, level: float = 1.0, *, late: bool = True) -> list[Tool]:
     """Tools in any order, at most one of each of the four intents."""
     if rng.random() < 0.1:
         return []
     count = 1 + int(rng.random() * (1 + 3.5 * level))
     intents = rng.sample(INTENTS, min(count, rng.choice((1, 2, 2, 3, 3, 4))))
-    if count == 1 and rng.random() < 0.4:
+    if count == 1 and rng.random() < (0.15 if late else 0.4):
         intents = ["other"]
     intents += ["other"] * (count - len(intents))
     made = {t.name: t for t in (tool(rng, intent) for intent in intents)}
@@ -104,7 +130,7 @@ def declared(rng: random.Random, level: float = 1.0) -> list[Tool]:
     return tools
 
 
-def turn(rng: random.Random, tools: Sequence[Tool], level: float = 1.0) -> list[Piece]:
+def turn(rng: random.Random, tools: Sequence[Tool], level: float = 1.0, *, late: bool = True) -> list[Piece]:
     """A request and the answer to it; after calls, often their results and what the model makes of them."""
     thinking = rng.random() < 0.7
     roll = rng.random()
@@ -114,7 +140,7 @@ def turn(rng: random.Random, tools: Sequence[Tool], level: float = 1.0) -> list[
         asked = ask(rng, intent, tool(rng, "other") if intent == "other" else None)
         text = finished(rng, asked.text)
         if tools and rng.random() < 0.3:
-            return forced(rng, tools, text, [asked], thinking=thinking)
+            return forced(rng, tools, text, [asked], thinking=thinking, late=late)
         return [*_opened(text, thinking), *_plain(asked, thinking, bool(tools))]
     if roll < 0.29:
         chosen = rng.choice(tools)
@@ -122,36 +148,36 @@ def turn(rng: random.Random, tools: Sequence[Tool], level: float = 1.0) -> list[
         return forced(rng, tools, finished(rng, asked.text), [asked], thinking=thinking, fits=chosen)
     if roll < 0.31 and (found := _incomplete(rng, tools, thinking)):
         return found
-    asks, text = requested(rng, tools, level)
+    asks, text = requested(rng, tools, level, late=late)
     calls = [(t, made) for t, a in asks if t is not None and (made := arguments(t, a.slots)) is not None]
     if not calls:
         return [*_opened(finished(rng, text), thinking), *_plain(asks[0][1], thinking, True)]
     pieces = _opened(finished(rng, text), thinking)
     if thinking:
-        pieces.append((f"{_about([a for _, a in asks])} {_using([t for t, _ in calls])}</think>", True))
-    pieces.append((written(calls) + EOS, True))
-    if rng.random() < 0.25:
+        pieces.append(Piece(f"{_about([a for _, a in asks])} {_using([t for t, _ in calls])}</think>", True))
+    pieces.append(Piece(written(calls) + EOS, True))
+    if rng.random() < (0.15 if late else 0.25):
         results = [result(rng, t.intent) for t, _ in calls]
-        pieces.append(("".join(f"{OUTPUT}{text}{OUTPUT_END}" for text, _ in results), False))
-        pieces.append((told([(a, said) for (_, a), (_, said) in zip(calls, results, strict=True)]) + EOS, True))
+        pieces.append(Piece("".join(f"{OUTPUT}{text}{OUTPUT_END}" for text, _ in results), False))
+        pieces.append(Piece(told([(a, said) for (_, a), (_, said) in zip(calls, results, strict=True)]) + EOS, True))
     return pieces
 
 
 def _opened(text: str, thinking: bool) -> list[Piece]:
-    return [(f"{USER}{text}{ASSISTANT}{'<think>' if thinking else '</think>'}", False)]
+    return [Piece(f"{USER}{text}{ASSISTANT}{'<think>' if thinking else '</think>'}", False)]
 
 
 def requested(
-    rng: random.Random, tools: Sequence[Tool], level: float = 1.0
+    rng: random.Random, tools: Sequence[Tool], level: float = 1.0, *, late: bool = True
 ) -> tuple[list[tuple[Tool | None, Ask]], str]:
     """What is asked for, each with the tool that fits, and the text."""
     roll = rng.random()
-    chosen = rng.choice(tools)
-    if roll < 0.22 * level and chosen.params:
+    chosen = rng.choice([t for t in tools for _ in range(4 if late and t.intent != "other" else 1)])
+    if roll < 0.17 * level and chosen.params:
         count = rng.choice((2, 2, 2, 3, 3, 4))
         text, asks = several(rng, chosen.intent, chosen, count)
         return [(chosen, a) for a in asks], text
-    if 0.22 < roll < 0.22 + 0.18 * level:
+    if 0.22 < roll < 0.22 + 0.14 * level:
         pairs: list[tuple[Tool | None, Ask]] = [
             (t, ask(rng, t.intent, t)) for t in rng.sample(list(tools), min(len(tools), rng.choice((2, 2, 3))))
         ]
@@ -181,10 +207,12 @@ def _listed(items: Sequence[str]) -> str:
 
 def _plain(asked: Ask, thinking: bool, tools: bool) -> list[Piece]:
     """An answer without calls."""
-    topic = _TOPICS.get(asked.intent, "that")
-    reply = asked.reply or f"I have no tool for {topic}."
     why = "No tool is needed." if asked.reply else "No tool fits." if tools else "I have no tools."
-    return [(f"{_about([asked])} {why}</think>" * thinking + reply + EOS, True)]
+    return [Piece(f"{_about([asked])} {why}</think>" * thinking + _reply(asked) + EOS, True)]
+
+
+def _reply(asked: Ask) -> str:
+    return asked.reply or f"I have no tool for {_TOPICS.get(asked.intent, 'that')}."
 
 
 def forced(
@@ -195,20 +223,26 @@ def forced(
     *,
     thinking: bool,
     fits: Tool | None = None,
+    late: bool = False,
 ) -> list[Piece]:
     """A call that ``tool_choice`` forces, whatever the model thinks of it: it learns the arguments alone."""
     chosen = rng.choice(tools)
     pieces = _opened(text, thinking)
     if thinking:
         why = _using([fits]) if fits else "No tool is needed." if asks[0].reply else "No tool fits."
-        pieces.append((f"{_about(asks)} {why}</think>", True))
+        pieces.append(Piece(f"{_about(asks)} {why}</think>", True))
     made = arguments(
         chosen,
         asks[0].slots if chosen.intent == asks[0].intent and chosen in (fits, asks[0].tool) else _shared(asks[0]),
         fallback=text,
     )
-    pieces.append((f"{CALLS}{CALL}{chosen.name}{SEP}", False))
-    return [*pieces, (json.dumps(made, ensure_ascii=False) + CALL_END + CALLS_END + EOS, True)]
+    if late and rng.random() < 0.6:  # what it would say, if it need not call
+        pieces.append(Piece(_reply(asks[0]), True))
+        pieces.append(Piece(CALLS, True, forced=True))
+    else:
+        pieces.append(Piece(CALLS, False))
+    pieces.append(Piece(f"{CALL}{chosen.name}{SEP}", False))
+    return [*pieces, Piece(json.dumps(made, ensure_ascii=False) + CALL_END + CALLS_END + EOS, True)]
 
 
 def _shared(asked: Ask) -> dict[str, str]:
@@ -223,7 +257,7 @@ def _incomplete(rng: random.Random, tools: Sequence[Tool], thinking: bool) -> li
         if t.intent in ("weather", "time") and missing:
             text = finished(rng, rng.choice(PHRASES["incomplete"][t.intent]))
             why = f"This is about {_TOPICS[t.intent]}. The {missing[0].name} is missing.</think>" * thinking
-            return [*_opened(text, thinking), (f"{why}Please tell me the {missing[0].name}.{EOS}", True)]
+            return [*_opened(text, thinking), Piece(f"{why}Please tell me the {missing[0].name}.{EOS}", True)]
     return []
 
 

@@ -2,12 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Final
 
 import torch
 import torch.nn.functional as F
 from tokenizers import Tokenizer
 from torch import Tensor, nn
+
+END: Final = 1
+"""The token that ends an output, as `vocabulary.SPECIAL` has it."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +58,7 @@ def norm(x: Tensor) -> Tensor:
     return F.rms_norm(x, (x.shape[-1],), eps=1e-6)
 
 
-class Network(nn.Module):
+class Network(nn.Module):  # type: ignore[misc]  # torch is not there where types are checked
     """A small transformer whose output mixes what it says by itself with tokens that it points at.
 
     Behind the layers, each position points at others; the tokens that it points at are copied, or, since the last
@@ -67,7 +70,7 @@ class Network(nn.Module):
             that all of them share.
     """
 
-    def __init__(self, shape: Shape, bare: Sequence[int], spaced: Sequence[int]) -> None:
+    def __init__(self, shape: Shape, bare: Sequence[int], spaced: Sequence[int], topics: int = 5) -> None:
         super().__init__()
         self.shape = shape
         d, n = shape.width, shape.layers
@@ -87,14 +90,16 @@ class Network(nn.Module):
         self.point = nn.Parameter(torch.randn(2, shape.pointer, d) * d**-0.5)
         self.pointed = nn.Parameter(torch.zeros(d, d))
         self.gate = nn.Parameter(torch.zeros(4, d))
+        self.topic = nn.Parameter(torch.zeros(topics, d))
         self.scale = nn.Parameter(torch.tensor([8.0, 4.0]))  # of the logits, and of the pointer's scores
 
     def table(self) -> Tensor:
         """The embedding of each token."""
         return self.embedding[self.row] + self.has_space[:, None] * self.space
 
-    def forward(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        """The last hidden states, ``[batch, time, width]``, and where each position points, ``[batch, time, time]``."""
+    def forward(self, tokens: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The last hidden states, ``[batch, time, width]``, where each position points, ``[batch, time, time]``, and
+        the hidden states halfway."""
         b, t = tokens.shape
         heads = self.shape.heads
         table = self.table()
@@ -110,20 +115,25 @@ class Network(nn.Module):
             mixed = F.scaled_dot_product_attention(*split, attn_mask=bias)
             x = x + mixed.transpose(1, 2).reshape(b, t, -1) @ self.out[layer].T
             x = self.fed(x, layer)
+            if layer == 1:
+                halfway = norm(x)
         h = convolve(norm(x), self.point_conv)
         query, key = (norm(h @ w.T) for w in self.point)
         where = (self.scale[1] * query @ key.transpose(1, 2) + future).softmax(-1)
         x = x + where @ said @ self.pointed.T
-        return norm(self.fed(x, -1)), where
+        return norm(self.fed(x, -1)), where, halfway
 
     def fed(self, x: Tensor, layer: int) -> Tensor:
         """Behind a feed-forward layer."""
         return x + F.relu(norm(x) @ self.up[layer].T).square() @ self.down[layer].T
 
-    def loss(self, tokens: Tensor, learnt: Tensor) -> Tensor:
-        """The mean of the negative log-likelihoods of the tokens that ``learnt`` marks."""
-        h, pointed = self(tokens[:, :-1])
-        wanted = learnt[:, 1:]
+    def loss(self, tokens: Tensor, learnt: Tensor, topics: Tensor) -> Tensor:
+        """The mean of the negative log-likelihoods of the tokens that ``learnt`` marks (2: given that it is no end).
+
+        For a part, also that of what tools are for, where ``topics`` is not negative: one has to know that to choose.
+        """
+        h, pointed, halfway = self(tokens[:, :-1])
+        wanted = learnt[:, 1:] > 0
         target = tokens[:, 1:][wanted]
         h = h[wanted]
         gates = (h @ self.gate.T).softmax(-1)
@@ -135,11 +145,16 @@ class Network(nn.Module):
         for form in range(3):
             same = self.maps[form][source] == target[:, None]
             chance = chance + gates[:, 1 + form] * (pointed * same).sum(1)
-        return -(chance + 1e-9).log().mean()
+        ended = gates[:, 0] * said[:, END].exp() * (learnt[:, 1:][wanted] == 2)
+        loss = ((1 - ended + 1e-6).log() - (chance + 1e-9).log()).mean()
+        asked = topics[:, :-1] >= 0
+        if asked.any():
+            loss = loss + 0.1 * F.cross_entropy(halfway[asked] @ self.topic.T, topics[:, :-1][asked])
+        return loss
 
     def tensors(self) -> Mapping[str, Tensor]:
         """The weights to be saved, in half precision."""
-        return {name: p.detach().half().contiguous() for name, p in self.named_parameters()}
+        return {name: p.detach().half().contiguous() for name, p in self.named_parameters() if name != "topic"}
 
 
 def convolve(x: Tensor, weights: Tensor) -> Tensor:

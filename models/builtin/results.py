@@ -2,7 +2,7 @@
 
 import json
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from .lists import listed
@@ -111,7 +111,7 @@ def _returned(rng: random.Random, intent: str) -> Any:
             for _ in range(rng.choice((1, 1, 2, 3)))
         )
     }
-    some = {
+    some: dict[str, Callable[[], Any]] = {
         "word": lambda: word(rng),
         "number": lambda: rng.randint(0, 9999),
         "phrase": lambda: phrase(rng),

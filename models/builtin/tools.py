@@ -113,7 +113,7 @@ def _sentence(rng: random.Random, intent: str) -> str:
         text += f" ({made_up(rng)})"
     if rng.random() < 0.15:
         return f"{text}. {_more(rng, intent)}."
-    return text + pick(rng, ".", ".", "")
+    return str(text) + pick(rng, ".", ".", "")
 
 
 def _more(rng: random.Random, intent: str) -> str:
@@ -176,7 +176,8 @@ def _params(rng: random.Random, intent: str) -> tuple[Param, ...]:
                 identifier(rng).replace(".", "_"), "none", pick(rng, "string", "boolean", "object"), "", required=False
             )
         )
-    rng.random() < 0.2 and rng.shuffle(params)
+    if rng.random() < 0.2:
+        rng.shuffle(params)
     return _distinct(params)
 
 

@@ -20,24 +20,28 @@ from . import examples as ex
 from . import vocabulary
 from .network import Network, Shape, forms
 
-Row = tuple[list[int], list[bool]]
+Row = tuple[list[int], list[int], list[int]]
+
+Batch = tuple[Tensor, Tensor, Tensor]
 
 LONGEST = 700
 """Examples with more tokens are left out."""
 
 
 def encoded(tokenizer: Tokenizer, example: Iterable[ex.Piece]) -> Row:
-    """An example's tokens, and which of them the model learns to write."""
+    """An example's tokens; which the model learns to write (2: where no end is allowed); the topics of tools."""
     ids: list[int] = []
-    learnt: list[bool] = []
-    for text, wanted in example:
-        piece = tokenizer.encode(text).ids
-        ids += piece
-        learnt += [wanted] * len(piece)
-    return ids, learnt
+    learnt: list[int] = []
+    topics: list[int] = []
+    for piece in example:
+        some = tokenizer.encode(piece.text).ids
+        ids += some
+        learnt += [piece.learnt + piece.forced] * len(some)
+        topics += [piece.topic] * len(some)
+    return ids, learnt, topics
 
 
-def batches(rows: Iterator[Row], tokens: int, pool: int = 512) -> Iterator[tuple[Tensor, Tensor]]:
+def batches(rows: Iterator[Row], tokens: int, pool: int = 512) -> Iterator[Batch]:
     """Batches of about so many tokens, each of rows of about the same length."""
     rng = random.Random(0)
     while True:
@@ -52,15 +56,16 @@ def batches(rows: Iterator[Row], tokens: int, pool: int = 512) -> Iterator[tuple
             yield padded(group)
 
 
-def padded(rows: list[Row]) -> tuple[Tensor, Tensor]:
+def padded(rows: list[Row]) -> Batch:
     """Rows as tensors of one length."""
-    width = max(len(ids) for ids, _ in rows)
-    ids = torch.tensor([i + [2] * (width - len(i)) for i, _ in rows])
-    learnt = torch.tensor([m + [False] * (width - len(m)) for _, m in rows])
-    return ids, learnt
+    width = max(len(ids) for ids, *_ in rows)
+    ids = torch.tensor([i + [2] * (width - len(i)) for i, _, _ in rows])
+    learnt = torch.tensor([m + [0] * (width - len(m)) for _, m, _ in rows])
+    topics = torch.tensor([t + [-1] * (width - len(t)) for *_, t in rows])
+    return ids, learnt, topics
 
 
-def repetitions(shape: Shape, seed: int, tokens: int) -> Iterator[tuple[Tensor, Tensor]]:
+def repetitions(shape: Shape, seed: int, tokens: int) -> Iterator[Batch]:
     """Random tokens twice over: to foretell the second time, the model has to copy."""
     made = torch.Generator().manual_seed(seed)
     while True:
@@ -69,9 +74,9 @@ def repetitions(shape: Shape, seed: int, tokens: int) -> Iterator[tuple[Tensor, 
         some = int(torch.randint(20, shape.vocabulary - 20, (), generator=made))
         once = torch.randint(20, 20 + some, (count, length), generator=made)
         ids = torch.cat([once, once], 1)
-        learnt = torch.zeros_like(ids, dtype=torch.bool)
-        learnt[:, length + 2 :] = True
-        yield ids, learnt
+        learnt = torch.zeros_like(ids)
+        learnt[:, length + 2 :] = 1
+        yield ids, learnt, torch.full_like(ids, -1)
 
 
 def orthogonal(g: Tensor) -> Tensor:
@@ -99,18 +104,17 @@ class Muon:
         self.decay = decay
         self.moved = [torch.zeros_like(m) for m in matrices]
 
-    @torch.no_grad()
     def step(self, rate: float) -> None:
         """Moves the matrices along their gradients."""
-        for matrix, moved in zip(self.matrices, self.moved, strict=True):
-            assert matrix.grad is not None
-            moved.lerp_(matrix.grad, 1 - self.momentum)
-            update = orthogonal(matrix.grad.lerp(moved, self.momentum))
-            grown = max(1.0, matrix.shape[-2] / matrix.shape[-1]) ** 0.5
-            matrix.mul_(1 - rate * self.decay).add_(update, alpha=-rate * grown)
+        with torch.no_grad():
+            for matrix, moved in zip(self.matrices, self.moved, strict=True):
+                moved.lerp_(matrix.grad, 1 - self.momentum)
+                update = orthogonal(matrix.grad.lerp(moved, self.momentum))
+                grown = max(1.0, matrix.shape[-2] / matrix.shape[-1]) ** 0.5
+                matrix.mul_(1 - rate * self.decay).add_(update, alpha=-rate * grown)
 
 
-def train(network: Network, data: Iterator[tuple[Tensor, Tensor]], args: Any, save: Any) -> None:
+def train(network: Network, data: Iterator[Batch], args: Any, save: Any) -> None:
     """Trains for ``args.steps`` steps, after ``args.copying`` steps of copying alone."""
     matrices = [network.qkv, network.out, network.up, network.down, network.point, network.pointed]
     chosen = {id(p) for p in matrices}
@@ -122,8 +126,8 @@ def train(network: Network, data: Iterator[tuple[Tensor, Tensor]], args: Any, sa
     began = time.monotonic()
     mean = 0.0
     for step in range(1, args.steps + 1):
-        ids, learnt = next(copies) if step <= args.copying else next(data)
-        loss = network.loss(ids, learnt)
+        batch = next(copies) if step <= args.copying else next(data)
+        loss = network.loss(*batch)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
         warm = min(1.0, step / 40)
@@ -144,10 +148,12 @@ def main() -> None:
     """Builds the tokenizer, trains, and writes the model's files."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=ex.FOLDER)
+    parser.add_argument("--begin", type=Path, help="a folder with weights and a tokenizer to go on from")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--steps", type=int, default=2400)
     parser.add_argument("--copying", type=int, default=120, help="steps of copying random tokens, at the beginning")
     parser.add_argument("--ramp", type=int, default=9000, help="examples until they are as hard as they get")
+    parser.add_argument("--late", action=argparse.BooleanOptionalAction, default=True, help="see `examples.examples`")
     parser.add_argument("--tokens", type=int, default=2048, help="in a batch")
     parser.add_argument("--rate", type=float, default=0.02)
     parser.add_argument("--cooling", type=float, default=0.6, help="the share of the steps in which the rate falls")
@@ -157,7 +163,7 @@ def main() -> None:
     torch.set_flush_denormal(True)  # they would slow the first steps down by half
     torch.manual_seed(args.seed)
     args.out.mkdir(parents=True, exist_ok=True)
-    tokenizer = vocabulary.build(args.seed)
+    tokenizer = Tokenizer.from_file(str(args.begin / "tokenizer.json")) if args.begin else vocabulary.build(args.seed)
     bare, spaced = forms(tokenizer)
     shape = Shape(vocabulary=len(bare), bare=len(set(bare)))
     tokenizer.save(str(args.out / "tokenizer.json"), pretty=False)
@@ -166,6 +172,9 @@ def main() -> None:
     )
     (args.out / "config.json").write_text(json.dumps(shape.config(), indent=1) + "\n")
     network = Network(shape, bare, spaced)
+    if args.begin:
+        weights = safetensors.torch.load_file(args.begin / "model.safetensors")
+        network.load_state_dict({name: w.float() for name, w in weights.items()}, strict=False)
     print(f"{sum(p.numel() for p in network.parameters()):,} parameters", flush=True)
 
     def save(step: int) -> None:
@@ -173,7 +182,7 @@ def main() -> None:
             dict(network.tensors()), args.out / "model.safetensors", metadata={"step": str(step)}
         )
 
-    rows = (encoded(tokenizer, e) for e in ex.examples(args.seed + 1, args.ramp))
+    rows = (encoded(tokenizer, e) for e in ex.examples(args.seed + 1, args.ramp, late=args.late))
     train(network, batches(rows, args.tokens), args, save)
     sys.stdout.flush()
 

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.builtin import evaluate, examples, heldout, requests, tools, words
+from models.builtin import evaluate, examples, heldout, tools, words
+from models.builtin.phrases import PHRASES
 from unspool import constrain, get_dialect, parse
 from unspool.engines.builtin.model import FOLDER, Model
 from unspool.grammar.matchers import Llguidance
@@ -47,7 +48,8 @@ def tokens_of(model: Model, text: str) -> list[int]:
 
 
 PROMPT = (
-    "<｜begin▁of▁sentence｜>#get_weather\n-city string\n<｜User｜>How is the weather in Łódź?<｜Assistant｜><think>"
+    '<｜begin▁of▁sentence｜>get_weather:\n#get_weather\n"city": string\n'
+    "<｜User｜>How is the weather in Łódź?<｜Assistant｜><think>"
 )
 
 
@@ -147,10 +149,14 @@ def test_training_prompts_are_those_of_the_template() -> None:
         prompt = template.render(
             messages=messages, tools=[WEATHER], bos_token=examples.BOS, add_generation_prompt=True, thinking=thinking
         )
-        calls = '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>get_weather<｜tool▁sep｜>{"city": "Łódź"}<｜tool▁call▁end｜><｜tool▁calls▁end｜>'
+        calls = (
+            '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>get_weather<｜tool▁sep｜>{"city": "Łódź"}'
+            "<｜tool▁call▁end｜><｜tool▁calls▁end｜>"
+        )
         assert prompt == (
-            "<｜begin▁of▁sentence｜>Be brief.\n#get_weather: Get the current weather in a city.\n-city string\n"
-            f"-unit? celsius|fahrenheit\n<｜User｜>Weather in Łódź?<｜Assistant｜></think>{calls}<｜end▁of▁sentence｜>"
+            "<｜begin▁of▁sentence｜>Be brief.\nget_weather: Get the current weather in a city.\n#get_weather\n"
+            '"city": string\n"unit": optional "celsius" or "fahrenheit"\n'
+            f"<｜User｜>Weather in Łódź?<｜Assistant｜></think>{calls}<｜end▁of▁sentence｜>"
             "<｜tool▁output▁begin｜>sunny<｜tool▁output▁end｜>It is sunny.<｜end▁of▁sentence｜>"
             f"<｜User｜>Thanks<｜Assistant｜>{opening}"
         )
@@ -243,7 +249,9 @@ def test_every_call_of_the_examples_is_one_that_the_parser_reads_and_the_tools_t
 
 
 def test_no_example_holds_what_the_evaluation_asks() -> None:
-    made = "\n".join("".join(text for text, _ in example) for example in itertools.islice(examples.examples(1), 1500))
+    made = "\n".join(
+        "".join(piece.text for piece in example) for example in itertools.islice(examples.examples(1), 1500)
+    )
     for place in heldout.PLACES:
         assert not re.search(rf"\b{re.escape(place)}\b", made)
     for topic in heldout.TOPICS:
@@ -262,11 +270,11 @@ def test_no_example_holds_what_the_evaluation_asks() -> None:
 
 def test_the_lists_of_the_examples_and_of_the_evaluation_share_nothing() -> None:
     assert not set(words.CITIES) & set(heldout.PLACES)
-    patterns = {*requests._WEATHER, *requests._TIME, *requests._SEARCH, *requests._CALC}
+    patterns = [p for intent in tools.INTENTS for p in PHRASES["asks"][intent]]
     plain = {re.sub(r"\{.*?\}", "{}", p).lower() for p in patterns}
     for pattern in (*heldout.WEATHER, *heldout.TIME, *heldout.SEARCH, *heldout.CALCULATION):
         assert pattern.lower().rstrip(".?!") not in plain
-    known = {name for name, *_ in tools.FAMILIES}
+    known = {family["name"] for family in PHRASES["families"]}
     assert not known & {evaluate.name_of(t) for t, *_ in heldout.OTHERS}
     rng = random.Random(2)
     assert not words.held_out() & {words.made_up(rng) for _ in range(20_000)}

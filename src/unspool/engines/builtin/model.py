@@ -22,7 +22,6 @@ FOLDER: Final = Path(__file__).parent
 Array = NDArray[np.float32]
 
 _CHUNK: Final = 256  # tokens of a prompt that are read at once: bounds the memory of attention
-_END: Final = "<｜end▁of▁sentence｜>"
 _SPACE: Final = "Ġ"  # a space, as byte-level BPE writes it
 
 
@@ -61,7 +60,7 @@ class Model:
     """Computes logits; never called by two threads at once.
 
     Args:
-        folder: where ``config.json``, ``model.safetensors`` and ``tokenizer.json`` are.
+        folder: where ``config.json``, ``model.safetensors``, ``tokenizer.json`` and ``tokenizer_config.json`` are.
 
     Attributes:
         tokenizer: a `tokenizers.Tokenizer`.
@@ -78,11 +77,12 @@ class Model:
         from tokenizers import Tokenizer
 
         shape = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        named = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
         weights = {name: np.asarray(w, np.float32) for name, w in load_file(folder / "model.safetensors").items()}
         self.tokenizer: Any = Tokenizer.from_file(str(folder / "tokenizer.json"))
         self.vocab_size: int = shape["vocabulary"]
         self.context: int = shape["context"]
-        self.eos: frozenset[int] = frozenset({self.tokenizer.token_to_id(_END)})
+        self.eos: frozenset[int] = frozenset(self.tokenizer.encode(named["eos_token"]).ids)
         self._heads: int = shape["heads"]
         self._sizes = (shape["layers"], shape["width"], shape["pointer"], shape["kernel"])
         slopes = [0.0, 0.0, *(2.0 ** -(2 + 2 * i) for i in range(self._heads - 2))]
@@ -152,13 +152,13 @@ class Model:
         """The logits of the next token of each sequence."""
         seen = [s.tokens[: s.size] for s in states]
         where = [_softmax(self._sharp * (s.pointers[: s.size] @ q)) for s, q in zip(states, queries, strict=True)]
-        x = x + np.stack([w @ self._table[t] for w, t in zip(where, seen, strict=True)]) @ self._pointed
+        x += np.array([w @ self._table[t] for w, t in zip(where, seen, strict=True)], np.float32) @ self._pointed
         h = _norm(x + self._fed(x, -1))
         gates = _softmax(h @ self._gate)
         chances = _softmax(h @ self._say) * gates[:, :1]
         for i, tokens in enumerate(seen):
             for form, gate in zip(self._forms, gates[i, 1:], strict=True):
-                chances[i] += np.bincount(form[tokens], where[i] * gate, self.vocab_size)
+                np.add.at(chances[i], form[tokens], where[i] * gate)
         logits: Array = np.log(chances + np.float32(1e-9))
         return logits
 
