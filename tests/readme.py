@@ -9,6 +9,7 @@ import contextlib
 import io
 import os
 import re
+import socket
 import subprocess
 import sys
 import tempfile
@@ -24,6 +25,7 @@ from unspool.policy import CHOICES
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
+_PORT = "8192"
 BLOCK = re.compile(r"(?:<!-- file: (?P<file>\S+) -->\n)?^```(?P<language>\w+)\n(?P<text>.*?)^```$", re.M | re.S)
 _OUTPUT = re.compile(r"\n\n```text\n(.*?)^```$", re.M | re.S)
 
@@ -70,17 +72,17 @@ def _with_outputs(text: str) -> str:
     """The text with each ``text`` block replaced by what the block before it prints."""
     parts: list[str] = []
     at = 0
-    with _workplace() as env:
+    with _workplace() as env, _Served(env) as served:
         namespace: dict[str, Any] = {}
         for block in BLOCK.finditer(text):
             output = _OUTPUT.match(text, block.end())
             if block["file"]:
                 Path(block["file"]).write_text(block["text"], encoding="utf-8")
             elif block["language"] == "python":
-                printed = _run_python(block["text"], namespace)
+                printed = _run_python(served.there(block["text"]), namespace)
                 assert output or not printed, f"nothing shows what this prints: {block['text']}"
             elif block["language"] == "sh" and output:
-                printed = _run_shell(block["text"], env)
+                printed = _run_shell(served.there(block["text"]), env)
             if output:
                 parts.append(f"{text[at : output.start()]}\n\n```text\n{printed}```")
                 at = output.end()
@@ -106,6 +108,37 @@ def _workplace() -> Iterator[dict[str, str]]:
             yield {**os.environ, "PATH": f"{bin_}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": source}
         finally:
             os.chdir(before)
+
+
+class _Served:
+    """`unspool serve` for the examples that speak to it; it starts with the first of them, on a free port."""
+
+    def __init__(self, env: dict[str, str]) -> None:
+        self._env = env
+        self._server: subprocess.Popen[bytes] | None = None
+        self._port = ""
+
+    def __enter__(self) -> "_Served":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._server is not None:
+            self._server.terminate()
+            self._server.communicate()
+
+    def there(self, example: str) -> str:
+        """The example, with the port where the server listens."""
+        if _PORT not in example:
+            return example
+        if self._server is None:
+            with socket.create_server(("127.0.0.1", 0)) as free:
+                self._port = str(free.getsockname()[1])
+            command = [sys.executable, "-m", "unspool", "serve", "--port", self._port]
+            self._server = subprocess.Popen(command, env=self._env, stderr=subprocess.PIPE)
+            assert self._server.stderr is not None
+            started = self._server.stderr.readline()
+            assert b"listening" in started, started
+        return example.replace(_PORT, self._port)
 
 
 def tokenizer() -> Tokenizer:

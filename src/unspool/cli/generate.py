@@ -78,7 +78,7 @@ async def _generate(model: Model, body: dict[str, Any], form: str) -> None:
 
     settings = Settings(model=model.name, dialect=model.dialect, policy=model.policy, strict_level=model.strict_level)
     try:
-        prepared = prepare(ChatProtocol(settings).read(Fields(body)), settings, model.prompts)
+        prepared = prepare(ChatProtocol(settings).read(Fields(body)), settings, model.prompts, model.engine.tokenizer)
     except BadRequest as error:
         raise Misuse(str(error)) from None
     parser = prepared.parser(settings)

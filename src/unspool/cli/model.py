@@ -183,9 +183,10 @@ def _engine(
     try:
         if kind == "builtin":
             from ..engines.batching import Batching
+            from ..engines.builtin.bounds import Bounded
             from ..engines.builtin.model import Model as BuiltinModel
 
-            return Batching(BuiltinModel(), slots=options.slots)
+            return Batching(Bounded(BuiltinModel()), slots=options.slots)
         if kind == "replay":
             from ..engines import Replay, read_recordings
 

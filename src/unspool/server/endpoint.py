@@ -68,7 +68,8 @@ class Endpoint:
             return failed(self._protocol, Failure(str(error), status, error.param))
 
     def _read(self, body: bytes) -> Prepared:
-        return prepare(self._protocol.read(read_object(body)), self._core.settings, self._core.prompts)
+        core = self._core
+        return prepare(self._protocol.read(read_object(body)), core.settings, core.prompts, core.engine.tokenizer)
 
 
 def refusal(core: Core, error_body: Callable[[Failure], bytes], scope: Scope) -> Reply | None:

@@ -68,8 +68,14 @@ class Prepared(msgspec.Struct, frozen=True):
         )
 
 
-def prepare(job: Job, settings: Settings, prompts: Prompts | None) -> Prepared:
+def prepare(job: Job, settings: Settings, prompts: Prompts | None, tokenizer: Any = None) -> Prepared:
     """Render the prompt and derive the grammar.
+
+    Args:
+        job: what is asked for.
+        settings: what holds.
+        prompts: the model's chat template.
+        tokenizer: the engine's, which tells the grammar what special tokens there are.
 
     Raises:
         BadRequest: the template refuses, or nothing can satisfy what is asked for.
@@ -86,6 +92,7 @@ def prepare(job: Job, settings: Settings, prompts: Prompts | None) -> Prepared:
             prompt=prompt,
             response_format=job.response_format,
             strict_level=settings.strict_level,
+            tokenizer=tokenizer,
         )
     except ConstraintError as error:
         field, _, message = str(error).partition(": ")

@@ -1,0 +1,97 @@
+"""What keeps the builtin model from talking on: its thinking and its words are bounded.
+
+It is trained to be brief. At a high temperature, or where a grammar keeps it from ending without a call, a small model
+would go on all the same; then it is led to the end of its thinking, to a call, or to the end.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..model import Model
+
+THINKING: Final = 96
+"""Tokens that it thinks at most."""
+WORDS: Final = 96
+"""Tokens that it says at most, before or behind calls or without any."""
+
+_THINK, _THOUGHT = "<think>", "</think>"
+_CALLS, _CALLED = "<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>"
+_LESS: Final = np.float32(1000)
+"""What is taken off the logits of tokens that are not to come: none of them is likely then, and their order stays, for
+where a grammar allows nothing else."""
+
+Part = Literal["thinking", "words", "calls"]
+
+
+class _State:
+    """A sequence: the model's state, the part that it is in, and how many tokens that has."""
+
+    __slots__ = ("inner", "part", "size")
+
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+        self.part: Part = "words"
+        self.size = 0
+
+
+class Bounded:
+    """A model in DeepSeek's format, bounded.
+
+    Args:
+        model: what computes.
+        thinking, words: tokens of each at most.
+    """
+
+    def __init__(self, model: Model, *, thinking: int = THINKING, words: int = WORDS) -> None:
+        self._model = model
+        self._most = {"thinking": thinking, "words": words}
+        self.tokenizer = model.tokenizer
+        self.vocab_size = model.vocab_size
+        self.context = model.context
+        self.eos = model.eos
+        token = self.tokenizer.token_to_id
+        self._begins: dict[int, Part] = {
+            token(_THINK): "thinking",
+            token(_THOUGHT): "words",
+            token(_CALLS): "calls",
+            token(_CALLED): "words",
+        }
+        self._led = {"thinking": [token(_THOUGHT)], "words": [token(_CALLS), *sorted(self.eos)]}
+
+    def prefill(self, tokens: Sequence[int]) -> tuple[Any, NDArray[np.float32]]:
+        """See `unspool.engines.model.Model`."""
+        inner, logits = self._model.prefill(tokens)
+        state = _State(inner)
+        for token in tokens:
+            self._take(state, token)
+        state.size = 0  # what the prompt says does not count
+        return state, self._bounded(state, logits)
+
+    def step(self, states: Sequence[Any], tokens: Sequence[int]) -> NDArray[np.float32]:
+        """See `unspool.engines.model.Model`."""
+        logits = self._model.step([s.inner for s in states], tokens)
+        for i, (state, token) in enumerate(zip(states, tokens, strict=True)):
+            self._take(state, token)
+            logits[i] = self._bounded(state, logits[i])
+        return logits
+
+    def _take(self, state: _State, token: int) -> None:
+        part = self._begins.get(token)
+        if part is None:
+            state.size += 1
+        else:
+            state.part, state.size = part, 0
+
+    def _bounded(self, state: _State, logits: NDArray[np.float32]) -> NDArray[np.float32]:
+        if state.part == "calls":
+            return logits
+        wants_to_end = state.part == "words" and int(logits.argmax()) in self.eos
+        if not wants_to_end and state.size < self._most[state.part]:
+            return logits
+        led = self._led[state.part]
+        less = logits - _LESS
+        less[led] = logits[led]
+        return less

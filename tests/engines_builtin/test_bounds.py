@@ -1,0 +1,70 @@
+"""Thinking and words end, whatever the model would like to go on with."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from unspool.engines.builtin.bounds import Bounded
+from unspool.engines.builtin.model import Model
+
+OWN = Model()
+TOKEN = OWN.tokenizer.token_to_id
+THINK, THOUGHT, CALLS = TOKEN("<think>"), TOKEN("</think>"), TOKEN("<｜tool▁calls▁begin｜>")
+END = next(iter(OWN.eos))
+WORD = 300
+
+
+class Wishes:
+    """A model that always wants the same token most, then ``second``."""
+
+    def __init__(self, first: int, second: int) -> None:
+        self.tokenizer: Any = OWN.tokenizer
+        self.vocab_size, self.context, self.eos = OWN.vocab_size, OWN.context, OWN.eos
+        self._logits = np.zeros(self.vocab_size, np.float32)
+        self._logits[[first, second]] = 9, 5
+
+    def prefill(self, tokens: Sequence[int]) -> tuple[Any, NDArray[np.float32]]:
+        return None, self._logits.copy()
+
+    def step(self, states: Sequence[Any], tokens: Sequence[int]) -> NDArray[np.float32]:
+        return np.array([self._logits] * len(states))
+
+
+def generated(model: Bounded, prompt: Sequence[int], most: int, forbidden: Sequence[int] = ()) -> list[int]:
+    state, logits = model.prefill(prompt)
+    out: list[int] = []
+    while len(out) < most:
+        logits[list(forbidden)] = -np.inf
+        out.append(int(logits.argmax()))
+        logits = model.step([state], [out[-1]])[0]
+    return out
+
+
+def test_thinking_ends_after_so_many_tokens() -> None:
+    model = Bounded(Wishes(WORD, CALLS), thinking=5, words=3)
+    assert generated(model, [THINK], 6) == [WORD] * 5 + [THOUGHT]
+
+
+def test_words_end_after_so_many_tokens_and_the_prompts_do_not_count() -> None:
+    model = Bounded(Wishes(WORD, CALLS), thinking=5, words=3)
+    assert generated(model, [THINK, WORD, THOUGHT, *[WORD] * 9, THOUGHT], 4) == [WORD] * 3 + [CALLS]
+
+
+def test_a_model_that_may_not_end_calls() -> None:
+    model = Bounded(Wishes(END, WORD))
+    assert generated(model, [THOUGHT], 1) == [END]
+    assert generated(model, [THOUGHT], 1, forbidden=[END]) == [CALLS]
+
+
+def test_where_a_grammar_allows_neither_the_order_of_the_others_stays() -> None:
+    model = Bounded(Wishes(END, WORD))
+    assert generated(model, [THOUGHT], 1, forbidden=[END, CALLS]) == [WORD]
+
+
+@pytest.mark.parametrize("first", [WORD, END])
+def test_calls_are_left_alone(first: int) -> None:
+    model = Bounded(Wishes(first, WORD), thinking=1, words=1)
+    assert generated(model, [CALLS], 9) == [first] * 9
