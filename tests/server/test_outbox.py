@@ -24,7 +24,7 @@ class Connection:
         if self.error is not None:
             raise self.error
         self.taken.append(message)
-        if message.get("body") == self.closes_after:
+        if "body" in message and message["body"] == self.closes_after:
             self.open.clear()
 
     @property
