@@ -73,23 +73,23 @@ def template() -> jinja2.Template:
     return environment.from_string((FOLDER / "chat_template.jinja").read_text(encoding="utf-8"))
 
 
-def examples(seed: int, ramp: int = 0, *, late: bool = True) -> Iterator[list[Piece]]:
+def examples(seed: int, ramp: int = 0, *, part: int = 3) -> Iterator[list[Piece]]:
     """Examples without end, the same ones for the same seed.
 
     Args:
         ramp: after so many examples they are as hard as they get; the first have one tool and one turn.
-        late: whether they are those of the second part of the training: more of the four intents, and forced calls
-            behind what the model would rather say.
+        part: of the training. From the second on there are more of the four intents, and forced calls behind what the
+            model would rather say; in the third, it learns no arguments for tools that do not fit.
     """
     rng = random.Random(seed)
     head = template()
     for i in itertools.count():
-        yield conversation(rng, head, min(1.0, i / ramp) if ramp else 1.0, late=late)
+        yield conversation(rng, head, min(1.0, i / ramp) if ramp else 1.0, part=part)
 
 
-def conversation(rng: random.Random, head: jinja2.Template, level: float = 1.0, *, late: bool = True) -> list[Piece]:
+def conversation(rng: random.Random, head: jinja2.Template, level: float = 1.0, *, part: int = 3) -> list[Piece]:
     """One conversation of one or several turns; the level goes from 0, easy, to 1."""
-    tools = declared(rng, level, late=late)
+    tools = declared(rng, level, part=part)
     messages = [{"role": "system", "content": _system(rng)}] if rng.random() < 0.35 else []
     prompt = head.render(
         messages=messages, tools=[t.declaration() for t in tools] or None, bos_token=BOS, eos_token=EOS,
@@ -104,7 +104,7 @@ def conversation(rng: random.Random, head: jinja2.Template, level: float = 1.0, 
             Piece(f"{t.name}\n{rest}", False),
         ]
     for _ in range(1 + int(rng.random() * (1 + 2 * level))):
-        pieces += turn(rng, tools, level, late=late)
+        pieces += turn(rng, tools, level, part=part)
     return pieces
 
 
@@ -115,13 +115,13 @@ def _system(rng: random.Random) -> str:
     return f"You are {made_up(rng).capitalize()}, {kind} for {rng.choice(COMMON)} and {word(rng)}."
 
 
-def declared(rng: random.Random, level: float = 1.0, *, late: bool = True) -> list[Tool]:
+def declared(rng: random.Random, level: float = 1.0, *, part: int = 3) -> list[Tool]:
     """Tools in any order, at most one of each of the four intents."""
     if rng.random() < 0.1:
         return []
     count = 1 + int(rng.random() * (1 + 3.5 * level))
     intents = rng.sample(INTENTS, min(count, rng.choice((1, 2, 2, 3, 3, 4))))
-    if count == 1 and rng.random() < (0.15 if late else 0.4):
+    if count == 1 and rng.random() < (0.15 if part > 1 else 0.4):
         intents = ["other"]
     intents += ["other"] * (count - len(intents))
     made = {t.name: t for t in (tool(rng, intent) for intent in intents)}
@@ -130,7 +130,7 @@ def declared(rng: random.Random, level: float = 1.0, *, late: bool = True) -> li
     return tools
 
 
-def turn(rng: random.Random, tools: Sequence[Tool], level: float = 1.0, *, late: bool = True) -> list[Piece]:
+def turn(rng: random.Random, tools: Sequence[Tool], level: float = 1.0, *, part: int = 3) -> list[Piece]:
     """A request and the answer to it; after calls, often their results and what the model makes of them."""
     thinking = rng.random() < 0.7
     roll = rng.random()
@@ -140,15 +140,15 @@ def turn(rng: random.Random, tools: Sequence[Tool], level: float = 1.0, *, late:
         asked = ask(rng, intent, tool(rng, "other") if intent == "other" else None)
         text = finished(rng, asked.text)
         if tools and rng.random() < 0.3:
-            return forced(rng, tools, text, [asked], thinking=thinking, late=late)
+            return forced(rng, tools, text, [asked], thinking=thinking, part=part)
         return [*_opened(text, thinking), *_plain(asked, thinking, bool(tools))]
     if roll < 0.29:
         chosen = rng.choice(tools)
         asked = ask(rng, chosen.intent, chosen)
-        return forced(rng, tools, finished(rng, asked.text), [asked], thinking=thinking, fits=chosen)
+        return forced(rng, tools, finished(rng, asked.text), [asked], thinking=thinking, fits=chosen, part=part)
     if roll < 0.31 and (found := _incomplete(rng, tools, thinking)):
         return found
-    asks, text = requested(rng, tools, level, late=late)
+    asks, text = requested(rng, tools, level, part=part)
     calls = [(t, made) for t, a in asks if t is not None and (made := arguments(t, a.slots)) is not None]
     if not calls:
         return [*_opened(finished(rng, text), thinking), *_plain(asks[0][1], thinking, True)]
@@ -156,7 +156,7 @@ def turn(rng: random.Random, tools: Sequence[Tool], level: float = 1.0, *, late:
     if thinking:
         pieces.append(Piece(f"{_about([a for _, a in asks])} {_using([t for t, _ in calls])}</think>", True))
     pieces.append(Piece(written(calls) + EOS, True))
-    if rng.random() < (0.15 if late else 0.25):
+    if rng.random() < (0.15 if part > 1 else 0.25):
         results = [result(rng, t.intent) for t, _ in calls]
         pieces.append(Piece("".join(f"{OUTPUT}{text}{OUTPUT_END}" for text, _ in results), False))
         pieces.append(Piece(told([(a, said) for (_, a), (_, said) in zip(calls, results, strict=True)]) + EOS, True))
@@ -168,11 +168,11 @@ def _opened(text: str, thinking: bool) -> list[Piece]:
 
 
 def requested(
-    rng: random.Random, tools: Sequence[Tool], level: float = 1.0, *, late: bool = True
+    rng: random.Random, tools: Sequence[Tool], level: float = 1.0, *, part: int = 3
 ) -> tuple[list[tuple[Tool | None, Ask]], str]:
     """What is asked for, each with the tool that fits, and the text."""
     roll = rng.random()
-    chosen = rng.choice([t for t in tools for _ in range(4 if late and t.intent != "other" else 1)])
+    chosen = rng.choice([t for t in tools for _ in range(4 if part > 1 and t.intent != "other" else 1)])
     if roll < 0.17 * level and chosen.params:
         count = rng.choice((2, 2, 2, 3, 3, 4))
         text, asks = several(rng, chosen.intent, chosen, count)
@@ -223,7 +223,7 @@ def forced(
     *,
     thinking: bool,
     fits: Tool | None = None,
-    late: bool = False,
+    part: int = 1,
 ) -> list[Piece]:
     """A call that ``tool_choice`` forces, whatever the model thinks of it: it learns the arguments alone."""
     chosen = rng.choice(tools)
@@ -231,18 +231,16 @@ def forced(
     if thinking:
         why = _using([fits]) if fits else "No tool is needed." if asks[0].reply else "No tool fits."
         pieces.append(Piece(f"{_about(asks)} {why}</think>", True))
-    made = arguments(
-        chosen,
-        asks[0].slots if chosen.intent == asks[0].intent and chosen in (fits, asks[0].tool) else _shared(asks[0]),
-        fallback=text,
-    )
-    if late and rng.random() < 0.6:  # what it would say, if it need not call
+    slots = asks[0].slots if chosen.intent == asks[0].intent and chosen in (fits, asks[0].tool) else _shared(asks[0])
+    made = arguments(chosen, slots, fallback=text)
+    sound = part < 3 or arguments(chosen, slots) is not None
+    if part > 1 and not fits and rng.random() < 0.6:  # what it would say, if it need not call
         pieces.append(Piece(_reply(asks[0]), True))
         pieces.append(Piece(CALLS, True, forced=True))
     else:
         pieces.append(Piece(CALLS, False))
     pieces.append(Piece(f"{CALL}{chosen.name}{SEP}", False))
-    return [*pieces, Piece(json.dumps(made, ensure_ascii=False) + CALL_END + CALLS_END + EOS, True)]
+    return [*pieces, Piece(json.dumps(made, ensure_ascii=False) + CALL_END + CALLS_END + EOS, sound)]
 
 
 def _shared(asked: Ask) -> dict[str, str]:

@@ -140,8 +140,10 @@ def train(network: Network, data: Iterator[Batch], args: Any, save: Any) -> None
         mean = loss.item() if step == 1 or math.isnan(mean) else 0.95 * mean + 0.05 * loss.item()
         if step % 50 == 0:
             print(f"step {step:5d}  loss {mean:.4f}  {time.monotonic() - began:6.0f} s", flush=True)
-        if step % args.every == 0 or step == args.steps:
+        if step % args.every == 0 or step in (args.steps, args.until):
             save(step)
+        if step == args.until:
+            break
 
 
 def main() -> None:
@@ -153,10 +155,11 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=2400)
     parser.add_argument("--copying", type=int, default=120, help="steps of copying random tokens, at the beginning")
     parser.add_argument("--ramp", type=int, default=9000, help="examples until they are as hard as they get")
-    parser.add_argument("--late", action=argparse.BooleanOptionalAction, default=True, help="see `examples.examples`")
+    parser.add_argument("--part", type=int, default=3, help="which examples; see `examples.examples`")
     parser.add_argument("--tokens", type=int, default=2048, help="in a batch")
     parser.add_argument("--rate", type=float, default=0.02)
     parser.add_argument("--cooling", type=float, default=0.6, help="the share of the steps in which the rate falls")
+    parser.add_argument("--until", type=int, help="ends after this step instead")
     parser.add_argument("--every", type=int, default=200, help="steps between two savings")
     args = parser.parse_args()
     torch.set_num_threads(1)
@@ -182,7 +185,7 @@ def main() -> None:
             dict(network.tensors()), args.out / "model.safetensors", metadata={"step": str(step)}
         )
 
-    rows = (encoded(tokenizer, e) for e in ex.examples(args.seed + 1, args.ramp, late=args.late))
+    rows = (encoded(tokenizer, e) for e in ex.examples(args.seed + 1, args.ramp, part=args.part))
     train(network, batches(rows, args.tokens), args, save)
     sys.stdout.flush()
 

@@ -29,7 +29,7 @@ _SPACE: Final = "Ġ"  # how byte-level BPE writes it
 
 def build(seed: int, count: int = 6000) -> Tokenizer:
     """A tokenizer of the words of so many examples."""
-    words = itertools.chain.from_iterable(_words(e) for e in itertools.islice(ex.examples(seed, late=False), count))
+    words = itertools.chain.from_iterable(_words(e) for e in itertools.islice(ex.examples(seed, part=1), count))
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     trained = Tokenizer(models.BPE())
     trained.train_from_iterator(
