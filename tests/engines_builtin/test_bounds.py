@@ -1,13 +1,12 @@
-"""Thinking and words end, whatever the model would like to go on with."""
+"""Thinking, words and calls end, whatever the model would like to go on with."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import pytest
 from numpy.typing import NDArray
 
-from unspool.engines.builtin.bounds import Bounded
+from unspool.engines.builtin.bounds import Bounded, Part
 from unspool.engines.builtin.model import Model
 
 OWN = Model()
@@ -15,6 +14,7 @@ TOKEN = OWN.tokenizer.token_to_id
 THINK, THOUGHT, CALLS = TOKEN("<think>"), TOKEN("</think>"), TOKEN("<｜tool▁calls▁begin｜>")
 END = next(iter(OWN.eos))
 WORD = 300
+MOST: dict[Part, int] = {"thinking": 5, "words": 3, "calls": 4}
 
 
 class Wishes:
@@ -44,12 +44,12 @@ def generated(model: Bounded, prompt: Sequence[int], most: int, forbidden: Seque
 
 
 def test_thinking_ends_after_so_many_tokens() -> None:
-    model = Bounded(Wishes(WORD, CALLS), thinking=5, words=3)
+    model = Bounded(Wishes(WORD, CALLS), MOST)
     assert generated(model, [THINK], 6) == [WORD] * 5 + [THOUGHT]
 
 
 def test_words_end_after_so_many_tokens_and_the_prompts_do_not_count() -> None:
-    model = Bounded(Wishes(WORD, CALLS), thinking=5, words=3)
+    model = Bounded(Wishes(WORD, CALLS), MOST)
     assert generated(model, [THINK, WORD, THOUGHT, *[WORD] * 9, THOUGHT], 4) == [WORD] * 3 + [CALLS]
 
 
@@ -64,7 +64,22 @@ def test_where_a_grammar_allows_neither_the_order_of_the_others_stays() -> None:
     assert generated(model, [THOUGHT], 1, forbidden=[END, CALLS]) == [WORD]
 
 
-@pytest.mark.parametrize("first", [WORD, END])
-def test_calls_are_left_alone(first: int) -> None:
-    model = Bounded(Wishes(first, WORD), thinking=1, words=1)
-    assert generated(model, [CALLS], 9) == [first] * 9
+def test_calls_end_after_so_many_tokens_by_what_closes_them() -> None:
+    model = Bounded(Wishes(WORD, END), MOST)
+    quote, brace = TOKEN('"'), TOKEN("}")
+    told = generated(model, [CALLS], 5)
+    assert told[:4] == [WORD] * 4
+    assert told[4] in {
+        TOKEN("<｜tool▁call▁end｜>"),
+        TOKEN("<｜tool▁calls▁end｜>"),
+        quote,
+        brace,
+        TOKEN("]"),
+        TOKEN('"}'),
+    }
+    everything_else = [i for i in range(OWN.vocab_size) if i not in (quote, WORD)]
+    assert generated(model, [CALLS], 5, forbidden=everything_else) == [WORD] * 4 + [quote]
+
+
+def test_short_calls_are_left_alone() -> None:
+    assert generated(Bounded(Wishes(END, WORD)), [CALLS], 9) == [END] * 9

@@ -12,6 +12,7 @@ import pytest
 from models.builtin import evaluate, examples, heldout, tools, words
 from models.builtin.phrases import PHRASES
 from unspool import constrain, get_dialect, parse
+from unspool.engines.builtin.bounds import Bounded
 from unspool.engines.builtin.model import FOLDER, Model
 from unspool.grammar.matchers import Llguidance
 from unspool.server.prompts import Prompts, read_tokenizer
@@ -199,7 +200,8 @@ def test_a_required_call_is_made_in_time_whatever_was_asked(model: Model, thinki
         constraint = constrain("deepseekv31", [declared], "required", prompt=prompt, tokenizer=model.tokenizer)
         assert constraint is not None
         matcher = matchers.matcher(constraint)
-        state, logits = model.prefill(tokens_of(model, prompt))
+        bounded = Bounded(model)
+        state, logits = bounded.prefill(tokens_of(model, prompt))
         ids: list[int] = []
         while len(ids) < 300:
             token = int(np.where(matcher.mask(), logits, -np.inf).argmax())
@@ -207,7 +209,7 @@ def test_a_required_call_is_made_in_time_whatever_was_asked(model: Model, thinki
                 break
             assert matcher.accept(token)
             ids.append(token)
-            logits = model.step([state], [token])[0]
+            logits = bounded.step([state], [token])[0]
         output = model.tokenizer.decode(ids, skip_special_tokens=False)
         message = parse(output, "deepseekv31", tools=[declared], prompt=prompt)
         assert len(ids) < 300, output

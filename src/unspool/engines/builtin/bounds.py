@@ -1,10 +1,11 @@
-"""What keeps the builtin model from talking on: its thinking and its words are bounded.
+"""What keeps the builtin model from talking on: its thinking, its words and its calls are bounded.
 
 It is trained to be brief. At a high temperature, or where a grammar keeps it from ending without a call, a small model
-would go on all the same; then it is led to the end of its thinking, to a call, or to the end.
+would go on all the same; then it is led to the end of its thinking, to a call, to the end of its calls, or to the end.
+A call that has to be made is complete within 300 tokens.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -12,18 +13,15 @@ from numpy.typing import NDArray
 
 from ..model import Model
 
-THINKING: Final = 96
-"""Tokens that it thinks at most."""
-WORDS: Final = 96
-"""Tokens that it says at most, before or behind calls or without any."""
+Part = Literal["thinking", "words", "calls"]
+MOST: Final[dict[Part, int]] = {"thinking": 64, "words": 64, "calls": 150}
+"""Tokens of each part at most, but for those that close what is open; words are what stands outside of the others."""
 
 _THINK, _THOUGHT = "<think>", "</think>"
-_CALLS, _CALLED = "<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>"
+_CALLS, _CALL_END, _CALLED = "<｜tool▁calls▁begin｜>", "<｜tool▁call▁end｜>", "<｜tool▁calls▁end｜>"
 _LESS: Final = np.float32(1000)
 """What is taken off the logits of tokens that are not to come: none of them is likely then, and their order stays, for
 where a grammar allows nothing else."""
-
-Part = Literal["thinking", "words", "calls"]
 
 
 class _State:
@@ -42,12 +40,12 @@ class Bounded:
 
     Args:
         model: what computes.
-        thinking, words: tokens of each at most.
+        most: tokens of each part at most.
     """
 
-    def __init__(self, model: Model, *, thinking: int = THINKING, words: int = WORDS) -> None:
+    def __init__(self, model: Model, most: Mapping[Part, int] = MOST) -> None:
         self._model = model
-        self._most = {"thinking": thinking, "words": words}
+        self._most = most
         self.tokenizer = model.tokenizer
         self.vocab_size = model.vocab_size
         self.context = model.context
@@ -59,7 +57,12 @@ class Bounded:
             token(_CALLS): "calls",
             token(_CALLED): "words",
         }
-        self._led = {"thinking": [token(_THOUGHT)], "words": [token(_CALLS), *sorted(self.eos)]}
+        closing = [i for text, i in self.tokenizer.get_vocab().items() if text and not text.strip('"]}')]
+        self._led: dict[Part, list[int]] = {
+            "thinking": [token(_THOUGHT)],
+            "words": [token(_CALLS), *sorted(self.eos)],
+            "calls": [token(_CALL_END), token(_CALLED), *closing],
+        }
 
     def prefill(self, tokens: Sequence[int]) -> tuple[Any, NDArray[np.float32]]:
         """See `unspool.engines.model.Model`."""
@@ -86,8 +89,6 @@ class Bounded:
             state.part, state.size = part, 0
 
     def _bounded(self, state: _State, logits: NDArray[np.float32]) -> NDArray[np.float32]:
-        if state.part == "calls":
-            return logits
         wants_to_end = state.part == "words" and int(logits.argmax()) in self.eos
         if not wants_to_end and state.size < self._most[state.part]:
             return logits
