@@ -10,10 +10,13 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from unspool.engines import Capture, Delta, Engine, Recording, Replay, Request, Sampling
 from unspool.engines.capture import Asked
+from unspool.engines.model import Model
 from unspool.wire import Usage
 
 from ..engines_batching.support import Babble, Watched
@@ -35,7 +38,7 @@ class Made(NamedTuple):
 
     Attributes:
         prompts: of outputs that differ, end by themselves or at `LIMIT`, and are the same each time at temperature 0.
-        endless: of an output of 10,000 tokens or more.
+        endless: of an output of 1,000 tokens or more.
         failing: for a number of pieces, the prompt of a request that fails with status 500 after them; the next
             request does not fail. Nothing else may be generated meanwhile.
         generated: how many pieces or tokens the engine generated so far, for all outputs together.
@@ -170,6 +173,43 @@ def make_batching(folder: Path) -> Made:
     return batching(Watched(Babble(context=20_000)), ("Hello", "Good morning", "!and so on"), "!endless")
 
 
+class Talkative:
+    """A model that does not end where its prompt begins with an exclamation mark."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self.tokenizer = model.tokenizer
+        self.vocab_size, self.context, self.eos = model.vocab_size, model.context, model.eos
+        self._endless = self.tokenizer.encode("!").ids[0]
+
+    def prefill(self, tokens: Sequence[int]) -> tuple[Any, NDArray[np.float32]]:
+        state, logits = self._model.prefill(tokens)
+        endless = tokens[0] == self._endless
+        return (state, endless), self._kept(logits, endless)
+
+    def step(self, states: Sequence[Any], tokens: Sequence[int]) -> NDArray[np.float32]:
+        logits = self._model.step([state for state, _ in states], tokens)
+        for row, (_, endless) in zip(logits, states, strict=True):
+            self._kept(row, endless)
+        return logits
+
+    def _kept(self, logits: NDArray[np.float32], endless: bool) -> NDArray[np.float32]:
+        if endless:
+            logits[list(self.eos)] = -np.inf
+        return logits
+
+
+def make_builtin(folder: Path) -> Made:
+    """The model that comes with the package."""
+    from unspool.engines.builtin.bounds import Bounded
+    from unspool.engines.builtin.model import Model as BuiltinModel
+
+    model = Talkative(Bounded(BuiltinModel()))
+    return batching(
+        Watched(model), ("Oslo <｜User｜>", "Weather in Oslo?", "Two words"), "!once upon a time"
+    )
+
+
 def make_transformers(folder: Path) -> Made:
     """A small Llama with random weights, read from a directory."""
     import torch
@@ -204,6 +244,7 @@ ENTRIES: Final = (
     Entry("replay", make_replay, frozenset()),
     Entry("capture", make_capture, frozenset()),
     Entry("batching", make_batching, MODEL),
+    Entry("builtin", make_builtin, MODEL),
     Entry(
         "transformers",
         make_transformers,

@@ -178,7 +178,7 @@ async def test_a_seed_repeats_whatever_else_is_generated_and_other_seeds_differ(
 async def test_penalties_and_cut_offs_are_heard(made: Made) -> None:
     async def text(**options: Any) -> str:
         sampling = Sampling(**options)
-        return text_of(await collect(made.engine, request(made.prompts[0], sampling=sampling, max_tokens=60)))
+        return text_of(await collect(made.engine, request(made.endless, sampling=sampling, max_tokens=60)))
 
     greedy = await text(temperature=0)
     assert greedy == await text(temperature=1, top_k=1)
