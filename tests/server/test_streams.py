@@ -57,6 +57,26 @@ def test_what_is_held_back_goes_on_in_time_though_the_engine_says_nothing() -> N
         until(lambda: engine.cancelled == 1)
 
 
+def test_what_is_held_back_after_a_boundary_goes_on_in_time_too() -> None:
+    engine = Scripted(["<think>One. ", "Two", "more. And ", "then"], hang_after=4)
+    with live(engine, "hermes", coalesce_reasoning=True, coalesce_delay=0.3) as server:
+        connection = server.request(messages=HELLO, stream=True)
+        received = b""
+        while b"And then" not in received:
+            received += connection.recv(65_536)
+        assert b'"Twomore. "' in received
+        connection.close()
+        until(lambda: engine.cancelled == 1)
+
+
+def test_what_is_held_back_when_the_engine_fails_is_told_before_its_error() -> None:
+    engine = Scripted(["<think>One. ", "Two"], fail_after=2)
+    with live(engine, "hermes", coalesce_reasoning=True) as server:
+        text = server.post(messages=HELLO, stream=True).text
+    assert deltas(text.partition('data: {"error"')[0], "reasoning_content") == ["One. ", "Two"]
+    assert "the device is lost" in text
+
+
 # -- silence -----------------------------------------------------------------------------------------------------------
 
 

@@ -86,6 +86,10 @@ class Choice:
         """What was held back for long enough."""
         return [] if self._coalescer is None else self._coalescer.tick(self._clock())
 
+    def flush(self) -> list[Event]:
+        """What was held back."""
+        return [] if self._coalescer is None else self._coalescer.flush()
+
     def _passed(self, events: list[Event]) -> list[Event]:
         if self._stops is not None:
             events = self._stops.feed(events)

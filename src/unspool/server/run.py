@@ -1,6 +1,7 @@
 """One request under way: an engine's outputs through parsers, and the answer on its way to the client."""
 
 import asyncio
+import contextlib
 import time
 import uuid
 from collections.abc import Awaitable, Sequence
@@ -46,7 +47,8 @@ class Run:
         self._writer: Writer | None = protocol.writer(job, self.id, self._created) if job.stream else None
         self._choices = [self._choice() for _ in range(job.n)]
         self._begun = False
-        self._generating = False
+        self._producing = False
+        self._timers: dict[int, asyncio.TimerHandle] = {}
         self._abort: Failure | None = None
         self._work: asyncio.Task[None] | None = None
 
@@ -57,7 +59,7 @@ class Run:
 
     def abort(self, failure: Failure) -> None:
         """End the answer with an error, unless it is complete."""
-        if self._generating and self._work is not None:
+        if self._producing and self._work is not None:
             self._abort = failure
             self._work.cancel()
 
@@ -69,7 +71,8 @@ class Run:
     def keep_alive(self) -> None:
         """Say something while the engine says nothing, lest something on the way closes the connection."""
         if self.outbox is not None and self._writer is not None and not self.outbox.over:
-            self.outbox.put(self._writer.KEEP_ALIVE, 0)
+            with contextlib.suppress(OSError):  # of a connection that is lost: whoever puts next is told again
+                self.outbox.put(self._writer.KEEP_ALIVE, 0)
 
     async def answer(self, gone: Awaitable[None], send: Send) -> None:
         """Answer the request, unless the client goes away: then the engine stops.
@@ -118,9 +121,9 @@ class Run:
 
     async def _produce(self) -> Failure | None:
         """Run the engine; returns what it failed with."""
+        self._producing = True
         try:
             async with self._core.admission.places(len(self._choices)):
-                self._generating = True
                 if len(self._choices) == 1:
                     await self._generate(0)
                 else:
@@ -140,7 +143,7 @@ class Run:
             log.exception("%s: the engine failed", self.id)
             return Failure("the engine failed", 500)
         finally:
-            self._generating = False
+            self._producing = False
 
     async def _generate_all(self) -> None:
         try:
@@ -152,7 +155,6 @@ class Run:
 
     async def _generate(self, index: int) -> None:
         choice, outbox = self._choices[index], self.outbox
-        timer: asyncio.TimerHandle | None = None
         stream = self._core.engine.generate(self._prepared.request(self._core.settings, self.id, index))
         try:
             async for delta in stream:
@@ -163,24 +165,34 @@ class Run:
                     await outbox.room()
                 if choice.over:
                     break
-                if choice.due is not None and (timer is None or timer.when() < self._clock()):
-                    timer = asyncio.get_running_loop().call_at(choice.due, self._tick, index)
+                if choice.due is not None:
+                    self._wake(index)
+        except EngineError:
+            held = choice.flush()
+            if held:
+                self._emit(index, held)
+            raise
         finally:
-            if timer is not None:
-                timer.cancel()
+            if index in self._timers:
+                self._timers.pop(index).cancel()
             await stream.aclose()
         events = choice.close()
         if events:
             self._emit(index, events)
         self._noted(choice.message())
 
-    def _tick(self, index: int) -> None:
-        """What the choice holds back goes on in time, should the engine say nothing more until then."""
-        events = self._choices[index].tick()
-        if events:
-            self._emit(index, events)
+    def _wake(self, index: int) -> None:
+        """See to it that what the choice holds back goes on in time, should the engine say nothing more until then."""
+        due = self._choices[index].due
+        if due is not None and index not in self._timers:
+            self._timers[index] = asyncio.get_running_loop().call_at(due, self._tick, index)
 
-    def _emit(self, index: int, events: list[Event], logprobs: Sequence[Any] = ()) -> None:
+    def _tick(self, index: int) -> None:
+        del self._timers[index]
+        self._emit(index, self._choices[index].tick())
+        self._wake(index)
+
+    def _emit(self, index: int, events: Sequence[Event], logprobs: Sequence[Any] = ()) -> None:
         first = not self._begun
         if first:
             self._begun = True
