@@ -4,7 +4,6 @@ Known cases are made as the training examples are, with another seed; unseen one
 """
 
 import argparse
-import itertools
 import json
 import random
 from collections import Counter
@@ -305,16 +304,19 @@ def main() -> None:
     parser.add_argument("--failures", type=int, default=0, help="prints so many failures")
     args = parser.parse_args()
     runner = Runner(args.folder)
-    for title, cases in (
-        ("known", known(args.known)),
-        ("unseen", list(itertools.islice(unseen(), 0, None, args.every))),
-    ):
-        table = score(runner, cases, failures=args.failures)
+    for title, cases in (("known", known(args.known)), ("unseen", unseen()[:: args.every])):
         print(title)
-        for kind, (right, count) in table.items():
-            print(f"  {kind:24} {right:4} of {count}")
-        right, count = (sum(column) for column in zip(*table.values(), strict=True))
-        print(f"  {'all':24} {right:4} of {count}  {100 * right / count:.1f} %")
+        tables = [score(runner, [c for c in cases if c.thinking is t], failures=args.failures) for t in (True, False)]
+        for kind in dict.fromkeys(c.kind for c in cases):
+            print(_line(kind, [t[kind] for t in tables if kind in t]))
+        for mode, table in zip(("thinking", "not thinking"), tables, strict=True):
+            print(_line(f"all, {mode}", list(table.values())))
+        print(_line("all", [pair for table in tables for pair in table.values()]), flush=True)
+
+
+def _line(title: str, counts: Sequence[tuple[int, int]]) -> str:
+    right, count = sum(r for r, _ in counts), sum(c for _, c in counts)
+    return f"  {title:24} {right:4} of {count:4}  {100 * right / max(count, 1):5.1f} %"
 
 
 if __name__ == "__main__":

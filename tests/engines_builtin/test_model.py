@@ -182,8 +182,8 @@ def test_a_required_call_is_made_in_time_whatever_was_asked(model: Model, thinki
         {"type": "object", "properties": {}},
         {
             "type": "object",
-            "properties": {"ids": {"type": "array", "items": {"type": "integer"}}, "deep": {"type": "boolean"}},
-            "required": ["ids", "deep"],
+            "properties": {"title": {"type": "string"}, "deep": {"type": "boolean"}, "size": {"type": "number"}},
+            "required": ["title", "deep", "size"],
         },
         {"type": "object", "properties": {"n": {"type": "integer", "minimum": 3}}, "required": ["n"]},
     ]
