@@ -185,9 +185,17 @@ def test_a_required_call_is_made_in_time_whatever_was_asked(model: Model, thinki
             "properties": {"title": {"type": "string"}, "deep": {"type": "boolean"}, "size": {"type": "number"}},
             "required": ["title", "deep", "size"],
         },
-        {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]},
+        {"type": "object", "properties": {"n": {"type": "integer", "minimum": 3}}, "required": ["n"]},
+        {
+            "type": "object",
+            "properties": {
+                "ids": {"type": "array", "items": {"type": "integer"}},
+                "deep": {"type": "object", "properties": {"x": {"type": "string"}}, "required": ["x"]},
+            },
+            "required": ["ids", "deep"],
+        },
     ]
-    texts = ["Weather in Gjøvik?", "Hi", "Write an opera about 17 geese.", "¿Qué hora es?"]
+    texts = ["Weather in Gjøvik?", "Hi", "Write an opera about 17 geese.", "¿Qué hora es?", "Sort 17, 4 and 8."]
     for schema, text in zip(schemas, texts, strict=True):
         declared = {"type": "function", "function": {"name": "do_it", "description": "Does it.", "parameters": schema}}
         prompt = template.render(
