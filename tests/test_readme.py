@@ -30,4 +30,4 @@ def test_only_installation_and_targets_of_make_are_shown_without_output() -> Non
     silent = [m for m in BLOCK.finditer(TEXT) if m["language"] == "sh" and not TEXT.startswith("\n\n```text", m.end())]
     lines = [line for m in silent for line in m["text"].splitlines()]
     assert lines
-    assert all(re.match(r"make [a-z]+$|pip install ", line) for line in lines)
+    assert all(re.match(r"make [a-z]+$|pip install |unspool (serve|generate) ", line) for line in lines)

@@ -14,7 +14,6 @@ from ..registry import get_dialect
 from .common import Misuse, named_dialect, one_of, read_policy, read_text
 
 ENGINES = "builtin, replay:PATH, transformers:DIR, or the URL of a server"
-_BUILTIN_DIALECT = "deepseekv31"
 
 
 @dataclass(frozen=True)
@@ -79,7 +78,7 @@ def open_model(options: argparse.Namespace) -> Model:
     elif folder is None and kind == "builtin":
         folder = _builtin_folder()
     template = None if folder is None else _template(folder)
-    dialect = _dialect(options, template, _BUILTIN_DIALECT if kind == "builtin" else None)
+    dialect = _dialect(options, template)
     policy = read_policy(options.policy)
     prompts = None if template is None else _prompts(options, folder, template, dialect)
     engine = _engine(options, kind, path, engines, folder, dialect)
@@ -137,7 +136,7 @@ def _prompts(options: argparse.Namespace, folder: str | Path, template: Any, dia
     return prompts
 
 
-def _dialect(options: argparse.Namespace, template: Any, own: str | None) -> Dialect:
+def _dialect(options: argparse.Namespace, template: Any) -> Dialect:
     reasoning, calls = options.reasoning_parser, options.tool_call_parser
     if options.dialect is not None:
         if reasoning is not None or calls is not None:
@@ -153,8 +152,6 @@ def _dialect(options: argparse.Namespace, template: Any, own: str | None) -> Dia
         return dialect if other is dialect else dialect.with_reasoning(other)
     if reasoning is not None:
         return named_dialect("--reasoning-parser", reasoning)
-    if own is not None:
-        return get_dialect(own)
     if options.model is None and template is None:
         raise Misuse("--dialect: is missing; name the dialect, or the model with --model")
     found = detect_dialect(model=options.model, chat_template=None if template is None else template.tool_template)

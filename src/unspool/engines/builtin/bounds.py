@@ -5,6 +5,7 @@ would go on all the same; then it is led to the end of its thinking, to a call, 
 A call that has to be made is complete within 300 tokens.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
@@ -12,13 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..model import Model
+from .model import FOLDER
 
 Part = Literal["thinking", "words", "calls"]
 MOST: Final[dict[Part, int]] = {"thinking": 64, "words": 64, "calls": 150}
 """Tokens of each part at most, but for those that close what is open; words are what stands outside of the others."""
 
-_THINK, _THOUGHT = "<think>", "</think>"
-_CALLS, _CALL_END, _CALLED = "<｜tool▁calls▁begin｜>", "<｜tool▁call▁end｜>", "<｜tool▁calls▁end｜>"
 _LESS: Final = np.float32(1000)
 """What is taken off the logits of tokens that are not to come: none of them is likely then, and their order stays, for
 where a grammar allows nothing else."""
@@ -36,7 +36,7 @@ class _State:
 
 
 class Bounded:
-    """A model in DeepSeek's format, bounded.
+    """A model, bounded; ``parts.json`` tells which tokens begin its parts and which lead to their end.
 
     Args:
         model: what computes.
@@ -51,18 +51,13 @@ class Bounded:
         self.context = model.context
         self.eos = model.eos
         token = self.tokenizer.token_to_id
-        self._begins: dict[int, Part] = {
-            token(_THINK): "thinking",
-            token(_THOUGHT): "words",
-            token(_CALLS): "calls",
-            token(_CALLED): "words",
-        }
-        closing = [i for text, i in self.tokenizer.get_vocab().items() if text and not text.strip('"]}')]
+        told = json.loads((FOLDER / "parts.json").read_text(encoding="utf-8"))
+        self._begins: dict[int, Part] = {token(mark): part for mark, part in told["begins"].items()}
         self._led: dict[Part, list[int]] = {
-            "thinking": [token(_THOUGHT)],
-            "words": [token(_CALLS), *sorted(self.eos)],
-            "calls": [token(_CALL_END), token(_CALLED), *closing],
+            part: [token(mark) for mark in marks] for part, marks in told["ends"].items()
         }
+        self._led["words"] += sorted(self.eos)
+        self._led["calls"] += [i for text, i in self.tokenizer.get_vocab().items() if not text.strip('"]}')]
 
     def prefill(self, tokens: Sequence[int]) -> tuple[Any, NDArray[np.float32]]:
         """See `unspool.engines.model.Model`."""
