@@ -176,7 +176,7 @@ class Stream:
         await send(_event(b"[DONE]", more=False))
 
     def _told(self, piece: Delta) -> dict[str, Any]:
-        """The event of a piece. The token that ends an output is among the ids; the text has it where it is asked for."""
+        """The event of a piece. The token that ends an output is among the ids; the text holds it on demand."""
         text = piece.text
         if piece.finish_reason == "stop" and not self._asked.include_stop_str_in_output:
             text = text.removesuffix(self._tokenizer.decode(piece.token_ids, skip_special_tokens=False))

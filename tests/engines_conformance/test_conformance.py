@@ -139,7 +139,7 @@ async def test_who_is_cancelled_makes_place_for_who_waits(made: Made) -> None:
     assert made.running() == made.places
     cancelled = time.monotonic()
     await streams.pop().aclose()
-    await waiting
+    await asyncio.wait_for(waiting, 20)
     assert time.monotonic() - cancelled < SOON
     for stream in streams:
         await stream.aclose()
