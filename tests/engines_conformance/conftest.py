@@ -26,8 +26,11 @@ def made(request: pytest.FixtureRequest, tmp_path: Path, runner: asyncio.Runner)
         return entry.make(tmp_path)
 
     made = runner.run(make())
-    yield made
-    runner.run(made.engine.close())
+    try:
+        yield made
+        runner.run(made.engine.close())
+    finally:
+        made.stop()
 
 
 @pytest.hookimpl(tryfirst=True)

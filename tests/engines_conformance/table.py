@@ -8,7 +8,7 @@ import json
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import pytest
@@ -19,7 +19,10 @@ from unspool.engines.capture import Asked
 from unspool.engines.model import Model
 from unspool.wire import Usage
 
-from ..engines_batching.support import Babble, Watched
+from ..engines_batching.support import Babble, Watched, byte_tokenizer
+
+if TYPE_CHECKING:
+    from unspool.engines.batching import Batching
 
 ABILITIES: Final = {
     "ids": "tells the token ids of its text, and has a tokenizer",
@@ -40,11 +43,15 @@ class Made(NamedTuple):
         prompts: of outputs that differ, end by themselves or at `LIMIT`, and are the same each time at temperature 0.
         endless: of an output of 1,000 tokens or more.
         failing: for a number of pieces, the prompt of a request that fails with status 500 after them; the next
+        endless: of an output of 10,000 tokens or more.
+        failing: for a number of pieces, the prompt of a request that fails with status `fault` after them; the next
             request does not fail. Nothing else may be generated meanwhile.
         generated: how many pieces or tokens the engine generated so far, for all outputs together.
         running: how many outputs are being generated.
         ahead: how many pieces an output may be ahead of its consumer.
         places: how many outputs are generated at once.
+        fault: the status of a failure; another one where the failure is that of a server elsewhere.
+        stop: ends what runs beside the engine, which is closed by then.
     """
 
     engine: Engine
@@ -55,6 +62,8 @@ class Made(NamedTuple):
     running: Callable[[], int]
     ahead: int
     places: int = 0
+    fault: int = 500
+    stop: Callable[[], None] = lambda: None
 
 
 class Entry(NamedTuple):
@@ -146,11 +155,19 @@ def make_capture(folder: Path) -> Made:
 # -- models ------------------------------------------------------------------------------------------------------------
 
 
+SLOTS: Final = 3
+AHEAD: Final = 8
+
+
 def batching(model: Watched, prompts: Sequence[str], endless: str) -> Made:
     """A model in the batching loop."""
     from unspool.engines.batching import Batching
 
-    engine = Batching(model, slots=3, ahead=8)
+    return watched(model, Batching(model, slots=SLOTS, ahead=AHEAD), prompts, endless)
+
+
+def watched(model: Watched, engine: "Batching", prompts: Sequence[str], endless: str) -> Made:
+    """A batching loop, and what is known of it by its model."""
 
     def failing(count: int) -> str:
         model.fail_after = count
@@ -163,14 +180,44 @@ def batching(model: Watched, prompts: Sequence[str], endless: str) -> Made:
         failing=failing,
         generated=lambda: model.computed,
         running=lambda: engine.running,
-        ahead=9,
-        places=3,
+        ahead=AHEAD + 1,
+        places=SLOTS,
     )
 
 
-def make_batching(folder: Path) -> Made:
+BABBLED: Final = ("Hello", "Good morning", "!and so on")
+ENDLESS: Final = "!endless"
+
+
+def babble() -> Watched:
     """A small model that computes in no time."""
-    return batching(Watched(Babble(context=20_000)), ("Hello", "Good morning", "!and so on"), "!endless")
+    return Watched(Babble(context=20_000))
+
+
+def make_batching(folder: Path) -> Made:
+    """The loop alone."""
+    return batching(babble(), BABBLED, ENDLESS)
+
+
+BUFFERED: Final = 500
+"""How many events of a stream, of more than 4 kB each, sockets and aiohttp hold at most. On Linux it is a megabyte."""
+
+
+def make_upstream(folder: Path) -> Made:
+    """The same model in another event loop, and HTTP between."""
+    from unspool.engines.upstream import Upstream
+
+    from .completions import Completions
+
+    model = babble()
+    server = Completions(model, slots=SLOTS, ahead=AHEAD)
+    made = watched(model, server.engine, BABBLED, ENDLESS)
+    return made._replace(
+        engine=Upstream(server.url, tokenizer=byte_tokenizer()),
+        ahead=BUFFERED,
+        fault=502,
+        stop=server.stop,
+    )
 
 
 class Talkative:
@@ -243,6 +290,7 @@ ENTRIES: Final = (
     Entry("capture", make_capture, frozenset()),
     Entry("batching", make_batching, MODEL),
     Entry("builtin", make_builtin, MODEL),
+    Entry("upstream", make_upstream, MODEL - {"constrains"}),
     Entry(
         "transformers",
         make_transformers,

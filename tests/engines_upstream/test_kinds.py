@@ -18,6 +18,7 @@ import unspool
 from unspool import Constraint
 from unspool.engines import Delta, Request
 from unspool.engines.upstream import KINDS, Upstream
+from unspool.engines.upstream.answers import read_completion
 from unspool.grammar.gbnf import gbnf
 from unspool.wire import Usage
 
@@ -229,6 +230,33 @@ def test_logprobs_are_as_chat_completions_have_them(kind: str, alternatives: int
 
 
 @pytest.mark.parametrize(
+    ("keep_end", "more", "tokens"),
+    [
+        (False, {}, [(), (5,)]),
+        (True, {}, [(5,), (5, 6)]),
+        (False, {"stop_reason": "word"}, [(5,), (5, 6)]),
+        (False, {"matched_stop": "word"}, [(5,), (5, 6)]),
+        (False, {"finish_reason": "length"}, [(5,), (5, 6)]),
+    ],
+)
+@pytest.mark.parametrize("count", [1, 2])
+def test_the_token_that_ends_an_output_has_no_logprob_where_it_has_no_text(
+    count: int, keep_end: bool, more: dict[str, Any], tokens: list[tuple[int, ...]]
+) -> None:
+    told = {"tokens": ["a", "b"][:count], "token_logprobs": [-0.5, -0.25][:count], "top_logprobs": None}
+    choice = {"text": "a", "finish_reason": "stop", "token_ids": [5, 6][:count], "logprobs": told, **more}
+    piece = read_completion(json.dumps({"choices": [choice]}).encode(), keep_end=keep_end)
+    assert piece.token_ids == tokens[count - 1]
+    assert [entry["token"] for entry in piece.logprobs] == ["a", "b"][: len(piece.token_ids)]
+
+
+def test_logprobs_of_servers_that_tell_no_ids_are_left_as_they_are() -> None:
+    told = {"tokens": ["a"], "token_logprobs": [-0.5], "top_logprobs": None}
+    choice = {"text": "a", "finish_reason": "stop", "logprobs": told}
+    assert len(read_completion(json.dumps({"choices": [choice]}).encode()).logprobs) == 1
+
+
+@pytest.mark.parametrize(
     ("kind", "last", "reason"),
     [
         ("vllm", {"choices": [{"text": "", "finish_reason": "length", "token_ids": [5]}]}, "length"),
@@ -389,7 +417,8 @@ def test_a_request_without_a_prompt_is_refused() -> None:
     async def main() -> None:
         async with connected(server("vllm")) as engine:
             _, error = await fault(engine, Request(messages=[{"role": "user", "content": "Hi"}]))
-            assert "chat template" in str(error)
+            assert error.status == 400
+            assert str(error) == "prompt: the engine needs one, and the server has no chat template"
 
     run(main())
 

@@ -136,6 +136,35 @@ def test_closing_the_engine_ends_what_runs() -> None:
     run(main())
 
 
+def test_a_closed_engine_is_not_well_and_checks_no_more() -> None:
+    async def main() -> None:
+        fake = Fake("vllm", says(said("x"), DONE))
+        async with connected(fake, check_interval=0.01) as engine:
+            await engine.health()
+            await engine.close()
+            asked = len(fake.asked)
+            for _ in range(2):
+                with pytest.raises(EngineError, match="closed") as caught:
+                    await engine.health()
+                assert caught.value.status == 503
+                with pytest.raises(EngineError, match="closed") as caught:
+                    await collect(engine)
+                assert caught.value.status == 503
+            await asyncio.sleep(0.05)
+            assert len(fake.asked) == asked
+
+    run(main())  # which looks for tasks that are left
+
+
+def test_an_engine_may_be_closed_again_in_another_loop() -> None:
+    async def main() -> Upstream:
+        async with connected(Fake("vllm", says())) as engine:
+            await engine.health()
+        return engine
+
+    run(run(main()).close())
+
+
 def test_two_hundred_streams_run_at_once_and_are_not_mixed() -> None:
     async def main() -> None:
         together = asyncio.Event()

@@ -73,7 +73,8 @@ def read_completion(data: bytes, alternatives: int = 0, keep_end: bool = False) 
     Args:
         data: the event's JSON.
         alternatives: how many alternatives of a token were asked for; servers tell more.
-        keep_end: whether the text holds the token that ends the output; else its id is left out too.
+        keep_end: whether the text holds the token that ends the output; else its id and its entry of ``logprobs`` are
+            left out too.
 
     Raises:
         EngineError: it tells an error, or is not what it should be.
@@ -86,10 +87,12 @@ def read_completion(data: bytes, alternatives: int = 0, keep_end: bool = False) 
         return Piece(usage=usage)
     choice = event.choices[0]
     ids = tuple(choice.token_ids or ())
-    by_text = isinstance(choice.stop_reason, str) or isinstance(choice.matched_stop, str)
-    if choice.finish_reason == "stop" and not keep_end and not by_text:
-        ids = ids[:-1]  # the token that ended it
     logprobs = () if choice.logprobs is None else _logprobs(choice.logprobs, alternatives)
+    by_text = isinstance(choice.stop_reason, str) or isinstance(choice.matched_stop, str)
+    if choice.finish_reason == "stop" and not keep_end and not by_text:  # the last token ended it, and has no text
+        if len(logprobs) == len(ids):
+            logprobs = logprobs[:-1]
+        ids = ids[:-1]
     return Piece(choice.text or "", ids, logprobs, _reason(choice.finish_reason), usage)
 
 

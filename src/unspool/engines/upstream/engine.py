@@ -97,11 +97,9 @@ class Upstream:
         Raises:
             EngineError: see `unspool.engines.Engine`.
         """
-        if request.prompt is None:
-            raise EngineError(
-                "prompt: the engine takes rendered prompts; the server needs the model's chat template", 500
-            )
         self._pool.start()
+        if request.prompt is None:
+            raise EngineError("prompt: the engine needs one, and the server has no chat template", 400)
         tried: set[Backend] = set()
         fault: Unavailable | None = None
         while True:
@@ -127,7 +125,7 @@ class Upstream:
         """Return where a server is there, as of the last check.
 
         Raises:
-            EngineError: none is, and what is the matter with them.
+            EngineError: none is, and what is the matter with them; or the engine is closed.
         """
         self._pool.start()
         backends = self._pool.backends
@@ -137,7 +135,7 @@ class Upstream:
             raise EngineError("no engine is there: " + "; ".join(dict.fromkeys(b.fault for b in backends)), 503)
 
     async def close(self) -> None:
-        """Stop the checks and close every connection."""
+        """Stop the checks and close every connection; what is generated fails."""
         await self._pool.stop()
         await self._client.close()
 

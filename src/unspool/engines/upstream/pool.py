@@ -68,6 +68,7 @@ class Pool:
         self._probe = probe
         self._interval = interval
         self._watch: asyncio.Task[None] | None = None
+        self._stopped = False
         self._turn = 0
 
     @contextlib.contextmanager
@@ -91,15 +92,23 @@ class Pool:
             chosen.busy -= 1
 
     def start(self) -> None:
-        """Begin to check, where that has not begun."""
+        """Begin to check, where that has not begun.
+
+        Raises:
+            EngineError: it was stopped.
+        """
+        if self._stopped:
+            raise EngineError("the engine is closed", 503)
         if self._watch is None:
             self._watch = asyncio.create_task(self._check_for_ever())
 
     async def stop(self) -> None:
-        """Check no more."""
-        if self._watch is not None:
-            self._watch.cancel()
-            await asyncio.gather(self._watch, return_exceptions=True)
+        """Check no more, for good; may be called again, in any event loop."""
+        self._stopped = True
+        watch, self._watch = self._watch, None
+        if watch is not None:
+            watch.cancel()
+            await asyncio.gather(watch, return_exceptions=True)
 
     async def check(self) -> None:
         """Ask every backend whether it is there."""
