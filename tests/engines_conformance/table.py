@@ -252,7 +252,7 @@ def make_builtin(folder: Path) -> Made:
     from unspool.engines.builtin.model import Model as BuiltinModel
 
     model = Talkative(Bounded(BuiltinModel()))
-    return batching(Watched(model), ("Oslo <｜User｜>", "Weather in Oslo?", "Two words"), "!once upon a time")
+    return batching(Watched(model), ("Oslo <｜User｜>", "Weather in Oslo?", "!Two words"), "!once upon a time")
 
 
 def make_transformers(folder: Path) -> Made:
