@@ -83,6 +83,39 @@ def test_what_a_stalled_connection_does_not_take_waits_in_order_and_goes_on_in_o
     with_connection(test)
 
 
+def test_what_is_put_in_one_moment_goes_on_in_one_piece() -> None:
+    async def test(connection: Connection, outbox: Outbox) -> None:
+        outbox._clock = lambda: 7.0
+        for piece in (b"a", b"b", b"c"):
+            outbox.put(piece, 1)
+        assert (connection.bodies, outbox.events) == ([b"a"], 2)
+        await asyncio.sleep(0)
+        assert (connection.bodies, outbox.events) == ([b"a", b"bc"], 0)
+        for piece in (b"d", b"e", b"f"):
+            outbox.put(piece, 1)
+        assert outbox.full
+        await outbox.room()
+        outbox.put(b"g", 1)
+        await outbox.end(b"z")
+        assert b"".join(connection.bodies) == b"abcdefgz"
+        assert connection.bodies[-1] == b""
+
+    with_connection(test)
+
+
+def test_a_connection_that_is_lost_in_such_a_moment_is_told_to_the_next() -> None:
+    async def test(connection: Connection, outbox: Outbox) -> None:
+        outbox._clock = lambda: 7.0
+        outbox.put(b"a", 1)
+        outbox.put(b"b", 1)
+        connection.error = ConnectionResetError("gone")
+        await asyncio.sleep(0)
+        with pytest.raises(ConnectionResetError):
+            outbox.put(b"c", 1)
+
+    with_connection(test)
+
+
 def test_the_end_comes_after_all_that_waits() -> None:
     async def test(connection: Connection, outbox: Outbox) -> None:
         connection.open.clear()

@@ -13,7 +13,9 @@ class Outbox:
     """The bytes of one streamed response, on their way from its producers to the connection.
 
     What is put goes to the connection at once, without a task of its own or a turn of the loop, as long as the
-    connection takes it. Only what comes while the client does not read waits, and goes on in one piece.
+    connection takes it. What comes in the same moment of the loop's clock, as engines say several things at once, waits
+    for the end of the loop's turn, and what comes while the client does not read waits for that; both go on in one
+    piece.
 
     Args:
         send: takes ASGI's messages.
@@ -23,7 +25,8 @@ class Outbox:
 
     def __init__(self, send: Send, head: dict[str, Any], limit: int) -> None:
         self._send = send
-        self._clock = asyncio.get_running_loop().time
+        self._loop = asyncio.get_running_loop()
+        self._clock = self._loop.time
         self._head: dict[str, Any] | None = head
         self._limit = limit
         self._waiting: list[bytes] = []
@@ -54,13 +57,17 @@ class Outbox:
         Raises:
             OSError: the connection is lost, as some servers tell it.
         """
-        if self._sender is None:
-            self._begin((self._write(data) if self._head else self._send(_body(data))).__await__())
-        elif self._sender.done():
+        if self._sender is not None and self._sender.done():
             self._sender.result()  # raises what ended it
-        else:
-            self._waiting.append(data)
-            self.events += events
+        if self._sender is None and not self._waiting:
+            now = self._clock()
+            if now != self.sent_at:
+                self.sent_at = now
+                self._begin((self._write(data) if self._head else self._send(_body(data))).__await__())
+                return
+            self._loop.call_soon(self._flush)
+        self._waiting.append(data)
+        self.events += events
 
     async def room(self) -> None:
         """Return when less than the limit waits.
@@ -78,6 +85,7 @@ class Outbox:
         """Send the last bytes; returns when the connection has taken everything."""
         self.over = True
         self.put(data, 0)
+        self._flush()
         if self._sender is not None:
             await self._sender
         self._begin(self._send({"type": "http.response.body", "body": b""}).__await__())
@@ -86,6 +94,7 @@ class Outbox:
 
     async def close(self) -> None:
         """Send no more."""
+        self._waiting = []
         if self._sender is not None:
             self._sender.cancel()
             await asyncio.gather(self._sender, return_exceptions=True)
@@ -98,13 +107,24 @@ class Outbox:
 
     def _begin(self, writing: Generator[Any, Any, None]) -> None:
         """Run until the connection makes it wait; only then does it need a task."""
-        self.sent_at = self._clock()
         try:
             waits_for = next(writing)
         except StopIteration:
             return
-        self.stalled_since = self.sent_at
+        self.stalled_since = self._clock()
         self._sender = asyncio.ensure_future(self._go_on(_rest(writing, waits_for)))
+
+    def _flush(self) -> None:
+        """Send what came in one moment."""
+        if self._sender is None and self._waiting:
+            data, self._waiting, self.events = b"".join(self._waiting), [], 0
+            self._room.set()
+            self.sent_at = self._clock()
+            try:
+                self._begin(self._write(data).__await__())
+            except OSError as error:
+                self._sender = self._loop.create_future()
+                self._sender.set_exception(error)
 
     async def _go_on(self, writing: Awaitable[None]) -> None:
         try:
