@@ -57,7 +57,9 @@ class Bounded:
             part: [token(mark) for mark in marks] for part, marks in told["ends"].items()
         }
         self._led["words"] += sorted(self.eos)
-        self._led["calls"] += [i for text, i in self.tokenizer.get_vocab().items() if not text.strip('"]}')]
+        closing = [(text, i) for text, i in self.tokenizer.get_vocab().items() if not text.strip('"]}')]
+        self._led["calls"] += [i for text, i in closing if text[0] == '"']
+        self._brackets = [i for text, i in closing if text[0] != '"']  # after quotes: in a string they are but text
 
     def prefill(self, tokens: Sequence[int]) -> tuple[Any, NDArray[np.float32]]:
         """See `unspool.engines.model.Model`."""
@@ -90,4 +92,6 @@ class Bounded:
         led = self._led[state.part]
         less = logits - _LESS
         less[led] = logits[led]
+        if state.part == "calls":
+            less[self._brackets] += _LESS / 2
         return less
