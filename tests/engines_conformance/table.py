@@ -252,7 +252,8 @@ def make_builtin(folder: Path) -> Made:
     from unspool.engines.builtin.model import Model as BuiltinModel
 
     model = Talkative(Bounded(BuiltinModel()))
-    return batching(Watched(model), ("Oslo <｜User｜>", "Weather in Oslo?", "!Two words"), "!once upon a time")
+    asked = [f"<｜User｜>{text}<｜Assistant｜><think>" for text in ("Hello!", "What is the weather in Oslo?")]
+    return batching(Watched(model), (*asked, "!Two words"), "!once upon a time")
 
 
 def make_transformers(folder: Path) -> Made:
