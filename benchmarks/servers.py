@@ -10,6 +10,7 @@ bytes.
 
 import asyncio
 import logging
+import random
 import re
 import resource
 import sys
@@ -89,6 +90,7 @@ async def source(kind: str) -> AsyncIterator[str]:
             await asyncio.sleep(0)
             yield text
     elif kind == "tick":
+        await asyncio.sleep(1 + random.random())  # all have begun, and neither tick nor end at once
         for _ in range(40):
             await asyncio.sleep(TICK)
             yield f"{time.monotonic_ns()} "  # the client's clock too

@@ -31,7 +31,7 @@ def serving(effort: Effort) -> Iterator[Row]:
     """Throughput, growth, time added and memory."""
     rounds = max(3, effort.rounds // 4)
     name = f"server, {STREAMS} streams × {CHUNKS} chunks"
-    for kind, case, least in (("turns", "one at a time", _SHARE), ("flood", "all at once", None)):
+    for kind, case, least in (("flood", "as fast as they go", _SHARE), ("turns", "one each turn of the loop", None)):
         with Fleet(kind) as fleet:
             costs = fleet.costs(STREAMS, rounds)
             yield Row(name, f"{case}, share of bare starlette + uvicorn", *_share(costs, "unspool"), least, "least")
