@@ -100,13 +100,10 @@ def special_tokens(tokenizer: Any) -> dict[str, int]:
 
     They are the ones marked as special, and those written as a tag (``<…>``), as grammar engines have it.
     """
-    marked: set[str] = set(getattr(tokenizer, "all_special_tokens", ()))
-    for holder in (getattr(tokenizer, "backend_tokenizer", None), tokenizer):
-        by_id = _added_by_id(holder)
-        if isinstance(by_id, Mapping):
-            marked.update(str(t.content) for t in by_id.values() if getattr(t, "special", False))
-    added = added_tokens(tokenizer)
-    return {t: i for t, i in added.items() if t in marked or (t[0] == "<" and t[-1] == ">")}
+    vocabulary = _vocabulary(tokenizer)
+    if vocabulary.special is None:
+        vocabulary.special = _find_special(tokenizer, vocabulary.added)
+    return dict(vocabulary.special)
 
 
 # --- the tokenizer, examined once -------------------------------------------------------------------------------------
@@ -120,18 +117,20 @@ class _Vocabulary:
     Attributes:
         added: literal of each added token, by id.
         anchor: an id of plain letters, to stand before other ids; ``None`` where there is or needs to be none.
+        special: id of each special token, once it was asked for.
         piece: what an id stands for behind other text, as text or as bytes that are no text on their own; ``None``
             where the tokenizer does not tell.
         pieces: the pieces that were looked up.
         first_differs: whether a piece may read differently at the very start (sentencepiece drops a space there).
     """
 
-    __slots__ = ("_options", "added", "anchor", "first_differs", "piece", "pieces")
+    __slots__ = ("_options", "added", "anchor", "first_differs", "piece", "pieces", "special")
 
     def __init__(self, tokenizer: Any) -> None:
         backend = _backend(tokenizer)
         self._options = _decode_options(backend)
         self.added = _find_added(tokenizer)
+        self.special: dict[str, int] | None = None
         self.anchor: int | None = None
         self.piece: Callable[[Any, int], str | bytes] | None = None
         self.pieces: dict[int, str | bytes] = {}
@@ -228,6 +227,15 @@ def _find_added(tokenizer: Any) -> dict[int, str]:
         for token, text in special:
             found.setdefault(token, str(text))
     return {token: text for token, text in found.items() if text}
+
+
+def _find_special(tokenizer: Any, added: Mapping[int, str]) -> dict[str, int]:
+    marked: set[str] = set(getattr(tokenizer, "all_special_tokens", ()))
+    for holder in (getattr(tokenizer, "backend_tokenizer", None), tokenizer):
+        by_id = _added_by_id(holder)
+        if isinstance(by_id, Mapping):
+            marked.update(str(t.content) for t in by_id.values() if getattr(t, "special", False))
+    return {t: i for i, t in added.items() if t in marked or (t[0] == "<" and t[-1] == ">")}
 
 
 def _backend(tokenizer: Any) -> Any:

@@ -144,6 +144,22 @@ def read_text(argument: str, path: str) -> str:
     return "".join(read_pieces(argument, path))
 
 
+def read_given(argument: str, value: str | None) -> str | None:
+    """The value of an argument, or the text of the file that it names behind an ``@``."""
+    return read_text(argument, value[1:]) if value is not None and value.startswith("@") else value
+
+
+def read_key(argument: str, value: str | None) -> str | None:
+    """A key, given or in a file, where white space around it does not count."""
+    key = read_given(argument, value)
+    return key if key is value else (key or "").strip()
+
+
+def missing(error: ImportError, extra: str) -> Misuse:
+    """What to say where a package of an extra is not installed."""
+    return Misuse(f"COMMAND: {error.name} is missing; install unspool[{extra}]")
+
+
 def read_json(argument: str, path: str) -> Any:
     try:
         return msgspec.json.decode(read_text(argument, path))

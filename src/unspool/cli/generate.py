@@ -4,7 +4,7 @@ import argparse
 import sys
 from typing import Any
 
-from .common import Misuse, one_of, read_json, read_text, read_tool_choice, read_tools, write, write_json
+from .common import Misuse, missing, one_of, read_json, read_text, read_tool_choice, read_tools, write, write_json
 from .model import Model, model_arguments, open_model
 from .parse import FORMATS, shower
 
@@ -71,30 +71,34 @@ def _body(options: argparse.Namespace) -> dict[str, Any]:
 
 
 async def _generate(model: Model, body: dict[str, Any], form: str) -> None:
-    from ..server.checks import BadRequest, Fields
-    from ..server.prepared import prepare
-    from ..server.protocols import ChatProtocol
+    try:
+        from ..server.checks import BadRequest, Fields
+        from ..server.choice import Choice
+        from ..server.prepared import prepare
+        from ..server.protocols import ChatProtocol
+    except ImportError as error:
+        raise missing(error, "server") from None
     from ..server.settings import Settings
 
     settings = Settings(model=model.name, dialect=model.dialect, policy=model.policy, strict_level=model.strict_level)
+    tokenizer = model.engine.tokenizer
     try:
-        prepared = prepare(ChatProtocol(settings).read(Fields(body)), settings, model.prompts, model.engine.tokenizer)
+        prepared = prepare(ChatProtocol(settings).read(Fields(body)), settings, model.prompts, tokenizer)
     except BadRequest as error:
         raise Misuse(str(error)) from None
-    parser = prepared.parser(settings)
+    parser = prepared.parser(settings, tokenizer)
+    choice = Choice(parser, (), None, keep=False, by_ids=tokenizer is not None)
     show = shower(form)
-    reason: str | None = None
     stream = model.engine.generate(prepared.request(settings, "generate", 0))
     try:
         async for delta in stream:
-            reason = delta.finish_reason or reason
             if form == "raw":
                 write(delta.text)
-            show(parser.feed(delta.text, delta.stage))
+            show(choice.feed(delta))
     finally:
         await stream.aclose()
         await model.engine.close()
-    show(parser.close(reason))
+    show(choice.close())
     if form == "message":
         write_json(parser.message)
     elif form == "openai":

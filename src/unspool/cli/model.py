@@ -11,7 +11,7 @@ from ..dialect import Dialect
 from ..grammar import ToolStrictLevel
 from ..policy import Policy
 from ..registry import get_dialect
-from .common import Misuse, named_dialect, one_of, read_policy, read_text
+from .common import Misuse, missing, named_dialect, one_of, read_key, read_policy
 
 ENGINES = "builtin, replay:PATH, transformers:DIR, or the URL of a server"
 
@@ -100,10 +100,6 @@ def _address(engines: list[str]) -> tuple[str, str]:
     return kind, path
 
 
-def _needs(error: ImportError, extra: str) -> Misuse:
-    return Misuse(f"COMMAND: {error.name} is missing; install unspool[{extra}]")
-
-
 # -- the template and the dialect --------------------------------------------------------------------------------------
 
 
@@ -112,7 +108,7 @@ def _template(folder: str | Path) -> Any:
     try:
         from ..server.prompts import TemplateError, read_tokenizer
     except ImportError as error:
-        raise _needs(error, "server") from None
+        raise missing(error, "server") from None
     try:
         return read_tokenizer(folder)
     except OSError as error:
@@ -168,7 +164,7 @@ def _builtin_folder() -> Path:
     try:
         from ..engines.builtin.model import FOLDER
     except ImportError as error:
-        raise _needs(error, "server") from None
+        raise missing(error, "server") from None
     return FOLDER
 
 
@@ -196,7 +192,7 @@ def _engine(
             return Batching(model, slots=options.slots, sampling=model.sampling)
         return _upstream(options, urls, folder, dialect)
     except ImportError as error:
-        raise _needs(error, "transformers" if kind == "transformers" else "server") from None
+        raise missing(error, "transformers" if kind == "transformers" else "server") from None
     except OSError as error:
         raise Misuse(f"--engine: {path}: {error.strerror or error}") from None
     except ValueError as error:
@@ -207,9 +203,6 @@ def _upstream(options: argparse.Namespace, urls: list[str], folder: str | Path |
     from ..engines.upstream import Upstream
     from ..parser.plan import compile_plan
 
-    key = options.engine_key
-    if key is not None and key.startswith("@"):
-        key = read_text("--engine-key", key[1:]).strip()
     tokenizer = None
     file = None if folder is None else Path(folder) / "tokenizer.json"
     if file is not None and file.is_file():
@@ -220,7 +213,7 @@ def _upstream(options: argparse.Namespace, urls: list[str], folder: str | Path |
         urls,
         kind=options.engine_kind,
         model=options.engine_model,
-        api_key=key,
+        api_key=read_key("--engine-key", options.engine_key),
         tokenizer=tokenizer,
         markers=sorted(compile_plan(dialect, Policy(), "auto").literals),
         keep_end=options.engine_keep_end,

@@ -20,6 +20,7 @@ from .common import (
     colors,
     dialect_arguments,
     one_of,
+    read_given,
     read_json,
     read_pieces,
     read_policy,
@@ -51,15 +52,12 @@ def parse_arguments(p: argparse.ArgumentParser) -> None:
 
 def run_parse(options: argparse.Namespace) -> int:
     tools = read_tools(options.tools)
-    prompt = options.prompt
-    if prompt is not None and prompt.startswith("@"):
-        prompt = read_text("--prompt", prompt[1:])
     parser = Parser(
         chosen_dialect(options),
         tools=tools,
         tool_choice=read_tool_choice(options.tool_choice, tools),
         stage=options.stage,
-        prompt=prompt,
+        prompt=read_given("--prompt", options.prompt),
         policy=read_policy(options.policy),
     )
     form = options.format or ("pretty" if sys.stdout.isatty() else "message")

@@ -4,7 +4,7 @@ import argparse
 
 from ..server.settings import LIMITS, PROFILES, Limits, Settings
 from ..wire.chat import REASONING_FIELDS
-from .common import Misuse, one_of, read_text
+from .common import Misuse, missing, one_of, read_key
 from .model import model_arguments, open_model
 
 
@@ -34,9 +34,7 @@ def serve_arguments(p: argparse.ArgumentParser) -> None:
 
 
 def run_serve(options: argparse.Namespace) -> int:
-    key = options.api_key
-    if key is not None and key.startswith("@"):
-        key = read_text("--api-key", key[1:]).strip()
+    key = read_key("--api-key", options.api_key)
     if key == "":
         raise Misuse("--api-key: is empty")
     if not 0 <= options.port <= 65_535:
@@ -50,7 +48,7 @@ def run_serve(options: argparse.Namespace) -> int:
     try:
         from ..server import serve
     except ImportError as error:
-        raise Misuse(f"COMMAND: the server needs {error.name}; install unspool[server]") from None
+        raise missing(error, "server") from None
     model = open_model(options)
     settings = Settings(
         model=model.name,

@@ -73,6 +73,16 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     max_tokens: int | None = None
     constraint: Constraint | None = None
 
+    def needed_prompt(self) -> str | Sequence[int]:
+        """The prompt, for engines that need one.
+
+        Raises:
+            EngineError: 400; there is none.
+        """
+        if self.prompt is None:
+            raise EngineError("prompt: the engine needs one, and the server has no chat template", 400)
+        return self.prompt
+
 
 class Delta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The next piece of an output.

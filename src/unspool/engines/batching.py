@@ -171,7 +171,7 @@ class Batching:
         """
         model = self._model
         with self._preparing:
-            prompt = prompt_tokens(model, request.prompt)
+            prompt = prompt_tokens(model, request.needed_prompt())
         room = model.context - len(prompt)
         if room < 1:
             raise EngineError(f"prompt: {len(prompt):,} tokens leave no room in a context of {model.context:,}", 400)

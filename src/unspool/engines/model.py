@@ -39,14 +39,12 @@ class Model(Protocol):
         """
 
 
-def prompt_tokens(model: Model, prompt: str | Sequence[int] | None) -> list[int]:
+def prompt_tokens(model: Model, prompt: str | Sequence[int]) -> list[int]:
     """A prompt's tokens.
 
     Raises:
-        EngineError: 400; there is no prompt, or it holds what is no token.
+        EngineError: 400; it holds what is no token, or nothing.
     """
-    if prompt is None:
-        raise EngineError("prompt: the engine needs one, and the server has no chat template", 400)
     if isinstance(prompt, str):
         encoded = model.tokenizer.encode(prompt, add_special_tokens=False)  # a rendered prompt has them already
         tokens = list(getattr(encoded, "ids", encoded))

@@ -117,11 +117,9 @@ class Outbox:
     def _flush(self) -> None:
         """Send what came in one moment."""
         if self._sender is None and self._waiting:
-            data, self._waiting, self.events = b"".join(self._waiting), [], 0
-            self._room.set()
             self.sent_at = self._clock()
             try:
-                self._begin(self._write(data).__await__())
+                self._begin(self._drain().__await__())
             except OSError as error:
                 self._sender = self._loop.create_future()
                 self._sender.set_exception(error)
@@ -129,15 +127,20 @@ class Outbox:
     async def _go_on(self, writing: Awaitable[None]) -> None:
         try:
             await writing
-            while self._waiting:
-                data, events = b"".join(self._waiting), self.events
-                self._waiting = []
-                self.stalled_since = self._clock()
-                await self._write(data)
-                self.events -= events
-                self._room.set()
+            await self._drain()
             self._sender = self.stalled_since = None
         finally:
+            self._room.set()
+
+    async def _drain(self) -> None:
+        """Send all that waits, and what comes to wait meanwhile."""
+        while self._waiting:
+            data, events = b"".join(self._waiting), self.events
+            self._waiting = []
+            if self._sender is not None:
+                self.stalled_since = self._clock()
+            await self._write(data)
+            self.events -= events
             self._room.set()
 
 

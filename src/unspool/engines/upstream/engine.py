@@ -98,8 +98,7 @@ class Upstream:
             EngineError: see `unspool.engines.Engine`.
         """
         self._pool.start()
-        if request.prompt is None:
-            raise EngineError("prompt: the engine needs one, and the server has no chat template", 400)
+        request.needed_prompt()
         tried: set[Backend] = set()
         fault: Unavailable | None = None
         while True:
@@ -178,7 +177,7 @@ class Upstream:
     async def _prepared(self, backend: Backend, request: Request) -> tuple[Kind, dict[str, Any]]:
         """The kind of a backend, and the request as it takes it."""
         kind = await self._kind(backend)
-        prompt: Any = request.prompt
+        prompt: Any = request.needed_prompt()
         if not isinstance(prompt, str):
             prompt = list(prompt)
             if not kind.ids:
