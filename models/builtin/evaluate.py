@@ -1,6 +1,7 @@
 """Evaluates the model: ``python -m models.builtin.evaluate``.
 
-Known cases are made as the training examples are, with another seed; unseen ones of what these cannot hold.
+Known cases are made as the training examples are, with another seed; unseen ones of what these cannot hold; a tester's
+of what somebody wrote who knew neither.
 """
 
 import argparse
@@ -10,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -19,7 +21,7 @@ from unspool.engines.builtin.model import FOLDER, Model
 from unspool.grammar.matchers import Llguidance
 
 from . import examples as ex
-from . import heldout
+from . import heldout, tester
 from .requests import ask, finished
 from .tools import INTENTS
 
@@ -65,99 +67,99 @@ def only(tool: Mapping[str, Any]) -> str:
     return str(tool["function"]["parameters"]["required"][0])
 
 
-def unseen(seed: int = 0) -> list[Case]:
-    """Cases of names, tools and paraphrases that are in no training example."""
+def cases_of(source: ModuleType = heldout, seed: int = 0) -> list[Case]:
+    """Cases made of the lists of `heldout`, which are in no training example, or of those of `tester`."""
     rng = random.Random(seed)
     cases = []
     for intent, count in (("weather", 45), ("time", 45), ("search", 30), ("calculation", 30)):
         for i in range(count):
-            text, value = _asked(rng, intent, i)
-            tool, tools = _declared(rng, intent)
+            text, value = _asked(source, rng, intent, i)
+            tool, tools = _declared(source, rng, intent)
             cases.append(Case("single", user(text), tools, [(name_of(tool), {only(tool): value})], thinking=i % 3 > 0))
-    for i, (tool, text, arguments) in enumerate(heldout.OTHERS):
+    for i, (tool, text, arguments) in enumerate(source.OTHERS):
         tools = [
             tool,
-            *(t for t, *_ in rng.sample(heldout.OTHERS, 2) if t is not tool),
-            rng.choice(heldout.TOOLS["time"]),
+            *(t for t, *_ in rng.sample(source.OTHERS, 2) if t is not tool),
+            rng.choice(source.TOOLS["time"]),
         ]
         rng.shuffle(tools)
         cases.append(Case("other tool", user(text), tools, [(name_of(tool), arguments)], thinking=i % 3 > 0))
-    cases += [*_parallel(rng), *_missing(rng), *_answers(rng), *_forced(rng)]
+    cases += [*_parallel(source, rng), *_missing(source, rng), *_answers(source, rng), *_forced(source, rng)]
     return cases
 
 
-def _asked(rng: random.Random, intent: str, i: int) -> tuple[str, str]:
+def _asked(source: ModuleType, rng: random.Random, intent: str, i: int) -> tuple[str, str]:
     """A request and the value in it."""
     if intent == "search":
-        topic = heldout.TOPICS[i % len(heldout.TOPICS)]
-        return rng.choice(heldout.SEARCH).format(topic), topic
+        topic = source.TOPICS[i % len(source.TOPICS)]
+        return rng.choice(source.SEARCH).format(topic), topic
     if intent == "calculation":
-        written, value = heldout.EXPRESSIONS[i % len(heldout.EXPRESSIONS)]
-        return rng.choice(heldout.CALCULATION).format(written), value
-    place = rng.choice(heldout.PLACES)
-    return rng.choice(heldout.WEATHER if intent == "weather" else heldout.TIME).format(place), place
+        written, value = source.EXPRESSIONS[i % len(source.EXPRESSIONS)]
+        return rng.choice(source.CALCULATION).format(written), value
+    place = rng.choice(source.PLACES)
+    return rng.choice(source.WEATHER if intent == "weather" else source.TIME).format(place), place
 
 
 def _declared(
-    rng: random.Random, intent: str, without: Sequence[str] = ()
+    source: ModuleType, rng: random.Random, intent: str, without: Sequence[str] = ()
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """A tool of an intent, and the tools to declare: it and up to four others."""
-    tool = rng.choice(heldout.TOOLS[intent])
+    tool = rng.choice(source.TOOLS[intent])
     kinds = [k for k in (*INTENTS, "other", "other") if k != intent and k not in without]
     picked = rng.sample(kinds, min(len(kinds), rng.choice((0, 1, 1, 2, 3, 4))))
-    tools = [tool, *(rng.choice(heldout.OTHERS)[0] if k == "other" else rng.choice(heldout.TOOLS[k]) for k in picked)]
+    tools = [tool, *(rng.choice(source.OTHERS)[0] if k == "other" else rng.choice(source.TOOLS[k]) for k in picked)]
     tools = list({name_of(t): t for t in tools}.values())
     rng.shuffle(tools)
     return tool, tools
 
 
-def _parallel(rng: random.Random) -> Iterator[Case]:
-    joints = (
-        "Weather in {} and {}?",
-        "Tell me how warm it is in {} and in {}",
-        "Does it rain in {} or in {}?",
-        "Compare the weather of {} with that of {}",
-    )
+def _parallel(source: ModuleType, rng: random.Random) -> Iterator[Case]:
     for i in range(20):
-        some = rng.sample(heldout.PLACES, 2)
-        tool, tools = _declared(rng, "weather")
+        some = rng.sample(source.PLACES, 2)
+        tool, tools = _declared(source, rng, "weather")
         made: Calls = [(name_of(tool), {only(tool): p}) for p in some]
-        yield Case("parallel, same tool", user(joints[i % 4].format(*some)), tools, made, thinking=i % 3 > 0)
+        yield Case(
+            "parallel, same tool",
+            user(source.PAIRS[i % len(source.PAIRS)].format(*some)),
+            tools,
+            made,
+            thinking=i % 3 > 0,
+        )
     for i in range(8):
-        three = rng.sample(heldout.PLACES, 3)
-        tool, tools = _declared(rng, "time")
+        three = rng.sample(source.PLACES, 3)
+        tool, tools = _declared(source, rng, "time")
         made = [(name_of(tool), {only(tool): p}) for p in three]
-        text = ("What is the time in {}, {} and {}?", "Time in {}, in {} and in {}, please")[i % 2].format(*three)
+        text = source.TRIPLES[i % len(source.TRIPLES)].format(*three)
         yield Case("parallel, same tool", user(text), tools, made, thinking=i % 3 > 0)
     for i in range(24):
         one, two = rng.sample(INTENTS, 2)
-        (text, value), (more, other) = _asked(rng, one, i), _asked(rng, two, i)
-        tools = [rng.choice(heldout.TOOLS[one]), rng.choice(heldout.TOOLS[two])]
+        (text, value), (more, other) = _asked(source, rng, one, i), _asked(source, rng, two, i)
+        tools = [rng.choice(source.TOOLS[one]), rng.choice(source.TOOLS[two])]
         made = [(name_of(t), {only(t): v}) for t, v in zip(tools, (value, other), strict=True)]
         rng.shuffle(tools)
         yield Case("parallel, two tools", user(f"{text.rstrip('.?!')}. {more}"), tools, made, thinking=i % 3 > 0)
 
 
-def _missing(rng: random.Random) -> Iterator[Case]:
+def _missing(source: ModuleType, rng: random.Random) -> Iterator[Case]:
     for i in range(40):
         intent = INTENTS[i % 4]
-        text, _ = _asked(rng, intent, i)
+        text, _ = _asked(source, rng, intent, i)
         other = rng.choice([k for k in INTENTS if k != intent])
-        _, tools = _declared(rng, other, without=[intent])
+        _, tools = _declared(source, rng, other, without=[intent])
         yield Case("no tool fits", user(text), tools, [], thinking=i % 3 > 0)
-    for i, text in enumerate(heldout.CHAT):
-        _, tools = _declared(rng, INTENTS[i % 4])
+    for i, text in enumerate(source.CHAT):
+        _, tools = _declared(source, rng, INTENTS[i % 4])
         yield Case("chat beside tools", user(text), tools, [], thinking=i % 3 > 0)
     for i in range(20):
-        text = heldout.CHAT[i] if i % 2 else _asked(rng, INTENTS[i // 2 % 4], i)[0]
+        text = source.CHAT[i] if i % 2 else _asked(source, rng, INTENTS[i // 2 % 4], i)[0]
         yield Case("no tools at all", user(text), [], [], thinking=i % 3 > 0)
 
 
-def _answers(rng: random.Random) -> Iterator[Case]:
+def _answers(source: ModuleType, rng: random.Random) -> Iterator[Case]:
     for i in range(30):
-        content, says = heldout.RESULTS[i % len(heldout.RESULTS)]
-        text, value = _asked(rng, INTENTS[i % 4], i)
-        tool, tools = _declared(rng, INTENTS[i % 4])
+        content, says = source.RESULTS[i % len(source.RESULTS)]
+        text, value = _asked(source, rng, INTENTS[i % 4], i)
+        tool, tools = _declared(source, rng, INTENTS[i % 4])
         call = {
             "id": "c1",
             "type": "function",
@@ -171,20 +173,20 @@ def _answers(rng: random.Random) -> Iterator[Case]:
         yield Case("answer from a result", messages, tools, [], says)
 
 
-def _forced(rng: random.Random) -> Iterator[Case]:
+def _forced(source: ModuleType, rng: random.Random) -> Iterator[Case]:
     for i in range(40):
         intent = INTENTS[i % 4]
-        text, value = _asked(rng, intent, i)
-        tool, tools = _declared(rng, intent)
+        text, value = _asked(source, rng, intent, i)
+        tool, tools = _declared(source, rng, intent)
         named = {"type": "function", "function": {"name": name_of(tool)}}
         made: Calls = [(name_of(tool), {only(tool): value})]
         yield Case("forced, fits", user(text), tools, made, choice=named if i % 2 else "required", thinking=i % 3 > 0)
     for i in range(20):
-        tool, tools = _declared(rng, INTENTS[i % 4])
+        tool, tools = _declared(source, rng, INTENTS[i % 4])
         choice: Any = {"type": "function", "function": {"name": name_of(tool)}} if i % 2 else "required"
         yield Case(
             "forced, does not fit",
-            user(heldout.CHAT[i]),
+            user(source.CHAT[i]),
             tools,
             [(name_of(tool) if i % 2 else "", None)],
             choice=choice,
@@ -300,11 +302,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", type=Path, default=FOLDER)
     parser.add_argument("--known", type=int, default=100, help="cases out of the generator of the training examples")
-    parser.add_argument("--every", type=int, default=1, help="takes every n-th unseen case alone")
+    parser.add_argument("--every", type=int, default=1, help="takes every n-th of the other cases alone")
     parser.add_argument("--failures", type=int, default=0, help="prints so many failures")
     args = parser.parse_args()
     runner = Runner(args.folder)
-    for title, cases in (("known", known(args.known)), ("unseen", unseen()[:: args.every])):
+    some = slice(None, None, args.every)
+    for title, cases in (
+        ("known", known(args.known)),
+        ("unseen", cases_of(heldout)[some]),
+        ("a tester's", cases_of(tester)[some]),
+    ):
         print(title)
         tables = [score(runner, [c for c in cases if c.thinking is t], failures=args.failures) for t in (True, False)]
         for kind in dict.fromkeys(c.kind for c in cases):

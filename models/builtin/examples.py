@@ -73,23 +73,33 @@ def template() -> jinja2.Template:
     return environment.from_string((FOLDER / "chat_template.jinja").read_text(encoding="utf-8"))
 
 
-def examples(seed: int, ramp: int = 0, *, part: int = 3) -> Iterator[list[Piece]]:
+class Shares(NamedTuple):
+    """What part of the turns are of a kind.
+
+    Attributes:
+        plain: of all, those that no declared tool fits.
+        results: of those with calls, those that go on with results.
+    """
+
+    plain: float = 0.22
+    results: float = 0.15
+
+
+def examples(seed: int, ramp: int = 0, shares: Shares = Shares()) -> Iterator[list[Piece]]:
     """Examples without end, the same ones for the same seed.
 
     Args:
         ramp: after so many examples they are as hard as they get; the first have one tool and one turn.
-        part: of the training. From the second on there are more of the four intents, and forced calls behind what the
-            model would rather say; in the third, it learns no arguments for tools that do not fit.
     """
     rng = random.Random(seed)
     head = template()
     for i in itertools.count():
-        yield conversation(rng, head, min(1.0, i / ramp) if ramp else 1.0, part=part)
+        yield conversation(rng, head, min(1.0, i / ramp) if ramp else 1.0, shares)
 
 
-def conversation(rng: random.Random, head: jinja2.Template, level: float = 1.0, *, part: int = 3) -> list[Piece]:
+def conversation(rng: random.Random, head: jinja2.Template, level: float, shares: Shares) -> list[Piece]:
     """One conversation of one or several turns; the level goes from 0, easy, to 1."""
-    tools = declared(rng, level, part=part)
+    tools = declared(rng, level)
     messages = [{"role": "system", "content": _system(rng)}] if rng.random() < 0.35 else []
     prompt = head.render(
         messages=messages, tools=[t.declaration() for t in tools] or None, bos_token=BOS, eos_token=EOS,
@@ -104,7 +114,7 @@ def conversation(rng: random.Random, head: jinja2.Template, level: float = 1.0, 
             Piece(f"{t.name}\n{rest}", False),
         ]
     for _ in range(1 + int(rng.random() * (1 + 2 * level))):
-        pieces += turn(rng, tools, level, part=part)
+        pieces += turn(rng, tools, level, shares)
     return pieces
 
 
@@ -115,13 +125,13 @@ def _system(rng: random.Random) -> str:
     return f"You are {made_up(rng).capitalize()}, {kind} for {rng.choice(COMMON)} and {word(rng)}."
 
 
-def declared(rng: random.Random, level: float = 1.0, *, part: int = 3) -> list[Tool]:
+def declared(rng: random.Random, level: float = 1.0) -> list[Tool]:
     """Tools in any order, at most one of each of the four intents."""
     if rng.random() < 0.1:
         return []
     count = 1 + int(rng.random() * (1 + 3.5 * level))
     intents = rng.sample(INTENTS, min(count, rng.choice((1, 2, 2, 3, 3, 4))))
-    if count == 1 and rng.random() < (0.15 if part > 1 else 0.4):
+    if count == 1 and rng.random() < 0.25:
         intents = ["other"]
     intents += ["other"] * (count - len(intents))
     made = {t.name: t for t in (tool(rng, intent) for intent in intents)}
@@ -130,25 +140,25 @@ def declared(rng: random.Random, level: float = 1.0, *, part: int = 3) -> list[T
     return tools
 
 
-def turn(rng: random.Random, tools: Sequence[Tool], level: float = 1.0, *, part: int = 3) -> list[Piece]:
+def turn(rng: random.Random, tools: Sequence[Tool], level: float, shares: Shares) -> list[Piece]:
     """A request and the answer to it; after calls, often their results and what the model makes of them."""
     thinking = rng.random() < 0.7
     roll = rng.random()
     absent = [i for i in INTENTS if all(t.intent != i for t in tools)]
-    if not tools or roll < 0.22:
-        intent = rng.choice(absent) if absent and rng.random() < 0.6 else pick(rng, "chat", "chat", "chat", "other")
+    if not tools or roll < shares.plain:
+        intent = rng.choice(absent) if absent and rng.random() < 0.6 else pick(rng, "chat", "chat", "other")
         asked = ask(rng, intent, tool(rng, "other") if intent == "other" else None)
         text = finished(rng, asked.text)
-        if tools and rng.random() < 0.3:
-            return forced(rng, tools, text, [asked], thinking=thinking, part=part)
+        if tools and rng.random() < 0.2:
+            return forced(rng, tools, text, [asked], thinking=thinking)
         return [*_opened(text, thinking), *_plain(asked, thinking, bool(tools))]
-    if roll < 0.29:
+    if roll < shares.plain + 0.07:
         chosen = rng.choice(tools)
         asked = ask(rng, chosen.intent, chosen)
-        return forced(rng, tools, finished(rng, asked.text), [asked], thinking=thinking, fits=chosen, part=part)
-    if roll < 0.31 and (found := _incomplete(rng, tools, thinking)):
+        return forced(rng, tools, finished(rng, asked.text), [asked], thinking=thinking, fits=chosen)
+    if roll < shares.plain + 0.09 and (found := _incomplete(rng, tools, thinking)):
         return found
-    asks, text = requested(rng, tools, level, part=part)
+    asks, text = requested(rng, tools, level)
     calls = [(t, made) for t, a in asks if t is not None and (made := arguments(t, a.slots)) is not None]
     if not calls:
         return [*_opened(finished(rng, text), thinking), *_plain(asks[0][1], thinking, True)]
@@ -156,7 +166,7 @@ def turn(rng: random.Random, tools: Sequence[Tool], level: float = 1.0, *, part:
     if thinking:
         pieces.append(Piece(f"{_about([a for _, a in asks])} {_using([t for t, _ in calls])}</think>", True))
     pieces.append(Piece(written(calls) + EOS, True))
-    if rng.random() < (0.15 if part > 1 else 0.25):
+    if rng.random() < shares.results:
         results = [result(rng, t.intent) for t, _ in calls]
         pieces.append(Piece("".join(f"{OUTPUT}{text}{OUTPUT_END}" for text, _ in results), False))
         pieces.append(Piece(told([(a, said) for (_, a), (_, said) in zip(calls, results, strict=True)]) + EOS, True))
@@ -168,16 +178,16 @@ def _opened(text: str, thinking: bool) -> list[Piece]:
 
 
 def requested(
-    rng: random.Random, tools: Sequence[Tool], level: float = 1.0, *, part: int = 3
+    rng: random.Random, tools: Sequence[Tool], level: float = 1.0
 ) -> tuple[list[tuple[Tool | None, Ask]], str]:
     """What is asked for, each with the tool that fits, and the text."""
     roll = rng.random()
-    chosen = rng.choice([t for t in tools for _ in range(4 if part > 1 and t.intent != "other" else 1)])
-    if roll < 0.17 * level and chosen.params:
+    chosen = rng.choice([t for t in tools for _ in range(2 if t.intent != "other" else 1)])
+    if roll < 0.2 * level and chosen.params:
         count = rng.choice((2, 2, 2, 3, 3, 4))
         text, asks = several(rng, chosen.intent, chosen, count)
         return [(chosen, a) for a in asks], text
-    if 0.22 < roll < 0.22 + 0.14 * level:
+    if 0.2 < roll < 0.2 + 0.2 * level:
         pairs: list[tuple[Tool | None, Ask]] = [
             (t, ask(rng, t.intent, t)) for t in rng.sample(list(tools), min(len(tools), rng.choice((2, 2, 3))))
         ]
@@ -223,7 +233,6 @@ def forced(
     *,
     thinking: bool,
     fits: Tool | None = None,
-    part: int = 1,
 ) -> list[Piece]:
     """A call that ``tool_choice`` forces, whatever the model thinks of it: it learns the arguments alone."""
     chosen = rng.choice(tools)
@@ -233,8 +242,8 @@ def forced(
         pieces.append(Piece(f"{_about(asks)} {why}</think>", True))
     slots = asks[0].slots if chosen.intent == asks[0].intent and chosen in (fits, asks[0].tool) else _shared(asks[0])
     made = arguments(chosen, slots, fallback=text)
-    sound = part < 3 or arguments(chosen, slots) is not None
-    if part > 1 and not fits and rng.random() < 0.6:  # what it would say, if it need not call
+    sound = arguments(chosen, slots) is not None
+    if not fits and rng.random() < 0.6:  # what it would say, if it need not call
         pieces.append(Piece(_reply(asks[0]), True))
         pieces.append(Piece(CALLS, True, forced=True))
     else:

@@ -5,7 +5,7 @@
 
 from typing import Any, Final
 
-from .lists import listed
+from .lists import declared, listed
 
 PLACES: Final = listed(
     """
@@ -91,106 +91,109 @@ EXPRESSIONS: Final = (
 )
 
 
-def _tool(name: str, description: str, **properties: Any) -> dict[str, Any]:
-    schema: dict[str, Any] = {"type": "object", "properties": properties, "required": [next(iter(properties))]}
-    return {"type": "function", "function": {"name": name, "description": description, "parameters": schema}}
-
-
 _TEXT: Final = {"type": "string"}
 
 TOOLS: Final[dict[str, list[dict[str, Any]]]] = {
     "weather": [
-        _tool("skywatch", "Weather of a place of your choice.", whereabouts=_TEXT),
-        _tool("weatherman", "Reports the present weather for one town", town_label=_TEXT),
-        _tool(
+        declared("skywatch", "Weather of a place of your choice.", whereabouts=_TEXT),
+        declared("weatherman", "Reports the present weather for one town", town_label=_TEXT),
+        declared(
             "current_conditions_by_town",
             "Temperature, wind and rain in a town.",
             municipality={**_TEXT, "description": "Town whose weather is wanted"},
         ),
-        _tool(
+        declared(
             "outdoor_temperature",
             "Says how many degrees there are outside.",
             settlement=_TEXT,
             scale={"type": "string", "enum": ["celsius", "fahrenheit"]},
         ),
-        _tool("is_it_raining", "Whether there is rain or snow somewhere.", borough=_TEXT),
-        _tool("getWeatherByCityName", "", cityLabel=_TEXT),
-        _tool("MeteoStation", "Local weather forecast by city name", destination={**_TEXT, "description": "A city"}),
+        declared("is_it_raining", "Whether there is rain or snow somewhere.", borough=_TEXT),
+        declared("getWeatherByCityName", "", cityLabel=_TEXT),
+        declared("MeteoStation", "Local weather forecast by city name", destination={**_TEXT, "description": "A city"}),
     ],
     "time": [
-        _tool("clock_of", "The hour in some town right now.", town_label=_TEXT),
-        _tool("timekeeper", "Gives the time of day anywhere.", whereabouts=_TEXT),
-        _tool("world_clock", "World clock.", settlement={**_TEXT, "description": "City of the clock"}),
-        _tool("what_time_is_it", "", municipality=_TEXT),
-        _tool("now_in", "Current local time of a settlement.", settlement=_TEXT),
-        _tool("ZuluTime", "Current time for travellers", destination=_TEXT),
+        declared("clock_of", "The hour in some town right now.", town_label=_TEXT),
+        declared("timekeeper", "Gives the time of day anywhere.", whereabouts=_TEXT),
+        declared("world_clock", "World clock.", settlement={**_TEXT, "description": "City of the clock"}),
+        declared("what_time_is_it", "", municipality=_TEXT),
+        declared("now_in", "Current local time of a settlement.", settlement=_TEXT),
+        declared("ZuluTime", "Current time for travellers", destination=_TEXT),
     ],
     "search": [
-        _tool("websurfer", "Searches the web.", subject=_TEXT),
-        _tool("look_it_up", "Finds information on the internet.", words=_TEXT),
-        _tool("encyclopedia_search", "Search for an article", entry=_TEXT),
-        _tool("spider", "Web search with the best pages first.", wanted={**_TEXT, "description": "What to search for"}),
-        _tool("ask_the_internet", "", prompt=_TEXT),
+        declared("websurfer", "Searches the web.", subject=_TEXT),
+        declared("look_it_up", "Finds information on the internet.", words=_TEXT),
+        declared("encyclopedia_search", "Search for an article", entry=_TEXT),
+        declared(
+            "spider", "Web search with the best pages first.", wanted={**_TEXT, "description": "What to search for"}
+        ),
+        declared("ask_the_internet", "", prompt=_TEXT),
     ],
     "calculation": [
-        _tool("abacus", "Calculates what you write.", sum=_TEXT),
-        _tool("crunch_numbers", "Evaluates a formula.", formula_text=_TEXT),
-        _tool("arith", "Computes arithmetic expressions", sum_text={**_TEXT, "description": "Expression to compute"}),
-        _tool("solve_math", "Math solver.", exercise=_TEXT),
-        _tool("PocketCalculator", "", keystrokes=_TEXT),
+        declared("abacus", "Calculates what you write.", sum=_TEXT),
+        declared("crunch_numbers", "Evaluates a formula.", formula_text=_TEXT),
+        declared(
+            "arith", "Computes arithmetic expressions", sum_text={**_TEXT, "description": "Expression to compute"}
+        ),
+        declared("solve_math", "Math solver.", exercise=_TEXT),
+        declared("PocketCalculator", "", keystrokes=_TEXT),
     ],
 }
 
 # Tools beyond the four intents, each with a request and the arguments it asks for.
 OTHERS: Final[list[tuple[dict[str, Any], str, dict[str, Any]]]] = [
-    (_tool("water_plants", "Waters a plant.", plant=_TEXT), "Water the ficus, please", {"plant": "ficus"}),
+    (declared("water_plants", "Waters a plant.", plant=_TEXT), "Water the ficus, please", {"plant": "ficus"}),
     (
-        _tool("start_vacuum", "Start the vacuum in a room.", chamber=_TEXT),
+        declared("start_vacuum", "Start the vacuum in a room.", chamber=_TEXT),
         "Start the vacuum in the attic",
         {"chamber": "attic"},
     ),
-    (_tool("shorten_link", "Shorten a link.", link=_TEXT), "Shorten the link sesamo.net", {"link": "sesamo.net"}),
-    (_tool("mute_channel", "Mute a channel.", channel=_TEXT), "Can you mute the channel gossip", {"channel": "gossip"}),
+    (declared("shorten_link", "Shorten a link.", link=_TEXT), "Shorten the link sesamo.net", {"link": "sesamo.net"}),
     (
-        _tool("open_garage", "Open the garage with a code", code={"type": "integer"}),
+        declared("mute_channel", "Mute a channel.", channel=_TEXT),
+        "Can you mute the channel gossip",
+        {"channel": "gossip"},
+    ),
+    (
+        declared("open_garage", "Open the garage with a code", code={"type": "integer"}),
         "Open the garage with code 4711",
         {"code": 4711},
     ),
-    (_tool("play_podcast", "Play a podcast.", title=_TEXT), "Play the podcast Radiolab", {"title": "Radiolab"}),
-    (_tool("feed_pet", "Feed a pet.", pet=_TEXT), "Please feed Whiskers", {"pet": "Whiskers"}),
-    (_tool("lock_door", "Lock a door.", door=_TEXT), "Lock the cellar door", {"door": "cellar"}),
-    (_tool("set_volume", "Set the volume.", percent={"type": "integer"}), "Set the volume to 35", {"percent": 35}),
+    (declared("play_podcast", "Play a podcast.", title=_TEXT), "Play the podcast Radiolab", {"title": "Radiolab"}),
+    (declared("feed_pet", "Feed a pet.", pet=_TEXT), "Please feed Whiskers", {"pet": "Whiskers"}),
+    (declared("lock_door", "Lock a door.", door=_TEXT), "Lock the cellar door", {"door": "cellar"}),
+    (declared("set_volume", "Set the volume.", percent={"type": "integer"}), "Set the volume to 35", {"percent": 35}),
     (
-        _tool("archive_ticket", "Archive a ticket", ticket_id={"type": "integer"}),
+        declared("archive_ticket", "Archive a ticket", ticket_id={"type": "integer"}),
         "Archive ticket 90817",
         {"ticket_id": 90817},
     ),
     (
-        _tool("call_person", "Call a person on the phone.", callee=_TEXT),
+        declared("call_person", "Call a person on the phone.", callee=_TEXT),
         "Call Ingeborg on the phone",
         {"callee": "Ingeborg"},
     ),
     (
-        _tool("wash_laundry", "Wash the laundry.", minutes={"type": "integer"}),
+        declared("wash_laundry", "Wash the laundry.", minutes={"type": "integer"}),
         "Wash the laundry for 45 minutes",
         {"minutes": 45},
     ),
     (
-        _tool("translate_word", "Translate a word into Spanish.", vocable=_TEXT),
+        declared("translate_word", "Translate a word into Spanish.", vocable=_TEXT),
         "Translate the word butterfly into Spanish",
         {"vocable": "butterfly"},
     ),
     (
-        _tool("rent_scooter", "Rent a scooter in a city.", town_label=_TEXT),
+        declared("rent_scooter", "Rent a scooter in a city.", town_label=_TEXT),
         "Rent a scooter in Palermo",
         {"town_label": "Palermo"},
     ),
     (
-        _tool("email_boss", "Email the boss about a subject", subject=_TEXT),
+        declared("email_boss", "Email the boss about a subject", subject=_TEXT),
         "Email the boss about vacation",
         {"subject": "vacation"},
     ),
-    (_tool("remove_tag", "Remove a tag from the page.", tag=_TEXT), "Remove the tag obsolete", {"tag": "obsolete"}),
+    (declared("remove_tag", "Remove a tag from the page.", tag=_TEXT), "Remove the tag obsolete", {"tag": "obsolete"}),
 ]
 
 CHAT: Final = listed(
@@ -202,6 +205,20 @@ CHAT: Final = listed(
     I cannot sleep;Describe happiness;Tell me something nice;Are you happy?;You are funny;Sorry, wrong window;
     Never mind;Compose a love letter;Which pizza do you prefer?;Explain recursion to a child;I need a hug;
     Guess my age
+    """
+)
+
+# Requests for the weather of two places, and for the time of three.
+PAIRS: Final = listed(
+    """
+    Weather in {} and {}?;Tell me how warm it is in {} and in {};Does it rain in {} or in {}?;
+    Compare the weather of {} with that of {}
+    """
+)
+
+TRIPLES: Final = listed(
+    """
+    What is the time in {}, {} and {}?;Time in {}, in {} and in {}, please
     """
 )
 

@@ -1,6 +1,7 @@
-"""How lists of phrases are written."""
+"""How lists of phrases and declarations of tools are written."""
 
 import re
+from typing import Any
 
 
 def listed(text: str) -> list[str]:
@@ -11,3 +12,9 @@ def listed(text: str) -> list[str]:
 def words_of(text: str) -> list[str]:
     """Words between spaces and ends of lines."""
     return text.split()
+
+
+def declared(name: str, description: str, /, **properties: Any) -> dict[str, Any]:
+    """A tool in OpenAI's form, whose first parameter is required."""
+    schema: dict[str, Any] = {"type": "object", "properties": properties, "required": [next(iter(properties))]}
+    return {"type": "function", "function": {"name": name, "description": description, "parameters": schema}}

@@ -1,11 +1,11 @@
 """What users of the training examples ask for, and which values it holds."""
 
 import random
+import re
 from dataclasses import dataclass, field
 from typing import Final
 
-from .lists import words_of
-from .phrases import PHRASES
+from .phrases import PHRASES, filled
 from .tools import Tool
 from .words import COMMON, QUALITIES, VERBS, made_up, number, person, phrase, pick, place, timezone, word
 
@@ -13,9 +13,9 @@ Slots = dict[str, str]
 
 _ASKS: Final = PHRASES["asks"]
 _THINGS: Final = PHRASES["things"]
-_AROUND: Final = PHRASES["around"]
 _JOINTS: Final = PHRASES["joints"]
 _FRAMES: Final = PHRASES["frames"]
+_ASIDES: Final = [text for text in _FRAMES["behind"] if text[:1] in (",", " ") and text[-1] not in ".?!"]
 
 
 @dataclass(frozen=True)
@@ -54,28 +54,51 @@ def several(rng: random.Random, intent: str, tool: Tool | None, count: int) -> t
         places = [(a.slots.get("place") or place(rng)).split(",")[0] for a in asks]
         if any("/" in p for p in places):
             places = [timezone(rng) for _ in asks]
-        listed = ", ".join(places[:-1]) + rng.choice(_JOINTS["places"]) + places[-1]
-        text = _pattern(rng, intent, listed)
-        if rng.random() < 0.15:
-            text = rng.choice(_JOINTS["compare"]).format(rng.choice(_THINGS[intent]), listed)
-        return text, [Ask("", intent, _place_slots(p)) for p in places]
+        return _of_places(rng, intent, places), [Ask("", intent, _place_slots(p)) for p in places]
     if intent == "calculation" and rng.random() < 0.6:
-        return rng.choice(_ASKS["calculation"]).format(e=" and ".join(a.slots["written"] for a in asks)), asks
+        return filled(rng, rng.choice(_ASKS["calculation"]), e=" and ".join(a.slots["written"] for a in asks)), asks
     if intent == "search" and rng.random() < 0.6:
         asks = [Ask("", intent, {"query": phrase(rng).replace(" and ", " ")}) for _ in asks]
         joint = rng.choice(_JOINTS["queries"])
-        return rng.choice(_ASKS["search"]).format(q=joint.join(a.slots["query"] for a in asks)), asks
+        return filled(rng, rng.choice(_ASKS["search"]), q=joint.join(a.slots["query"] for a in asks)), asks
     return joined(rng, [a.text for a in asks]), asks
+
+
+def _of_places(rng: random.Random, intent: str, places: list[str]) -> str:
+    """A request for the weather or the time of several places."""
+    thing = rng.choice(_THINGS[intent])
+    roll = rng.random()
+    if roll < 0.3 and len(places) == 2:
+        return filled(rng, rng.choice(_JOINTS["pairs"]), thing=thing, one=places[0], two=places[1])
+    if roll < 0.3 and len(places) == 3:
+        slots = dict(zip(("one", "two", "three"), places, strict=True))
+        return filled(rng, rng.choice(_JOINTS["repeated"]), slots, thing=thing)
+    between = pick(rng, ", ", ", ", ", ", ", ", f", {pick(rng, 'in', 'for', 'at')} ", " and ")
+    listed = between.join(places[:-1]) + rng.choice(_JOINTS["places"]) + places[-1]
+    if roll < 0.5:
+        return str(rng.choice(_JOINTS["compare"])).format(thing, listed)
+    return _pattern(rng, intent, listed)
 
 
 def joined(rng: random.Random, texts: list[str]) -> str:
     """Several requests as one."""
-    return str(rng.choice(_JOINTS["requests"])).join(texts)
+    joint = rng.choice(_JOINTS["requests"])
+    some = [texts[0]]
+    for text in texts[1:]:
+        if rng.random() < 0.15:
+            some[-1] += rng.choice(_ASIDES)
+        if rng.random() < 0.1:
+            text = rng.choice(_FRAMES["before"]) + text
+        if joint[-2:] in (". ", "? ", "! ") and rng.random() < 0.8:
+            text = text[:1].upper() + text[1:]
+        some.append(text)
+    return str(joint).join(some)
 
 
 def finished(rng: random.Random, text: str) -> str:
     """A request as a user writes it: capital or none, something before it, something behind."""
-    text = rng.choice(_FRAMES["before"]) + text
+    if rng.random() < 0.4:
+        text = rng.choice(_FRAMES["before"]) + text
     if rng.random() < 0.08:
         text = _aside(rng) + pick(rng, ". ", ". ", ", ", "! ", " - ", ": ") + text
     elif rng.random() < 0.05:
@@ -83,28 +106,27 @@ def finished(rng: random.Random, text: str) -> str:
     if rng.random() < 0.75:
         text = text[:1].upper() + text[1:]
     if text[-1] not in "?=.!":
-        text += rng.choice(_FRAMES["behind"])
+        text += pick(rng, "?", "?", "?", ".", "", "") if rng.random() < 0.6 else rng.choice(_FRAMES["behind"])
     return text
 
 
 def _aside(rng: random.Random) -> str:
     """Words that ask for nothing."""
-    return str(rng.choice(_FRAMES["aside"])).format_map(_some(rng))
+    return filled(rng, rng.choice(_FRAMES["aside"]), _some(rng))
 
 
 def _tell(rng: random.Random) -> str:
     """What stands before the thing that is asked for: any words, at times."""
     if rng.random() < 0.1:
-        return str(rng.choice(_FRAMES["tell"])).format_map(_some(rng))
-    return str(rng.choice(_AROUND["tell"]))
+        return filled(rng, rng.choice(_FRAMES["lost"]), _some(rng))
+    return str(rng.choice(_FRAMES["tell"]))
 
 
 def _pattern(rng: random.Random, intent: str, where: str) -> str:
     """A request for the weather or the time of a place."""
-    fills = {key: rng.choice(values) for key, values in _AROUND.items()}
-    if rng.random() < 0.45:
-        return f"{_tell(rng)} {rng.choice(_THINGS[intent])} {fills['at']} {where}{fills['when']}"
-    return str(rng.choice(_ASKS[intent]).format(**fills, place=where))
+    if rng.random() < 0.25:
+        return filled(rng, f"{_tell(rng)} {rng.choice(_THINGS[intent])} {{at}} {{place}}{{when}}", place=where)
+    return filled(rng, rng.choice(_ASKS[intent]), place=where)
 
 
 def _place_slots(where: str) -> Slots:
@@ -118,7 +140,7 @@ def _weather(rng: random.Random, tool: Tool | None) -> Ask:
 
 def _time(rng: random.Random, tool: Tool | None) -> Ask:
     if tool is not None and not any(p.required for p in tool.params):
-        return Ask(rng.choice(_ASKS["time_here"]), "time")
+        return Ask(filled(rng, rng.choice(_ASKS["time_here"])), "time")
     zoned = tool is not None and any(p.kind == "zone" for p in tool.params) and rng.random() < 0.5
     where = timezone(rng) if zoned else place(rng)
     return Ask(_pattern(rng, "time", where), "time", _place_slots(where))
@@ -126,14 +148,14 @@ def _time(rng: random.Random, tool: Tool | None) -> Ask:
 
 def _search(rng: random.Random, tool: Tool | None) -> Ask:
     if rng.random() < 0.15:
-        question = rng.choice(_ASKS["question"]).format(**_some(rng))
+        question = filled(rng, rng.choice(_ASKS["question"]), _some(rng))
         return Ask(question, "search", {"query": question})
     query = phrase(rng)
     written = f'"{query}"' if rng.random() < 0.06 else query
-    if rng.random() < 0.2:
+    if rng.random() < 0.12:
         thing = rng.choice(_THINGS["search"]).format(q=written)
         return Ask(f"{_tell(rng)} {thing}", "search", {"query": query})
-    return Ask(rng.choice(_ASKS["search"]).format(q=written), "search", {"query": query})
+    return Ask(filled(rng, rng.choice(_ASKS["search"]), q=written), "search", {"query": query})
 
 
 _SIGNS: Final = {
@@ -170,14 +192,14 @@ def _calculation(rng: random.Random, tool: Tool | None) -> Ask:
     else:
         written = slots["expression"] = _expression(rng)
     slots["written"] = written
-    if rng.random() < 0.15:
+    if rng.random() < 0.1:
         thing = rng.choice(_THINGS["calculation"]).format(e=written)
         return Ask(f"{_tell(rng)} {thing}", "calculation", slots)
-    return Ask(rng.choice(_ASKS["calculation"]).format(e=written), "calculation", slots)
+    return Ask(filled(rng, rng.choice(_ASKS["calculation"]), e=written), "calculation", slots)
 
 
 def _phrased(rng: random.Random, a: str, b: str, sign: str, slots: Slots) -> tuple[str, str, Slots]:
-    text = rng.choice(PHRASES["phrased"][sign]).format(a=a, b=b)
+    text = filled(rng, rng.choice(PHRASES["phrased"][sign]), a=a, b=b)
     if text.startswith("the "):
         text = pick(rng, "what is ", "calculate ", "find ", "give me ", "compute ") + text
     slots["written"] = f"{a} {sign} {b}"
@@ -210,26 +232,24 @@ def _some(rng: random.Random) -> Slots:
 
 
 def _chat(rng: random.Random) -> Ask:
-    if rng.random() < 0.45:
-        talk = rng.choice(PHRASES["chat"])
-        text = rng.choice(talk["said"])
+    if rng.random() < 0.35:
+        kind = rng.choice(list(PHRASES["chat"]))
+        text = rng.choice(PHRASES["chat"][kind])
         if rng.random() < 0.2:
             text += pick(
-                rng, ", my friend", " and " + text, ", " + person(rng), " " + person(rng), ", nice to meet you"
+                rng, ", my friend", " and " + text, ", " + person(rng), " " + person(rng), ", pleased to meet you"
             )
-        return Ask(text, "chat", {}, None, talk["reply"])
-    text = rng.choice(_ASKS["other"]).format(**_some(rng))
-    if rng.random() < 0.12:
+        return Ask(text, "chat", {}, None, PHRASES["replies"][kind])
+    text = filled(rng, rng.choice(_ASKS["other"]), _some(rng))
+    if rng.random() < 0.08:
         text = " ".join(word(rng) for _ in range(rng.randint(1, 5)))
     return Ask(text, "chat")
 
 
-_VALUES: Final = words_of(
-    "person word phrase place place2 integer digits name file clock language currency currency2 symbol day list"
-)
-
-
 def _value(rng: random.Random, kind: str) -> str:
+    pool = PHRASES["pools"].get(kind)
+    if pool:
+        return rng.choice(pool) if rng.random() < 0.55 else pick(rng, word(rng), word(rng), phrase(rng))
     if kind.startswith("place"):
         return place(rng)
     if kind.startswith("currency"):
@@ -263,19 +283,23 @@ def _value(rng: random.Random, kind: str) -> str:
 def _other(rng: random.Random, tool: Tool | None) -> Ask:
     if tool is None:
         return _chat(rng)
-    slots = {kind: _value(rng, kind) for kind in _VALUES}
-    text = rng.choice(tool.asks)
-    if rng.random() < 0.25:
-        text = rng.choice(_FRAMES["lead"]) + text
-    some = slots["list"].split("|")
+    pattern = rng.choice(tool.asks)
+    slots = {kind: _value(rng, kind) for kind in re.findall(r"\{(\w+)\}", pattern)}
+    some = slots.get("list", "").split("|")
     spoken = " and ".join(filter(None, (", ".join(some[:-1]), some[-1])))
-    return _extras(rng, Ask(text.format_map({**slots, "list": spoken}), "other", slots, tool), tool)
+    text = pattern.format_map({**slots, "list": spoken})
+    if rng.random() < 0.2:
+        text = rng.choice(_FRAMES["polite"]) + text
+    return _extras(rng, Ask(text, "other", slots, tool), tool)
 
 
 def _extras(rng: random.Random, made: Ask, tool: Tool | None) -> Ask:
     """Adds what optional parameters of a tool take."""
     text, slots = made.text, dict(made.slots)
     for p in tool.params if tool is not None else ():
+        if p.kind == "unit" and (said := [c for c in p.choices if len(c) > 1 and c in text.lower().split()]):
+            slots["unit"] = said[0]
+            continue
         if p.kind == "date" and (said := [d for d in ("today", "tomorrow", "tonight") if d in text.split()]):
             slots["date"] = said[0]
             continue

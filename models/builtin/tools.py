@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from .phrases import PHRASES
+from .phrases import PHRASES, filled
 from .words import COMMON, QUALITIES, VERBS, made_up, pick, place
 
 INTENTS: Final = ("weather", "time", "calculation", "search")
@@ -89,10 +89,14 @@ def identifier(rng: random.Random) -> str:
 def tool(rng: random.Random, intent: str) -> Tool:
     """A tool for an intent of `INTENTS`, or for something else (``other``)."""
     if intent == "other":
-        return _known(rng) if rng.random() < 0.45 else _made_up(rng)
-    opaque = rng.random() < 0.25
-    words = [rng.choice(PHRASES["words"]["lead"]), *rng.choice(PHRASES["nouns"][intent]).split()]
-    if rng.random() < 0.12:
+        return _known(rng) if rng.random() < 0.6 else _made_up(rng)
+    opaque = rng.random() < 0.2
+    listed = rng.random() < 0.65
+    if listed:
+        words = rng.choice(PHRASES["titles"][intent]).split()
+    else:
+        words = [rng.choice(PHRASES["title"]["lead"]), *rng.choice(PHRASES["nouns"][intent]).split()]
+    if rng.random() < 0.12 and not listed:
         words.append(
             pick(rng, "tool", "api", "v2", "now", "info", "service", "for_city" if intent != "search" else "all")
         )
@@ -105,9 +109,7 @@ def tool(rng: random.Random, intent: str) -> Tool:
 
 
 def _sentence(rng: random.Random, intent: str) -> str:
-    pattern = rng.choice(PHRASES["about"][intent])
-    fills = {key: rng.choice(values) for key, values in PHRASES["words"].items()}
-    text = pattern.format(**fills, noun=rng.choice(PHRASES["nouns"][intent]))
+    text = filled(rng, rng.choice(PHRASES["about"][intent]), noun=rng.choice(PHRASES["nouns"][intent]))
     text = text[0].upper() + text[1:]
     if rng.random() < 0.1:
         text += f" ({made_up(rng)})"
@@ -191,16 +193,16 @@ TYPES: Final[Mapping[str, str]] = {"integer": "integer", "list": "array"}
 def _known(rng: random.Random) -> Tool:
     family = rng.choice(PHRASES["families"])
     made = []
-    for part in family["params"].split():
-        label, kind = part.split(":")
-        made.append(
-            Param(
-                label, kind, TYPES.get(kind, "string"), "" if rng.random() < 0.7 else "The " + label.replace("_", " ")
-            )
-        )
-    words = family["name"].split("_")
-    title = styled(rng, words) if rng.random() < 0.9 else identifier(rng)
-    return Tool(title, "other", family["description"] + pick(rng, ".", ""), tuple(made), tuple(family["asks"]))
+    for p in family["params"]:
+        label, kind = rng.choice(p["name"]), p["kind"]
+        described = "" if rng.random() < 0.7 else "The " + label.replace("_", " ")
+        if rng.random() < 0.12:
+            label = identifier(rng).replace(".", "_")
+        made.append(Param(label, kind, TYPES.get(kind, "string"), described))
+    opaque = rng.random() < 0.1
+    title = identifier(rng) if opaque else styled(rng, rng.choice(family["names"]).split("_"))
+    description = rng.choice(family["descriptions"]) + pick(rng, ".", "") if opaque or rng.random() < 0.9 else ""
+    return Tool(title, "other", description, _distinct(made), tuple(family["asks"]))
 
 
 def _made_up(rng: random.Random) -> Tool:

@@ -81,14 +81,14 @@ def repetitions(shape: Shape, seed: int, tokens: int) -> Iterator[Batch]:
 
 def orthogonal(g: Tensor) -> Tensor:
     """About the nearest orthogonal matrices, by a quintic Newton-Schulz iteration."""
-    x = g / (g.norm(dim=(-2, -1), keepdim=True) + 1e-7)
+    x = (g / (g.norm(dim=(-2, -1), keepdim=True) + 1e-7)).bfloat16()
     tall = x.shape[-2] > x.shape[-1]
     if tall:
         x = x.mT
     for _ in range(5):
         a = x @ x.mT
         x = 3.4445 * x + (-4.775 * a + 2.0315 * a @ a) @ x
-    return x.mT if tall else x
+    return (x.mT if tall else x).float()
 
 
 class Muon:
@@ -155,14 +155,16 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=2400)
     parser.add_argument("--copying", type=int, default=120, help="steps of copying random tokens, at the beginning")
     parser.add_argument("--ramp", type=int, default=9000, help="examples until they are as hard as they get")
-    parser.add_argument("--part", type=int, default=3, help="which examples; see `examples.examples`")
-    parser.add_argument("--tokens", type=int, default=2048, help="in a batch")
+    parser.add_argument("--plain", type=float, default=ex.Shares().plain, help="share of turns that no tool fits")
+    parser.add_argument("--results", type=float, default=ex.Shares().results, help="share of calls that return")
+    parser.add_argument("--tokens", type=int, default=4096, help="in a batch")
+    parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rate", type=float, default=0.02)
     parser.add_argument("--cooling", type=float, default=0.6, help="the share of the steps in which the rate falls")
     parser.add_argument("--until", type=int, help="ends after this step instead")
     parser.add_argument("--every", type=int, default=200, help="steps between two savings")
     args = parser.parse_args()
-    torch.set_num_threads(1)
+    torch.set_num_threads(args.threads)
     torch.set_flush_denormal(True)  # they would slow the first steps down by half
     torch.manual_seed(args.seed)
     args.out.mkdir(parents=True, exist_ok=True)
@@ -185,7 +187,7 @@ def main() -> None:
             dict(network.tensors()), args.out / "model.safetensors", metadata={"step": str(step)}
         )
 
-    rows = (encoded(tokenizer, e) for e in ex.examples(args.seed + 1, args.ramp, part=args.part))
+    rows = (encoded(tokenizer, e) for e in ex.examples(args.seed + 1, args.ramp, ex.Shares(args.plain, args.results)))
     train(network, batches(rows, args.tokens), args, save)
     sys.stdout.flush()
 

@@ -19,7 +19,7 @@ SPECIAL: Final = (
     ex.BOS, ex.EOS, "<｜▁pad▁｜>", ex.USER, ex.ASSISTANT, "<think>", "</think>", ex.CALLS, ex.CALLS_END, ex.CALL,
     ex.CALL_END, ex.SEP, "<｜tool▁outputs▁begin｜>", "<｜tool▁outputs▁end｜>", ex.OUTPUT, ex.OUTPUT_END,
 )  # fmt: skip
-WORDS: Final = 560
+WORDS: Final = 900
 """How many merges make words and parts of words."""
 _WORD: Final = re.compile(r"[A-Z]?[a-z]+")
 _SPLIT: Final = r" ?\p{Lu}?\p{Ll}+| ?\p{L}| ?\p{N}| ?_| ?[^\s\p{L}\p{N}_]+|\s"
@@ -29,7 +29,7 @@ _SPACE: Final = "Ġ"  # how byte-level BPE writes it
 
 def build(seed: int, count: int = 6000) -> Tokenizer:
     """A tokenizer of the words of so many examples."""
-    words = itertools.chain.from_iterable(_words(e) for e in itertools.islice(ex.examples(seed, part=1), count))
+    words = itertools.chain.from_iterable(_words(e) for e in itertools.islice(ex.examples(seed), count))
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     trained = Tokenizer(models.BPE())
     trained.train_from_iterator(
