@@ -79,17 +79,25 @@ class Shares(NamedTuple):
     Attributes:
         plain: of all, those that no declared tool fits.
         results: of those with calls, those that go on with results.
+        incomplete: of all, those that lack what their tool needs.
+        others: of conversations, not turns: those whose tools are mostly for something else than the four intents.
     """
 
     plain: float = 0.22
     results: float = 0.15
+    incomplete: float = 0.02
+    others: float = 0.0
 
 
-def examples(seed: int, ramp: int = 0, shares: Shares = Shares()) -> Iterator[list[Piece]]:
+USUAL: Final = Shares()
+
+
+def examples(seed: int, ramp: int = 0, shares: Shares = USUAL) -> Iterator[list[Piece]]:
     """Examples without end, the same ones for the same seed.
 
     Args:
         ramp: after so many examples they are as hard as they get; the first have one tool and one turn.
+        shares: of the kinds of turns.
     """
     rng = random.Random(seed)
     head = template()
@@ -99,7 +107,7 @@ def examples(seed: int, ramp: int = 0, shares: Shares = Shares()) -> Iterator[li
 
 def conversation(rng: random.Random, head: jinja2.Template, level: float, shares: Shares) -> list[Piece]:
     """One conversation of one or several turns; the level goes from 0, easy, to 1."""
-    tools = declared(rng, level)
+    tools = declared(rng, level, shares)
     messages = [{"role": "system", "content": _system(rng)}] if rng.random() < 0.35 else []
     prompt = head.render(
         messages=messages, tools=[t.declaration() for t in tools] or None, bos_token=BOS, eos_token=EOS,
@@ -125,7 +133,7 @@ def _system(rng: random.Random) -> str:
     return f"You are {made_up(rng).capitalize()}, {kind} for {rng.choice(COMMON)} and {word(rng)}."
 
 
-def declared(rng: random.Random, level: float = 1.0) -> list[Tool]:
+def declared(rng: random.Random, level: float = 1.0, shares: Shares = USUAL) -> list[Tool]:
     """Tools in any order, at most one of each of the four intents."""
     if rng.random() < 0.1:
         return []
@@ -133,6 +141,9 @@ def declared(rng: random.Random, level: float = 1.0) -> list[Tool]:
     intents = rng.sample(INTENTS, min(count, rng.choice((1, 2, 2, 3, 3, 4))))
     if count == 1 and rng.random() < 0.25:
         intents = ["other"]
+    if shares.others and rng.random() < shares.others:
+        count = max(2, count)
+        intents = intents[: rng.choice((0, 0, 1, 1, 2))]
     intents += ["other"] * (count - len(intents))
     made = {t.name: t for t in (tool(rng, intent) for intent in intents)}
     tools = list(made.values())
@@ -156,9 +167,9 @@ def turn(rng: random.Random, tools: Sequence[Tool], level: float, shares: Shares
         chosen = rng.choice(tools)
         asked = ask(rng, chosen.intent, chosen)
         return forced(rng, tools, finished(rng, asked.text), [asked], thinking=thinking, fits=chosen)
-    if roll < shares.plain + 0.09 and (found := _incomplete(rng, tools, thinking)):
+    if roll < shares.plain + 0.07 + shares.incomplete and (found := _incomplete(rng, tools, thinking)):
         return found
-    asks, text = requested(rng, tools, level)
+    asks, text = requested(rng, tools, level, shares)
     calls = [(t, made) for t, a in asks if t is not None and (made := arguments(t, a.slots)) is not None]
     if not calls:
         return [*_opened(finished(rng, text), thinking), *_plain(asks[0][1], thinking, True)]
@@ -178,11 +189,11 @@ def _opened(text: str, thinking: bool) -> list[Piece]:
 
 
 def requested(
-    rng: random.Random, tools: Sequence[Tool], level: float = 1.0
+    rng: random.Random, tools: Sequence[Tool], level: float = 1.0, shares: Shares = USUAL
 ) -> tuple[list[tuple[Tool | None, Ask]], str]:
     """What is asked for, each with the tool that fits, and the text."""
     roll = rng.random()
-    chosen = rng.choice([t for t in tools for _ in range(2 if t.intent != "other" else 1)])
+    chosen = rng.choice([t for t in tools for _ in range(2 if t.intent != "other" or shares.others else 1)])
     if roll < 0.2 * level and chosen.params:
         count = rng.choice((2, 2, 2, 3, 3, 4))
         text, asks = several(rng, chosen.intent, chosen, count)

@@ -155,8 +155,8 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=2400)
     parser.add_argument("--copying", type=int, default=120, help="steps of copying random tokens, at the beginning")
     parser.add_argument("--ramp", type=int, default=9000, help="examples until they are as hard as they get")
-    parser.add_argument("--plain", type=float, default=ex.Shares().plain, help="share of turns that no tool fits")
-    parser.add_argument("--results", type=float, default=ex.Shares().results, help="share of calls that return")
+    for name, usual in ex.USUAL._asdict().items():
+        parser.add_argument(f"--{name}", type=float, default=usual, help="a share; see `examples.Shares`")
     parser.add_argument("--tokens", type=int, default=4096, help="in a batch")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rate", type=float, default=0.02)
@@ -187,7 +187,8 @@ def main() -> None:
             dict(network.tensors()), args.out / "model.safetensors", metadata={"step": str(step)}
         )
 
-    rows = (encoded(tokenizer, e) for e in ex.examples(args.seed + 1, args.ramp, ex.Shares(args.plain, args.results)))
+    shares = ex.Shares(**{name: getattr(args, name) for name in ex.Shares._fields})
+    rows = (encoded(tokenizer, e) for e in ex.examples(args.seed + 1, args.ramp, shares))
     train(network, batches(rows, args.tokens), args, save)
     sys.stdout.flush()
 
