@@ -153,7 +153,7 @@ def declared(rng: random.Random, level: float = 1.0, shares: Shares = USUAL) -> 
 
 def turn(rng: random.Random, tools: Sequence[Tool], level: float, shares: Shares) -> list[Piece]:
     """A request and the answer to it; after calls, often their results and what the model makes of them."""
-    thinking = rng.random() < 0.7
+    thinking = rng.random() < 0.6
     roll = rng.random()
     absent = [i for i in INTENTS if all(t.intent != i for t in tools)]
     if not tools or roll < shares.plain:

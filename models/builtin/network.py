@@ -73,7 +73,7 @@ class Network(nn.Module):  # type: ignore[misc]  # torch is not there where type
     def __init__(self, shape: Shape, bare: Sequence[int], spaced: Sequence[int], topics: int = 5) -> None:
         super().__init__()
         self.shape = shape
-        self.kind = torch.bfloat16
+        self.kind = torch.bfloat16  # of the products in the layers
         d, n = shape.width, shape.layers
         rows = sorted(set(bare))
         self.register_buffer("row", torch.tensor([rows.index(b) for b in bare]), persistent=False)

@@ -79,6 +79,7 @@ def _returned(rng: random.Random, intent: str) -> Any:
         pairs = {
             pick(rng, "time", "local_time", "now"): clock,
             "timezone": f"{place(rng, 0)}",
+            pick(rng, "offset", "utc"): f"{pick(rng, '+', '-')}0{rng.randint(0, 9)}:{pick(rng, '00', '30')}",
             "day": pick(rng, "Monday", "Friday", "Sunday"),
         }
         return {k: pairs[k] for k in rng.sample(list(pairs), rng.choice((1, 1, 2, 3)))}
@@ -95,7 +96,11 @@ def _returned(rng: random.Random, intent: str) -> Any:
             items = [
                 {
                     "title": i,
-                    **({"url": f"https://{made_up(rng, 2)}.{pick(rng, 'com', 'org')}"} if rng.random() < 0.4 else {}),
+                    **(
+                        {"url": f"https://{made_up(rng, 2)}.{pick(rng, 'com', 'org', 'net', 'info', made_up(rng, 1))}"}
+                        if rng.random() < 0.4
+                        else {}
+                    ),
                 }
                 for i in items
             ]

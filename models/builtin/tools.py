@@ -89,7 +89,7 @@ def identifier(rng: random.Random) -> str:
 def tool(rng: random.Random, intent: str) -> Tool:
     """A tool for an intent of `INTENTS`, or for something else (``other``)."""
     if intent == "other":
-        return _known(rng) if rng.random() < 0.6 else _made_up(rng)
+        return _known(rng) if rng.random() < 0.45 else _made_up(rng)
     opaque = rng.random() < 0.2
     listed = rng.random() < 0.65
     if listed:

@@ -1,4 +1,4 @@
-"""Trains the model: ``python -m models.builtin.train`` (torch on one core; see the model card for how long)."""
+"""Trains the model: ``python -m models.builtin.train`` (torch on a processor; see the model card for how long)."""
 
 import argparse
 import itertools

@@ -156,7 +156,8 @@ def phrase(rng: random.Random) -> str:
         lambda: f"how to {rng.choice(VERBS)} {pick(rng, 'a ', 'the ', '')}{word(rng)}",
         lambda: f"{word(rng)} and {word(rng)}",
         lambda: (
-            f"{word(rng)} {pick(rng, 'of', 'for', 'with', 'in', 'from', 'near')} {pick(rng, '', 'the ')}{word(rng)}"
+            f"{word(rng)} {pick(rng, 'of', 'for', 'with', 'in', 'from', 'near', 'to', 'on', 'about', 'at')} "
+            f"{pick(rng, '', 'the ')}{word(rng)}"
         ),
         lambda: f"{made_up(rng).capitalize()} {made_up(rng).capitalize()}",
         lambda: f"{word(rng)} {rng.randint(1, 2030)}",
