@@ -118,15 +118,14 @@ class Network(nn.Module):  # type: ignore[misc]  # torch is not there where type
             q, k, v = h.view(b, t, 3, heads, -1).permute(2, 0, 3, 1, 4).reshape(3, b * heads, t, -1)
             mixed = attention(q, k, v, bias).view(b, heads, t, -1).transpose(1, 2).reshape(b, t, -1)
             x = x + mixed @ out[layer].T
-            x = x + F.relu(norm(x).to(self.kind) @ up[layer].T).square() @ down[layer].T
+            x = fed(x, up[layer], down[layer])
             if layer == 1:
                 halfway = norm(x)
         h = convolve(norm(x), self.point_conv)
         query, key = (norm(h @ w.T) for w in self.point)
         where = (self.scale[1] * query @ key.transpose(1, 2) + future).softmax(-1)
         x = (x + where @ said @ self.pointed.T)[wanted]
-        x = x + F.relu(norm(x).to(self.kind) @ up[-1].T).square() @ down[-1].T
-        return norm(x), where[wanted], halfway
+        return norm(fed(x, up[-1], down[-1])), where[wanted], halfway
 
     def loss(self, tokens: Tensor, learnt: Tensor, topics: Tensor) -> Tensor:
         """The mean of the negative log-likelihoods of the tokens that ``learnt`` marks (2: given that it is no end).
@@ -153,6 +152,11 @@ class Network(nn.Module):  # type: ignore[misc]  # torch is not there where type
     def tensors(self) -> Mapping[str, Tensor]:
         """The weights to be saved, in half precision."""
         return {name: p.detach().half().contiguous() for name, p in self.named_parameters() if name != "topic"}
+
+
+def fed(x: Tensor, up: Tensor, down: Tensor) -> Tensor:
+    """Behind a feed-forward layer."""
+    return x + F.relu(norm(x).to(up.dtype) @ up.T).square() @ down.T
 
 
 def attention(q: Tensor, k: Tensor, v: Tensor, bias: Tensor, block: int = 128) -> Tensor:
