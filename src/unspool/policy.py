@@ -28,6 +28,12 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     """Read calls without their wrapper also where the dialect does not list that form."""
     text_markers: Literal["accept", "ignore"] | None = None
     """With token ids: whether text that merely spells a special token is a marker."""
+    reasoning_in_content: Literal["open", "closed", "text"] | None = None
+    """An opening of reasoning in content: reasoning, reasoning only if it is closed, or text."""
+    stray_markers: Literal["drop", "text"] | None = None
+    """Markers that open or close nothing: dropped with a notice, or text."""
+    markers_in_strings: Literal["data", "end"] | None = None
+    """A call's closing in an open JSON string that something legal follows: the string's text, or the call's end."""
 
     def __post_init__(self) -> None:
         for field, allowed in CHOICES.items():
