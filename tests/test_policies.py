@@ -54,6 +54,9 @@ def test_the_librarys_defaults_come_first_and_every_field_is_tested_here() -> No
         "call_in_reasoning": "text",
         "bare_calls": False,
         "text_markers": "accept",
+        "reasoning_in_content": "open",
+        "stray_markers": "drop",
+        "markers_in_strings": "data",
     }
 
 

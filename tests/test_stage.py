@@ -124,10 +124,18 @@ def test_a_closing_alone_behind_the_start_closes_an_empty_reasoning(dialect: Dia
 
 
 @pytest.mark.parametrize(**named([d for d in OPENING if not d.framed]))
-def test_an_opening_of_reasoning_inside_a_prefill_is_text(dialect: Dialect) -> None:
-    prompt = history(dialect) + dialect.start[0] + f"Write {opening(dialect).strip()}"
-    assert detect_stage(dialect, prompt) is Stage.CONTENT
-    assert after(dialect, prompt, " first.").content == " first."
+def test_an_opening_of_reasoning_inside_a_prefill_counts_as_it_does_in_an_output(dialect: Dialect) -> None:
+    text = dialect.policy.reasoning_in_content == "text"
+    for prefill, stage in (
+        (opening(dialect).strip(), Stage.REASONING),
+        (f"`{opening(dialect).strip()}", Stage.CONTENT),
+    ):
+        prompt = history(dialect) + dialect.start[0] + f"Write {prefill}"
+        expected = Stage.CONTENT if text else stage
+        assert detect_stage(dialect, prompt) is expected
+        message = after(dialect, prompt, " first.")
+        assert (message.reasoning or message.content).strip() == "first."
+        assert bool(message.reasoning) == (expected is Stage.REASONING)
 
 
 @pytest.mark.parametrize(**named(STARTING))

@@ -218,23 +218,6 @@ def test_the_beginning_of_a_marker_at_the_end_is_content(dialect: Dialect) -> No
                 assert "".join(c.name for c in message.tool_calls) == "", text
 
 
-@pytest.mark.parametrize(**named(THINKING))
-def test_a_second_closing_of_reasoning_is_text(dialect: Dialect) -> None:
-    closing = write_reasoning(dialect, "X").split("X")[1].strip()
-    if any(closing.startswith(e) for e in dialect.end) or dialect.framed:
-        pytest.skip("the closing of reasoning ends any part")
-    raw = f"plan{closing}one {closing} two"
-    for chunks in ways(raw):
-        message, _ = run(dialect, chunks, stage="reasoning", tools=TOOLS)
-        assert (message.reasoning, message.content) == ("plan", f"one {closing} two")
-
-
-@pytest.mark.parametrize(**named([d for d in THINKING if not d.framed]))
-def test_an_opening_of_reasoning_inside_content_is_text(dialect: Dialect) -> None:
-    opening, closing = (p.strip() for p in write_reasoning(dialect, "X").split("X"))
-    assert_text(dialect, f"Write {opening} first, then {closing}.", stage="content")
-
-
 @pytest.mark.parametrize(**named([d for d in THINKING if not d.framed]))
 def test_an_opening_echoed_at_the_start_of_reasoning_is_a_marker(dialect: Dialect) -> None:
     raw = write_reasoning(dialect, "plan") + write_content(dialect, "answer")
@@ -320,7 +303,7 @@ def test_an_object_without_a_name_is_text_with_a_notice(dialect: Dialect) -> Non
     good = write_call(dialect, 0, "f", {"a": "x"})
     for bad in (f'{{"{key}": {{"a": 1}}}}', "{}", f'{{"nom": "f", "{key}": {{}}}}'):
         head = good[: good.index("{")]
-        raw = write_calls(dialect, [("f", {"a": "x"})]).replace(good, head + bad)
+        raw = write_calls(dialect, [("f", {"a": "x"})]).replace(good, head + bad) + " more"
         for chunks in ways(raw):
             message, _ = run(dialect, chunks, tools=TOOLS)
             assert message.tool_calls == [], raw

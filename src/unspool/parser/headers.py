@@ -99,7 +99,7 @@ class Headers(Output):
 
     def _spare(self, p: int, *closings: Pattern) -> None:
         """The opening at ``p`` stays text: so will what closes it."""
-        if self._spared_at == self._base + p:  # it was looked at before
+        if not closings or self._spared_at == self._base + p:  # it was looked at before
             return
         self._spared_at = self._base + p
         for literal in {text(t) for c in closings for t in (tags(c) or [c]) if t}:

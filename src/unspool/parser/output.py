@@ -244,9 +244,13 @@ class Output:
         self._i = to - self._base
         self._at = to
 
+    def _too_much(self) -> bool:
+        """Whether more is held back than the cap allows."""
+        return bool(self._holds) and self._base + self._i - self._holds[0].start > CAP
+
     def _overflow(self) -> None:
         """Holds that have grown beyond their cap are released."""
-        while self._holds and self._base + self._i - self._holds[0].start > CAP:
+        while self._too_much():
             kind = self._holds[-1].kind
             if kind == HEADER:
                 self._notice_outside("hold_overflow", "a call's name")
@@ -288,7 +292,7 @@ class Output:
     def _back_to_thought(self, hold: Hold) -> None:
         """What began as a call in a thought was none: it is read again, and no call begins in it."""
         self._call = None
-        self._calls_from = self._base + self._i
+        self._calls_from = min(self._base + self._i, hold.start + CAP)
         self._rewind(hold.start)
         self._state = RESUMING if hold.resume else hold.state
         self._let_go()
@@ -296,7 +300,7 @@ class Output:
     def _reopen(self) -> None:
         """What opened reasoning in content was text: it is read again, and nothing opens reasoning in it."""
         hold = self._discard()
-        self._thoughts_from = self._base + self._i
+        self._thoughts_from = min(self._base + self._i, hold.start + CAP)
         self._rewind(hold.start)
         self._state = TEXT
         self._let_go()

@@ -32,7 +32,7 @@ from .output import (
     held_suffix,
 )
 from .patterns import MAX_SPACE, MORE, NO, skip_space
-from .plan import CALL, END, FRAME, FRAME_END, REASONING_END, Opening, Plan, Scan
+from .plan import CALL, END, FRAME, FRAME_END, REASONING_END, Opening, Plan, Scan, text
 from .plan import REASONING as THOUGHT
 
 
@@ -60,7 +60,7 @@ class Text(Blocks):
             else:
                 going = self._step(state)
             if not going:
-                if self._holds and self._base + self._i - self._holds[0].start > CAP:
+                if self._too_much():
                     continue
                 self._release_space()
                 return
@@ -116,7 +116,7 @@ class Text(Blocks):
         rest = buf[at:]
         self._buf = buf[:at]
         going = self._i < at and self._step(self._state)
-        if not going and certain:
+        if not going and certain and not self._too_much():
             final, ended, call = self._final, self._ended, self._call
             self._final = self._ended = True
             while self._call is call and self._step(self._state):
@@ -126,7 +126,7 @@ class Text(Blocks):
             self._final, self._ended = final, ended
             going = True
         self._buf += rest
-        return going
+        return going or self._too_much()
 
     def _thought_closes(self) -> tuple[int, bool]:
         """Where the closing of the thought stands, or may begin; the text's end where neither is."""
@@ -425,8 +425,14 @@ class Text(Blocks):
         buf = self._buf
         n = len(buf)
         pos = self._i
+        # What decides behind the cap of a hold comes too late, however the text is cut.
+        limit = self._holds[0].start - self._base + CAP if self._holds else n
         while True:
             m = scan.find.search(buf, pos)
+            if limit < n and (m is None or m.start() > limit):
+                self._release(limit + 1, inner, "")
+                self._i = limit + 1
+                return True
             if m is None or m.group() not in scan.triggers:
                 p = n if m is None else m.start()
                 if self._final:
@@ -488,7 +494,7 @@ class Text(Blocks):
             return self._act(weak[0], p, weak[1], weak[2])
         if self._thinking:
             return NO
-        if cut and self._stray_counts(p):
+        if cut and self._stray_counts(p) and not self._closed_behind(p):
             return self._drop(p, len(self._buf), "stray_open")
         return NO if maybe else self._no_marker(scan, p)
 
@@ -517,6 +523,10 @@ class Text(Blocks):
         """Whether a marker at ``p`` that holds nothing may be dropped."""
         policy = self._plan.policy
         return policy.stray_markers == "drop" and not self._quoted(p) and not self._quoting.fenced
+
+    def _closed_behind(self, p: int) -> bool:
+        """Whether a closing stands somewhere behind an opening at ``p``: it was not the end that cut it."""
+        return any(self._buf.find(text(s.pattern), p) >= 0 for s in self._plan.strays if not s.opens)
 
     def _drop(self, p: int, end: int, kind: str) -> int:
         self._put_text(self._base + p)
@@ -563,11 +573,14 @@ class Text(Blocks):
         """
         buf = self._buf
         here = [o for o in scan.openings if o.kind == CALL and o.marked and buf.startswith(o.pattern.first, p)]
+        closings = [b.suffix if b.prefix else f.suffix for b, f in ((o.block, o.form) for o in here) if b and f]
+        for stray in self._plan.strays:
+            if stray.opens and self._marker(stray.pattern, p, {}) >= 0:
+                closings += stray.closings
+        self._spare(p, *closings)
         if not here:
             return NO
         self._notice_at(p, "call_without_name", here[0].pattern.first)
-        closings = [b.suffix if b.prefix else f.suffix for b, f in ((o.block, o.form) for o in here) if b and f]
-        self._spare(p, *closings)
         for block, form in ((o.block, o.form) for o in here):
             if block and form and block.marked and block.prefix and any(c.isalnum() for c in form.opening.first):
                 end = block.prefix.match(buf, p, {})
@@ -675,6 +688,8 @@ class Text(Blocks):
                 self._scanned = (n if m is None else m.start()) - i
                 return self._too_long()
             p = m.start()
+            if p - i > CAP:
+                return self._too_long()
             for o in scan.openings:
                 if o.kind == CALL:
                     r = self._match_call(o, p, False, {})

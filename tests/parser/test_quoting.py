@@ -1,0 +1,183 @@
+"""Markers that content quotes as code, and markers that hold nothing."""
+
+from typing import Any
+
+import pytest
+
+from unspool import Dialect, Message, Policy, list_dialects
+from unspool.parser.plan import compile_plan, text
+from unspool.parser.quoting import MAX_SPAN, Quoting
+
+from ..support import CALLING, THINKING, literals, named, notices, number, run, same, tool, values
+from ..writing import write_calls, write_reasoning
+
+TOOLS = [tool("f", a="string", n="integer"), tool("g", a="string")]
+F: list[tuple[str, Any]] = [("f", {"a": "x"})]
+FREE = [d for d in list_dialects() if not d.framed]
+DROPPING = [d for d in CALLING if d.policy.stray_markers != "text"]
+
+
+def both(dialect: Dialect | str, raw: str, **options: Any) -> Message:
+    """The message, the same whole and per character."""
+    settings: dict[str, Any] = {"tools": TOOLS, "ids": number, "stage": "content", **options}
+    whole, _ = run(dialect, [raw], **settings)
+    stream, _ = run(dialect, list(raw), **settings)
+    assert same(stream) == same(whole), raw
+    assert notices(stream) == notices(whole), raw
+    return whole
+
+
+def is_marked(dialect: Dialect) -> bool:
+    parts = (*dialect.calls[0].before, *dialect.call[0].before)
+    return any(c.isalnum() for p in parts if isinstance(p, str) for c in p)
+
+
+# -- code spans --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(**named(FREE))
+def test_in_a_code_span_every_marker_is_text(dialect: Dialect) -> None:
+    for literal in literals(dialect):
+        if "`" not in literal and "\n" not in literal and literal != '"':
+            raw = f"Write `{literal}` here."
+            message = both(dialect, raw)
+            assert (message.content, message.reasoning, message.tool_calls) == (raw, "", []), raw
+            assert message.notices == [], raw
+
+
+@pytest.mark.parametrize(**named([d for d in FREE if d.call and is_marked(d) and not d.policy.text_before_tools]))
+def test_behind_a_code_span_calls_are_read_again(dialect: Dialect) -> None:
+    call = write_calls(dialect, F)
+    if "`" in call:
+        pytest.skip("the call itself has backticks")
+    for before in (
+        "Use `a` and ",
+        "Use `a\n",
+        "Use ``a ",
+        "Use `a` `b`: ",
+        f"Use `{'a' * MAX_SPAN}",
+        "`a``b` ",
+        "```a ",
+    ):
+        message = both(dialect, before + call.lstrip())
+        assert values(message) == F, before
+    for before in ("Use `", "Use `a` and `", "Use ``` `", f"Use `{'a' * (MAX_SPAN - 200)}"):
+        message = both(dialect, before + call.strip().replace("\n", " "))
+        assert message.tool_calls == [], before
+
+
+def test_spans_and_fences_are_followed_at_any_cut() -> None:
+    source = "a `b` ``c`` `d\n`e\n```py\n`x` ``\n```\n  ````\nf `g ` h\n````\n" * 3
+    for size in (1, 2, 3, 7, len(source)):
+        quoting, found = Quoting(), []
+        for at in range(0, len(source), size):
+            quoting.read(source[at : at + size], at)
+        whole = Quoting()
+        whole.read(source, 0)
+        found.append((quoting.fenced, quoting.quotes(len(source))))
+        assert found == [(whole.fenced, whole.quotes(len(source)))], size
+
+
+def test_an_unclosed_code_span_does_not_keep_a_turn_open() -> None:
+    message = both("harmony", "<|channel|>final<|message|>Write `x<|return|>")
+    assert message.content == "Write `x"
+    inside = both("harmony", "<|channel|>final<|message|>Write `<|end|>` there<|return|>")
+    assert inside.content == "Write `<|end|>` there"
+
+
+# -- markers that hold nothing -----------------------------------------------------------------------------------------
+
+
+def closings(dialect: Dialect) -> list[str]:
+    return [text(s.pattern) for s in compile_plan(dialect, Policy()).strays if not s.opens]
+
+
+def openings(dialect: Dialect) -> list[tuple[str, list[str]]]:
+    strays = compile_plan(dialect, Policy()).strays
+    return [(text(s.pattern), [text(c) for c in s.closings]) for s in strays if s.opens]
+
+
+@pytest.mark.parametrize(**named([d for d in (*DROPPING, *THINKING) if not d.framed]))
+def test_a_closing_that_closes_nothing_is_dropped(dialect: Dialect) -> None:
+    for closing in closings(dialect):
+        for before, after in (("a ", " b"), ("", "b"), ("a", "")):
+            message = both(dialect, before + closing + after)
+            if not message.notices and closing in message.content + before:
+                raise AssertionError(closing)
+            assert closing not in message.content
+        kept = both(dialect, f"a {closing} b", policy=Policy(stray_markers="text"))
+        assert kept.content == f"a {closing} b"
+
+
+@pytest.mark.parametrize(**named([d for d in DROPPING if not d.framed]))
+def test_a_blocks_opening_that_holds_nothing_is_dropped(dialect: Dialect) -> None:
+    for opening, ends in openings(dialect):
+        for raw in (f"a {opening}", f"a {opening}\n", *(f"a {opening}\n{end}" for end in ends)):
+            message = both(dialect, raw)
+            assert (message.content.strip(), message.tool_calls) == ("a", []), raw
+            assert "stray_open" in notices(message), raw
+        twice = f"a {opening} {opening}"
+        assert both(dialect, twice).content.strip() == "a", twice
+
+
+@pytest.mark.parametrize(**named([d for d in DROPPING if not d.framed]))
+def test_an_opening_that_text_follows_is_text_and_so_is_its_closing(dialect: Dialect) -> None:
+    for opening, ends in openings(dialect):
+        for end in ends:
+            raw = f"a {opening} + {end} b"
+            assert both(dialect, raw).content == raw
+
+
+@pytest.mark.parametrize(**named([d for d in DROPPING if not d.framed]))
+def test_without_tools_nothing_of_calls_is_stray(dialect: Dialect) -> None:
+    marks = [closing for closing in closings(dialect) if closing not in reasoning_marks(dialect)]
+    for mark in (*marks, *(opening for opening, _ in openings(dialect))):
+        raw = f"a {mark} b"
+        assert both(dialect, raw, tools=[]).content == raw
+        assert both(dialect, raw, tool_choice="none").content == raw
+
+
+def reasoning_marks(dialect: Dialect) -> set[str]:
+    return {text(o.pattern) for o in compile_plan(dialect, Policy()).reasoning_ends}
+
+
+CUT = [d for d in DROPPING if not d.framed and is_marked(d) and not d.policy.text_before_tools]
+
+
+@pytest.mark.parametrize(**named(CUT))
+def test_a_call_that_the_output_cuts_before_its_name_is_dropped_to_the_end(dialect: Dialect) -> None:
+    raw = write_calls(dialect, [("f_long_name", {"a": "x"})])
+    tools = [*TOOLS, tool("f_long_name", a="string")]
+    name = raw.index("f_long_name")
+    for at in range(name, name + 6):
+        for reason in ("stop", "length"):
+            message, _ = run(dialect, ["Hi. " + raw[:at]], tools=tools, stage="content", finish_reason=reason)
+            if any(not stray[:1].isalnum() and stray in raw[:at] for stray in literals(dialect)):
+                assert (message.content.strip(), message.tool_calls) == ("Hi.", []), raw[:at]
+                assert "stray_open" in notices(message), raw[:at]
+
+
+def test_in_code_nothing_is_stray() -> None:
+    for raw in ("```\n</tool_call>\n```\n", "a `</think>` b", "```xml\n<tool_call></tool_call>\n```"):
+        assert both("hermes", raw).content == raw
+
+
+def test_a_doubled_opening_does_not_hide_the_call() -> None:
+    for gap in ("", " ", "\n"):
+        raw = f'[TOOL_CALLS]{gap}[TOOL_CALLS] [{{"name": "f", "arguments": {{"a": "x"}}}}]'
+        message = both("mistral", raw)
+        assert (message.content, values(message)) == ("", F)
+
+
+@pytest.mark.parametrize(**named([d for d in THINKING if not d.framed and d.policy.stray_markers != "text"]))
+def test_a_second_closing_of_reasoning_is_dropped(dialect: Dialect) -> None:
+    closing = write_reasoning(dialect, "X").split("X")[1].strip()
+    if any(closing.startswith(e) for e in dialect.end) or text_of(closing) not in closings(dialect):
+        pytest.skip("the closing of reasoning is no tag, or ends any part")
+    message = both(dialect, f"plan{closing}one {closing} two", stage="reasoning")
+    assert (message.reasoning, message.content) == ("plan", "one  two")
+    assert notices(message) == ["stray_close"]
+
+
+def text_of(closing: str) -> str:
+    return "".join(closing.split())

@@ -1,0 +1,269 @@
+"""Where reasoning opens and closes: in content, around calls, before other parts; in every dialect, at every cut."""
+
+from typing import Any
+
+import pytest
+
+from unspool import Dialect, Message, Policy, Stage, detect_stage, get_dialect
+
+from ..support import CALLING, THINKING, named, notices, number, run, same, tool, values
+from ..writing import write_calls, write_reasoning
+
+TOOLS = [tool("f", a="string", n="integer"), tool("g", a="string")]
+F: list[tuple[str, Any]] = [("f", {"a": "x"})]
+
+
+def both(dialect: Dialect | str, raw: str, **options: Any) -> Message:
+    """The message, the same whole and per character."""
+    settings: dict[str, Any] = {"tools": TOOLS, "ids": number, **options}
+    whole, _ = run(dialect, [raw], **settings)
+    stream, _ = run(dialect, list(raw), **settings)
+    assert same(stream) == same(whole), raw
+    assert notices(stream) == notices(whole), raw
+    return whole
+
+
+def tags(dialect: Dialect) -> tuple[str, str]:
+    """What opens reasoning and what closes it."""
+    opening, closing = write_reasoning(dialect, "XYZ").split("XYZ")
+    return opening.strip(), closing.strip()
+
+
+def is_open(dialect: Dialect) -> bool:
+    return dialect.policy.reasoning_in_content != "text"
+
+
+FREE = [d for d in THINKING if not d.framed and is_open(d)]
+MARKED = [
+    d
+    for d in FREE
+    if d.call and any(c.isalnum() for p in (*d.calls[0].before, *d.call[0].before) if isinstance(p, str) for c in p)
+]
+RESUMING = [d for d in MARKED if d.policy.call_in_reasoning == "resume"]
+OBJECTS = [d for d in RESUMING if d.call[0].object is not None and not d.call[0].object.name_is_key]
+MARKUP = [d for d in RESUMING if d.argument]
+
+
+# -- in content --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(**named(FREE))
+def test_reasoning_opens_anywhere_in_content(dialect: Dialect) -> None:
+    opening, closing = tags(dialect)
+    message = both(dialect, f"Hi. {opening}one{closing}two {opening}three{closing}", stage="content")
+    assert (message.reasoning, message.content.split()) == ("onethree", ["Hi.", "two"])
+    assert [s.kind for s in message.segments] == ["content", "reasoning", "content", "reasoning"]
+
+
+@pytest.mark.parametrize(**named(FREE))
+def test_where_only_closed_reasoning_counts_an_opening_without_closing_is_text(dialect: Dialect) -> None:
+    opening, closing = tags(dialect)
+    closed = Policy(reasoning_in_content="closed")
+    told = both(dialect, f"Hi. {opening}one{closing}two", stage="content", policy=closed)
+    assert (told.reasoning, told.content.split()) == ("one", ["Hi.", "two"])
+    raw = f"Hi. {opening}one {opening}two"
+    message = both(dialect, raw, stage="content", policy=closed)
+    assert (message.reasoning, message.content) == ("", raw)
+    assert message.notices == []
+
+
+@pytest.mark.parametrize(**named(FREE))
+def test_where_no_reasoning_opens_in_content_its_markers_are_text(dialect: Dialect) -> None:
+    opening, closing = tags(dialect)
+    raw = f"Hi. {opening}one{closing} two"
+    message = both(dialect, raw, stage="content", policy=Policy(reasoning_in_content="text"))
+    assert (message.reasoning, message.content, message.notices) == ("", raw, [])
+
+
+@pytest.mark.parametrize(**named(MARKED))
+def test_a_call_in_held_reasoning_decides_for_reasoning(dialect: Dialect) -> None:
+    opening, _ = tags(dialect)
+    policy = Policy(reasoning_in_content="closed", call_in_reasoning="resume")
+    message = both(dialect, f"Hi. {opening}one " + write_calls(dialect, F), stage="content", policy=policy)
+    assert (message.reasoning.strip(), message.content.strip(), values(message)) == ("one", "Hi.", F)
+
+
+def test_held_reasoning_is_text_at_the_cap_and_calls_behind_it_are_read() -> None:
+    policy = Policy(reasoning_in_content="closed")
+    raw = "Hi. <think>" + "one <think> " * 7000 + '<tool_call>{"name": "f", "arguments": {"a": "x"}}</tool_call>'
+    message, _ = run("hermes", [raw], tools=TOOLS, policy=policy, stage="content")
+    pieces, _ = run("hermes", [raw[i : i + 999] for i in range(0, len(raw), 999)], tools=TOOLS, policy=policy)
+    assert (message.content + message.reasoning).startswith("Hi. <think>one")
+    assert "hold_overflow" in notices(message)
+    assert values(message) == values(pieces) == F
+
+
+@pytest.mark.parametrize(**named(FREE))
+def test_an_opening_decides_undecided_text_and_what_stands_before_it_is_content(dialect: Dialect) -> None:
+    opening, closing = tags(dialect)
+    message = both(dialect, f"Hi. {opening}one{closing}two", stage="undecided")
+    assert (message.reasoning, message.content.split()) == ("one", ["Hi.", "two"])
+
+
+def test_the_names_of_the_rfc_keep_markers_inside_content() -> None:
+    for name in ("deepseek", "deepseek-r1", "deepseek-v3.1", "deepseek-v3-0324"):
+        raw = "a </think> b <think>c</think> d"
+        message = both(name, raw, stage="content")
+        assert (message.reasoning, message.content) == ("", raw)
+
+
+# -- calls in reasoning ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(**named(RESUMING))
+def test_reasoning_goes_on_behind_a_call_until_it_closes(dialect: Dialect) -> None:
+    opening, closing = tags(dialect)
+    call = write_calls(dialect, F)
+    message = both(dialect, f"{opening}one {call} two{closing}three", stage="content")
+    assert (message.reasoning.split(), message.content.strip(), values(message)) == (["one", "two"], "three", F)
+    assert [s.kind for s in message.segments] == ["reasoning", "tool_call", "reasoning", "content"]
+
+
+@pytest.mark.parametrize(**named(RESUMING))
+def test_reasoning_does_not_open_again_where_nothing_follows_the_call(dialect: Dialect) -> None:
+    opening, closing = tags(dialect)
+    call = write_calls(dialect, F)
+    for tail in ("", "\n", closing, f"\n{closing}\n"):
+        message = both(dialect, f"{opening}one {call}{tail}", stage="content")
+        assert (message.reasoning.strip(), message.content, values(message)) == ("one", "", F)
+        assert "unclosed_reasoning" not in notices(message)
+        assert "stray_close" not in notices(message)
+    answered = both(dialect, f"{opening}one {call}{closing}two", stage="content")
+    assert (answered.reasoning.strip(), answered.content.strip()) == ("one", "two")
+
+
+@pytest.mark.parametrize(**named(RESUMING))
+def test_a_prompt_that_ends_behind_a_call_in_reasoning_is_in_reasoning(dialect: Dialect) -> None:
+    if dialect.start:
+        opening, closing = tags(dialect)
+        prompt = f"{dialect.start[0]}{opening}one {write_calls(dialect, F)}"
+        if dialect in WRAPPED:  # else another call of the same block may follow
+            assert detect_stage(dialect, prompt) is Stage.REASONING
+        message = both(dialect, f"two{closing}three", prompt=prompt)
+        assert (message.reasoning, message.content.strip()) == ("two", "three")
+
+
+@pytest.mark.parametrize(**named(RESUMING))
+def test_under_close_a_later_closing_of_reasoning_is_dropped(dialect: Dialect) -> None:
+    opening, closing = tags(dialect)
+    raw = f"{opening}one {write_calls(dialect, F)} two{closing}three"
+    message = both(dialect, raw, stage="content", policy=Policy(call_in_reasoning="close"))
+    assert (message.reasoning.strip(), message.content.strip()) == ("one", "twothree")
+    assert "stray_close" in notices(message)
+
+
+WRAPPED = [d for d in RESUMING if any(c.isalnum() for p in d.calls[0].before if isinstance(p, str) for c in p)]
+
+
+@pytest.mark.parametrize(**named(WRAPPED))
+def test_a_call_without_its_block_is_thought_where_the_dialect_writes_one(dialect: Dialect) -> None:
+    opening, closing = tags(dialect)
+    block = dialect.calls[0]
+    bare = write_calls(dialect, F).replace(block.before[0], "").replace(block.after[0], "")  # type: ignore[arg-type]
+    if block.before[0].strip() in bare:  # type: ignore[union-attr]
+        pytest.skip("the call has the block's marker too")
+    message = both(dialect, f"{opening}so {bare} and{closing}answer", stage="content")
+    assert (message.tool_calls, message.content.strip()) == ([], "answer")
+    assert bare.strip() in message.reasoning
+
+
+@pytest.mark.parametrize(**named(RESUMING))
+def test_a_name_alone_makes_no_call_in_a_thought(dialect: Dialect) -> None:
+    opening, closing = tags(dialect)
+    call = write_calls(dialect, F)
+    head = call[: call.index("f", call.rindex(write_head(call))) + 1]
+    for tools in (TOOLS, None):
+        message = both(dialect, f"{opening}I write {head} ... {closing}The answer", stage="content", tools=tools)
+        assert message.content.strip() == "The answer", head
+        assert message.tool_calls == [], head
+
+
+def write_head(call: str) -> str:
+    """What stands directly before the name ``f`` of a written call."""
+    at = next(i for i, c in enumerate(call) if c == "f" and not call[i - 1].isalpha() and not call[i + 1].isalpha())
+    return call[:at]
+
+
+@pytest.mark.parametrize(**named(OBJECTS))
+@pytest.mark.parametrize("declared", [True, False])
+def test_the_closing_of_a_thought_outside_a_string_ends_a_broken_call(dialect: Dialect, declared: bool) -> None:
+    opening, closing = tags(dialect)
+    call = write_calls(dialect, [("f", {"a": "xyz"})])
+    broken = call[: call.index('xyz"') + 4]
+    tools = TOOLS if declared else None
+    message = both(dialect, f"{opening}one {broken} {closing}answer", stage="content", tools=tools)
+    assert message.content == "answer"
+    assert [c.status for c in message.tool_calls] == (["invalid"] if declared else [])
+    if not declared:
+        assert broken in message.reasoning
+
+
+@pytest.mark.parametrize(**named(MARKUP))
+@pytest.mark.parametrize("declared", [True, False])
+def test_the_closing_of_a_thought_ends_a_value_in_markup(dialect: Dialect, declared: bool) -> None:
+    opening, closing = tags(dialect)
+    call = write_calls(dialect, [("f", {"a": "xyz"})])
+    broken = call[: call.index("xyz") + 3]
+    tools = TOOLS if declared else None
+    message = both(dialect, f"{opening}one {broken}{closing}answer", stage="content", tools=tools)
+    assert message.content == "answer"
+    assert [(c.arguments, c.status) for c in message.tool_calls] == ([('{"a": "xyz', "incomplete")] if declared else [])
+
+
+def test_a_call_of_an_unknown_tool_in_a_thought_goes_out_at_the_cap() -> None:
+    raw = '<think>one <tool_call>{"name": "h", "arguments": {"a": "' + "x" * 70_000 + '"}}</tool_call></think>y'
+    message, _ = run("hermes", [raw], tools=TOOLS)
+    assert [(c.name, c.status) for c in message.tool_calls] == [("h", "ok")]
+    assert (message.reasoning, message.content) == ("one ", "y")
+    assert "hold_overflow" in notices(message)
+
+
+def test_broken_calls_in_a_thought_cost_linear_time() -> None:
+    # Each goes back to the thought, and no call begins in what went back.
+    for piece in (
+        '<tool_call>{"name": "h", "arguments": {"a": "<tool_call>',
+        '<tool_call>{"name": "h", "arguments": {x',
+    ):
+        message, _ = run("hermes", ["<think>" + piece * 3000 + "</think>y"], tools=None)
+        assert message.tool_calls == []
+
+
+# -- frames ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "raw", "reasoning", "content"),
+    [
+        ("kimi_k3", "<|open|>think<|sep|>checking<|open|>response<|sep|>The answer", "checking", "The answer"),
+        ("ernie45", "<think>\none\n<response>\ntwo\n</response>", "one", "two"),
+        ("ernie45", "<response>\none\n<think>\ntwo\n</think>\n", "two", "one"),
+        (
+            "harmony",
+            "<|channel|>analysis<|message|>one<|start|>assistant<|channel|>final<|message|>two<|return|>",
+            "one",
+            "two",
+        ),
+    ],
+)
+def test_a_full_header_ends_an_unclosed_frame(name: str, raw: str, reasoning: str, content: str) -> None:
+    message = both(name, raw, stage="content")
+    assert (message.reasoning.strip(), message.content.strip()) == (reasoning, content)
+    assert "missing_close" in notices(message)
+
+
+@pytest.mark.parametrize(**named(CALLING))
+def test_no_two_calls_have_one_id(dialect: Dialect) -> None:
+    raw = write_calls(dialect, [("f", {"a": "x"}), ("g", {"a": "y"}), ("f", {"a": "z"})])
+    message, _ = run(dialect, [raw], tools=TOOLS, ids=lambda index, name: "same")
+    ids = [c.id for c in message.tool_calls]
+    assert len(ids) == len(set(ids)) == 3
+
+
+def test_the_second_of_two_equal_ids_becomes_the_next_free_one() -> None:
+    def call(number: int) -> str:
+        return f'<|tool_call_begin|>functions.f:{number}<|tool_call_argument_begin|>{{"a": "x"}}<|tool_call_end|>'
+
+    raw = "<|tool_calls_section_begin|>" + call(0) + call(2) + call(0) + "<|tool_calls_section_end|>"
+    message = both(get_dialect("kimi_k2"), raw)
+    assert [c.id for c in message.tool_calls] == ["functions.f:0", "functions.f:2", "functions.f:3"]
+    assert notices(message) == ["duplicate_id"]
