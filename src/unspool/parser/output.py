@@ -172,6 +172,8 @@ class Output:
             return
         text = self._source(start, end)
         self._at = end
+        if not self._thinking:
+            self._quoting.read(text, start)
         if start < 0:  # the prompt's part of it has been said
             text = text[-start:]
             start = 0
@@ -182,7 +184,6 @@ class Output:
             self._seen_text = True
         else:
             self._out.append(ContentDelta(text, start, end))
-            self._quoting.read(text, start)
             if not (self._prose and self._seen_text) and not text.isspace():
                 self._prose = self._seen_text = True
 

@@ -116,7 +116,8 @@ def tags(pattern: Pattern) -> list[Pattern]:
         if atom is not None and atom.kind == SPACE:
             continue
         text = "".join(a.text for a in group)
-        if group and (atom is None or (text[-1] in "]>" and (atom.kind != LITERAL or atom.text[0] in "<[]"))):
+        whole = group and (text[-1] in "]>" or not any(c.isalnum() for c in text))
+        if group and (atom is None or (whole and (atom.kind != LITERAL or atom.text[0] in "<[]"))):
             fixed = all(a.kind == LITERAL for a in group)
             if fixed and text[-1] in "]>" and text[0] in "<[]" and any(c.isalnum() for c in text):
                 found.append(spaced(group))

@@ -25,7 +25,7 @@ class Quoting:
     __slots__ = ("_blank", "_odd", "_run", "_run_at", "_span_at", "fenced", "upto")
 
     def __init__(self) -> None:
-        self.upto = 0
+        self.upto = -(1 << 62)
         self.fenced = 0
         self._odd = False  # an odd number of single backticks stands on this line
         self._span_at = 0  # where the last of them stands

@@ -496,7 +496,7 @@ class Text(Blocks):
             return NO
         if cut and self._stray_counts(p) and not self._closed_behind(p):
             return self._drop(p, len(self._buf), "stray_open")
-        return NO if maybe else self._no_marker(scan, p)
+        return self._no_marker(scan, p)
 
     def _no_marker(self, scan: Scan, p: int) -> int:
         """What stands at ``p`` opens and closes nothing that is read: it is dropped, or text."""
