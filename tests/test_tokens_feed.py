@@ -14,6 +14,7 @@ from unspool import (
     Dialect,
     Event,
     Finish,
+    Markup,
     Message,
     Parser,
     Policy,
@@ -46,6 +47,10 @@ F = "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>"
 END = "<｜tool▁call▁end｜><｜tool▁calls▁end｜>"
 
 
+FOREIGN = "<|unheard_of|>"
+"""A special token that no dialect names."""
+
+
 @cache
 def deepseek() -> Tokenizer:
     """A tokenizer with DeepSeek's own ids for its markers; every byte is a token."""
@@ -61,7 +66,8 @@ def special(name: str) -> Tokenizer:
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     found = [t for t in literals(get_dialect(name)) if len(t) > 3 and not any(c.isspace() for c in t)]
-    tokenizer.add_special_tokens([AddedToken(t, special=True) for t in found if not t.isalnum()])
+    found = [FOREIGN, *(t for t in found if not t.isalnum())]
+    tokenizer.add_special_tokens([AddedToken(t, special=True) for t in found])
     return tokenizer
 
 
@@ -279,7 +285,7 @@ def test_spelled_thinking_tags_are_text_where_policy_says_so() -> None:
         message, _ = feed("deepseekv31", pieces, deepseek(), policy=Policy(text_markers="ignore"))
         assert (message.reasoning, message.content) == ("say </think> so", "answer")
         message, _ = feed("deepseekv31", pieces, deepseek())
-        assert (message.reasoning, message.content) == ("say ", " so</think>answer")
+        assert (message.reasoning, message.content) == ("say ", " soanswer")
 
 
 def test_the_policy_for_spelled_markers_does_nothing_to_text() -> None:
@@ -287,6 +293,26 @@ def test_the_policy_for_spelled_markers_does_nothing_to_text() -> None:
     parser.feed(f'{F}{{"a": "x"}}{END}')
     parser.close()
     assert values(parser.message) == [("f", {"a": "x"})]
+
+
+@pytest.mark.parametrize(**named(DIALECTS))
+def test_a_special_token_that_no_template_names_is_markup_in_text_and_data_in_arguments(dialect: Dialect) -> None:
+    tokenizer = special(dialect.name)
+    content = write_content(dialect, f"a{FOREIGN}b {FOREIGN} c{FOREIGN}")
+    for pieces in ways(encode(tokenizer, content)):
+        message, events = feed(dialect.name, pieces, tokenizer, stage="content")
+        assert message.content.rstrip() == "ab  c"
+        assert [e.text for e in events if isinstance(e, Markup)].count(FOREIGN) == 3
+    if dialect.reasoning:
+        thought = write_reasoning(dialect, f"a{FOREIGN}b") + write_content(dialect, "c")
+        for pieces in ways(encode(tokenizer, thought)):
+            message, _ = feed(dialect.name, pieces, tokenizer)
+            assert (message.reasoning, message.content.strip()) == ("ab", "c")
+    if dialect.call:
+        call = write_calls(dialect, [("f", {"a": f"x{FOREIGN}y"})])
+        for pieces in ways(encode(tokenizer, call)):
+            message, _ = feed(dialect.name, pieces, tokenizer)
+            assert values(message) == [("f", {"a": f"x{FOREIGN}y"})]
 
 
 # -- characters --------------------------------------------------------------------------------------------------------

@@ -106,6 +106,14 @@ def special_tokens(tokenizer: Any) -> dict[str, int]:
     return dict(vocabulary.special)
 
 
+def marked_special(tokenizer: Any) -> frozenset[str]:
+    """The literals of those added tokens that the tokenizer itself marks as special."""
+    vocabulary = _vocabulary(tokenizer)
+    if vocabulary.marked is None:
+        vocabulary.marked = _marked(tokenizer)
+    return vocabulary.marked
+
+
 # --- the tokenizer, examined once -------------------------------------------------------------------------------------
 
 
@@ -118,19 +126,21 @@ class _Vocabulary:
         added: literal of each added token, by id.
         anchor: an id of plain letters, to stand before other ids; ``None`` where there is or needs to be none.
         special: id of each special token, once it was asked for.
+        marked: the literals that the tokenizer marks as special, once they were asked for.
         piece: what an id stands for behind other text, as text or as bytes that are no text on their own; ``None``
             where the tokenizer does not tell.
         pieces: the pieces that were looked up.
         first_differs: whether a piece may read differently at the very start (sentencepiece drops a space there).
     """
 
-    __slots__ = ("_options", "added", "anchor", "first_differs", "piece", "pieces", "special")
+    __slots__ = ("_options", "added", "anchor", "first_differs", "marked", "piece", "pieces", "special")
 
     def __init__(self, tokenizer: Any) -> None:
         backend = _backend(tokenizer)
         self._options = _decode_options(backend)
         self.added = _find_added(tokenizer)
         self.special: dict[str, int] | None = None
+        self.marked: frozenset[str] | None = None
         self.anchor: int | None = None
         self.piece: Callable[[Any, int], str | bytes] | None = None
         self.pieces: dict[int, str | bytes] = {}
@@ -230,12 +240,17 @@ def _find_added(tokenizer: Any) -> dict[int, str]:
 
 
 def _find_special(tokenizer: Any, added: Mapping[int, str]) -> dict[str, int]:
+    marked = marked_special(tokenizer)
+    return {t: i for i, t in added.items() if t in marked or (t[0] == "<" and t[-1] == ">")}
+
+
+def _marked(tokenizer: Any) -> frozenset[str]:
     marked: set[str] = set(getattr(tokenizer, "all_special_tokens", ()))
     for holder in (getattr(tokenizer, "backend_tokenizer", None), tokenizer):
         by_id = _added_by_id(holder)
         if isinstance(by_id, Mapping):
             marked.update(str(t.content) for t in by_id.values() if getattr(t, "special", False))
-    return {t: i for i, t in added.items() if t in marked or (t[0] == "<" and t[-1] == ">")}
+    return frozenset(marked)
 
 
 def _backend(tokenizer: Any) -> Any:

@@ -36,6 +36,7 @@ class Parser(Stream):
 
     __slots__ = (
         "_dialect",
+        "_special",
         "_tokenizer",
         "_total",
     )
@@ -62,6 +63,7 @@ class Parser(Stream):
         self._dialect = d
         self._plain = not plan.forms or choice == "none" or (tools is not None and not names)
         self._tokenizer = tokenizer
+        self._special: frozenset[str] = frozenset()  # tokens that the tokenizer marks as special
         self._total = 0  # code points of the tokens fed
         if stage is not None:
             self._begin_at(to_stage(stage, "stage"))
@@ -206,10 +208,11 @@ class Parser(Stream):
         if decoder is None:
             if self._tokenizer is None:
                 raise ValueError("feed_tokens: the parser was made without a tokenizer")
-            from ..tokens import Detokenizer, added_tokens  # not needed for text
+            from ..tokens import Detokenizer, added_tokens, marked_special  # not needed for text
 
             decoder = self._decoder = Detokenizer(self._tokenizer)
             self._added = added_tokens(self._tokenizer)
+            self._special = marked_special(self._tokenizer)
             self._marks = set()
             self._fold.reasoning_tokens = 0
             self._sync()
@@ -248,7 +251,13 @@ class Parser(Stream):
                     call.track = None
                     self._fails(call, "a closing marker inside a value")
                     call.within = ""
+        if self._call is None and literal in self._special and not self._named_in(literal):
+            self._foreign.append((self._total, self._total + len(literal)))
         return self._feed(literal, stage)
+
+    def _named_in(self, literal: str) -> bool:
+        """Whether a template names a token, or the token holds what a template names."""
+        return any(literal in t or (t in literal and any(c.isalnum() for c in t)) for t in self._plan.literals)
 
     def _is_marker(self, literal: str) -> bool:
         return any(literal in text or text in literal for text in self._plan.literals)
