@@ -16,6 +16,7 @@ from unspool import Dialect, Policy
 from unspool.policy import CHOICES
 
 from .support import DIALECTS, STAGES, cases, empty, literals, notices, number, random_split, run, same, tool, tools_of
+from .test_tokens_feed import encode, feed, special, ways
 
 RAWS = {d.name: [c.raw for c in cases([d])] for d in DIALECTS}
 LITERALS = {d.name: literals(d) for d in DIALECTS}
@@ -37,10 +38,13 @@ class Attempt(NamedTuple):
     dialect: Dialect
     text: str
     options: dict[str, Any]
+    ids: bool = False
+    """Fed as token ids, of a tokenizer in which the dialect's markers are special tokens."""
 
     def __str__(self) -> str:
         told = {k: v for k, v in self.options.items() if k != "ids"}
-        return f"dialect {self.dialect.name}\ntext    {self.text!r}\noptions {told!r}"
+        fed = "ids     " if self.ids else "text    "
+        return f"dialect {self.dialect.name}\n{fed}{self.text!r}\noptions {told!r}"
 
 
 def mutate(text: str, rng: random.Random, dialect: Dialect) -> str:
@@ -94,13 +98,16 @@ def options(dialect: Dialect, rng: random.Random) -> dict[str, Any]:
 def attempt(rng: random.Random, dialects: list[Dialect]) -> Attempt:
     """A random input."""
     dialect = rng.choice(dialects)
-    return Attempt(dialect, mutate(rng.choice(RAWS[dialect.name]), rng, dialect), options(dialect, rng))
+    ids = rng.random() < 0.2
+    return Attempt(dialect, mutate(rng.choice(RAWS[dialect.name]), rng, dialect), options(dialect, rng), ids)
 
 
 def failure(case: Attempt, seed: int) -> str:
     """What is wrong with the machine's answer; empty where nothing is."""
     text = case.text
     try:
+        if case.ids:
+            return failure_of_ids(case)
         whole, _ = run(case.dialect, [text], **case.options)
         if text.strip() and empty(whole) and "empty" not in notices(whole):
             return "a silently empty result"
@@ -115,6 +122,22 @@ def failure(case: Attempt, seed: int) -> str:
                 return f"chunking shows, {way}\n  whole {same(whole)!r}\n  cut   {same(other)!r}"
     except Exception as error:  # any exception is a finding
         return f"{type(error).__name__}: {error}"
+    return ""
+
+
+def failure_of_ids(case: Attempt) -> str:
+    """The same of an input that is fed as token ids."""
+    tokenizer = special(case.dialect.name)
+    ids = encode(tokenizer, case.text)
+    if not ids:
+        return ""
+    whole, _ = feed(case.dialect, [ids], tokenizer, **case.options)
+    if case.text.strip() and empty(whole) and "empty" not in notices(whole):
+        return "a silently empty result"
+    for pieces in ways(ids):
+        other, _ = feed(case.dialect, pieces, tokenizer, **case.options)
+        if same(other) != same(whole):
+            return f"chunking of ids shows\n  whole {same(whole)!r}\n  cut   {same(other)!r}"
     return ""
 
 
