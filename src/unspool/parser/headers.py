@@ -91,11 +91,9 @@ class Headers(Output):
 
     def _quoted(self, p: int) -> bool:
         """Whether a marker at ``p`` stands in a code span of the content."""
-        start = max(self._at, self._quoting.upto)
         here = self._base + p
-        if start < here:
-            self._quoting.read(self._source(start, here), start)
-        return not self._thinking and self._quoting.quotes(here)
+        start = min(max(self._at, self._quoting.upto), here)
+        return not self._thinking and self._quoting.quotes(self._source(start, here), start)
 
     def _spare(self, p: int, *closings: Pattern) -> None:
         """The opening at ``p`` stays text: so will what closes it."""

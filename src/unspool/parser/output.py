@@ -173,7 +173,7 @@ class Output:
         text = self._source(start, end)
         self._at = end
         if not self._thinking:
-            self._quoting.read(text, start)
+            self._quoting.put(text, start)
         if start < 0:  # the prompt's part of it has been said
             text = text[-start:]
             start = 0

@@ -163,7 +163,7 @@ class Stream(Text):
     def _in_text(self, text: str) -> list[Event]:
         """More of running text."""
         whole = self._buf + text
-        if not text or self._find.search(whole) or ("`" in text and self._fast == _CONTENT):
+        if not text or self._find.search(whole):
             return self._feed(text, None)
         end = len(whole)
         if whole[-1] in self._hold_back:
@@ -192,7 +192,8 @@ class Stream(Text):
             if self._fast == _JSON_STRING:
                 self._kept.extend(self._pieces[self._synced :])  # type: ignore[union-attr]
             elif self._fast == _CONTENT:
-                self._quoting.skip("".join(self._segment.parts[self._said :]), self._at)  # type: ignore[union-attr]
+                said = "".join(self._segment.parts[self._said :])  # type: ignore[union-attr]
+                self._quoting.put(said, self._at - len(said))
             self._fast = 0
 
     def _feed(self, text: str, stage: Stage | str | None) -> list[Event]:
@@ -299,8 +300,6 @@ class Stream(Text):
         thinking = self._state == REASONING
         self._segment = self._fold.growing("reasoning" if thinking else "content")
         if self._segment is None or scan.find.search(self._buf, self._i):
-            return 0
-        if not thinking and not self._quoting.idle():
             return 0
         self._said = len(self._segment.parts)
         self._find = scan.find
