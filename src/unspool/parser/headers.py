@@ -23,7 +23,7 @@ from .output import (
     Output,
     common_suffix,
 )
-from .patterns import MAX_SPACE, MORE, NO, Pattern, skip_space
+from .patterns import MAX_SPACE, MORE, NO, Pattern, plain_name, skip_space
 from .plan import END, Form, Opening, Plan
 from .wrapped import UnwrapReader
 
@@ -152,7 +152,15 @@ class Headers(Output):
         return self._object_begins(o, form, r)
 
     def _declared(self, o: Opening, fields: dict[str, str]) -> bool:
-        return o.marked or (self._names is not None and fields.get("name") in self._names)
+        """Whether the name may be a call's: unmarked or of odd characters, only if it is declared.
+
+        A longer name that is declared is not taken apart (`{name}.{name}`, `{name}:{index}`).
+        """
+        names = self._names
+        name = fields.get("name", "")
+        if names is not None and fields.get("whole") in names:
+            return False
+        return (o.marked and plain_name(name)) or (names is not None and name in names)
 
     def _object_begins(self, o: Opening, form: Form, i: int) -> int:
         buf = self._buf

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from ..regex import Regex
-from ..template import Field, Piece
+from ..template import Field, Piece, unescape
 
 NO: Final = -1
 MORE: Final = -2
@@ -63,14 +63,22 @@ def _bounded_space(text: str, i: int) -> int:
 
 
 class Atom:
-    """One step of a pattern: ``text`` is a literal, or the name of a field; ``stops`` ends a field."""
+    """One step of a pattern.
 
-    __slots__ = ("kind", "quoted", "stops", "text")
+    Attributes:
+        text: a literal, or the name of a field.
+        quote: the quote that a field stands between, if any.
+        stops: what ends a field.
+        any_case: whether the literal is a tag that is read in capitals too.
+    """
 
-    def __init__(self, kind: int, text: str = "", quoted: bool = False) -> None:
+    __slots__ = ("any_case", "kind", "quote", "stops", "text")
+
+    def __init__(self, kind: int, text: str = "", quote: str = "", any_case: bool = False) -> None:
         self.kind = kind
         self.text = text
-        self.quoted = quoted
+        self.quote = quote
+        self.any_case = any_case
         self.stops: tuple[str, ...] = ()
 
 
@@ -95,6 +103,8 @@ class Pattern:
                 atom.stops = tuple(later[:1])
             elif atom.kind == ANY:
                 atom.stops = tuple(dict.fromkeys([*later, *barriers, "\n"]))
+            elif atom.kind == NAME and atom.quote:
+                atom.stops = (atom.quote,)
             elif atom.kind == NAME:
                 # A literal that begins with a character of names (`:{index}`) is looked for inside the run.
                 follower = next((a for a in self.atoms[i + 1 :] if a.kind != SPACE), None)
@@ -106,7 +116,8 @@ class Pattern:
         kinds = [a.kind for a in atoms]
         self.first = atoms[0].text if atoms and kinds[0] == LITERAL else ""
         self.weight = sum(len(a.text) for a in atoms if a.kind == LITERAL)
-        self.last_name = max((i for i, kind in enumerate(kinds) if kind == NAME), default=-1)
+        named = [i for i, a in enumerate(atoms) if a.text == "name" and a.kind in (NAME, SAME)]
+        self.last_name = max(named, default=-1)
         self.after_name = self.last_name >= 0 and LITERAL in kinds[self.last_name :]
 
     def __bool__(self) -> bool:
@@ -164,6 +175,9 @@ class Pattern:
         return _until(text, i, n, atom, fields)
 
     def _name(self, text: str, i: int, n: int, atom: Atom, fields: dict[str, str]) -> int:
+        if atom.quote:
+            end = _until(text, i, n, atom, fields)
+            return NO if end >= 0 and not fields["name"] else end
         m = _NAME.match(text, i)
         if m is None:
             return MORE if i == n else NO
@@ -171,6 +185,7 @@ class Pattern:
         if end == n and end - i < MAX_FIELD:
             return MORE
         if atom.stops:
+            fields["whole"] = text[i:end]
             end = text.rfind(atom.stops[0], i + 1, end)
             if end < 0:
                 return NO
@@ -199,9 +214,7 @@ def _until(text: str, i: int, n: int, atom: Atom, fields: dict[str, str]) -> int
     value = value.strip()
     if "\n" in value:
         return NO
-    if atom.quoted:
-        value = value.replace("&quot;", '"').replace("&amp;", "&")
-    fields[atom.text] = value
+    fields[atom.text] = unescape(value) if atom.quote else value
     return end
 
 
@@ -214,21 +227,28 @@ def _without_beginning(text: str, stops: tuple[str, ...]) -> str:
     return text.strip()
 
 
+def plain_name(name: str) -> bool:
+    """Whether a name is made of the characters that names have outside quotes."""
+    return _NAME.fullmatch(name) is not None
+
+
 def _atoms(parts: Iterable[Piece]) -> list[Atom]:
     atoms: list[Atom] = []
     seen: set[str] = set()
     before = ""
-    for part in parts:
+    parts = list(parts)
+    for i, part in enumerate(parts):
         if isinstance(part, Field):
             if part.name == "any":
                 atoms.append(Atom(ANY, "any"))
                 before = ""
                 continue
             _soft(atoms)
-            if part.name == "key" and "key" in seen:
-                atoms.append(Atom(SAME, "key"))
+            if part.name in ("key", "name") and part.name in seen:
+                atoms.append(Atom(SAME, part.name))
             else:
-                atoms.append(Atom(_KINDS[part.name], part.name, before.endswith('"')))
+                quote = _quote(before, parts[i + 1 : i + 2])
+                atoms.append(Atom(_KINDS[part.name], part.name, quote))
             seen.add(part.name)
             _soft(atoms)
             before = ""
@@ -249,6 +269,13 @@ def _atoms(parts: Iterable[Piece]) -> list[Atom]:
     while atoms and atoms[0].kind == SPACE:
         atoms.pop(0)
     return atoms
+
+
+def _quote(before: str, after: list[Piece]) -> str:
+    """The quote that stands on either side of a field."""
+    quote = before[-1:]
+    behind = after[0] if after else ""
+    return quote if quote in ('"', "'") and isinstance(behind, str) and behind.startswith(quote) else ""
 
 
 def _soft(atoms: list[Atom]) -> None:
