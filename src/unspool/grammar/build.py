@@ -4,7 +4,7 @@ The first alternative of each template is what is generated, as it is what `unsp
 of the markers by which the machine, compiled from the same file, would take it for something else.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import cached_property
 from typing import Any, Final
 
@@ -115,7 +115,7 @@ class _Builder:
         unlike = tuple(_begins(o.pattern) for o in self.plan.edge if o.kind == REASONING)
         return Text(closed, others(self.plan.undecided.triggers | self.plan.reasoning.triggers, closed), unlike)
 
-    def free(self, head: str, closed: str, without: frozenset[str] | tuple[str, ...]) -> Node:
+    def free(self, head: str, closed: str, without: Collection[str]) -> Node:
         """Free text between two markers; white space before the second belongs to it or to the text."""
         bare = closed.lstrip()
         return seq(Const(head.rstrip()), Text(bare, others(without, bare)))

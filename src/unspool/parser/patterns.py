@@ -6,7 +6,7 @@ of text.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Iterator, Set
 from typing import Any, Final
 
 from ..regex import Regex
@@ -26,6 +26,7 @@ _SPACES = re.compile(rf"\s{{0,{MAX_SPACE}}}+")
 _NAME = Regex(rf"[\w.\-:/]{{1,{MAX_FIELD}}}+")
 _DIGITS = Regex(r"[0-9]{1,18}+")
 _WORD = Regex(r"[A-Za-z_]{1,32}+")
+_TAG = Regex(r"</?[A-Za-z]+>")
 _KINDS = {
     "name": NAME,
     "index": DIGITS,
@@ -87,15 +88,20 @@ class Pattern:
 
     Attributes:
         first: the literal it begins with, ``""`` if it begins with a field.
+        any_case: whether that literal is read in capitals too.
         weight: how literal it is: the number of literal characters.
         after_name: whether a literal stands behind the name, so that the name is certain to be complete.
         last_name: the place of its last name among the atoms, -1 where it has none.
     """
 
-    __slots__ = ("after_name", "atoms", "first", "last_name", "weight")
+    __slots__ = ("after_name", "any_case", "atoms", "first", "last_name", "weight")
 
-    def __init__(self, parts: Iterable[Piece], barriers: tuple[str, ...] = ()) -> None:
+    def __init__(self, parts: Iterable[Piece], barriers: tuple[str, ...] = (), *, any_case: bool = False) -> None:
         self.atoms = _atoms(parts)
+        for atom in self.atoms:
+            if any_case and atom.kind == LITERAL and _TAG.fullmatch(atom.text):
+                atom.text = atom.text.lower()
+                atom.any_case = True
         self._measure()
         for i, atom in enumerate(self.atoms):
             later = [a.text for a in self.atoms[i + 1 :] if a.kind == LITERAL]
@@ -115,6 +121,7 @@ class Pattern:
         atoms = self.atoms
         kinds = [a.kind for a in atoms]
         self.first = atoms[0].text if atoms and kinds[0] == LITERAL else ""
+        self.any_case = bool(self.first) and atoms[0].any_case
         self.weight = sum(len(a.text) for a in atoms if a.kind == LITERAL)
         named = [i for i, a in enumerate(atoms) if a.text == "name" and a.kind in (NAME, SAME)]
         self.last_name = max(named, default=-1)
@@ -131,7 +138,11 @@ class Pattern:
             if kind == LITERAL:
                 literal = atom.text
                 if not text.startswith(literal, i):
-                    return MORE if n - i < len(literal) and literal.startswith(text[i:]) else NO
+                    here = text[i : i + len(literal)]
+                    if atom.any_case and here.isascii():
+                        here = here.lower()
+                    if here != literal:
+                        return MORE if n - i < len(literal) and literal.startswith(here) else NO
                 i += len(literal)
                 if at > self.last_name >= 0:
                     fields["named"] = "yes"  # a literal behind the name: it is complete
@@ -283,9 +294,9 @@ def _soft(atoms: list[Atom]) -> None:
         atoms.append(Atom(SPACE))
 
 
-def closing(parts: Iterable[Piece]) -> Pattern:
+def closing(parts: Iterable[Piece], *, any_case: bool = False) -> Pattern:
     """The pattern of what closes a part; a key in it is the one that was opened."""
-    pattern = Pattern(parts)
+    pattern = Pattern(parts, any_case=any_case)
     for atom in pattern.atoms:
         if atom.text == "key":
             atom.kind = SAME
@@ -303,35 +314,77 @@ def joined(*patterns: Pattern) -> Pattern:
     return whole
 
 
-def finder(literals: Iterable[str]) -> re.Pattern[str]:
+class Literals(Set[str]):
+    """Literals to look for, and which of them are read in any case (those are in lower case here)."""
+
+    __slots__ = ("any_case", "texts")
+
+    def __init__(self, texts: Iterable[str], any_case: Iterable[str] = ()) -> None:
+        self.any_case = frozenset(any_case)
+        self.texts = frozenset(texts) | self.any_case
+
+    def __contains__(self, text: object) -> bool:
+        return text in self.texts or (isinstance(text, str) and text.isascii() and text.lower() in self.any_case)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.texts)
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+
+def firsts(patterns: Iterable[Pattern]) -> Set[str]:
+    """The literals that patterns begin with."""
+    patterns = list(patterns)
+    any_case = [p.first for p in patterns if p.any_case]
+    texts = frozenset(p.first for p in patterns)
+    return Literals(texts, any_case) if any_case else texts
+
+
+def finder(literals: Set[str]) -> re.Pattern[str]:
     """Finds the first of the literals, or at the end of the text the beginning of one.
 
     A trie, so that the search reads every character once.
     """
-    root: _Tree = {}
-    for literal in sorted(set(literals), key=len):
-        node = root
-        for c in literal:
-            if "" in node:  # a shorter literal already ends here
-                break
-            node = node.setdefault(c, {})
-        else:
-            node[""] = {}
-    if not root:
+    if not literals:
         return re.compile(r"(?!)")
-    return re.compile(_trie(root))
+    return re.compile(_trie(_tree(sorted(literals), literals.any_case if isinstance(literals, Literals) else ())))
 
 
 _Tree = dict[str, Any]
-"""By character, the trees of what follows; the empty text is the end of a literal."""
+"""By character (or class of characters), the trees of what follows; the empty text is the end of a literal."""
 
 _RUN: Final = 4
 """Characters of a literal that are matched together: groups cost time to compile, long ones time to fail."""
 
 
+# Both are written without recursion: literals come from files of users.
+
+
+def _tree(literals: list[str], any_case: Container[str]) -> _Tree:
+    root: _Tree = {}
+    open_: list[tuple[_Tree, int, list[str]]] = [(root, 0, literals)]
+    for node, depth, alive in open_:
+        if any(len(literal) == depth for literal in alive):
+            node[""] = {}  # the longer ones are not waited for
+            continue
+        following: dict[str, list[str]] = {}
+        for literal in alive:
+            c = literal[depth]
+            for spelling in {c, c.upper()} if literal in any_case else (c,):
+                following.setdefault(spelling, []).append(literal)
+        spelled: dict[tuple[str, ...], list[str]] = {}
+        for c, those in following.items():
+            spelled.setdefault(tuple(those), []).append(c)
+        for rest, characters in spelled.items():
+            several = "".join(map(re.escape, sorted(characters)))
+            child = node[several if len(characters) == 1 else f"[{several}]"] = {}
+            open_.append((child, depth + 1, list(rest)))
+    return root
+
+
 def _trie(root: _Tree) -> str:
-    # Written without recursion: literals come from files of users.
-    order: list[tuple[_Tree, list[tuple[str, _Tree]]]] = []
+    order: list[tuple[_Tree, list[tuple[list[str], _Tree]]]] = []
     heads = [root]
     for node in heads:
         runs = [_run(c, child) for c, child in node.items() if c]
@@ -342,9 +395,9 @@ def _trie(root: _Tree) -> str:
         if "" in node:
             done[id(node)] = ""
             continue
-        branches = [re.escape(run) + done[id(end)] for run, end in runs]
+        branches = ["".join(run) + done[id(end)] for run, end in runs]
         # At the end of the text, any beginning will do.
-        parts = [re.escape(run[:k]) for run, _ in runs for k in range(len(run) - 1, 0, -1)]
+        parts = ["".join(run[:k]) for run, _ in runs for k in range(len(run) - 1, 0, -1)]
         if parts:
             branches.append(f"(?:{'|'.join(parts)})\\Z")
         if node is not root:
@@ -353,9 +406,10 @@ def _trie(root: _Tree) -> str:
     return done[id(root)]
 
 
-def _run(c: str, node: _Tree) -> tuple[str, _Tree]:
+def _run(c: str, node: _Tree) -> tuple[list[str], _Tree]:
     """What follows without a choice, and where it leads."""
-    while len(c) < _RUN and len(node) == 1 and "" not in node:
+    run = [c]
+    while len(run) < _RUN and len(node) == 1 and "" not in node:
         ((more, node),) = node.items()
-        c += more
-    return c, node
+        run.append(more)
+    return run, node

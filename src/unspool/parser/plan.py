@@ -9,7 +9,7 @@ from ..policy import DEFAULTS, Policy
 from ..regex import Regex
 from ..template import ObjectShape, Piece, Template
 from .literals import Syntax
-from .patterns import Pattern, closing, finder, joined
+from .patterns import Pattern, closing, finder, firsts, joined
 
 REASONING, FRAME, CALL, END, START = "reasoning", "frame", "call", "end", "start"
 
@@ -83,7 +83,7 @@ class Scan:
     def __init__(self, openings: list[Opening]) -> None:
         # Those that begin with a field cannot be found in text.
         self.openings = sorted((o for o in openings if o.pattern.first), key=_rank)
-        self.triggers = frozenset(o.pattern.first for o in self.openings)
+        self.triggers = firsts(o.pattern for o in self.openings)
 
     def __getattr__(self, name: str) -> re.Pattern[str]:
         if name != "find":
@@ -242,7 +242,11 @@ def _compile(d: Dialect, policy: Policy, forced: str) -> Plan:
             inner_call = Opening(CALL, bare.opening, form=bare, marked=False)
             block = Block(Pattern(prefix), Pattern(suffix), "", "", False, [inner_call])
             extra.append(Opening(CALL, joined(block.prefix, bare.opening), block=block, form=bare, marked=False))
-    reasoning = [Opening(REASONING, Pattern(_unstarted(t.before, d.start), barriers), template=t) for t in d.reasoning]
+    # Tags of reasoning are read in any case: models write `<Think>` too.
+    reasoning = [
+        Opening(REASONING, Pattern(_unstarted(t.before, d.start), barriers, any_case=True), template=t)
+        for t in d.reasoning
+    ]
     framed_parts = [t for t in (*d.content, *d.preamble) if t.before or t.after]
     frames = [
         Opening(FRAME, Pattern(_unstarted(t.before, d.start), barriers), template=t) for t in framed_parts if t.before
@@ -253,7 +257,7 @@ def _compile(d: Dialect, policy: Policy, forced: str) -> Plan:
     edge_plain = sorted([*reasoning, *frames, *ends, *starts], key=_rank)
     told = [c for c in calls if c.marked or c.line_start]
     frame_ends = [Opening(FRAME, closing(t.after), template=t) for t in framed_parts if t.after]
-    reasoning_ends = [Opening(REASONING, closing(t.after), template=t) for t in d.reasoning]
+    reasoning_ends = [Opening(REASONING, closing(t.after, any_case=True), template=t) for t in d.reasoning]
     part_starts = starts if framed else []
     call_ends = [
         *(Opening(CALL, f.suffix, form=f) for f in forms if f.suffix and f.marked),
