@@ -124,8 +124,7 @@ class Headers(Output):
         buf = self._buf
         form = o.form
         assert form is not None
-        line_start = o.line_start and i > self._i and buf[i - 1] == "\n"
-        if not o.marked and (self._names is None or not (edge or line_start)):
+        if not o.marked and (self._names is None or not (edge or self._stands_apart(o, i))):
             return NO
         r = self._match(o, i, fields)
         if r == NO:
@@ -150,6 +149,11 @@ class Headers(Output):
                 fields["weak"] = "cut"
             return r
         return self._object_begins(o, form, r)
+
+    def _stands_apart(self, o: Opening, i: int) -> bool:
+        """Whether an unmarked opening may count at ``i``, in text."""
+        before = self._buf[i - 1] if i > self._i else ""
+        return (o.line_start and before == "\n") or (o.spaced and before == " ")
 
     def _declared(self, o: Opening, fields: dict[str, str]) -> bool:
         """Whether the name may be a call's: unmarked or of odd characters, only if it is declared.
@@ -250,7 +254,7 @@ class Headers(Output):
         buf, base = self._buf, self._base
         if self._state in (TEXT, REASONING):
             low = max(self._i, self._at - base)
-            take = common_suffix(buf, low, i, block.lead or self._plan.margin)
+            take = common_suffix(buf, low, i, block.margin)
             if self._thinking:
                 take = max(take, common_suffix(buf, low, i, self._plan.reasoning_inner))
             self._put_text(base + i - take)

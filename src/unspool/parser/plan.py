@@ -39,6 +39,8 @@ class Block(msgspec.Struct, eq=False):
     lead: str
     trail: str
     marked: bool
+    margin: str = ""
+    """White space that it takes from the text before it: its own, or the longest of all."""
     inner: "list[Opening]" = msgspec.field(default_factory=list)
     """The calls that may follow in it, where they are not the dialect's."""
 
@@ -52,7 +54,11 @@ class Opening(msgspec.Struct, eq=False):
     block: Block | None = None
     form: Form | None = None
     marked: bool = True
+    """Whether letters or digits tell it from text; where not, it counts for declared tools, where content begins."""
     line_start: bool = False
+    """Not marked, it counts where a line begins too."""
+    spaced: bool = False
+    """Not marked, it counts behind any space too."""
 
 
 class Parameter(msgspec.Struct, eq=False):
@@ -141,7 +147,7 @@ class Plan(msgspec.Struct, eq=False):
     recover: Scan
     """Where a call whose arguments went wrong ends."""
     margin: str
-    """The longest white space that a block of calls takes from the text before it."""
+    """White space whose parts a block of calls may take from the text before it."""
     reasoning_trail: str
     reasoning_inner: str
     literals: frozenset[str]
@@ -152,6 +158,14 @@ class Plan(msgspec.Struct, eq=False):
 
 def _longest(texts: list[str]) -> str:
     return max(texts, key=len, default="")
+
+
+def _margin(texts: list[str]) -> str:
+    """A text that holds all of them."""
+    whole = ""
+    for text in sorted(texts, key=len, reverse=True):
+        whole += "" if text in whole else text
+    return whole
 
 
 def _literals(parts: tuple[Piece, ...]) -> str:
@@ -229,8 +243,9 @@ def _compile(d: Dialect, policy: Policy, forced: str) -> Plan:
             joined(b.prefix, f.opening),
             block=b,
             form=f,
-            marked=b.marked or f.marked,
+            marked=b.marked or (f.marked and not b.prefix),
             line_start="\n" in b.lead,
+            spaced=" " in b.lead,
         )
         for b in blocks
         for f in forms
@@ -240,7 +255,7 @@ def _compile(d: Dialect, policy: Policy, forced: str) -> Plan:
         bare = Form(Pattern(("{",)), Pattern(()), _FORCED, Syntax.JSON, True, False, True)
         for prefix, suffix in (((), ()), (("[",), ("]",))):
             inner_call = Opening(CALL, bare.opening, form=bare, marked=False)
-            block = Block(Pattern(prefix), Pattern(suffix), "", "", False, [inner_call])
+            block = Block(Pattern(prefix), Pattern(suffix), "", "", False, inner=[inner_call])
             extra.append(Opening(CALL, joined(block.prefix, bare.opening), block=block, form=bare, marked=False))
     # Tags of reasoning are read in any case: models write `<Think>` too.
     reasoning = [
@@ -255,7 +270,10 @@ def _compile(d: Dialect, policy: Policy, forced: str) -> Plan:
     starts = [Opening(START, Pattern((s.strip(),))) for s in d.start if s.strip()]
     framed = bool(frames)
     edge_plain = sorted([*reasoning, *frames, *ends, *starts], key=_rank)
-    told = [c for c in calls if c.marked or c.line_start]
+    told = [c for c in calls if c.marked or c.line_start or c.spaced]
+    longest = _longest([b.lead for b in blocks])
+    for block in blocks:
+        block.margin = block.lead or longest
     frame_ends = [Opening(FRAME, closing(t.after), template=t) for t in framed_parts if t.after]
     reasoning_ends = [Opening(REASONING, closing(t.after, any_case=True), template=t) for t in d.reasoning]
     part_starts = starts if framed else []
@@ -319,7 +337,7 @@ def _compile(d: Dialect, policy: Policy, forced: str) -> Plan:
                 *(c for c in calls if (c.marked and c.form and c.form.marked) or (c.block and c.block.marked)),
             ]
         ),
-        margin=_longest([b.lead for b in blocks]),
+        margin=_margin([b.lead for b in blocks]),
         reasoning_trail=_longest([t.trail for t in d.reasoning]),
         reasoning_inner=_longest([t.inner_trail for t in d.reasoning]),
         literals=frozenset(_all_literals(d)),
