@@ -13,10 +13,11 @@ import msgspec
 from ..dialect import Dialect
 from ..errors import ConstraintError
 from ..events import Stage
+from ..parser.headers import ARGUMENT_KEYS
 from ..parser.patterns import LITERAL, NAME, SPACE, Pattern, joined
 from ..parser.plan import CALL, END, REASONING, START, Opening, Plan, compile_plan, marked
 from ..policy import Policy
-from ..template import Template, sides, steps, writable
+from ..template import ObjectShape, Template, sides, steps, writable
 from ..values import JSON
 from .arguments import Arguments, Tool, others
 from .nodes import EMPTY, WHITE, Chars, Const, Grammar, Json, Node, Repeat, Text, choice, seq
@@ -30,6 +31,7 @@ _BRACES: Final = seq(Const("{"), Chars("{}", negated=True, min=0, max=None), Con
 _NAME: Final = Chars("A-Za-z0-9_.\\-:/", max=None)
 _PLAIN: Final = Chars("{}", negated=True)
 _MEMBERS: Final = Repeat(choice((_PLAIN, seq(Const("{"), Repeat(choice((_PLAIN, _BRACES))), Const("}")))))
+_QUOTE: Final = Chars("\"'")
 _INDEX: Final = choice((Const("0"), seq(Chars("1-9"), Chars("0-9", min=0, max=2))))
 _LETTER: Final = Chars("A-Za-z0-9")
 
@@ -154,15 +156,21 @@ class _Builder:
             without += [o.pattern.first for o in plan.reasoning_ends]
         names = choice(map(Const, self.demand.names)) if self.demand.names else None
         if names is not None:
+            behind: dict[str, list[Node]] = {}
             for o in plan.edge:
                 if o.kind == CALL and not o.marked:
                     unlike.append(self.bare_call(o, names))
-                    if o.line_start:
-                        unlike.append(seq(_ANYTHING, Const("\n"), unlike[-1]))
+                    for space in "\n" * o.line_start + " " * o.spaced:
+                        behind.setdefault(space, []).append(self.bare_call(o, names, whole=False))
+            unlike += [seq(_ANYTHING, Const(s), choice(dict.fromkeys(calls))) for s, calls in behind.items()]
         return Text(stop, others(without, stop), tuple(dict.fromkeys(unlike)))
 
-    def bare_call(self, o: Opening, names: Node) -> Node:
-        """What would be read as a call without markers where content begins."""
+    def bare_call(self, o: Opening, names: Node, *, whole: bool = True) -> Node:
+        """What would be read as a call without markers where content begins.
+
+        In a text it may begin anywhere, so that only its beginning can be looked at (not ``whole``): an object whose
+        first key holds the name of a tool, or its arguments.
+        """
         parts: list[Node] = [_WHITE]
         for atom in o.pattern.atoms:
             kind = atom.kind
@@ -171,7 +179,9 @@ class _Builder:
                 break
         if o.form is not None and o.form.shape is not None and not (o.form.forced and self.demand.forced == "named"):
             # An object is a call if one of its own members says so.
-            parts += [_MEMBERS, Chars("\"'"), names, Chars("\"'")]
+            parts += (
+                [_MEMBERS, _QUOTE, names, _QUOTE] if whole else [_WHITE, _QUOTE, _first_member(o.form.shape, names)]
+            )
         return seq(*parts)
 
     def frames(self, *, first: bool) -> Node:
@@ -365,6 +375,16 @@ class _Builder:
             if opening.startswith(start):
                 return opening[len(start) :]
         return opening
+
+
+def _first_member(shape: ObjectShape, names: Node) -> Node:
+    """How the first member of a call's object goes on behind its first quote."""
+    if shape.name_is_key:
+        return seq(names, _QUOTE)
+    told = [key for key, role in shape.keys if role == "name"]
+    further = sorted({*ARGUMENT_KEYS, "type", *(key for key, _ in shape.keys)} - set(told))
+    name = seq(choice(map(Const, told)), _QUOTE, _WHITE, Const(":"), _WHITE, _QUOTE, names, _QUOTE)
+    return choice((name, seq(choice(map(Const, further)), _QUOTE)))
 
 
 def _optional_text(text: str) -> Node:
