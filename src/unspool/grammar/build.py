@@ -160,7 +160,7 @@ class _Builder:
             for o in plan.edge:
                 if o.kind == CALL and not o.marked:
                     unlike.append(self.bare_call(o, names))
-                    for space in "\n" * o.line_start + " " * o.spaced:
+                    for space in "\n" + " " * o.spaced:
                         behind.setdefault(space, []).append(self.bare_call(o, names, whole=False))
             unlike += [seq(_ANYTHING, Const(s), choice(dict.fromkeys(calls))) for s, calls in behind.items()]
         return Text(stop, others(without, stop), tuple(dict.fromkeys(unlike)))
