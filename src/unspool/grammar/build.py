@@ -156,33 +156,39 @@ class _Builder:
             without += [o.pattern.first for o in plan.reasoning_ends]
         names = choice(map(Const, self.demand.names)) if self.demand.names else None
         if names is not None:
-            behind: dict[str, list[Node]] = {}
-            for o in plan.edge:
-                if o.kind == CALL and not o.marked:
-                    unlike.append(self.bare_call(o, names))
-                    for space in "\n" + " " * o.spaced:
-                        behind.setdefault(space, []).append(self.bare_call(o, names, whole=False))
-            unlike += [seq(_ANYTHING, Const(s), choice(dict.fromkeys(calls))) for s, calls in behind.items()]
+            bare = [o for o in plan.edge if o.kind == CALL and not o.marked]
+            unlike += self.bare_calls(bare, names)
+            behind: dict[tuple[Node, ...], list[Node]] = {}
+            for space, openings in (("\n", bare), (" ", [o for o in bare if o.spaced])):
+                behind.setdefault(self.bare_calls(openings, names, whole=False), []).append(Const(space))
+            unlike += [seq(_ANYTHING, choice(spaces), choice(calls)) for calls, spaces in behind.items() if calls]
         return Text(stop, others(without, stop), tuple(dict.fromkeys(unlike)))
 
-    def bare_call(self, o: Opening, names: Node, *, whole: bool = True) -> Node:
-        """What would be read as a call without markers where content begins.
+    def bare_calls(self, openings: list[Opening], names: Node, *, whole: bool = True) -> tuple[Node, ...]:
+        """What would be read as calls without markers where content begins.
 
-        In a text it may begin anywhere, so that only its beginning can be looked at (not ``whole``): an object whose
-        first key holds the name of a tool, or its arguments.
+        In a text they may begin anywhere, so that only their beginning can be looked at (not ``whole``): an object
+        whose first key holds the name of a tool, or its arguments.
         """
-        parts: list[Node] = [_WHITE]
-        for atom in o.pattern.atoms:
-            kind = atom.kind
-            parts.append(Const(atom.text) if kind == LITERAL else _WHITE if kind == SPACE else names)
-            if kind not in (LITERAL, SPACE, NAME):
-                break
-        if o.form is not None and o.form.shape is not None and not (o.form.forced and self.demand.forced == "named"):
-            # An object is a call if one of its own members says so.
-            parts += (
-                [_MEMBERS, _QUOTE, names, _QUOTE] if whole else [_WHITE, _QUOTE, _first_member(o.form.shape, names)]
-            )
-        return seq(*parts)
+        heads: dict[Node, list[Node]] = {}  # by what goes on behind them: engines take patterns up to a size
+        for o in openings:
+            head: list[Node] = []
+            for atom in o.pattern.atoms:
+                kind = atom.kind
+                head.append(Const(atom.text) if kind == LITERAL else _WHITE if kind == SPACE else names)
+                if kind not in (LITERAL, SPACE, NAME):
+                    break
+            tail: Node = EMPTY
+            if (
+                o.form is not None
+                and o.form.shape is not None
+                and not (o.form.forced and self.demand.forced == "named")
+            ):
+                # An object is a call if one of its own members says so.
+                first = _first_member(o.form.shape, names)
+                tail = seq(_MEMBERS, _QUOTE, names, _QUOTE) if whole else seq(_WHITE, _QUOTE, first)
+            heads.setdefault(tail, []).append(seq(*head))
+        return tuple(seq(_WHITE, choice(dict.fromkeys(those)), tail) for tail, those in heads.items())
 
     def frames(self, *, first: bool) -> Node:
         """A frame of content, or calls, with content of their own before them."""
