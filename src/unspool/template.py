@@ -206,10 +206,21 @@ class Step(msgspec.Struct, frozen=True, gc=False):
         if not self.name:
             return self.text
         value = fields[self.name]
-        return _QUOTED.sub("&amp;", value).replace('"', "&quot;") if self.quoted else value
+        return escape(value) if self.quoted else value
 
 
-_QUOTED: Final = Regex("&(?=(?:quot|amp);)")
+_ENTITIES: Final = {"&quot;": '"', "&apos;": "'", "&lt;": "<", "&gt;": ">", "&amp;": "&"}
+_ENTITY: Final = Regex("&(?:quot|apos|lt|gt|amp);")
+
+
+def escape(text: str) -> str:
+    """Text as it stands between double quotes."""
+    return text.replace("&", "&amp;").replace('"', "&quot;")
+
+
+def unescape(text: str) -> str:
+    """What stands between quotes, as text; an ``&`` that begins none of XML's five entities stands for itself."""
+    return _ENTITY.sub(lambda m: _ENTITIES[m.group()], text) if "&" in text else text
 
 
 @lru_cache(maxsize=1024)

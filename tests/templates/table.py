@@ -565,6 +565,7 @@ UNTEMPLATED: dict[str, str] = {
     "deepseek": "a reading of the family's formats; `deepseekv31` writes the same text",
     "deepseek-r1": "a reading of the family's formats; `deepseekv3` writes the same text",
     "json": "no family's format",
+    "openai-generic": "a reading of several families' formats",
     "think": "no family's format",
     **dict.fromkeys(
         [

@@ -1,6 +1,7 @@
 """The arguments of a call as nodes: JSON, keyword arguments, quotes of the dialect's own, and markup."""
 
 import itertools
+from collections.abc import Collection
 from typing import Any, Final
 
 import msgspec
@@ -337,7 +338,7 @@ def _whole(pattern: Pattern) -> Node:
     return seq(*(Const(a.text) if a.kind == LITERAL else _SPACE for a in pattern.atoms))
 
 
-def others(texts: frozenset[str] | tuple[str, ...] | list[str], stop: str) -> tuple[str, ...]:
+def others(texts: Collection[str], stop: str) -> tuple[str, ...]:
     """Markers beside the one that ends a text, each once, without those that hold another."""
     found = sorted({t for t in texts if t and t != stop}, key=lambda t: (len(t), t))
     return tuple(t for i, t in enumerate(found) if not any(u in t for u in found[:i]))

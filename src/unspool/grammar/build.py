@@ -4,7 +4,7 @@ The first alternative of each template is what is generated, as it is what `unsp
 of the markers by which the machine, compiled from the same file, would take it for something else.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import cached_property
 from typing import Any, Final
 
@@ -13,10 +13,11 @@ import msgspec
 from ..dialect import Dialect
 from ..errors import ConstraintError
 from ..events import Stage
+from ..parser.headers import ARGUMENT_KEYS
 from ..parser.patterns import LITERAL, NAME, SPACE, Pattern, joined
 from ..parser.plan import CALL, END, REASONING, START, Opening, Plan, compile_plan, marked
 from ..policy import Policy
-from ..template import Template, sides, steps, writable
+from ..template import ObjectShape, Template, sides, steps, writable
 from ..values import JSON
 from .arguments import Arguments, Tool, others
 from .nodes import EMPTY, WHITE, Chars, Const, Grammar, Json, Node, Repeat, Text, choice, seq
@@ -30,6 +31,7 @@ _BRACES: Final = seq(Const("{"), Chars("{}", negated=True, min=0, max=None), Con
 _NAME: Final = Chars("A-Za-z0-9_.\\-:/", max=None)
 _PLAIN: Final = Chars("{}", negated=True)
 _MEMBERS: Final = Repeat(choice((_PLAIN, seq(Const("{"), Repeat(choice((_PLAIN, _BRACES))), Const("}")))))
+_QUOTE: Final = Chars("\"'")
 _INDEX: Final = choice((Const("0"), seq(Chars("1-9"), Chars("0-9", min=0, max=2))))
 _LETTER: Final = Chars("A-Za-z0-9")
 
@@ -115,7 +117,7 @@ class _Builder:
         unlike = tuple(_begins(o.pattern) for o in self.plan.edge if o.kind == REASONING)
         return Text(closed, others(self.plan.undecided.triggers | self.plan.reasoning.triggers, closed), unlike)
 
-    def free(self, head: str, closed: str, without: frozenset[str] | tuple[str, ...]) -> Node:
+    def free(self, head: str, closed: str, without: Collection[str]) -> Node:
         """Free text between two markers; white space before the second belongs to it or to the text."""
         bare = closed.lstrip()
         return seq(Const(head.rstrip()), Text(bare, others(without, bare)))
@@ -154,25 +156,39 @@ class _Builder:
             without += [o.pattern.first for o in plan.reasoning_ends]
         names = choice(map(Const, self.demand.names)) if self.demand.names else None
         if names is not None:
-            for o in plan.edge:
-                if o.kind == CALL and not o.marked:
-                    unlike.append(self.bare_call(o, names))
-                    if o.line_start:
-                        unlike.append(seq(_ANYTHING, Const("\n"), unlike[-1]))
+            bare = [o for o in plan.edge if o.kind == CALL and not o.marked]
+            unlike += self.bare_calls(bare, names)
+            behind: dict[tuple[Node, ...], list[Node]] = {}
+            for space, openings in (("\n", bare), (" ", [o for o in bare if o.spaced])):
+                behind.setdefault(self.bare_calls(openings, names, whole=False), []).append(Const(space))
+            unlike += [seq(_ANYTHING, choice(spaces), choice(calls)) for calls, spaces in behind.items() if calls]
         return Text(stop, others(without, stop), tuple(dict.fromkeys(unlike)))
 
-    def bare_call(self, o: Opening, names: Node) -> Node:
-        """What would be read as a call without markers where content begins."""
-        parts: list[Node] = [_WHITE]
-        for atom in o.pattern.atoms:
-            kind = atom.kind
-            parts.append(Const(atom.text) if kind == LITERAL else _WHITE if kind == SPACE else names)
-            if kind not in (LITERAL, SPACE, NAME):
-                break
-        if o.form is not None and o.form.shape is not None and not (o.form.forced and self.demand.forced == "named"):
-            # An object is a call if one of its own members says so.
-            parts += [_MEMBERS, Chars("\"'"), names, Chars("\"'")]
-        return seq(*parts)
+    def bare_calls(self, openings: list[Opening], names: Node, *, whole: bool = True) -> tuple[Node, ...]:
+        """What would be read as calls without markers where content begins.
+
+        In a text they may begin anywhere, so that only their beginning can be looked at (not ``whole``): an object
+        whose first key holds the name of a tool, or its arguments.
+        """
+        heads: dict[Node, list[Node]] = {}  # by what goes on behind them: engines take patterns up to a size
+        for o in openings:
+            head: list[Node] = []
+            for atom in o.pattern.atoms:
+                kind = atom.kind
+                head.append(Const(atom.text) if kind == LITERAL else _WHITE if kind == SPACE else names)
+                if kind not in (LITERAL, SPACE, NAME):
+                    break
+            tail: Node = EMPTY
+            if (
+                o.form is not None
+                and o.form.shape is not None
+                and not (o.form.forced and self.demand.forced == "named")
+            ):
+                # An object is a call if one of its own members says so.
+                first = _first_member(o.form.shape, names)
+                tail = seq(_MEMBERS, _QUOTE, names, _QUOTE) if whole else seq(_WHITE, _QUOTE, first)
+            heads.setdefault(tail, []).append(seq(*head))
+        return tuple(seq(_WHITE, choice(dict.fromkeys(those)), tail) for tail, those in heads.items())
 
     def frames(self, *, first: bool) -> Node:
         """A frame of content, or calls, with content of their own before them."""
@@ -365,6 +381,16 @@ class _Builder:
             if opening.startswith(start):
                 return opening[len(start) :]
         return opening
+
+
+def _first_member(shape: ObjectShape, names: Node) -> Node:
+    """How the first member of a call's object goes on behind its first quote."""
+    if shape.name_is_key:
+        return seq(names, _QUOTE)
+    told = [key for key, role in shape.keys if role == "name"]
+    further = sorted({*ARGUMENT_KEYS, "type", *(key for key, _ in shape.keys)} - set(told))
+    name = seq(choice(map(Const, told)), _QUOTE, _WHITE, Const(":"), _WHITE, _QUOTE, names, _QUOTE)
+    return choice((name, seq(choice(map(Const, further)), _QUOTE)))
 
 
 def _optional_text(text: str) -> Node:

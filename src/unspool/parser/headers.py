@@ -28,7 +28,7 @@ from .output import (
     Output,
     common_suffix,
 )
-from .patterns import MAX_SPACE, MORE, NO, Pattern, skip_space
+from .patterns import MAX_SPACE, MORE, NO, Pattern, plain_name, skip_space
 from .plan import END, Form, Opening, Plan, tags, text
 from .wrapped import UnwrapReader
 
@@ -161,8 +161,7 @@ class Headers(Output):
         assert form is not None
         if self._base + i < self._calls_from:
             return NO
-        line_start = o.line_start and i > self._i and buf[i - 1] == "\n"
-        if not o.marked and (self._names is None or not (edge or line_start)):
+        if not o.marked and (self._names is None or not (edge or self._stands_apart(o, i))):
             return NO
         r = self._match(o, i, fields)
         if r == NO:
@@ -188,8 +187,24 @@ class Headers(Output):
             return r
         return self._object_begins(o, form, r)
 
+    def _stands_apart(self, o: Opening, i: int) -> bool:
+        """Whether an unmarked opening may count at ``i``: where a line begins, or behind a space; not in code."""
+        if i > self._i and not self._buf[i - 1].isspace():
+            return False
+        if self._quoted(i) or self._quoting.fenced:
+            return False
+        return self._quoting.blank() or (o.spaced and i > self._i and self._buf[i - 1] == " ")
+
     def _declared(self, o: Opening, fields: dict[str, str]) -> bool:
-        return o.marked or (self._names is not None and fields.get("name") in self._names)
+        """Whether the name may be a call's: unmarked or of odd characters, only if it is declared.
+
+        A longer name that is declared is not taken apart (`{name}.{name}`, `{name}:{index}`).
+        """
+        names = self._names
+        name = fields.get("name", "")
+        if names is not None and fields.get("whole") in names:
+            return False
+        return (o.marked and plain_name(name)) or (names is not None and name in names)
 
     def _object_begins(self, o: Opening, form: Form, i: int) -> int:
         buf = self._buf
@@ -281,7 +296,7 @@ class Headers(Output):
         self._spared.clear()
         if self._state in (TEXT, REASONING):
             low = max(self._i, self._at - base)
-            take = common_suffix(buf, low, i, block.lead or self._plan.margin)
+            take = common_suffix(buf, low, i, block.margin)
             if self._thinking:
                 take = max(take, common_suffix(buf, low, i, self._plan.reasoning_inner))
             self._put_text(base + i - take)

@@ -6,11 +6,11 @@ of text.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Iterator, Set
 from typing import Any, Final
 
 from ..regex import Regex
-from ..template import Field, Piece
+from ..template import Field, Piece, unescape
 
 NO: Final = -1
 MORE: Final = -2
@@ -26,6 +26,7 @@ _SPACES = re.compile(rf"\s{{0,{MAX_SPACE}}}+")
 _NAME = Regex(rf"[\w.\-:/]{{1,{MAX_FIELD}}}+")
 _DIGITS = Regex(r"[0-9]{1,18}+")
 _WORD = Regex(r"[A-Za-z_]{1,32}+")
+_TAG = Regex(r"</?[A-Za-z]+>")
 _KINDS = {
     "name": NAME,
     "index": DIGITS,
@@ -63,14 +64,22 @@ def _bounded_space(text: str, i: int) -> int:
 
 
 class Atom:
-    """One step of a pattern: ``text`` is a literal, or the name of a field; ``stops`` ends a field."""
+    """One step of a pattern.
 
-    __slots__ = ("kind", "quoted", "stops", "text")
+    Attributes:
+        text: a literal, or the name of a field.
+        quote: the quote that a field stands between, if any.
+        stops: what ends a field.
+        any_case: whether the literal is a tag that is read in capitals too.
+    """
 
-    def __init__(self, kind: int, text: str = "", quoted: bool = False) -> None:
+    __slots__ = ("any_case", "kind", "quote", "stops", "text")
+
+    def __init__(self, kind: int, text: str = "", quote: str = "", any_case: bool = False) -> None:
         self.kind = kind
         self.text = text
-        self.quoted = quoted
+        self.quote = quote
+        self.any_case = any_case
         self.stops: tuple[str, ...] = ()
 
 
@@ -79,15 +88,20 @@ class Pattern:
 
     Attributes:
         first: the literal it begins with, ``""`` if it begins with a field.
+        any_case: whether that literal is read in capitals too.
         weight: how literal it is: the number of literal characters.
         after_name: whether a literal stands behind the name, so that the name is certain to be complete.
         last_name: the place of its last name among the atoms, -1 where it has none.
     """
 
-    __slots__ = ("after_name", "atoms", "first", "last_name", "weight")
+    __slots__ = ("after_name", "any_case", "atoms", "first", "last_name", "weight")
 
-    def __init__(self, parts: Iterable[Piece], barriers: tuple[str, ...] = ()) -> None:
+    def __init__(self, parts: Iterable[Piece], barriers: tuple[str, ...] = (), *, any_case: bool = False) -> None:
         self.atoms = _atoms(parts)
+        for atom in self.atoms:
+            if any_case and atom.kind == LITERAL and _TAG.fullmatch(atom.text):
+                atom.text = atom.text.lower()
+                atom.any_case = True
         self._measure()
         for i, atom in enumerate(self.atoms):
             later = [a.text for a in self.atoms[i + 1 :] if a.kind == LITERAL]
@@ -95,6 +109,8 @@ class Pattern:
                 atom.stops = tuple(later[:1])
             elif atom.kind == ANY:
                 atom.stops = tuple(dict.fromkeys([*later, *barriers, "\n"]))
+            elif atom.kind == NAME and atom.quote:
+                atom.stops = (atom.quote,)
             elif atom.kind == NAME:
                 # A literal that begins with a character of names (`:{index}`) is looked for inside the run.
                 follower = next((a for a in self.atoms[i + 1 :] if a.kind != SPACE), None)
@@ -105,8 +121,10 @@ class Pattern:
         atoms = self.atoms
         kinds = [a.kind for a in atoms]
         self.first = atoms[0].text if atoms and kinds[0] == LITERAL else ""
+        self.any_case = bool(self.first) and atoms[0].any_case
         self.weight = sum(len(a.text) for a in atoms if a.kind == LITERAL)
-        self.last_name = max((i for i, kind in enumerate(kinds) if kind == NAME), default=-1)
+        named = [i for i, a in enumerate(atoms) if a.text == "name" and a.kind in (NAME, SAME)]
+        self.last_name = max(named, default=-1)
         self.after_name = self.last_name >= 0 and LITERAL in kinds[self.last_name :]
 
     def __bool__(self) -> bool:
@@ -120,7 +138,11 @@ class Pattern:
             if kind == LITERAL:
                 literal = atom.text
                 if not text.startswith(literal, i):
-                    return MORE if n - i < len(literal) and literal.startswith(text[i:]) else NO
+                    here = text[i : i + len(literal)]
+                    if atom.any_case and here.isascii():
+                        here = here.lower()
+                    if here != literal:
+                        return MORE if n - i < len(literal) and literal.startswith(here) else NO
                 i += len(literal)
                 if at > self.last_name >= 0:
                     fields["named"] = "yes"  # a literal behind the name: it is complete
@@ -176,6 +198,9 @@ class Pattern:
         return _until(text, i, n, atom, fields)
 
     def _name(self, text: str, i: int, n: int, atom: Atom, fields: dict[str, str]) -> int:
+        if atom.quote:
+            end = _until(text, i, n, atom, fields)
+            return NO if end >= 0 and not fields["name"] else end
         m = _NAME.match(text, i)
         if m is None:
             return MORE if i == n else NO
@@ -183,6 +208,7 @@ class Pattern:
         if end == n and end - i < MAX_FIELD:
             return MORE
         if atom.stops:
+            fields["whole"] = text[i:end]
             end = text.rfind(atom.stops[0], i + 1, end)
             if end < 0:
                 return NO
@@ -211,9 +237,7 @@ def _until(text: str, i: int, n: int, atom: Atom, fields: dict[str, str]) -> int
     value = value.strip()
     if "\n" in value:
         return NO
-    if atom.quoted:
-        value = value.replace("&quot;", '"').replace("&amp;", "&")
-    fields[atom.text] = value
+    fields[atom.text] = unescape(value) if atom.quote else value
     return end
 
 
@@ -226,21 +250,28 @@ def _without_beginning(text: str, stops: tuple[str, ...]) -> str:
     return text.strip()
 
 
+def plain_name(name: str) -> bool:
+    """Whether a name is made of the characters that names have outside quotes."""
+    return _NAME.fullmatch(name) is not None
+
+
 def _atoms(parts: Iterable[Piece]) -> list[Atom]:
     atoms: list[Atom] = []
     seen: set[str] = set()
     before = ""
-    for part in parts:
+    parts = list(parts)
+    for i, part in enumerate(parts):
         if isinstance(part, Field):
             if part.name == "any":
                 atoms.append(Atom(ANY, "any"))
                 before = ""
                 continue
             _soft(atoms)
-            if part.name == "key" and "key" in seen:
-                atoms.append(Atom(SAME, "key"))
+            if part.name in ("key", "name") and part.name in seen:
+                atoms.append(Atom(SAME, part.name))
             else:
-                atoms.append(Atom(_KINDS[part.name], part.name, before.endswith('"')))
+                quote = _quote(before, parts[i + 1 : i + 2])
+                atoms.append(Atom(_KINDS[part.name], part.name, quote))
             seen.add(part.name)
             _soft(atoms)
             before = ""
@@ -263,14 +294,21 @@ def _atoms(parts: Iterable[Piece]) -> list[Atom]:
     return atoms
 
 
+def _quote(before: str, after: list[Piece]) -> str:
+    """The quote that stands on either side of a field."""
+    quote = before[-1:]
+    behind = after[0] if after else ""
+    return quote if quote in ('"', "'") and isinstance(behind, str) and behind.startswith(quote) else ""
+
+
 def _soft(atoms: list[Atom]) -> None:
     if atoms and atoms[-1].kind not in (SPACE, ANY):
         atoms.append(Atom(SPACE))
 
 
-def closing(parts: Iterable[Piece]) -> Pattern:
+def closing(parts: Iterable[Piece], *, any_case: bool = False) -> Pattern:
     """The pattern of what closes a part; a key in it is the one that was opened."""
-    pattern = Pattern(parts)
+    pattern = Pattern(parts, any_case=any_case)
     for atom in pattern.atoms:
         if atom.text == "key":
             atom.kind = SAME
@@ -298,35 +336,77 @@ def spaced(atoms: Iterable[Atom]) -> Pattern:
     return whole
 
 
-def finder(literals: Iterable[str]) -> re.Pattern[str]:
+class Literals(Set[str]):
+    """Literals to look for, and which of them are read in any case (those are in lower case here)."""
+
+    __slots__ = ("any_case", "texts")
+
+    def __init__(self, texts: Iterable[str], any_case: Iterable[str] = ()) -> None:
+        self.any_case = frozenset(any_case)
+        self.texts = frozenset(texts) | self.any_case
+
+    def __contains__(self, text: object) -> bool:
+        return text in self.texts or (isinstance(text, str) and text.isascii() and text.lower() in self.any_case)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.texts)
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+
+def firsts(patterns: Iterable[Pattern]) -> Set[str]:
+    """The literals that patterns begin with."""
+    patterns = list(patterns)
+    any_case = [p.first for p in patterns if p.any_case]
+    texts = frozenset(p.first for p in patterns)
+    return Literals(texts, any_case) if any_case else texts
+
+
+def finder(literals: Set[str]) -> re.Pattern[str]:
     """Finds the first of the literals, or at the end of the text the beginning of one.
 
     A trie, so that the search reads every character once.
     """
-    root: _Tree = {}
-    for literal in sorted(set(literals), key=len):
-        node = root
-        for c in literal:
-            if "" in node:  # a shorter literal already ends here
-                break
-            node = node.setdefault(c, {})
-        else:
-            node[""] = {}
-    if not root:
+    if not literals:
         return re.compile(r"(?!)")
-    return re.compile(_trie(root))
+    return re.compile(_trie(_tree(sorted(literals), literals.any_case if isinstance(literals, Literals) else ())))
 
 
 _Tree = dict[str, Any]
-"""By character, the trees of what follows; the empty text is the end of a literal."""
+"""By character (or class of characters), the trees of what follows; the empty text is the end of a literal."""
 
 _RUN: Final = 4
 """Characters of a literal that are matched together: groups cost time to compile, long ones time to fail."""
 
 
+# Both are written without recursion: literals come from files of users.
+
+
+def _tree(literals: list[str], any_case: Container[str]) -> _Tree:
+    root: _Tree = {}
+    open_: list[tuple[_Tree, int, list[str]]] = [(root, 0, literals)]
+    for node, depth, alive in open_:
+        if any(len(literal) == depth for literal in alive):
+            node[""] = {}  # the longer ones are not waited for
+            continue
+        following: dict[str, list[str]] = {}
+        for literal in alive:
+            c = literal[depth]
+            for spelling in {c, c.upper()} if literal in any_case else (c,):
+                following.setdefault(spelling, []).append(literal)
+        spelled: dict[tuple[str, ...], list[str]] = {}
+        for c, those in following.items():
+            spelled.setdefault(tuple(those), []).append(c)
+        for rest, characters in spelled.items():
+            several = "".join(map(re.escape, sorted(characters)))
+            child = node[several if len(characters) == 1 else f"[{several}]"] = {}
+            open_.append((child, depth + 1, list(rest)))
+    return root
+
+
 def _trie(root: _Tree) -> str:
-    # Written without recursion: literals come from files of users.
-    order: list[tuple[_Tree, list[tuple[str, _Tree]]]] = []
+    order: list[tuple[_Tree, list[tuple[list[str], _Tree]]]] = []
     heads = [root]
     for node in heads:
         runs = [_run(c, child) for c, child in node.items() if c]
@@ -337,9 +417,9 @@ def _trie(root: _Tree) -> str:
         if "" in node:
             done[id(node)] = ""
             continue
-        branches = [re.escape(run) + done[id(end)] for run, end in runs]
+        branches = ["".join(run) + done[id(end)] for run, end in runs]
         # At the end of the text, any beginning will do.
-        parts = [re.escape(run[:k]) for run, _ in runs for k in range(len(run) - 1, 0, -1)]
+        parts = ["".join(run[:k]) for run, _ in runs for k in range(len(run) - 1, 0, -1)]
         if parts:
             branches.append(f"(?:{'|'.join(parts)})\\Z")
         if node is not root:
@@ -348,9 +428,10 @@ def _trie(root: _Tree) -> str:
     return done[id(root)]
 
 
-def _run(c: str, node: _Tree) -> tuple[str, _Tree]:
+def _run(c: str, node: _Tree) -> tuple[list[str], _Tree]:
     """What follows without a choice, and where it leads."""
-    while len(c) < _RUN and len(node) == 1 and "" not in node:
+    run = [c]
+    while len(run) < _RUN and len(node) == 1 and "" not in node:
         ((more, node),) = node.items()
-        c += more
-    return c, node
+        run.append(more)
+    return run, node

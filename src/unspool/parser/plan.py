@@ -9,7 +9,7 @@ from ..policy import DEFAULTS, Policy
 from ..regex import Regex
 from ..template import ObjectShape, Piece, Template
 from .literals import Syntax
-from .patterns import LITERAL, SPACE, Atom, Pattern, closing, finder, joined, spaced
+from .patterns import LITERAL, SPACE, Atom, Pattern, closing, finder, firsts, joined, spaced
 
 REASONING, REASONING_END, FRAME, FRAME_END = "reasoning", "reasoning_end", "frame", "frame_end"
 CALL, END, START = "call", "end", "start"
@@ -40,6 +40,8 @@ class Block(msgspec.Struct, eq=False):
     lead: str
     trail: str
     marked: bool
+    margin: str = ""
+    """White space that it takes from the text before it: its own, or the longest of all."""
     inner: "list[Opening]" = msgspec.field(default_factory=list)
     """The calls that may follow in it, where they are not the dialect's."""
 
@@ -53,7 +55,10 @@ class Opening(msgspec.Struct, eq=False):
     block: Block | None = None
     form: Form | None = None
     marked: bool = True
-    line_start: bool = False
+    """Whether letters or digits tell it from text; where not, it counts for declared tools, where content or a line
+    begins."""
+    spaced: bool = False
+    """Not marked, it counts behind any space too."""
 
 
 class Stray(msgspec.Struct, eq=False):
@@ -93,7 +98,7 @@ class Scan:
     def __init__(self, openings: list[Opening], strays: "list[Stray] | tuple[()]" = ()) -> None:
         # Those that begin with a field cannot be found in text.
         self.openings = sorted((o for o in openings if o.pattern.first), key=_rank)
-        self.triggers = frozenset(x.pattern.first for x in (*self.openings, *strays))
+        self.triggers = firsts(x.pattern for x in (*self.openings, *strays))
 
     def __getattr__(self, name: str) -> re.Pattern[str]:
         if name != "find":
@@ -177,7 +182,7 @@ class Plan(msgspec.Struct, eq=False):
     recover: Scan
     """Where a call whose arguments went wrong ends."""
     margin: str
-    """The longest white space that a block of calls, or reasoning, takes from the text before it."""
+    """White space whose parts a block of calls, or reasoning, may take from the text before it."""
     margin_plain: str
     """The same of reasoning alone."""
     reasoning_trail: str
@@ -190,6 +195,14 @@ class Plan(msgspec.Struct, eq=False):
 
 def _longest(texts: list[str]) -> str:
     return max(texts, key=len, default="")
+
+
+def _margin(texts: list[str]) -> str:
+    """A text that holds all of them."""
+    whole = ""
+    for text in sorted(texts, key=len, reverse=True):
+        whole += "" if text in whole else text
+    return whole
 
 
 def _literals(parts: tuple[Piece, ...]) -> str:
@@ -267,8 +280,8 @@ def _compile(d: Dialect, policy: Policy, forced: str) -> Plan:
             joined(b.prefix, f.opening),
             block=b,
             form=f,
-            marked=b.marked or f.marked,
-            line_start="\n" in b.lead,
+            marked=b.marked or (f.marked and not b.prefix),
+            spaced=" " in b.lead,
         )
         for b in blocks
         for f in forms
@@ -278,9 +291,13 @@ def _compile(d: Dialect, policy: Policy, forced: str) -> Plan:
         bare = Form(Pattern(("{",)), Pattern(()), _FORCED, Syntax.JSON, True, False, True)
         for prefix, suffix in (((), ()), (("[",), ("]",))):
             inner_call = Opening(CALL, bare.opening, form=bare, marked=False)
-            block = Block(Pattern(prefix), Pattern(suffix), "", "", False, [inner_call])
+            block = Block(Pattern(prefix), Pattern(suffix), "", "", False, inner=[inner_call])
             extra.append(Opening(CALL, joined(block.prefix, bare.opening), block=block, form=bare, marked=False))
-    reasoning = [Opening(REASONING, Pattern(_unstarted(t.before, d.start), barriers), template=t) for t in d.reasoning]
+    # Tags of reasoning are read in any case: models write `<Think>` too.
+    reasoning = [
+        Opening(REASONING, Pattern(_unstarted(t.before, d.start), barriers, any_case=True), template=t)
+        for t in d.reasoning
+    ]
     framed_parts = [t for t in (*d.content, *d.preamble) if t.before or t.after]
     frames = [
         Opening(FRAME, Pattern(_unstarted(t.before, d.start), barriers), template=t) for t in framed_parts if t.before
@@ -289,9 +306,11 @@ def _compile(d: Dialect, policy: Policy, forced: str) -> Plan:
     starts = [Opening(START, Pattern((s.strip(),))) for s in d.start if s.strip()]
     framed = bool(frames)
     edge_plain = sorted([*reasoning, *frames, *ends, *starts], key=_rank)
-    told = [c for c in calls if c.marked or c.line_start]
+    longest = _longest([b.lead for b in blocks] + [t.lead for t in d.reasoning])
+    for block in blocks:
+        block.margin = block.lead or longest
     frame_ends = [Opening(FRAME_END, closing(t.after), template=t) for t in framed_parts if t.after]
-    reasoning_ends = [Opening(REASONING_END, closing(t.after), template=t) for t in d.reasoning]
+    reasoning_ends = [Opening(REASONING_END, closing(t.after, any_case=True), template=t) for t in d.reasoning]
     part_starts = starts if framed else []
     # A header that begins with a ``start`` is found by it.
     headers = [o for o in frames if o.template and o.pattern.weight == Pattern(o.template.before).weight]
@@ -301,7 +320,7 @@ def _compile(d: Dialect, policy: Policy, forced: str) -> Plan:
     undecided = reasoning if policy.reasoning_in_content != "text" else []
     # Calls that are text: their closings are text too, even where they would end a frame or the turn.
     closers = {o.pattern.first for o in (*frame_ends, *ends)}
-    shared = [c for c in told if c.form and c.block and {c.form.suffix.first, c.block.suffix.first} & closers]
+    shared = [c for c in calls if c.form and c.block and {c.form.suffix.first, c.block.suffix.first} & closers]
     call_ends = [
         *(Opening(CALL, f.suffix, form=f) for f in forms if f.suffix and f.marked),
         *(Opening(CALL, f.suffix, form=f) for f in forms if f.suffix and any(c.isalnum() for c in f.suffix.first)),
@@ -328,9 +347,9 @@ def _compile(d: Dialect, policy: Policy, forced: str) -> Plan:
         items=list(map(parameter, d.item)),
         edge=_edge([*calls, *edge_plain], extra, named=forced == "named"),
         edge_plain=edge_plain,
-        text=Scan([*told, *content], strays),
+        text=Scan([*calls, *content], strays),
         text_plain=Scan([*content, *shared], strays_plain),
-        frame=Scan([*frame_ends, *told, *content], strays),
+        frame=Scan([*frame_ends, *calls, *content], strays),
         frame_plain=Scan([*frame_ends, *content, *shared], strays_plain),
         reasoning=Scan([*reasoning_ends, *headers, *ends, *part_starts]),
         reasoning_calls=Scan([*reasoning_ends, *headers, *ends, *part_starts, *told_in_thoughts]),
@@ -347,7 +366,7 @@ def _compile(d: Dialect, policy: Policy, forced: str) -> Plan:
         block_text=Scan(
             [
                 *(Opening(CALL, b.suffix, block=b) for b in blocks if b.suffix),
-                *told,
+                *calls,
                 *(o for o in inner if o.form and o.form.marked),
                 *ends,
                 *starts,
@@ -366,7 +385,7 @@ def _compile(d: Dialect, policy: Policy, forced: str) -> Plan:
                 *(c for c in calls if (c.marked and c.form and c.form.marked) or (c.block and c.block.marked)),
             ]
         ),
-        margin=_longest([*(b.lead for b in blocks), *(t.lead for t in d.reasoning)]),
+        margin=_margin([*(b.lead for b in blocks), *(t.lead for t in d.reasoning)]),
         margin_plain=_longest([t.lead for t in d.reasoning]),
         reasoning_trail=_longest([t.trail for t in d.reasoning]),
         reasoning_inner=_longest([t.inner_trail for t in d.reasoning]),

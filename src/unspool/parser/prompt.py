@@ -30,9 +30,9 @@ def prompt_end(dialect: Dialect, prompt: str) -> Stage:
     text = prompt.rstrip()
     for template in dialect.reasoning:
         opening, closing = _literal(template.before), _literal(template.after)
-        if closing and text.endswith(closing):
+        if closing and text[-len(closing) :].lower() == closing.lower():
             return Stage.CONTENT
-        if opening and text.endswith(opening):
+        if opening and text[-len(opening) :].lower() == opening.lower():
             return Stage.REASONING
     for template in dialect.calls:
         opening = _literal(template.before)

@@ -111,3 +111,7 @@ class Quoting:
 
     def _fence(self, run: int) -> None:
         self.fenced = 0 if run >= self.fenced > 0 else self.fenced or run
+
+    def blank(self) -> bool:
+        """Whether nothing but white space stands on the last line of what was looked at."""
+        return self._blank and not self._run

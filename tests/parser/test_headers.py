@@ -1,0 +1,59 @@
+"""Where calls without markers begin."""
+
+from typing import Any
+
+import pytest
+
+from unspool import Message, Parser, parse
+
+TOOLS = [
+    {"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {"x": {}}}}},
+]
+CALL = '{"name": "f", "arguments": {"x": 1}}'
+PYTHON = "[f(x=1)]"
+
+
+def read(text: str, dialect: str, **options: Any) -> Message:
+    """The message, which is the same read whole, in pieces and by characters."""
+    whole = parse(text, dialect, tools=TOOLS, **options)
+    for size in (1, 2, 3, 7):
+        parser = Parser(dialect, tools=TOOLS, **options)
+        for i in range(0, len(text), size):
+            parser.feed(text[i : i + size])
+        parser.close()
+        told = [(m.content, [(c.name, c.arguments, c.status) for c in m.tool_calls]) for m in (whole, parser.message)]
+        assert told[0] == told[1]
+    return whole
+
+
+CASES = [("llama3", CALL), ("json", CALL), ("json", f"[{CALL}]"), ("xlam", f"[{CALL}]"), ("pythonic", PYTHON)]
+CASES += [("openai-generic", CALL), ("openai-generic", f"[{CALL}]"), ("json", f"```json\n{CALL}\n```")]
+CASES += [("xlam", f"```json\n[{CALL}]\n```")]
+
+
+@pytest.mark.parametrize(("dialect", "call"), CASES)
+@pytest.mark.parametrize("before", ["Sure.\n", "Sure.\n\n", "Sure.\n   ", "Sure: `x`\n", "```py\nx\n```\n", "\n", ""])
+def test_an_unmarked_call_of_a_declared_tool_counts_where_a_line_begins(dialect: str, call: str, before: str) -> None:
+    message = read(f"{before}{call}\nDone.", dialect)
+    assert [(c.name, c.status) for c in message.tool_calls] == [("f", "ok")]
+    assert message.content.split() == [*before.split(), "Done."]
+
+
+@pytest.mark.parametrize(("dialect", "call"), [c for c in CASES if not c[1].startswith("`")])
+@pytest.mark.parametrize("before", ["Sure.", "Sure:", "a `", "Look:\n```\n", "```py\nx\n\n", "```\n```\nx\n````\n"])
+def test_it_is_text_inside_a_line_and_in_a_fence_that_the_text_opened(dialect: str, call: str, before: str) -> None:
+    message = read(before + call, dialect)
+    assert (message.content, message.tool_calls) == (before + call, [])
+
+
+@pytest.mark.parametrize("dialect", ["llama3", "json", "xlam", "openai-generic"])
+def test_an_undeclared_name_is_text_there(dialect: str) -> None:
+    text = 'Sure.\n[{"name": "g", "arguments": {}}]\n{"name": "g", "arguments": {}}'
+    assert read(text, dialect).content == text
+
+
+@pytest.mark.parametrize("call", [CALL, f"[{CALL}]"])
+def test_a_template_that_begins_with_a_space_is_read_behind_one(call: str) -> None:
+    message = read(f"Let me check. {call}", "openai-generic")
+    assert (message.content, [c.name for c in message.tool_calls]) == ("Let me check.", ["f"])
+    assert read(f"Let me check. {call}", "json").tool_calls == []

@@ -1,0 +1,197 @@
+"""Markers with fields: names between quotes, names that are repeated, tags in any case, and the search for them."""
+
+import itertools
+from typing import Any
+
+import pytest
+
+from unspool import Message, Parser, list_dialects, parse, render
+from unspool.dialect import parse_dialect
+from unspool.parser.patterns import MORE, NO, Literals, Pattern, closing, finder, firsts
+from unspool.registry import find_base
+from unspool.template import pieces
+
+
+def tools(*names: str) -> list[dict[str, Any]]:
+    return [{"type": "function", "function": {"name": n, "parameters": {"type": "object"}}} for n in names]
+
+
+def message(*calls: tuple[str, str]) -> dict[str, Any]:
+    told = [{"type": "function", "function": {"name": n, "arguments": a}} for n, a in calls]
+    return {"role": "assistant", "content": None, "tool_calls": told}
+
+
+def both_ways(text: str, dialect: Any, **options: Any) -> Message:
+    """The message, which is the same read whole and by characters."""
+    whole = parse(text, dialect, **options)
+    parser = Parser(dialect, **options)
+    for c in text:
+        parser.feed(c)
+    parser.close()
+    assert parser.message.to_openai() | {"tool_calls": None} == whole.to_openai() | {"tool_calls": None}
+    assert [(c.name, c.arguments) for c in parser.message.tool_calls] == [
+        (c.name, c.arguments) for c in whole.tool_calls
+    ]
+    return whole
+
+
+# -- names between quotes ---------------------------------------------------------------------------------------------
+
+QUOTED = [d for d in list_dialects() if d.call and d.call[0].object is None and '="{name}"' in d.call[0].text]
+
+
+@pytest.mark.parametrize("dialect", QUOTED, ids=lambda d: d.name)
+@pytest.mark.parametrize("name", ["a&b", "a&amp;b", "a<b", 'say "hi"', "&lt;", "a b", "x' y", "日本"])
+def test_a_declared_name_between_quotes_may_hold_any_characters(dialect: Any, name: str) -> None:
+    text = render(message((name, "{}"), ("f", "{}")), dialect, tools=tools(name, "f"))
+    read = both_ways(text, dialect, tools=tools(name, "f"))
+    assert [(c.name, c.known, c.status) for c in read.tool_calls] == [(name, True, "ok"), ("f", True, "ok")]
+
+
+@pytest.mark.parametrize("written", ["a&b", "a&amp;b"])
+def test_an_ampersand_between_quotes_is_read_escaped_or_not(written: str) -> None:
+    text = f'<tool_call>\n<invoke name="{written}">\n</invoke></tool_call>'.replace("tool_call", "minimax:tool_call")
+    assert [c.name for c in both_ways(text, "minimax-m2", tools=tools("a&b")).tool_calls] == ["a&b"]
+
+
+def test_a_name_of_odd_characters_is_a_call_only_if_it_is_declared() -> None:
+    text = '<minimax:tool_call>\n<invoke name="$FUNCTION_NAME">\n</invoke>\n</minimax:tool_call>'
+    for given in (None, tools("f")):
+        assert both_ways(text, "minimax-m2", tools=given).tool_calls == []
+
+
+def test_a_quoted_field_ends_at_its_quote() -> None:
+    pattern = Pattern(pieces('<f n="{name}">'))
+    fields: dict[str, str] = {}
+    assert pattern.match('<f n="a b">', 0, fields) == 11
+    assert fields["name"] == "a b"
+    assert pattern.match('<f n="a" x="b">', 0, {}) == NO
+    assert pattern.match('<f n="">', 0, {}) == NO
+    assert pattern.match('<f n="a\nb">', 0, {}) == NO
+    assert pattern.match('<f n="a', 0, {}) == MORE
+    assert pattern.match('<f n="' + "a" * 2000, 0, {}) == NO
+
+
+# -- names that are repeated ------------------------------------------------------------------------------------------
+
+MUSE = """ to={to}<|message|><atem:function_calls>
+<atem:invoke name="{name}">
+</atem:invoke>
+</atem:function_calls><|eot|>"""
+
+
+@pytest.mark.parametrize(
+    ("to", "name", "declared", "read"),
+    [
+        ("echo", "echo", ["echo"], "echo"),
+        ("echo.echo", "echo.echo", ["echo"], "echo"),
+        ("echo", "echo.echo", ["echo"], "echo"),
+        ("echo.echo", "echo", ["echo"], "echo"),
+        ("echo.echo", "echo.echo", ["echo.echo"], "echo.echo"),
+        ("echo.echo", "echo.echo", ["echo", "echo.echo"], "echo.echo"),
+        ("files.read", "files.read", ["files.read"], "files.read"),
+        ("files.read", "files.read", ["read"], "files.read"),
+    ],
+)
+def test_a_doubled_name_is_that_of_a_bare_tool(to: str, name: str, declared: list[str], read: str) -> None:
+    text = MUSE.replace("{to}", to).replace("{name}", name)
+    assert [c.name for c in both_ways(text, "muse", tools=tools(*declared)).tool_calls] == [read]
+
+
+def test_a_repeated_name_has_to_be_the_same() -> None:
+    pattern = Pattern(pieces("to={name}|{name}.{name};"))
+    fields: dict[str, str] = {}
+    assert pattern.match("to=a|a.a;", 0, fields) == 9
+    assert fields["name"] == "a"
+    assert pattern.match("to=a|a.b;", 0, {}) == NO
+    assert pattern.match("to=a|a", 0, {}) == MORE
+
+
+@pytest.mark.parametrize(
+    ("header", "name", "id"),
+    [
+        ("functions.f.0", "f", "functions.f:0"),
+        ("functions.f:0", "f", "functions.f:0"),
+        ("functions.f", "f", "functions.f:0"),
+        ("f:0", "f", "functions.f:0"),
+        ("functions.a.b:2", "a.b", "functions.a.b:2"),
+        ("functions.a.b.2", "a.b", "functions.a.b:2"),
+        ("functions.v.2", "v.2", "functions.v.2:0"),
+    ],
+)
+def test_the_most_literal_header_wins_unless_it_takes_a_declared_name_apart(header: str, name: str, id: str) -> None:
+    text = f"<|tool_call_begin|>{header}<|tool_call_argument_begin|>{{}}<|tool_call_end|>"
+    (call,) = both_ways(text, "kimi_k2", tools=tools("f", "a.b", "v.2")).tool_calls
+    assert (call.name, call.id) == (name, id)
+
+
+# -- tags in any case -------------------------------------------------------------------------------------------------
+
+TAGGED = [d for d in list_dialects() if d.reasoning and d.reasoning[0].before[0] == "<think>" and not d.framed]
+
+
+@pytest.mark.parametrize("dialect", TAGGED, ids=lambda d: d.name)
+@pytest.mark.parametrize(
+    ("opening", "end"), [("<tHink>", "</THINK>"), ("<Think>", "</think>"), ("<think>", "</Think>")]
+)
+def test_tags_of_reasoning_are_read_in_any_case(dialect: Any, opening: str, end: str) -> None:
+    read = both_ways(f"{opening}plan{end}answer", dialect, stage="content")
+    assert (read.reasoning, read.content) == ("plan", "answer")
+
+
+@pytest.mark.parametrize("text", ["<thinK>plan", "<THINKS>plan", "<TOOL_CALL>x", "<ThinK", "< think>plan"])
+def test_nothing_else_is_read_in_another_case(text: str) -> None:
+    text = text.replace("K", "\u212a") if text == "<thinK>plan" else text  # KELVIN SIGN is no k
+    read = both_ways(text, "hermes", tools=tools("f"))
+    assert (read.reasoning, read.content, read.tool_calls) == ("", text, [])
+
+
+def test_a_tag_with_other_signs_than_letters_is_read_to_the_letter() -> None:
+    d = parse_dialect(
+        'name = "x"\nreasoning = "<a_b>{reasoning}</a_b>"\n[[examples]]\nraw = "y"\ncontent = "y"', "x.toml", find_base
+    )
+    assert both_ways("<a_b>plan</a_b>x", d).reasoning == "plan"
+    assert both_ways("<A_B>plan", d).content == "<A_B>plan"
+
+
+# -- finding them -----------------------------------------------------------------------------------------------------
+
+
+def spellings(text: str) -> list[str]:
+    return ["".join(cs) for cs in itertools.product(*({c, c.upper()} for c in text))]
+
+
+def test_the_finder_finds_every_spelling_and_only_of_tags_in_any_case() -> None:
+    literals = Literals({"<think>", "<tool>", "<Thing>", "[t]"}, {"<think>"})
+    find = finder(literals)
+    for text in (*spellings("<think>"), "<tool>", "<Thing>", "[t]"):
+        found = find.search(f"a < b {text} c")
+        assert found is not None
+        assert found.group() == text
+        assert text in literals
+    for text in ("<Tool>", "<thing>", "[T]", "<thin>", "<thi\u212a>"):
+        assert find.search(f"a < b {text} c") is None
+        assert text not in literals
+
+
+def test_the_finder_finds_the_beginning_of_one_at_the_end_of_the_text() -> None:
+    find = finder(Literals({"<think>", "<tool>"}, {"<think>"}))
+    for text in ("<", "<t", "<T", "<to", "<tH", "<THIN"):
+        found = find.search("x" + text)
+        assert found is not None
+        assert (found.start(), found.group()) == (1, text)
+    assert find.search("x<To") is None
+
+
+def test_the_shorter_of_two_literals_that_begin_alike_is_found() -> None:
+    found = finder(frozenset({"<a", "<ab>"})).search("<ab>")
+    assert found is not None
+    assert found.group() == "<a"
+
+
+def test_a_long_tag_costs_no_more_than_its_letters() -> None:
+    tag = "<" + "a" * 200 + ">"
+    patterns = [Pattern((tag,), any_case=True), closing((tag.replace("<", "</"),), any_case=True)]
+    find = finder(firsts(patterns))
+    assert len(find.pattern) < 200_000
+    assert find.search("x" + tag.upper()) is not None
