@@ -85,6 +85,11 @@ class Scan:
         self.openings = sorted((o for o in openings if o.pattern.first), key=_rank)
         self.triggers = frozenset(o.pattern.first for o in self.openings)
 
+    def at(self, text: str, i: int) -> int:
+        """Whether a trigger stands in a text at ``i``: 1, 0, or -1 where the text ends in it."""
+        m = self.find.match(text, i)
+        return 0 if m is None else 1 if m.group() in self.triggers else -1
+
     def __getattr__(self, name: str) -> re.Pattern[str]:
         if name != "find":
             raise AttributeError(name)
@@ -140,6 +145,8 @@ class Plan(msgspec.Struct, eq=False):
     ends: list[Opening]
     recover: Scan
     """Where a call whose arguments went wrong ends."""
+    string_ends: Scan
+    """What ends a call even inside an open string, where the policy says so."""
     margin: str
     """The longest white space that a block of calls takes from the text before it."""
     reasoning_trail: str
@@ -315,6 +322,7 @@ def _compile(d: Dialect, policy: Policy, forced: str) -> Plan:
                 *(c for c in calls if (c.marked and c.form and c.form.marked) or (c.block and c.block.marked)),
             ]
         ),
+        string_ends=Scan(_string_ends(forms, blocks)),
         margin=_longest([b.lead for b in blocks]),
         reasoning_trail=_longest([t.trail for t in d.reasoning]),
         reasoning_inner=_longest([t.inner_trail for t in d.reasoning]),
@@ -322,6 +330,14 @@ def _compile(d: Dialect, policy: Policy, forced: str) -> Plan:
         frame_inner=_longest([t.inner_trail for t in framed_parts]),
         frame_trail=_longest([t.trail for t in framed_parts]),
     )
+
+
+def _string_ends(forms: list[Form], blocks: list[Block]) -> list[Opening]:
+    """The closings of calls, and of blocks where calls have none of their own; only those with a word in them."""
+    found = [Opening(CALL, f.suffix, form=f) for f in forms if f.suffix.worded]
+    if len(found) < len(forms):
+        found += [Opening(CALL, b.suffix, block=b) for b in blocks if b.suffix.worded]
+    return found
 
 
 def _edge(openings: list[Opening], extra: list[Opening], *, named: bool) -> list[Opening]:
