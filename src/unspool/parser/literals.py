@@ -11,6 +11,7 @@ and comes back with more text behind it.
 import enum
 import json
 import re
+from collections.abc import Callable
 from json.encoder import encode_basestring
 from typing import Final
 
@@ -138,7 +139,7 @@ class LiteralReader:
         *,
         repair: bool = False,
         quote: str = '"',
-        stops: re.Pattern[str] | None = None,
+        stops: Callable[[str, int], int] | None = None,
     ) -> None:
         """Start a value.
 
@@ -147,7 +148,8 @@ class LiteralReader:
             root: what it has to be.
             repair: mend what can be mended from left to right.
             quote: what strings stand between (`Syntax.QUOTE`).
-            stops: finds what ends the call (see `patterns.finder`): a quote before it closes its string.
+            stops: whether something that ends the call stands in a text at an index (1, 0; -1: perhaps): a quote in
+                front of it closes its string.
         """
         self._syntax = syntax
         self._root = root
@@ -205,6 +207,11 @@ class LiteralReader:
     def simple(self) -> bool:
         """Inside the string of a value, where a piece of text can be read by itself."""
         return self.mode == STRING and not self._is_key and not self._escape_free and self._dropping < 0
+
+    @property
+    def python(self) -> bool:
+        """Whether it reads Python."""
+        return self._syntax is Syntax.PYTHON
 
     def verbatim(self) -> bool:
         """Inside a string that is handed on as it is."""
@@ -838,8 +845,7 @@ class LiteralReader:
             return -1
         if text[j] in ",)]}:":
             return 1
-        m = None if self._stops is None else self._stops.match(text, j)
-        return 0 if m is None else -1 if m.end() == n else 1
+        return 0 if self._stops is None else self._stops(text, j)
 
     def _escape(self, text: str, i: int, n: int) -> int:
         out = self.out

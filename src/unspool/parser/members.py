@@ -6,8 +6,8 @@ from .headers import NULL
 from .literals import DONE, ERROR, MAX_DEPTH, LiteralReader, Root, Syntax
 from .objects import Objects
 from .output import ARGUMENTS, CAP, CLOSE, MEMBERS, VALUE, VALUE_START, common_suffix, held_suffix
-from .patterns import MAX_SPACE, MORE, NO, Pattern, skip_separators, skip_space
-from .plan import CALL, Parameter
+from .patterns import MAX_SPACE, MORE, NO, Pattern, skip_space
+from .plan import Parameter
 from .strings import escaped
 
 
@@ -103,17 +103,6 @@ class Members(Objects):
                 self._end_call("incomplete", self._base + i)
             return True
         return self._fails(call, "text between arguments")
-
-    def _opens_next(self, i: int) -> int:
-        """Whether another call begins at ``i``: 1, 0, or `MORE`."""
-        more = False
-        for o in self._plan.edge:
-            if o.kind == CALL and o.marked and o.pattern.first:
-                r = self._match_call(o, i, False, {})
-                if r >= 0:
-                    return 1
-                more = more or r == MORE
-        return MORE if more and not self._final else 0
 
     def _begin_value(self, call: Call, parameter: Parameter, fields: dict[str, str]) -> None:
         level = call.levels[-1]
@@ -316,33 +305,6 @@ class Members(Objects):
         if r >= 0 or (self._ended and more):
             return i
         return MORE if more or r == MORE else NO
-
-    def _follows_call(self, i: int) -> int:
-        """``i`` if what stands there may follow a call: its block's closing, another call, the end."""
-        buf = self._buf
-        j = skip_separators(buf, i)
-        if j - i > MAX_SPACE:
-            return NO
-        if j == len(buf):
-            return i if self._ended else MORE
-        more = False
-        for block in self._plan.block_suffixes:
-            r = self._marker(block.suffix, j, {})
-            if r >= 0:
-                return i
-            more = more or r == MORE
-        for form in self._plan.forms:
-            r = self._marker(form.opening, j, {})
-            if r >= 0 and form.marked:
-                return i
-            more = more or r == MORE
-        opens = self._opens_next(j)
-        if opens == 1:
-            return i
-        r = self._end_here(j)
-        if r >= 0 or (self._ended and more):
-            return i
-        return MORE if more or opens == MORE or r == MORE else NO
 
     def _value_text(self, call: Call, end: int) -> None:
         """Take text of a value up to ``end``."""

@@ -54,6 +54,8 @@ class UnwrapReader(LiteralReader):
             self._decoded = self._decoded[used:]
             out.append(self._inner.take())
             self.repaired = self.repaired or self._inner.repaired
+            self.notes += self._inner.notes
+            self._inner.notes = []
             if self._inner.mode == ERROR:
                 self._inner_error = self._inner.error
             elif self._inner.mode == DONE and self._decoded.strip():
