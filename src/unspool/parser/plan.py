@@ -63,10 +63,12 @@ class Parameter(msgspec.Struct, eq=False):
     lead: str
     trail: str
     find: re.Pattern[str]
-    """Finds what may end its value: its own closing, its call's, its block's."""
+    """Finds what may end its value: its own closing, its call's, its block's, the next argument's opening."""
     triggers: frozenset[str]
     firsts: str
     """The characters that those begin with."""
+    gap: str
+    """White space between a value and the next argument's opening, where that makes up for a missing closing."""
 
 
 class Scan:
@@ -139,6 +141,10 @@ class Plan(msgspec.Struct, eq=False):
     separator: Pattern
     comma: Pattern
     """What separates arguments."""
+    breaks: bool
+    """Whether arguments are written with line breaks."""
+    quoted: bool
+    """Whether a string that would read as something else is written in double quotes."""
     suffixes: list[Pattern]
     """Closings of calls."""
     block_suffixes: list[Block]
@@ -270,12 +276,16 @@ def _compile(d: Dialect, policy: Policy, forced: str) -> Plan:
     ]
     outer = [*(f.suffix.first for f in forms if f.suffix), *(b.suffix.first for b in blocks if b.suffix)]
 
+    openings = [Pattern(t.before, barriers) for t in d.argument]
+    breaks = "\n" in "".join([*(t.text for t in d.argument), d.argument_separator])
+
     def parameter(t: Template) -> Parameter:
         own = closing(t.after)
-        triggers = frozenset((own.first, *outer))
+        triggers = frozenset((own.first, *outer, *(o.first for o in openings if o.first)))
         firsts = "".join(sorted({x[0] for x in triggers}))
-        opening = Pattern(t.before, barriers)
-        return Parameter(opening, own, t.inner_lead, t.inner_trail, finder(triggers), triggers, firsts)
+        trail = t.inner_trail
+        gap = "\n" if breaks and "\n" not in trail else trail
+        return Parameter(Pattern(t.before, barriers), own, t.inner_lead, trail, finder(triggers), triggers, firsts, gap)
 
     inner = sorted((Opening(CALL, f.opening, form=f) for f in forms), key=_rank)
     return Plan(
@@ -284,7 +294,7 @@ def _compile(d: Dialect, policy: Policy, forced: str) -> Plan:
         framed=framed,
         forms=sorted(forms, key=lambda f: -f.opening.weight),
         blocks=blocks,
-        parameters=sorted(map(parameter, d.argument), key=lambda p: -p.opening.weight),
+        parameters=sorted(map(parameter, plain_arguments(d)), key=lambda p: -p.opening.weight),
         items=list(map(parameter, d.item)),
         edge=_edge([*calls, *edge_plain], extra, named=forced == "named"),
         edge_plain=edge_plain,
@@ -311,6 +321,8 @@ def _compile(d: Dialect, policy: Policy, forced: str) -> Plan:
         ),
         separator=Pattern((d.call_separator.strip(),)) if d.call_separator.strip(" \t\r\n,;") else Pattern(()),
         comma=Pattern((d.argument_separator.strip(),)) if d.argument_separator.strip() else Pattern(()),
+        breaks=breaks,
+        quoted=len(plain_arguments(d)) < len(d.argument),
         suffixes=sorted((f.suffix for f in forms if f.suffix), key=lambda p: -p.weight),
         block_suffixes=sorted((b for b in blocks if b.suffix), key=lambda b: -b.suffix.weight),
         ends=[*ends, *starts],
@@ -330,6 +342,16 @@ def _compile(d: Dialect, policy: Policy, forced: str) -> Plan:
         frame_inner=_longest([t.inner_trail for t in framed_parts]),
         frame_trail=_longest([t.trail for t in framed_parts]),
     )
+
+
+def plain_arguments(d: Dialect) -> list[Template]:
+    """The templates of arguments without the one that puts a value in double quotes (see `quotes_value`)."""
+    return [t for t in d.argument if not quotes_value(t)]
+
+
+def quotes_value(t: Template) -> bool:
+    """Whether this template of an argument is for strings that would read as something else without quotes."""
+    return '"{value}"' in t.text
 
 
 def _string_ends(forms: list[Form], blocks: list[Block]) -> list[Opening]:

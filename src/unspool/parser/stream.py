@@ -281,17 +281,18 @@ class Stream(Text):
         self._pieces = self._fold.arguments
         if self._state == VALUE:
             parameter = call.parameter
-            if parameter is None or not call.begun or call.mode is not ValueMode.STRING:
+            if parameter is None or not call.begun or call.mode is not ValueMode.STRING or call.held_back:
                 return 0
             # Where several markers may end it the search alone tells (every text holds the empty string).
             self._stop = parameter.firsts if len(parameter.firsts) == 1 else ""
             self._find = parameter.find
-            self._hold_back = parameter.trail
+            self._hold_back = call.margin
             return 0 if parameter.find.search(self._buf, self._i) else _VALUE
         reader = call.reader
         if (
             reader is None
             or reader.mode != STRING
+            or call.unwrapping is not None
             or (self._state == OBJECT and call.role == "skip")
             or not reader.simple()
         ):
