@@ -8,6 +8,7 @@ every question visits at most `MAX_VISITS` nodes, at most `MAX_DEPTH` deep. "Unk
 that says nothing; ``true``, ``false`` and everything that is no ``dict`` are such schemas.
 """
 
+import enum
 import json
 import re
 from collections.abc import Callable, Mapping
@@ -52,7 +53,7 @@ class Kinds(NamedTuple):
 
     types: Types
     strings: frozenset[str] | None = None
-    """The strings that it lists (``enum``, ``const``); ``None`` where any string will do. Says nothing without the type."""
+    """The strings that it lists (``enum``, ``const``); ``None`` where any will do, or the types hold no string."""
 
 
 class Schema:
@@ -150,6 +151,7 @@ _Own = Callable[[Node], list[object]]
 
 
 _NO_KINDS: Final = Kinds(_NOTHING)
+_NO_STRINGS: Final[Types] = frozenset(_NAMES - {"string", "integer"})
 
 
 class _Walk:
@@ -376,6 +378,82 @@ def decode(
     return (_quote(text), False) if found is None else (found, True)
 
 
+class Marked(enum.Enum):
+    """What a model's markup says of a value's type."""
+
+    NOT = enum.auto()
+    STRING = enum.auto()
+    OTHER = enum.auto()
+    """JSON; at times a string too, then in quotes."""
+
+
+def decode_marked(text: str, kinds: Kinds | None, marked: Marked) -> tuple[str, bool]:
+    """As `decode`, for a value whose markup tells its type: it counts unless the schema does not admit what it says.
+
+    Then the schema counts, where the text fits it.
+    """
+    types, strings = (None, None) if kinds is None else kinds
+    if marked is Marked.NOT:
+        return decode(text, types, strings=strings)
+    if marked is Marked.STRING:
+        return (_quote(text), True) if types is None else decode(text, types, strings=strings)
+    bare = text.strip(_BLANK)
+    found = bare if bare[:1] == '"' and _is_json(bare, MAX_NESTING) else _fitting(bare, _NO_STRINGS, MAX_NESTING)
+    if found is not None and (types is None or _admits(types, _kind(found))):
+        return found, True
+    told, fits = (_quote(text), False) if types is None else decode(text, types, strings=strings)
+    return (told, fits) if fits or found is None else (found, True)
+
+
+def _admits(types: Types, kind: JsonType) -> bool:
+    return kind in types or (kind == "integer" and "number" in types)
+
+
+def _kind(json_text: str) -> JsonType:
+    """The type of a JSON text."""
+    c = json_text[0]
+    if c in '"{[tfn':
+        return cast(JsonType, {'"': "string", "{": "object", "[": "array", "n": "null"}.get(c, "boolean"))
+    return "number" if set(json_text) & set(".eE") else "integer"
+
+
+def collected(texts: list[str], items: "Schema | None") -> str:
+    """One JSON array of what was given for it in several pieces: elements, or arrays of them."""
+    elements: list[str] = []
+    kinds = None if items is None else items.kinds
+    nested = kinds is not None and "array" in kinds.types
+    for text in texts:
+        bare = text.strip(_BLANK)
+        if bare[:1] == "[" and not nested and _is_json(bare, MAX_NESTING):
+            inner = bare[1:-1].strip(_BLANK)
+            if inner:
+                elements.append(inner)
+        else:
+            elements.append(decode(text, *((None,) if kinds is None else (kinds.types, MAX_NESTING, kinds.strings)))[0])
+    return f"[{', '.join(elements)}]"
+
+
+def declared_object(text: str, schema: Schema) -> str:
+    """The text, if it is a JSON object whose keys the schema all declares, else ``""``."""
+    bare = text.strip(_BLANK)
+    if bare[:1] != "{" or not _is_json(bare, MAX_NESTING):
+        return ""
+    keys = [key for key, _ in _PAIRS.decode(bare)]
+    return bare if all(schema.declares(key) for key in keys) else ""
+
+
+def repeated_key(json_text: str) -> str | None:
+    """A key that an object in a JSON text holds twice."""
+    found: list[str] = []
+
+    def look(pairs: list[tuple[str, Any]]) -> None:
+        seen: set[str] = set()
+        found.extend(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+
+    json.JSONDecoder(parse_int=str, parse_float=str, object_pairs_hook=look).decode(json_text)
+    return found[0] if found else None
+
+
 def is_json_value(text: str, nesting: int = MAX_NESTING) -> bool:
     """Whether a text, without white space around it, is JSON other than a string."""
     bare = text.strip(_BLANK)
@@ -409,6 +487,7 @@ def _refuse(constant: str) -> Any:
 
 
 # Numbers are left as text: converting them costs time, and Python refuses integers of more than 4,300 digits.
+_PAIRS: Final = json.JSONDecoder(parse_int=str, parse_float=str, object_pairs_hook=tuple)
 _JSON: Final = json.JSONDecoder(parse_constant=_refuse, parse_int=str, parse_float=_finite)
 
 

@@ -3,6 +3,7 @@
 import json
 import re
 
+from ..events import Status
 from ..regex import Regex
 from .call import AFTER, COLON, FIRST, KEY, Call
 from .call import VALUE as OBJECT_VALUE
@@ -11,6 +12,7 @@ from .literals import DONE, ERROR, STRING, LiteralReader, Root, Syntax
 from .output import CLOSE, OBJECT, RECOVER
 from .patterns import MAX_SPACE, MORE, NO, skip_separators, skip_space
 from .plan import CALL, END, Scan
+from .wrapped import unwrapping
 
 MAX_TOKEN = 1024
 STRETCH = 4096
@@ -180,8 +182,7 @@ class Objects(Headers):
             call.reader = None
             call.expects = AFTER
             if not skipped:
-                call.complete = True
-                self._note_repair(call, reader)
+                self._complete(call, reader)
             return True
         if reader.mode == ERROR:
             if skipped or not call.started:
@@ -256,8 +257,7 @@ class Objects(Headers):
         if self._read_on(call, reader):
             return True
         if reader.mode == DONE:
-            call.complete = True
-            self._note_repair(call, reader)
+            self._complete(call, reader)
             self._state = CLOSE
             return True
         if reader.mode == ERROR:
@@ -298,7 +298,47 @@ class Objects(Headers):
         reader.notes.clear()
         fragment = reader.take()
         if call.role != "skip" and (fragment or end > i):
-            self._put_arguments(call, fragment, self._base + end)
+            self._put_json(call, fragment, self._base + end)
+
+    def _put_json(self, call: Call, fragment: str, end: int) -> None:
+        """JSON arguments go out, unless they may lie in a wrapping."""
+        if not call.looked:
+            call.looked = True
+            call.unwrapping = unwrapping(self._schema(call.name)) if call.started else None
+        watch = call.unwrapping
+        if watch is not None:
+            fragment = watch.push(fragment)
+            if not watch.over:
+                return
+            call.unwrapping = None
+            if watch.overflown:
+                self._notice("hold_overflow", call.name)
+        self._put_arguments(call, fragment, end)
+
+    def _let_out(self, call: Call, end: int) -> None:
+        """What is held of the arguments is told, as it is."""
+        text = ""
+        if call.unwrapping is not None:
+            text = call.unwrapping.rest()
+            call.unwrapping = None
+        if call.reader is not None and call.role != "skip":
+            text += call.reader.rest()
+        if text:
+            self._put_arguments(call, text, self._base + end)
+
+    def _end_call(self, status: Status, end: int) -> None:
+        if self._call is not None:
+            self._let_out(self._call, end - self._base)
+        super()._end_call(status, end)
+
+    def _complete(self, call: Call, reader: LiteralReader) -> None:
+        """The arguments are whole."""
+        if call.unwrapping is not None:
+            text = call.unwrapping.close()
+            call.unwrapping = None
+            self._put_arguments(call, text, self._base + self._i)
+        call.complete = True
+        self._note_repair(call, reader)
 
     # -- a marker in an open string -------------------------------------------------------------------------------
 
@@ -386,6 +426,7 @@ class Objects(Headers):
         if r >= 0 or (self._ended and more):
             return i
         return MORE if more or opens == MORE or r == MORE else NO
+
     def _no_arguments(self, call: Call, i: int) -> bool:
         """Where arguments should begin, there are none: null, nothing, or something else."""
         buf = self._buf
@@ -447,6 +488,10 @@ class Objects(Headers):
         tail = reader.close_all()
         if not tail:
             return False
+        if call.unwrapping is not None:
+            tail = call.unwrapping.push(tail)
+            tail += "" if call.unwrapping.over else call.unwrapping.close()
+            call.unwrapping = None
         self._put_arguments(call, tail, self._base + self._i)
         call.complete = True
         call.reader = None
@@ -456,6 +501,7 @@ class Objects(Headers):
         return True
 
     def _fails(self, call: Call, why: str) -> bool:
+        self._let_out(call, self._i)
         # Inside a string that has gone wrong, markers are still its text.
         quote = "" if call.reader is None else call.reader.delimiter[:1]
         call.within = quote if quote in _STRING_REST else ""
