@@ -345,13 +345,13 @@ def _compile(d: Dialect, policy: Policy, forced: str) -> Plan:
 
 
 def plain_arguments(d: Dialect) -> list[Template]:
-    """The templates of arguments without the one that puts a value in double quotes (see `quotes_value`)."""
-    return [t for t in d.argument if not quotes_value(t)]
+    """The templates of arguments without the one for strings that would read as something else without quotes."""
+    return [t for t in d.argument if not quotes_value(t, d)]
 
 
-def quotes_value(t: Template) -> bool:
-    """Whether this template of an argument is for strings that would read as something else without quotes."""
-    return '"{value}"' in t.text
+def quotes_value(t: Template, d: Dialect) -> bool:
+    """Whether a template is the dialect's first for arguments, but for double quotes around the value."""
+    return '"{value}"' in t.text and t.text.replace('"{value}"', "{value}") == d.argument[0].text
 
 
 def _string_ends(forms: list[Form], blocks: list[Block]) -> list[Opening]:
