@@ -417,11 +417,13 @@ def _kind(json_text: str) -> JsonType:
     return "number" if set(json_text) & set(".eE") else "integer"
 
 
-def collected(texts: list[str], items: "Schema | None") -> str:
-    """One JSON array of what was given for it in several pieces: elements, or arrays of them."""
+def collected(texts: list[str], items: "Schema | None") -> tuple[str, bool]:
+    """One JSON array of what was given for it in several pieces, elements or arrays of them; and whether all fit."""
     elements: list[str] = []
     kinds = None if items is None else items.kinds
-    nested = kinds is not None and "array" in kinds.types
+    types, strings = (None, None) if kinds is None else kinds
+    nested = types is not None and "array" in types
+    all_fit = True
     for text in texts:
         bare = text.strip(_BLANK)
         if bare[:1] == "[" and not nested and _is_json(bare, MAX_NESTING):
@@ -429,8 +431,10 @@ def collected(texts: list[str], items: "Schema | None") -> str:
             if inner:
                 elements.append(inner)
         else:
-            elements.append(decode(text, *((None,) if kinds is None else (kinds.types, MAX_NESTING, kinds.strings)))[0])
-    return f"[{', '.join(elements)}]"
+            told, fits = decode(text, types, strings=strings)
+            all_fit = all_fit and fits
+            elements.append(told)
+    return f"[{', '.join(elements)}]", all_fit
 
 
 def declared_object(text: str, schema: Schema) -> str:

@@ -116,7 +116,10 @@ class Levels(Objects):
         items = None if schema is None else schema.items()
         if schema is None:
             return f"[{', '.join(value.json for value in values)}]"
-        return collected([value.json if value.text is None else value.text for value in values], items)
+        told, fits = collected([value.json if value.text is None else value.text for value in values], items)
+        if not fits:
+            self._notice("value_type", key)
+        return told
 
     def _end_levels(self, call: Call, end: int) -> None:
         """The arguments are over."""

@@ -440,7 +440,7 @@ class Members(Levels):
             level = call.levels[-1]
             if call.hold < 0 and call.dropped < 0 and level.bracket == "{" and is_list(call.schema):
                 self._hold_level(call, level)  # another one may follow
-            elif not held.fits:
+            elif not held.fits and not call.held_back:
                 self._notice("value_type", call.value_fields.get("key", ""))
             self._tell_value(call, held, self._i)
         self._drop_over(call)

@@ -11,7 +11,7 @@ from .headers import ARGUMENT_KEYS, NULL, Headers
 from .literals import DONE, ERROR, STRING, LiteralReader, Root, Syntax
 from .output import CLOSE, OBJECT, RECOVER
 from .patterns import MAX_SPACE, MORE, NO, skip_separators, skip_space
-from .plan import CALL, END, Scan
+from .plan import CALL, END, Block, Scan
 from .wrapped import unwrapping
 
 MAX_TOKEN = 1024
@@ -358,7 +358,7 @@ class Objects(Headers):
         for o in scan.openings:
             r = self._marker(o.pattern, p, {})
             if r >= 0:
-                r = r if self._certain(p) else self._follows_call(r)
+                r = r if self._certain(p) else self._follows_call(r, o.block)
                 if r >= 0:
                     return r
             more = more or r == MORE
@@ -400,8 +400,8 @@ class Objects(Headers):
                 more = more or r == MORE
         return MORE if more and not self._final else 0
 
-    def _follows_call(self, i: int) -> int:
-        """``i`` if what stands there may follow a call: its block's closing, another call, the end."""
+    def _follows_call(self, i: int, closed: Block | None = None) -> int:
+        """``i`` if what stands there may follow a call: its block's closing (unless that is closed), another call, the end."""
         buf = self._buf
         j = skip_separators(buf, i)
         if j - i > MAX_SPACE:
@@ -409,7 +409,7 @@ class Objects(Headers):
         if j == len(buf):
             return i if self._ended else MORE
         more = False
-        for block in self._plan.block_suffixes:
+        for block in () if closed else self._plan.block_suffixes:
             r = self._marker(block.suffix, j, {})
             if r >= 0:
                 return i
