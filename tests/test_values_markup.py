@@ -50,13 +50,18 @@ def every_way(dialect: Dialect, raw: str, **options: Any) -> tuple[list[tuple[st
 # -- closings that are missing -----------------------------------------------------------------------------------------
 
 
+def closing(dialect: Dialect, key: str) -> str:
+    """What closes an argument."""
+    return fill(dialect.argument[0].text.partition("{value}")[2].strip(), key=key)
+
+
 def unclosed(dialect: Dialect, first: str = "Dallas", key: str = "state") -> str:
     """A call whose first argument is not closed."""
     raw = call(dialect, ("city", first), (key, "TX"))
-    closing = dialect.argument[0].text.partition("{value}")[2].strip()
-    at = raw.index(closing)
+    close = closing(dialect, "city")
+    at = raw.index(close)
     gap = "\n" if "\n" in dialect.argument[0].text + dialect.argument_separator else ""
-    return raw[:at].rstrip("\n") + gap + raw[at + len(closing) :].lstrip("\n")
+    return raw[:at].rstrip("\n") + gap + raw[at + len(close) :].lstrip("\n")
 
 
 @pytest.mark.parametrize(**named(XML))
@@ -85,8 +90,8 @@ def test_an_opening_within_a_line_is_the_values_text(dialect: Dialect) -> None:
 @pytest.mark.parametrize(**named(XML))
 def test_a_call_that_lacks_only_its_own_closing_is_complete_when_the_model_stops(dialect: Dialect) -> None:
     raw = call(dialect, ("city", "Dallas"), ("state", "TX"))
-    closing = dialect.argument[0].text.partition("{value}")[2].strip()
-    cut = raw[: raw.rindex(closing) + len(closing)]
+    close = closing(dialect, "state")
+    cut = raw[: raw.rindex(close) + len(close)]
     for text in (cut, cut + "\n"):
         told, statuses, notes = every_way(dialect, text)
         assert (told, statuses) == ([("h", {"city": "Dallas", "state": "TX"})], ["ok"])
@@ -100,9 +105,9 @@ def test_a_call_that_lacks_only_its_own_closing_is_complete_when_the_model_stops
 @pytest.mark.parametrize(**named([d for d in XML if d.call[0].after and d.calls[0].after]))
 def test_a_blocks_closing_makes_up_for_a_calls_closing_once_the_arguments_are_closed(dialect: Dialect) -> None:
     raw = call(dialect, ("city", "Dallas"))
-    closing = "".join(p for p in dialect.call[0].after if isinstance(p, str)).strip()
-    at = raw.rindex(closing)
-    told, statuses, notes = every_way(dialect, raw[:at] + raw[at + len(closing) :])
+    close = "".join(p for p in dialect.call[0].after if isinstance(p, str)).strip()
+    at = raw.rindex(close)
+    told, statuses, notes = every_way(dialect, raw[:at] + raw[at + len(close) :])
     assert (told, statuses) == ([("h", {"city": "Dallas"})], ["ok"])
     assert "missing_close" in notes
 
@@ -226,13 +231,12 @@ def test_a_lone_element_that_holds_all_arguments_is_taken_apart(dialect: Dialect
 
 
 @pytest.mark.parametrize("name", ["arguments", "parameters", "input"])
-@pytest.mark.parametrize(**named(VERBATIM))
+@pytest.mark.parametrize(**named([d for d in VERBATIM if d.call[0].before or d.calls[0].before or d.call[0].object]))
 def test_json_arguments_in_one_more_object_are_taken_apart_where_the_schema_tells(dialect: Dialect, name: str) -> None:
     inner = '{ "city": "x}\\"",  "n": 1e2 }'
     for written, told, tools in [
         (f'{{"{name}": {inner}}}', inner, TOOLS),
         (f'{{ "{name}" : {inner} }}', inner, TOOLS),
-        (f'{{"{name}": {inner}}}', f'{{"{name}": {inner}}}', None),
         (f'{{"{name}": {inner}, "n": 1}}', f'{{"{name}": {inner}, "n": 1}}', TOOLS),
         (f'{{"{name}": {{"other": 1}}}}', f'{{"{name}": {{"other": 1}}}}', TOOLS),
         (f'{{"{name}": 1}}', f'{{"{name}": 1}}', TOOLS),
@@ -242,6 +246,8 @@ def test_json_arguments_in_one_more_object_are_taken_apart_where_the_schema_tell
         for chunks in itertools.islice(chunkings(raw), 0, None, 7):
             message, _ = run(dialect, chunks, tools=tools)
             assert [(c.arguments, c.status) for c in message.tool_calls] == [(told, "ok")], written
+    message, _ = run(dialect, [write_calls(dialect, [("h", f'{{"{name}": {inner}}}')])], tools=None)
+    assert all(c.arguments == f'{{"{name}": {inner}}}' for c in message.tool_calls)
 
 
 def test_a_wrapping_that_is_too_long_is_passed_on() -> None:
@@ -283,5 +289,6 @@ def test_arguments_that_are_right_are_not_touched(dialect: Dialect) -> None:
     calls: Calls = [("h", {"city": "a\nb", "n": 3, "l": ["x"], "m": [1, 2]}), ("h", {"l": [], "state": ""})]
     raw = write_calls(dialect, calls)
     told, statuses, notes = every_way(dialect, raw)
-    assert (told, statuses, notes) == (calls, ["ok", "ok"], [])
+    assert (told, statuses) == (calls, ["ok", "ok"])
+    assert set(notes) <= {"missing_close"}  # where one closing stands behind all calls
     assert json.dumps(write_arguments(dialect, {"n": 1}))

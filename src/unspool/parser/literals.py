@@ -273,6 +273,7 @@ class LiteralReader:
                 return ""
         elif mode not in (AFTER, FIRST_ITEM, FIRST_KEY) and not (self._comma and mode in (KEY, VALUE)):
             return ""
+        self._pending = self._pending[1:]  # a trailing comma is dropped, its white space stays
         tail = self.rest() + tail
         for bracket in reversed(stack):
             tail += "]" if bracket in "[ts" else "}"
@@ -282,10 +283,11 @@ class LiteralReader:
 
     def rest(self) -> str:
         """What is still held, as it looks, when nothing more comes."""
-        if self._hold < 0 or self._dropping >= 0:
+        if self._dropping >= 0:
             return ""
         self._decide()
-        return self.take()
+        comma, self._pending = self._pending, ""
+        return self.take() + comma
 
     def _wait(self, told: int, i: int) -> None:
         """What is told from ``out[told]``, read from ``i``, on may have to be told otherwise."""
@@ -337,10 +339,8 @@ class LiteralReader:
     # -- what stands between strings and numbers ------------------------------------------------------------------
 
     def _fail(self, text: str, i: int, why: str) -> int:
-        self._flush(text, i)
-        if self._pending:
-            self.out.append(self._pending)
-            self._pending = ""
+        if not self._pending:
+            self._flush(text, i)
         if self._hold >= 0:
             if self._dropping >= 0:
                 del self.out[self._hold :]

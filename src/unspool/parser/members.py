@@ -52,7 +52,7 @@ class Members(Levels):
                 more = closes = closes or r == MORE
         for parameter in self._children(level):
             fields: dict[str, str] = {}
-            r = self._marker(parameter.opening, i, fields)
+            r = self._opens(parameter, i, fields)
             if r == MORE:
                 more = True
                 break
@@ -73,6 +73,14 @@ class Members(Levels):
             self._state = ARGUMENTS
             return True
         return self._members_fail(call, i)
+
+    def _opens(self, parameter: Parameter, i: int, fields: dict[str, str]) -> int:
+        """Where the opening of an argument that begins at ``i`` ends, `NO`, or `MORE`."""
+        opening = parameter.opening
+        r = self._marker(opening, i, fields)
+        # A key that is the tag's own name does not begin as a closing does.
+        closes = opening.first[-1:] == "<" and self._buf.startswith("/", i + len(opening.first))
+        return NO if closes else r
 
     def _children(self, level: Level) -> list[Parameter]:
         """How what lies in a container is written; a list's elements at times have names of their own."""
@@ -219,7 +227,7 @@ class Members(Levels):
             return NO
         for bracket, group in (("[", plan.items), ("{", plan.parameters)):
             for p in group:
-                r = self._marker(p.opening, j, {})
+                r = self._opens(p, j, {})
                 if r == MORE and not self._final:
                     return 0
                 if r >= 0:
@@ -336,7 +344,7 @@ class Members(Levels):
         more = False
         for parameter in self._plan.parameters:
             fields: dict[str, str] = {}
-            r = self._marker(parameter.opening, p, fields)
+            r = self._opens(parameter, p, fields)
             if r >= 0 and fields["key"] not in level.given and schema.declares(fields["key"]):
                 return p
             more = more or r == MORE

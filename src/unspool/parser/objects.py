@@ -186,6 +186,7 @@ class Objects(Headers):
             return True
         if reader.mode == ERROR:
             if skipped or not call.started:
+                self._let_out(call, self._i)
                 call.reader = None
                 return self._object_fails(call, self._i, reader.error)
             return self._arguments_fail(call, reader)
