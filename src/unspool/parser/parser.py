@@ -248,6 +248,8 @@ class Parser(Stream):
                 self._run()
                 goes_on = call is self._call and call.reader is reader and not call.complete and call.role != "skip"
                 if goes_on and reader.mode == STRING:
+                    if self._repairing():
+                        self._i = len(self._buf)  # the beginning of an escape means nothing
                     self._string_cut(call, reader)
         return self._feed(literal, stage)
 
