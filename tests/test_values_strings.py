@@ -8,6 +8,7 @@ import pytest
 from unspool import Dialect, Parser, Policy, get_dialect
 
 from .support import CALLING, named, notices, number, random_split, run, same, splits, tool, values
+from .test_tokens_feed import special
 from .test_traps import JSON_LIKE, PYTHON, VERBATIM, ways
 from .test_values_read import write_argument_text
 from .writing import write_calls
@@ -96,7 +97,8 @@ def test_a_broken_string_ends_at_a_closing_too() -> None:
 
 
 def test_a_value_that_nobody_wants_ends_at_a_closing_too() -> None:
-    raw = '<tool_call>\n{"name": "f", "arguments": {"a": "x"}, "why": "北</tool_call>\n<tool_call>{"name": "now"}</tool_call>'
+    one = '{"name": "f", "arguments": {"a": "x"}, "why": "北'
+    raw = f'<tool_call>\n{one}</tool_call>\n<tool_call>{{"name": "now"}}</tool_call>'
     message = every_way(get_dialect("hermes"), raw, policy=END)
     assert [(c.name, c.arguments) for c in message.tool_calls] == [("f", '{"a": "x"}'), ("now", "{}")]
 
@@ -205,3 +207,38 @@ def test_repairs_are_linear_and_hold_no_more_than_they_may() -> None:
             message, _ = run(lfm2, chunks, tools=TOOLS, policy=MEND)
             assert [c.status for c in message.tool_calls] == [status, "ok"]
             assert ("hold_overflow" in notices(message)) == (status == "invalid")
+
+
+# -- token ids ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["deepseekv31", "deepseek", "kimi_k2", "hermes"])
+def test_a_marker_token_closes_an_open_string_at_once(name: str) -> None:
+    dialect = get_dialect(name)
+    raw, value = left_open(dialect)
+    for more in ("", "\\", "\\u00"):
+        text = raw.replace(value, value + more)
+        for policy in (Policy(markers_in_strings="data").over(MEND), END.over(MEND)):
+            parser = Parser(dialect, tools=TOOLS, policy=policy, tokenizer=special(name))
+            ids = special(name).encode(text, add_special_tokens=False).ids
+            whole = Parser(dialect, tools=TOOLS, policy=policy, tokenizer=special(name))
+            whole.feed_tokens(ids)
+            for token in ids:
+                parser.feed_tokens([token])
+            for p in (whole, parser):
+                p.close()
+                assert values(p.message) == [("f", {"a": value}), ("g", {"a": "y"})]
+                assert [c.status for c in p.message.tool_calls] == ["repaired", "ok"]
+
+
+def test_a_comma_that_a_closing_cuts_off_is_no_part_of_the_value() -> None:
+    for cut, told in (('{"a": 1,', '{"a": 1}'), ('{"a": [1, ', '{"a": [1 ]}'), ("{'a': '', ", '{"a": "" }')):
+        raw = f'<tool_call>\n{{"name": "f", "arguments": {cut}</tool_call>'
+        message = every_way(get_dialect("hermes"), raw, policy=MEND)
+        assert [(c.arguments, c.status) for c in message.tool_calls] == [(told, "repaired")]
+
+
+def test_a_string_that_holds_no_object_cannot_be_closed() -> None:
+    raw = '<tool_call>\n{"name": "f", "arguments": "{:</tool_call>\n<tool_call>\n{"name": "now"}\n</tool_call>'
+    message = every_way(get_dialect("hermes"), raw, policy=END.over(MEND))
+    assert [(c.name, c.status) for c in message.tool_calls] == [("f", "invalid"), ("now", "ok")]

@@ -402,7 +402,7 @@ class Objects(Headers):
         return MORE if more and not self._final else 0
 
     def _follows_call(self, i: int, closed: Block | None = None) -> int:
-        """``i`` if what stands there may follow a call: its block's closing (unless that is closed), another call, the end."""
+        """``i`` if what stands there may follow a call: its block's closing (unless closed), another call, the end."""
         buf = self._buf
         j = skip_separators(buf, i)
         if j - i > MAX_SPACE:

@@ -28,7 +28,7 @@ class UnwrapReader(LiteralReader):
 
     def close_all(self) -> str:
         """What would close the object inside."""
-        return self._inner.close_all() if self.mode == STRING else ""
+        return self._inner.close_all() if self.mode == STRING and not self._inner_error else ""
 
     def read(self, text: str, i: int) -> int:
         """Consume ``text`` from ``i`` on; see `LiteralReader.read`."""
