@@ -123,7 +123,15 @@ class Stream(Text):
                 if self._buf:
                     self._buf = ""
         elif fast == _GUARDED:
-            return self._in_json(text)
+            if (
+                self._buf
+                or '"' in text
+                or "\\" in text
+                or not text.isprintable()
+                or not text
+                or self._find.search(text)
+            ):
+                return self._in_json(text)
         else:
             return self._in_text(text)
         start = self._at
@@ -135,10 +143,13 @@ class Stream(Text):
     def _in_json(self, text: str) -> list[Event]:
         """More of a JSON string that a marker would end."""
         whole = self._buf + text
-        end = _json_run(whole).end()  # type: ignore[union-attr]
-        broken = end < len(whole) and (whole[end] != "\\" or not JSON_PARTIAL.match(whole, end))
-        if not text or broken or self._find.search(whole):
+        if not text or self._find.search(whole):
             return self._feed(text, None)
+        end = len(whole)
+        if end > SHORT or not json_piece(whole):
+            end = _json_run(whole).end()  # type: ignore[union-attr]
+            if end < len(whole) and (whole[end] != "\\" or not JSON_PARTIAL.match(whole, end)):
+                return self._feed(text, None)
         self._buf = whole[end:]
         return self._argument(whole[:end], whole[:end]) if end else []
 
