@@ -10,8 +10,7 @@ from unspool import Dialect, Parser, Policy, get_dialect
 from .support import CALLING, named, notices, number, random_split, run, same, splits, tool, values
 from .test_tokens_feed import special
 from .test_traps import JSON_LIKE, PYTHON, VERBATIM, ways
-from .test_values_read import write_argument_text
-from .writing import write_calls
+from .writing import write_argument_text, write_calls
 
 TOOLS = [tool("f", a="string", b="string", n="integer"), tool("g", a="string"), tool("now")]
 END = Policy(markers_in_strings="end")
