@@ -78,9 +78,12 @@ class Scan:
         triggers: the literals that they begin with.
         openings: in the order in which they are tried, the most literal first.
         find: finds a trigger, or the beginning of one at the end of the text.
+        plain: matches a piece from inside a JSON string that holds nothing with which a trigger, an escape or the
+            string's end begins.
     """
 
     find: re.Pattern[str]
+    plain: re.Pattern[str]
 
     def __init__(self, openings: list[Opening]) -> None:
         # Those that begin with a field cannot be found in text.
@@ -93,11 +96,15 @@ class Scan:
         return 0 if m is None else 1 if m.group() in self.triggers else -1
 
     def __getattr__(self, name: str) -> re.Pattern[str]:
-        if name != "find":
-            raise AttributeError(name)
         # Compiled when it is first asked for: most of a dialect's sets never are.
-        self.find = finder(self.triggers)
-        return self.find
+        if name == "find":
+            self.find = finder(self.triggers)
+            return self.find
+        if name == "plain":
+            firsts = "".join(sorted({re.escape(t[0]) for t in self.triggers}))
+            self.plain = re.compile(rf'[^"\\\x00-\x1f{firsts}]++')
+            return self.plain
+        raise AttributeError(name)
 
 
 def _rank(o: Opening) -> tuple[int, int]:

@@ -1,5 +1,6 @@
 """Feeding text: the events of each piece, and the short ways for pieces that can only be more of the same."""
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 import msgspec
@@ -22,6 +23,7 @@ class Stream(Text):
     """A machine that is fed."""
 
     __slots__ = (
+        "_clean",
         "_closed",
         "_current",
         "_decoder",
@@ -52,6 +54,7 @@ class Stream(Text):
         self._fast = 0
         self._stop = self._hold_back = self._hold_back2 = ""
         self._find = plan.text.find
+        self._clean: Callable[[str], object] = json_piece
         self._escapes = False
         self._current = 0
         self._synced = 0
@@ -123,14 +126,7 @@ class Stream(Text):
                 if self._buf:
                     self._buf = ""
         elif fast == _GUARDED:
-            if (
-                self._buf
-                or '"' in text
-                or "\\" in text
-                or not text.isprintable()
-                or not text
-                or self._find.search(text)
-            ):
+            if self._buf or not self._clean(text):
                 return self._in_json(text)
         else:
             return self._in_text(text)
@@ -310,7 +306,7 @@ class Stream(Text):
             return 0
         scan = self._string_ends(reader)
         if scan is not None:
-            self._find = scan.find
+            self._find, self._clean = scan.find, scan.plain.fullmatch
             return _GUARDED if reader.verbatim() and not scan.find.search(self._buf, self._i) else 0
         if reader.verbatim():
             return _JSON_STRING
