@@ -138,16 +138,17 @@ class Stream(Text):
 
     def _in_json(self, text: str) -> list[Event]:
         """More of a JSON string that a marker would end."""
-        whole = self._buf + text
-        if not text or self._find.search(whole):
+        buf = self._buf
+        whole = buf + text
+        m = self._find.search(whole)
+        if not text or (m is not None and m.end() < len(whole)):
             return self._feed(text, None)
-        end = len(whole)
-        if end > SHORT or not json_piece(whole):
-            end = _json_run(whole).end()  # type: ignore[union-attr]
-            if end < len(whole) and (whole[end] != "\\" or not JSON_PARTIAL.match(whole, end)):
-                return self._feed(text, None)
+        piece = whole if m is None else whole[: m.start()]
+        end = _json_run(piece).end()  # type: ignore[union-attr]
+        if end < len(piece) and (m is not None or piece[end] != "\\" or not JSON_PARTIAL.match(piece, end)):
+            return self._feed(text, None)
         self._buf = whole[end:]
-        return self._argument(whole[:end], whole[:end]) if end else []
+        return self._argument(piece[:end], piece[:end]) if end else []
 
     def _in_literal(self, whole: str) -> list[Event]:
         """More of a string that is translated, with escapes or its end in it."""
