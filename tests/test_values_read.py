@@ -88,7 +88,10 @@ def test_expressions_are_never_evaluated(dialect: Dialect) -> None:
 
 # -- numbers -----------------------------------------------------------------------------------------------------------
 
-NUMBERS = ["9007199254740993", "12345678901234567890123456789", "1e-07", "1E+2", "-0.0", "0.10", "-1", "1.0"]
+NUMBERS = [
+    *("9007199254740993", "12345678901234567890123456789", "1e-07", "1E+2", "-0.0", "0.10", "-1", "1.0"),
+    *("1" + "0" * 400, "1.7976931348623158e308", "0.0e999", "1e-999", "0." + "0" * 400 + "1e401"),
+]
 
 
 @pytest.mark.parametrize(**named(CALLING))
@@ -101,6 +104,16 @@ def test_numbers_are_kept_digit_for_digit(dialect: Dialect) -> None:
             assert [(c.name, c.status) for c in message.tool_calls] == [("h", "ok")]
             told = json.loads(message.tool_calls[0].arguments, parse_int=str, parse_float=str)
             assert told == {"x": digits}, raw
+
+
+@pytest.mark.parametrize(**named([d for d in CALLING if not d.argument]))
+def test_numbers_that_round_to_infinity_are_invalid(dialect: Dialect) -> None:
+    for digits in ("1e999", "-1E+400", "1.7976931348623159e308", "1" + "0" * 400 + ".0"):
+        raw = write_calls(dialect, [("h", write_argument_text(dialect, "x", digits)), ("now", {})])
+        for chunks in ways(raw):
+            message, _ = run(dialect, chunks, tools=[tool("h", x="number"), tool("now")])
+            assert [(c.name, c.status) for c in message.tool_calls] == [("h", "invalid"), ("now", "ok")], raw
+            assert digits in message.tool_calls[0].arguments
 
 
 # -- values of XML dialects --------------------------------------------------------------------------------------------
@@ -124,6 +137,8 @@ REF = {
     "$defs": {
         "S": {"type": "string"},
         "N": {"type": "integer"},
+        "U": {"anyOf": [{"const": "auto"}, {"type": "integer"}]},
+        "Null": {"const": "null"},
         "O": {"type": "object", "properties": {"k": {"$ref": "#/$defs/N"}}},
     }
 }
@@ -167,12 +182,26 @@ SCHEMAS: list[tuple[Any, str, Any]] = [
     ({}, "[1, 2", "[1, 2"),
     ({}, "null", None),
     ({"description": "says nothing"}, "true", True),
+    ({"anyOf": [{"const": "auto"}, {"type": "integer"}]}, "-7", -7),
+    ({"anyOf": [{"const": "auto"}, {"type": "integer"}]}, "auto", "auto"),
+    ({"anyOf": [{"type": "string", "enum": ["low", "high"]}, {"type": "integer"}]}, "-7", -7),
+    ({"enum": ["low", 1, 2]}, "2", 2),
+    ({"oneOf": [{"type": "object"}, {"const": "all"}]}, '{"a": 1}', {"a": 1}),
+    ({"oneOf": [{"type": "object"}, {"const": "all"}]}, "all", "all"),
+    ({"$ref": "#/$defs/U"}, "-7", -7),
+    ({"anyOf": [{"$ref": "#/$defs/Null"}, {"type": "null"}]}, "null", "null"),
+    ({"type": "string", "enum": ["null", "x"], "nullable": True}, "null", "null"),
+    ({"type": "string", "enum": ["x"], "nullable": True}, "null", None),
+    ({"$ref": "#/$defs/S", "nullable": True}, "null", "null"),
+    ({"type": "string", "enum": ["1", "2"]}, "1", "1"),
 ]
 
 
 @pytest.mark.parametrize(**named(UNTYPED))
 @pytest.mark.parametrize(("schema", "written", "meant"), SCHEMAS, ids=[f"{json.dumps(s)}-{w}" for s, w, _ in SCHEMAS])
 def test_the_schema_tells_the_type_of_text(dialect: Dialect, schema: Any, written: str, meant: Any) -> None:
+    if written == '"null"' and any('"{value}"' in t.text for t in dialect.argument):
+        meant = "null"  # there, quotes tell a string from what it would be without them
     declared = tool("h", x=schema)
     declared["function"]["parameters"].update(REF)
     raw = write_calls(dialect, [("h", {"x": written}), ("h", {"x": written})])
@@ -187,6 +216,10 @@ def test_what_does_not_fit_its_type_stays_a_string_with_a_notice(dialect: Dialec
         ("array", "[1,"),
         ("object", "[]x"),
         ("number", ""),
+        ("number", "1e999"),
+        ({"type": "string", "enum": ["a", "bc"]}, "abc"),
+        ({"type": "string", "enum": ["a", "bc"]}, "b"),
+        ({"anyOf": [{"const": "auto"}, {"type": "integer"}]}, "seven"),
     ):
         raw = write_calls(dialect, [("h", {"x": written})])
         for chunks in ways(raw):
@@ -198,8 +231,21 @@ def test_what_does_not_fit_its_type_stays_a_string_with_a_notice(dialect: Dialec
 @pytest.mark.parametrize(**named([d for d in XML if d not in UNTYPED]))
 def test_types_written_into_the_markup_count(dialect: Dialect) -> None:
     calls: Calls = [("h", {"s": "12", "n": 12, "b": True, "l": [1, "a"], "o": {"k": None}, "z": None, "t": "true"})]
-    for tools in (None, [tool("h", s="integer", n="string", b="string")]):
+    either = {"type": ["string", "integer", "boolean"]}
+    for tools in (None, [tool("h", s=either, n=either, b=either, t=either)]):
         assert_calls(dialect, write_calls(dialect, calls), calls, tools=tools)
+
+
+@pytest.mark.parametrize(**named([d for d in XML if d not in UNTYPED]))
+def test_types_written_into_the_markup_yield_to_a_schema_that_the_text_fits(dialect: Dialect) -> None:
+    written = {"a": "12", "b": "true", "c": "[1]", "d": 12, "e": True, "f": "auto"}
+    either = {"anyOf": [{"const": "auto"}, {"type": "integer"}]}
+    declared = tool("h", a="integer", b="boolean", c="array", d="string", e="string", f=either)
+    meant = {"a": 12, "b": True, "c": [1], "d": "12", "e": "true", "f": "auto"}
+    assert_calls(dialect, write_calls(dialect, [("h", written)]), [("h", meant)], tools=[declared])
+    for chunks in ways(write_calls(dialect, [("h", {"a": "three"})])):
+        message, _ = run(dialect, chunks, tools=[declared])
+        assert (values(message), notices(message)) == ([("h", {"a": "three"})], ["value_type"])
 
 
 @pytest.mark.parametrize(**named(UNTYPED))

@@ -9,7 +9,7 @@ import msgspec
 from ..dialect import Dialect
 from ..errors import ConstraintError
 from ..parser.patterns import LITERAL, SPACE, Pattern, closing
-from ..parser.plan import CALL, Plan
+from ..parser.plan import CALL, Plan, quotes_value
 from ..schema import Schema
 from ..template import Template, steps, writable
 from .nodes import EMPTY, WHITE, Chars, Const, Finer, Json, Node, Seq, Text, choice, seq
@@ -267,7 +267,8 @@ class _Markup:
         closed = stop + rest if free else template.inner_trail + stop + rest
         guard = self.arguments.guard if follow else ()
         follow = follow or [("", EMPTY)]
-        longer = [t for t in writable(self.arguments.d.argument)[1:] if free and _continues(t, template)]
+        written = [t for t in writable(self.arguments.d.argument)[1:] if not quotes_value(t, self.arguments.d)]
+        longer = [t for t in written if free and _continues(t, template)]
         if not longer or not isinstance(head, Const):
             texts = [Text(closed + f, others(ends, closed + f), (), *bounds, guard=guard) for f, _ in follow]
             return [seq(head, text, node) for text, (_, node) in zip(texts, follow, strict=True)]

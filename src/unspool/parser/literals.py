@@ -8,154 +8,59 @@ The reader consumes text up to the position it returns; what it leaves is the be
 and comes back with more text behind it.
 """
 
-import enum
 import re
 from json.encoder import encode_basestring
-from typing import Final
 
 from ..regex import Regex
-from .strings import (
-    JSON_PARTIAL,
-    JSON_RUN,
-    LONG,
-    PYTHON_RUNS,
-    RAW_RUNS,
-    STRETCH,
-    escaped,
-    marker_scan,
-    python_stretch,
-    translated,
+from .numbers import Magnitude
+from .quoted import STRING_OPEN, Strings
+from .syntax import (
+    AFTER,
+    COLON,
+    DONE,
+    DOT,
+    ERROR,
+    EXP,
+    EXP_DIGITS,
+    EXP_SIGN,
+    FIRST_ITEM,
+    FIRST_KEY,
+    FRACTION,
+    INT,
+    KEY,
+    MAX_DEPTH,
+    MAX_HELD,
+    MAX_KEY,
+    MAX_WORD,
+    NUMBER,
+    SIGN,
+    STRING,
+    VALUE,
+    WORD,
+    ZERO,
+    Root,
+    Syntax,
 )
 
-MAX_DEPTH: Final = 512
-MAX_WORD: Final = 64
-MAX_KEY: Final = 1024
+__all__ = ["DONE", "ERROR", "MAX_DEPTH", "STRING", "VALUE", "LiteralReader", "Root", "Syntax"]
 
-
-class Syntax(enum.Enum):
-    """How a literal is written."""
-
-    JSON = "json"
-    PYTHON = "python"
-    QUOTE = "quote"
-    """JSON whose strings stand, unescaped, between a marker of the dialect's own, and whose keys are bare."""
-
-
-class Root(enum.Enum):
-    """What the outermost value has to be."""
-
-    OBJECT = "object"
-    KEYWORDS = "keywords"
-    """Python keyword arguments; ends before the closing parenthesis."""
-    ANY = "any"
-
-
-# Modes: what is expected, or what the reader is inside of.
-VALUE, FIRST_ITEM, FIRST_KEY, KEY, COLON, AFTER, STRING, NUMBER, WORD, DONE, ERROR = range(11)
-
-# States of a number, named after what was read last.
-SIGN, ZERO, INT, DOT, FRACTION, EXP, EXP_SIGN, EXP_DIGITS = range(8)
-
-_SPACE = re.compile(r"[ \t\n\r]*+")
-_PYTHON_SPACE = re.compile(r"\s*+")
 _DIGITS = re.compile(r"[0-9]*+")
 _WORD = re.compile(r"[A-Za-z_][A-Za-z_0-9]*+")
 _KEYWORD = re.compile(r"\w++")
 _BARE_KEY = Regex(r"[^:,{}\[\]]*+")
-_STRING_OPEN = Regex(r"([rRuU]?)('''|\"\"\"|'|\")")
-_STRING_MAYBE = Regex(r"[rRuU]?(?:''?|\"\"?)?\Z")
-_ESCAPE = Regex(r"\\(?:\r\n|\n|[0-7]{1,3}|x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|(.))", re.S)
-_ESCAPE_MAYBE = Regex(r"\\(?:\r|[0-7]{1,2}|x[0-9a-fA-F]?|u[0-9a-fA-F]{0,3}|U[0-9a-fA-F]{0,7})?\Z")
 
-_WORDS = {"true": "true", "false": "false", "null": "null"}
-_PYTHON_WORDS = _WORDS | {"True": "true", "False": "false", "None": "null"}
-_SIMPLE = {"n": "\\n", "t": "\\t", "r": "\\r", "b": "\\b", "f": "\\f", "a": "\\u0007", "v": "\\u000b"}
+_PAIRS = frozenset(("{}", "[]", "t)", "s}"))
 
 
-class LiteralReader:
-    """Reads one value.
+class LiteralReader(Strings):
+    """Reads one value; what a reader tells of itself is `Telling`'s."""
 
-    Attributes:
-        out: pieces of JSON text since the last `take`.
-        mode: `DONE` when the value is complete, `ERROR` when it cannot be one.
-        error: what was wrong, or ``""``.
-        repaired: the first repair that was made (only with ``repair``), or ``""``.
-        stack: the brackets that are open, innermost last.
-        delimiter: inside a string, what ends it.
-    """
-
-    __slots__ = (
-        "_broken",
-        "_comma",
-        "_escape_free",
-        "_is_key",
-        "_keep",
-        "_mark",
-        "_number",
-        "_pending",
-        "_quote_scan",
-        "_repair",
-        "_root",
-        "_space",
-        "_syntax",
-        "_words",
-        "delimiter",
-        "error",
-        "mode",
-        "out",
-        "quote",
-        "repaired",
-        "stack",
-    )
-
-    def __init__(self, syntax: Syntax, root: Root, *, repair: bool = False, quote: str = '"') -> None:
-        self._syntax = syntax
-        self._root = root
-        self._repair = repair and syntax is Syntax.JSON
-        self._keep = syntax is Syntax.JSON
-        self._space = _SPACE if syntax is Syntax.JSON and not repair else _PYTHON_SPACE
-        self._words = _PYTHON_WORDS if syntax is Syntax.PYTHON or repair else _WORDS
-        self.quote = quote
-        self._quote_scan = marker_scan(quote) if syntax is Syntax.QUOTE else None
-        self.out: list[str] = []
-        self.error = ""
-        self.repaired = ""
-        self.stack: list[str] = []
-        self.delimiter = ""
-        self.mode = VALUE
-        self._broken = VALUE  # the mode in which it went wrong
-        self._mark = 0  # text from here to the cursor is handed on as it is
-        self._is_key = False
-        self._escape_free = False
-        self._number = SIGN
-        self._comma = False
-        self._pending = ""  # a comma and its white space that wait for an element (repair)
-        if root is Root.KEYWORDS:
-            self.stack.append("(")
-            self.out.append("{")
-            self.mode = FIRST_KEY
-
-    def take(self) -> str:
-        """The JSON text read since the last call."""
-        out = self.out
-        if not out:
-            return ""
-        text = out[0] if len(out) == 1 else "".join(out)
-        self.out = []
-        return text
-
-    def simple(self) -> bool:
-        """Inside the string of a value, where a piece of text can be read by itself."""
-        return self.mode == STRING and not self._is_key and not self._escape_free
-
-    def verbatim(self) -> bool:
-        """Inside a string that is handed on as it is."""
-        return self._keep and self.delimiter == '"' and not self._pending
+    __slots__ = ()
 
     def read(self, text: str, i: int) -> int:
         """Consume ``text`` from ``i``; returns the position up to which it is consumed."""
         n = len(text)
-        self._mark = i
+        self._mark = self._read_from = i
         while i < n:
             mode = self.mode
             if mode == STRING:
@@ -184,6 +89,11 @@ class LiteralReader:
             i = j
         if self._keep and i > self._mark and not self._pending:
             self.out.append(text[self._mark : i])
+        if self._hold >= 0 and self._dropping < 0:
+            self._held += i - self._read_from
+            self._read_from = i
+            if self._held > MAX_HELD:
+                self._overflows()
         return i
 
     def close_all(self) -> str:
@@ -192,48 +102,24 @@ class LiteralReader:
         Empty where closing would have to invent a value.
         """
         tail = ""
+        stack = self.stack
         mode = self._broken if self.mode == ERROR else self.mode
-        if mode == STRING and not self._is_key:
+        if self._dropping >= 0:
+            stack = stack[: self._dropping]
+        elif mode == STRING and not self._is_key:
             tail = '"'
         elif mode == NUMBER:
-            if self._number not in (ZERO, INT, FRACTION, EXP_DIGITS):
+            if self._number not in (ZERO, INT, FRACTION, EXP_DIGITS) or self._endless():
                 return ""
         elif mode not in (AFTER, FIRST_ITEM, FIRST_KEY) and not (self._comma and mode in (KEY, VALUE)):
             return ""
-        for bracket in reversed(self.stack):
-            tail += "]" if bracket == "[" else "}"
+        self._pending = self._pending[1:]  # a trailing comma is dropped, its white space stays
+        tail = self.rest() + tail
+        for bracket in reversed(stack):
+            tail += "]" if bracket in "[ts" else "}"
         return tail
 
-    # -- what stands between strings and numbers ------------------------------------------------------------------
-
-    def _fail(self, text: str, i: int, why: str) -> int:
-        self._flush(text, i)
-        if self._pending:
-            self.out.append(self._pending)
-            self._pending = ""
-        self._mark = i
-        self._broken = self.mode
-        self.mode = ERROR
-        self.error = why
-        return -1
-
-    def _flush(self, text: str, i: int) -> None:
-        if self._keep and i > self._mark:
-            self.out.append(text[self._mark : i])
-        self._mark = i
-
-    def _fix(self, what: str) -> None:
-        if self._repair and not self.repaired:
-            self.repaired = what
-
-    def _element(self) -> None:
-        # An element begins: the comma before it is due.
-        if self._pending:
-            self.out.append(self._pending)
-            self._pending = ""
-        elif self._comma and not self._keep:
-            self.out.append(", ")
-        self._comma = False
+    # -- what stands between strings and numbers ----
 
     def _token(self, text: str, i: int, n: int, c: str) -> int:
         mode = self.mode
@@ -244,17 +130,23 @@ class LiteralReader:
                     self._flush(text, i)
                     self._pending = ","
                     self._mark = i + 1
-                self.mode = VALUE if self.stack[-1] in "[t" else KEY
+                self.mode = VALUE if self.stack[-1] in "[ts" else KEY
                 return i + 1
             return self._close(text, i, c)
         if mode == VALUE or mode == FIRST_ITEM:
-            if c == "]" or c == ")":
+            if c == "]" or c == ")" or (c == "}" and self.stack and self.stack[-1] == "s"):
                 if mode == FIRST_ITEM or (self._comma and self._lenient("trailing comma")):
                     return self._close(text, i, c)
                 return self._fail(text, i, f"{c!r} where a value is expected")
             return self._value(text, i, n, c)
         if mode == COLON:
             keyword = self.stack[-1] == "("
+            if self._maybe_set:
+                if c in ",}" and not self._too_much(i):
+                    self._is_set()
+                    self._ended()
+                    return i
+                self._decide()
             if c != ("=" if keyword else ":"):
                 return self._fail(text, i, f"{c!r} after a key")
             if not self._keep:
@@ -284,10 +176,7 @@ class LiteralReader:
                 return self._fail(text, i, "a positional argument")
             if m.end() == n:
                 return -1 if n - i <= MAX_KEY else self._fail(text, i, "a name that never ends")
-            self._element()
-            self.out.append(encode_basestring(m.group()))
-            self.mode = COLON
-            return m.end()
+            return self._bare_key(m.group(), m.end())
         if self._syntax is Syntax.QUOTE:
             if not text.startswith(self.quote, i):
                 if self.quote.startswith(text[i:n]):
@@ -298,10 +187,7 @@ class LiteralReader:
                     return -1 if n - i <= MAX_KEY else self._fail(text, i, "a key that never ends")
                 if m.end() == i or text[m.end()] != ":":
                     return self._fail(text, i, "an object without a key")
-                self._element()
-                self.out.append(encode_basestring(m.group().rstrip()))
-                self.mode = COLON
-                return m.end()
+                return self._bare_key(m.group().rstrip(), m.end())
             return self._open_string(text, i, n, True)
         if c == '"' or (c in "'rRuU" and self._syntax is Syntax.PYTHON) or (c == "'" and self._repair):
             return self._open_string(text, i, n, True)
@@ -312,12 +198,25 @@ class LiteralReader:
                     return -1 if n - i <= MAX_KEY else self._fail(text, i, "a key that never ends")
                 self._fix("bare key")
                 self._flush(text, i)
-                self._element()
-                self.out.append(encode_basestring(m.group()))
+                self._decide()
                 self._mark = m.end()
-                self.mode = COLON
-                return m.end()
+                return self._bare_key(m.group(), m.end())
+        if self._maybe_set:
+            self._is_set()
+            self.mode = VALUE
+            return self._value(text, i, n, c)
         return self._fail(text, i, f"{c!r} where a key is expected")
+
+    def _bare_key(self, key: str, end: int) -> int:
+        """A key that stands without quotes, whole, up to ``end``."""
+        told = len(self.out)
+        self._element()
+        self.out.append(encode_basestring(key))
+        if self._dropping < 0 and self._known(key) and not self._keep:
+            self._hold = told
+            self._drop()
+        self.mode = COLON
+        return end
 
     def _value(self, text: str, i: int, n: int, c: str) -> int:
         if self._root is Root.OBJECT and not self.stack and c != "{":
@@ -330,7 +229,7 @@ class LiteralReader:
         elif c == '"':
             return self._open_string(text, i, n, False)
         elif self._syntax is Syntax.PYTHON:
-            if c == "'" or _STRING_OPEN.match(text, i):
+            if c == "'" or STRING_OPEN.match(text, i):
                 return self._open_string(text, i, n, False)
             if c in "rRuU" and i + 1 == n:
                 return -1
@@ -339,16 +238,11 @@ class LiteralReader:
         if c in "{[" or (c == "(" and self._syntax is Syntax.PYTHON):
             if len(self.stack) >= MAX_DEPTH:
                 return self._fail(text, i, f"nested deeper than {MAX_DEPTH}")
-            self._begin(text, i)
-            self.stack.append("t" if c == "(" else c)
-            if not self._keep:
-                self.out.append("[" if c == "(" else c)
-            self.mode = FIRST_KEY if c == "{" else FIRST_ITEM
-            self._comma = False
-            return i + 1
+            return self._open_bracket(text, i, c)
         if c in "-0123456789" or (c in "+." and self._syntax is not Syntax.QUOTE and (self._repair or not self._keep)):
             self._begin(text, i)
             self._number = SIGN
+            self._size = Magnitude()
             self.mode = NUMBER
             if c == "+" or c == ".":
                 self._fix("number")
@@ -364,9 +258,23 @@ class LiteralReader:
             return i
         return self._word(text, i, n)
 
-    def _begin(self, text: str, i: int) -> None:
-        self._flush(text, i)
-        self._element()
+    def _open_bracket(self, text: str, i: int, c: str) -> int:
+        self._begin(text, i)
+        # Where sets are mended, what follows tells whether this is one.
+        maybe_set = c == "{" and self._mend and self._syntax is not Syntax.QUOTE and bool(self.stack)
+        if maybe_set and self._dropping < 0:
+            self._wait(len(self.out), i)
+            self._maybe_set = True
+            self.out.append(c)
+            self._mark = i + 1
+        elif not self._keep:
+            self.out.append("[" if c == "(" else c)
+        self.stack.append("t" if c == "(" else c)
+        if c == "{":
+            self._given.append(set())
+        self.mode = FIRST_KEY if c == "{" else FIRST_ITEM
+        self._comma = False
+        return i + 1
 
     def _word(self, text: str, i: int, n: int) -> int:
         m = _WORD.match(text, i)
@@ -378,20 +286,17 @@ class LiteralReader:
             # A word ends where another character begins.
             self.mode = WORD
             return -1
-        json = self._words.get(m.group())
-        if json is None:
+        word = self._words.get(m.group())
+        if word is None:
             return self._fail(text, i, f"{m.group()} is no value")
         self._begin(text, i)
-        if not self._keep or json != m.group():
-            if json != m.group():
+        if not self._keep or word != m.group():
+            if word != m.group():
                 self._fix("Python literal")
-            self.out.append(json)
+            self.out.append(word)
             self._mark = m.end()
         self._ended()
         return m.end()
-
-    def _ended(self) -> None:
-        self.mode = AFTER if self.stack else DONE
 
     def _close(self, text: str, i: int, c: str) -> int:
         top = self.stack[-1]
@@ -399,7 +304,7 @@ class LiteralReader:
             self.out.append("}")
             self.mode = DONE
             return -1
-        if not ((c == "}" and top == "{") or (c == "]" and top == "[") or (c == ")" and top == "t")):
+        if top + c not in _PAIRS:
             return self._fail(text, i, f"{c!r} where ',' or the end of a value is expected")
         if self._pending:  # a trailing comma is dropped, its white space stays
             self.out.append(self._pending[1:])
@@ -407,8 +312,15 @@ class LiteralReader:
             self._mark = i
         self._comma = False
         self.stack.pop()
-        if not self._keep:
-            self.out.append("]" if c == ")" else c)
+        if top == "{":
+            self._given.pop()
+            if self._maybe_set:  # an empty object
+                self._decide()
+        if top == "s" and self._keep:
+            self._flush(text, i)
+            self._mark = i + 1
+        if not self._keep or top == "s":
+            self.out.append("}" if top == "{" else "]")
         self._ended()
         return i + 1
 
@@ -420,20 +332,25 @@ class LiteralReader:
         j = _DIGITS.match(text, i).end()  # type: ignore[union-attr]
         if j > i:
             if state == SIGN and text[i] == "0":
-                state = ZERO
-                if j > i + 1:
-                    return self._fail(text, i + 1, "a number with a leading zero")
-            elif state == ZERO:
+                return self._zero(text, i, n)
+            if state == ZERO:
                 return self._fail(text, i, "a number with a leading zero")
-            elif state == SIGN:
+            if state == SIGN:
                 state = INT
             elif state == DOT:
                 state = FRACTION
             elif state == EXP or state == EXP_SIGN:
                 state = EXP_DIGITS
             self._number = state
+            digits = text[i:j]
+            if state == INT:
+                self._size.integer(digits)
+            elif state == FRACTION:
+                self._size.fraction(digits)
+            else:
+                self._size.exponent(digits)
             if not self._keep:
-                self.out.append(text[i:j])
+                self.out.append(digits)
             return j
         c = text[i]
         if c == "." and state in (ZERO, INT):
@@ -445,6 +362,7 @@ class LiteralReader:
             state = EXP
         elif c in "+-" and state == EXP:
             state = EXP_SIGN
+            self._size.negative = c == "-"
         elif c == "_" and state in (INT, FRACTION, EXP_DIGITS) and lenient:
             self._fix("number")
             self._flush(text, i)
@@ -453,6 +371,8 @@ class LiteralReader:
         elif state in (ZERO, INT, FRACTION, EXP_DIGITS) or (state == DOT and lenient):
             if c.isalnum() or c == "_" or c == ".":
                 return self._fail(text, i, f"{c!r} in a number")
+            if self._endless():
+                return self._fail(text, i, "a number beyond every float")
             if state == DOT:
                 self._flush(text, i)
                 self.out.append("0")
@@ -466,169 +386,21 @@ class LiteralReader:
             self.out.append(c)
         return i + 1
 
-    # -- strings --------------------------------------------------------------------------------------------------
-
-    def _open_string(self, text: str, i: int, n: int, is_key: bool) -> int:
-        self._escape_free = False
-        if self._syntax is Syntax.QUOTE:
-            self.delimiter = self.quote
-            end = i + len(self.quote)
-        elif self._syntax is Syntax.JSON and (text[i] == '"'):
-            self.delimiter = '"'
-            end = i + 1
-        elif self._syntax is Syntax.JSON:
-            self._fix("single quotes")
-            self.delimiter = "'"
-            end = i + 1
-        else:
-            # `''` may be an empty string or the beginning of a triple quote.
-            if _STRING_MAYBE.match(text, i):
-                return -1
-            m = _STRING_OPEN.match(text, i)
-            if m is None:
-                return self._fail(text, i, f"{text[i]!r} where a key is expected")
-            self._escape_free = m.group(1) in ("r", "R") and m.group(1) != ""
-            self.delimiter = m.group(2)
-            end = m.end()
-        self._begin(text, i)
-        self._is_key = is_key
-        self.mode = STRING
-        if not (self._keep and self.delimiter == '"'):
-            self.out.append('"')
-            self._mark = end
-        return end
-
-    def _string(self, text: str, i: int, n: int) -> int:
-        if self._syntax is Syntax.JSON and self.delimiter == '"':
-            return self._json_string(text, i, n)
-        if self._syntax is Syntax.QUOTE:
-            return self._quote_string(text, i, n)
-        return self._python_string(text, i, n)
-
-    def _string_ended(self) -> None:
-        self.delimiter = ""
-        if self._is_key:
-            self._is_key = False
-            self.mode = COLON
-        else:
-            self._ended()
-
-    def _json_string(self, text: str, i: int, n: int) -> int:
-        j = JSON_RUN.match(text, i).end()  # type: ignore[union-attr]
-        if j == n:
-            return j
-        c = text[j]
-        if c == '"':
-            self._string_ended()
-            return j + 1
-        if c == "\\" and JSON_PARTIAL.match(text, j):
-            # Consume what is whole; the beginning of an escape waits.
-            return j if j > i else -1
-        if not self._repair:
-            return self._fail(text, j, "a bad escape" if c == "\\" else "a control character in a string")
-        self._flush(text, j)
-        if c == "\\":
-            self._fix("escape")
-            # `\'` is how other languages write an apostrophe; any other backslash meant itself.
-            if text[j + 1] == "'":
-                self.out.append("'")
-                self._mark = j + 2
-            else:
-                self.out.append("\\\\")
-                self._mark = j + 1
-        else:
-            self._fix("control character")
-            self.out.append(escaped(c))
-            self._mark = j + 1
-        return self._mark
-
-    def _quote_string(self, text: str, i: int, n: int) -> int:
-        assert self._quote_scan is not None
-        m = self._quote_scan.search(text, i)
-        end = n if m is None else m.start()
-        if end > i:
-            self.out.append(escaped(text[i:end]))
-        if m is None:
-            return n
-        if m.group() == self.quote:
-            self.out.append('"')
-            self._string_ended()
-            return m.end()
-        return end if end > i else -1
-
-    def _python_string(self, text: str, i: int, n: int) -> int:
-        quote = self.delimiter[0]
-        run = (RAW_RUNS if self._escape_free else PYTHON_RUNS)[quote]
-        out = self.out
-        careful = n if self._escape_free or n - i < LONG else i  # up to here, escapes are looked at one by one
-        while i < n:
-            if i >= careful:
-                stretch = python_stretch(text, i, self.delimiter)
-                if stretch is not None:
-                    out.append(stretch[0])
-                    self._mark = i = stretch[1]
-                    continue
-                careful = i + STRETCH
-            m = run.match(text, i)
-            j = i if m is None else m.end()
-            if j > i:
-                out.append(escaped(text[i:j]) if self._escape_free else translated(text[i:j]))
-                self._mark = i = j
-                continue
-            if text[i] == "\\":
-                k = self._escape(text, i, n)
-                if k < 0:
-                    return i
-                self._mark = i = k
-                continue
-            if text[i] < " ":  # a control character that runs do not hold
-                out.append(escaped(text[i]))
-                i += 1
-                self._mark = i
-                continue
-            if len(self.delimiter) == 3 and not text.startswith(self.delimiter, i):
-                if self.delimiter.startswith(text[i:n]):
-                    return i
-                out.append(escaped(text[i]))
-                i += 1
-                self._mark = i
-                continue
-            out.append('"')
-            i += len(self.delimiter)
-            self._mark = i
-            self._string_ended()
-            return i
-        return i
-
-    def _escape(self, text: str, i: int, n: int) -> int:
-        out = self.out
-        if self._escape_free:
+    def _zero(self, text: str, i: int, n: int) -> int:
+        """A zero that a number begins with: all of its integer part, or too many."""
+        if self._mend:
             if i + 1 == n:
                 return -1
-            out.append("\\\\" + escaped(text[i + 1]))
-            return i + 2
-        if _ESCAPE_MAYBE.match(text, i):
-            return -1
-        m = _ESCAPE.match(text, i)
-        if m is None:  # `\x` or `\u` without its digits means itself
-            out.append("\\\\")
-            return i + 1
-        c = m.group(1)
-        if c is None:
-            body = m.group()[1:]
-            if body in ("\n", "\r\n"):
-                return m.end()
-            code = int(body, 8) if body[0] in "01234567" else int(body[1:], 16)
-            if code > 0x10FFFF:
-                out.append("\\\\")
+            if text[i + 1] in "0123456789":
+                self._flush(text, i)
+                self._mark = i + 1
+                self._mended("leading zero")
                 return i + 1
-            # A surrogate stays an escape: two of them make one character in JSON.
-            out.append(f"\\u{code:04x}" if 0xD800 <= code < 0xE000 else escaped(chr(code)))
-            return m.end()
-        if c in _SIMPLE:
-            out.append(_SIMPLE[c])
-        elif c in "\\'\"":
-            out.append(escaped(c))
-        else:
-            out.append("\\\\" + escaped(c))
-        return m.end()
+        self._number = ZERO
+        if not self._keep:
+            self.out.append("0")
+        return i + 1
+
+    def _endless(self) -> bool:
+        """Whether the number so far, if written with a point or an exponent, rounds to infinity."""
+        return self._number not in (ZERO, INT) and self._size.infinite()

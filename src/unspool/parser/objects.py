@@ -6,21 +6,19 @@ import re
 from ..regex import Regex
 from .call import AFTER, COLON, FIRST, KEY, Call
 from .call import VALUE as OBJECT_VALUE
-from .headers import ARGUMENT_KEYS, NULL, Headers
-from .literals import DONE, ERROR, LiteralReader, Root, Syntax
-from .output import CLOSE, OBJECT, RECOVER
+from .headers import ARGUMENT_KEYS, NULL
+from .literals import DONE, ERROR, STRING, LiteralReader, Root, Syntax
+from .output import CLOSE, RECOVER
 from .patterns import MORE, NO, skip_space
-from .plan import CALL, END
+from .recovery import Recovery
+from .wrapped import unwrapping
 
 MAX_TOKEN = 1024
-STRETCH = 4096
 
 _STRINGS = {q: Regex(rf"{q}[^{q}\\]*+(?:\\.[^{q}\\]*+)*+{q}", re.S) for q in ('"', "'")}
-_STRING_REST = {q: Regex(rf"[^{q}\\]*+(?:\\.[^{q}\\]*+)*+", re.S) for q in ('"', "'")}
-_BRACKETS = Regex(r"[\"'{}\[\]()\\]")
 
 
-class Objects(Headers):
+class Objects(Recovery):
     """Reads object-shaped calls and arguments of one piece."""
 
     __slots__ = ()
@@ -177,29 +175,19 @@ class Objects(Headers):
         reader = call.reader
         assert reader is not None
         skipped = call.role == "skip"
-        end = reader.read(self._buf, self._i)
-        if end > self._i:
-            fragment = reader.take()
-            self._i = end
-            if not skipped:
-                self._put_arguments(call, fragment, self._base + end)
+        if self._read_on(call, reader):
+            return True
         if reader.mode == DONE:
             call.reader = None
             call.expects = AFTER
             if not skipped:
-                call.complete = True
-                self._note_repair(call, reader)
+                self._complete(call, reader)
             return True
         if reader.mode == ERROR:
-            call.reader = None
-            if skipped:
+            if skipped or not call.started:
+                self._let_out(call, self._i)
+                call.reader = None
                 return self._object_fails(call, self._i, reader.error)
-            if not call.started:
-                return self._object_fails(call, self._i, reader.error)
-            fragment = reader.take()
-            if fragment:
-                self._put_arguments(call, fragment, self._base + self._i)
-            call.reader = reader
             return self._arguments_fail(call, reader)
         return False
 
@@ -266,19 +254,87 @@ class Objects(Headers):
             syntax = call.form.syntax
             assert syntax is not None
             reader = call.reader = self._reader(call, c, syntax)
-        end = reader.read(buf, i)
-        self._i = end
-        fragment = reader.take()
-        if fragment or end > i:
-            self._put_arguments(call, fragment, self._base + end)
+        if self._read_on(call, reader):
+            return True
         if reader.mode == DONE:
-            call.complete = True
-            self._note_repair(call, reader)
+            self._complete(call, reader)
             self._state = CLOSE
             return True
         if reader.mode == ERROR:
             return self._arguments_fail(call, reader)
         return False
+
+    def _read_on(self, call: Call, reader: LiteralReader) -> bool:
+        """Read more of a literal and hand it on; true where a marker in an open string ended the call."""
+        scan = self._string_ends(reader)
+        buf = self._buf
+        pos = self._i
+        while True:
+            m = None if scan is None else scan.find.search(buf, pos)
+            if m is None:
+                self._read_to(call, reader, len(buf))
+                return False
+            p = m.start()
+            self._read_to(call, reader, p)
+            if reader.mode >= DONE:
+                return False
+            if self._i == p and reader.mode == STRING:
+                r = self._ends_string(p, m)
+                if r == MORE:
+                    return False
+                if r >= 0:
+                    self._string_cut(call, reader)
+                    return True
+            pos = p + 1
+
+    def _read_to(self, call: Call, reader: LiteralReader, until: int) -> None:
+        """Let the reader have the text up to ``until``."""
+        buf = self._buf
+        i = self._i
+        end = reader.read(buf, i) if until == len(buf) else i + reader.read(buf[i:until], 0)
+        self._i = end
+        for kind, detail in reader.notes:
+            self._notice(kind, detail)
+        reader.notes.clear()
+        fragment = reader.take()
+        if call.role != "skip" and (fragment or end > i):
+            self._put_json(call, fragment, self._base + end)
+
+    def _put_json(self, call: Call, fragment: str, end: int) -> None:
+        """JSON arguments go out, unless they may lie in a wrapping."""
+        if not call.looked:
+            call.looked = True
+            call.unwrapping = unwrapping(self._schema(call.name)) if call.started else None
+        watch = call.unwrapping
+        if watch is not None:
+            fragment = watch.push(fragment)
+            if not watch.over:
+                return
+            call.unwrapping = None
+            if watch.overflown:
+                self._notice("hold_overflow", call.name)
+        self._put_arguments(call, fragment, end)
+
+    def _complete(self, call: Call, reader: LiteralReader) -> None:
+        """The arguments are whole."""
+        if call.unwrapping is not None:
+            text = call.unwrapping.close()
+            call.unwrapping = None
+            self._put_arguments(call, text, self._base + self._i)
+        call.complete = True
+        self._note_repair(call, reader)
+
+    # -- a marker in an open string -------------------------------------------------------------------------------
+
+    def _string_cut(self, call: Call, reader: LiteralReader) -> None:
+        """A closing marker stands in an open string: the value and the call end."""
+        why = "a closing marker inside a value"
+        if call.role == "skip" or not call.started:
+            self._object_fails(call, self._i, why)
+        elif not (self._repairing() and self._shut(call, reader)):
+            self._fails(call, why)
+            call.track = None
+            call.within = ""
 
     def _no_arguments(self, call: Call, i: int) -> bool:
         """Where arguments should begin, there are none: null, nothing, or something else."""
@@ -300,24 +356,6 @@ class Objects(Headers):
             self._state = CLOSE
             return True
         return self._fails(call, "arguments that are no object")
-
-    def _closing(self, i: int) -> int:
-        """Whether something that closes a call, a block or the turn stands at ``i``."""
-        more = False
-        for pattern in self._plan.suffixes:
-            r = self._marker(pattern, i, {})
-            if r >= 0:
-                return r
-            more = more or r == MORE
-        for block in self._plan.block_suffixes:
-            r = self._marker(block.suffix, i, {})
-            if r >= 0:
-                return r
-            more = more or r == MORE
-        r = self._end_here(i)
-        if r >= 0:
-            return r
-        return MORE if more or r == MORE else NO
 
     def _arguments_fail(self, call: Call, reader: LiteralReader) -> bool:
         """The literal is broken here; a closing marker right here may be all that is wrong with it."""
@@ -341,6 +379,10 @@ class Objects(Headers):
         tail = reader.close_all()
         if not tail:
             return False
+        if call.unwrapping is not None:
+            tail = call.unwrapping.push(tail)
+            tail += "" if call.unwrapping.over else call.unwrapping.close()
+            call.unwrapping = None
         self._put_arguments(call, tail, self._base + self._i)
         call.complete = True
         call.reader = None
@@ -348,139 +390,3 @@ class Objects(Headers):
         self._notice("repaired", "unclosed value")
         self._state = CLOSE
         return True
-
-    def _fails(self, call: Call, why: str) -> bool:
-        # Inside a string that has gone wrong, markers are still its text.
-        quote = "" if call.reader is None else call.reader.delimiter[:1]
-        call.within = quote if quote in _STRING_REST else ""
-        call.reader = None
-        call.status = "invalid"
-        call.quote = ""
-        self._notice("bad_arguments", why)
-        self._state = RECOVER
-        return True
-
-    # -- a call that went wrong -----------------------------------------------------------------------------------
-
-    def _recover(self) -> bool:
-        """Hand on what is left of the call until it ends."""
-        call = self._call
-        assert call is not None
-        buf = self._buf
-        i = self._i
-        if call.within:
-            i = self._string_over(call, i)
-            if i < 0:
-                return False
-        pos = i
-        while True:
-            # A stretch at a time: brackets mostly end the call long before the next marker.
-            until = min(len(buf), pos + STRETCH)
-            m = self._plan.recover.find.search(buf, pos, until)
-            limit = until if m is None else m.start()
-            ended = self._tracked(call, i, limit)
-            if ended >= 0:
-                self._raw(call, ended)
-                call.complete = True
-                self._state = CLOSE
-                if call.form.shape is not None and call.track and buf[ended] == "}":
-                    call.expects = AFTER
-                    self._state = OBJECT
-                return True
-            i = limit
-            if until < len(buf) and (m is None or m.group() not in self._plan.recover.triggers):
-                pos = limit
-                continue
-            if m is None:
-                break
-            if m.group() not in self._plan.recover.triggers:
-                if self._final:
-                    i = len(buf)
-                break
-            r = self._recovery_ends(m.start())
-            if r == MORE:
-                break
-            if r != NO:
-                self._raw(call, m.start())
-                call.complete = True
-                self._state = CLOSE
-                return True
-            pos = m.start() + 1
-        self._raw(call, i)
-        return False
-
-    def _string_over(self, call: Call, i: int) -> int:
-        """Hand on the rest of the string that went wrong; where it ends, or `NO` where it goes on."""
-        buf = self._buf
-        m = _STRING_REST[call.within].match(buf, i)
-        end = i if m is None else m.end()
-        if end < len(buf) and buf[end] == call.within:
-            self._raw(call, end + 1)
-            call.within = ""
-            return end + 1
-        if end < len(buf) and self._final:
-            end = len(buf)
-        self._raw(call, end)  # a backslash at the end waits for what it escapes
-        return NO
-
-    def _raw(self, call: Call, end: int) -> None:
-        start = self._i
-        self._i = end
-        if end > start:
-            self._put_arguments(call, "" if call.quiet else self._buf[start:end], self._base + end)
-
-    def _tracked(self, call: Call, start: int, limit: int) -> int:
-        """Follow the brackets of a call that only they end; where they end it, or `NO`."""
-        stack = call.track
-        if stack is None:
-            return NO
-        i = start
-        buf = self._buf
-        if call.rest and i < limit:  # the character behind a backslash
-            call.rest = ""
-            i += 1
-        while True:
-            m = _BRACKETS.search(buf, i, limit)
-            if m is None:
-                return NO
-            c = m.group()
-            i = m.end()
-            if c == "\\":
-                if i >= limit:
-                    call.rest = c
-                i += 1
-            elif c in "\"'":
-                if not call.quote:
-                    call.quote = c
-                elif call.quote == c:
-                    call.quote = ""
-            elif call.quote:
-                continue
-            elif c in "{[(":
-                stack.append(c)
-            else:
-                top = stack[-1]
-                if len(stack) == 1 and (top, c) in (("(", ")"), ("{", "}")) and call.form.syntax is not Syntax.QUOTE:
-                    return m.start()  # the call's own closing
-                if (top, c) not in (("{", "}"), ("[", "]"), ("(", ")"), ("t", ")")):
-                    return m.start()
-                stack.pop()
-                if not stack:
-                    return m.end()
-
-    def _recovery_ends(self, i: int) -> int:
-        """Whether a broken call ends at ``i``."""
-        more = False
-        for o in self._plan.recover.openings:
-            if o.kind == END:
-                r = self._match(o, i, {})
-                if r >= 0:
-                    r = self._end_counts(i, r)
-            elif o.kind == CALL and o.form is not None and o.block is not None:
-                r = self._match_call(o, i, False, {})
-            else:
-                r = self._match(o, i, {})
-            if r >= 0:
-                return r
-            more = more or r == MORE
-        return MORE if more and not self._final else NO

@@ -10,6 +10,7 @@ from ..policy import Policy
 from ..registry import get_dialect
 from ..schema import tool_name
 from .call import Sink
+from .literals import STRING
 from .output import ARGUMENTS, BAD_CALL, BLOCK, BLOCK_TEXT, CLOSE, HEADER, OBJECT, THOUGHT_CALL, UNDECIDED
 from .plan import compile_plan
 from .prompt import decode_ids, prompt_end, prompt_tail
@@ -247,10 +248,10 @@ class Parser(Stream):
                 # A closing marker by its id ends the call even inside a string.
                 self._run()
                 goes_on = call is self._call and call.reader is reader and not call.complete and call.role != "skip"
-                if goes_on and not (self._repairing() and self._shut(call, reader)):
-                    call.track = None
-                    self._fails(call, "a closing marker inside a value")
-                    call.within = ""
+                if goes_on and reader.mode == STRING:
+                    if self._repairing():
+                        self._i = len(self._buf)  # the beginning of an escape means nothing
+                    self._string_cut(call, reader)
         if self._call is None and literal in self._special and not self._named_in(literal):
             self._foreign.append((self._total, self._total + len(literal)))
         return self._feed(literal, stage)

@@ -1,5 +1,6 @@
 """Feeding text: the events of each piece, and the short ways for pieces that can only be more of the same."""
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -15,13 +16,14 @@ from .strings import JSON_PARTIAL, JSON_RUN, SHORT, escaped, escaped_piece, json
 from .text import Text
 
 _json_run = JSON_RUN.match
-_JSON_STRING, _VALUE, _LITERAL, _CONTENT, _REASONING = 1, 2, 3, 4, 5
+_JSON_STRING, _VALUE, _LITERAL, _CONTENT, _REASONING, _GUARDED = 1, 2, 3, 4, 5, 6
 
 
 class Stream(Text):
     """A machine that is fed."""
 
     __slots__ = (
+        "_clean",
         "_closed",
         "_current",
         "_decoder",
@@ -53,6 +55,7 @@ class Stream(Text):
         self._fast = 0
         self._stop = self._hold_back = self._hold_back2 = ""
         self._find = plan.text.find
+        self._clean: Callable[[str], object] = json_piece
         self._escapes = False
         self._current = 0
         self._synced = 0
@@ -124,6 +127,9 @@ class Stream(Text):
                 fragment = piece
                 if self._buf:
                     self._buf = ""
+        elif fast == _GUARDED:
+            if self._buf or not self._clean(text):
+                return self._in_json(text)
         else:
             return self._in_text(text)
         start = self._at
@@ -131,6 +137,20 @@ class Stream(Text):
         self._kept.append(text)  # type: ignore[union-attr]
         self._pieces.append(fragment)
         return [ToolCallDelta(self._current, fragment, start, stop)]
+
+    def _in_json(self, text: str) -> list[Event]:
+        """More of a JSON string that a marker would end."""
+        buf = self._buf
+        whole = buf + text
+        m = self._find.search(whole)
+        if not text or (m is not None and m.end() < len(whole)):
+            return self._feed(text, None)
+        piece = whole if m is None else whole[: m.start()]
+        end = _json_run(piece).end()  # type: ignore[union-attr]
+        if end < len(piece) and (m is not None or piece[end] != "\\" or not JSON_PARTIAL.match(piece, end)):
+            return self._feed(text, None)
+        self._buf = whole[end:]
+        return self._argument(piece[:end], piece[:end]) if end else []
 
     def _in_literal(self, whole: str) -> list[Event]:
         """More of a string that is translated, with escapes or its end in it."""
@@ -274,21 +294,26 @@ class Stream(Text):
         self._pieces = self._fold.arguments
         if self._state == VALUE:
             parameter = call.parameter
-            if parameter is None or not call.begun or call.mode is not ValueMode.STRING:
+            if parameter is None or not call.begun or call.mode is not ValueMode.STRING or call.held_back:
                 return 0
             # Where several markers may end it the search alone tells (every text holds the empty string).
             self._stop = parameter.firsts if len(parameter.firsts) == 1 else ""
             self._find = parameter.find
-            self._hold_back = parameter.trail
+            self._hold_back = call.margin
             return 0 if parameter.find.search(self._buf, self._i) else _VALUE
         reader = call.reader
         if (
             reader is None
             or reader.mode != STRING
+            or call.unwrapping is not None
             or (self._state == OBJECT and call.role == "skip")
             or not reader.simple()
         ):
             return 0
+        scan = self._string_ends(reader)
+        if scan is not None:
+            self._find, self._clean = scan.find, scan.plain.fullmatch
+            return _GUARDED if reader.verbatim() and not scan.find.search(self._buf, self._i) else 0
         if reader.verbatim():
             return _JSON_STRING
         self._stop = reader.delimiter[0]

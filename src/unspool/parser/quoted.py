@@ -1,0 +1,240 @@
+"""Strings inside literals, as JSON strings."""
+
+import re
+
+from ..regex import Regex
+from .strings import (
+    JSON_PARTIAL,
+    JSON_RUN,
+    LONG,
+    PYTHON_RUNS,
+    RAW_RUNS,
+    STRETCH,
+    escaped,
+    python_stretch,
+    translated,
+)
+from .syntax import COLON, MAX_KEY, MAX_SPACE, STRING, Syntax
+from .telling import PYTHON_SPACE, Telling, unescaped
+
+STRING_OPEN = Regex(r"([rRuU]?)('''|\"\"\"|'|\")")
+_STRING_MAYBE = Regex(r"[rRuU]?(?:''?|\"\"?)?\Z")
+_ESCAPE = Regex(r"\\(?:\r\n|\n|[0-7]{1,3}|x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|(.))", re.S)
+_ESCAPE_MAYBE = Regex(r"\\(?:\r|[0-7]{1,2}|x[0-9a-fA-F]?|u[0-9a-fA-F]{0,3}|U[0-9a-fA-F]{0,7})?\Z")
+_SIMPLE = {"n": "\\n", "t": "\\t", "r": "\\r", "b": "\\b", "f": "\\f", "a": "\\u0007", "v": "\\u000b"}
+
+
+class Strings(Telling):
+    """Reads strings."""
+
+    __slots__ = ()
+
+    def _open_string(self, text: str, i: int, n: int, is_key: bool) -> int:
+        self._escape_free = False
+        if self._syntax is Syntax.QUOTE:
+            self.delimiter = self.quote
+            end = i + len(self.quote)
+        elif self._syntax is Syntax.JSON and (text[i] == '"'):
+            self.delimiter = '"'
+            end = i + 1
+        elif self._syntax is Syntax.JSON:
+            self._fix("single quotes")
+            self.delimiter = "'"
+            end = i + 1
+        else:
+            # `''` may be an empty string or the beginning of a triple quote.
+            if _STRING_MAYBE.match(text, i):
+                return -1
+            m = STRING_OPEN.match(text, i)
+            if m is None:
+                return self._fail(text, i, f"{text[i]!r} where a key is expected")
+            self._escape_free = m.group(1) in ("r", "R") and m.group(1) != ""
+            self.delimiter = m.group(2)
+            end = m.end()
+        told = len(self.out)
+        self._begin(text, i)
+        self._is_key = is_key
+        self.mode = STRING
+        translated_text = not (self._keep and self.delimiter == '"')
+        if translated_text:
+            self.out.append('"')
+            self._mark = end
+        if is_key and self._dropping < 0:
+            self._key_text = ""
+            if translated_text and self._hold < 0:
+                self._wait(told, i)  # until it is known that it is not given twice
+            self._key_at = len(self.out) - self._hold if translated_text else -1
+        return end
+
+    def _string(self, text: str, i: int, n: int) -> int:
+        if self._syntax is Syntax.JSON and self.delimiter == '"':
+            return self._json_string(text, i, n)
+        if self._syntax is Syntax.QUOTE:
+            return self._quote_string(text, i, n)
+        return self._python_string(text, i, n)
+
+    def _string_ended(self, end: int) -> None:
+        """A string is over, in the text up to ``end``."""
+        self.delimiter = ""
+        if not self._is_key:
+            self._ended()
+            return
+        self._is_key = False
+        self.mode = COLON
+        if self._dropping >= 0:
+            return
+        if self._maybe_set or self._key_at >= 0:
+            self._too_much(end)
+        if self._key_text is None:
+            return
+        text = self._key_text if self._key_at < 0 else "".join(self.out[self._hold + self._key_at : -1])
+        twice = self._known(unescaped(text))
+        if self._key_at < 0 or self._maybe_set:
+            return
+        if twice and not self._keep:
+            self._drop()
+        else:
+            self._decide()
+
+    def _json_string(self, text: str, i: int, n: int) -> int:
+        j = JSON_RUN.match(text, i).end()  # type: ignore[union-attr]
+        if self._is_key and self._key_text is not None:
+            self._key_text = self._key_text + text[i:j] if len(self._key_text) + j - i <= MAX_KEY else None
+        if j == n:
+            return j
+        c = text[j]
+        if c == '"':
+            self._string_ended(j + 1)
+            return j + 1
+        if c == "\\" and JSON_PARTIAL.match(text, j):
+            # Consume what is whole; the beginning of an escape waits.
+            return j if j > i else -1
+        if not self._repair:
+            return self._fail(text, j, "a bad escape" if c == "\\" else "a control character in a string")
+        self._flush(text, j)
+        if c == "\\":
+            self._fix("escape")
+            # `\'` is how other languages write an apostrophe; any other backslash meant itself.
+            if text[j + 1] == "'":
+                self.out.append("'")
+                self._mark = j + 2
+            else:
+                self.out.append("\\\\")
+                self._mark = j + 1
+        else:
+            self._fix("control character")
+            self.out.append(escaped(c))
+            self._mark = j + 1
+        return self._mark
+
+    def _quote_string(self, text: str, i: int, n: int) -> int:
+        assert self._quote_scan is not None
+        m = self._quote_scan.search(text, i)
+        end = n if m is None else m.start()
+        if end > i:
+            self.out.append(escaped(text[i:end]))
+        if m is None:
+            return n
+        if m.group() == self.quote:
+            self.out.append('"')
+            self._string_ended(m.end())
+            return m.end()
+        return end if end > i else -1
+
+    def _python_string(self, text: str, i: int, n: int) -> int:
+        quote = self.delimiter[0]
+        run = (RAW_RUNS if self._escape_free else PYTHON_RUNS)[quote]
+        out = self.out
+        careful = n if self._escape_free or n - i < LONG else i  # up to here, escapes are looked at one by one
+        while i < n:
+            if i >= careful:
+                stretch = python_stretch(text, i, self.delimiter)
+                if stretch is not None:
+                    out.append(stretch[0])
+                    self._mark = i = stretch[1]
+                    continue
+                careful = i + STRETCH
+            m = run.match(text, i)
+            j = i if m is None else m.end()
+            if j > i:
+                out.append(escaped(text[i:j]) if self._escape_free else translated(text[i:j]))
+                self._mark = i = j
+                continue
+            if text[i] == "\\":
+                k = self._escape(text, i, n)
+                if k < 0:
+                    return i
+                self._mark = i = k
+                continue
+            if text[i] < " ":  # a control character that runs do not hold
+                out.append(escaped(text[i]))
+                i += 1
+                self._mark = i
+                continue
+            if len(self.delimiter) == 3 and not text.startswith(self.delimiter, i):
+                if self.delimiter.startswith(text[i:n]):
+                    return i
+                out.append(escaped(text[i]))
+                i += 1
+                self._mark = i
+                continue
+            if self._mend and len(self.delimiter) == 1:
+                closes = self._closes(text, i + 1, n)
+                if closes < 0:
+                    return i
+                if not closes:
+                    self._mended("quotes in a string")
+                    out.append(escaped(text[i]))
+                    i += 1
+                    self._mark = i
+                    continue
+            out.append('"')
+            i += len(self.delimiter)
+            self._mark = i
+            self._string_ended(i)
+            return i
+        return i
+
+    def _closes(self, text: str, i: int, n: int) -> int:
+        """Whether a quote in front of ``i`` closes its string, by what follows: 1, 0, or -1 while that is open."""
+        j = PYTHON_SPACE.match(text, i).end()  # type: ignore[union-attr]
+        if j - i > MAX_SPACE:
+            return 0
+        if j == n:
+            return -1
+        if text[j] in ",)]}:":
+            return 1
+        return 0 if self._stops is None else self._stops(text, j)
+
+    def _escape(self, text: str, i: int, n: int) -> int:
+        out = self.out
+        if self._escape_free:
+            if i + 1 == n:
+                return -1
+            out.append("\\\\" + escaped(text[i + 1]))
+            return i + 2
+        if _ESCAPE_MAYBE.match(text, i):
+            return -1
+        m = _ESCAPE.match(text, i)
+        if m is None:  # `\x` or `\u` without its digits means itself
+            out.append("\\\\")
+            return i + 1
+        c = m.group(1)
+        if c is None:
+            body = m.group()[1:]
+            if body in ("\n", "\r\n"):
+                return m.end()
+            code = int(body, 8) if body[0] in "01234567" else int(body[1:], 16)
+            if code > 0x10FFFF:
+                out.append("\\\\")
+                return i + 1
+            # A surrogate stays an escape: two of them make one character in JSON.
+            out.append(f"\\u{code:04x}" if 0xD800 <= code < 0xE000 else escaped(chr(code)))
+            return m.end()
+        if c in _SIMPLE:
+            out.append(_SIMPLE[c])
+        elif c in "\\'\"":
+            out.append(escaped(c))
+        else:
+            out.append("\\\\" + escaped(c))
+        return m.end()
