@@ -25,7 +25,8 @@ def test_the_first_raw_text_of_every_example_is_generated(dialect: Dialect, numb
             dialect, example_tools(dialect), choice, stage=example.stage, strict_level=ToolStrictLevel.PARAMETER
         )
         assert constraint is not None
-        assert not Grammars(constraint).refuses(example.raw[0])
+        refused = Grammars(constraint).refuses(example.raw[0])
+        assert bool(refused) == (choice == "required" and bool(example.content)), refused
 
 
 def message(schemas: dict[str, Any], rng: random.Random, dialect: Dialect) -> dict[str, Any]:
@@ -47,9 +48,11 @@ def test_rendered_messages_are_generated(dialect: Dialect) -> None:
     written = 0
     for schemas in (PLAIN, RICH):
         tools = as_tools(schemas)
-        constraint = constrain(dialect, tools, "required")
-        assert constraint is not None
-        grammar = Grammars(constraint)
+        grammars = {}
+        for choice in ("auto", "required"):
+            constraint = constrain(dialect, tools, choice)
+            assert constraint is not None
+            grammars[choice] = Grammars(constraint)
         for _ in range(25):
             turn = message(schemas, rng, dialect)
             try:
@@ -57,7 +60,8 @@ def test_rendered_messages_are_generated(dialect: Dialect) -> None:
             except DialectError:
                 continue  # not every dialect can write everything
             written += 1
-            assert not grammar.refuses(raw), raw
+            assert not grammars["auto"].refuses(raw), raw
+            assert bool(grammars["required"].refuses(raw)) == bool(turn["content"]), raw
     assert written > 20
 
 

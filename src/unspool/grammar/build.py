@@ -4,7 +4,8 @@ The first alternative of each template is what is generated, as it is what `unsp
 of the markers by which the machine, compiled from the same file, would take it for something else.
 """
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import Any, Final
 
@@ -13,8 +14,8 @@ import msgspec
 from ..dialect import Dialect
 from ..errors import ConstraintError
 from ..events import Stage
-from ..parser.patterns import LITERAL, NAME, SPACE, Pattern, joined
-from ..parser.plan import CALL, END, REASONING, START, Opening, Plan, compile_plan, marked
+from ..parser.patterns import LITERAL, NAME, SPACE, Pattern, closing, joined
+from ..parser.plan import CALL, FRAME, REASONING, Opening, Plan, compile_plan, marked
 from ..policy import Policy
 from ..template import Template, sides, steps, writable
 from ..values import JSON
@@ -32,6 +33,7 @@ _PLAIN: Final = Chars("{}", negated=True)
 _MEMBERS: Final = Repeat(choice((_PLAIN, seq(Const("{"), Repeat(choice((_PLAIN, _BRACES))), Const("}")))))
 _INDEX: Final = choice((Const("0"), seq(Chars("1-9"), Chars("0-9", min=0, max=2))))
 _LETTER: Final = Chars("A-Za-z0-9")
+_TAG: Final = re.compile(r"</?[A-Za-z]+>")
 
 
 class Demand(msgspec.Struct, frozen=True):
@@ -42,7 +44,7 @@ class Demand(msgspec.Struct, frozen=True):
         names: all that are declared; text must not call any of them.
         low, high: how many calls there are; ``None`` is no bound.
         stage: where the output begins.
-        bare: nothing but calls, from the turn's beginning.
+        bare: no reasoning before the calls that are demanded.
         forced: the parser reads bare objects as calls (``"required"`` or ``"named"``), else ``""``.
         answer: the prepared schema of the content; ``None``: any text.
     """
@@ -107,43 +109,88 @@ class _Builder:
         opening, closed = sides(template)
         scan = self.plan.reasoning if self.policy.call_in_reasoning == "text" else self.plan.reasoning_calls
         head = "" if opened else self.started(opening) if first else opening
-        return self.free(head, closed, scan.triggers)
+        return self.free(head, closed, [*scan.triggers, *self.headers])
 
     def guessed(self) -> Node:
         """Reasoning that nothing opens, told by its closing; a call would tell that it is none."""
         closed = sides(writable(self.d.reasoning)[0])[1].lstrip()
         unlike = tuple(_begins(o.pattern) for o in self.plan.edge if o.kind == REASONING)
-        return Text(closed, others(self.plan.undecided.triggers | self.plan.reasoning.triggers, closed), unlike)
+        without = [*self.plan.undecided.triggers, *self.plan.reasoning.triggers, *self.thoughts]
+        return self.kept(closed, without, unlike)
 
-    def free(self, head: str, closed: str, without: frozenset[str] | tuple[str, ...]) -> Node:
+    def free(self, head: str, closed: str, without: Iterable[str], *, code: bool = False) -> Node:
         """Free text between two markers; white space before the second belongs to it or to the text."""
-        bare = closed.lstrip()
-        return seq(Const(head.rstrip()), Text(bare, others(without, bare)))
+        return seq(Const(head.rstrip()), self.kept(closed.lstrip(), without, code=code))
+
+    def kept(self, stop: str, without: Iterable[str], unlike: tuple[Node, ...] = (), *, code: bool = False) -> Text:
+        """Text up to a marker that holds none of the others; tags of reasoning are read in any case."""
+        texts = tuple(dict.fromkeys(without))
+        tags = self.tags.intersection((stop, *texts))
+        exact = others([t for t in texts if t not in tags], stop)
+        return Text(stop, exact, unlike, folded=tuple(sorted(tags)), code=code)
 
     def body(self, *, first: bool) -> Node:
         """What follows the reasoning: content, calls, or both."""
         if self.demand.low:
-            return self.needed(first=first)
+            return self.calls(first=first)
         if self.demand.answer is not None:
             answers = self.answer(first=first)
             if not self.demand.tools:
                 return answers
-            return choice((answers, seq(self.margin(), self.section(first=first))))
+            return choice((answers, self.calls(first=first)))
         if self.plan.framed:
             return self.frames(first=first)
         if not self.demand.tools:
             return self.text("")
         return self.mixed()
 
+    # -- what text must not hold ----------------------------------------------------------------------------------
+
+    @cached_property
+    def tags(self) -> frozenset[str]:
+        """The markers of reasoning that are read in any mixture of upper and lower case."""
+        patterns = [*(o.pattern for o in self.plan.edge if o.kind == REASONING)]
+        patterns += [o.pattern for o in self.plan.reasoning_ends]
+        return frozenset(p.first for p in patterns if _TAG.fullmatch(p.first))
+
+    @cached_property
+    def thoughts(self) -> list[str]:
+        """What opens reasoning wherever it stands in content."""
+        if self.policy.reasoning_in_content == "text":
+            return []
+        return [o.pattern.first for o in self.plan.edge if o.kind == REASONING and not self.begun(o)]
+
+    @cached_property
+    def headers(self) -> list[str]:
+        """What opens a frame wherever it stands."""
+        return [o.pattern.first for o in self.plan.edge if o.kind == FRAME and not self.begun(o)]
+
+    @cached_property
+    def strays(self) -> list[str]:
+        """Closings that are dropped where they close nothing."""
+        plan = self.plan
+        if self.policy.stray_markers == "text":
+            return []
+        closings = [*(o.pattern for o in plan.reasoning_ends), *(f.suffix for f in plan.forms)]
+        closings += [b.suffix for b in plan.blocks]
+        closings += [closing(t.after) for t in (*self.d.content, *self.d.preamble)]
+        return [c.first for c in closings if marked((c.first,))]
+
+    def begun(self, o: Opening) -> bool:
+        """Whether the whole of an opening begins with what begins a turn, which text never holds in framed dialects."""
+        template = o.template
+        return self.plan.framed and template is not None and self.started(template.text) != template.text
+
     # -- content --------------------------------------------------------------------------------------------------
 
-    def text(self, stop: str) -> Text:
-        """Content outside frames, up to a marker, or to the end."""
+    def text(self, stop: str, *more: str) -> Text:
+        """Content outside frames, without ``more``, up to a marker, or to the end."""
         plan = self.plan
         scan = plan.text if self.d.call else plan.text_plain
         # Where prose makes everything behind it content, a call's opening is a marker only before any.
         calls = not self.content_first
-        without = [o.pattern.first for o in scan.openings if o.kind in (END, START) or (o.marked and calls)]
+        without = [o.pattern.first for o in scan.openings if o.kind != CALL or (o.marked and calls)]
+        without += [*self.thoughts, *self.headers, *self.strays, *more]
         begins = [o.pattern.first for o in plan.edge if o.kind != CALL or (o.marked and not calls)]
         begins += [o.pattern.first for o in plan.reasoning_ends]  # at the very start, it closes an empty one
         begins = [t for t in dict.fromkeys(begins) if not any(w in t for w in without)]
@@ -159,7 +206,7 @@ class _Builder:
                     unlike.append(self.bare_call(o, names))
                     if o.line_start:
                         unlike.append(seq(_ANYTHING, Const("\n"), unlike[-1]))
-        return Text(stop, others(without, stop), tuple(dict.fromkeys(unlike)))
+        return self.kept(stop, without, tuple(dict.fromkeys(unlike)), code=True)
 
     def bare_call(self, o: Opening, names: Node) -> Node:
         """What would be read as a call without markers where content begins."""
@@ -180,7 +227,7 @@ class _Builder:
         content = seq(self.frame(template, first=first), _optional_text(template.trail))
         if not self.demand.tools:
             return content
-        return choice((content, self.needed(first=first)))
+        return choice((content, self.calls(first=first), *self.announced(first=first)))
 
     def frame(self, template: Template, *, first: bool) -> Node:
         opening, closed = sides(template)
@@ -188,7 +235,8 @@ class _Builder:
         scan = self.plan.frame if self.d.call else self.plan.frame_plain
         if not closed.strip():
             return seq(Const(head), self.text(""))
-        return seq(EMPTY if first else self.margin(template), self.free(head, closed, scan.triggers))
+        without = [*scan.triggers, *self.thoughts, *self.headers, *self.strays]
+        return seq(EMPTY if first else self.margin(template), self.free(head, closed, without, code=True))
 
     def answer(self, *, first: bool) -> Node:
         """Content by the schema of the answer."""
@@ -206,25 +254,26 @@ class _Builder:
 
     # -- calls ----------------------------------------------------------------------------------------------------
 
-    def needed(self, *, first: bool) -> Node:
-        """Calls, and the content that may stand before them."""
-        calls = seq(self.margin(), self.section(first=first))
-        if self.content_first:
-            return calls
+    def calls(self, *, first: bool) -> Node:
+        """Calls and nothing before them."""
+        return seq(self.margin(), self.section(first=first))
+
+    def announced(self, *, first: bool) -> list[Node]:
+        """Calls behind a frame of content."""
         preamble = writable(self.d.preamble or self.d.content)[0]
+        if self.content_first:
+            return []
         if preamble.before or preamble.after:
             frame = self.frame(preamble, first=first)
-            return choice((calls, seq(frame, self.margin(), self.section(first=False))))
-        if self.lined or self.trigger:
-            return choice((calls, self.preceded()))
-        return calls
+            return [seq(frame, self.margin(), self.section(first=False))]
+        return [self.preceded()] if self.lined or self.trigger else []
 
     def mixed(self) -> Node:
         """Text and calls, in any order that is read back."""
         if self.content_first:
-            return choice((self.text(""), seq(self.margin(), self.section(first=True), self.text(""))))
+            return choice((self.text(""), seq(self.calls(first=True), self.text(""))))
         if self.block is not None and not self.told(self.block):
-            found = [self.text(""), seq(self.margin(), self.section(first=True))]
+            found = [self.text(""), self.calls(first=True)]
             return choice([*found, self.preceded()] if self.lined or self.trigger else found)
         return self.after_calls()
 
@@ -242,8 +291,9 @@ class _Builder:
     def preceded(self) -> Node:
         """Calls behind text."""
         if self.lined:
+            # In a fence that prose opened they would be no calls.
             return choice(
-                seq(self.text(self.prefix(tool)), self.section(first=False, opened=True, begun=tool))
+                seq(self.text(self.prefix(tool), "```"), self.section(first=False, opened=True, begun=tool))
                 for tool in self.demand.tools
             )
         return seq(self.text(self.trigger), self.section(first=False, cut=len(self.trigger), block=self.behind))
