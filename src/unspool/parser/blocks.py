@@ -1,8 +1,7 @@
 """What stands behind a call: its closing, the next call, the closing of the block, text."""
 
-from ..events import ReasoningStart
 from .members import Members
-from .output import BLOCK, BLOCK_TEXT, EDGE, REASONING_START
+from .output import BLOCK, BLOCK_TEXT, EDGE, REASONING_START, RESUMING, TEXT
 from .patterns import MAX_SPACE, MORE, NO, skip_separators, skip_space
 from .plan import CALL, END, Opening, Scan
 
@@ -47,11 +46,8 @@ class Blocks(Members):
         self._state = EDGE
         self._margin = max((b.trail for b in self._plan.blocks), key=len, default="")
         if self._resume:
-            self._resume = False
-            self._thinking = True
-            at = max(self._at, 0)
-            self._out.append(ReasoningStart(at, at))
-        if self._thinking:
+            self._state = RESUMING
+        elif self._thinking:
             self._lead = self._margin
             self._state = REASONING_START
 
@@ -75,7 +71,7 @@ class Blocks(Members):
             if j - i <= MAX_SPACE:
                 return False
             self._notice("hold_overflow", "white space")
-            if self._within is not None and self._within.suffix:
+            if self._within is not None and self._within.suffix and not self._resume:
                 self._put_markup(self._base + i)
                 self._state = BLOCK_TEXT
             else:
@@ -127,7 +123,7 @@ class Blocks(Members):
             self._put_markup(self._base + j)
         if within is not None and within.suffix:
             part = max(within.suffix.progress(buf, j), j) if not more else len(buf)
-            if not opens and part == j:
+            if not opens and part == j and not self._resume:
                 self._put_markup(self._base + i)
                 self._state = BLOCK_TEXT
                 return True
@@ -198,6 +194,11 @@ class Blocks(Members):
                 r = self._match(o, p, fields)
                 if r >= 0 and o.kind == END:
                     r = self._end_counts(p, r)
+                if r >= 0 and o.kind == CALL and self._is_spared(p):
+                    self._put_text(self._base + r)
+                    self._i = r
+                    self._state = TEXT
+                    return 1
                 if r >= 0:
                     if o.kind == CALL:
                         self._put_markup(self._base + r)

@@ -57,6 +57,7 @@ class Call:
         complete: the arguments have closed themselves.
         quiet: what comes is no longer handed on as arguments.
         early: arguments that came before the name.
+        thought: it stands in reasoning.
         track: brackets that are open in a call that went wrong, innermost last; ``None`` where only markers end it.
     """
 
@@ -88,6 +89,7 @@ class Call:
         "start",
         "started",
         "status",
+        "thought",
         "track",
         "types",
         "value_fields",
@@ -108,6 +110,7 @@ class Call:
         self.started = False
         self.complete = False
         self.quiet = False
+        self.thought = False
         self.early: list[str] | None = None
         self.track: list[str] | None = None
         self.quote = ""

@@ -1,8 +1,9 @@
 """Calls: recognising that one begins, announcing it, ending it."""
 
 import json
+import os
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from ..events import ReasoningEnd, Status, ToolCallDelta, ToolCallEnd, ToolCallStart
 from ..regex import Regex
@@ -18,13 +19,17 @@ from .output import (
     HEADER,
     MEMBERS,
     OBJECT,
+    OPEN_REASONING,
+    OPENED_REASONING,
     REASONING,
+    RESUMING,
     TEXT,
+    THOUGHT_CALL,
     Output,
     common_suffix,
 )
 from .patterns import MAX_SPACE, MORE, NO, Pattern, skip_space
-from .plan import END, Form, Opening, Plan
+from .plan import END, Form, Opening, Plan, tags, text
 from .wrapped import UnwrapReader
 
 NULL = "null"
@@ -33,13 +38,15 @@ ARGUMENT_KEYS = frozenset(("arguments", "parameters", "args", "input"))
 _JSON_KEY = Regex(r'\s*+"((?:[^"\\\n]|\\.){0,256}+)"\s*+:')
 _JSON_KEY_MAYBE = Regex(r'\s*+(?:"(?:[^"\\\n]|\\.){0,256}+(?:\\|"\s*+)?)?\Z')
 
+_ALPHABET: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+
 Ids = Callable[[int, str], str]
 
 
 class Headers(Output):
     """How a call begins and ends."""
 
-    __slots__ = ("_added", "_ids", "_named", "_names")
+    __slots__ = ("_added", "_given", "_ids", "_named", "_names", "_spared", "_spared_at")
 
     def __init__(self, plan: Plan, names: dict[str, Any] | None, named: str, ids: Ids) -> None:
         super().__init__(plan)
@@ -47,6 +54,9 @@ class Headers(Output):
         self._named = named  # the function that tool_choice names
         self._ids = ids
         self._added: dict[str, int] | None = None  # the tokenizer's added tokens, when ids are fed
+        self._spared: dict[str, int] = {}  # closings of openings that are text, and how many: they are text too
+        self._spared_at = self._calls_from  # the last marker that was spared
+        self._given: dict[str, int] = {}  # ids of calls, and the index of the call that has each
 
     # -- markers --------------------------------------------------------------------------------------------------
 
@@ -78,6 +88,33 @@ class Headers(Output):
         """Where a pattern that begins at ``i`` ends, `NO`, or `MORE`; a special token only spelled may not count."""
         r = pattern.match(self._buf, i, fields)
         return NO if r != NO and self._spelled(pattern.first, i) else r
+
+    def _quoted(self, p: int) -> bool:
+        """Whether a marker at ``p`` stands in a code span of the content."""
+        start = max(self._at, self._quoting.upto)
+        here = self._base + p
+        if start < here:
+            self._quoting.read(self._source(start, here), start)
+        return not self._thinking and self._quoting.quotes(here)
+
+    def _spare(self, p: int, *closings: Pattern) -> None:
+        """The opening at ``p`` stays text: so will what closes it."""
+        if self._spared_at == self._base + p:  # it was looked at before
+            return
+        self._spared_at = self._base + p
+        for literal in {text(t) for c in closings for t in (tags(c) or [c]) if t}:
+            self._spared[literal] = self._spared.get(literal, 0) + 1
+
+    def _is_spared(self, p: int) -> bool:
+        """Whether the closing at ``p`` belongs to an opening that is text."""
+        if self._spared_at == self._base + p:
+            return True
+        for literal, times in self._spared.items():
+            if times and self._buf.startswith(literal, p):
+                self._spared[literal] = times - 1
+                self._spared_at = self._base + p
+                return True
+        return False
 
     def _end_here(self, i: int) -> int:
         """Where an ``end`` or ``start`` that stands at ``i`` ends, or `NO`, or `MORE`."""
@@ -124,6 +161,8 @@ class Headers(Output):
         buf = self._buf
         form = o.form
         assert form is not None
+        if self._base + i < self._calls_from:
+            return NO
         line_start = o.line_start and i > self._i and buf[i - 1] == "\n"
         if not o.marked and (self._names is None or not (edge or line_start)):
             return NO
@@ -240,6 +279,8 @@ class Headers(Output):
         block, form = o.block or self._within or self._plan.blocks[0], o.form
         assert form is not None
         buf, base = self._buf, self._base
+        thought = self._thinking or self._resume
+        self._spared.clear()
         if self._state in (TEXT, REASONING):
             low = max(self._i, self._at - base)
             take = common_suffix(buf, low, i, block.lead or self._plan.margin)
@@ -250,10 +291,11 @@ class Headers(Output):
         start = max(self._at, 0)
         if form.shape is not None:
             self._hold(HEADER)
-        if self._state in (EDGE, TEXT, REASONING):
+        if self._state in (EDGE, TEXT, REASONING, RESUMING):
             self._put_markup(base + i)
             start = base + i
         call = Call(form, block, start, fields)
+        call.thought = thought
         self._call = call
         self._within = block
         self._margin = ""
@@ -316,19 +358,23 @@ class Headers(Output):
             self._notice("undeclared_tool", call.name)
             self._sink(call, end)
             return
-        if policy.bad_arguments in ("drop", "text"):
+        # In a thought, a call of an unknown tool is none before its arguments are complete.
+        unsure = call.thought and not call.known
+        if unsure or policy.bad_arguments in ("drop", "text"):
+            kind = THOUGHT_CALL if unsure else BAD_CALL
             if header:
-                self._holds[-1].kind = BAD_CALL
+                self._holds[-1].kind = kind
             else:
-                self._hold(BAD_CALL)
-        elif header:
-            self._commit()
+                self._hold(kind)
+        else:
+            if header:
+                self._commit()
+            self._thought_stands()
         if call.known is False:
             self._notice("undeclared_tool", call.name)
         call.index = self._index
         self._index += 1
-        if not call.id:
-            call.id = self._id(call)
+        self._identify(call)
         if self._thinking:
             at = max(self._at, 0)
             self._out.append(ReasoningEnd(at, at))
@@ -336,6 +382,41 @@ class Headers(Output):
             self._resume = policy.call_in_reasoning == "resume"
         start, stop = self._span(end)
         self._out.append(ToolCallStart(call.index, call.id, call.name, start, stop, call.known))
+
+    def _thought_stands(self) -> None:
+        """A call in it settles that the reasoning that is open is reasoning."""
+        if self._holds and self._holds[-1].kind in (OPEN_REASONING, OPENED_REASONING):
+            self._commit()
+
+    def _identify(self, call: Call) -> None:
+        """Give the call its id; no two calls have the same."""
+        if not call.id:
+            call.id = self._id(call)
+        given = self._given
+        if given.get(call.id, call.index) < call.index:
+            self._notice("duplicate_id", call.id)
+            number = call.index
+            made = self._new_id(number, call.name)
+            while given.get(made, call.index) < call.index:
+                number += 1
+                another = self._new_id(number, call.name)
+                made = another if another != made else f"{call.id}-{number}"
+            call.id = made
+        given[call.id] = call.index
+
+    def _new_id(self, index: int, name: str) -> str:
+        """An id in the dialect's form."""
+        template = fill_id(self._plan.dialect.id, name, str(index))
+        if "?" not in template:
+            return template
+        number = int.from_bytes(os.urandom(len(template)))
+        made: list[str] = []
+        for c in template:
+            if c == "?":
+                number, digit = divmod(number, len(_ALPHABET))
+                c = _ALPHABET[digit]
+            made.append(c)
+        return "".join(made)
 
     def _id(self, call: Call) -> str:
         """The call's own id, or one made for it."""
@@ -427,7 +508,13 @@ class Headers(Output):
             start, stop = self._span(end)
             raw = "" if status == "ok" else self._source(max(call.start, 0), stop)
             self._out.append(ToolCallEnd(call.index, status, start, stop, raw))
-            if self._holds and self._holds[-1].kind == BAD_CALL:
+            if self._holds and self._holds[-1].kind == THOUGHT_CALL:
+                if status not in ("ok", "repaired"):
+                    self._back_to_thought(self._discard())
+                    return
+                self._commit()
+                self._thought_stands()
+            elif self._holds and self._holds[-1].kind == BAD_CALL:
                 if status == "invalid":
                     self._discard()
                     if self._plan.policy.bad_arguments == "text":
@@ -438,8 +525,10 @@ class Headers(Output):
                     self._let_go()
                     return
                 self._commit()
+                self._thought_stands()
             self._calls += 1
             self._prose = False
+            self._quoting.restart()
         self._let_go()
 
 

@@ -106,6 +106,8 @@ class Objects(Headers):
     def _object_value(self, call: Call, i: int, c: str) -> bool:
         role = call.role
         if role == "arguments":
+            if c not in '{"n' and call.thought:
+                return self._object_fails(call, i, "arguments that are no object")
             if call.name and not call.started and not self._announce_object(call, i):
                 return True
             if c == "n":
@@ -132,7 +134,8 @@ class Objects(Headers):
                 call.id = value
             self._i = end
             call.expects = AFTER
-            if role == "name" and value and not self._id_may_come(call):
+            # In a thought a name alone makes no call.
+            if role == "name" and value and not self._id_may_come(call) and (call.complete or not call.thought):
                 self._announce_object(call, end)
             return True
         if role == "name" and not call.started:

@@ -13,10 +13,12 @@ from ..events import (
 )
 from .call import Call
 from .plan import Block, Plan
+from .quoting import Quoting
 
 CAP: Final = 65_536
 """How many characters may be held back before they are released."""
 MAX_DETAIL: Final = 80
+_ALWAYS: Final = -(1 << 62)
 
 # The machine's states. Text comes first, then what belongs to calls.
 (
@@ -35,26 +37,29 @@ MAX_DETAIL: Final = 80
     VALUE,
     CLOSE,
     RECOVER,
-    PROMPT_OVER,
+    RESUMING,
 ) = range(16)
 
-# Why something is held back.
-HEADER, BAD_CALL, OPEN_REASONING = range(3)
+# Why something is held back: a call's name is not known; its arguments may be wrong, or, in a thought, make it none;
+# reasoning may never be closed, and be content, or, where it opened in content, be none.
+HEADER, BAD_CALL, THOUGHT_CALL, OPEN_REASONING, OPENED_REASONING = range(5)
 
 
 class Hold:
     """Events that wait for a decision, and where to go back to if it falls against them."""
 
-    __slots__ = ("edge", "events", "index", "kind", "start", "state", "thinking")
+    __slots__ = ("edge", "events", "framed", "index", "kind", "resume", "start", "state", "thinking")
 
-    def __init__(self, kind: int, start: int, state: int, index: int, thinking: bool, events: list[Event]) -> None:
+    def __init__(self, kind: int, machine: "Output") -> None:
         self.kind = kind
-        self.start = start
-        self.state = state
-        self.index = index
-        self.edge = state == EDGE
-        self.thinking = thinking
-        self.events = events
+        self.start = machine._at
+        self.state = machine._state
+        self.index = machine._index
+        self.edge = machine._state == EDGE
+        self.thinking = machine._thinking
+        self.resume = machine._resume
+        self.framed = machine._framed
+        self.events = machine._out
 
 
 class Output:
@@ -70,8 +75,10 @@ class Output:
         "_buf",
         "_call",
         "_calls",
+        "_calls_from",
         "_ended",
         "_final",
+        "_foreign",
         "_framed",
         "_holds",
         "_i",
@@ -85,12 +92,14 @@ class Output:
         "_plain",
         "_plan",
         "_prose",
+        "_quoting",
         "_replay",
         "_resume",
         "_seen_part",
         "_seen_text",
         "_state",
         "_thinking",
+        "_thoughts_from",
         "_within",
     )
 
@@ -115,13 +124,16 @@ class Output:
         self._plain = False  # calls are text
         self._framed = False  # inside a content frame
         self._thinking = False  # inside reasoning (a call may interrupt it)
-        self._resume = False  # reasoning goes on after the call
+        self._resume = False  # reasoning goes on after the call, if text follows
+        self._calls_from = self._thoughts_from = _ALWAYS  # what would open before these offsets is text
+        self._quoting = Quoting()
         self._seen_part = False
         self._seen_text = False
         self._final = False  # no more text comes
         self._ended = False  # the model ended it; it was not cut at its length
         self._replay = False  # reading a prompt
-        self._marks: set[int] | None = None  # offsets of special tokens, when ids are fed
+        self._marks: set[int] | None = None  # offsets of special tokens that are markers, when ids are fed
+        self._foreign: list[tuple[int, int]] = []  # spans of special tokens that no template names
 
     # -- source ---------------------------------------------------------------------------------------------------
 
@@ -151,6 +163,10 @@ class Output:
 
     def _put_text(self, end: int) -> None:
         """Text up to an offset goes out, as reasoning or content."""
+        while self._foreign and self._foreign[0][0] < end:
+            first, last = self._foreign.pop(0)
+            self._put_text(first)
+            self._put_markup(last)
         start = self._at
         if end <= start:
             return
@@ -166,6 +182,7 @@ class Output:
             self._seen_text = True
         else:
             self._out.append(ContentDelta(text, start, end))
+            self._quoting.read(text, start)
             if not (self._prose and self._seen_text) and not text.isspace():
                 self._prose = self._seen_text = True
 
@@ -195,9 +212,9 @@ class Output:
     # -- holds ----------------------------------------------------------------------------------------------------
 
     def _hold(self, kind: int) -> None:
-        """What comes now waits for `_commit` or `_abort`."""
+        """What comes now waits for `_commit` or `_discard`."""
         self._keep()
-        self._holds.append(Hold(kind, self._at, self._state, self._index, self._thinking, self._out))
+        self._holds.append(Hold(kind, self))
         self._out = []
 
     def _commit(self) -> None:
@@ -212,8 +229,20 @@ class Output:
         self._at = hold.start
         self._index = hold.index
         self._thinking = hold.thinking
-        self._resume = False
+        self._resume = hold.resume
+        self._framed = hold.framed
         return hold
+
+    def _rewind(self, to: int) -> None:
+        """Go back to an offset whose text is kept, and read from there again."""
+        here = self._base + self._i
+        if to < self._base:
+            text = self._source(to, here)
+            self._buf = text + self._buf[self._i :]
+            self._kept = [self._source(self._kept_at, to)] if self._holds else None
+            self._base = to
+        self._i = to - self._base
+        self._at = to
 
     def _overflow(self) -> None:
         """Holds that have grown beyond their cap are released."""
@@ -222,9 +251,12 @@ class Output:
             if kind == HEADER:
                 self._notice_outside("hold_overflow", "a call's name")
                 self._abort_header()
+            elif kind == OPENED_REASONING:
+                self._notice_outside("hold_overflow", "reasoning")
+                self._reopen()
             else:
                 self._commit()
-                self._notice("hold_overflow", "a call" if kind == BAD_CALL else "reasoning")
+                self._notice("hold_overflow", "a call" if kind in (BAD_CALL, THOUGHT_CALL) else "reasoning")
 
     def _notice_outside(self, kind: str, detail: str) -> None:
         out, self._out = self._out, self._holds[-1].events
@@ -235,6 +267,9 @@ class Output:
     def _abort_header(self) -> None:
         """What opened a call holds no name: it comes back as text."""
         hold = self._discard()
+        if hold.thinking or hold.resume:
+            self._back_to_thought(hold)
+            return
         here = self._base + self._i
         self._call = None
         self._state = hold.state
@@ -248,6 +283,22 @@ class Output:
             self._put_text(here)
         else:
             self._put_text(here)
+        self._let_go()
+
+    def _back_to_thought(self, hold: Hold) -> None:
+        """What began as a call in a thought was none: it is read again, and no call begins in it."""
+        self._call = None
+        self._calls_from = self._base + self._i
+        self._rewind(hold.start)
+        self._state = RESUMING if hold.resume else hold.state
+        self._let_go()
+
+    def _reopen(self) -> None:
+        """What opened reasoning in content was text: it is read again, and nothing opens reasoning in it."""
+        hold = self._discard()
+        self._thoughts_from = self._base + self._i
+        self._rewind(hold.start)
+        self._state = TEXT
         self._let_go()
 
     def _put_edge(self, end: int) -> None:

@@ -1,6 +1,5 @@
 """`Parser` and `parse`: the machine with its public face."""
 
-import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -11,13 +10,10 @@ from ..policy import Policy
 from ..registry import get_dialect
 from ..schema import tool_name
 from .call import Sink
-from .headers import fill_id
 from .output import ARGUMENTS, BAD_CALL, BLOCK, BLOCK_TEXT, CLOSE, HEADER, OBJECT, UNDECIDED
 from .plan import compile_plan
 from .prompt import decode_ids, prompt_end, prompt_tail
 from .stream import Stream, to_stage
-
-_ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 
 
 class Parser(Stream):
@@ -262,21 +258,6 @@ class Parser(Stream):
             or any(b.suffix.first.startswith(literal) for b in plan.block_suffixes)
             or any(o.pattern.first.startswith(literal) for o in plan.ends)
         )
-
-    # -- ids of calls ---------------------------------------------------------------------------------------------
-
-    def _new_id(self, index: int, name: str) -> str:
-        template = fill_id(self._dialect.id, name, str(index))
-        if "?" not in template:
-            return template
-        number = int.from_bytes(os.urandom(len(template)))
-        made: list[str] = []
-        for c in template:
-            if c == "?":
-                number, digit = divmod(number, len(_ALPHABET))
-                c = _ALPHABET[digit]
-            made.append(c)
-        return "".join(made)
 
 
 _NO_POLICY = Policy()

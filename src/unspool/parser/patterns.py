@@ -132,6 +132,18 @@ class Pattern:
                     return i
         return i
 
+    def head(self) -> "Pattern":
+        """What stands before the first field."""
+        head = Pattern(())
+        for atom in self.atoms:
+            if atom.kind not in (LITERAL, SPACE):
+                break
+            head.atoms.append(atom)
+        while head.atoms and head.atoms[-1].kind == SPACE:
+            head.atoms.pop()
+        head._measure()
+        return head
+
     def progress(self, text: str, i: int) -> int:
         """How far the literals at the pattern's beginning match from ``i`` on."""
         done = i
@@ -272,6 +284,16 @@ def joined(*patterns: Pattern) -> Pattern:
         if whole.atoms and pattern.atoms:
             whole.atoms.append(Atom(SPACE))
         whole.atoms.extend(pattern.atoms)
+    whole._measure()
+    return whole
+
+
+def spaced(atoms: Iterable[Atom]) -> Pattern:
+    """Atoms with soft white space between them."""
+    whole = Pattern(())
+    for atom in atoms:
+        _soft(whole.atoms)
+        whole.atoms.append(atom)
     whole._measure()
     return whole
 

@@ -9,9 +9,10 @@ from ..policy import DEFAULTS, Policy
 from ..regex import Regex
 from ..template import ObjectShape, Piece, Template
 from .literals import Syntax
-from .patterns import Pattern, closing, finder, joined
+from .patterns import LITERAL, SPACE, Atom, Pattern, closing, finder, joined, spaced
 
-REASONING, FRAME, CALL, END, START = "reasoning", "frame", "call", "end", "start"
+REASONING, REASONING_END, FRAME, FRAME_END = "reasoning", "reasoning_end", "frame", "frame_end"
+CALL, END, START = "call", "end", "start"
 
 _FENCE = Regex(r"```\w*")
 
@@ -55,6 +56,15 @@ class Opening(msgspec.Struct, eq=False):
     line_start: bool = False
 
 
+class Stray(msgspec.Struct, eq=False):
+    """A marker that may stand in content and open or close nothing."""
+
+    pattern: Pattern
+    opens: bool
+    closings: list[Pattern]
+    """Of an opening: what would close it."""
+
+
 class Parameter(msgspec.Struct, eq=False):
     """One way an argument is written."""
 
@@ -80,10 +90,10 @@ class Scan:
 
     find: re.Pattern[str]
 
-    def __init__(self, openings: list[Opening]) -> None:
+    def __init__(self, openings: list[Opening], strays: "list[Stray] | tuple[()]" = ()) -> None:
         # Those that begin with a field cannot be found in text.
         self.openings = sorted((o for o in openings if o.pattern.first), key=_rank)
-        self.triggers = frozenset(o.pattern.first for o in self.openings)
+        self.triggers = frozenset(x.pattern.first for x in (*self.openings, *strays))
 
     def __getattr__(self, name: str) -> re.Pattern[str]:
         if name != "find":
@@ -96,6 +106,24 @@ class Scan:
 def _rank(o: Opening) -> tuple[int, int]:
     # The most literal reading wins; what ends a turn comes last among equals.
     return (-o.pattern.weight, o.kind in (END, START))
+
+
+def tags(pattern: Pattern) -> list[Pattern]:
+    """The tags and special tokens that a pattern is made of, as far as they hold no field."""
+    found: list[Pattern] = []
+    group: list[Atom] = []
+    for atom in (*pattern.atoms, None):
+        if atom is not None and atom.kind == SPACE:
+            continue
+        text = "".join(a.text for a in group)
+        if group and (atom is None or (text[-1] in "]>" and (atom.kind != LITERAL or atom.text[0] in "<[]"))):
+            fixed = all(a.kind == LITERAL for a in group)
+            if fixed and text[-1] in "]>" and text[0] in "<[]" and any(c.isalnum() for c in text):
+                found.append(spaced(group))
+            group = []
+        if atom is not None:
+            group.append(atom)
+    return found
 
 
 class Plan(msgspec.Struct, eq=False):
@@ -123,6 +151,13 @@ class Plan(msgspec.Struct, eq=False):
     """The same with calls, where a call may stand in reasoning."""
     undecided: Scan
     undecided_plain: Scan
+    resuming: list[Opening]
+    """What may follow a call in reasoning, other than more reasoning."""
+    thought_ends: Scan
+    """What closes reasoning."""
+    strays: list[Stray]
+    """Markers that open or close nothing where they stand in content."""
+    strays_plain: list[Stray]
     reasoning_ends: list[Opening]
     reasoning_lead: str
     inner: list[Opening]
@@ -252,9 +287,18 @@ def _compile(d: Dialect, policy: Policy, forced: str) -> Plan:
     framed = bool(frames)
     edge_plain = sorted([*reasoning, *frames, *ends, *starts], key=_rank)
     told = [c for c in calls if c.marked or c.line_start]
-    frame_ends = [Opening(FRAME, closing(t.after), template=t) for t in framed_parts if t.after]
-    reasoning_ends = [Opening(REASONING, closing(t.after), template=t) for t in d.reasoning]
+    frame_ends = [Opening(FRAME_END, closing(t.after), template=t) for t in framed_parts if t.after]
+    reasoning_ends = [Opening(REASONING_END, closing(t.after), template=t) for t in d.reasoning]
     part_starts = starts if framed else []
+    # A header that begins with a ``start`` is found by it.
+    headers = [o for o in frames if o.template and o.pattern.weight == Pattern(o.template.before).weight]
+    told_in_thoughts = [c for c in calls if c.marked and c.block and (c.block.marked or not blocks[0].marked)]
+    strays, strays_plain = _strays(policy, blocks, forms, reasoning_ends, frame_ends, [*ends, *starts])
+    content = [*reasoning, *headers, *ends, *part_starts]
+    undecided = reasoning if policy.reasoning_in_content != "text" else []
+    # Calls that are text: their closings are text too, even where they would end a frame or the turn.
+    closers = {o.pattern.first for o in (*frame_ends, *ends)}
+    shared = [c for c in told if c.form and c.block and {c.form.suffix.first, c.block.suffix.first} & closers]
     call_ends = [
         *(Opening(CALL, f.suffix, form=f) for f in forms if f.suffix and f.marked),
         *(Opening(CALL, f.suffix, form=f) for f in forms if f.suffix and any(c.isalnum() for c in f.suffix.first)),
@@ -281,14 +325,18 @@ def _compile(d: Dialect, policy: Policy, forced: str) -> Plan:
         items=list(map(parameter, d.item)),
         edge=_edge([*calls, *edge_plain], extra, named=forced == "named"),
         edge_plain=edge_plain,
-        text=Scan([*told, *ends, *part_starts]),
-        text_plain=Scan([*ends, *part_starts]),
-        frame=Scan([*frame_ends, *told, *ends, *part_starts]),
-        frame_plain=Scan([*frame_ends, *ends, *part_starts]),
-        reasoning=Scan([*reasoning_ends, *ends, *part_starts]),
-        reasoning_calls=Scan([*reasoning_ends, *ends, *part_starts, *(c for c in calls if c.marked)]),
-        undecided=Scan([*reasoning_ends, *(c for c in calls if c.marked), *ends]),
-        undecided_plain=Scan([*reasoning_ends, *ends]),
+        text=Scan([*told, *content], strays),
+        text_plain=Scan([*content, *shared], strays_plain),
+        frame=Scan([*frame_ends, *told, *content], strays),
+        frame_plain=Scan([*frame_ends, *content, *shared], strays_plain),
+        reasoning=Scan([*reasoning_ends, *headers, *ends, *part_starts]),
+        reasoning_calls=Scan([*reasoning_ends, *headers, *ends, *part_starts, *told_in_thoughts]),
+        undecided=Scan([*reasoning_ends, *undecided, *(c for c in calls if c.marked), *ends]),
+        undecided_plain=Scan([*reasoning_ends, *undecided, *ends]),
+        resuming=sorted([*reasoning_ends, *told_in_thoughts, *edge_plain], key=_rank),
+        thought_ends=Scan(reasoning_ends),
+        strays=strays,
+        strays_plain=strays_plain,
         reasoning_ends=reasoning_ends,
         reasoning_lead=_longest([t.inner_lead for t in d.reasoning]),
         inner=inner,
@@ -315,13 +363,54 @@ def _compile(d: Dialect, policy: Policy, forced: str) -> Plan:
                 *(c for c in calls if (c.marked and c.form and c.form.marked) or (c.block and c.block.marked)),
             ]
         ),
-        margin=_longest([b.lead for b in blocks]),
+        margin=_longest([b.lead for b in blocks] + [t.lead for t in d.reasoning]),
         reasoning_trail=_longest([t.trail for t in d.reasoning]),
         reasoning_inner=_longest([t.inner_trail for t in d.reasoning]),
         literals=frozenset(_all_literals(d)),
         frame_inner=_longest([t.inner_trail for t in framed_parts]),
         frame_trail=_longest([t.trail for t in framed_parts]),
     )
+
+
+def _strays(
+    policy: Policy,
+    blocks: list[Block],
+    forms: list[Form],
+    reasoning_ends: list[Opening],
+    frame_ends: list[Opening],
+    ends: list[Opening],
+) -> tuple[list[Stray], list[Stray]]:
+    """The markers that are dropped where they open or close nothing, and those of them that are no calls'."""
+    if policy.stray_markers != "drop":
+        return [], []
+    known = {text(o.pattern) for o in ends}
+
+    def closings(*patterns: Pattern) -> list[Stray]:
+        return [Stray(t, False, []) for p in patterns for t in tags(p) if text(t) not in known]
+
+    plain = _distinct(closings(*(o.pattern for o in (*reasoning_ends, *frame_ends))))
+    pairs = [*((b.prefix, b.suffix) for b in blocks), *((f.opening.head(), f.suffix) for f in forms)]
+    openings: list[Stray] = []
+    for head, suffix in pairs:
+        first = tags(head)[:1]
+        if first and text(head).startswith(text(first[0])):
+            openings += [Stray(p, True, [suffix, *tags(suffix)]) for p in (head, *first)]
+    return _distinct([*openings, *plain, *closings(*(suffix for _, suffix in pairs))]), plain
+
+
+def _distinct(strays: list[Stray]) -> list[Stray]:
+    """Each marker once, an opening with all its closings; the longest first."""
+    found: dict[tuple[str, bool], Stray] = {}
+    for s in strays:
+        known = found.setdefault((text(s.pattern), s.opens), Stray(s.pattern, s.opens, []))
+        told = {text(c) for c in known.closings}
+        known.closings += [c for c in s.closings if c and text(c) not in told]
+    return sorted(found.values(), key=lambda s: -s.pattern.weight)
+
+
+def text(pattern: Pattern) -> str:
+    """The literals of a pattern."""
+    return "".join(a.text for a in pattern.atoms if a.kind == LITERAL)
 
 
 def _edge(openings: list[Opening], extra: list[Opening], *, named: bool) -> list[Opening]:

@@ -1,6 +1,6 @@
 """Feeding text: the events of each piece, and the short ways for pieces that can only be more of the same."""
 
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
@@ -33,6 +33,7 @@ class Stream(Text):
         "_hold_back2",
         "_nonblank",
         "_pieces",
+        "_said",
         "_segment",
         "_stop",
         "_synced",
@@ -57,6 +58,7 @@ class Stream(Text):
         self._synced = 0
         self._pieces: list[str] = []
         self._segment: OpenSegment | None = None
+        self._said = 0  # pieces of it that the machine knows
 
     def feed(self, text: str, stage: Stage | str | None = None) -> list[Event]:
         """Take the next piece of the output; returns its events.
@@ -161,7 +163,7 @@ class Stream(Text):
     def _in_text(self, text: str) -> list[Event]:
         """More of running text."""
         whole = self._buf + text
-        if not text or self._find.search(whole):
+        if not text or self._find.search(whole) or ("`" in text and self._fast == _CONTENT):
             return self._feed(text, None)
         end = len(whole)
         if whole[-1] in self._hold_back:
@@ -189,6 +191,8 @@ class Stream(Text):
             self._base = self._at
             if self._fast == _JSON_STRING:
                 self._kept.extend(self._pieces[self._synced :])  # type: ignore[union-attr]
+            elif self._fast == _CONTENT:
+                self._quoting.skip("".join(self._segment.parts[self._said :]), self._at)  # type: ignore[union-attr]
             self._fast = 0
 
     def _feed(self, text: str, stage: Stage | str | None) -> list[Event]:
@@ -264,7 +268,7 @@ class Stream(Text):
 
     def _fast_call(self) -> int:
         call = self._call
-        if call is None or call.sink is not Sink.CALL or not call.started:
+        if call is None or call.sink is not Sink.CALL or not call.started or (call.thought and self._state == VALUE):
             return 0
         self._pieces = self._fold.arguments
         if self._state == VALUE:
@@ -291,29 +295,20 @@ class Stream(Text):
         return _LITERAL
 
     def _fast_text(self) -> int:
-        plan = self._plan
-        margin = "" if self._plain else plan.margin
-        if self._state == REASONING:
-            calls = not self._plain and plan.policy.call_in_reasoning != "text"
-            scan = plan.reasoning_calls if calls else plan.reasoning
-            inner = plan.reasoning_inner
-            margin = margin if calls else ""
-        elif self._framed:
-            scan = plan.frame_plain if self._plain else plan.frame
-            inner = plan.frame_inner
-        else:
-            scan = plan.text_plain if self._plain else plan.text
-            inner = ""
-        kind: Literal["reasoning", "content"] = "reasoning" if self._state == REASONING else "content"
-        self._segment = self._fold.growing(kind)
+        scan, inner, margin = self._outline()
+        thinking = self._state == REASONING
+        self._segment = self._fold.growing("reasoning" if thinking else "content")
         if self._segment is None or scan.find.search(self._buf, self._i):
             return 0
+        if not thinking and not self._quoting.idle():
+            return 0
+        self._said = len(self._segment.parts)
         self._find = scan.find
         self._hold_back = margin if len(margin) > len(inner) else inner
         self._hold_back2 = inner if len(margin) > len(inner) else margin
         if not set(self._hold_back2) <= set(self._hold_back):
             return 0
-        return _REASONING if self._state == REASONING else _CONTENT
+        return _REASONING if thinking else _CONTENT
 
     def _with_tokens(self, events: list[Event]) -> list[Event]:
         """The events with their token spans: a token belongs to the event that holds its first character."""

@@ -18,10 +18,13 @@ from .output import (
     MEMBERS,
     OBJECT,
     OPEN_REASONING,
+    OPENED_REASONING,
     REASONING,
     REASONING_START,
     RECOVER,
+    RESUMING,
     TEXT,
+    THOUGHT_CALL,
     UNDECIDED,
     VALUE,
     VALUE_START,
@@ -29,60 +32,118 @@ from .output import (
     held_suffix,
 )
 from .patterns import MAX_SPACE, MORE, NO, skip_space
-from .plan import CALL, END, FRAME, Opening, Plan, Scan
+from .plan import CALL, END, FRAME, FRAME_END, REASONING_END, Opening, Plan, Scan
 from .plan import REASONING as THOUGHT
 
 
 class Text(Blocks):
     """The whole machine: `_run` makes steps until more text is needed."""
 
-    __slots__ = ("_scanned",)
+    __slots__ = ("_closed_at", "_scanned")
 
     def __init__(self, plan: Plan, names: dict[str, Any] | None, named: str, ids: Ids) -> None:
         super().__init__(plan, names, named, ids)
         self._scanned = 0  # characters of undecided text that were searched
+        self._closed_at = self._calls_from  # up to here no closing of a thought stands behind the cursor
 
     def _run(self) -> None:
         """Consume what can be consumed."""
         while True:
             if self._holds:
                 self._overflow()
+                call = self._call
+                if call is not None and call.status == "invalid" and self._holds[-1].kind == THOUGHT_CALL:
+                    self._back_to_thought(self._discard())
             state = self._state
-            if state == TEXT:
-                going = self._text()
-            elif state == REASONING:
-                going = self._reasoning()
-            elif state == ARGUMENTS:
-                going = self._arguments()
-            elif state == VALUE:
-                going = self._value()
-            elif state == EDGE:
-                going = self._edge()
-            elif state == OBJECT:
-                going = self._object()
-            elif state == BLOCK:
-                going = self._block()
-            elif state == MEMBERS:
-                going = self._members()
-            elif state == VALUE_START:
-                going = self._value_start()
-            elif state == CLOSE:
-                going = self._close()
-            elif state == RECOVER:
-                going = self._recover()
-            elif state == REASONING_START:
-                going = self._reasoning_start()
-            elif state == FRAME_START:
-                going = self._frame_start()
-            elif state == BLOCK_TEXT:
-                going = self._block_text()
+            if self._call is not None and self._call.thought and self._ends_with_thought(state):
+                going = self._thought_step()
             else:
-                going = self._undecided()
+                going = self._step(state)
             if not going:
                 if self._holds and self._base + self._i - self._holds[0].start > CAP:
                     continue
                 self._release_space()
                 return
+
+    def _step(self, state: int) -> bool:
+        """One step; false where more text is needed."""
+        if state == TEXT:
+            return self._text()
+        if state == REASONING:
+            return self._reasoning()
+        if state == ARGUMENTS:
+            return self._arguments()
+        if state == VALUE:
+            return self._value()
+        if state == EDGE:
+            return self._edge()
+        if state == OBJECT:
+            return self._object()
+        if state == BLOCK:
+            return self._block()
+        if state == MEMBERS:
+            return self._members()
+        if state == VALUE_START:
+            return self._value_start()
+        if state == CLOSE:
+            return self._close()
+        if state == RECOVER:
+            return self._recover()
+        if state == REASONING_START:
+            return self._reasoning_start()
+        if state == RESUMING:
+            return self._resuming()
+        if state == FRAME_START:
+            return self._frame_start()
+        if state == BLOCK_TEXT:
+            return self._block_text()
+        return self._undecided()
+
+    # -- a call in a thought --------------------------------------------------------------------------------------
+
+    def _ends_with_thought(self, state: int) -> bool:
+        """Whether the closing of the thought would end the call that is read: it does outside of strings."""
+        call = self._call
+        assert call is not None
+        return state in (MEMBERS, VALUE_START, VALUE) or (state == RECOVER and not call.within)
+
+    def _thought_step(self) -> bool:
+        """A step of a call up to the closing of the thought it stands in, or up to what may become that."""
+        buf = self._buf
+        at, certain = self._thought_closes()
+        if at == len(buf) or (self._final and not certain):
+            return self._step(self._state)
+        rest = buf[at:]
+        self._buf = buf[:at]
+        going = self._i < at and self._step(self._state)
+        if not going and certain:
+            final, ended, call = self._final, self._ended, self._call
+            self._final = self._ended = True
+            while self._call is call and self._step(self._state):
+                pass
+            if self._call is call:
+                self._cut_call()
+            self._final, self._ended = final, ended
+            going = True
+        self._buf += rest
+        return going
+
+    def _thought_closes(self) -> tuple[int, bool]:
+        """Where the closing of the thought stands, or may begin; the text's end where neither is."""
+        buf = self._buf
+        scan = self._plan.thought_ends
+        pos = max(self._i, self._closed_at - self._base)
+        while True:
+            m = scan.find.search(buf, pos)
+            if m is None:
+                self._closed_at = self._base + len(buf)
+                return len(buf), False
+            p = m.start()
+            rs = [self._match(o, p, {}) for o in scan.openings]
+            if max(rs) >= 0 or MORE in rs:
+                self._closed_at = self._base + p
+                return p, max(rs) >= 0
+            pos = p + 1
 
     def _release_space(self) -> None:
         """Framing inside a call is not kept waiting without end."""
@@ -119,7 +180,13 @@ class Text(Blocks):
                 return False
             self._notice("hold_overflow", "white space")
         else:
+            if self._foreign and self._base + j == self._foreign[0][0]:
+                self._i = self._foreign.pop(0)[1] - self._base
+                self._put_markup(self._base + self._i)
+                return True
             r = self._open_at(self._plan.edge_plain if self._plain else self._plan.edge, j, True)
+            if r == NO:
+                r = self._drop_at(j)
             if r == MORE:
                 return False
             if r >= 0:
@@ -181,25 +248,26 @@ class Text(Blocks):
         if o.kind == CALL:
             if self._refused(i):
                 return NO
-            if self._holds and self._holds[-1].kind == OPEN_REASONING:
-                self._commit()
             self._open_call(o, i, end, fields)
         elif o.kind == THOUGHT:
             self._put_markup(self._base + i)
             self._begin_reasoning(self._base + end, o.template.inner_lead if o.template else "")
             self._i = end
         elif o.kind == FRAME:
-            self._put_markup(self._base + end)
-            self._i = end
-            self._framed = True
-            self._lead = o.template.inner_lead if o.template else ""
-            self._state = FRAME_START
-            self._seen_part = True
+            self._begin_frame(o, end)
         else:
             self._put_markup(self._base + end)
             self._ended_turn(end)
             self._skip_others(o)
         return end
+
+    def _begin_frame(self, o: Opening, end: int) -> None:
+        """The header of a content frame ends at ``end``."""
+        self._put_markup(self._base + end)
+        self._ended_turn(end)
+        self._framed = True
+        self._lead = o.template.inner_lead if o.template else ""
+        self._state = FRAME_START
 
     def _skip_others(self, o: Opening) -> None:
         """Behind the end of a turn a prompt belongs to others."""
@@ -216,16 +284,23 @@ class Text(Blocks):
         self._state = EDGE
         self._margin = ""
         self._framed = False
+        self._resume = False
         self._seen_part = True
+        self._quoting.restart()
 
     # -- reasoning ------------------------------------------------------------------------------------------------
 
-    def _begin_reasoning(self, end: int, lead: str) -> None:
-        if self._plan.policy.unclosed_reasoning == "content":
+    def _begin_reasoning(self, end: int, lead: str, *, opened: bool = False) -> None:
+        """Reasoning opens; ``opened``: in content, where it is none unless it is closed."""
+        if opened:
+            self._hold(OPENED_REASONING)
+        elif self._plan.policy.unclosed_reasoning == "content":
             self._hold(OPEN_REASONING)
         start, stop = self._span(end)
         self._out.append(ReasoningStart(start, stop))
         self._thinking = True
+        self._resume = False
+        self._framed = False
         self._lead = lead
         self._margin = ""
         self._seen_part = True
@@ -271,12 +346,39 @@ class Text(Blocks):
             return True
         return False
 
-    def _reasoning(self) -> bool:
-        plan = self._plan
-        calls = not self._plain and plan.policy.call_in_reasoning != "text"
-        return self._running(
-            plan.reasoning_calls if calls else plan.reasoning, plan.reasoning_inner, plan.margin if calls else ""
-        )
+    def _resuming(self) -> bool:
+        """Behind a call in reasoning: the reasoning goes on as soon as text comes."""
+        buf = self._buf
+        i = self._i
+        j = skip_space(buf, i)
+        if j == len(buf):
+            if self._final:
+                self._i = j
+                self._put_markup(self._base + j)
+                return False
+            if j - i <= MAX_SPACE:
+                return False
+            self._notice("hold_overflow", "white space")
+        else:
+            more = False
+            for o in self._plan.resuming:
+                fields: dict[str, str] = {}
+                r = self._match_call(o, j, False, fields) if o.kind == CALL else self._match(o, j, fields)
+                if r >= 0 and o.kind == END:
+                    r = self._end_counts(j, r)
+                if r >= 0 and not (o.kind == CALL and ("weak" in fields or self._refused(j))):
+                    if o.kind == REASONING_END:
+                        self._put_markup(self._base + r)
+                        self._ended_turn(r)
+                        self._margin = self._plan.reasoning_trail
+                    else:
+                        self._begin(o, j, r, fields)
+                    return True
+                more = more or r == MORE
+            if more and not self._final:
+                return False
+        self._begin_reasoning(self._at, self._margin)
+        return True
 
     def _close_reasoning(self, p: int, end: int) -> None:
         """The closing of reasoning stands at ``buf[p:end]``."""
@@ -291,21 +393,31 @@ class Text(Blocks):
 
     def _reasoning_over(self) -> None:
         self._thinking = False
-        if self._holds and self._holds[-1].kind == OPEN_REASONING:
+        if self._holds and self._holds[-1].kind in (OPEN_REASONING, OPENED_REASONING):
             self._commit()
             self._let_go()
+        self._quoting.restart()
         self._state = EDGE
 
     # -- running text ---------------------------------------------------------------------------------------------
 
-    def _text(self) -> bool:
+    def _outline(self) -> tuple[Scan, str, str]:
+        """What counts in the text that is read, and the white space before it that may belong to it."""
         plan = self._plan
         plain = self._plain
+        if self._state == REASONING:
+            calls = not plain and plan.policy.call_in_reasoning != "text"
+            scan = plan.reasoning_calls if calls else plan.reasoning
+            return scan, plan.reasoning_inner, plan.margin if calls else ""
         if self._framed:
-            scan = plan.frame_plain if plain else plan.frame
-        else:
-            scan = plan.text_plain if plain else plan.text
-        return self._running(scan, plan.frame_inner if self._framed else "", "" if plain else plan.margin)
+            return plan.frame_plain if plain else plan.frame, plan.frame_inner, "" if plain else plan.margin
+        return plan.text_plain if plain else plan.text, "", "" if plain else plan.margin
+
+    def _text(self) -> bool:
+        return self._running(*self._outline())
+
+    def _reasoning(self) -> bool:
+        return self._running(*self._outline())
 
     def _running(self, scan: Scan, inner: str, margin: str) -> bool:
         """Text up to the next opening or closing that counts."""
@@ -342,26 +454,103 @@ class Text(Blocks):
         """Act on the marker that stands at ``p``, or `NO`, or `MORE`."""
         weak: tuple[Opening, int, dict[str, str]] | None = None
         maybe: list[str | None] = []
+        cut = False  # the output ends in a call's opening
         for o in scan.openings:
             fields: dict[str, str] = {}
-            if o.kind == CALL:
+            if o.kind == CALL and self._plain:
+                r = self._match(o, p, fields)
+                if r >= 0 and o.form and not self._quoted(p):
+                    self._spare(p, o.form.suffix or o.block.suffix if o.block else o.form.suffix)
+                    return NO
+            elif o.kind == CALL:
                 r = self._match_call(o, p, False, fields)
                 if r >= 0 and "weak" in fields:
-                    weak = weak or (o, r, fields)
+                    if not self._thinking:
+                        weak = weak or (o, r, fields)
                     continue
             else:
                 r = self._match(o, p, fields)
                 if r >= 0 and o.kind == END:
                     r = self._end_counts(p, r)
+            if r >= 0 and not self._counts(o, p, r):
+                continue
             if r >= 0:
                 return self._act(o, p, r, fields)
             if r == MORE:
                 if not self._final:
                     return MORE
                 maybe.append(fields.get("name"))
-        if weak is not None and all(name == weak[2].get("name") for name in maybe):
+                marked = o.kind == CALL and o.marked and not self._plain
+                cut = cut or (marked and self._buf.startswith(o.pattern.first, p))
+        if weak is not None and all(name == weak[2].get("name") for name in maybe) and not self._quoted(p):
             return self._act(weak[0], p, weak[1], weak[2])
-        return NO if maybe or self._thinking else self._no_call(scan, p)
+        if self._thinking:
+            return NO
+        if cut and self._stray_counts(p):
+            return self._drop(p, len(self._buf), "stray_open")
+        return NO if maybe else self._no_marker(scan, p)
+
+    def _no_marker(self, scan: Scan, p: int) -> int:
+        """What stands at ``p`` opens and closes nothing that is read: it is dropped, or text."""
+        r = self._drop_at(p)
+        return self._no_call(scan, p) if r == NO and not self._plain and not self._quoted(p) else r
+
+    def _counts(self, o: Opening, p: int, end: int) -> bool:
+        """Whether an opening or closing that stands at ``buf[p:end]`` counts there."""
+        if self._thinking:
+            return True
+        if self._quoted(p):
+            # What ends a frame or the turn ends an unclosed code span with it, where another part or nothing follows.
+            return o.kind in (END, FRAME_END) and (self._certain(p) or self._end_counts(p, end) >= 0)
+        if o.kind == THOUGHT and (
+            self._plan.policy.reasoning_in_content == "text" or self._base + p < self._thoughts_from
+        ):
+            self._spare(p, *(e.pattern for e in self._plan.reasoning_ends))
+            return False
+        return not (self._plain and o.kind in (END, FRAME_END) and self._is_spared(p))
+
+    # -- markers that hold nothing --------------------------------------------------------------------------------
+
+    def _stray_counts(self, p: int) -> bool:
+        """Whether a marker at ``p`` that holds nothing may be dropped."""
+        policy = self._plan.policy
+        return policy.stray_markers == "drop" and not self._quoted(p) and not self._quoting.fenced
+
+    def _drop(self, p: int, end: int, kind: str) -> int:
+        self._put_text(self._base + p)
+        marker = self._buf[p:end]
+        self._put_markup(self._base + end)
+        self._i = end
+        self._notice(kind, marker.strip())
+        return end
+
+    def _drop_at(self, p: int) -> int:
+        """Drop a marker at ``p`` that opens or closes nothing: where it ends, `NO`, or `MORE`."""
+        buf = self._buf
+        n = len(buf)
+        for stray in self._plan.strays_plain if self._plain else self._plan.strays:
+            r = self._marker(stray.pattern, p, {})
+            if r == NO or (r == MORE and self._final):
+                continue
+            if r == MORE:
+                return MORE
+            if not stray.opens:
+                return self._drop(p, r, "stray_close") if self._stray_counts(p) and not self._is_spared(p) else NO
+            j = skip_space(buf, r)
+            if j == n:
+                if not self._final:
+                    if j - r <= MAX_SPACE:
+                        return MORE
+                    continue
+                return self._drop(p, n, "stray_open") if self._stray_counts(p) else NO
+            ends = [self._marker(c, j, {}) for c in stray.closings]
+            again = self._marker(stray.pattern, j, {})
+            if not self._final and MORE in (*ends, again):
+                return MORE
+            end = max(*ends, NO) if max(*ends, NO) >= 0 else j if again >= 0 else NO
+            if end >= 0:
+                return self._drop(p, end, "stray_open") if self._stray_counts(p) else NO
+        return NO
 
     def _no_call(self, scan: Scan, p: int) -> int:
         """What stands at ``p`` opens no call; if it is a call's marker, that is worth a notice.
@@ -370,15 +559,14 @@ class Text(Blocks):
         one count.
         """
         buf = self._buf
-        told = False
-        for o in scan.openings:
-            block, form = o.block, o.form
-            if not o.marked or block is None or form is None or not buf.startswith(o.pattern.first, p):
-                continue
-            if not told:
-                self._notice_at(p, "call_without_name", o.pattern.first)
-                told = True
-            if block.marked and block.prefix and any(c.isalnum() for c in form.opening.first):
+        here = [o for o in scan.openings if o.kind == CALL and o.marked and buf.startswith(o.pattern.first, p)]
+        if not here:
+            return NO
+        self._notice_at(p, "call_without_name", here[0].pattern.first)
+        closings = [b.suffix if b.prefix else f.suffix for b, f in ((o.block, o.form) for o in here) if b and f]
+        self._spare(p, *closings)
+        for block, form in ((o.block, o.form) for o in here):
+            if block and form and block.marked and block.prefix and any(c.isalnum() for c in form.opening.first):
                 end = block.prefix.match(buf, p, {})
                 j = skip_space(buf, end) if end >= 0 else -1
                 if j >= 0 and buf.startswith(form.opening.first, j) and not self._refused(p):
@@ -397,25 +585,52 @@ class Text(Blocks):
     def _act(self, o: Opening, p: int, end: int, fields: dict[str, str]) -> int:
         if o.kind == CALL:
             return self._begin(o, p, end, fields)
-        if o.kind == THOUGHT:
+        if o.kind == REASONING_END:
             self._close_reasoning(p, end)
-        elif o.kind == FRAME:
+        elif o.kind in (THOUGHT, FRAME):
+            self._open_in_text(o, p, end)
+        elif o.kind == FRAME_END:
             take = common_suffix(self._buf, self._i, p, self._plan.frame_inner)
             self._put_text(self._base + p - take)
             self._put_markup(self._base + end)
             self._ended_turn(end)
             self._margin = self._plan.frame_trail
+        elif self._holds and self._holds[-1].kind == OPENED_REASONING:
+            self._i = p
+            self._reopen()  # the turn ends and its reasoning was not closed
         else:
-            self._put_text(self._base + p)
-            if self._thinking:
-                start, stop = self._span(self._base + p)
-                self._out.append(ReasoningEnd(start, stop))
-                self._notice("missing_close", "reasoning")
-                self._reasoning_over()
+            self._cut_thought(p)
             self._put_markup(self._base + end)
             self._ended_turn(end)
             self._skip_others(o)
         return end
+
+    def _cut_thought(self, p: int) -> None:
+        """Text ends at ``p``, where something else begins; reasoning that is open has no closing."""
+        self._put_text(self._base + p)
+        if self._thinking:
+            start, stop = self._span(self._base + p)
+            self._out.append(ReasoningEnd(start, stop))
+            self._notice("missing_close", "reasoning")
+            self._reasoning_over()
+
+    def _open_in_text(self, o: Opening, p: int, end: int) -> None:
+        """Reasoning or a frame opens in running text at ``buf[p:end]``, and ends the part that is open."""
+        inner = self._plan.reasoning_inner if self._thinking else self._plan.frame_inner if self._framed else ""
+        lead = o.template.lead if o.template else ""
+        take = max(common_suffix(self._buf, self._i, p, white) for white in (inner, lead))
+        framed = self._framed
+        if o.kind == FRAME:
+            self._cut_thought(p - take)
+            self._begin_frame(o, end)
+        else:
+            self._put_text(self._base + p - take)
+            self._put_markup(self._base + p)
+            held = self._plan.policy.reasoning_in_content == "closed"
+            self._begin_reasoning(self._base + end, o.template.inner_lead if o.template else "", opened=held)
+            self._i = end
+        if framed:
+            self._notice("missing_close", "frame")
 
     def _frame_start(self) -> bool:
         if self._i == len(self._buf) and not self._final:
@@ -467,8 +682,8 @@ class Text(Blocks):
                 if r == MORE and not self._final:
                     self._scanned = p - i
                     return self._too_long()
-                if r >= 0:
-                    if o.kind == THOUGHT:
+                if r >= 0 and not (o.kind in (CALL, THOUGHT) and self._quoted(p)):
+                    if o.kind == REASONING_END:
                         self._begin_reasoning(self._at, plan.reasoning_lead)
                     else:
                         self._state = EDGE
@@ -490,6 +705,8 @@ class Text(Blocks):
             return Stage.TOOL_CALL
         if state == UNDECIDED:
             return Stage.UNDECIDED
+        if state == RESUMING:
+            return Stage.REASONING
         if self._pending_call():
             return Stage.TOOL_CALL
         return Stage.REASONING if self._thinking else Stage.CONTENT
@@ -543,11 +760,12 @@ class Text(Blocks):
         while self._call is not None or self._holds:
             if self._holds and self._holds[-1].kind == HEADER:
                 call = self._call
-                if call is not None and call.name and call.role != "name" and self._announce_object(call, self._i):
+                named = call is not None and call.name and call.role != "name" and (call.complete or not call.thought)
+                if call is not None and named and self._announce_object(call, self._i):
                     continue
                 if self._holds and self._holds[-1].kind == HEADER:
                     self._i = len(self._buf)
-                    self._abort_header()
+                    self._cut_header()
                 self._run()
                 continue
             if self._call is not None:
@@ -562,8 +780,28 @@ class Text(Blocks):
                 self._out.extend(events)
                 self._thinking = False
                 self._notice("unclosed_reasoning")
+            elif hold.kind == OPENED_REASONING and (self._thinking or self._resume):
+                self._i = len(self._buf)
+                self._reopen()
+                self._run()
             else:
                 self._commit()
+        self._let_go()
+
+    def _cut_header(self) -> None:
+        """The output ended in a call before its name: what is there of it holds nothing."""
+        hold, call = self._holds[-1], self._call
+        marked = call is not None and (call.form.marked or call.block.marked)
+        thought = hold.thinking or hold.resume
+        if not marked or thought or self._plan.policy.stray_markers != "drop":
+            self._abort_header()
+            return
+        marker = self._source(hold.start, self._base + self._i)
+        self._discard()
+        self._call = None
+        self._state = TEXT if hold.state == EDGE else hold.state
+        self._put_markup(self._base + self._i)
+        self._notice("stray_open", marker.strip())
         self._let_go()
 
     def _cut_call(self) -> None:
