@@ -14,12 +14,13 @@ import msgspec
 from ..dialect import Dialect
 from ..errors import ConstraintError
 from ..events import Stage
-from ..parser.patterns import LITERAL, NAME, SPACE, Pattern, closing, joined
-from ..parser.plan import CALL, FRAME, REASONING, Opening, Plan, compile_plan, marked
+from ..parser.patterns import LITERAL, NAME, SPACE, Pattern, joined
+from ..parser.plan import CALL, REASONING, Opening, Plan, Scan, compile_plan, marked
 from ..policy import Policy
 from ..template import Template, sides, steps, writable
 from ..values import JSON
 from .arguments import Arguments, Tool, others
+from .flat import cases
 from .nodes import EMPTY, WHITE, Chars, Const, Grammar, Json, Node, Repeat, Text, choice, seq
 from .values import Rules
 
@@ -109,18 +110,17 @@ class _Builder:
         opening, closed = sides(template)
         scan = self.plan.reasoning if self.policy.call_in_reasoning == "text" else self.plan.reasoning_calls
         head = "" if opened else self.started(opening) if first else opening
-        return self.free(head, closed, [*scan.triggers, *self.headers])
+        return self.free(head, closed, scan.triggers)
 
     def guessed(self) -> Node:
         """Reasoning that nothing opens, told by its closing; a call would tell that it is none."""
         closed = sides(writable(self.d.reasoning)[0])[1].lstrip()
         unlike = tuple(_begins(o.pattern) for o in self.plan.edge if o.kind == REASONING)
-        without = [*self.plan.undecided.triggers, *self.plan.reasoning.triggers, *self.thoughts]
-        return self.kept(closed, without, unlike)
+        return self.kept(closed, self.plan.undecided.triggers | self.plan.reasoning.triggers, unlike)
 
-    def free(self, head: str, closed: str, without: Iterable[str], *, code: bool = False) -> Node:
+    def free(self, head: str, closed: str, without: Iterable[str]) -> Node:
         """Free text between two markers; white space before the second belongs to it or to the text."""
-        return seq(Const(head.rstrip()), self.kept(closed.lstrip(), without, code=code))
+        return seq(Const(head.rstrip()), self.kept(closed.lstrip(), without))
 
     def kept(self, stop: str, without: Iterable[str], unlike: tuple[Node, ...] = (), *, code: bool = False) -> Text:
         """Text up to a marker that holds none of the others; tags of reasoning are read in any case."""
@@ -153,33 +153,14 @@ class _Builder:
         patterns += [o.pattern for o in self.plan.reasoning_ends]
         return frozenset(p.first for p in patterns if _TAG.fullmatch(p.first))
 
-    @cached_property
-    def thoughts(self) -> list[str]:
-        """What opens reasoning wherever it stands in content."""
-        if self.policy.reasoning_in_content == "text":
-            return []
-        return [o.pattern.first for o in self.plan.edge if o.kind == REASONING and not self.begun(o)]
-
-    @cached_property
-    def headers(self) -> list[str]:
-        """What opens a frame wherever it stands."""
-        return [o.pattern.first for o in self.plan.edge if o.kind == FRAME and not self.begun(o)]
-
-    @cached_property
-    def strays(self) -> list[str]:
-        """Closings that are dropped where they close nothing."""
-        plan = self.plan
-        if self.policy.stray_markers == "text":
-            return []
-        closings = [*(o.pattern for o in plan.reasoning_ends), *(f.suffix for f in plan.forms)]
-        closings += [b.suffix for b in plan.blocks]
-        closings += [closing(t.after) for t in (*self.d.content, *self.d.preamble)]
-        return [c.first for c in closings if marked((c.first,))]
-
-    def begun(self, o: Opening) -> bool:
-        """Whether the whole of an opening begins with what begins a turn, which text never holds in framed dialects."""
-        template = o.template
-        return self.plan.framed and template is not None and self.started(template.text) != template.text
+    def markers(self, scan: Scan) -> list[str]:
+        """What content does not hold, since it would be read as a marker."""
+        # Where prose makes everything behind it content, a call's opening is a marker only before any.
+        calls = not self.content_first
+        thoughts = self.policy.reasoning_in_content != "text"
+        counts = {CALL: calls, REASONING: thoughts}
+        found = [o.pattern.first for o in scan.openings if o.marked and counts.get(o.kind, True)]
+        return found + [s.pattern.first for s in self.plan.strays]
 
     # -- content --------------------------------------------------------------------------------------------------
 
@@ -187,13 +168,11 @@ class _Builder:
         """Content outside frames, without ``more``, up to a marker, or to the end."""
         plan = self.plan
         scan = plan.text if self.d.call else plan.text_plain
-        # Where prose makes everything behind it content, a call's opening is a marker only before any.
-        calls = not self.content_first
-        without = [o.pattern.first for o in scan.openings if o.kind != CALL or (o.marked and calls)]
-        without += [*self.thoughts, *self.headers, *self.strays, *more]
-        begins = [o.pattern.first for o in plan.edge if o.kind != CALL or (o.marked and not calls)]
+        without = [*self.markers(scan), *more]
+        begins = [o.pattern.first for o in plan.edge if o.marked]
         begins += [o.pattern.first for o in plan.reasoning_ends]  # at the very start, it closes an empty one
         begins = [t for t in dict.fromkeys(begins) if not any(w in t for w in without)]
+        begins = [c for t in begins for c in (cases(t) if t in self.tags else (t,))]
         unlike: list[Node] = [seq(_WHITE, choice(map(Const, begins)))] if begins else []
         # Behind a call, another may begin with its name.
         unlike += [_named(o.pattern) for o in plan.inner if o.form and o.form.marked and not o.pattern.first]
@@ -235,8 +214,7 @@ class _Builder:
         scan = self.plan.frame if self.d.call else self.plan.frame_plain
         if not closed.strip():
             return seq(Const(head), self.text(""))
-        without = [*scan.triggers, *self.thoughts, *self.headers, *self.strays]
-        return seq(EMPTY if first else self.margin(template), self.free(head, closed, without, code=True))
+        return seq(EMPTY if first else self.margin(template), self.free(head, closed, self.markers(scan)))
 
     def answer(self, *, first: bool) -> Node:
         """Content by the schema of the answer."""
