@@ -396,20 +396,21 @@ class Headers(Output):
         if given.get(call.id, call.index) < call.index:
             self._notice("duplicate_id", call.id)
             number = call.index
-            made = self._new_id(number, call.name)
+            made = self._new_id(number, call.name, call.id)
             while given.get(made, call.index) < call.index:
                 number += 1
-                another = self._new_id(number, call.name)
+                another = self._new_id(number, call.name, call.id)
                 made = another if another != made else f"{call.id}-{number}"
             call.id = made
         given[call.id] = call.index
 
-    def _new_id(self, index: int, name: str) -> str:
-        """An id in the dialect's form."""
+    def _new_id(self, index: int, name: str, instead: str = "") -> str:
+        """An id in the dialect's form; random, or always the same ``instead`` of the same one."""
         template = fill_id(self._plan.dialect.id, name, str(index))
         if "?" not in template:
             return template
-        number = int.from_bytes(os.urandom(len(template)))
+        size = len(template)
+        number = int.from_bytes(_digest(f"{index}:{instead}", size) if instead else os.urandom(size))
         made: list[str] = []
         for c in template:
             if c == "?":
@@ -530,6 +531,12 @@ class Headers(Output):
             self._prose = False
             self._quoting.restart()
         self._let_go()
+
+
+def _digest(text: str, size: int) -> bytes:
+    from hashlib import shake_128  # rarely needed
+
+    return shake_128(text.encode("utf-8", "surrogatepass")).digest(size)
 
 
 def fill_id(template: str, name: str, index: str) -> str:

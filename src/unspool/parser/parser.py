@@ -10,7 +10,7 @@ from ..policy import Policy
 from ..registry import get_dialect
 from ..schema import tool_name
 from .call import Sink
-from .output import ARGUMENTS, BAD_CALL, BLOCK, BLOCK_TEXT, CLOSE, HEADER, OBJECT, UNDECIDED
+from .output import ARGUMENTS, BAD_CALL, BLOCK, BLOCK_TEXT, CLOSE, HEADER, OBJECT, THOUGHT_CALL, UNDECIDED
 from .plan import compile_plan
 from .prompt import decode_ids, prompt_end, prompt_tail
 from .stream import Stream, to_stage
@@ -159,6 +159,8 @@ class Parser(Stream):
         self._buf = tail
         self._run()
         self._replay = False
+        if self._holds and self._holds[-1].kind == THOUGHT_CALL:
+            self._commit()  # who wrote the prompt meant a call
         said = [e for h in self._holds for e in h.events] + self._out
         for hold in self._holds:
             hold.events = []

@@ -176,7 +176,9 @@ class Plan(msgspec.Struct, eq=False):
     recover: Scan
     """Where a call whose arguments went wrong ends."""
     margin: str
-    """The longest white space that a block of calls takes from the text before it."""
+    """The longest white space that a block of calls, or reasoning, takes from the text before it."""
+    margin_plain: str
+    """The same of reasoning alone."""
     reasoning_trail: str
     reasoning_inner: str
     literals: frozenset[str]
@@ -363,7 +365,8 @@ def _compile(d: Dialect, policy: Policy, forced: str) -> Plan:
                 *(c for c in calls if (c.marked and c.form and c.form.marked) or (c.block and c.block.marked)),
             ]
         ),
-        margin=_longest([b.lead for b in blocks] + [t.lead for t in d.reasoning]),
+        margin=_longest([*(b.lead for b in blocks), *(t.lead for t in d.reasoning)]),
+        margin_plain=_longest([t.lead for t in d.reasoning]),
         reasoning_trail=_longest([t.trail for t in d.reasoning]),
         reasoning_inner=_longest([t.inner_trail for t in d.reasoning]),
         literals=frozenset(_all_literals(d)),

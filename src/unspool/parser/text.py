@@ -409,9 +409,10 @@ class Text(Blocks):
             calls = not plain and plan.policy.call_in_reasoning != "text"
             scan = plan.reasoning_calls if calls else plan.reasoning
             return scan, plan.reasoning_inner, plan.margin if calls else ""
+        margin = plan.margin_plain if plain else plan.margin
         if self._framed:
-            return plan.frame_plain if plain else plan.frame, plan.frame_inner, "" if plain else plan.margin
-        return plan.text_plain if plain else plan.text, "", "" if plain else plan.margin
+            return plan.frame_plain if plain else plan.frame, plan.frame_inner, margin
+        return plan.text_plain if plain else plan.text, "", margin
 
     def _text(self) -> bool:
         return self._running(*self._outline())
@@ -480,8 +481,9 @@ class Text(Blocks):
                 if not self._final:
                     return MORE
                 maybe.append(fields.get("name"))
-                marked = o.kind == CALL and o.marked and not self._plain
-                cut = cut or (marked and self._buf.startswith(o.pattern.first, p))
+                first = o.pattern.first
+                marked = o.kind == CALL and o.marked and not first[0].isalnum() and not self._plain
+                cut = cut or (marked and self._buf.startswith(first, p))
         if weak is not None and all(name == weak[2].get("name") for name in maybe) and not self._quoted(p):
             return self._act(weak[0], p, weak[1], weak[2])
         if self._thinking:
@@ -547,7 +549,8 @@ class Text(Blocks):
             again = self._marker(stray.pattern, j, {})
             if not self._final and MORE in (*ends, again):
                 return MORE
-            end = max(*ends, NO) if max(*ends, NO) >= 0 else j if again >= 0 else NO
+            end = max([*ends, NO])
+            end = j if end < 0 and again >= 0 else end
             if end >= 0:
                 return self._drop(p, end, "stray_open") if self._stray_counts(p) else NO
         return NO
