@@ -42,13 +42,15 @@ class TestTypesOfASchema:
         ("node", "expected"),
         [
             ({"type": "string", "nullable": True}, {"string", "null"}),
-            ({"anyOf": [STRING, INTEGER], "nullable": True}, {"string", "integer", "null"}),
+            ({"type": ["string", "integer"], "nullable": True}, {"string", "integer", "null"}),
+            ({"anyOf": [STRING, INTEGER], "nullable": True}, {"string", "integer"}),
+            ({"enum": ["a"], "nullable": True}, {"string"}),
             ({"type": "string", "nullable": False}, {"string"}),
             ({"type": "string", "nullable": "yes"}, {"string"}),
             ({"nullable": True}, None),
         ],
     )
-    def test_nullable_adds_null_to_what_is_known(self, node: object, expected: set[str] | None) -> None:
+    def test_nullable_adds_null_to_the_type_that_it_stands_beside(self, node: object, expected: set[str] | None) -> None:
         assert types(node) == expected
 
     @pytest.mark.parametrize(
@@ -177,8 +179,8 @@ class TestReferences:
         assert (None if found is None else set(found)) == expected
 
     def test_what_stands_beside_a_reference_counts_too(self) -> None:
-        root = {"properties": {"a": {"$ref": "#/$defs/T", "nullable": True}}, "$defs": {"T": STRING}}
-        assert types_of(Schema(root).property("a")) == {"string", "null"}
+        root = {"properties": {"a": {"$ref": "#/$defs/T", "type": ["string", "null"]}}, "$defs": {"T": STRING}}
+        assert types_of(Schema(root).property("a")) == {"string"}
         assert types({"$ref": "#/missing", "type": "string"}) == {"string"}
 
     @pytest.mark.parametrize("node", [{"$ref": "#"}, {"anyOf": [{"$ref": "#"}]}, {"allOf": [{"$ref": "#"}] * 3}])
@@ -433,7 +435,7 @@ class TestDecode:
             ("3.0", frozenset({"integer", "number"}), "3.0"),
             ("9007199254740993", I, "9007199254740993"),
             ("{}", O, "{}"),
-            (' {"a": 1e400}\n', O, '{"a": 1e400}'),
+            (' {"a": 1e308}\n', O, '{"a": 1e308}'),
             ("[]", A, "[]"),
             ('["\\ud800", 1.10]', A, '["\\ud800", 1.10]'),
             ("null", frozenset({"object", "null"}), "null"),

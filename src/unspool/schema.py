@@ -8,11 +8,13 @@ every question visits at most `MAX_VISITS` nodes, at most `MAX_DEPTH` deep. "Unk
 that says nothing; ``true``, ``false`` and everything that is no ``dict`` are such schemas.
 """
 
+import enum
 import json
 import re
 from collections.abc import Callable, Mapping
 from json.encoder import encode_basestring as _quote
-from typing import Any, Final, Literal, cast, get_args
+from math import isinf
+from typing import Any, Final, Literal, NamedTuple, cast, get_args
 
 from .regex import Regex
 
@@ -46,16 +48,33 @@ _OF_PYTHON: Final[dict[type, JsonType]] = {
 }
 
 
+class Kinds(NamedTuple):
+    """What a schema admits."""
+
+    types: Types
+    strings: frozenset[str] | None = None
+    """The strings that it lists (``enum``, ``const``); ``None`` where any will do, or the types hold no string."""
+
+
 class Schema:
     """One node of a schema, read lazily; ``root`` is what its ``$ref`` pointers start from."""
 
-    __slots__ = ("_known", "_node", "_root", "_types")
+    __slots__ = ("_kinds", "_known", "_node", "_root")
 
     def __init__(self, node: object, root: object = None) -> None:
         self._node = node
         self._root = node if root is None else root
         self._known = False
-        self._types: Types | None = None
+        self._kinds: Kinds | None = None
+
+    @property
+    def kinds(self) -> Kinds | None:
+        """The types and the strings that a value may have; ``None`` where the schema does not tell."""
+        if not self._known:
+            kinds = _Walk(self._root).kinds(self._node, 0)
+            self._kinds = kinds if kinds and kinds.types else None
+            self._known = True
+        return self._kinds
 
     @property
     def types(self) -> Types | None:
@@ -64,10 +83,14 @@ class Schema:
         ``number`` stands for integers too, so ``integer`` is never listed beside it. A schema that contradicts itself
         (a string whose enum lists numbers) does not tell.
         """
-        if not self._known:
-            self._types = _Walk(self._root).types(self._node, 0) or None
-            self._known = True
-        return self._types
+        kinds = self.kinds
+        return None if kinds is None else kinds.types
+
+    @property
+    def strings(self) -> frozenset[str] | None:
+        """The strings that the schema lists as the only ones; ``None`` where it admits any, or does not tell."""
+        kinds = self.kinds
+        return None if kinds is None or "string" not in kinds.types else kinds.strings
 
     @property
     def has_string(self) -> bool:
@@ -82,6 +105,10 @@ class Schema:
     def property(self, name: str) -> "Schema | None":
         """The schema of an object's member, or ``None`` where it is not declared."""
         return self._child(lambda node: _own_property(node, name))
+
+    def declares(self, name: str) -> bool:
+        """Whether the schema names this member of an object."""
+        return self._child(lambda node: _named_property(node, name)) is not None
 
     def items(self) -> "Schema | None":
         """The schema of an array's elements, whatever their place, or ``None`` where it is not declared."""
@@ -123,6 +150,10 @@ def function_of(tool: object) -> Mapping[str, Any]:
 _Own = Callable[[Node], list[object]]
 
 
+_NO_KINDS: Final = Kinds(_NOTHING)
+_NO_STRINGS: Final[Types] = frozenset(_NAMES - {"string", "integer"})
+
+
 class _Walk:
     """One question put to a schema: follows references and combinations, within the two bounds.
 
@@ -137,45 +168,51 @@ class _Walk:
         self._path: set[int] = set()
         self._visits = 0
 
-    def types(self, node: object, depth: int) -> Types | None:
-        """The types that ``node`` admits: ``None`` is unknown; the empty set is a circle or a contradiction."""
+    def kinds(self, node: object, depth: int) -> Kinds | None:
+        """What ``node`` admits: ``None`` is unknown; no type at all is a circle or a contradiction."""
         if not isinstance(node, dict) or depth > MAX_DEPTH or self._visits >= MAX_VISITS:
             return None
         if id(node) in self._path:
-            return _NOTHING
+            return _NO_KINDS
         self._visits += 1
         self._path.add(id(node))
-        found = self._types_inside(node, depth + 1)
+        found = self._kinds_inside(node, depth + 1)
         self._path.discard(id(node))
-        return found | _NULL if found and node.get("nullable") is True else found
+        # OpenAPI's word says something only about the type that it stands beside.
+        if found and found.types and node.get("nullable") is True and "type" in node:
+            found = Kinds(found.types | _NULL, found.strings)
+        return found
 
-    def _types_inside(self, node: Node, depth: int) -> Types | None:
+    def _kinds_inside(self, node: Node, depth: int) -> Kinds | None:
         told = [_declared(node.get("type")), self._of_values(node)]
         if "$ref" in node:
-            told.append(self.types(self.resolve(node["$ref"]), depth))
-        told += [self.types(branch, depth) for branch in _branches(node, "allOf")]
+            told.append(self.kinds(self.resolve(node["$ref"]), depth))
+        told += [self.kinds(branch, depth) for branch in _branches(node, "allOf")]
         told += [self._union(_branches(node, kind), depth) for kind in ("anyOf", "oneOf")]
-        known = [types for types in told if types]
+        known = [kinds for kinds in told if kinds and kinds.types]
         if not known:
             # A circle stays one, or a union around it would become unknown.
-            return _implied(node) or (_NOTHING if _NOTHING in told else None)
-        types = known[0]
+            return _implied(node) or (_NO_KINDS if any(k is not None and not k.types for k in told) else None)
+        kinds = known[0]
         for other in known[1:]:
-            types = _meet(types, other)
-        return types
+            kinds = _meet(kinds, other)
+        return kinds
 
-    def _union(self, branches: list[object], depth: int) -> Types | None:
+    def _union(self, branches: list[object], depth: int) -> Kinds | None:
         if not branches:
             return None
         types = _NOTHING
+        strings: frozenset[str] | None = frozenset()
         for branch in branches:
-            more = self.types(branch, depth)
+            more = self.kinds(branch, depth)
             if more is None:
                 return None
-            types |= more
-        return _canonical(types)
+            types |= more.types
+            if "string" in more.types:
+                strings = None if strings is None or more.strings is None else strings | more.strings
+        return Kinds(_canonical(types), strings if "string" in types else None)
 
-    def _of_values(self, node: Node) -> Types | None:
+    def _of_values(self, node: Node) -> Kinds | None:
         values: object = [node["const"]] if "const" in node else node.get("enum")
         if not isinstance(values, list) or not values:
             return None
@@ -183,7 +220,10 @@ class _Walk:
         if self._visits > MAX_VISITS:
             return None
         found = {_OF_PYTHON.get(kind) for kind in set(map(type, values))}
-        return None if None in found else _canonical(frozenset(cast("set[JsonType]", found)))
+        if None in found:
+            return None
+        strings = frozenset(value for value in values if type(value) is str) if "string" in found else None
+        return Kinds(_canonical(frozenset(cast("set[JsonType]", found))), strings)
 
     def children(self, node: object, own: _Own, depth: int) -> list[object]:
         """The schemas that all hold for a child of ``node``; ``own`` finds those that a node itself declares."""
@@ -247,10 +287,15 @@ class _Walk:
         return node
 
 
-def _own_property(node: Node, name: str) -> list[object]:
+def _named_property(node: Node, name: str) -> list[object]:
     declared = node.get("properties")
-    if isinstance(declared, dict) and name in declared:
-        return [declared[name]]
+    return [declared[name]] if isinstance(declared, dict) and name in declared else []
+
+
+def _own_property(node: Node, name: str) -> list[object]:
+    named = _named_property(node, name)
+    if named:
+        return named
     others = node.get("additionalProperties")
     return [others] if isinstance(others, dict) else []
 
@@ -270,32 +315,36 @@ def _branches(node: Node, key: str) -> list[object]:
     return branches if isinstance(branches, list) else []
 
 
-def _declared(declared: object) -> Types | None:
+def _declared(declared: object) -> Kinds | None:
     names = [declared] if isinstance(declared, str) else declared
     if not isinstance(names, list) or not names or not all(isinstance(n, str) and n in _NAMES for n in names):
         return None
-    return _canonical(frozenset(names))
+    return Kinds(_canonical(frozenset(names)))
 
 
-def _implied(node: Node) -> Types | None:
+def _implied(node: Node) -> Kinds | None:
     """What keywords that only make sense for one type say of a schema that names none."""
     found = _NOTHING
     if isinstance(node.get("properties"), dict) or isinstance(node.get("required"), list):
         found |= {"object"}
     if isinstance(node.get("items"), dict | list | bool) or isinstance(node.get("prefixItems"), list):
         found |= {"array"}
-    return found or None
+    return Kinds(found) if found else None
 
 
 def _canonical(types: Types) -> Types:
     return types - {"integer"} if "number" in types else types
 
 
-def _meet(left: Types, right: Types) -> Types:
-    both = left & right
-    if {"integer", "number"} <= left | right and "number" not in both:
+def _meet(left: Kinds, right: Kinds) -> Kinds:
+    both = left.types & right.types
+    if {"integer", "number"} <= left.types | right.types and "number" not in both:
         both |= {"integer"}
-    return both
+    lists = [strings for strings in (left.strings, right.strings) if strings is not None]
+    if "string" not in both or not lists:
+        return Kinds(both)
+    strings = lists[0] & lists[-1]
+    return Kinds(both, strings) if strings else Kinds(both - {"string"})
 
 
 # --- from text to JSON ------------------------------------------------------------------------------------------------
@@ -305,23 +354,110 @@ _NUMBER: Final = Regex(r"-?(?:0|[1-9][0-9]*+)(\.[0-9]++)?+([eE][-+]?[0-9]++)?+")
 _BRACKETS: Final = Regex(r'\\.|["{}\[\]]', re.DOTALL)
 
 
-def decode(text: str, types: frozenset[str] | None, nesting: int = MAX_NESTING) -> tuple[str, bool]:
+def decode(
+    text: str, types: frozenset[str] | None, nesting: int = MAX_NESTING, strings: frozenset[str] | None = None
+) -> tuple[str, bool]:
     """Turns the text of an argument value into JSON text, and tells whether it fits ``types``.
 
-    What admits a string is that string, but for the bare text ``null`` where null is admitted too. Other types are
-    the model's own text without white space around it, so no digit is lost; ``True`` and ``None`` are read as Python
-    writes them. Text that fits nothing becomes a string and does not fit. Where ``types`` is ``None`` (unknown), text
-    that is JSON other than a string is that JSON, everything else is a string, and both fit.
+    What admits a string is that string, but for the bare text ``null`` where null is admitted too; where ``strings``
+    lists the only ones that are admitted, any other text is not one. Other types are the model's own text without white
+    space around it, so no digit is lost; ``True`` and ``None`` are read as Python writes them. Text that fits nothing
+    becomes a string and does not fit. Where ``types`` is ``None`` (unknown), text that is JSON other than a string is
+    that JSON, everything else is a string, and both fit.
 
     ``nesting`` bounds the arrays and objects within each other; text beyond it is no JSON.
     """
     if types is None:
-        bare = text.strip(_BLANK)
-        return (bare if bare[:1] != '"' and _is_json(bare, nesting) else _quote(text)), True
+        return (text.strip(_BLANK) if is_json_value(text, nesting) else _quote(text)), True
     if "string" in types:
-        return ("null" if text == "null" and "null" in types else _quote(text)), True
+        if strings is None:
+            return ("null" if text == "null" and "null" in types else _quote(text)), True
+        if text in strings:
+            return _quote(text), True
     found = _fitting(text.strip(_BLANK), types, nesting)
     return (_quote(text), False) if found is None else (found, True)
+
+
+class Marked(enum.Enum):
+    """What a model's markup says of a value's type."""
+
+    NOT = enum.auto()
+    STRING = enum.auto()
+    OTHER = enum.auto()
+    """JSON; at times a string too, then in quotes."""
+
+
+def decode_marked(text: str, kinds: Kinds | None, marked: Marked) -> tuple[str, bool]:
+    """As `decode`, for a value whose markup tells its type: it counts unless the schema does not admit what it says.
+
+    Then the schema counts, where the text fits it.
+    """
+    types, strings = (None, None) if kinds is None else kinds
+    if marked is Marked.NOT:
+        return decode(text, types, strings=strings)
+    if marked is Marked.STRING:
+        return (_quote(text), True) if types is None else decode(text, types, strings=strings)
+    bare = text.strip(_BLANK)
+    found = bare if bare[:1] == '"' and _is_json(bare, MAX_NESTING) else _fitting(bare, _NO_STRINGS, MAX_NESTING)
+    if found is not None and (types is None or _admits(types, _kind(found))):
+        return found, True
+    told, fits = (_quote(text), False) if types is None else decode(text, types, strings=strings)
+    return (told, fits) if fits or found is None else (found, True)
+
+
+def _admits(types: Types, kind: JsonType) -> bool:
+    return kind in types or (kind == "integer" and "number" in types)
+
+
+def _kind(json_text: str) -> JsonType:
+    """The type of a JSON text."""
+    c = json_text[0]
+    if c in '"{[tfn':
+        return cast(JsonType, {'"': "string", "{": "object", "[": "array", "n": "null"}.get(c, "boolean"))
+    return "number" if set(json_text) & set(".eE") else "integer"
+
+
+def collected(texts: list[str], items: "Schema | None") -> str:
+    """One JSON array of what was given for it in several pieces: elements, or arrays of them."""
+    elements: list[str] = []
+    kinds = None if items is None else items.kinds
+    nested = kinds is not None and "array" in kinds.types
+    for text in texts:
+        bare = text.strip(_BLANK)
+        if bare[:1] == "[" and not nested and _is_json(bare, MAX_NESTING):
+            inner = bare[1:-1].strip(_BLANK)
+            if inner:
+                elements.append(inner)
+        else:
+            elements.append(decode(text, *((None,) if kinds is None else (kinds.types, MAX_NESTING, kinds.strings)))[0])
+    return f"[{', '.join(elements)}]"
+
+
+def declared_object(text: str, schema: Schema) -> str:
+    """The text, if it is a JSON object whose keys the schema all declares, else ``""``."""
+    bare = text.strip(_BLANK)
+    if bare[:1] != "{" or not _is_json(bare, MAX_NESTING):
+        return ""
+    keys = [key for key, _ in _PAIRS.decode(bare)]
+    return bare if all(schema.declares(key) for key in keys) else ""
+
+
+def repeated_key(json_text: str) -> str | None:
+    """A key that an object in a JSON text holds twice."""
+    found: list[str] = []
+
+    def look(pairs: list[tuple[str, Any]]) -> None:
+        seen: set[str] = set()
+        found.extend(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+
+    json.JSONDecoder(parse_int=str, parse_float=str, object_pairs_hook=look).decode(json_text)
+    return found[0] if found else None
+
+
+def is_json_value(text: str, nesting: int = MAX_NESTING) -> bool:
+    """Whether a text, without white space around it, is JSON other than a string."""
+    bare = text.strip(_BLANK)
+    return bare[:1] != '"' and _is_json(bare, nesting)
 
 
 def _fitting(bare: str, types: frozenset[str], nesting: int) -> str | None:
@@ -335,9 +471,15 @@ def _fitting(bare: str, types: frozenset[str], nesting: int) -> str | None:
         return bare.lower()
     if "number" in types or "integer" in types:
         number = _NUMBER.fullmatch(bare)
-        if number and ("number" in types or number.lastindex is None):
+        if number and (number.lastindex is None or ("number" in types and not isinf(float(bare)))):
             return bare
     return None
+
+
+def _finite(text: str) -> str:
+    if isinf(float(text)):
+        raise ValueError(f"{text} is beyond every float")
+    return text
 
 
 def _refuse(constant: str) -> Any:
@@ -345,7 +487,8 @@ def _refuse(constant: str) -> Any:
 
 
 # Numbers are left as text: converting them costs time, and Python refuses integers of more than 4,300 digits.
-_JSON: Final = json.JSONDecoder(parse_constant=_refuse, parse_int=str, parse_float=str)
+_PAIRS: Final = json.JSONDecoder(parse_int=str, parse_float=str, object_pairs_hook=tuple)
+_JSON: Final = json.JSONDecoder(parse_constant=_refuse, parse_int=str, parse_float=_finite)
 
 
 def _is_json(text: str, nesting: int) -> bool:

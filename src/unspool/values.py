@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from json.encoder import encode_basestring
+from math import isinf
 from typing import Any, Final
 
 from .schema import MAX_NESTING
@@ -29,7 +30,8 @@ def read_json(text: str) -> Value:
     """The value of a JSON text.
 
     Raises:
-        ValueError: not JSON, NaN or Infinity, a key twice in one object, or nested too deep.
+        ValueError: not JSON, NaN or Infinity, a number that rounds to infinity, a key twice in one object, or nested
+            too deep.
     """
     try:
         value: Value = _DECODER.decode(text)
@@ -56,8 +58,14 @@ def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return members
 
 
+def _float(text: str) -> Number:
+    if isinf(float(text)):
+        raise ValueError(f"{text[:40]} is beyond every float")
+    return Number(text)
+
+
 _DECODER: Final = json.JSONDecoder(
-    parse_int=Number, parse_float=Number, parse_constant=_refuse, object_pairs_hook=_members
+    parse_int=Number, parse_float=_float, parse_constant=_refuse, object_pairs_hook=_members
 )
 
 

@@ -8,7 +8,7 @@ import msgspec
 from ..dialect import Dialect
 from ..errors import ConstraintError
 from ..parser.patterns import ANY, LITERAL, SPACE, WORD, Pattern, closing
-from ..parser.plan import CALL, Plan
+from ..parser.plan import CALL, Plan, plain_arguments
 from ..schema import Schema, decode
 from ..template import Template, steps, writable
 from .nodes import EMPTY, WHITE, Chars, Const, Finer, Json, Node, Seq, Text, choice, seq
@@ -35,8 +35,6 @@ class Arguments:
         self.outer = tuple(dict.fromkeys(outer))
         self.guard = _guard(d, plan) if d.argument else ()
         self.openings = tuple(dict.fromkeys(p.opening.first for p in plan.parameters))
-        written = (d.argument_separator, *(t.text for t in (*d.call[:1], *d.argument[:1])))
-        self.lines = any("\n" in text for text in written)
         self.serials = itertools.count()
 
     def of(self, tool: Tool, end: str) -> Node:
@@ -50,7 +48,7 @@ class Arguments:
                     seq(self.nested_members(values, b, at), Const(end)) for b in _objects(values, tool.parameters, at)
                 )
             # Where arguments begin lines, none begins within JSON.
-            without = (*self.ends_of(d.argument[0]), *(() if self.lines else self.openings))
+            without = (*self.ends_of(d.argument[0]), *(() if self.plan.breaks else self.openings))
             values = Values(JSON_SPELLING, self.rules, tool.parameters, without)
             return choice(_Markup(self, values, b, at, end).all() for b in _objects(values, tool.parameters, at))
         return seq(self.value(tool.parameters, at), Const(end))
@@ -85,9 +83,10 @@ class Arguments:
         if not later or not self.guard:
             return self.guard, ()
         opened = choice(_opening(p.opening, later) for p in self.plan.parameters)
-        if not self.lines:
+        if not self.plan.breaks:
             return (*self.guard, opened), ()
-        return (*self.guard, seq(Const("\n"), _INDENT, opened)), (seq(_INDENT, opened),)
+        first = any("\n" in p.lead for p in self.plan.parameters)
+        return (*self.guard, seq(Const("\n"), opened)), (opened,) if first else ()
 
     def around(self, template: Template, key: Node, kind: str) -> tuple[Node, str, Node]:
         """What stands before a value, the first marker behind it, and the rest."""
@@ -291,7 +290,7 @@ class _Markup:
         closed = stop + rest if free else template.inner_trail + stop + rest
         guard, unlike = self.arguments.guards(later) if follow else ((), ())
         follow = follow or [("", EMPTY)]
-        longer = [t for t in writable(self.arguments.d.argument)[1:] if free and _continues(t, template)]
+        longer = [t for t in writable(plain_arguments(self.arguments.d))[1:] if free and _continues(t, template)]
         if not longer or not isinstance(head, Const):
             texts = [Text(closed + f, others(kept_out, closed + f), unlike, *bounds, guard=guard) for f, _ in follow]
             return [seq(head, text, node) for text, (_, node) in zip(texts, follow, strict=True)]
@@ -371,7 +370,6 @@ def _opening(pattern: Pattern, names: list[str]) -> Node:
 
 
 _WORD: Final = Chars("A-Za-z_", max=32)
-_INDENT: Final = Chars(" \\t", min=0, max=None)
 _BETWEEN: Final = Chars(WHITE + ",;", min=0, max=None)
 _SPACE: Final = Chars(WHITE, min=0, max=None)
 

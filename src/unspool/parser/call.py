@@ -1,12 +1,13 @@
 """The state of the call that is being read."""
 
 import enum
-from typing import Any
+from typing import NamedTuple
 
 from ..events import Status
-from ..schema import Schema
+from ..schema import Kinds, Marked, Schema
 from .literals import LiteralReader
 from .plan import Block, Form, Parameter
+from .wrapped import Unwrapping
 
 
 class Sink(enum.Enum):
@@ -27,17 +28,40 @@ class ValueMode(enum.Enum):
     GUESS = "guess"
     """Held while it may be JSON, else a string."""
     TYPED = "typed"
-    """Held to its end, then decoded by its types."""
+    """Held to its end, then decoded by what its schema and its markup admit."""
+    QUOTED = "quoted"
+    """Held while it may be a string in quotes that would be something else without them."""
 
 
 # What an object-shaped call expects next.
 FIRST, KEY, COLON, VALUE, AFTER = range(5)
 
 
-class Level:
-    """An open container of nested arguments: the outermost one is the arguments object itself."""
+class Held(NamedTuple):
+    """A value that waits for its container's end.
 
-    __slots__ = ("bracket", "empty", "fields", "parameter", "schema")
+    Attributes:
+        json: its JSON text.
+        text: what the model wrote; ``None`` for a container.
+        fits: whether it fits its schema.
+    """
+
+    json: str
+    text: str | None = None
+    fits: bool = True
+
+
+class Level:
+    """An open container of nested arguments: the outermost one is the arguments object itself.
+
+    Attributes:
+        given: the keys that were given.
+        held: while the container is held, the values that are not yet told, by key.
+        children: its members have no schema: a key given twice makes a list.
+        wrapper: the key of a first argument that may hold all arguments.
+    """
+
+    __slots__ = ("bracket", "children", "empty", "fields", "given", "held", "parameter", "schema", "wrapper")
 
     def __init__(
         self, bracket: str, parameter: Parameter | None, fields: dict[str, str], schema: Schema | None
@@ -47,6 +71,10 @@ class Level:
         self.fields = fields
         self.schema = schema
         self.empty = True
+        self.given: set[str] = set()
+        self.held: dict[str, list[Held]] | None = None
+        self.children = False
+        self.wrapper = ""
 
 
 class Call:
@@ -59,26 +87,40 @@ class Call:
         early: arguments that came before the name.
         thought: it stands in reasoning.
         track: brackets that are open in a call that went wrong, innermost last; ``None`` where only markers end it.
+        hold: the outermost container that is held (-1: none); so are all in it. ``weight``: characters held in them.
+        parts: pieces of the value that is being read in a container that is held.
+        dropped: how many containers were open where the value began that is not told (-1: none).
+        margin: white space before what ends a value, which is not the value's.
+        limit: how much of a value is held at most.
     """
 
     __slots__ = (
         "begun",
         "block",
         "complete",
+        "dropped",
         "early",
         "expects",
         "fields",
         "form",
         "held",
         "held_size",
+        "hold",
         "id",
         "index",
         "key",
+        "kinds",
         "known",
         "levels",
+        "limit",
+        "line_start",
+        "looked",
+        "margin",
+        "marked",
         "mode",
         "name",
         "parameter",
+        "parts",
         "quiet",
         "quote",
         "reader",
@@ -91,10 +133,16 @@ class Call:
         "status",
         "thought",
         "track",
-        "types",
+        "unwrapping",
         "value_fields",
+        "weight",
         "within",
     )
+
+    @property
+    def held_back(self) -> bool:
+        """Whether values that are read are not told (yet)."""
+        return self.hold >= 0 or self.dropped >= 0
 
     def __init__(self, form: Form, block: Block, start: int, fields: dict[str, str]) -> None:
         self.form = form
@@ -116,6 +164,8 @@ class Call:
         self.quote = ""
         self.within = ""  # the quote of a string that went wrong and goes on
         self.reader: LiteralReader | None = None
+        self.unwrapping: Unwrapping | None = None
+        self.looked = False  # whether arguments may lie in a wrapping
         # an object-shaped call
         self.expects = FIRST
         self.key = ""
@@ -126,7 +176,15 @@ class Call:
         self.parameter: Parameter | None = None
         self.value_fields: dict[str, str] = {}
         self.mode = ValueMode.STRING
-        self.types: Any = None
+        self.kinds: Kinds | None = None
+        self.marked = Marked.NOT
+        self.line_start = False  # the value's text, of which nothing is taken yet, begins at a line's start
+        self.margin = ""
+        self.limit = 0
+        self.hold = -1
+        self.weight = 0
+        self.parts: list[str] = []
+        self.dropped = -1
         self.begun = False
         self.held: list[str] = []
         self.held_size = 0

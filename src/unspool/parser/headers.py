@@ -475,7 +475,7 @@ class Headers(Output):
             self._begin_members(call)
             return
         if form.syntax is Syntax.PYTHON:
-            call.reader = LiteralReader(Syntax.PYTHON, Root.KEYWORDS)
+            call.reader = self._reader(call, "(", Syntax.PYTHON)
             call.track = ["("]
         self._state = ARGUMENTS
 
@@ -492,7 +492,9 @@ class Headers(Output):
         """The reader for arguments that begin with a character."""
         if c == '"' and syntax is Syntax.JSON:
             return UnwrapReader(repair=self._repairing())
-        return LiteralReader(syntax, Root.OBJECT, repair=self._repairing(), quote=self._plan.dialect.quote)
+        root = Root.KEYWORDS if c == "(" else Root.OBJECT
+        stops = self._plan.recover.at if self._repairing() else None
+        return LiteralReader(syntax, root, repair=self._repairing(), quote=self._plan.dialect.quote, stops=stops)
 
     # -- ending ---------------------------------------------------------------------------------------------------
 

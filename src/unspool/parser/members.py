@@ -1,17 +1,20 @@
 """Calls whose arguments are written one by one, as in XML: text up to a closing marker, typed by a schema."""
 
-from ..schema import decode
-from .call import Call, Level, ValueMode
+import json
+
+from ..events import Status
+from ..schema import Marked, Schema, decode_marked, is_json_value, repeated_key
+from .call import Call, Held, Level, ValueMode
 from .headers import NULL
+from .levels import Levels, is_list
 from .literals import DONE, ERROR, MAX_DEPTH, LiteralReader, Root, Syntax
-from .objects import Objects
 from .output import ARGUMENTS, CAP, CLOSE, MEMBERS, VALUE, VALUE_START, common_suffix, held_suffix
-from .patterns import MAX_SPACE, MORE, NO, Pattern, skip_separators, skip_space
-from .plan import CALL, Parameter
+from .patterns import MAX_SPACE, MORE, NO, Pattern, skip_space
+from .plan import Parameter
 from .strings import escaped
 
 
-class Members(Objects):
+class Members(Levels):
     """Reads arguments that have a template each."""
 
     __slots__ = ()
@@ -31,13 +34,12 @@ class Members(Objects):
                 i = skip_space(buf, r)
         if i == len(buf):
             self._i = i
-            return False
-        more = False
+            return self._members_over(call)
+        more = closes = False
         if level.parameter is not None:
             r = self._marker(level.parameter.closing, i, dict(level.fields))
             if r >= 0:
-                call.levels.pop()
-                self._put_arguments(call, "]" if level.bracket == "[" else "}", self._base + r)
+                self._close_level(call, r)
                 self._i = r
                 return True
             more = r == MORE
@@ -47,8 +49,8 @@ class Members(Objects):
                 if r >= 0:
                     self._i = i
                     return self._members_end(call)
-                more = more or r == MORE
-        for parameter in plan.items if level.bracket == "[" else plan.parameters:
+                more = closes = closes or r == MORE
+        for parameter in self._children(level):
             fields: dict[str, str] = {}
             r = self._marker(parameter.opening, i, fields)
             if r == MORE:
@@ -63,90 +65,109 @@ class Members(Objects):
             return False
         if more:
             self._i = len(buf)
-            return False
+            return closes and self._members_over(call)
         self._i = i
-        if buf[i] == "{" and len(call.levels) == 1 and level.empty:
+        if buf[i] == "{" and len(call.levels) == 1 and not level.given:
             call.levels.clear()
             call.reader = self._reader(call, "{", Syntax.JSON)
             self._state = ARGUMENTS
             return True
         return self._members_fail(call, i)
 
+    def _children(self, level: Level) -> list[Parameter]:
+        """How what lies in a container is written; a list's elements at times have names of their own."""
+        plan = self._plan
+        if level.bracket == "{":
+            return plan.parameters
+        return plan.items if level.parameter is None or not level.children else [*plan.items, *plan.parameters]
+
     def _members_end(self, call: Call) -> bool:
-        empty = call.levels[0].empty
-        tail = "{}" if empty else "]" if call.levels[-1].bracket == "[" else "}"
-        self._put_arguments(call, tail, self._base + self._i)
+        self._end_levels(call, self._i)
         call.complete = True
         self._state = CLOSE
         return True
+
+    def _members_over(self, call: Call) -> bool:
+        """No more comes. A call whose arguments are all closed lacks only its own closing if the model stopped."""
+        if not (self._final and self._ended and self._all_closed(call)):
+            return False
+        self._members_end(call)
+        return False
+
+    def _all_closed(self, call: Call) -> bool:
+        return len(call.levels) == 1 and bool(call.levels[0].given)
 
     def _members_fail(self, call: Call, i: int) -> bool:
         closing = self._closing(i)
         if closing == MORE:
             if self._final:
                 self._i = len(self._buf)
+                self._members_over(call)
             return False
         opens = self._opens_next(i)
         if opens == MORE:
             return False
-        if closing >= 0 and not call.form.suffix:
+        if closing >= 0 and not call.form.suffix and len(call.levels) == 1:
             # Where a call has no closing of its own, its block's or the turn's is its closing.
             return self._members_end(call)
         if closing >= 0 or opens:
-            # The block or the turn closes, or another call begins: this call was cut.
+            # The block or the turn closes, or another call begins: this call lacks its own closing, or was cut.
             self._notice("missing_close", call.name)
-            if self._repairing() and len(call.levels) == 1:
+            status: Status = "incomplete"
+            if self._all_closed(call):
                 self._members_end(call)
-                call.status = "repaired"
-                self._end_call("repaired", self._base + i)
-            else:
-                self._end_call("incomplete", self._base + i)
+                status = call.status
+            elif self._repairing() and len(call.levels) == 1:
+                self._members_end(call)
+                status = call.status = "repaired"
+            self._end_call(status, self._base + i)
             return True
         return self._fails(call, "text between arguments")
 
-    def _opens_next(self, i: int) -> int:
-        """Whether another call begins at ``i``: 1, 0, or `MORE`."""
-        more = False
-        for o in self._plan.edge:
-            if o.kind == CALL and o.marked and o.pattern.first:
-                r = self._match_call(o, i, False, {})
-                if r >= 0:
-                    return 1
-                more = more or r == MORE
-        return MORE if more and not self._final else 0
-
     def _begin_value(self, call: Call, parameter: Parameter, fields: dict[str, str]) -> None:
         level = call.levels[-1]
-        call.parameter = parameter
-        call.value_fields = fields
         key = fields.get("key", "")
         above = level.schema
-        if level.bracket == "[":
-            schema = None if above is None else above.items()
+        if above is None:
+            schema = None
         else:
-            schema = None if above is None else above.property(key)
+            schema = above.items() if level.bracket == "[" else above.property(key)
+        self._enter(call, key, schema)
+        call.parameter = parameter
+        call.value_fields = fields
         call.schema = schema
         call.begun = False
         call.held = []
         call.held_size = 0
+        call.limit = CAP
         call.rest = ""
         call.reader = None
-        types = None if schema is None else schema.types
+        call.margin = parameter.trail if above is None else parameter.gap
+        self._choose_mode(call, schema, fields)
+        self._state = VALUE_START
+
+    def _choose_mode(self, call: Call, schema: Schema | None, fields: dict[str, str]) -> None:
+        """What markup and schema say of the value decides how its text becomes JSON."""
+        kinds = call.kinds = None if schema is None else schema.kinds
         markup = fields.get("string") or fields.get("type")
+        call.marked = Marked.NOT
         if markup is not None:
             text = markup == "true" if "string" in fields else markup == "string"
-            call.mode = ValueMode.STRING if text else ValueMode.TYPED
-            call.types = frozenset(("number", "integer", "boolean", "null", "object", "array"))
-        elif types is None:
+            call.marked = Marked.STRING if text else Marked.OTHER
+        any_string = kinds is not None and "string" in kinds.types and kinds.strings is None
+        if call.marked is Marked.STRING and (kinds is None or any_string):
+            call.mode = ValueMode.STRING
+        elif call.marked is not Marked.NOT:
+            call.mode = ValueMode.TYPED
+        elif kinds is None:
             call.mode = ValueMode.GUESS
             call.reader = LiteralReader(Syntax.JSON, Root.ANY)
-        elif "string" in types:
-            call.mode = ValueMode.NULLABLE if "null" in types else ValueMode.STRING
+        elif any_string:
+            call.mode = ValueMode.NULLABLE if "null" in kinds.types else ValueMode.STRING
         else:
             call.mode = ValueMode.TYPED
-        if types is not None and markup is None:
-            call.types = types
-        self._state = VALUE_START
+            if kinds.strings is not None and kinds.types <= {"string", "null"}:
+                call.limit = max(map(len, (NULL, *kinds.strings)))
 
     def _value_start(self) -> bool:
         """White space that belongs to the marker is taken off; a nested value is told from text."""
@@ -167,8 +188,20 @@ class Members(Objects):
         if k < len(lead) and i + k == n and not self._final:
             return False
         self._i = i + k
+        call.line_start = k > 0 and buf[i + k - 1] == "\n"
         self._state = VALUE
+        if self._plan.quoted:
+            if self._i == n and not self._final:
+                self._state = VALUE_START
+                self._i = i
+                return False
+            self._in_quotes(call)
         return True
+
+    def _in_quotes(self, call: Call) -> None:
+        """A value that begins with a quote may be a string that has to be told from something else."""
+        if self._buf.startswith('"', self._i) and call.mode is not ValueMode.TYPED:
+            call.mode = ValueMode.QUOTED
 
     def _nested(self, call: Call) -> int:
         """Whether a container's element begins here: 1 opened, `MORE` (as 0: wait), or `NO`."""
@@ -190,25 +223,30 @@ class Members(Objects):
                 if r == MORE and not self._final:
                     return 0
                 if r >= 0:
-                    if len(call.levels) >= MAX_DEPTH:
-                        self._fails(call, f"nested deeper than {MAX_DEPTH}")
-                        return 1
-                    self._put_arguments(call, self._key(call) + bracket, self._base + j)
-                    call.levels[-1].empty = False
-                    call.levels.append(Level(bracket, parameter, call.value_fields, call.schema))
-                    self._i = j
-                    self._state = MEMBERS
-                    return 1
+                    return self._nest(call, bracket, j)
         return NO
 
-    def _key(self, call: Call) -> str:
-        """What stands before a value in the JSON text."""
-        level = call.levels[-1]
-        first = len(call.levels) == 1 and level.empty
-        text = "{" if first else "" if level.empty else ", "
-        if level.bracket == "[":
-            return text
-        return f'{text}"{escaped(call.value_fields.get("key", ""))}": '
+    def _nest(self, call: Call, bracket: str, j: int) -> int:
+        """A container begins, whose first element stands at ``j``."""
+        if len(call.levels) >= MAX_DEPTH:
+            self._fails(call, f"nested deeper than {MAX_DEPTH}")
+            return 1
+        schema = call.schema
+        types = None if schema is None else schema.types
+        named = bracket == "{" and types is not None and "array" in types and "object" not in types
+        wrapped = call.levels[-1].wrapper and call.hold == 0
+        level = Level(
+            "[" if named else bracket,
+            call.parameter,
+            call.value_fields,
+            call.levels[0].schema if wrapped else schema,
+        )
+        level.children = named
+        call.reader = None
+        self._open_level(call, level, j)
+        self._i = j
+        self._state = MEMBERS
+        return 1
 
     def _value(self) -> bool:
         """The text of an argument, up to the closing that counts."""
@@ -220,7 +258,7 @@ class Members(Objects):
         i = self._i
         n = len(buf)
         find = parameter.find
-        trail = parameter.trail
+        trail = call.margin
         pos = i
         while True:
             m = find.search(buf, pos)
@@ -232,6 +270,11 @@ class Members(Objects):
                 return False
             p = m.start()
             r = MORE if m.end() == n and m.group() not in parameter.triggers else self._value_ends(call, p)
+            own = parameter.trail
+            if r == NO:
+                r, own = self._next_opens(call, p), parameter.gap
+                if r >= 0:
+                    self._notice("missing_close", call.value_fields.get("key", ""))
             if r == NO:
                 pos = p + 1
                 continue
@@ -239,7 +282,7 @@ class Members(Objects):
                 end = p - held_suffix(buf, i, p, trail)
                 self._value_text(call, end)
                 return False
-            end = p - common_suffix(buf, i, p, trail)
+            end = p - common_suffix(buf, i, p, own)
             self._value_text(call, end)
             self._value_done(call, r)
             return True
@@ -282,6 +325,23 @@ class Members(Objects):
             more = more or r == MORE
         return MORE if more else NO
 
+    def _next_opens(self, call: Call, p: int) -> int:
+        """``p`` if another argument opens there in place of this one's closing; `NO`; `MORE`."""
+        level = call.levels[-1]
+        schema = level.schema
+        i = self._i
+        starts_line = self._buf[p - 1] == "\n" if p > i else call.line_start
+        if schema is None or level.bracket == "[" or (self._plan.breaks and not starts_line):
+            return NO
+        more = False
+        for parameter in self._plan.parameters:
+            fields: dict[str, str] = {}
+            r = self._marker(parameter.opening, p, fields)
+            if r >= 0 and fields["key"] not in level.given and schema.declares(fields["key"]):
+                return p
+            more = more or r == MORE
+        return MORE if more and not self._final else NO
+
     def _follows_value(self, call: Call, i: int) -> int:
         """``i`` if what stands there may follow an argument: another one, or what closes the call or the block."""
         buf = self._buf
@@ -301,8 +361,7 @@ class Members(Objects):
             level = call.levels[-1]
             assert level.parameter is not None
             candidates.append((level.parameter.closing, dict(level.fields)))
-            group = plan.items if level.bracket == "[" else plan.parameters
-            candidates.extend((p.opening, {}) for p in group)
+            candidates.extend((p.opening, {}) for p in self._children(level))
         else:
             candidates.extend((p.opening, {}) for p in plan.parameters)
             candidates.extend((s, {}) for s in plan.suffixes)
@@ -317,33 +376,6 @@ class Members(Objects):
             return i
         return MORE if more or r == MORE else NO
 
-    def _follows_call(self, i: int) -> int:
-        """``i`` if what stands there may follow a call: its block's closing, another call, the end."""
-        buf = self._buf
-        j = skip_separators(buf, i)
-        if j - i > MAX_SPACE:
-            return NO
-        if j == len(buf):
-            return i if self._ended else MORE
-        more = False
-        for block in self._plan.block_suffixes:
-            r = self._marker(block.suffix, j, {})
-            if r >= 0:
-                return i
-            more = more or r == MORE
-        for form in self._plan.forms:
-            r = self._marker(form.opening, j, {})
-            if r >= 0 and form.marked:
-                return i
-            more = more or r == MORE
-        opens = self._opens_next(j)
-        if opens == 1:
-            return i
-        r = self._end_here(j)
-        if r >= 0 or (self._ended and more):
-            return i
-        return MORE if more or opens == MORE or r == MORE else NO
-
     def _value_text(self, call: Call, end: int) -> None:
         """Take text of a value up to ``end``."""
         i = self._i
@@ -351,13 +383,14 @@ class Members(Objects):
             return
         text = self._buf[i:end]
         self._i = end
+        call.line_start = False
         if call.mode is ValueMode.STRING:
             self._say(call, escaped(text), end)
             return
         call.held.append(text)
         call.held_size += len(text)
-        if call.held_size > CAP:
-            self._notice("hold_overflow", call.value_fields.get("key", ""))
+        if call.held_size > call.limit:
+            self._notice("hold_overflow" if call.limit == CAP else "value_type", call.value_fields.get("key", ""))
             self._as_string(call, end)
         elif call.mode is ValueMode.NULLABLE:
             if call.held_size > 64 or not NULL.startswith("".join(call.held).strip()):
@@ -373,6 +406,11 @@ class Members(Objects):
             if reader.mode == ERROR or begins == '"' or (reader.mode == DONE and call.rest.strip()):
                 self._as_string(call, end)
 
+        elif call.mode is ValueMode.QUOTED:
+            head = "".join(call.held[:2])[1:2]
+            if head and head not in " \t\n\r{[-0123456789tfn":
+                self._as_string(call, end)
+
     def _as_string(self, call: Call, end: int) -> None:
         """What was held is a string after all."""
         text = "".join(call.held)
@@ -384,37 +422,64 @@ class Members(Objects):
         """A piece of a string value goes out."""
         if not call.begun:
             call.begun = True
-            fragment = f'{self._key(call)}"{fragment}'
-            call.levels[-1].empty = False
-        self._put_arguments(call, fragment, self._base + end)
+            fragment = f'"{fragment}'
+            if not call.held_back:
+                fragment = self._key(call) + fragment
+                call.levels[-1].empty = False
+        self._tell(call, fragment, end)
 
     def _value_done(self, call: Call, i: int) -> None:
         """The value ends; reading goes on at ``i``."""
-        if call.mode is ValueMode.GUESS:
-            reader = call.reader
-            assert reader is not None
-            if reader.mode != DONE:
-                reader.read(call.rest + " ", 0)  # what follows ends a number or a word
-        if call.mode is not ValueMode.STRING:
-            text = "".join(call.held)
-            if call.mode is ValueMode.GUESS:
-                assert call.reader is not None
-                json, fits = (text.strip(), True) if call.reader.mode == DONE else (f'"{escaped(text)}"', True)
-            elif call.mode is ValueMode.NULLABLE:
-                json, fits = (NULL if text.strip() == NULL else f'"{escaped(text)}"'), True
-            else:
-                json, fits = decode(text, call.types)
-                if not text and self._plan.items:
-                    # An empty container and an empty text look alike; the schema tells.
-                    empty = "[]" if "array" in call.types else "{}" if "object" in call.types else ""
-                    json, fits = (empty, True) if empty else (json, fits)
-            if not fits:
-                self._notice("value_type", call.value_fields.get("key", ""))
-            self._put_arguments(call, self._key(call) + json, self._base + self._i)
-            call.levels[-1].empty = False
-        else:
+        if call.mode is ValueMode.STRING:
             self._say(call, '"', self._i)
+            if call.hold >= 0 and call.dropped < 0:
+                told = "".join(call.parts)
+                self._tell_value(call, Held(told, json.loads(told)), self._i)
+        else:
+            held = self._decoded(call, "".join(call.held))
+            level = call.levels[-1]
+            if call.hold < 0 and call.dropped < 0 and level.bracket == "{" and is_list(call.schema):
+                self._hold_level(call, level)  # another one may follow
+            elif not held.fits:
+                self._notice("value_type", call.value_fields.get("key", ""))
+            self._tell_value(call, held, self._i)
+        self._drop_over(call)
         call.held = []
         call.reader = None
         self._i = i
         self._state = MEMBERS
+
+    def _decoded(self, call: Call, text: str) -> Held:
+        """The JSON of a value that was held to its end."""
+        reader = call.reader
+        mode = call.mode
+        if mode is ValueMode.GUESS:
+            assert reader is not None
+            if reader.mode != DONE:
+                reader.read(call.rest + " ", 0)  # what follows ends a number or a word
+            if reader.mode != DONE:
+                return Held(f'"{escaped(text)}"', text)
+            told = text.strip()
+        elif mode is ValueMode.NULLABLE:
+            return Held(NULL if text.strip() == NULL else f'"{escaped(text)}"', text)
+        elif mode is ValueMode.QUOTED:
+            return Held(f'"{escaped(unquoted(text))}"', text)
+        else:
+            kinds = call.kinds
+            told, fits = decode_marked(unquoted(text) if self._plan.quoted else text, kinds, call.marked)
+            if not text and self._plan.items and kinds is not None:
+                # An empty container and an empty text look alike; the schema tells.
+                empty = "[]" if "array" in kinds.types else "{}" if "object" in kinds.types else ""
+                told, fits = (empty, True) if empty else (told, fits)
+            if not fits:
+                return Held(told, text, False)
+        if told[0] in "[{":
+            key = repeated_key(told)
+            if key is not None:
+                self._notice("duplicate_arguments", key)
+        return Held(told, text)
+
+
+def unquoted(text: str) -> str:
+    """A text without the quotes around it, if they tell it from JSON other than a string."""
+    return text[1:-1] if len(text) > 2 and text[0] == text[-1] == '"' and is_json_value(text[1:-1]) else text

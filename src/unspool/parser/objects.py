@@ -3,14 +3,16 @@
 import json
 import re
 
+from ..events import Status
 from ..regex import Regex
 from .call import AFTER, COLON, FIRST, KEY, Call
 from .call import VALUE as OBJECT_VALUE
 from .headers import ARGUMENT_KEYS, NULL, Headers
-from .literals import DONE, ERROR, LiteralReader, Root, Syntax
+from .literals import DONE, ERROR, STRING, LiteralReader, Root, Syntax
 from .output import CLOSE, OBJECT, RECOVER
-from .patterns import MORE, NO, skip_space
-from .plan import CALL, END
+from .patterns import MAX_SPACE, MORE, NO, skip_separators, skip_space
+from .plan import CALL, END, Scan
+from .wrapped import unwrapping
 
 MAX_TOKEN = 1024
 STRETCH = 4096
@@ -177,29 +179,18 @@ class Objects(Headers):
         reader = call.reader
         assert reader is not None
         skipped = call.role == "skip"
-        end = reader.read(self._buf, self._i)
-        if end > self._i:
-            fragment = reader.take()
-            self._i = end
-            if not skipped:
-                self._put_arguments(call, fragment, self._base + end)
+        if self._read_on(call, reader):
+            return True
         if reader.mode == DONE:
             call.reader = None
             call.expects = AFTER
             if not skipped:
-                call.complete = True
-                self._note_repair(call, reader)
+                self._complete(call, reader)
             return True
         if reader.mode == ERROR:
-            call.reader = None
-            if skipped:
+            if skipped or not call.started:
+                call.reader = None
                 return self._object_fails(call, self._i, reader.error)
-            if not call.started:
-                return self._object_fails(call, self._i, reader.error)
-            fragment = reader.take()
-            if fragment:
-                self._put_arguments(call, fragment, self._base + self._i)
-            call.reader = reader
             return self._arguments_fail(call, reader)
         return False
 
@@ -266,19 +257,178 @@ class Objects(Headers):
             syntax = call.form.syntax
             assert syntax is not None
             reader = call.reader = self._reader(call, c, syntax)
-        end = reader.read(buf, i)
-        self._i = end
-        fragment = reader.take()
-        if fragment or end > i:
-            self._put_arguments(call, fragment, self._base + end)
+        if self._read_on(call, reader):
+            return True
         if reader.mode == DONE:
-            call.complete = True
-            self._note_repair(call, reader)
+            self._complete(call, reader)
             self._state = CLOSE
             return True
         if reader.mode == ERROR:
             return self._arguments_fail(call, reader)
         return False
+
+    def _read_on(self, call: Call, reader: LiteralReader) -> bool:
+        """Read more of a literal and hand it on; true where a marker in an open string ended the call."""
+        scan = self._string_ends(reader)
+        buf = self._buf
+        pos = self._i
+        while True:
+            m = None if scan is None else scan.find.search(buf, pos)
+            if m is None:
+                self._read_to(call, reader, len(buf))
+                return False
+            p = m.start()
+            self._read_to(call, reader, p)
+            if reader.mode >= DONE:
+                return False
+            if self._i == p and reader.mode == STRING:
+                r = self._ends_string(p, m)
+                if r == MORE:
+                    return False
+                if r >= 0:
+                    self._string_cut(call, reader)
+                    return True
+            pos = p + 1
+
+    def _read_to(self, call: Call, reader: LiteralReader, until: int) -> None:
+        """Let the reader have the text up to ``until``."""
+        buf = self._buf
+        i = self._i
+        end = reader.read(buf, i) if until == len(buf) else i + reader.read(buf[i:until], 0)
+        self._i = end
+        for kind, detail in reader.notes:
+            self._notice(kind, detail)
+        reader.notes.clear()
+        fragment = reader.take()
+        if call.role != "skip" and (fragment or end > i):
+            self._put_json(call, fragment, self._base + end)
+
+    def _put_json(self, call: Call, fragment: str, end: int) -> None:
+        """JSON arguments go out, unless they may lie in a wrapping."""
+        if not call.looked:
+            call.looked = True
+            call.unwrapping = unwrapping(self._schema(call.name)) if call.started else None
+        watch = call.unwrapping
+        if watch is not None:
+            fragment = watch.push(fragment)
+            if not watch.over:
+                return
+            call.unwrapping = None
+            if watch.overflown:
+                self._notice("hold_overflow", call.name)
+        self._put_arguments(call, fragment, end)
+
+    def _let_out(self, call: Call, end: int) -> None:
+        """What is held of the arguments is told, as it is."""
+        text = ""
+        if call.unwrapping is not None:
+            text = call.unwrapping.rest()
+            call.unwrapping = None
+        if call.reader is not None and call.role != "skip":
+            text += call.reader.rest()
+        if text:
+            self._put_arguments(call, text, self._base + end)
+
+    def _end_call(self, status: Status, end: int) -> None:
+        if self._call is not None:
+            self._let_out(self._call, end - self._base)
+        super()._end_call(status, end)
+
+    def _complete(self, call: Call, reader: LiteralReader) -> None:
+        """The arguments are whole."""
+        if call.unwrapping is not None:
+            text = call.unwrapping.close()
+            call.unwrapping = None
+            self._put_arguments(call, text, self._base + self._i)
+        call.complete = True
+        self._note_repair(call, reader)
+
+    # -- a marker in an open string -------------------------------------------------------------------------------
+
+    def _string_ends(self, reader: LiteralReader | None) -> Scan | None:
+        """What may end an open string of this reader, if anything may."""
+        if self._plan.policy.markers_in_strings != "end" or (reader is not None and reader.python):
+            return None
+        scan = self._plan.string_ends
+        return scan if scan.openings else None
+
+    def _ends_string(self, p: int, m: re.Match[str]) -> int:
+        """Whether the closing that may stand at ``p`` ends an open string and the call: `NO`, `MORE`, or yes."""
+        scan = self._plan.string_ends
+        if m.group() not in scan.triggers:
+            return NO if self._final else MORE
+        more = False
+        for o in scan.openings:
+            r = self._marker(o.pattern, p, {})
+            if r >= 0:
+                r = r if self._certain(p) else self._follows_call(r)
+                if r >= 0:
+                    return r
+            more = more or r == MORE
+        return MORE if more and not self._final else NO
+
+    def _marker_within(self, i: int, end: int) -> tuple[int, int]:
+        """The first marker in a broken string between two places that ends the call, or may: where, and whether."""
+        scan = self._string_ends(None)
+        while scan is not None:
+            m = scan.find.search(self._buf, i, end)
+            if m is None:
+                break
+            i = m.start()
+            if m.end() == len(self._buf) or m.group() in scan.triggers:
+                r = self._ends_string(i, m)
+                if r != NO:
+                    return i, r
+            i += 1
+        return end, NO
+
+    def _string_cut(self, call: Call, reader: LiteralReader) -> None:
+        """A closing marker stands in an open string: the value and the call end."""
+        why = "a closing marker inside a value"
+        if call.role == "skip" or not call.started:
+            self._object_fails(call, self._i, why)
+        elif not (self._repairing() and self._shut(call, reader)):
+            self._fails(call, why)
+            call.track = None
+            call.within = ""
+
+    def _opens_next(self, i: int) -> int:
+        """Whether another call begins at ``i``: 1, 0, or `MORE`."""
+        more = False
+        for o in self._plan.edge:
+            if o.kind == CALL and o.marked and o.pattern.first:
+                r = self._match_call(o, i, False, {})
+                if r >= 0:
+                    return 1
+                more = more or r == MORE
+        return MORE if more and not self._final else 0
+
+    def _follows_call(self, i: int) -> int:
+        """``i`` if what stands there may follow a call: its block's closing, another call, the end."""
+        buf = self._buf
+        j = skip_separators(buf, i)
+        if j - i > MAX_SPACE:
+            return NO
+        if j == len(buf):
+            return i if self._ended else MORE
+        more = False
+        for block in self._plan.block_suffixes:
+            r = self._marker(block.suffix, j, {})
+            if r >= 0:
+                return i
+            more = more or r == MORE
+        for form in self._plan.forms:
+            r = self._marker(form.opening, j, {})
+            if r >= 0 and form.marked:
+                return i
+            more = more or r == MORE
+        opens = self._opens_next(j)
+        if opens == 1:
+            return i
+        r = self._end_here(j)
+        if r >= 0 or (self._ended and more):
+            return i
+        return MORE if more or opens == MORE or r == MORE else NO
 
     def _no_arguments(self, call: Call, i: int) -> bool:
         """Where arguments should begin, there are none: null, nothing, or something else."""
@@ -341,6 +491,10 @@ class Objects(Headers):
         tail = reader.close_all()
         if not tail:
             return False
+        if call.unwrapping is not None:
+            tail = call.unwrapping.push(tail)
+            tail += "" if call.unwrapping.over else call.unwrapping.close()
+            call.unwrapping = None
         self._put_arguments(call, tail, self._base + self._i)
         call.complete = True
         call.reader = None
@@ -350,6 +504,7 @@ class Objects(Headers):
         return True
 
     def _fails(self, call: Call, why: str) -> bool:
+        self._let_out(call, self._i)
         # Inside a string that has gone wrong, markers are still its text.
         quote = "" if call.reader is None else call.reader.delimiter[:1]
         call.within = quote if quote in _STRING_REST else ""
@@ -414,6 +569,13 @@ class Objects(Headers):
         buf = self._buf
         m = _STRING_REST[call.within].match(buf, i)
         end = i if m is None else m.end()
+        p, r = self._marker_within(i, end)
+        if r != NO:
+            self._raw(call, p)
+            if r == MORE:
+                return NO
+            call.within = ""
+            return p
         if end < len(buf) and buf[end] == call.within:
             self._raw(call, end + 1)
             call.within = ""

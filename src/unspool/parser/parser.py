@@ -10,6 +10,7 @@ from ..policy import Policy
 from ..registry import get_dialect
 from ..schema import tool_name
 from .call import Sink
+from .literals import STRING
 from .output import ARGUMENTS, BAD_CALL, BLOCK, BLOCK_TEXT, CLOSE, HEADER, OBJECT, THOUGHT_CALL, UNDECIDED
 from .plan import compile_plan
 from .prompt import decode_ids, prompt_end, prompt_tail
@@ -244,10 +245,8 @@ class Parser(Stream):
                 # A closing marker by its id ends the call even inside a string.
                 self._run()
                 goes_on = call is self._call and call.reader is reader and not call.complete and call.role != "skip"
-                if goes_on and not (self._repairing() and self._shut(call, reader)):
-                    call.track = None
-                    self._fails(call, "a closing marker inside a value")
-                    call.within = ""
+                if goes_on and reader.mode == STRING:
+                    self._string_cut(call, reader)
         return self._feed(literal, stage)
 
     def _is_marker(self, literal: str) -> bool:

@@ -112,6 +112,11 @@ class Pattern:
     def __bool__(self) -> bool:
         return bool(self.atoms)
 
+    @property
+    def worded(self) -> bool:
+        """Whether a letter or digit stands in its literals: no mere punctuation."""
+        return any(c.isalnum() for a in self.atoms if a.kind == LITERAL for c in a.text)
+
     def match(self, text: str, i: int, fields: dict[str, str]) -> int:
         """Where the pattern ends if it begins at ``i``, `NO`, or `MORE`; fills ``fields`` as far as it comes."""
         n = len(text)

@@ -73,10 +73,12 @@ class Parameter(msgspec.Struct, eq=False):
     lead: str
     trail: str
     find: re.Pattern[str]
-    """Finds what may end its value: its own closing, its call's, its block's."""
+    """Finds what may end its value: its own closing, its call's, its block's, the next argument's opening."""
     triggers: frozenset[str]
     firsts: str
     """The characters that those begin with."""
+    gap: str
+    """White space between a value and the next argument's opening, where that makes up for a missing closing."""
 
 
 class Scan:
@@ -94,6 +96,11 @@ class Scan:
         # Those that begin with a field cannot be found in text.
         self.openings = sorted((o for o in openings if o.pattern.first), key=_rank)
         self.triggers = frozenset(x.pattern.first for x in (*self.openings, *strays))
+
+    def at(self, text: str, i: int) -> int:
+        """Whether a trigger stands in a text at ``i``: 1, 0, or -1 where the text ends in it."""
+        m = self.find.match(text, i)
+        return 0 if m is None else 1 if m.group() in self.triggers else -1
 
     def __getattr__(self, name: str) -> re.Pattern[str]:
         if name != "find":
@@ -169,12 +176,18 @@ class Plan(msgspec.Struct, eq=False):
     separator: Pattern
     comma: Pattern
     """What separates arguments."""
+    breaks: bool
+    """Whether arguments are written with line breaks."""
+    quoted: bool
+    """Whether a string that would read as something else is written in double quotes."""
     suffixes: list[Pattern]
     """Closings of calls."""
     block_suffixes: list[Block]
     ends: list[Opening]
     recover: Scan
     """Where a call whose arguments went wrong ends."""
+    string_ends: Scan
+    """What ends a call even inside an open string, where the policy says so."""
     margin: str
     """The longest white space that a block of calls, or reasoning, takes from the text before it."""
     margin_plain: str
@@ -309,12 +322,16 @@ def _compile(d: Dialect, policy: Policy, forced: str) -> Plan:
     ]
     outer = [*(f.suffix.first for f in forms if f.suffix), *(b.suffix.first for b in blocks if b.suffix)]
 
+    openings = [Pattern(t.before, barriers) for t in d.argument]
+    breaks = "\n" in "".join([*(t.text for t in d.argument), d.argument_separator])
+
     def parameter(t: Template) -> Parameter:
         own = closing(t.after)
-        triggers = frozenset((own.first, *outer))
+        triggers = frozenset((own.first, *outer, *(o.first for o in openings if o.first)))
         firsts = "".join(sorted({x[0] for x in triggers}))
-        opening = Pattern(t.before, barriers)
-        return Parameter(opening, own, t.inner_lead, t.inner_trail, finder(triggers), triggers, firsts)
+        trail = t.inner_trail
+        gap = "\n" if breaks and "\n" not in trail else trail
+        return Parameter(Pattern(t.before, barriers), own, t.inner_lead, trail, finder(triggers), triggers, firsts, gap)
 
     inner = sorted((Opening(CALL, f.opening, form=f) for f in forms), key=_rank)
     return Plan(
@@ -323,7 +340,7 @@ def _compile(d: Dialect, policy: Policy, forced: str) -> Plan:
         framed=framed,
         forms=sorted(forms, key=lambda f: -f.opening.weight),
         blocks=blocks,
-        parameters=sorted(map(parameter, d.argument), key=lambda p: -p.opening.weight),
+        parameters=sorted(map(parameter, plain_arguments(d)), key=lambda p: -p.opening.weight),
         items=list(map(parameter, d.item)),
         edge=_edge([*calls, *edge_plain], extra, named=forced == "named"),
         edge_plain=edge_plain,
@@ -354,6 +371,8 @@ def _compile(d: Dialect, policy: Policy, forced: str) -> Plan:
         ),
         separator=Pattern((d.call_separator.strip(),)) if d.call_separator.strip(" \t\r\n,;") else Pattern(()),
         comma=Pattern((d.argument_separator.strip(),)) if d.argument_separator.strip() else Pattern(()),
+        breaks=breaks,
+        quoted=len(plain_arguments(d)) < len(d.argument),
         suffixes=sorted((f.suffix for f in forms if f.suffix), key=lambda p: -p.weight),
         block_suffixes=sorted((b for b in blocks if b.suffix), key=lambda b: -b.suffix.weight),
         ends=[*ends, *starts],
@@ -365,6 +384,7 @@ def _compile(d: Dialect, policy: Policy, forced: str) -> Plan:
                 *(c for c in calls if (c.marked and c.form and c.form.marked) or (c.block and c.block.marked)),
             ]
         ),
+        string_ends=Scan(_string_ends(forms, blocks)),
         margin=_longest([*(b.lead for b in blocks), *(t.lead for t in d.reasoning)]),
         margin_plain=_longest([t.lead for t in d.reasoning]),
         reasoning_trail=_longest([t.trail for t in d.reasoning]),
@@ -414,6 +434,24 @@ def _distinct(strays: list[Stray]) -> list[Stray]:
 def text(pattern: Pattern) -> str:
     """The literals of a pattern."""
     return "".join(a.text for a in pattern.atoms if a.kind == LITERAL)
+
+
+def plain_arguments(d: Dialect) -> list[Template]:
+    """The templates of arguments without the one that puts a value in double quotes (see `quotes_value`)."""
+    return [t for t in d.argument if not quotes_value(t)]
+
+
+def quotes_value(t: Template) -> bool:
+    """Whether this template of an argument is for strings that would read as something else without quotes."""
+    return '"{value}"' in t.text
+
+
+def _string_ends(forms: list[Form], blocks: list[Block]) -> list[Opening]:
+    """The closings of calls, and of blocks where calls have none of their own; only those with a word in them."""
+    found = [Opening(CALL, f.suffix, form=f) for f in forms if f.suffix.worded]
+    if len(found) < len(forms):
+        found += [Opening(CALL, b.suffix, block=b) for b in blocks if b.suffix.worded]
+    return found
 
 
 def _edge(openings: list[Opening], extra: list[Opening], *, named: bool) -> list[Opening]:

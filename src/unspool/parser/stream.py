@@ -15,7 +15,7 @@ from .strings import JSON_PARTIAL, JSON_RUN, SHORT, escaped, escaped_piece, json
 from .text import Text
 
 _json_run = JSON_RUN.match
-_JSON_STRING, _VALUE, _LITERAL, _CONTENT, _REASONING = 1, 2, 3, 4, 5
+_JSON_STRING, _VALUE, _LITERAL, _CONTENT, _REASONING, _GUARDED = 1, 2, 3, 4, 5, 6
 
 
 class Stream(Text):
@@ -124,6 +124,8 @@ class Stream(Text):
                 fragment = piece
                 if self._buf:
                     self._buf = ""
+        elif fast == _GUARDED:
+            return self._in_json(text)
         else:
             return self._in_text(text)
         start = self._at
@@ -131,6 +133,16 @@ class Stream(Text):
         self._kept.append(text)  # type: ignore[union-attr]
         self._pieces.append(fragment)
         return [ToolCallDelta(self._current, fragment, start, stop)]
+
+    def _in_json(self, text: str) -> list[Event]:
+        """More of a JSON string that a marker would end."""
+        whole = self._buf + text
+        end = _json_run(whole).end()  # type: ignore[union-attr]
+        broken = end < len(whole) and (whole[end] != "\\" or not JSON_PARTIAL.match(whole, end))
+        if not text or broken or self._find.search(whole):
+            return self._feed(text, None)
+        self._buf = whole[end:]
+        return self._argument(whole[:end], whole[:end]) if end else []
 
     def _in_literal(self, whole: str) -> list[Event]:
         """More of a string that is translated, with escapes or its end in it."""
@@ -273,21 +285,26 @@ class Stream(Text):
         self._pieces = self._fold.arguments
         if self._state == VALUE:
             parameter = call.parameter
-            if parameter is None or not call.begun or call.mode is not ValueMode.STRING:
+            if parameter is None or not call.begun or call.mode is not ValueMode.STRING or call.held_back:
                 return 0
             # Where several markers may end it the search alone tells (every text holds the empty string).
             self._stop = parameter.firsts if len(parameter.firsts) == 1 else ""
             self._find = parameter.find
-            self._hold_back = parameter.trail
+            self._hold_back = call.margin
             return 0 if parameter.find.search(self._buf, self._i) else _VALUE
         reader = call.reader
         if (
             reader is None
             or reader.mode != STRING
+            or call.unwrapping is not None
             or (self._state == OBJECT and call.role == "skip")
             or not reader.simple()
         ):
             return 0
+        scan = self._string_ends(reader)
+        if scan is not None:
+            self._find = scan.find
+            return _GUARDED if reader.verbatim() and not scan.find.search(self._buf, self._i) else 0
         if reader.verbatim():
             return _JSON_STRING
         self._stop = reader.delimiter[0]

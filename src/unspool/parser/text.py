@@ -148,7 +148,7 @@ class Text(Blocks):
     def _release_space(self) -> None:
         """Framing inside a call is not kept waiting without end."""
         call = self._call
-        if call is None or not call.started or call.reader is not None or self._state == VALUE:
+        if call is None or not call.started or call.reader is not None or call.hold >= 0 or self._state == VALUE:
             return
         here = self._base + self._i
         if (

@@ -1,8 +1,11 @@
-"""Arguments that come as a JSON string holding the object."""
+"""Arguments that come in one more wrapping: as a JSON string holding the object, or as an object's only member."""
 
+import json
 import re
+from typing import Final
 
 from ..regex import Regex
+from ..schema import Schema, declared_object
 from .literals import DONE, ERROR, STRING, VALUE, LiteralReader, Root, Syntax
 
 
@@ -54,6 +57,8 @@ class UnwrapReader(LiteralReader):
             self._decoded = self._decoded[used:]
             out.append(self._inner.take())
             self.repaired = self.repaired or self._inner.repaired
+            self.notes += self._inner.notes
+            self._inner.notes = []
             if self._inner.mode == ERROR:
                 self._inner_error = self._inner.error
             elif self._inner.mode == DONE and self._decoded.strip():
@@ -91,3 +96,93 @@ def _unescape(m: re.Match[str]) -> str:
     if code is not None:
         return chr(int(code, 16))
     return _UNESCAPED.get(simple, simple)
+
+
+WRAPPERS: Final = ("arguments", "parameters", "input")
+"""Names under which a model at times gives all arguments as one."""
+_LONGEST: Final = 256
+"""How long the beginning of a wrapping may be, white space included."""
+_HELD: Final = 65_536
+
+
+class Unwrapping:
+    """JSON arguments of which it is open whether they are the call's, or its only one holds them.
+
+    Attributes:
+        over: it is decided; nothing is held any more.
+        overflown: too much was held.
+    """
+
+    __slots__ = ("_names", "_schema", "_size", "_start", "_text", "over", "overflown")
+
+    def __init__(self, schema: Schema, names: list[str]) -> None:
+        self._schema = schema
+        self._names = [f'"{name}"' for name in names]
+        self._text: list[str] = []
+        self._size = 0
+        self._start = -1  # where the inner object begins, once that is certain
+        self.over = False
+        self.overflown = False
+
+    def push(self, fragment: str) -> str:
+        """More of the arguments; returns what may be told."""
+        self._text.append(fragment)
+        self._size += len(fragment)
+        if self._start < 0:
+            text = "".join(self._text)
+            self._text = [text]
+            self._start = self._begins(text)
+            if self._start == _NEVER:
+                return self.rest()
+        if self._start >= 0 and self._size > _HELD:
+            self.overflown = True
+            return self.rest()
+        return ""
+
+    def rest(self) -> str:
+        """What is held, as it is."""
+        self.over = True
+        text = "".join(self._text)
+        self._text = []
+        return text
+
+    def close(self) -> str:
+        """The arguments are complete: what is still to be told."""
+        text = self.rest()
+        if self._start < 0:
+            return text
+        inner = text[self._start : text.rindex("}")]
+        outer: tuple[tuple[str, object], ...] = _PAIRS.decode(text)
+        return (declared_object(inner, self._schema) or text) if len(outer) == 1 else text
+
+    def _begins(self, text: str) -> int:
+        """Where the inner object begins; `_NEVER` where there is none, -1 while that is open."""
+        i = 0
+        for expected in (("{",), self._names, (":",), ("{",)):
+            i = skip(text, i)
+            found = next((e for e in expected if text.startswith(e, i)), None)
+            if i > _LONGEST or (found is None and not any(e.startswith(text[i:]) for e in expected)):
+                return _NEVER
+            if found is None:
+                return -1
+            i += len(found)
+        return i - 1
+
+
+_NEVER: Final = -2
+_PAIRS: Final = json.JSONDecoder(parse_int=str, parse_float=str, object_pairs_hook=tuple)
+
+
+def skip(text: str, i: int) -> int:
+    """Where the white space that begins at ``i`` ends."""
+    while i < len(text) and text[i] in " \t\n\r":
+        i += 1
+    return i
+
+
+def unwrapping(schema: Schema | None) -> Unwrapping | None:
+    """What looks for arguments in a wrapping; ``None`` where the schema declares all that could be one, or nothing."""
+    if schema is None or schema.types is None:
+        return None
+    names = [name for name in WRAPPERS if not schema.declares(name)]
+    return Unwrapping(schema, names) if names else None
