@@ -8,7 +8,7 @@ import msgspec
 from ..dialect import Dialect
 from ..errors import ConstraintError
 from ..parser.patterns import ANY, LITERAL, SPACE, WORD, Pattern, closing
-from ..parser.plan import CALL, Plan, plain_arguments
+from ..parser.plan import CALL, Plan, plain_arguments, string_ends
 from ..schema import Schema, decode
 from ..template import Template, steps, writable
 from .nodes import EMPTY, WHITE, Chars, Const, Finer, Json, Node, Seq, Text, choice, seq
@@ -62,7 +62,10 @@ class Arguments:
         if d.call[0].object is None and d.quote != '"':
             values = Values(quote_spelling(d.quote), self.rules, parameters)
             return choice(values.object(b, at) for b in _objects(values, parameters, at))
-        return Json(parameters)
+        ends = string_ends(self.plan)
+        if not ends:
+            return Json(parameters)
+        return spelled(Values(JSON_SPELLING, self.rules, parameters, ends), parameters, at)
 
     def keywords(self, values: Values, schema: dict[str, Any], at: str) -> Node:
         entries, extra = values.entries(schema, at)
@@ -313,15 +316,20 @@ class _Markup:
         head, stop, rest = self.around(self.template, key, kind)
         value: Node
         if kind in ("object", "array"):
-            whole = {**schema, "$defs": values.definitions} if values.definitions else schema
-            try:
-                spelled: Node | None = values.value(schema, at)
-            except ConstraintError:
-                spelled = None  # a keyword that only JSON itself can keep; its strings then may hold markers
-            value = Json(whole, values.without, spelled)
+            value = spelled(values, schema, at)
         else:
             value = values.value(schema, at)
         return seq(head, value, Const(self.template.inner_trail + stop + rest), _follows(follow))
+
+
+def spelled(values: Values, schema: dict[str, Any], at: str) -> Json:
+    """JSON whose strings hold none of the texts that these values do not hold."""
+    whole = {**schema, "$defs": values.definitions} if values.definitions else schema
+    try:
+        node: Node | None = values.value(schema, at)
+    except ConstraintError:
+        node = None  # a keyword that only JSON itself can keep; its strings then may hold markers
+    return Json(whole, values.without, node)
 
 
 def _follows(follow: list[tuple[str, Node]]) -> Node:

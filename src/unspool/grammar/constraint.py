@@ -8,6 +8,7 @@ from ..dialect import Dialect
 from ..errors import ConstraintError
 from ..events import Stage
 from ..parser.prompt import decode_ids
+from ..parser.wrapped import WRAPPERS
 from ..registry import get_dialect
 from ..schema import function_of, tool_name
 from ..stage import detect_stage
@@ -156,8 +157,18 @@ def structure_constraint(
         if info is None:
             return None
         strict = strict_level >= ToolStrictLevel.PARAMETER or strict_tools([tool])
-        content = {"type": "json_schema", "json_schema": _tool(tool, loose=not strict).parameters}
-        tags.append({"type": "tag", "begin": info.begin, "content": content, "end": info.end})
+        content: dict[str, Any] = {"type": "json_schema", "json_schema": _tool(tool, loose=not strict).parameters}
+        begin, counted = info.begin, structure_info(d, tool, index=1)
+        if counted is not None and counted.begin != begin:
+            # Calls are counted: any number may stand where these two differ.
+            at = next(i for i, (a, b) in enumerate(zip(begin, counted.begin, strict=False)) if a != b)
+            rest = {"type": "const_string", "value": begin[at + 1 :]}
+            content = {
+                "type": "sequence",
+                "elements": [{"type": "regex", "pattern": "0|[1-9][0-9]{0,2}"}, rest, content],
+            }
+            begin = begin[:at]
+        tags.append({"type": "tag", "begin": begin, "content": content, "end": info.end})
         triggers.append(info.trigger)
     form = {
         "type": "triggered_tags",
@@ -248,6 +259,11 @@ def _tool(tool: Mapping[str, Any], *, loose: bool = False) -> Tool:
         if "object" not in parameters["type"]:
             raise ConstraintError(f"{where}.type: is {parameters['type']!r}; allowed is 'object'")
         parameters["type"] = "object"
+    if parameters.get("properties") and parameters.get("additionalProperties", True) is not False:
+        if not parameters.get("required"):
+            # By itself, such an argument would be read as what wraps all others.
+            others = {k: False for k in WRAPPERS if k not in parameters["properties"]}
+            parameters["properties"] = {**parameters["properties"], **others}
     return Tool(name, parameters)
 
 
