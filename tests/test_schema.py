@@ -50,7 +50,9 @@ class TestTypesOfASchema:
             ({"nullable": True}, None),
         ],
     )
-    def test_nullable_adds_null_to_the_type_that_it_stands_beside(self, node: object, expected: set[str] | None) -> None:
+    def test_nullable_adds_null_to_the_type_that_it_stands_beside(
+        self, node: object, expected: set[str] | None
+    ) -> None:
         assert types(node) == expected
 
     @pytest.mark.parametrize(

@@ -133,8 +133,8 @@ class Sampler:
                 return bytes(out), True
             if not waiting:
                 choices += 1
-                if choices > self.limit // 3:  # no more of what a comma would bring
-                    mask[ord(",")] &= mask[:256].sum() == 1
+                if choices > self.limit // 3 and any(mask[b] for b in b"]})>"):  # no more of what a comma would bring
+                    mask[ord(",")] = False
                 waiting = self.choose(mask)
             byte, waiting = waiting[0], waiting[1:]
             assert matcher.accept(byte)

@@ -9,6 +9,7 @@ from ..dialect import Dialect
 from ..errors import ConstraintError
 from ..parser.patterns import ANY, LITERAL, SPACE, WORD, Pattern, closing
 from ..parser.plan import CALL, Plan, plain_arguments, string_ends
+from ..parser.wrapped import WRAPPERS
 from ..schema import Schema, decode
 from ..template import Template, steps, writable
 from .nodes import EMPTY, WHITE, Chars, Const, Finer, Json, Node, Seq, Text, choice, seq
@@ -41,17 +42,18 @@ class Arguments:
         """A tool's arguments, which may be empty, and the text that closes the call."""
         d = self.d
         at = f"tools.{tool.name}.parameters"
+        parameters = _unwrapped(tool.parameters)
         if d.argument and d.call[0].object is None:
             if d.item:
-                values = Values(JSON_SPELLING, self.rules, tool.parameters)
+                values = Values(JSON_SPELLING, self.rules, parameters)
                 return choice(
-                    seq(self.nested_members(values, b, at), Const(end)) for b in _objects(values, tool.parameters, at)
+                    seq(self.nested_members(values, b, at), Const(end)) for b in _objects(values, parameters, at)
                 )
             # Where arguments begin lines, none begins within JSON.
             without = (*self.ends_of(d.argument[0]), *(() if self.plan.breaks else self.openings))
-            values = Values(JSON_SPELLING, self.rules, tool.parameters, without)
-            return choice(_Markup(self, values, b, at, end).all() for b in _objects(values, tool.parameters, at))
-        return seq(self.value(tool.parameters, at), Const(end))
+            values = Values(JSON_SPELLING, self.rules, parameters, without)
+            return choice(_Markup(self, values, b, at, end).all() for b in _objects(values, parameters, at))
+        return seq(self.value(parameters, at), Const(end))
 
     def value(self, parameters: dict[str, Any], at: str) -> Node:
         """Arguments that are one value."""
@@ -320,6 +322,14 @@ class _Markup:
         else:
             value = values.value(schema, at)
         return seq(head, value, Const(self.template.inner_trail + stop + rest), _follows(follow))
+
+
+def _unwrapped(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Parameters that refuse an argument which, by itself, would be read as what wraps all others."""
+    properties = parameters.get("properties")
+    if not properties or parameters.get("required") or parameters.get("additionalProperties") is False:
+        return parameters
+    return {**parameters, "properties": properties | {k: False for k in WRAPPERS if k not in properties}}
 
 
 def spelled(values: Values, schema: dict[str, Any], at: str) -> Json:

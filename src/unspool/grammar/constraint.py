@@ -8,7 +8,6 @@ from ..dialect import Dialect
 from ..errors import ConstraintError
 from ..events import Stage
 from ..parser.prompt import decode_ids
-from ..parser.wrapped import WRAPPERS
 from ..registry import get_dialect
 from ..schema import function_of, tool_name
 from ..stage import detect_stage
@@ -259,11 +258,6 @@ def _tool(tool: Mapping[str, Any], *, loose: bool = False) -> Tool:
         if "object" not in parameters["type"]:
             raise ConstraintError(f"{where}.type: is {parameters['type']!r}; allowed is 'object'")
         parameters["type"] = "object"
-    if parameters.get("properties") and parameters.get("additionalProperties", True) is not False:
-        if not parameters.get("required"):
-            # By itself, such an argument would be read as what wraps all others.
-            others = {k: False for k in WRAPPERS if k not in parameters["properties"]}
-            parameters["properties"] = {**parameters["properties"], **others}
     return Tool(name, parameters)
 
 

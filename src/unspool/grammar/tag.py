@@ -76,7 +76,7 @@ class _Printer:
             raise ConstraintError("allOf: its parts cannot be joined into one schema, and structural tags know none")
         found: Format = {
             "type": "json_schema",
-            "json_schema": node.schema,
+            "json_schema": _possible(node.schema),
             "max_whitespace_cnt": MAX_JSON_SPACE,
         }
         if node.without:
@@ -169,6 +169,13 @@ class _Printer:
         whole: Format = {"type": "or", "elements": [self.sequence([quote, begun, plain]), cut]}
         last: Format = {"type": "optional", "content": quote}
         return self.sequence([plain, {"type": "star", "content": whole}, last])
+
+
+def _possible(schema: "dict[str, Any] | bool") -> "dict[str, Any] | bool":
+    """A schema without members that may not be there: xgrammar refuses to know them."""
+    if not isinstance(schema, dict) or False not in schema.get("properties", {}).values():
+        return schema
+    return {**schema, "properties": {k: v for k, v in schema["properties"].items() if v is not False}}
 
 
 def _holds(schema: object, keyword: str) -> bool:
