@@ -273,7 +273,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
         {"tool_calls": [{"id": "x", "function": {"name": n}} for n in "fg"]},
         r"tool_calls\[1\]\.id: 'x' is the id",
     ),
-    ("hermes", message("", "a <think>b"), "reasoning: the text would not read back: '' becomes 'b'"),
+    ("hermes", message("", "a <think>b"), "content: the text would not read back: part of it would be reasoning: 'b'"),
     ("hermes", message("", "a</think>b"), "content: the text would not read back: 'a</think>b' becomes 'ab'"),
     ("hermes", message("", "a</tool_call>b"), "content: the text would not read back"),
     ("kimi_k2", message("", "see `a", ("f", {})), "content: the text would not read back|a call would be content"),

@@ -313,6 +313,8 @@ class _Renderer:
         ):
             if got and not want and len(read.tool_calls) < len(turn.calls):
                 return _unread("calls", "tool_calls[0]", f"a call would be {name}: {got[:_MAX_SHOWN]!r}")
+            if name == "reasoning" and not want and got and got in turn.content:
+                return _unread("content", "content", f"part of it would be reasoning: {got[:_MAX_SHOWN]!r}")
             if want != got:
                 return _unread(name, name, _comparison(want, got))
         if len(read.tool_calls) != len(turn.calls):

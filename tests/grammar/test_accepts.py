@@ -269,6 +269,17 @@ def test_the_content_keeps_to_the_response_format_after_free_reasoning() -> None
     assert Grammars(harmony).refuses(raw)
 
 
+def test_an_answer_in_json_spells_no_marker() -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
+    constraint = constrain("hermes", response_format=schema)
+    assert constraint is not None
+    grammar = Grammars(constraint)
+    for text in ("<think>", "<tHiNk>", "</tool_call>", "<tool_call>"):
+        assert grammar.refuses(json.dumps({"a": text}))
+        assert not grammar.refuses(json.dumps({"a": text}).replace("<", "\\u003c"))
+    assert not grammar.refuses('{"a": "a < b", "c": [1, {}, null]}')
+
+
 def test_a_stage_begins_where_it_says() -> None:
     tools = as_tools(PLAIN)
     call = '{"name": "now", "arguments": {}}\n</tool_call>'

@@ -15,7 +15,7 @@ from ..template import Template, steps, writable
 from .nodes import EMPTY, WHITE, Chars, Const, Finer, Json, Node, Seq, Text, choice, seq
 from .values import JSON_SPELLING, PYTHON_SPELLING, Rules, Values, named, other_names, quote_spelling, shape
 
-__all__ = ["Arguments", "Tool", "others"]
+__all__ = ["Arguments", "Tool", "others", "spelled"]
 
 
 class Tool(msgspec.Struct, frozen=True):
@@ -64,10 +64,7 @@ class Arguments:
         if d.call[0].object is None and d.quote != '"':
             values = Values(quote_spelling(d.quote), self.rules, parameters)
             return choice(values.object(b, at) for b in _objects(values, parameters, at))
-        ends = string_ends(self.plan)
-        if not ends:
-            return Json(parameters)
-        return spelled(Values(JSON_SPELLING, self.rules, parameters, ends), parameters, at)
+        return spelled(Values(JSON_SPELLING, self.rules, parameters, string_ends(self.plan)), parameters, at)
 
     def keywords(self, values: Values, schema: dict[str, Any], at: str) -> Node:
         entries, extra = values.entries(schema, at)
@@ -335,6 +332,8 @@ def _unwrapped(parameters: dict[str, Any]) -> dict[str, Any]:
 def spelled(values: Values, schema: dict[str, Any], at: str) -> Json:
     """JSON whose strings hold none of the texts that these values do not hold."""
     whole = {**schema, "$defs": values.definitions} if values.definitions else schema
+    if not values.without:
+        return Json(whole)
     try:
         node: Node | None = values.value(schema, at)
     except ConstraintError:

@@ -19,10 +19,10 @@ from ..parser.plan import CALL, REASONING, Opening, Plan, Scan, compile_plan, ma
 from ..policy import Policy
 from ..template import Template, sides, steps, writable
 from ..values import JSON
-from .arguments import Arguments, Tool, others
+from .arguments import Arguments, Tool, others, spelled
 from .flat import cases
 from .nodes import EMPTY, WHITE, Chars, Const, Grammar, Json, Node, Repeat, Text, choice, seq
-from .values import Rules
+from .values import JSON_SPELLING, Rules, Values
 
 __all__ = ["Demand", "Tool", "build"]
 
@@ -153,6 +153,10 @@ class _Builder:
         patterns += [o.pattern for o in self.plan.reasoning_ends]
         return frozenset(p.first for p in patterns if _TAG.fullmatch(p.first))
 
+    def cases(self, marker: str) -> list[str]:
+        """Texts one of which is in every spelling of a marker that counts."""
+        return cases(marker) if marker in self.tags else [marker]
+
     def markers(self, scan: Scan) -> list[str]:
         """What content does not hold, since it would be read as a marker."""
         # Where prose makes everything behind it content, a call's opening is a marker only before any.
@@ -172,7 +176,7 @@ class _Builder:
         begins = [o.pattern.first for o in plan.edge if o.marked]
         begins += [o.pattern.first for o in plan.reasoning_ends]  # at the very start, it closes an empty one
         begins = [t for t in dict.fromkeys(begins) if not any(w in t for w in without)]
-        begins = [c for t in begins for c in (cases(t) if t in self.tags else (t,))]
+        begins = [c for t in begins for c in self.cases(t)]
         unlike: list[Node] = [seq(_WHITE, choice(map(Const, begins)))] if begins else []
         # Behind a call, another may begin with its name.
         unlike += [_named(o.pattern) for o in plan.inner if o.form and o.form.marked and not o.pattern.first]
@@ -222,7 +226,14 @@ class _Builder:
         assert schema is not None
         opening, closed = sides(writable(self.d.content)[0])
         head = self.started(opening) if first else opening
-        return seq(self.margin(), Const(head), Json(schema), Const(closed))
+        plan = self.plan
+        without = dict.fromkeys(
+            c for t in self.markers(plan.frame if closed.strip() else plan.text) for c in self.cases(t)
+        )
+        value: Node = Json(schema)
+        if isinstance(schema, dict):
+            value = spelled(Values(JSON_SPELLING, self.rules, schema, tuple(without)), schema, "response_format")
+        return seq(self.margin(), Const(head), value, Const(closed))
 
     def margin(self, template: Template | None = None) -> Node:
         """White space that may stand between a part and the next, which by default is a block of calls."""
