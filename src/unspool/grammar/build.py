@@ -189,7 +189,8 @@ class _Builder:
                     unlike.append(self.bare_call(o, names))
                     if o.line_start:
                         unlike.append(seq(_ANYTHING, Const("\n"), unlike[-1]))
-        return self.kept(stop, without, tuple(dict.fromkeys(unlike)), code=True)
+        # A line's end ends a code span too.
+        return self.kept(stop, without, tuple(dict.fromkeys(unlike)), code=not stop.startswith("\n"))
 
     def bare_call(self, o: Opening, names: Node) -> Node:
         """What would be read as a call without markers where content begins."""

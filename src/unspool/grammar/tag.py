@@ -137,8 +137,7 @@ class _Printer:
         without = list(dict.fromkeys(t for t in (node.stop, *node.without, *begins, *mixed) if t))
         body: Format
         if node.min:
-            firsts = "".join(sorted({"\\" + c if c in "\\]^-[" else c for c in (t[0] for t in without)}))
-            body = {"type": "regex", "pattern": expression(Chars(firsts, True, node.min, node.max))}
+            body = {"type": "regex", "pattern": expression(Chars(_firsts(without), True, node.min, node.max))}
         elif node.code and node.stop:
             body = self.quoting(without)
         else:
@@ -161,14 +160,20 @@ class _Printer:
         inside: Format = {"type": "any_text", "excludes": [*without, "`", "\n"]}
         tick: Format = {"type": "const_string", "value": "`"}
         line: Format = {"type": "const_string", "value": "\n"}
-        firsts = "".join(sorted({"\\" + t[0] if t[0] in "\\]^-[" else t[0] for t in without} | {"`"}))
-        begun: Format = {"type": "regex", "pattern": expression(Chars(firsts, True))}
+        begun: Format = {"type": "regex", "pattern": expression(Chars(_firsts([*without, "`"]), True))}
         several: Format = {"type": "regex", "pattern": "``+"}
         quote: Format = {"type": "or", "elements": [several, self.sequence([tick, inside, tick])]}
         cut: Format = self.sequence([tick, inside, line, plain])
         whole: Format = {"type": "or", "elements": [self.sequence([quote, begun, plain]), cut]}
         last: Format = {"type": "optional", "content": quote}
         return self.sequence([plain, {"type": "star", "content": whole}, last])
+
+
+def _firsts(texts: list[str]) -> str:
+    """The characters with which texts begin, as the inside of a character class."""
+    named = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+    firsts = sorted({t[0] for t in texts})
+    return "".join("\\" + c if c in "\\]^-[" else named.get(c, c) for c in firsts)
 
 
 def _possible(schema: "dict[str, Any] | bool") -> "dict[str, Any] | bool":
