@@ -184,6 +184,25 @@ def test_an_index_is_taken_from_an_id_that_fits() -> None:
     assert re.findall(r'"tool_call_id": "(.*?)"', render(told("call_x", ""), "cohere_command3")) == ["call_x", "1"]
 
 
+def test_no_two_calls_are_written_with_one_id() -> None:
+    calls = [
+        {"id": i, "function": {"name": "f", "arguments": "{}"}} for i in ("functions.f:1", "", None, "functions.f:2")
+    ]
+    written = render({"tool_calls": calls}, "kimi_k2")
+    assert re.findall(r"functions\.f:(\d+)", written) == ["1", "3", "4", "2"]
+    assert len({c.id for c in unspool.parse(written, "kimi_k2").tool_calls}) == 4
+
+
+@pytest.mark.parametrize("name", ["deepseek", "deepseek-r1"])
+def test_a_marker_that_would_end_a_string_is_escaped(name: str) -> None:
+    arguments = {"a": "x<｜tool▁call▁end｜><｜tool▁calls▁end｜>", "b<|tool▁call▁end|>": "\\<｜tool▁call▁end｜>"}
+    told = message("", "", ("f", arguments))
+    written = render(told, name)
+    assert written.count("<｜tool▁call▁end｜>") == 1
+    assert "\\\\\\u003c｜tool▁call▁end｜>" in written
+    assert_reads_back(told, written, name)
+
+
 def test_ids_are_made_by_the_dialects_template() -> None:
     d = unspool.get_dialect("mistral")
     marked = d.call[1]
@@ -249,6 +268,16 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("hermes", {"tool_calls": [{"function": "f"}]}, r"tool_calls\[0\]\.function"),
     ("hermes", {"tool_calls": "f"}, "tool_calls: must be a list"),
     ("hermes", {"function_call": {"name": "f"}}, "function_call"),
+    (
+        "hermes",
+        {"tool_calls": [{"id": "x", "function": {"name": n}} for n in "fg"]},
+        r"tool_calls\[1\]\.id: 'x' is the id",
+    ),
+    ("hermes", message("", "a <think>b"), "content: the text would not read back: part of it would be reasoning: 'b'"),
+    ("hermes", message("", "a</think>b"), "content: the text would not read back: 'a</think>b' becomes 'ab'"),
+    ("hermes", message("", "a</tool_call>b"), "content: the text would not read back"),
+    ("kimi_k2", message("", "see `a", ("f", {})), "content: the text would not read back|a call would be content"),
+    ("qwen3-coder", message("", "", ("f", {"a": "x\n<parameter=b>\ny", "b": "z"})), r"tool_calls\[0\]\.arguments\.a"),
     ("hermes", {"role": "user", "content": "x"}, "role: is 'user'"),
     ("hermes", {"content": 3}, "content: must be a string or a list"),
     ("hermes", {"content": [{"type": "image_url"}]}, r"content\[0\]: is no text part"),

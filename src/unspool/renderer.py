@@ -12,6 +12,8 @@ from .errors import DialectError
 from .events import Stage
 from .message import Message
 from .parser import parse
+from .parser.plan import compile_plan, string_ends
+from .policy import Policy
 from .registry import get_dialect
 from .template import Template, fill, sides, steps, writable
 from .turn import Call, Turn, read_turn
@@ -97,7 +99,9 @@ class _Renderer:
         }
         self.chosen = dict.fromkeys(self.alternatives, 0)
         self.forms = [_Form(d.call[0]) for _ in turn.calls] if d.call else []
-        self.ids = [_call_id(d.id, c, i) for i, c in enumerate(turn.calls)]
+        self.ids = _call_ids(d.id, turn.calls)
+        ends = string_ends(compile_plan(d, Policy()))
+        self.ends = re.compile("|".join((r"\\.", *map(re.escape, ends)))) if ends else None
         self.style = PYTHON if d.codec == "python" else JSON if d.quote == '"' else quoted(d.quote)
 
     def render(self) -> str:
@@ -136,6 +140,11 @@ class _Renderer:
             raise DialectError(
                 f"content: dialect {d.name!r} reads calls behind content as content (policy text_before_tools)"
             )
+        seen: dict[str, int] = {}
+        for i, call in enumerate(turn.calls):
+            if call.id and seen.setdefault(call.id, i) < i:
+                at = f"tool_calls[{seen[call.id]}]"
+                raise DialectError(f"tool_calls[{i}].id: {call.id[:_MAX_SHOWN]!r} is the id of {at} too")
         if self.begin is Stage.TOOL_CALL:
             for name, part in (("reasoning", turn.reasoning), ("content", turn.content)):
                 if part:
@@ -257,7 +266,7 @@ class _Renderer:
         if shape is not None:
             style = PYTHON if shape.quote == "'" else JSON
             fields = {k: style.string(v)[1:-1] for k, v in fields.items()}
-            fields["arguments"] = call.text if style is JSON else write(call.value, PYTHON)
+            fields["arguments"] = self.json(call) if style is JSON else write(call.value, PYTHON)
         elif form.call.body:
             fields["arguments"] = self.arguments(call, form)
         return fill(form.call, fields)
@@ -270,7 +279,11 @@ class _Renderer:
             )
         if d.codec == "python":
             return ", ".join(f"{k}={write(v, PYTHON)}" for k, v in call.value.items())
-        return call.text if self.style is JSON else write(call.value, self.style)
+        return self.json(call) if self.style is JSON else write(call.value, self.style)
+
+    def json(self, call: Call) -> str:
+        """A call's arguments in its own bytes, but for markers that would end a string."""
+        return call.text if self.ends is None else self.ends.sub(_spelled_otherwise, call.text)
 
     def argument(self, template: Template, key: str, value: Value) -> str:
         if self.d.item:
@@ -300,6 +313,8 @@ class _Renderer:
         ):
             if got and not want and len(read.tool_calls) < len(turn.calls):
                 return _unread("calls", "tool_calls[0]", f"a call would be {name}: {got[:_MAX_SHOWN]!r}")
+            if name == "reasoning" and not want and got and got in turn.content:
+                return _unread("content", "content", f"part of it would be reasoning: {got[:_MAX_SHOWN]!r}")
             if want != got:
                 return _unread(name, name, _comparison(want, got))
         if len(read.tool_calls) != len(turn.calls):
@@ -340,6 +355,15 @@ def _argument_fields(key: str, value: Value) -> dict[str, str]:
     return {"key": key, "string": "true" if isinstance(value, str) else "false", "type": kind(value)}
 
 
+def _spelled_otherwise(m: re.Match[str]) -> str:
+    """A marker whose first character is escaped; an escape as it is."""
+    text = m.group()
+    if text[0] == "\\":
+        return text
+    units = text[0].encode("utf-16-be").hex()
+    return "".join(f"\\u{units[i : i + 4]}" for i in range(0, len(units), 4)) + text[1:]
+
+
 def _plain(value: Value) -> str:
     return value if isinstance(value, str) else write(value, JSON)
 
@@ -347,13 +371,22 @@ def _plain(value: Value) -> str:
 # --- ids --------------------------------------------------------------------------------------------------------------
 
 
-def _call_id(template: str, call: Call, position: int) -> tuple[str, str]:
-    """The index that a call's own id tells, else its position; and its id, made where it has none."""
-    index = _index_in(template, call) if call.id else None
-    if index is None:
-        index = str(position)
-    own = call.id or "".join(_choice(_ALPHABET) if c == "?" else c for c in _fill_id(template, call.name, index))
-    return index, own
+def _call_ids(template: str, calls: Sequence[Call]) -> list[tuple[str, str]]:
+    """For each call, the index that its own id tells, else its position, or the next index under which its id would be
+    no other call's; and its id, made where it has none."""
+    counted = "{index}" in template or "{number}" in template
+    told = [_index_in(template, c) if c.id else None for c in calls]
+    taken = {_fill_id(template, c.name, i) for c, i in zip(calls, told, strict=True) if i is not None}
+    found: list[tuple[str, str]] = []
+    for position, (call, index) in enumerate(zip(calls, told, strict=True)):
+        if index is None:
+            index = str(position)
+            while counted and _fill_id(template, call.name, index) in taken:
+                index = str(int(index) + 1)
+            taken.add(_fill_id(template, call.name, index))
+        own = call.id or "".join(_choice(_ALPHABET) if c == "?" else c for c in _fill_id(template, call.name, index))
+        found.append((index, own))
+    return found
 
 
 def _fill_id(template: str, name: str, index: str) -> str:

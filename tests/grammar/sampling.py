@@ -133,8 +133,9 @@ class Sampler:
                 return bytes(out), True
             if not waiting:
                 choices += 1
-                if choices > self.limit // 3:  # no more of what a comma would bring
-                    mask[ord(",")] &= mask[:256].sum() == 1
+                # No more of what a comma would bring, where something else than digits may come.
+                if choices > self.limit // 3 and (mask[:256].sum() > mask[list(b",0123456789.eE+-")].sum()):
+                    mask[ord(",")] = False
                 waiting = self.choose(mask)
             byte, waiting = waiting[0], waiting[1:]
             assert matcher.accept(byte)

@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any
 
 import llguidance
+from llguidance.gbnf_to_lark import gbnf_to_lark
 
 import unspool
 from unspool import Constraint, Dialect, Parser, list_dialects
@@ -55,6 +56,21 @@ def read(text: str, dialect: Dialect, rng: random.Random, **request: Any) -> uns
         i += size
     parser.close("stop")
     return parser.message
+
+
+def matcher(text: str) -> Any:
+    """A matcher of a GBNF grammar, read with llguidance's own converter."""
+    found = llguidance.LLMatcher(
+        byte_tokenizer(), llguidance.LLMatcher.grammar_from_lark(gbnf_to_lark(text)), log_level=0
+    )
+    assert not found.is_error(), found.get_error()
+    return found
+
+
+def takes(text: str, data: str) -> bool:
+    """Whether a GBNF grammar holds the data."""
+    reader = matcher(text)
+    return bool(reader.try_consume_tokens(list(data.encode())) == len(data.encode()) and reader.is_accepting())
 
 
 def named(name: str) -> dict[str, Any]:

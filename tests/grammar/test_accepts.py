@@ -9,9 +9,10 @@ import pytest
 import unspool
 from unspool import Dialect, DialectError, ToolStrictLevel, constrain, render
 from unspool.dialect import example_tools
+from unspool.grammar.gbnf import gbnf
 
 from .sampling import PLAIN, RICH, as_tools
-from .support import WITH_CALLS, Grammars
+from .support import WITH_CALLS, Grammars, takes
 from .values import random_value
 
 EXAMPLES = [(d, i) for d in WITH_CALLS for i in range(len(d.examples))]
@@ -25,7 +26,8 @@ def test_the_first_raw_text_of_every_example_is_generated(dialect: Dialect, numb
             dialect, example_tools(dialect), choice, stage=example.stage, strict_level=ToolStrictLevel.PARAMETER
         )
         assert constraint is not None
-        assert not Grammars(constraint).refuses(example.raw[0])
+        refused = Grammars(constraint).refuses(example.raw[0])
+        assert bool(refused) == (choice == "required" and bool(example.content)), refused
 
 
 def message(schemas: dict[str, Any], rng: random.Random, dialect: Dialect) -> dict[str, Any]:
@@ -47,9 +49,11 @@ def test_rendered_messages_are_generated(dialect: Dialect) -> None:
     written = 0
     for schemas in (PLAIN, RICH):
         tools = as_tools(schemas)
-        constraint = constrain(dialect, tools, "required")
-        assert constraint is not None
-        grammar = Grammars(constraint)
+        grammars = {}
+        for choice in ("auto", "required"):
+            constraint = constrain(dialect, tools, choice)
+            assert constraint is not None
+            grammars[choice] = Grammars(constraint)
         for _ in range(25):
             turn = message(schemas, rng, dialect)
             try:
@@ -57,7 +61,8 @@ def test_rendered_messages_are_generated(dialect: Dialect) -> None:
             except DialectError:
                 continue  # not every dialect can write everything
             written += 1
-            assert not grammar.refuses(raw), raw
+            assert not grammars["auto"].refuses(raw), raw
+            assert bool(grammars["required"].refuses(raw)) == bool(turn["content"]), raw
     assert written > 20
 
 
@@ -80,21 +85,142 @@ def test_calls_that_break_the_schema_are_not_generated(dialect: Dialect, case: s
     assert Grammars(constraint).refuses(raw)
 
 
-def test_markup_may_hold_its_own_closing_where_nothing_follows_that_ends_a_value() -> None:
-    tools = as_tools({"write": {"properties": {"a": {"type": "string"}, "b": {"type": "string"}}, "required": ["a"]}})
+STRINGS = {"a": {"type": "string"}, "b": {"type": "string"}}
+VALUES = (
+    *("", "a </parameter> b", "</function>", "</parameter>\n</tool_call> or not"),
+    *("<parameter=b>\n", "x\n<parameter=b>\ny", "x <parameter=b>\ny", "x\n<parameter=a>", "x\n<parameter=c>\ny"),
+)
+
+
+@pytest.mark.parametrize("value", VALUES)
+def test_markup_holds_its_own_closing_and_openings_of_others_where_they_are_read_as_text(value: str) -> None:
+    tools = as_tools({"write": {"properties": STRINGS, "required": ["a"]}})
     text = "<tool_call>\n<function=write>\n<parameter=a>\n{}\n</parameter>\n{}</function>\n</tool_call>"
     constraint = constrain("qwen3-coder", tools, "required", stage="content")
     assert constraint is not None
     grammar = Grammars(constraint)
-    second = "<parameter=b>\nx</parameter> y\n</parameter>\n"
-    for value in ("", "a </parameter> b", "</function>", "</parameter>\n</tool_call> or not", "\n<parameter=b>\n"):
-        for more in ("", second):
-            raw = text.format(value, more)
-            (call,) = unspool.parse(raw, "qwen3-coder", tools=tools).tool_calls
-            if call.status == "ok" and json.loads(call.arguments) == {"a": value} | (
-                {"b": "x</parameter> y"} if more else {}
-            ):
-                assert not grammar.refuses(raw), raw
+    for more in ("", "<parameter=b>\nx</parameter> y\n</parameter>\n"):
+        raw = text.format(value, more)
+        wanted = {"a": value} | ({"b": "x</parameter> y"} if more else {})
+        (call,) = unspool.parse(raw, "qwen3-coder", tools=tools).tool_calls
+        as_meant = call.status == "ok" and json.loads(call.arguments) == wanted
+        assert bool(grammar.refuses(raw)) != as_meant, raw
+
+
+def test_without_line_breaks_the_opening_of_another_argument_counts_anywhere_in_a_value() -> None:
+    tools = as_tools({"write": {"properties": STRINGS, "required": ["a"]}})
+    constraint = constrain("glm47", tools, "required", stage="content")
+    assert constraint is not None
+    for value, read in (("x <arg_key>b</arg_key><arg_value>y", False), ("x <arg_key>c</arg_key><arg_value>y", True)):
+        call = f"<tool_call>write<arg_key>a</arg_key><arg_value>{value}</arg_value></tool_call>"
+        assert (unspool.parse(call, "glm47", tools=tools).tool_calls[0].arguments == json.dumps({"a": value})) == read
+        assert bool(Grammars(constraint).refuses(call)) != read, call
+
+
+def one_value(dialect: str, schema: dict[str, Any], text: str) -> tuple[bool, Any]:
+    """Whether a call with this text for its argument ``a`` is generated, and what is read."""
+    tools = as_tools({"f": {"type": "object", "properties": {"a": schema}, "required": ["a"]}})
+    call = {"type": "function", "function": {"name": "f", "arguments": {"a": "SLOT"}}}
+    raw = render({"role": "assistant", "tool_calls": [call]}, dialect).replace("'SLOT'", text).replace("SLOT", text)
+    constraint = constrain(dialect, tools, "required", stage="content")
+    assert constraint is not None
+    read = unspool.parse(raw, dialect, tools=tools).tool_calls[0]
+    return not Grammars(constraint).refuses(raw), read.arguments if read.status == "ok" else None
+
+
+AUTO = {"anyOf": [{"const": "auto"}, {"type": "integer"}]}
+EDGES = [
+    ("qwen3-coder", AUTO, "auto", '{"a": "auto"}'),
+    ("qwen3-coder", AUTO, "-7", '{"a": -7}'),
+    ("qwen3-coder", AUTO, "other", None),
+    ("qwen3-coder", {"anyOf": [{"enum": ["7", "x"]}, {"type": "integer"}]}, "7", '{"a": "7"}'),
+    ("qwen3-coder", {"anyOf": [{"enum": ["null"]}, {"type": "null"}]}, "null", '{"a": "null"}'),
+    ("qwen3-coder", {"type": ["string", "null"], "enum": ["x", None]}, "null", '{"a": null}'),
+    ("glm47", AUTO, "-7", '{"a": -7}'),
+    ("minimax-m3", AUTO, "-7", '{"a": -7}'),
+    *(
+        (d, {"type": "number"}, text, f'{{"a": {text}}}')
+        for d in ("qwen3-coder", "pythonic")
+        for text in ("1e99", "-2.5E-07")
+    ),
+    *((d, {"type": "number"}, "1e999", None) for d in ("qwen3-coder", "pythonic")),
+]
+
+
+@pytest.mark.parametrize(("dialect", "schema", "text", "wanted"), EDGES)
+def test_a_value_is_generated_where_it_is_read_as_the_schema_has_it(
+    dialect: str, schema: dict[str, Any], text: str, wanted: str | None
+) -> None:
+    generated, read = one_value(dialect, schema, text)
+    assert generated == (wanted is not None)
+    assert wanted is None or read == wanted
+
+
+CODE = (
+    "see `a` ",
+    "see `a",
+    "see `a\n",
+    "see ``a ",
+    "see `a``b` ",
+    "see `a``",
+    "see `",
+    "`a` `b",
+    "```\ncode\n```\n",
+    "x ```",
+)
+
+
+@pytest.mark.parametrize("prose", CODE)
+def test_no_call_begins_in_a_code_span(prose: str) -> None:
+    tools = as_tools(PLAIN)
+    constraint = constrain("hermes", tools)
+    assert constraint is not None
+    raw = prose + '<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call>'
+    read = unspool.parse(raw, "hermes", tools=tools)
+    assert bool(Grammars(constraint).refuses(raw)) == (not read.tool_calls)
+    assert takes(gbnf(constraint.grammar), raw) == bool(read.tool_calls)
+
+
+HELD = ("a <think>b", "a <tHinK>b", "a</think>b", "a</THINK>b", "a</tool_call>b", "a<tool_call></tool_call>b")
+
+
+@pytest.mark.parametrize("content", HELD)
+def test_content_holds_no_marker_that_would_be_read_as_one(content: str) -> None:
+    tools = as_tools(PLAIN)
+    for dialect, generated in (("hermes", False), ("deepseek", True)):
+        constraint = constrain(dialect, tools, stage="content")
+        assert constraint is not None
+        assert (not Grammars(constraint).refuses(content)) == generated, dialect
+        as_meant = unspool.parse(content, dialect, tools=tools, stage="content").content == content
+        assert as_meant or not generated
+    hermes = constrain("hermes", tools)
+    assert hermes is not None
+    assert not takes(gbnf(hermes.grammar), content)
+
+
+def test_strings_hold_no_marker_that_would_end_them() -> None:
+    tools = as_tools(PLAIN)
+    end = "<｜tool▁call▁end｜>"
+    for dialect, held in (("deepseek", False), ("deepseek-r1", False), ("deepseekv31", True)):
+        constraint = constrain(dialect, tools, "required", stage="content")
+        assert constraint is not None
+        call = {"type": "function", "function": {"name": "get_weather", "arguments": {"city": f"a{end}b"}}}
+        raw = render({"role": "assistant", "tool_calls": [call]}, dialect, tools=tools)
+        assert (raw.count(end) == 2) == held
+        assert not Grammars(constraint).refuses(raw)
+        spelled = raw.replace("\\u003c", "<")
+        assert bool(Grammars(constraint).refuses(spelled)) != held
+
+
+@pytest.mark.parametrize("dialect", ["hermes", "qwen3-coder", "pythonic", "gemma4"])
+def test_no_argument_is_named_like_what_wraps_all_others(dialect: str) -> None:
+    tools = as_tools({"f": {"type": "object", "properties": {"city": {"type": "string"}}}}, strict=False)
+    constraint = constrain(dialect, tools, "required", stage="content")
+    assert constraint is not None
+    for name in ("arguments", "argument"):
+        arguments = {name: "x"}
+        raw = render({"tool_calls": [{"function": {"name": "f", "arguments": arguments}}]}, dialect)
+        assert bool(Grammars(constraint).refuses(raw)) == (name == "arguments"), raw
 
 
 def test_a_value_that_only_json_can_keep_is_kept_wherever_it_is_named_again() -> None:
@@ -143,6 +269,17 @@ def test_the_content_keeps_to_the_response_format_after_free_reasoning() -> None
     assert Grammars(harmony).refuses(raw)
 
 
+def test_an_answer_in_json_spells_no_marker() -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
+    constraint = constrain("hermes", response_format=schema)
+    assert constraint is not None
+    grammar = Grammars(constraint)
+    for text in ("<think>", "<tHiNk>", "</tool_call>", "<tool_call>"):
+        assert grammar.refuses(json.dumps({"a": text}))
+        assert not grammar.refuses(json.dumps({"a": text}).replace("<", "\\u003c"))
+    assert not grammar.refuses('{"a": "a < b", "c": [1, {}, null]}')
+
+
 def test_a_stage_begins_where_it_says() -> None:
     tools = as_tools(PLAIN)
     call = '{"name": "now", "arguments": {}}\n</tool_call>'
@@ -159,6 +296,16 @@ def test_a_stage_begins_where_it_says() -> None:
     constraint = constrain("hermes", tools, "required", prompt="<|im_start|>assistant\n<think>\n")
     assert constraint is not None
     assert not Grammars(constraint).refuses(f"plan\n</think>\n\n<tool_call>\n{call}")
+    open_ = constrain("hermes", tools, "required")
+    assert open_ is not None
+    for text, refused in (
+        (f"<tool_call>\n{call}", False),
+        (f"<think>\nplan\n</think>\n\n<tool_call>\n{call}", False),
+        (f"Sure.\n<tool_call>\n{call}", True),
+        (f"<think>\nplan\n</think>\n\nSure.\n<tool_call>\n{call}", True),
+        (f"<think>\nplan\n</THINK>\n</think>\n\n<tool_call>\n{call}", True),
+    ):
+        assert bool(Grammars(open_).refuses(text)) == refused, text
     content = constrain("hermes", tools, "required", stage=unspool.Stage.CONTENT)
     assert content is not None
     assert Grammars(content).refuses(f"Sure.\n<tool_call>\n{call}")

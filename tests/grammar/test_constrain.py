@@ -1,6 +1,7 @@
 """`constrain` as an interface: when it constrains, what it refuses, and what hosts of structural tags are told."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -180,6 +181,25 @@ def test_structure_info_has_the_white_space_of_the_template() -> None:
     assert v3.end == "\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>"
     for name in ("pythonic", "glm45", "gemma4", "harmony", "think"):
         assert structure_info(name, "now") is None
+
+
+def test_calls_that_a_dialect_counts_may_have_any_number_in_a_tag_for_hosts() -> None:
+    first, second = (structure_info("kimi_k2", "now", index=i) for i in range(2))
+    assert first is not None
+    assert second is not None
+    assert first.begin.replace("functions.now:0", "functions.now:1") == second.begin
+    assert first == structure_info("kimi_k2", "now")
+    found = structure_constraint("kimi_k2", STRICT)
+    assert found is not None
+    tag = found[1]["format"]["tags"][1]
+    number, rest, arguments = tag["content"]["elements"]
+    assert tag["begin"].endswith("functions.now:")
+    assert arguments["json_schema"]["properties"] == {}
+    for index in ("0", "1", "12"):
+        assert re.fullmatch(number["pattern"], index)
+    texts = [f"{tag['begin']}{i}{rest['value']}{{}}{tag['end']}" for i in (3, 4)]
+    read = unspool.parse("".join(texts), "kimi_k2", tools=STRICT)
+    assert [c.id for c in read.tool_calls] == ["functions.now:3", "functions.now:4"]
 
 
 def test_hosts_are_told_which_constraint_applies() -> None:

@@ -7,17 +7,15 @@ import re
 from typing import Any
 
 import jsonschema
-import llguidance
 import numpy as np
 import pytest
-from llguidance.gbnf_to_lark import gbnf_to_lark
 
 import unspool
 from unspool import Constraint, ConstraintError, Dialect, DialectError
 from unspool.grammar.gbnf import gbnf
 from unspool.grammar.nodes import Chars, Const, Grammar, Node, Repeat, Seq, Text, Word
 
-from .support import WITH_CALLS, byte_tokenizer, eos
+from .support import WITH_CALLS, eos, matcher, takes
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -47,19 +45,6 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
 # llguidance reads words greedily, which GBNF does not: where several markers begin alike it gets stuck.
 LEXED = {"beam"}
 READ = [pytest.param(d, marks=pytest.mark.xfail(strict=True) if d.name in LEXED else (), id=d.name) for d in WITH_CALLS]
-
-
-def matcher(text: str) -> Any:
-    found = llguidance.LLMatcher(
-        byte_tokenizer(), llguidance.LLMatcher.grammar_from_lark(gbnf_to_lark(text)), log_level=0
-    )
-    assert not found.is_error(), found.get_error()
-    return found
-
-
-def takes(text: str, data: str) -> bool:
-    reader = matcher(text)
-    return bool(reader.try_consume_tokens(list(data.encode())) == len(data.encode()) and reader.is_accepting())
 
 
 def one(node: Node) -> str:

@@ -8,14 +8,15 @@ import msgspec
 
 from ..dialect import Dialect
 from ..errors import ConstraintError
-from ..parser.patterns import LITERAL, SPACE, Pattern, closing
-from ..parser.plan import CALL, Plan, quotes_value
-from ..schema import Schema
+from ..parser.patterns import ANY, LITERAL, SPACE, WORD, Pattern, closing
+from ..parser.plan import CALL, Plan, plain_arguments, string_ends
+from ..parser.wrapped import WRAPPERS
+from ..schema import Schema, decode
 from ..template import Template, steps, writable
 from .nodes import EMPTY, WHITE, Chars, Const, Finer, Json, Node, Seq, Text, choice, seq
-from .values import JSON_SPELLING, PYTHON_SPELLING, Rules, Values, other_names, quote_spelling, shape
+from .values import JSON_SPELLING, PYTHON_SPELLING, Rules, Values, named, other_names, quote_spelling, shape
 
-__all__ = ["Arguments", "Tool", "others"]
+__all__ = ["Arguments", "Tool", "others", "spelled"]
 
 
 class Tool(msgspec.Struct, frozen=True):
@@ -31,24 +32,29 @@ class Arguments:
     def __init__(self, d: Dialect, plan: Plan, rules: Rules) -> None:
         self.d = d
         self.rules = rules
+        self.plan = plan
         outer = [*(f.suffix.first for f in plan.forms if f.suffix), *(b.suffix.first for b in plan.blocks if b.suffix)]
         self.outer = tuple(dict.fromkeys(outer))
         self.guard = _guard(d, plan) if d.argument else ()
+        self.openings = tuple(dict.fromkeys(p.opening.first for p in plan.parameters))
         self.serials = itertools.count()
 
     def of(self, tool: Tool, end: str) -> Node:
         """A tool's arguments, which may be empty, and the text that closes the call."""
         d = self.d
         at = f"tools.{tool.name}.parameters"
+        parameters = _unwrapped(tool.parameters)
         if d.argument and d.call[0].object is None:
             if d.item:
-                values = Values(JSON_SPELLING, self.rules, tool.parameters)
+                values = Values(JSON_SPELLING, self.rules, parameters)
                 return choice(
-                    seq(self.nested_members(values, b, at), Const(end)) for b in _objects(values, tool.parameters, at)
+                    seq(self.nested_members(values, b, at), Const(end)) for b in _objects(values, parameters, at)
                 )
-            values = Values(JSON_SPELLING, self.rules, tool.parameters, self.ends_of(d.argument[0]))
-            return choice(_Markup(self, values, b, at, end).all() for b in _objects(values, tool.parameters, at))
-        return seq(self.value(tool.parameters, at), Const(end))
+            # Where arguments begin lines, none begins within JSON.
+            without = (*self.ends_of(d.argument[0]), *(() if self.plan.breaks else self.openings))
+            values = Values(JSON_SPELLING, self.rules, parameters, without)
+            return choice(_Markup(self, values, b, at, end).all() for b in _objects(values, parameters, at))
+        return seq(self.value(parameters, at), Const(end))
 
     def value(self, parameters: dict[str, Any], at: str) -> Node:
         """Arguments that are one value."""
@@ -59,7 +65,7 @@ class Arguments:
         if d.call[0].object is None and d.quote != '"':
             values = Values(quote_spelling(d.quote), self.rules, parameters)
             return choice(values.object(b, at) for b in _objects(values, parameters, at))
-        return Json(parameters)
+        return spelled(Values(JSON_SPELLING, self.rules, parameters, string_ends(self.plan)), parameters, at)
 
     def keywords(self, values: Values, schema: dict[str, Any], at: str) -> Node:
         entries, extra = values.entries(schema, at)
@@ -67,12 +73,23 @@ class Arguments:
         if bad is not None:
             raise ConstraintError(f"{at}.properties: {bad!r} is no Python name, so it cannot be a keyword")
         if extra is not None:
-            extra = seq(other_names([k for k, _, _ in entries]), Const("="), extra)
+            extra = seq(other_names(named(schema)), Const("="), extra)
         return values.members([(seq(Const(f"{k}="), v), r) for k, v, r in entries], extra, ", ")
 
     def ends_of(self, template: Template) -> tuple[str, ...]:
         """What may end the value of an argument."""
         return tuple(dict.fromkeys((closing(template.after).first, *self.outer)))
+
+    def guards(self, later: list[str]) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
+        """What a text value does not hold, and does not begin with: what closes it, and the openings of arguments that
+        may still come, each of which would make up for a closing that is missing."""
+        if not later or not self.guard:
+            return self.guard, ()
+        opened = choice(_opening(p.opening, later) for p in self.plan.parameters)
+        if not self.plan.breaks:
+            return (*self.guard, opened), ()
+        first = any("\n" in p.lead for p in self.plan.parameters)
+        return (*self.guard, seq(Const("\n"), opened)), (opened,) if first else ()
 
     def around(self, template: Template, key: Node, kind: str) -> tuple[Node, str, Node]:
         """What stands before a value, the first marker behind it, and the rest."""
@@ -123,27 +140,27 @@ class Arguments:
         opened = self.d.argument[0].text.partition("{key}")[0]
         end = seq(Const(stop), rest)
         found: list[Node] = []
+        known: list[tuple[str, dict[str, Any]]] = []
         types = Schema(schema, {"$defs": values.definitions}).types
         for branch in values.branches(schema):
             if branch is False:
                 continue
             if branch is True or not branch or types is None:
                 found.append(seq(Text(stop, others((*self.ends_of(self.d.argument[0]), opened), stop)), rest))
-                continue
-            for kind, one in _by_type(branch, at):
-                if kind == "object":
-                    found.append(seq(self.nested_members(values, one, at), end))
-                elif kind == "array":
-                    found.append(seq(self.nested_items(values, one, at), end))
-                elif kind != "string":
-                    if "string" not in types or kind == "null":
-                        found.append(seq(values.value(one, at), end))
-                elif "enum" in one or "const" in one:
-                    listed = one["enum"] if "enum" in one else [one["const"]]
-                    found += [seq(Const(v), end) for v in listed if isinstance(v, str) and opened not in v]
-                else:
-                    bounds = (one.get("minLength", 0), one.get("maxLength"), one.get("pattern", ""))
-                    found.append(seq(Text(stop, others((opened, stop), stop), (), *bounds), rest))
+            else:
+                known += _by_type(branch, at)
+        for kind, one in _readable(known):
+            if kind == "object":
+                found.append(seq(self.nested_members(values, one, at), end))
+            elif kind == "array":
+                found.append(seq(self.nested_items(values, one, at), end))
+            elif kind != "string":
+                found.append(seq(values.value(one, at), end))
+            elif (listed := _listed(one)) is not None:
+                found += [seq(Const(v), end) for v in listed if isinstance(v, str) and opened not in v]
+            else:
+                bounds = (one.get("minLength", 0), one.get("maxLength"), one.get("pattern", ""))
+                found.append(seq(Text(stop, others((opened, stop), stop), (), *bounds), rest))
         if not found:
             raise ConstraintError(f"{at}: admits no value")
         return choice(found)
@@ -176,24 +193,20 @@ class _Markup:
         self.template = arguments.d.argument[0]
         self.opening = self.template.text.partition("{key}")[0]
         self.entries, self.extra = shape(schema)
+        self.names = named(schema)
 
     def all(self) -> Node:
         """The arguments and what closes the call."""
-        named = [(self.alone(Const(k), v, f"{self.at}.{k}"), required) for k, v, required in self.entries]
-        extra = None
-        if self.extra is not False:
-            extra = self.alone(self.other_name(), self.extra, f"{self.at}.additionalProperties")
+        named = [(self.alone(i, []), required) for i, (_, _, required) in enumerate(self.entries)]
+        extra = None if self.extra is False else self.alone(len(self.entries), [])
         plain = seq(self.values.members(named, extra, self.arguments.d.argument_separator), Const(self.end))
         if not self.end or not self.arguments.guard:
             return plain
         return Finer(plain, choice(seq(Const(text), node) for text, node in self.next(0, "")))
 
-    def alone(self, key: Node, schema: "dict[str, Any] | bool", at: str) -> Node:
+    def alone(self, i: int, follow: list[tuple[str, Node]]) -> Node:
         """An argument by itself."""
-        return seq(Const(self.opening), self.argument(key, schema, at, []))
-
-    def other_name(self) -> Node:
-        return other_names([k for k, _, _ in self.entries])
+        return seq(Const(self.opening), self.argument(i, follow))
 
     def next(self, i: int, separator: str) -> list[tuple[str, Node]]:
         """What may stand where the first arguments up to ``i`` are done: a text, and what follows it."""
@@ -208,36 +221,43 @@ class _Markup:
         """An argument, of those from ``i`` on that may come next, whose opening has begun, and all that follows it."""
         separator = self.arguments.d.argument_separator
         if i == len(self.entries):
-            at = f"{self.at}.additionalProperties"
-            return self.argument(self.other_name(), self.extra, at, self.next(i, separator))
-        name, node, required = self.entries[i]
-        found = [self.argument(Const(name), node, f"{self.at}.{name}", self.next(i + 1, separator))]
-        if not required and (i + 1 < len(self.entries) or self.extra is not False):
+            return self.argument(i, self.next(i, separator))
+        found = [self.argument(i, self.next(i + 1, separator))]
+        if not self.entries[i][2] and (i + 1 < len(self.entries) or self.extra is not False):
             found.append(self.from_(i + 1))
         return choice(found)
 
     def from_(self, i: int) -> Node:
         return self.arguments.rules.once(("arguments", self.serial, i), lambda: self.one_of(i))
 
-    def argument(self, key: Node, schema: "dict[str, Any] | bool", at: str, follow: list[tuple[str, Node]]) -> Node:
+    def argument(self, i: int, follow: list[tuple[str, Node]]) -> Node:
+        """The argument at ``i``, behind the beginning of its opening; behind the last stand those undeclared."""
+        key: Node
+        if i < len(self.entries):
+            name, schema, _ = self.entries[i]
+            key, at = Const(name), f"{self.at}.{name}"
+        else:
+            key, schema, at = other_names(self.names), self.extra, f"{self.at}.additionalProperties"
         text = self.template.text
         typed = "{string}" in text or "{type}" in text
         types = Schema(schema, {"$defs": self.values.definitions}).types
         found: list[Node] = []
+        known: list[tuple[str, dict[str, Any]]] = []
         for branch in self.values.branches(schema):
             if branch is False:
                 continue
             if (types is None and not typed) or branch is True or not branch:
                 # A guess, or each type in its own markup.
-                found += self.strings(key, {}, at, follow)
+                found += self.strings(i, key, {}, at, follow)
                 for kind in ("number", "boolean", "null", "object", "array") if typed else ():
                     found.append(self.other(key, {"type": kind}, kind, at, follow))
-                continue
-            for kind, one in _by_type(branch, at):
-                if kind == "string":
-                    found += self.strings(key, one, at, follow)
-                elif typed or types is None or "string" not in types or kind == "null":
-                    found.append(self.other(key, one, "number" if kind == "integer" else kind, at, follow))
+            else:
+                known += _by_type(branch, at)
+        for kind, one in known if typed or types is None else _readable(known):
+            if kind == "string":
+                found += self.strings(i, key, one, at, follow)
+            else:
+                found.append(self.other(key, one, "number" if kind == "integer" else kind, at, follow))
         if not found:
             raise ConstraintError(f"{at}: admits no value")
         return choice(found)
@@ -250,13 +270,19 @@ class _Markup:
         assert isinstance(rest, Const)
         return seq(Const(first.text[len(self.opening) :]), *more), stop, rest.text
 
-    def strings(self, key: Node, schema: dict[str, Any], at: str, follow: list[tuple[str, Node]]) -> list[Node]:
+    def later(self, i: int) -> list[str]:
+        """The declared arguments that may not have been given where the one at ``i`` stands."""
+        return [k for j, (k, _, required) in enumerate(self.entries) if j > i or (j < i and not required)]
+
+    def strings(self, i: int, key: Node, schema: dict[str, Any], at: str, follow: list[tuple[str, Node]]) -> list[Node]:
         template = self.template
+        later = self.later(i)
         ends = self.arguments.ends_of(template)
+        kept_out = (*ends, *self.arguments.openings) if later else ends
         head, stop, rest = self.around(template, key, "string")
-        listed = schema.get("enum", [schema["const"]] if "const" in schema else None)
+        listed = _listed(schema)
         if listed is not None:
-            kept = [v for v in listed if isinstance(v, str) and not any(e in v for e in ends)]
+            kept = [v for v in listed if isinstance(v, str) and not any(e in v for e in kept_out)]
             if not kept:
                 raise ConstraintError(f"{at}: its values hold markers of the dialect")
             closed = template.inner_trail + stop + rest
@@ -265,25 +291,23 @@ class _Markup:
         free = bounds == (0, None, "")
         # A bounded value is exactly what is told, so the white space before the marker is written as it is.
         closed = stop + rest if free else template.inner_trail + stop + rest
-        guard = self.arguments.guard if follow else ()
+        guard, unlike = self.arguments.guards(later) if follow else ((), ())
         follow = follow or [("", EMPTY)]
-        written = [t for t in writable(self.arguments.d.argument)[1:] if not quotes_value(t, self.arguments.d)]
-        longer = [t for t in written if free and _continues(t, template)]
+        longer = [t for t in writable(plain_arguments(self.arguments.d))[1:] if free and _continues(t, template)]
         if not longer or not isinstance(head, Const):
-            texts = [Text(closed + f, others(ends, closed + f), (), *bounds, guard=guard) for f, _ in follow]
+            texts = [Text(closed + f, others(kept_out, closed + f), unlike, *bounds, guard=guard) for f, _ in follow]
             return [seq(head, text, node) for text, (_, node) in zip(texts, follow, strict=True)]
         # What may not stand in this one may in another that goes on from it, such as a CDATA section. The text belongs
         # to one word with what stands before it, since the other's opening begins alike.
         found: list[Node] = []
-        unlike: list[Node] = []
         for other in longer:
             opening, other_stop, other_rest = self.around(other, key, "string")
             assert isinstance(opening, Const)
-            unlike.append(Const(opening.text[len(head.text) :]))
-            without = others((closing(other.after).first,), other_stop)
+            unlike = (*unlike, Const(opening.text[len(head.text) :]))
+            without = others((closing(other.after).first, *kept_out[len(ends) :]), other_stop)
             found.append(seq(Text(other_stop, without, head=opening.text), Const(other_rest), _follows(follow)))
         for f, n in follow:
-            text = Text(closed + f, others(ends, closed + f), tuple(unlike), head=head.text, guard=guard)
+            text = Text(closed + f, others(kept_out, closed + f), unlike, head=head.text, guard=guard)
             found.append(seq(text, n))
         return found
 
@@ -292,15 +316,30 @@ class _Markup:
         head, stop, rest = self.around(self.template, key, kind)
         value: Node
         if kind in ("object", "array"):
-            whole = {**schema, "$defs": values.definitions} if values.definitions else schema
-            try:
-                spelled: Node | None = values.value(schema, at)
-            except ConstraintError:
-                spelled = None  # a keyword that only JSON itself can keep; its strings then may hold markers
-            value = Json(whole, values.without, spelled)
+            value = spelled(values, schema, at)
         else:
             value = values.value(schema, at)
         return seq(head, value, Const(self.template.inner_trail + stop + rest), _follows(follow))
+
+
+def _unwrapped(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Parameters that refuse an argument which, by itself, would be read as what wraps all others."""
+    properties = parameters.get("properties")
+    if not properties or parameters.get("required") or parameters.get("additionalProperties") is False:
+        return parameters
+    return {**parameters, "properties": properties | {k: False for k in WRAPPERS if k not in properties}}
+
+
+def spelled(values: Values, schema: dict[str, Any], at: str) -> Json:
+    """JSON whose strings hold none of the texts that these values do not hold."""
+    whole = {**schema, "$defs": values.definitions} if values.definitions else schema
+    if not values.without:
+        return Json(whole)
+    try:
+        node: Node | None = values.value(schema, at)
+    except ConstraintError:
+        node = None  # a keyword that only JSON itself can keep; its strings then may hold markers
+    return Json(whole, values.without, node)
 
 
 def _follows(follow: list[tuple[str, Node]]) -> Node:
@@ -330,6 +369,25 @@ def _guard(d: Dialect, plan: Plan) -> tuple[Node, ...]:
     return tuple(found)
 
 
+_MAX_TOLD: Final = 64
+"""How many names of arguments a text value is kept from; where there are more, it is kept from all."""
+
+
+def _opening(pattern: Pattern, names: list[str]) -> Node:
+    """The opening of one of these arguments, as the parser takes it."""
+    name = choice(map(Const, names)) if len(names) <= _MAX_TOLD else Chars("\\n", negated=True, max=256)
+    parts: list[Node] = []
+    for atom in pattern.atoms:
+        if atom.kind == LITERAL:
+            parts.append(Const(atom.text))
+        elif atom.kind == ANY:
+            parts.append(Chars("\\n", negated=True, min=0, max=256))
+        else:
+            parts.append(_SPACE if atom.kind == SPACE else _WORD if atom.kind == WORD else name)
+    return seq(*parts)
+
+
+_WORD: Final = Chars("A-Za-z_", max=32)
 _BETWEEN: Final = Chars(WHITE + ",;", min=0, max=None)
 _SPACE: Final = Chars(WHITE, min=0, max=None)
 
@@ -381,6 +439,27 @@ def _by_type(branch: dict[str, Any], at: str) -> list[tuple[str, dict[str, Any]]
     if types is None:
         raise ConstraintError(f"{at}: a schema that tells no type has {', '.join(branch)}; add type")
     return [(kind, {**branch, "type": kind}) for kind in (types if isinstance(types, list) else [types])]
+
+
+def _listed(schema: dict[str, Any]) -> list[Any] | None:
+    """The only values that a schema admits, if it lists them."""
+    found: list[Any] | None = schema.get("enum", [schema["const"]] if "const" in schema else None)
+    return found
+
+
+def _readable(parts: list[tuple[str, dict[str, Any]]]) -> list[tuple[str, dict[str, Any]]]:
+    """Those of a schema's branches, by type, whose values are read as what they are where no markup tells types: a text
+    that is admitted as a string is one, but for ``null``."""
+    strings = [_listed(one) for kind, one in parts if kind == "string"]
+    free = None in strings
+    listed = [v for values in strings for v in values or ()]
+
+    def told(kind: str) -> bool:
+        if kind in ("string", "null"):
+            return kind == "string" or "null" not in listed
+        return not free and not any(decode(v, frozenset((kind,)))[1] for v in listed)
+
+    return [(kind, one) for kind, one in parts if told(kind)]
 
 
 def _continues(other: Template, first: Template) -> bool:

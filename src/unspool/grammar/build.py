@@ -4,7 +4,8 @@ The first alternative of each template is what is generated, as it is what `unsp
 of the markers by which the machine, compiled from the same file, would take it for something else.
 """
 
-from collections.abc import Callable, Collection
+import re
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import Any, Final
 
@@ -15,13 +16,14 @@ from ..errors import ConstraintError
 from ..events import Stage
 from ..parser.headers import ARGUMENT_KEYS
 from ..parser.patterns import LITERAL, NAME, SPACE, Pattern, joined
-from ..parser.plan import CALL, END, REASONING, START, Opening, Plan, compile_plan, marked
+from ..parser.plan import CALL, REASONING, Opening, Plan, Scan, compile_plan, marked
 from ..policy import Policy
 from ..template import ObjectShape, Template, sides, steps, writable
 from ..values import JSON
-from .arguments import Arguments, Tool, others
+from .arguments import Arguments, Tool, others, spelled
+from .flat import cases
 from .nodes import EMPTY, WHITE, Chars, Const, Grammar, Json, Node, Repeat, Text, choice, seq
-from .values import Rules
+from .values import JSON_SPELLING, Rules, Values
 
 __all__ = ["Demand", "Tool", "build"]
 
@@ -34,6 +36,7 @@ _MEMBERS: Final = Repeat(choice((_PLAIN, seq(Const("{"), Repeat(choice((_PLAIN, 
 _QUOTE: Final = Chars("\"'")
 _INDEX: Final = choice((Const("0"), seq(Chars("1-9"), Chars("0-9", min=0, max=2))))
 _LETTER: Final = Chars("A-Za-z0-9")
+_TAG: Final = re.compile(r"</?[A-Za-z]+>")
 
 
 class Demand(msgspec.Struct, frozen=True):
@@ -44,7 +47,7 @@ class Demand(msgspec.Struct, frozen=True):
         names: all that are declared; text must not call any of them.
         low, high: how many calls there are; ``None`` is no bound.
         stage: where the output begins.
-        bare: nothing but calls, from the turn's beginning.
+        bare: no reasoning before the calls that are demanded.
         forced: the parser reads bare objects as calls (``"required"`` or ``"named"``), else ``""``.
         answer: the prepared schema of the content; ``None``: any text.
     """
@@ -115,40 +118,67 @@ class _Builder:
         """Reasoning that nothing opens, told by its closing; a call would tell that it is none."""
         closed = sides(writable(self.d.reasoning)[0])[1].lstrip()
         unlike = tuple(_begins(o.pattern) for o in self.plan.edge if o.kind == REASONING)
-        return Text(closed, others(self.plan.undecided.triggers | self.plan.reasoning.triggers, closed), unlike)
+        return self.kept(closed, self.plan.undecided.triggers | self.plan.reasoning.triggers, unlike)
 
-    def free(self, head: str, closed: str, without: Collection[str]) -> Node:
+    def free(self, head: str, closed: str, without: Iterable[str]) -> Node:
         """Free text between two markers; white space before the second belongs to it or to the text."""
-        bare = closed.lstrip()
-        return seq(Const(head.rstrip()), Text(bare, others(without, bare)))
+        return seq(Const(head.rstrip()), self.kept(closed.lstrip(), without))
+
+    def kept(self, stop: str, without: Iterable[str], unlike: tuple[Node, ...] = (), *, code: bool = False) -> Text:
+        """Text up to a marker that holds none of the others; tags of reasoning are read in any case."""
+        texts = tuple(dict.fromkeys(without))
+        tags = self.tags.intersection((stop, *texts))
+        exact = others([t for t in texts if t not in tags], stop)
+        return Text(stop, exact, unlike, folded=tuple(sorted(tags)), code=code)
 
     def body(self, *, first: bool) -> Node:
         """What follows the reasoning: content, calls, or both."""
         if self.demand.low:
-            return self.needed(first=first)
+            return self.calls(first=first)
         if self.demand.answer is not None:
             answers = self.answer(first=first)
             if not self.demand.tools:
                 return answers
-            return choice((answers, seq(self.margin(), self.section(first=first))))
+            return choice((answers, self.calls(first=first)))
         if self.plan.framed:
             return self.frames(first=first)
         if not self.demand.tools:
             return self.text("")
         return self.mixed()
 
-    # -- content --------------------------------------------------------------------------------------------------
+    # -- what text must not hold ----------------------------------------------------------------------------------
 
-    def text(self, stop: str) -> Text:
-        """Content outside frames, up to a marker, or to the end."""
-        plan = self.plan
-        scan = plan.text if self.d.call else plan.text_plain
+    @cached_property
+    def tags(self) -> frozenset[str]:
+        """The markers of reasoning that are read in any mixture of upper and lower case."""
+        patterns = [*(o.pattern for o in self.plan.edge if o.kind == REASONING)]
+        patterns += [o.pattern for o in self.plan.reasoning_ends]
+        return frozenset(p.first for p in patterns if _TAG.fullmatch(p.first))
+
+    def cases(self, marker: str) -> list[str]:
+        """Texts one of which is in every spelling of a marker that counts."""
+        return cases(marker) if marker in self.tags else [marker]
+
+    def markers(self, scan: Scan) -> list[str]:
+        """What content does not hold, since it would be read as a marker."""
         # Where prose makes everything behind it content, a call's opening is a marker only before any.
         calls = not self.content_first
-        without = [o.pattern.first for o in scan.openings if o.kind in (END, START) or (o.marked and calls)]
-        begins = [o.pattern.first for o in plan.edge if o.kind != CALL or (o.marked and not calls)]
+        thoughts = self.policy.reasoning_in_content != "text"
+        counts = {CALL: calls, REASONING: thoughts}
+        found = [o.pattern.first for o in scan.openings if o.marked and counts.get(o.kind, True)]
+        return found + [s.pattern.first for s in self.plan.strays]
+
+    # -- content --------------------------------------------------------------------------------------------------
+
+    def text(self, stop: str, *more: str) -> Text:
+        """Content outside frames, without ``more``, up to a marker, or to the end."""
+        plan = self.plan
+        scan = plan.text if self.d.call else plan.text_plain
+        without = [*self.markers(scan), *more]
+        begins = [o.pattern.first for o in plan.edge if o.marked]
         begins += [o.pattern.first for o in plan.reasoning_ends]  # at the very start, it closes an empty one
         begins = [t for t in dict.fromkeys(begins) if not any(w in t for w in without)]
+        begins = [c for t in begins for c in self.cases(t)]
         unlike: list[Node] = [seq(_WHITE, choice(map(Const, begins)))] if begins else []
         # Behind a call, another may begin with its name.
         unlike += [_named(o.pattern) for o in plan.inner if o.form and o.form.marked and not o.pattern.first]
@@ -162,7 +192,8 @@ class _Builder:
             for space, openings in (("\n", bare), (" ", [o for o in bare if o.spaced])):
                 behind.setdefault(self.bare_calls(openings, names, whole=False), []).append(Const(space))
             unlike += [seq(_ANYTHING, choice(spaces), choice(calls)) for calls, spaces in behind.items() if calls]
-        return Text(stop, others(without, stop), tuple(dict.fromkeys(unlike)))
+        # A line's end ends a code span too.
+        return self.kept(stop, without, tuple(dict.fromkeys(unlike)), code=not stop.startswith("\n"))
 
     def bare_calls(self, openings: list[Opening], names: Node, *, whole: bool = True) -> tuple[Node, ...]:
         """What would be read as calls without markers where content begins.
@@ -196,7 +227,7 @@ class _Builder:
         content = seq(self.frame(template, first=first), _optional_text(template.trail))
         if not self.demand.tools:
             return content
-        return choice((content, self.needed(first=first)))
+        return choice((content, self.calls(first=first), *self.announced(first=first)))
 
     def frame(self, template: Template, *, first: bool) -> Node:
         opening, closed = sides(template)
@@ -204,7 +235,7 @@ class _Builder:
         scan = self.plan.frame if self.d.call else self.plan.frame_plain
         if not closed.strip():
             return seq(Const(head), self.text(""))
-        return seq(EMPTY if first else self.margin(template), self.free(head, closed, scan.triggers))
+        return seq(EMPTY if first else self.margin(template), self.free(head, closed, self.markers(scan)))
 
     def answer(self, *, first: bool) -> Node:
         """Content by the schema of the answer."""
@@ -212,7 +243,14 @@ class _Builder:
         assert schema is not None
         opening, closed = sides(writable(self.d.content)[0])
         head = self.started(opening) if first else opening
-        return seq(self.margin(), Const(head), Json(schema), Const(closed))
+        plan = self.plan
+        without = dict.fromkeys(
+            c for t in self.markers(plan.frame if closed.strip() else plan.text) for c in self.cases(t)
+        )
+        value: Node = Json(schema)
+        if isinstance(schema, dict):
+            value = spelled(Values(JSON_SPELLING, self.rules, schema, tuple(without)), schema, "response_format")
+        return seq(self.margin(), Const(head), value, Const(closed))
 
     def margin(self, template: Template | None = None) -> Node:
         """White space that may stand between a part and the next, which by default is a block of calls."""
@@ -222,25 +260,26 @@ class _Builder:
 
     # -- calls ----------------------------------------------------------------------------------------------------
 
-    def needed(self, *, first: bool) -> Node:
-        """Calls, and the content that may stand before them."""
-        calls = seq(self.margin(), self.section(first=first))
-        if self.content_first:
-            return calls
+    def calls(self, *, first: bool) -> Node:
+        """Calls and nothing before them."""
+        return seq(self.margin(), self.section(first=first))
+
+    def announced(self, *, first: bool) -> list[Node]:
+        """Calls behind a frame of content."""
         preamble = writable(self.d.preamble or self.d.content)[0]
+        if self.content_first:
+            return []
         if preamble.before or preamble.after:
             frame = self.frame(preamble, first=first)
-            return choice((calls, seq(frame, self.margin(), self.section(first=False))))
-        if self.lined or self.trigger:
-            return choice((calls, self.preceded()))
-        return calls
+            return [seq(frame, self.margin(), self.section(first=False))]
+        return [self.preceded()] if self.lined or self.trigger else []
 
     def mixed(self) -> Node:
         """Text and calls, in any order that is read back."""
         if self.content_first:
-            return choice((self.text(""), seq(self.margin(), self.section(first=True), self.text(""))))
+            return choice((self.text(""), seq(self.calls(first=True), self.text(""))))
         if self.block is not None and not self.told(self.block):
-            found = [self.text(""), seq(self.margin(), self.section(first=True))]
+            found = [self.text(""), self.calls(first=True)]
             return choice([*found, self.preceded()] if self.lined or self.trigger else found)
         return self.after_calls()
 
@@ -258,8 +297,9 @@ class _Builder:
     def preceded(self) -> Node:
         """Calls behind text."""
         if self.lined:
+            # In a fence that prose opened they would be no calls.
             return choice(
-                seq(self.text(self.prefix(tool)), self.section(first=False, opened=True, begun=tool))
+                seq(self.text(self.prefix(tool), "```"), self.section(first=False, opened=True, begun=tool))
                 for tool in self.demand.tools
             )
         return seq(self.text(self.trigger), self.section(first=False, cut=len(self.trigger), block=self.behind))

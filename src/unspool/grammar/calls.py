@@ -40,12 +40,14 @@ class StructureInfo(msgspec.Struct, frozen=True):
     trigger: str
 
 
-def structure_info(dialect: str | Dialect, tool: "Mapping[str, Any] | str") -> StructureInfo | None:
+def structure_info(dialect: str | Dialect, tool: "Mapping[str, Any] | str", *, index: int = 0) -> StructureInfo | None:
     """How a dialect writes a call of a tool, with the white space of its template.
 
     Args:
         dialect: a name or a `Dialect`.
         tool: an OpenAI tool dict, or its name.
+        index: which call of the answer it is, from 0, where the dialect counts them (Kimi's ids): calls that begin with
+            the same number would get one id, so that the parser would have to give the second another.
 
     Returns:
         ``None`` where the arguments are no JSON object (Python, markup, quotes of its own), where no marker tells a
@@ -64,7 +66,7 @@ def structure_info(dialect: str | Dialect, tool: "Mapping[str, Any] | str") -> S
     block, call = d.calls[0], d.call[0]
     head, _, tail = call.text.partition("{arguments}")
     escaped = JSON.string(name)[1:-1] if call.object is not None else name
-    fields = {"name": escaped, "index": "0", "number": "1"}
+    fields = {"name": escaped, "index": str(index), "number": str(index + 1)}
     try:
         head = "".join(s.write(fields) for s in steps(head, markup=call.object is None))
         tail = "".join(s.write(fields) for s in steps(tail, markup=call.object is None))

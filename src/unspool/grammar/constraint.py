@@ -156,8 +156,18 @@ def structure_constraint(
         if info is None:
             return None
         strict = strict_level >= ToolStrictLevel.PARAMETER or strict_tools([tool])
-        content = {"type": "json_schema", "json_schema": _tool(tool, loose=not strict).parameters}
-        tags.append({"type": "tag", "begin": info.begin, "content": content, "end": info.end})
+        content: dict[str, Any] = {"type": "json_schema", "json_schema": _tool(tool, loose=not strict).parameters}
+        begin, counted = info.begin, structure_info(d, tool, index=1)
+        if counted is not None and counted.begin != begin:
+            # Calls are counted: any number may stand where these two differ.
+            at = next(i for i, (a, b) in enumerate(zip(begin, counted.begin, strict=False)) if a != b)
+            rest = {"type": "const_string", "value": begin[at + 1 :]}
+            content = {
+                "type": "sequence",
+                "elements": [{"type": "regex", "pattern": "0|[1-9][0-9]{0,2}"}, rest, content],
+            }
+            begin = begin[:at]
+        tags.append({"type": "tag", "begin": begin, "content": content, "end": info.end})
         triggers.append(info.trigger)
     form = {
         "type": "triggered_tags",

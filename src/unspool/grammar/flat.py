@@ -2,10 +2,17 @@
 
 from .nodes import Chars, Choice, Const, Node, Repeat, Seq, Word
 
-__all__ = ["ANY", "count", "expression", "literal", "searched"]
+__all__ = ["ANY", "OPEN_SPAN", "cases", "count", "expression", "folded", "literal", "searched"]
 
 ANY = r"[\s\S]"
 """Any character."""
+
+_PLAIN = "(?:[^`\\n]|``+[^`\\n])"
+OPEN_SPAN = rf"(?:{ANY}*\n)?(?:{_PLAIN}|`[^`\n]{_PLAIN}*`[^`\n])*`(?:[^`\n]{_PLAIN}*(?:``+)?)?"
+"""Text that ends in an open code span: an odd number of single backticks on its last line."""
+
+MAX_CASES = 5
+"""How many letters of a marker are written in both cases where each mixture has to be written by itself."""
 
 _SPECIAL = frozenset('\\.+*?()|[]{}^$#&-~/"')
 _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
@@ -14,6 +21,24 @@ _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 def literal(text: str) -> str:
     """A text as a regular expression that matches nothing else."""
     return "".join(_NAMED.get(c) or ("\\" + c if c in _SPECIAL else c) for c in text)
+
+
+def folded(text: str) -> str:
+    """A regular expression for a text in any mixture of upper and lower case."""
+    return "".join(f"[{c.lower()}{c.upper()}]" if c.isascii() and c.isalpha() else literal(c) for c in text)
+
+
+def cases(text: str) -> list[str]:
+    """Texts of which everything holds one that holds a text in any case: its beginning, in each mixture."""
+    found = [""]
+    letters = 0
+    for c in text:
+        both = c.isascii() and c.isalpha()
+        letters += both
+        if letters > MAX_CASES:
+            break
+        found = [f + x for f in found for x in ((c.lower(), c.upper()) if both else (c,))]
+    return found
 
 
 def expression(node: Node) -> str:

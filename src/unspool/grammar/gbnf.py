@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
+import msgspec
+
 from ..errors import ConstraintError
 from .flat import count
 from .nodes import Chars, Choice, Const, Finer, Grammar, Json, Node, Ref, Repeat, Seq, Text, Word
@@ -159,31 +161,65 @@ class _Printer:
         # A stop that holds another marker ends the text where that marker ends; the rest of it has to follow.
         ends = [node.stop.find(w) + len(w) for w in without if w in node.stop]
         stop, rest = (node.stop[: min(ends)], node.stop[min(ends) :]) if ends else (node.stop, "")
-        name, new = self.name("t", (stop, without))
+        key = (stop, without, node.folded, node.code and bool(stop))
+        name, new = self.name("t", key)
         if new:
-            self.automaton(name, stop, without)
+            self.automaton(name, *key)
         return head + name + (" " + _quoted(rest) if rest else "")
 
-    def automaton(self, name: str, stop: str, without: tuple[str, ...]) -> None:
-        """Rules for text up to and with ``stop``, or, without one, up to the end; none of ``without`` is in it."""
-        states = {""} | {m[:i] for m in (stop, *without) if m for i in range(1, len(m))}
-        rules = {state: f"{name}{f'x{i}' if i else ''}" for i, state in enumerate(sorted(states, key=len))}
-        letters = sorted({c for m in (stop, *without) for c in m})
-        for state, rule in rules.items():
+    def automaton(self, name: str, stop: str, without: tuple[str, ...], folded: tuple[str, ...], code: bool) -> None:
+        """Rules for text up to and with ``stop``, or, without one, up to the end; it holds no marker of the others, and
+        under ``code`` the stop does not stand in a code span."""
+        markers = [[*stop]] if stop else []
+        markers += [[*w] for w in without]
+        markers += [[c.lower() + c.upper() if c.isalpha() else c for c in f] for f in folded]
+        letters = sorted({c for m in markers for one in m for c in one}.union("`\n" if code else ""))
+        begin = _State(frozenset(), False, 0)
+        rules = {begin: name}
+        waiting = [begin]
+        for state in waiting:
             moves: dict[str, str] = {}  # to the rule of a state, or to the end, by which characters
-            for c in letters:
-                seen = state + c
-                if stop and seen.endswith(stop):
-                    target = ""
-                elif any(seen.endswith(m) for m in without):
+            for c in (*letters, ""):
+                after = state.after(c, markers, code=code)
+                done = {m for m, i in after.places if i == len(markers[m])}
+                if done and (not stop or 0 not in done or after.odd):
                     continue
+                if not done and after not in rules:
+                    rules[after] = f"{name}x{len(rules)}"
+                    waiting.append(after)
+                target = "" if done else rules[after]
+                if c:
+                    moves[target] = moves.get(target, "") + c
                 else:
-                    target = rules[next(seen[i:] for i in range(len(seen) + 1) if seen[i:] in rules)]
-                moves[target] = moves.get(target, "") + c
-            others = f"[^{_single(letters)}]" if letters else "[^\\x00]"
-            parts = [f"{others} {name}"]
+                    others = f"[^{_single(letters)}]" if letters else "[^\\x00]"
+                    parts = [f"{others} {target}"]
             parts += [f"[{_single(cs)}] {to}".rstrip() for to, cs in moves.items()]
-            self.add(rule, " | ".join(parts if stop else [*parts, '""']))
+            self.add(rules[state], " | ".join(parts if stop else [*parts, '""']))
+
+
+class _State(msgspec.Struct, frozen=True):
+    """What the text so far ends in.
+
+    Attributes:
+        places: by marker, how many of its characters.
+        odd: an odd number of single backticks on its last line.
+        run: backticks at its very end, at most 2.
+    """
+
+    places: frozenset[tuple[int, int]]
+    odd: bool
+    run: int
+
+    def after(self, c: str, markers: list[list[str]], *, code: bool) -> "_State":
+        """The state behind one more character; ``""``: one that no marker holds."""
+        here = [*self.places, *((m, 0) for m in range(len(markers)))]
+        # What ended is no place to go on from.
+        places = frozenset((m, i + 1) for m, i in here if c and i < len(markers[m]) and c in markers[m][i])
+        if not code:
+            return _State(places, False, 0)
+        if c == "`":
+            return _State(places, self.odd, min(2, self.run + 1))
+        return _State(places, c != "\n" and self.odd != (self.run == 1), 0)
 
 
 _BOUNDS: Final = frozenset(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"))

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from .flat import ANY, count, expression, literal, searched
+from .flat import ANY, OPEN_SPAN, count, expression, folded, literal, searched
 from .nodes import MAX_JSON_SPACE, Chars, Choice, Const, Finer, Grammar, Node, Ref, Repeat, Seq, Text, Word
 
 __all__ = ["lark"]
@@ -67,7 +67,7 @@ class _Printer:
         if isinstance(node, Repeat):
             return self.repeat(node)
         if isinstance(node, Word):
-            return self.define("T", f"/{expression(node)}/" + self.limits(node.without))
+            return self.define("T", f"/{expression(node)}/" + self.limits(Text("", node.without), node.without))
         if isinstance(node, Text):
             return self.text(node)
         if node.without and node.spelled is not None:
@@ -109,16 +109,16 @@ class _Printer:
 
     def text(self, node: Text) -> str:
         pieces = self.pieces(node.stop)
-        bounded = bool(node.min or node.max is not None or node.pattern)
+        bounded = bool(node.min or node.max is not None or node.pattern or node.code)
         if node.head and (not pieces or set(self.special) & {*self.pieces(node.head), pieces[0]}):
             return f"{self.const(node.head)} {self.text(msgspec.structs.replace(node, head=''))}"
         if not pieces or pieces[0] in self.special:
             # A lexeme is never empty; where it may be, it is left out.
-            body = self.characters(node, max(1, node.min)) + self.limits((node.stop, *node.without), node.unlike)
+            body = self.characters(node, max(1, node.min)) + self.limits(node, (node.stop, *node.without))
             name = self.define("T", body) + ("" if node.min or node.pattern else "?")
             return f"{name} {self.const(node.stop)}" if pieces else name
         markers = () if node.guard else (node.stop, *node.without) if bounded else node.without
-        limits = self.limits(markers, node.unlike, node.guard)
+        limits = self.limits(node, markers, node.guard)
         if bounded or limits or node.head:
             inner = self.define("T", self.characters(node, node.min) + limits)
             head = f"{_quoted(node.head)} " if node.head else ""
@@ -134,12 +134,15 @@ class _Printer:
         pattern = f"/{searched(node.pattern).replace(chr(92) + '/', '/').replace('/', chr(92) + '/')}/"
         return pattern if (low, node.max) == (0, None) else f"{pattern} & {counted}"
 
-    def limits(self, markers: tuple[str, ...], unlike: tuple[Node, ...] = (), guard: tuple[Node, ...] = ()) -> str:
+    def limits(self, node: Text, markers: tuple[str, ...], guard: tuple[Node, ...] = ()) -> str:
         """What a terminal must not be: one complement, since each costs the lexer."""
-        held = "|".join((*(literal(m) for m in markers if m), *(expression(g) for g in guard)))
-        begun = "|".join(expression(u) for u in unlike)
+        held = "|".join(
+            (*(literal(m) for m in markers if m), *map(folded, node.folded), *(expression(g) for g in guard))
+        )
+        begun = "|".join(expression(u) for u in node.unlike)
         refused = [f"{ANY}*(?:{held}){ANY}*"] if held else []
         refused += [f"(?:{begun}){ANY}*"] if begun else []
+        refused += [OPEN_SPAN] if node.code and node.stop else []
         return f" & ~/{'|'.join(refused)}/" if refused else ""
 
     def json(self, schema: "dict[str, Any] | bool") -> str:

@@ -81,6 +81,8 @@ class Text(msgspec.Struct, frozen=True):
         head: a text before it, which belongs to the node.
         guard: flat nodes, none of which the text holds; printers that can keep to them let it hold what ``without``
             lists.
+        folded: markers that the text does not hold in any mixture of upper and lower case.
+        code: the marker does not stand in a code span: on its line, an even number of single backticks is before it.
     """
 
     stop: str
@@ -91,6 +93,8 @@ class Text(msgspec.Struct, frozen=True):
     pattern: str = ""
     head: str = ""
     guard: "tuple[Node, ...]" = ()
+    folded: tuple[str, ...] = ()
+    code: bool = False
 
 
 class Json(msgspec.Struct, frozen=True, eq=False):

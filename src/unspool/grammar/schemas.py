@@ -116,7 +116,7 @@ class _Copy:
             else:
                 self.simple(key, value, f"{at}.{key}", found)
         self.tidy(node, found, at, closed=closed)
-        if node.get("nullable") is True:
+        if node.get("nullable") is True and "type" in found:
             found = {"anyOf": [found, {"type": "null"}]}
         return found
 

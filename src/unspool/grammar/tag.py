@@ -8,7 +8,7 @@ with is kept out of all of it, and text of a bounded length holds no character w
 from typing import Any, Final
 
 from ..errors import ConstraintError
-from .flat import count, expression
+from .flat import cases, count, expression
 from .nodes import (
     MAX_JSON_SPACE,
     Chars,
@@ -76,7 +76,7 @@ class _Printer:
             raise ConstraintError("allOf: its parts cannot be joined into one schema, and structural tags know none")
         found: Format = {
             "type": "json_schema",
-            "json_schema": node.schema,
+            "json_schema": _possible(node.schema),
             "max_whitespace_cnt": MAX_JSON_SPACE,
         }
         if node.without:
@@ -133,11 +133,13 @@ class _Printer:
                 f"pattern: {node.pattern!r} cannot be kept by a structural tag where text is unquoted"
             )
         begins = [sign for u in node.unlike for sign in signs(u)]
-        without = list(dict.fromkeys(t for t in (node.stop, *node.without, *begins) if t))
+        mixed = [c for t in node.folded for c in cases(t)]
+        without = list(dict.fromkeys(t for t in (node.stop, *node.without, *begins, *mixed) if t))
         body: Format
         if node.min:
-            firsts = "".join(sorted({"\\" + c if c in "\\]^-[" else c for c in (t[0] for t in without)}))
-            body = {"type": "regex", "pattern": expression(Chars(firsts, True, node.min, node.max))}
+            body = {"type": "regex", "pattern": expression(Chars(_firsts(without), True, node.min, node.max))}
+        elif node.code and node.stop:
+            body = self.quoting(without)
         else:
             body = {"type": "any_text"}
             if without:
@@ -150,6 +152,35 @@ class _Printer:
         if node.stop:
             parts.append({"type": "const_string", "value": node.stop})
         return self.sequence(parts)
+
+    def quoting(self, without: list[str]) -> Format:
+        """Text that ends outside code spans: between backticks, text without any; each pair is closed or on a line that
+        ends. Directly behind backticks, text begins with no character with which a marker begins."""
+        plain: Format = {"type": "any_text", "excludes": [*without, "`"]}
+        inside: Format = {"type": "any_text", "excludes": [*without, "`", "\n"]}
+        tick: Format = {"type": "const_string", "value": "`"}
+        line: Format = {"type": "const_string", "value": "\n"}
+        begun: Format = {"type": "regex", "pattern": expression(Chars(_firsts([*without, "`"]), True))}
+        several: Format = {"type": "regex", "pattern": "``+"}
+        quote: Format = {"type": "or", "elements": [several, self.sequence([tick, inside, tick])]}
+        cut: Format = self.sequence([tick, inside, line, plain])
+        whole: Format = {"type": "or", "elements": [self.sequence([quote, begun, plain]), cut]}
+        last: Format = {"type": "optional", "content": quote}
+        return self.sequence([plain, {"type": "star", "content": whole}, last])
+
+
+def _firsts(texts: list[str]) -> str:
+    """The characters with which texts begin, as the inside of a character class."""
+    named = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+    firsts = sorted({t[0] for t in texts})
+    return "".join("\\" + c if c in "\\]^-[" else named.get(c, c) for c in firsts)
+
+
+def _possible(schema: "dict[str, Any] | bool") -> "dict[str, Any] | bool":
+    """A schema without members that may not be there: xgrammar refuses to know them."""
+    if not isinstance(schema, dict) or False not in schema.get("properties", {}).values():
+        return schema
+    return {**schema, "properties": {k: v for k, v in schema["properties"].items() if v is not False}}
 
 
 def _holds(schema: object, keyword: str) -> bool:
@@ -266,9 +297,10 @@ class _Ebnf:
             high = None if node.max is None else max(0, node.max - 1)
             more = f"({_quoted(node.separator)} {part})" + count(max(0, node.min - 1), high)
             return f"({part} {more})" + ("" if node.min else "?")
-        if isinstance(node, Text) and not (node.pattern or node.min or node.max is not None):
+        if isinstance(node, Text) and not (node.pattern or node.min or node.max is not None or node.code):
             name = f"text{len(self.lines)}"
-            listed = ", ".join(_quoted(t) for t in dict.fromkeys((node.stop, *node.without)) if t)
+            mixed = [c for t in node.folded for c in cases(t)]
+            listed = ", ".join(_quoted(t) for t in dict.fromkeys((node.stop, *node.without, *mixed)) if t)
             self.lines.append(f"{name} ::= TagDispatch(excludes=({listed},))")
             return " ".join((*([_quoted(node.head)] if node.head else []), name, _quoted(node.stop)))
         raise ConstraintError("$ref: a schema that refers to itself has bounds that a structural tag cannot keep")

@@ -15,7 +15,17 @@ from ..values import JSON, PYTHON, Style, quoted, read_json, write
 from .nodes import EMPTY, Chars, Const, Json, Node, Ref, Repeat, Seq, Text, Word, choice, optional, seq
 from .schemas import merged
 
-__all__ = ["JSON_SPELLING", "PYTHON_SPELLING", "Rules", "Spelling", "Values", "other_names", "quote_spelling", "shape"]
+__all__ = [
+    "JSON_SPELLING",
+    "PYTHON_SPELLING",
+    "Rules",
+    "Spelling",
+    "Values",
+    "named",
+    "other_names",
+    "quote_spelling",
+    "shape",
+]
 
 Schema = dict[str, Any] | bool
 
@@ -27,7 +37,7 @@ _INTEGER: Final = seq(optional(Const("-")), choice((Const("0"), seq(Chars("1-9")
 _NUMBER: Final = seq(
     _INTEGER,
     optional(seq(Const("."), _DIGITS)),
-    optional(seq(Chars("eE"), optional(Chars("+\\-")), _DIGITS)),
+    optional(seq(Chars("eE"), optional(Chars("+\\-")), Chars("0-9", max=2))),
 )
 _HEX = "0-9a-fA-F"
 # Escapes of surrogates alone would be no character.
@@ -333,9 +343,9 @@ class Values:
     def object(self, schema: dict[str, Any], at: str) -> Node:
         entries, extra = self.entries(schema, at)
         if extra is not None:
-            extra = seq(self.spelling.key([k for k, _, _ in entries], self.without), Const(self.style.colon), extra)
-        named = [(seq(Const(self.style.key(k) + self.style.colon), v), r) for k, v, r in entries]
-        inside = self.members(named, extra, self.style.comma)
+            extra = seq(self.spelling.key(named(schema), self.without), Const(self.style.colon), extra)
+        told = [(seq(Const(self.style.key(k) + self.style.colon), v), r) for k, v, r in entries]
+        inside = self.members(told, extra, self.style.comma)
         return seq(Const("{"), inside, Const("}"))
 
     def entries(self, schema: dict[str, Any], at: str) -> tuple[list[tuple[str, Node, bool]], Node | None]:
@@ -404,6 +414,11 @@ def shape(schema: dict[str, Any]) -> tuple[list[tuple[str, Schema, bool]], Schem
             properties[name] = others
     required = schema.get("required", ())
     return [(k, v, k in required) for k, v in properties.items() if v is not False or k in required], others
+
+
+def named(schema: dict[str, Any]) -> list[str]:
+    """The names that a schema gives to members; others are not called so."""
+    return list(dict.fromkeys((*schema.get("properties", ()), *schema.get("required", ()))))
 
 
 def _rest(schema: dict[str, Any]) -> str:

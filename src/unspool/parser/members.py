@@ -203,10 +203,10 @@ class Members(Levels):
                 self._state = VALUE_START
                 self._i = i
                 return False
-            self._quoted(call)
+            self._in_quotes(call)
         return True
 
-    def _quoted(self, call: Call) -> None:
+    def _in_quotes(self, call: Call) -> None:
         """A value that begins with a quote may be a string that has to be told from something else."""
         if self._buf.startswith('"', self._i) and call.mode is not ValueMode.TYPED:
             call.mode = ValueMode.QUOTED

@@ -481,6 +481,14 @@ def _string_ends(forms: list[Form], blocks: list[Block]) -> list[Opening]:
     return found
 
 
+def string_ends(plan: Plan) -> tuple[str, ...]:
+    """The markers that a JSON string must not spell, since they would end it under the plan's policy."""
+    if plan.policy.markers_in_strings != "end":
+        return ()
+    atoms = [a for o in plan.string_ends.openings for a in o.pattern.atoms if a.kind == LITERAL]
+    return tuple(dict.fromkeys(a.text for a in atoms if any(c.isalnum() for c in a.text)))
+
+
 def _edge(openings: list[Opening], extra: list[Opening], *, named: bool) -> list[Opening]:
     ranked = sorted(openings, key=_rank)
     if not named:
