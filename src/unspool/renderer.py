@@ -12,8 +12,9 @@ from .errors import DialectError
 from .events import Stage
 from .message import Message
 from .parser import parse
-from .registry import get_dialect
+from .registry import as_dialect
 from .template import Template, fill, sides, steps, writable
+from .toolset import read_tools
 from .turn import Call, Turn, read_turn
 from .values import JSON, PYTHON, Raw, Value, declare, kind, quoted, unfold, write
 
@@ -42,8 +43,10 @@ def render(
         UnknownDialect: no dialect has this name.
         DialectError: the dialect cannot express the message; names the field and says why. What is returned reads
             back as the message.
+        TypeError, ValueError: an argument is wrong; the message names it.
     """
-    d = get_dialect(dialect) if isinstance(dialect, str) else dialect
+    d = as_dialect(dialect)
+    read_tools(tools)
     try:
         begin = None if stage is None else Stage(stage)
     except ValueError:

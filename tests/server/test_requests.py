@@ -252,7 +252,7 @@ def test_parse_takes_the_arguments_of_the_function(server: Live) -> None:
         ({"text": "", "policy": {"bad_arguments": "fix"}}, "policy.bad_arguments", "raw, drop, text, repair"),
         ({"text": "", "policy": {"foo": 1}}, "policy.foo", "allowed are text_before_tools"),
         ({"text": "", "stage": "end"}, "stage", "reasoning, content, tool_call, undecided"),
-        ({"text": "", "tool_choice": "maybe"}, "tool_choice", "auto, none, required"),
+        ({"text": "", "tool_choice": "maybe"}, "tool_choice", "none, auto, required"),
         ({"text": "", "tool": []}, "tool", "allowed are text, dialect"),
         ({"text": "", "format": "xml"}, "format", "message, events"),
     ],

@@ -9,7 +9,8 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 
-from .common import Arguments, Misuse, forget_output, near
+from ..arguments import near
+from .common import Arguments, Misuse, forget_output
 from .generate import generate_arguments, run_generate
 from .parse import constrain_arguments, parse_arguments, render_arguments, run_constrain, run_parse, run_render
 from .serve import run_serve, serve_arguments

@@ -129,6 +129,8 @@ def run_check(options: argparse.Namespace) -> int:
         problems = check_dialect(dialect)
         for problem in problems:
             print(f"unspool check: FILE: {file}: {problem}", file=sys.stderr)
+            for line in problem.why:
+                print(f"    {line}", file=sys.stderr)
         if not problems:
             raws = [raw for example in dialect.examples for raw in example.raw]
             cuts = sum(max(len(raw) - 1, 0) for raw in raws)
