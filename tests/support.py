@@ -13,6 +13,7 @@ from unspool.promises import (
     chunkings,
     closings,
     empty,
+    literals,
     notices,
     number,
     random_split,
@@ -90,16 +91,6 @@ def tool(name: str, **properties: Any) -> dict[str, Any]:
     """A tool with properties; a property is a JSON type or a whole schema."""
     schemas = {k: {"type": v} if isinstance(v, str) else v for k, v in properties.items()}
     return {"type": "function", "function": {"name": name, "parameters": {"type": "object", "properties": schemas}}}
-
-
-def literals(dialect: Dialect) -> list[str]:
-    """Every literal of a dialect, trimmed."""
-    parts = (
-        *dialect.reasoning, *dialect.content, *dialect.preamble, *dialect.calls, *dialect.call, *dialect.argument,
-        *dialect.item,
-    )  # fmt: skip
-    found = [p.strip() for t in parts for p in (*t.before, *t.after) if isinstance(p, str)]
-    return sorted({t for t in (*found, *dialect.start, *dialect.end, dialect.quote) if t.strip()})
 
 
 # -- running -----------------------------------------------------------------------------------------------------------

@@ -118,7 +118,7 @@ def test_a_missing_file_is_an_error_that_names_it(tmp_path: Path) -> None:
 def test_all_problems_are_told_not_only_the_first(write: Any) -> None:
     bad = '[[examples]]\nraw = "a"\ncontent = "b"\n[[examples]]\nraw = "c"\ncontent = "d"\n'
     problems = check_dialect(read_file(write(bad)))
-    assert [p.where for p in problems] == ["examples[0].raw[0]"] * 2 + ["examples[1].raw[0]"] * 2
+    assert [p.where for p in problems] == ["examples[0].raw[0]"] * 2 + ["examples[1].raw[0]"] * 2 + ["examples"]
 
 
 def test_a_good_file_has_no_problems(write: Any) -> None:
@@ -165,8 +165,8 @@ def test_a_failed_example_comes_with_its_notices_and_events(write: Any) -> None:
     assert str(first) == "examples[0].raw[0]: tool_calls: got ['f'], expected []"
     assert first.why[0].startswith("notice bad_arguments at ")
     assert NOTICES["bad_arguments"] in first.why[0]
-    assert first.why[-1].startswith("read as: markup '<think>', reasoning 'plan', markup '</think>', content 'Sure.', ")
-    assert first.why[-1].endswith("call f, arguments '{\"a\": }', invalid call ends, markup ']</tools>'")
+    assert first.why[-1].startswith("read as: reasoning 'plan', content 'Sure.', ")
+    assert first.why[-1].endswith("invalid call ends, markup ']</tools>'")
     assert all(p.why == () for p in more)
 
 
@@ -203,17 +203,16 @@ def test_a_template_without_a_closing_is_told_what_one_would_be(write: Any, temp
 
 
 def test_a_promise_of_every_dialect_is_one_of_a_users_file(write: Any) -> None:
-    # Values that end at a semicolon cannot hold line breaks and quotes as others do.
-    head = HEAD.replace('{"name": "{name}", "arguments": {arguments}}', "<{name}>{arguments}</{name}>")
+    head = HEAD.replace('{"name": "{name}", "arguments": {arguments}}', "call:{name}{arguments}")
     example = (
-        "[[examples]]\nraw = '<tools>[<f><a>1</a></f>]</tools>'\ntool_calls = [{ name = 'f', arguments = { a = 1 } }]\n"
+        "[[examples]]\nraw = '<tools>[call:f{a:1}]</tools>'\ntool_calls = [{ name = 'f', arguments = { a = 1 } }]\n"
     )
-    good = write(example, head + "argument = '<{key}>{value}</{key}>'\n")
-    assert check_dialect(read_file(good)) == []
-    bad = write(example.replace("</a>", ";").replace("<a>", "a="), head + "argument = '{key}={value};'\n")
-    problems = [str(p) for p in check_dialect(read_file(bad))]
-    assert problems
-    assert all(p.startswith(("call: ", "examples[0]")) for p in problems)
+    assert check_dialect(read_file(write(example, head + "quote = '<q>'\n"))) == []
+    # Strings that stand between these quotes cannot hold one.
+    (problem,) = check_dialect(read_file(write(example, head + "quote = 'é'\n")))
+    assert str(problem).startswith(
+        "call: the calls (('f', {'a': 'Paris', 'b': 'é 北京 🌧️', 'n': -3}),) cannot be written"
+    )
 
 
 def test_an_examples_message_has_the_calls_as_json_text() -> None:

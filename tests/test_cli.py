@@ -537,7 +537,8 @@ def test_check_tells_every_problem_a_line_each(run: Run, files: Path) -> None:
     assert result.err.splitlines()[0] == (
         "unspool check: FILE: bad.toml: examples[0].raw[0]: content: got 'Sure.', expected 'Sure!'"
     )
-    assert "the message is written otherwise" in result.err.splitlines()[1]
+    assert result.err.splitlines()[1].startswith("    read as: reasoning 'plan', content 'Sure.', call now, ")
+    assert "the message is written otherwise" in result.err.splitlines()[2]
     assert result.out.startswith("mine.toml: ok"), "the other file is checked all the same"
 
 

@@ -322,10 +322,21 @@ def the_grammar_lets_it_through(case: Case) -> None:
         if not case.tools:
             return
         constraint = constrain(
-            case.dialect, case.tools, choice, stage=case.example.stage, strict_level=ToolStrictLevel.PARAMETER
+            case.dialect, _closed(case.tools), choice, stage=case.example.stage, strict_level=ToolStrictLevel.PARAMETER
         )
         why = "" if constraint is None else refusal(constraint.lark, case.raw)
         demand(not why, f"the grammar under tool_choice {choice!r} {why}")
+
+
+def _closed(tools: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The tools, taking no arguments but the declared ones: some formats cannot keep to more."""
+    return [
+        {
+            **t,
+            "function": {**t["function"], "parameters": {**t["function"]["parameters"], "additionalProperties": False}},
+        }
+        for t in tools
+    ]
 
 
 WRITTEN_PROMISES: Final[tuple[Callable[[Case], None], ...]] = (
@@ -390,7 +401,7 @@ def calls_of_any_values_are_written_and_read(dialect: Dialect) -> None:
     """`TURNS` are written by the templates, and read back however they are cut."""
     if not dialect.call:
         return
-    constraint = constrain(dialect, TOOLS, "required")
+    constraint = constrain(dialect, _closed(TOOLS), "required")
     lark = "" if constraint is None else constraint.lark
     rng = random.Random(dialect.name)
     for turn in TURNS:
@@ -410,5 +421,37 @@ def calls_of_any_values_are_written_and_read(dialect: Dialect) -> None:
         demand(not why, f"the grammar {why}: {raw!r}")
 
 
-DIALECT_PROMISES: Final[tuple[Callable[[Dialect], None], ...]] = (calls_of_any_values_are_written_and_read,)
+def markers_inside_strings_are_data(dialect: Dialect) -> None:
+    """A string argument may hold any literal of the dialect, save closings where arguments are markup."""
+    if not dialect.call:
+        return
+    own = closings(dialect) if dialect.argument else [dialect.quote] if dialect.quote != '"' else []
+    for text in literals(dialect):
+        if any(text.startswith(c) or c.startswith(text) for c in own):
+            continue
+        values = {"a": f"x {text} y", "n": 3}
+        call = {"function": {"name": "f", "arguments": json.dumps(values, ensure_ascii=False)}}
+        try:
+            raw = render({"role": "assistant", "tool_calls": [call]}, dialect, tools=TOOLS)
+        except DialectError as error:
+            raise Broken(f"a string that holds {text!r} cannot be written: {error}") from None
+        message, _ = run(dialect, list(raw), tools=TOOLS)
+        kept = [json.loads(c.arguments) for c in message.tool_calls if c.status == "ok"] == [values]
+        demand(kept, f"a string that holds {text!r} is read as something else: {raw!r}")
+
+
+def literals(dialect: Dialect) -> list[str]:
+    """Every literal of a dialect, trimmed."""
+    templates = (
+        *dialect.reasoning, *dialect.content, *dialect.preamble, *dialect.calls, *dialect.call, *dialect.argument,
+        *dialect.item,
+    )  # fmt: skip
+    found = [p.strip() for t in templates for p in (*t.before, *t.after) if isinstance(p, str)]
+    return sorted({t for t in (*found, *dialect.start, *dialect.end, dialect.quote) if t.strip()})
+
+
+DIALECT_PROMISES: Final[tuple[Callable[[Dialect], None], ...]] = (
+    calls_of_any_values_are_written_and_read,
+    markers_inside_strings_are_data,
+)
 """What holds for a dialect whatever its examples are."""
