@@ -94,7 +94,8 @@ def find(name: str) -> Dialect:
     """
     dialect = _look_up(name)
     if dialect is None:
-        raise UnknownDialect(f"no dialect is called {name!r}{_near(name) + _as_model(name) or '; see list_dialects()'}")
+        hints = [hint for hint in (_near(name).removeprefix("; "), _as_model(name)) if hint]
+        raise UnknownDialect(f"no dialect is called {name!r}; {' '.join(hints) or 'see list_dialects()'}")
     return dialect
 
 
@@ -125,8 +126,8 @@ def _as_model(name: str) -> str:
     model = model_key(name)
     best = max(list_dialects(), key=lambda d: d.matches(model))
     if best.matches(model):
-        return f"; as a model's name, detect_dialect(model={name!r}) finds {best.name!r}"
-    return f"; for a model's name see detect_dialect(model={name!r})" if "/" in name else ""
+        return f"as a model's name, detect_dialect(model={name!r}) finds {best.name!r}"
+    return f"for a model's name see detect_dialect(model={name!r})" if "/" in name else ""
 
 
 def model_key(model: str) -> str:

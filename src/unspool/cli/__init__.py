@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 
+from .. import __version__
 from ..arguments import near
 from .common import Arguments, Misuse, forget_output
 from .generate import generate_arguments, run_generate
@@ -47,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         run: Callable[[argparse.Namespace], int] = options.run
         return run(options)
     except Misuse as error:
-        print(f"unspool{command}:", " ".join(str(error).split()), file=sys.stderr)
+        print(f"unspool{command}:", " ".join(str(error).splitlines()), file=sys.stderr)
         return 2
     except BrokenPipeError:
         forget_output()
@@ -59,6 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parsers() -> tuple[Arguments, dict[str, argparse.ArgumentParser]]:
     """The whole parser, and those of the commands."""
     whole = Arguments(prog="unspool", description="Unspool a model's output into reasoning, content and tool calls.")
+    whole.add_argument("--version", action="version", version=f"unspool {__version__}")
     commands = whole.add_subparsers(metavar="COMMAND", required=True, title="commands")
     found: dict[str, argparse.ArgumentParser] = {}
     for name, (add, run, text) in _COMMANDS.items():

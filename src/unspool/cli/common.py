@@ -66,11 +66,14 @@ def named_dialect(argument: str, name: str, load: Callable[[str], Dialect] = loa
         raise Misuse(f"{argument}: {error}") from None
 
 
-def chosen_dialect(options: argparse.Namespace) -> Dialect:
+def chosen_dialect(options: argparse.Namespace, default: Dialect | None = None) -> Dialect:
+    """The dialect that the arguments of `dialect_arguments` name; without them the default, where there is one."""
     if options.dialect is not None:
         dialect = named_dialect("--dialect", options.dialect)
     elif options.model is not None:
         dialect = get_dialect(candidates(options.model, None)[0].dialect)
+    elif default is not None:
+        dialect = default
     else:
         raise Misuse("--dialect: is missing; name the dialect, or the model with --model")
     if options.reasoning is None:
@@ -81,10 +84,11 @@ def chosen_dialect(options: argparse.Namespace) -> Dialect:
     return dialect.with_reasoning(other)
 
 
-def candidates(model: str | None, chat_template: str | None) -> list[Candidate]:
+def candidates(model: str | None, chat_template: str | None, argument: str = "--model") -> list[Candidate]:
+    """The dialects of a model; ``argument`` is what named it."""
     found = detect_dialect(model=model, chat_template=chat_template)
     if not found:
-        argument = "--chat-template" if model is None else "--model"
+        argument = "--chat-template" if model is None else argument
         raise Misuse(f"{argument}: no dialect is known for it; see `unspool dialects`")
     return found
 
