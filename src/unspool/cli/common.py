@@ -159,7 +159,7 @@ def read_key(argument: str, value: str | None) -> str | None:
 
 def missing(error: ImportError, extra: str) -> Misuse:
     """What to say where a package of an extra is not installed."""
-    return Misuse(f"COMMAND: {error.name} is missing; install unspool[{extra}]")
+    return Misuse(f"COMMAND: {error.name} is missing; in a clone of unspool: pip install '.[{extra}]'")
 
 
 def read_json(argument: str, path: str) -> Any:

@@ -5,16 +5,18 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..detect import detect_dialect
 from ..dialect import Dialect
-from ..engines.capture import Recording
 from ..grammar import ToolStrictLevel
 from ..policy import Policy
 from ..registry import get_dialect
 from .common import Misuse, missing, named_dialect, one_of, read_key, read_policy
 from .recordings import open_recordings, read_in_common
+
+if TYPE_CHECKING:
+    from ..engines import Recording
 
 ENGINES = "builtin, replay:PATH, transformers:DIR, or the URL of a server"
 
@@ -199,7 +201,7 @@ def _engine(
     urls: list[str],
     folder: str | Path | None,
     dialect: Dialect,
-    recordings: list[Recording],
+    recordings: "list[Recording]",
 ) -> Any:
     if options.slots < 1:
         raise Misuse(f"--slots: {options.slots} is less than 1")

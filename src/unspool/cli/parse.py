@@ -3,12 +3,11 @@
 import argparse
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import structs
 
-from ..engines.capture import Recording
 from ..errors import ConstraintError, DialectError, ToolsError
 from ..events import Event
 from ..grammar import ToolStrictLevel, constrain
@@ -33,6 +32,9 @@ from .common import (
     write_json,
 )
 from .recordings import find_recordings, recorded_dialect
+
+if TYPE_CHECKING:
+    from ..engines import Recording
 
 FORMATS = ("message", "openai", "events", "pretty")
 CONSTRAINTS = ("structural_tag", "lark", "json_schema")
@@ -88,7 +90,7 @@ def _fed(parser: Parser, options: argparse.Namespace) -> Iterator[list[Event]]:
     yield parser.close(options.finish_reason or "stop")
 
 
-def _recorded_parser(recording: Recording, options: argparse.Namespace) -> Parser:
+def _recorded_parser(recording: "Recording", options: argparse.Namespace) -> Parser:
     """A parser of a recording; what the command line says goes before what was recorded."""
     asked = recording.asked
     dialect = None

@@ -3,19 +3,21 @@
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..dialect import Dialect
-from ..engines.capture import Recording, read_recordings
 from ..errors import DialectError, UnknownDialect
 from ..policy import Policy
 from .common import Misuse
+
+if TYPE_CHECKING:
+    from ..engines import Recording
 
 _HEAD = 256  # bytes that tell a recording from an output
 _REQUEST = re.compile(rb'\s*\{\s*"type"\s*:\s*"request"')
 
 
-def find_recordings(argument: str, path: str) -> list[Recording] | None:
+def find_recordings(argument: str, path: str) -> "list[Recording] | None":
     """The recordings of a file or a folder; ``None`` where the file holds something else, an output."""
     file = Path(path)
     try:
@@ -31,8 +33,10 @@ def find_recordings(argument: str, path: str) -> list[Recording] | None:
     return open_recordings(argument, path)
 
 
-def open_recordings(argument: str, path: str) -> list[Recording]:
+def open_recordings(argument: str, path: str) -> "list[Recording]":
     """The recordings of a file or a folder."""
+    from ..engines import read_recordings  # what engines need is slow to import
+
     try:
         return read_recordings(path)
     except OSError as error:
@@ -41,7 +45,7 @@ def open_recordings(argument: str, path: str) -> list[Recording]:
         raise Misuse(f"{argument}: {error}") from None
 
 
-def recorded_dialect(argument: str, recording: Recording) -> Dialect | None:
+def recorded_dialect(argument: str, recording: "Recording") -> Dialect | None:
     """The dialect that a recording names, if it names one."""
     try:
         return recording.dialect
@@ -65,7 +69,7 @@ class Reading(NamedTuple):
     tool_choice: Any
 
 
-def read_in_common(argument: str, recordings: Sequence[Recording], dialect: Dialect | None) -> Reading:
+def read_in_common(argument: str, recordings: "Sequence[Recording]", dialect: Dialect | None) -> Reading:
     """How recordings are to be read.
 
     Args:
