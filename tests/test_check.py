@@ -171,11 +171,13 @@ def test_a_failed_example_comes_with_its_notices_and_events(write: Any) -> None:
 
 
 def test_an_end_string_inside_an_example_gets_a_hint(write: Any) -> None:
-    (first, *_) = check_dialect(
-        read_file(write('[[examples]]\nraw = "One.<|end|>Two.<|end|>"\ncontent = "One.Two."\n' + GOOD))
-    )
-    hint = "hint: the `end` string '<|end|>' stands at 4, and ends the message there"
-    assert any(line.startswith(hint) for line in first.why) == (first.what != "")
+    example = '[[examples]]\nraw = "One.<|end|>Two.<|end|>"\ncontent = "One.Two."\n'
+    first, *_ = check_dialect(read_file(write(example + GOOD)))
+    assert str(first) == "examples[0].raw[0]: content: got 'One.<|end|>Two.', expected 'One.Two.'"
+    assert first.why[0].startswith("hint: the `end` string '<|end|>' stands at 4: it is markup where nothing, white ")
+    example = '[[examples]]\nraw = "One.<|end|>"\ncontent = "Two."\n'
+    first, *_ = check_dialect(read_file(write(example + GOOD)))
+    assert not any("hint" in line for line in first.why), "at the end it is where it belongs"
 
 
 def test_a_file_with_calls_needs_an_example_with_one_but_loads_without(write: Any) -> None:

@@ -179,7 +179,8 @@ def _end_hint(dialect: Dialect, raw: str) -> Iterator[str]:
     for end in dialect.end:
         if end in rest:
             place = f"the `end` string {end!r} stands at {rest.index(end)}"
-            yield f"hint: {place}, and ends the message there; take it out of `end` if it is part of a message"
+            why = "it is markup where nothing, white space, another `end` or a `start` follows, else text"
+            yield f"hint: {place}: {why}; take it out of `end` if it is part of a message"
 
 
 def _differences(got: Message, example: Example) -> Iterator[str]:

@@ -94,7 +94,7 @@ def read_tools(tools: object) -> dict[str, Mapping[str, Any]] | None:
     """
     if tools is None:
         return None
-    if isinstance(tools, str | bytes) or not isinstance(tools, Sequence):
+    if type(tools) is not list and (isinstance(tools, str | bytes) or not isinstance(tools, Sequence)):
         raise ToolsError("tools", f"must be a list of tools, not {json_kind(tools)}")
     if len(tools) > MAX_TOOLS:
         raise ToolsError("tools", f"{len(tools):,} tools; allowed are {MAX_TOOLS:,}")

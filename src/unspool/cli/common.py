@@ -62,7 +62,13 @@ def named_dialect(argument: str, name: str, load: Callable[[str], Dialect] = loa
     """A dialect by its name, or by its file."""
     try:
         return load(name) if name.endswith(".toml") else get_dialect(name)
-    except (UnknownDialect, DialectError) as error:
+    except UnknownDialect as error:
+        # What a program would call has a command here.
+        text = str(error).replace("list_dialects()", "`unspool dialects`")
+        raise Misuse(
+            f"{argument}: {text.replace(f'detect_dialect(model={name!r})', f'`unspool detect {name}`')}"
+        ) from None
+    except DialectError as error:
         raise Misuse(f"{argument}: {error}") from None
 
 

@@ -37,7 +37,7 @@ class Prepared(msgspec.Struct, frozen=True):
             settings: what holds.
             tokenizer: the engine's.
         """
-        asked = self.job if self.job.tools else settings
+        asked = self.job if self.job.tools or self.job.tool_choice == "none" else settings
         return Parser(
             settings.dialect,
             tools=asked.tools,
