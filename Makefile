@@ -19,6 +19,7 @@ help: ## list the targets
 
 # The stamp is written last: an interrupted installation is repeated.
 $(STAMP): pyproject.toml
+	@echo "installing unspool and what its tests need into $(VENV): a minute or two"
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
 	touch $@
@@ -48,6 +49,7 @@ templates: $(STAMP) ## compare the renderer with the families' own chat template
 	$(BIN)/python -m pytest -m templates tests/templates $(ARGS)
 
 $(ENGINES)/.installed: pyproject.toml
+	@echo "installing torch, transformers and xgrammar into $(ENGINES): several minutes"
 	test -x $(ENGINES)/bin/python || $(PYTHON) -m venv $(ENGINES)
 	$(ENGINES)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[test]' \
 		'$(TORCH)' 'transformers[serving]' pydantic apache-tvm-ffi
@@ -57,10 +59,11 @@ $(ENGINES)/.installed: pyproject.toml
 engines: $(ENGINES)/.installed ## xgrammar, transformers and its server, templates by transformers (installs torch)
 	$(ENGINES)/bin/python -m pytest -m engines tests $(ARGS)
 
-readme: $(STAMP) ## rewrite the tables and outputs in README.md
+readme: $(STAMP) ## rewrite the tables and outputs in README.md and docs
 	$(BIN)/python -m tests.readme
 
 $(LLAMA)/.installed: pyproject.toml
+	@echo "building llama-cpp-python into $(LLAMA): several minutes"
 	test -x $(LLAMA)/bin/python || $(PYTHON) -m venv $(LLAMA)
 	$(LLAMA)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[test]' \
 		'llama-cpp-python[server]' gguf
@@ -70,6 +73,7 @@ llama: $(LLAMA)/.installed ## before llama-cpp-python's server (building that ta
 	$(LLAMA)/bin/python -m pytest -m llama tests/engines $(ARGS)
 
 $(AGUI)/.installed: tests/agui_node/package.json
+	@echo "installing AG-UI's client into $(AGUI)"
 	mkdir -p $(AGUI)
 	cp tests/agui_node/package.json $(AGUI)/
 	npm install --prefix $(AGUI) --no-package-lock --no-audit --no-fund --silent
@@ -79,6 +83,7 @@ agui: $(STAMP) $(AGUI)/.installed ## AG-UI's own client on Node against a runnin
 	$(BIN)/python -m pytest -m node tests/agui_node $(ARGS)
 
 $(VENV)/.serving: pyproject.toml
+	@echo "installing unspool and what its server needs into $(VENV): about half a minute"
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[server]'
 	touch $@

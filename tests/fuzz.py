@@ -90,8 +90,10 @@ def options(dialect: Dialect, rng: random.Random) -> dict[str, Any]:
         prefill = mutate(rng.choice(RAWS[dialect.name]), rng, dialect)
         found["prompt"] = f"user: hi\n{begin}{prefill[: rng.randint(0, len(prefill))]}"
     if rng.random() < 0.2:
-        function = {"type": "function", "function": {"name": "get_weather"}}
-        found["tool_choice"] = rng.choice(("none", "required", function))
+        # Only a declared function can be named, and none required where none is declared.
+        names = ["get_weather"] if tools is None else [t["function"]["name"] for t in tools]
+        functions = [{"type": "function", "function": {"name": name}} for name in names[:1]]
+        found["tool_choice"] = rng.choice(["none", *(["required", *functions] if names else [])])
     return found
 
 

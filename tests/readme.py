@@ -1,4 +1,4 @@
-"""What in README.md is made by running unspool: its tables, and the output of its examples.
+"""What in README.md and docs is made by running unspool: tables, and the output of examples.
 
     python -m tests.readme
 
@@ -17,14 +17,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
-
 import unspool
 from unspool.cli.show import dialect_row
 from unspool.policy import CHOICES
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
+PAGES = [README, ROOT / "docs" / "en" / "library.md", ROOT / "docs" / "en" / "reference.md"]
 _PORT = "8192"
 BLOCK = re.compile(r"(?:<!-- file: (?P<file>\S+) -->\n)?^```(?P<language>\w+)\n(?P<text>.*?)^```$", re.M | re.S)
 _OUTPUT = re.compile(r"\n\n```text\n(.*?)^```$", re.M | re.S)
@@ -32,10 +31,9 @@ _OUTPUT = re.compile(r"\n\n```text\n(.*?)^```$", re.M | re.S)
 
 def rewritten(text: str) -> str:
     """The text with its tables and outputs made anew."""
-    for name, table in (("dialects", dialects()), ("notices", notices()), ("policies", policies())):
+    for name, table in TABLES.items():
         between = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.S)
-        assert between.search(text), f"README.md has no place for the {name}"
-        text = between.sub(lambda m, table=table: m[1] + table + m[2], text)  # type: ignore[misc]
+        text = between.sub(lambda m, table=table: m[1] + table() + m[2], text)  # type: ignore[misc]
     return _with_outputs(text)
 
 
@@ -54,6 +52,9 @@ def notices() -> str:
 
 def policies() -> str:
     return _table(("field", "values"), [(f"`{f}`", ", ".join(f"`{v}`" for v in CHOICES[f])) for f in CHOICES])
+
+
+TABLES = {"dialects": dialects, "notices": notices, "policies": policies}
 
 
 def _table(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
@@ -94,7 +95,6 @@ def _workplace() -> Iterator[dict[str, str]]:
     """An empty folder with what the examples need; yields the environment for a shell in it."""
     before = Path.cwd()
     with tempfile.TemporaryDirectory() as folder:
-        tokenizer().save(str(Path(folder, "tokenizer.json")))
         bin_ = Path(folder, "bin")
         bin_.mkdir()
         command = bin_ / "unspool"
@@ -138,18 +138,8 @@ class _Served:
             assert self._server.stderr is not None
             started = self._server.stderr.readline()
             assert b"listening" in started, started
+            assert b"try: curl" in self._server.stderr.readline()
         return example.replace(_PORT, self._port)
-
-
-def tokenizer() -> Tokenizer:
-    """A byte tokenizer that has the markers of the first example as tokens."""
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    made = Tokenizer(models.BPE(vocab={c: i for i, c in enumerate(alphabet)}, merges=[]))
-    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    made.decoder = decoders.ByteLevel()
-    markers = ["<think>", "</think>", "<tool_call>", "</tool_call>"]
-    made.add_tokens([AddedToken(m, normalized=False, special=False) for m in markers])
-    return made
 
 
 def _run_python(code: str, namespace: dict[str, Any]) -> str:
@@ -166,4 +156,5 @@ def _run_shell(code: str, env: dict[str, str]) -> str:
 
 
 if __name__ == "__main__":
-    README.write_text(rewritten(README.read_text(encoding="utf-8")), encoding="utf-8")
+    for page in PAGES:
+        page.write_text(rewritten(page.read_text(encoding="utf-8")), encoding="utf-8")

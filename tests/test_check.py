@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 import unspool
-from tests.support import DIALECTS, named
-from unspool import DialectError, Event, Stage
+from tests.support import DIALECTS
+from unspool import NOTICES, DialectError, Event, Markup, Stage
 from unspool.check import check_dialect, example_message, read_file
 from unspool.parser import Parser
 
@@ -118,7 +118,7 @@ def test_a_missing_file_is_an_error_that_names_it(tmp_path: Path) -> None:
 def test_all_problems_are_told_not_only_the_first(write: Any) -> None:
     bad = '[[examples]]\nraw = "a"\ncontent = "b"\n[[examples]]\nraw = "c"\ncontent = "d"\n'
     problems = check_dialect(read_file(write(bad)))
-    assert [p.split(":")[0] for p in problems] == ["examples[0].raw[0]"] * 2 + ["examples[1].raw[0]"] * 2
+    assert [p.where for p in problems] == ["examples[0].raw[0]"] * 2 + ["examples[1].raw[0]"] * 2 + ["examples"]
 
 
 def test_a_good_file_has_no_problems(write: Any) -> None:
@@ -129,23 +129,92 @@ class _ForgetsAtCuts(Parser):
     """A parser to which a cut matters: only the first piece counts."""
 
     def feed(self, text: str, stage: Stage | str | None = None) -> list[Event]:
-        return super().feed(text, stage) if not self.message.content else []
+        return super().feed(text, stage) if not self.message.content else [Markup(text, self._at, self._at + len(text))]
 
 
 def test_an_example_that_means_something_else_when_cut_is_a_problem(
     write: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    dialect = read_file(write('[[examples]]\nraw = "abc"\ncontent = "abc"\n'))
-    monkeypatch.setattr("unspool.check.Parser", _ForgetsAtCuts)
-    problems = check_dialect(dialect)
-    assert problems[0] == "examples[0].raw[0]: read character by character it means something else"
-    assert problems[1].startswith("examples[0].raw[0]: cut at 1 it means something else: got ('', 'a', 'stop', [])")
-    assert len(problems) == 2
+    monkeypatch.setattr("unspool.promises.check_events", lambda events, output: None)
+    monkeypatch.setattr("unspool.promises.fold", lambda events: AnyMessage())
+    monkeypatch.setattr("unspool.promises.Parser", _ForgetsAtCuts)
+    dialect = read_file(
+        write('[[examples]]\nraw = "abc"\ncontent = "abc"\n', 'name = "mine"\nreasoning = "<t>{reasoning}</t>"\n')
+    )
+    problems = [str(p) for p in check_dialect(dialect)]
+    assert problems[0].startswith(
+        "examples[0].raw[0]: read character by character it means something else: got ('', 'a'"
+    )
 
 
-@pytest.mark.parametrize(**named(DIALECTS))
-def test_every_shipped_dialect_holds_its_examples(dialect: unspool.Dialect) -> None:
-    assert check_dialect(dialect) == []
+class AnyMessage:
+    """Equal to any message."""
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    def __hash__(self) -> int:
+        return 0
+
+
+def test_a_failed_example_comes_with_its_notices_and_events(write: Any) -> None:
+    raw = '<think>plan</think>Sure.<tools>[{"name": "f", "arguments": {"a": }}]</tools>'
+    first, *more = check_dialect(
+        read_file(write(f"[[examples]]\nraw = '{raw}'\nreasoning = 'plan'\ncontent = 'Sure.'\n{GOOD}"))
+    )
+    assert str(first) == "examples[0].raw[0]: tool_calls: got ['f'], expected []"
+    assert first.why[0].startswith("notice bad_arguments at ")
+    assert NOTICES["bad_arguments"] in first.why[0]
+    assert first.why[-1].startswith("read as: reasoning 'plan', content 'Sure.', ")
+    assert first.why[-1].endswith("invalid call ends, markup ']</tools>'")
+    assert all(p.why == () for p in more)
+
+
+def test_an_end_string_inside_an_example_gets_a_hint(write: Any) -> None:
+    example = '[[examples]]\nraw = "One.<|end|>Two.<|end|>"\ncontent = "One.Two."\n'
+    first, *_ = check_dialect(read_file(write(example + GOOD)))
+    assert str(first) == "examples[0].raw[0]: content: got 'One.<|end|>Two.', expected 'One.Two.'"
+    assert first.why[0].startswith("hint: the `end` string '<|end|>' stands at 4: it is markup where nothing, white ")
+    example = '[[examples]]\nraw = "One.<|end|>"\ncontent = "Two."\n'
+    first, *_ = check_dialect(read_file(write(example + GOOD)))
+    assert not any("hint" in line for line in first.why), "at the end it is where it belongs"
+
+
+def test_a_file_with_calls_needs_an_example_with_one_but_loads_without(write: Any) -> None:
+    path = write('[[examples]]\nraw = "Hello."\ncontent = "Hello."\n')
+    assert [str(p) for p in check_dialect(unspool.load_dialect(path))] == [
+        "examples: none holds a call, though the file has `call`: add one with `tool_calls`"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("template", "closed"),
+    [
+        ("<think>{reasoning}", "<think>{reasoning}</think>"),
+        ("[THINK]{reasoning}", "[THINK]{reasoning}[/THINK]"),
+        ("<a b='c'>{reasoning}", "<a b='c'>{reasoning}</a>"),
+        ("Thoughts: {reasoning}", "Thoughts: {reasoning}<end>"),
+    ],
+)
+def test_a_template_without_a_closing_is_told_what_one_would_be(write: Any, template: str, closed: str) -> None:
+    text = failure(write(GOOD, HEAD.replace("<think>{reasoning}</think>", template)))
+    assert text.startswith(
+        f"mine.toml: reasoning: {template!r} has no closing: write behind {{reasoning}} what the model"
+    )
+    assert text.endswith(f"as in {closed!r}")
+
+
+def test_a_promise_of_every_dialect_is_one_of_a_users_file(write: Any) -> None:
+    head = HEAD.replace('{"name": "{name}", "arguments": {arguments}}', "call:{name}{arguments}")
+    example = (
+        "[[examples]]\nraw = '<tools>[call:f{a:1}]</tools>'\ntool_calls = [{ name = 'f', arguments = { a = 1 } }]\n"
+    )
+    assert check_dialect(read_file(write(example, head + "quote = '<q>'\n"))) == []
+    # Strings that stand between these quotes cannot hold one.
+    (problem,) = check_dialect(read_file(write(example, head + "quote = 'é'\n")))
+    assert str(problem).startswith(
+        "call: the calls (('f', {'a': 'Paris', 'b': 'é 北京 🌧️', 'n': -3}),) cannot be written"
+    )
 
 
 def test_an_examples_message_has_the_calls_as_json_text() -> None:

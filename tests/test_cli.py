@@ -17,6 +17,7 @@ from tokenizers import Tokenizer, models
 import unspool
 from tests.support import DIALECTS
 from unspool.cli import main
+from unspool.engines.capture import Asked, write_recording
 from unspool.pretty import Pretty
 
 OUTPUT = "<think>Überlegung</think>Sure.<tools>[{}]</tools>"
@@ -397,11 +398,17 @@ def test_a_notice_inside_a_call_is_shown_after_it() -> None:
         ("parse -d mine.toml cut", "FILE: cut: not UTF-8"),
         ("parse -d mine.toml --tools none.json", "--tools: none.json: No such file"),
         ("parse -d mine.toml --tools answer.txt", "--tools: answer.txt: not JSON"),
-        ("parse -d mine.toml --tools object.json", "--tools: object.json: must be a JSON list"),
-        ("parse -d mine.toml --tools nameless.json", "--tools: nameless.json: tools[0]: misses function.name"),
+        (
+            "parse -d mine.toml --tools object.json",
+            "--tools: object.json: tools: must be a list of tools, not an",
+        ),
+        (
+            "parse -d mine.toml --tools nameless.json",
+            "--tools: nameless.json: tools[0].function: must be an object",
+        ),
         (
             "parse -d mine.toml --tools tools.json --tool-choice get_wether",
-            "--tool-choice: no tool is called 'get_weth",
+            '--tool-choice: "get_wether" is not declared; allowed are get_weather; did you mean get_weather?',
         ),
         ("parse -d mine.toml --stage reasonin", "--stage: 'reasonin' is not one of reasoning, content"),
         ("parse -d mine.toml --format jsn", "--format: 'jsn' is not one of message, openai"),
@@ -411,11 +418,13 @@ def test_a_notice_inside_a_call_is_shown_after_it() -> None:
         ("parse -d mine.toml --policy bad_arguments", "--policy: bad_arguments: ''"),
         ("parse -d mine.toml --policy bare_calls=1", "--policy: bare_calls: '1' is not one of false, true"),
         ("parse -d mine.toml a b", "b: unknown argument"),
+        ("dialects nope", "NAME: no dialect is called 'nope'; see `unspool dialects`"),
+        ("dialects Qwen/Qwen3-Coder-30B", "`unspool detect Qwen/Qwen3-Coder-30B` finds 'qwen3-coder'"),
         ("dialects hermess", "NAME: no dialect is called 'hermess'; did you mean hermes?"),
         ("check", "FILE.toml|NAME"),
         ("check none.toml", "FILE: none.toml"),
         ("render", "--dialect: is missing"),
-        ("constrain -d mine.toml", "--tools: tool_choice: 'required' without tools"),
+        ("constrain -d mine.toml", "--tools: tool_choice: 'required' needs tools"),
         (
             "constrain -d mine.toml --tools tools.json --format larc",
             "--format: 'larc' is not one of structural_tag, lark",
@@ -426,7 +435,8 @@ def test_a_notice_inside_a_call_is_shown_after_it() -> None:
         ("render -d mine.toml answer.txt", "FILE: answer.txt: not JSON"),
         ("render -d mine.toml tools.json", "FILE: tools.json: must be a JSON object"),
         ("render -d mine.toml object.json", "FILE: object.json: "),
-        ("detect", "--model: is missing"),
+        ("detect", "NAME: is missing; give a model's name, or --chat-template"),
+        ("detect qwen3 --model qwen3", "--model: the model is named already, by NAME"),
         ("detect --model no-such-model", "--model: no dialect is known"),
         ("detect --chat-template none.jinja", "--chat-template: none.jinja: No such file"),
         ("demo --delay x", "--delay: invalid float value"),
@@ -529,7 +539,8 @@ def test_check_tells_every_problem_a_line_each(run: Run, files: Path) -> None:
     assert result.err.splitlines()[0] == (
         "unspool check: FILE: bad.toml: examples[0].raw[0]: content: got 'Sure.', expected 'Sure!'"
     )
-    assert "the message is written otherwise" in result.err.splitlines()[1]
+    assert result.err.splitlines()[1].startswith("    read as: reasoning 'plan', content 'Sure.', call now, ")
+    assert "the message is written otherwise" in result.err.splitlines()[2]
     assert result.out.startswith("mine.toml: ok"), "the other file is checked all the same"
 
 
@@ -614,3 +625,99 @@ def test_demo_takes_its_time_when_told_to(run: Run, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("time.sleep", slept.append)
     run("demo", "--delay", "0.5")
     assert set(slept) == {0.5}
+
+
+# --- recordings -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def recording(files: Path) -> Path:
+    """A recorded output whose reasoning the prompt opened, of a file's dialect, with a tool."""
+    asked = Asked(
+        dialect="mine.toml",
+        prompt="<|user|>Hi<|assistant|><think>",
+        tools=TOOLS,
+        policy=unspool.Policy(bad_arguments="drop"),
+    )
+    path = files / "one.jsonl"
+    write_recording(path, asked, ["plan</thi", f"nk>Sure.<tools>[{CALL}", "]</tools>"])
+    return path
+
+
+def test_parse_reads_a_recording_with_its_own_dialect_tools_and_stage(run: Run, recording: Path) -> None:
+    message = run("parse", "one.jsonl").json
+    assert (message["reasoning"], message["content"]) == ("plan", "Sure.")
+    assert message["tool_calls"][0]["known"] is True
+    recording.rename("renamed.txt")
+    assert run("parse", "renamed.txt").json == message, "it is known by its first line"
+    (recording.parent / "folder").mkdir()
+    Path("renamed.txt").rename("folder/one.jsonl")
+    assert run("parse", "folder").json == message
+
+
+def test_the_command_line_goes_before_what_was_recorded(run: Run, recording: Path) -> None:
+    def read(*argv: str) -> Any:
+        return run("parse", "one.jsonl", *argv).json
+
+    assert read("--stage", "content")["content"].startswith("plan</think>Sure.")
+    assert read("--prompt", "<|assistant|>")["content"].startswith("plan</think>Sure.")
+    assert read("-d", "hermes")["tool_calls"] == []
+    assert read("--tool-choice", "none")["tool_calls"] == []
+    assert read("--finish-reason", "length")["finish_reason"] == "length"
+    recording.write_text(recording.read_text().replace(": 3}}", ": @}}"))
+    assert read()["tool_calls"] == [], "the recorded policy drops a call with bad arguments"
+    assert read("--policy", "bad_arguments=raw")["tool_calls"][0]["status"] == "invalid"
+
+
+def test_several_recordings_are_shown_one_after_another(run: Run, recording: Path) -> None:
+    recording.write_text(recording.read_text() * 2)
+    shown = run("parse", "one.jsonl", "--format", "pretty").out
+    assert shown.count("one.jsonl:1:\n") == shown.count("one.jsonl:6:\n") == 1
+    assert shown.count("reasoning  plan") == 2
+
+
+def test_a_recording_that_names_no_dialect_asks_for_one(run: Run, files: Path) -> None:
+    write_recording(files / "one.jsonl", Asked(), ["Hi"])
+    assert "--dialect: is missing" in run("parse", "one.jsonl").err
+    assert run("parse", "one.jsonl", "-d", "mine.toml").json["content"] == "Hi"
+    write_recording(files / "one.jsonl", Asked(dialect="nowhere"), ["Hi"])
+    assert "one.jsonl:1: no dialect is called 'nowhere'" in run("parse", "one.jsonl").err
+
+
+def test_generate_plays_a_recording_without_a_prompt_and_without_a_dialect(run: Run, recording: Path) -> None:
+    argv = ("generate", "--engine", "replay:one.jsonl", "--replay-speed", "0", "--format", "message")
+    message = run(*argv).json
+    assert (message["reasoning"], message["content"]) == ("plan", "Sure.")
+    assert [c["name"] for c in message["tool_calls"]] == ["get_weather"]
+    write_recording(recording.parent / "two.jsonl", Asked(dialect="hermes"), ["Hi"])
+    result = run("generate", "--engine", "replay:.")
+    assert result.code == 2
+    assert "--engine: the recordings are of several dialects (hermes, mine.toml); give --dialect" in result.err
+
+
+def test_generate_on_a_terminal_says_what_it_waits_for(files: Path) -> None:
+    ours, theirs = os.openpty()
+    with subprocess.Popen(command("generate"), stdin=theirs, stderr=subprocess.PIPE, env=environment()) as process:
+        os.close(theirs)
+        assert process.stderr
+        assert b"type the prompt, and end it with Ctrl-D" in process.stderr.readline()
+        process.terminate()
+    os.close(ours)
+
+
+def test_the_version_is_told(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["--version"])
+    assert caught.value.code == 0
+    assert capsys.readouterr().out == f"unspool {unspool.__version__}\n"
+
+
+def test_a_template_in_an_error_is_quoted_as_it_is_written(run: Run, files: Path) -> None:
+    bad = DIALECT.replace("<think>{reasoning}</think>", "<think>  {reasoning}")
+    (files / "bad.toml").write_text(bad, encoding="utf-8")
+    assert "'<think>  {reasoning}' has no closing" in run("check", "bad.toml").err
+
+
+def test_detect_takes_the_models_name_as_it_is(run: Run) -> None:
+    assert run("detect", "Qwen/Qwen3-Coder-30B") == run("detect", "--model", "Qwen/Qwen3-Coder-30B")
+    assert run("detect", "no-such-model").err.startswith("unspool detect: NAME: no dialect is known for it")

@@ -55,3 +55,21 @@ def test_the_guides_frames_make_a_dialect(tmp_path: Path) -> None:
 
 def test_the_guide_stays_short() -> None:
     assert len(GUIDE.splitlines()) < 200
+
+
+def test_a_fence_counts_where_the_guide_says(tmp_path: Path) -> None:
+    guide = re.findall(r'``("\\n```json.*?```")``', GUIDE)
+    assert len(guide) == 1
+    tools = [{"type": "function", "function": {"name": "now"}}]
+    call = '```json\n{"name": "now", "arguments": {}}\n```'
+    for calls, behind_a_line in ((guide[0], 1), (guide[0].replace(r"\n", "", 1), 0)):
+        path = tmp_path / "fenced.toml"
+        example = f"[[examples]]\nraw = '''\n{call}'''\ntool_calls = [{{ name = 'now' }}]\n"
+        template = '{"name": "{name}", "arguments": {arguments}}'
+        path.write_text(f"name = 'fenced'\ncalls = {calls}\ncall = '{template}'\n{example}", encoding="utf-8")
+        dialect = unspool.load_dialect(path)
+        found = {
+            before: len(unspool.parse(before + call, dialect, tools=tools).tool_calls)
+            for before in ("", "So:\n", "So: ")
+        }
+        assert found == {"": 1, "So:\n": behind_a_line, "So: ": 0}

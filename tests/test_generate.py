@@ -70,7 +70,7 @@ def test_an_engine_that_fails_is_told_and_the_exit_code_is_1(
     [
         (["--temperature", "9"], "temperature: 9.0 is not between 0 and 2"),
         (["--max-tokens", "0"], "max_tokens: 0 is not between 1 and"),
-        (["--tool-choice", "nobody"], "--tool-choice: no tool is called 'nobody'"),
+        (["--tool-choice", "nobody"], '--tool-choice: "nobody" is not declared; allowed are get_weather'),
         (["--messages", "tools.json.missing"], "--messages: tools.json.missing: No such file"),
     ],
 )

@@ -2,13 +2,14 @@
 
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from unspool import Dialect, Parser, Policy, ToolCallDelta, ToolCallEnd, ToolCallStart
 from unspool.message import Message
+from unspool.promises import DIALECT_PROMISES, RAW_PROMISES, WRITTEN_PROMISES
 
 from .fuzz import mutate
 from .support import (
@@ -17,7 +18,7 @@ from .support import (
     THINKING,
     Case,
     cases,
-    chunkings,
+    closings,
     empty,
     expected,
     literals,
@@ -70,19 +71,24 @@ def test_an_example_means_what_its_file_says(case: Case) -> None:
 # -- 1. chunking is invisible ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("promise", RAW_PROMISES, ids=lambda p: p.__name__)
 @every_case
-def test_chunking_is_invisible_in_examples(case: Case) -> None:
-    whole = same(parse_case(case)[0])
-    for chunks in chunkings(case.raw):
-        assert same(parse_case(case, chunks)[0]) == whole, chunks
+def test_every_raw_text_keeps_the_promises_that_check_tries(case: Case, promise: Callable[[Case], None]) -> None:
+    promise(case)
 
 
-@every_case
-def test_chunking_is_invisible_where_the_tools_are_unknown(case: Case) -> None:
-    whole = same(parse_case(case, tools=None)[0])
-    rng = random.Random(str(case))
-    for chunks in (list(case.raw), random_split(case.raw, rng, 4), random_split(case.raw, rng, 25)):
-        assert same(parse_case(case, chunks, tools=None)[0]) == whole, chunks
+@pytest.mark.parametrize("promise", WRITTEN_PROMISES, ids=lambda p: p.__name__)
+@pytest.mark.parametrize("case", [c for c in CASES if c.raw == c.example.raw[0]], ids=str)
+def test_every_first_raw_text_is_written_and_generated(case: Case, promise: Callable[[Case], None]) -> None:
+    promise(case)
+
+
+@pytest.mark.parametrize("promise", DIALECT_PROMISES, ids=lambda p: p.__name__)
+@pytest.mark.parametrize(**named(DIALECTS))
+def test_every_dialect_keeps_the_promises_that_check_tries(
+    dialect: Dialect, promise: Callable[[Dialect], None]
+) -> None:
+    promise(dialect)
 
 
 @pytest.mark.parametrize(**named(DIALECTS))
@@ -251,12 +257,6 @@ def test_all_markers_together_inside_one_string_are_data(dialect: Dialect) -> No
         assert values(message) == calls
 
 
-def closings(dialect: Dialect) -> list[str]:
-    """The literals that may end a text value."""
-    parts = [t.after for t in (*dialect.argument, *dialect.item, *dialect.call, *dialect.calls)]
-    return sorted({p.strip() for after in parts for p in after if isinstance(p, str) and p.strip()})
-
-
 @pytest.mark.parametrize(**named(XML))
 def test_openings_and_foreign_markers_inside_text_values_are_data(dialect: Dialect) -> None:
     own = closings(dialect)
@@ -348,46 +348,6 @@ def test_markers_stay_data_behind_an_error_inside_their_string(dialect: Dialect,
 
 
 # -- 7. truncation at any offset ---------------------------------------------------------------------------------------
-
-
-def assert_cut(whole: Message, cut: Message, text: str, ends: tuple[str, ...]) -> None:
-    """A message of a cut output invents nothing.
-
-    ``ends`` are closings of text values: one that the end follows counts, whatever came behind it in the whole.
-    """
-    assert len(cut.tool_calls) <= len(whole.tool_calls), text
-    for i, call in enumerate(cut.tool_calls):
-        full = whole.tool_calls[i]
-        assert call.name == full.name, text
-        if i < len(cut.tool_calls) - 1:
-            assert (call.arguments, call.status, call.id) == (full.arguments, full.status, full.id), text
-        elif call.status == "incomplete":
-            told = call.arguments.removesuffix('"') if text.endswith(ends) else call.arguments
-            assert full.arguments.startswith((call.arguments, told)), (text, call.arguments)
-        elif not text.endswith(ends):
-            assert (call.arguments, call.status) == (full.arguments, full.status), text
-
-
-@every_case
-def test_truncation_at_any_offset_keeps_earlier_calls_and_invents_nothing(case: Case) -> None:
-    whole, _ = parse_case(case)
-    ends = tuple(closings(case.dialect)) if case.dialect.argument else ()
-    for at in range(len(case.raw)):
-        text = case.raw[:at]
-        cut, _ = parse_case(case, [text], finish_reason="length")
-        assert cut.finish_reason == "length"
-        assert_cut(whole, cut, text, ends)
-        assert not text.strip() or empty(cut) == ("empty" in notices(cut)), text
-        if at % 6 == case.number % 6:
-            by_character, _ = parse_case(case, list(text), finish_reason="length")
-            assert same(by_character) == same(cut), text
-
-
-@every_case
-def test_stop_becomes_tool_calls_where_a_call_ended_and_length_never(case: Case) -> None:
-    for reason in ("stop", "length", "content_filter", "abort"):
-        message, _ = parse_case(case, finish_reason=reason)
-        assert message.finish_reason == ("tool_calls" if case.calls and reason == "stop" else reason)
 
 
 @pytest.mark.parametrize(**named(JSON_LIKE))

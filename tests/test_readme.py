@@ -1,33 +1,54 @@
-"""What README.md shows is what unspool does."""
+"""What README.md and its pages in docs show is what unspool does."""
 
 import re
+from pathlib import Path
 
-from tests.readme import BLOCK, README, ROOT, rewritten
+import pytest
 
-TEXT = README.read_text(encoding="utf-8")
+from tests.readme import BLOCK, PAGES, README, ROOT, TABLES, rewritten
+
+TEXTS = {page: page.read_text(encoding="utf-8") for page in PAGES}
+pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 
 
-def test_tables_and_outputs_are_what_the_code_makes() -> None:
-    assert rewritten(TEXT) == TEXT, "run `make readme`"
+@pages
+def test_tables_and_outputs_are_what_the_code_makes(page: Path) -> None:
+    assert rewritten(TEXTS[page]) == TEXTS[page], "run `make readme`"
+
+
+def test_every_table_has_its_place() -> None:
+    for name in TABLES:
+        assert sum(f"<!-- {name} -->" in text for text in TEXTS.values()) == 1, name
+
+
+def test_the_readme_is_read_in_a_few_minutes() -> None:
+    assert len(TEXTS[README].splitlines()) < 200
 
 
 def test_the_targets_it_names_exist() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    targets = set(re.findall(r"\bmake ([a-z]+)", TEXT))
-    assert {"serve", "test", "bench"} <= targets
+    targets = {target for text in TEXTS.values() for target in re.findall(r"\bmake ([a-z]+)", text)}
+    assert {"serve", "test", "bench", "readme"} <= targets
     for target in targets:
         assert re.search(rf"^{target}:", makefile, re.M), target
 
 
-def test_the_files_it_links_to_exist() -> None:
-    links = [link for link in re.findall(r"\]\(([^)#]+)", TEXT) if "://" not in link]
-    assert links
+@pytest.mark.parametrize("page", [README, *sorted((ROOT / "docs").rglob("*.md"))], ids=lambda page: page.name)
+def test_the_files_it_links_to_exist(page: Path) -> None:
+    links = [link for link in re.findall(r"\]\(([^)#]+)", page.read_text(encoding="utf-8")) if "://" not in link]
     for link in links:
-        assert (ROOT / link).exists(), link
+        assert (page.parent / link).exists(), link
 
 
-def test_only_installation_and_targets_of_make_are_shown_without_output() -> None:
-    silent = [m for m in BLOCK.finditer(TEXT) if m["language"] == "sh" and not TEXT.startswith("\n\n```text", m.end())]
+@pages
+def test_only_installation_and_servers_are_shown_without_output(page: Path) -> None:
+    text = TEXTS[page]
+    silent = [m for m in BLOCK.finditer(text) if m["language"] == "sh" and not text.startswith("\n\n```text", m.end())]
     lines = [line for m in silent for line in m["text"].splitlines()]
-    assert lines
-    assert all(re.match(r"make [a-z]+$|pip install |unspool (serve|generate) ", line) for line in lines)
+    assert all(re.match(r"make [a-z]+$|pip install |python3 -m venv|\. \.venv|unspool serve", line) for line in lines)
+
+
+def test_installation_comes_before_any_command() -> None:
+    text = TEXTS[README]
+    assert text.index("pip install") < text.index("```sh\ncat") < text.index("unspool serve\n```")
+    assert "unspool[" not in text, "it is on no index"

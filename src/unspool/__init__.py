@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from .dialect import Dialect
-from .errors import ConstraintError, DialectError, UnknownDialect
+from .errors import ConstraintError, DialectError, ToolsError, UnknownDialect
 from .events import (
     NOTICES,
     ContentDelta,
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from .renderer import render
     from .stage import detect_stage
 
+__version__ = "0.1.0"
+
 __all__ = [
     "NOTICES",
     "Candidate",
@@ -58,7 +60,9 @@ __all__ = [
     "ToolCallEnd",
     "ToolCallStart",
     "ToolStrictLevel",
+    "ToolsError",
     "UnknownDialect",
+    "__version__",
     "constrain",
     "detect_dialect",
     "detect_stage",

@@ -1,13 +1,28 @@
-"""A dialect file against its own examples: each is read at every cut, and written back byte for byte."""
+"""A dialect file against its own examples, and against what is promised of every dialect."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from .arguments import check
 from .dialect import Dialect, Example, example_tools, read_dialect
-from .errors import DialectError
+from .errors import ConstraintError, DialectError
+from .events import (
+    NOTICES,
+    ContentDelta,
+    Event,
+    Markup,
+    Notice,
+    ReasoningDelta,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
+)
 from .message import Message, ToolCall
 from .parser import Parser
 from .registry import find_base
@@ -22,9 +37,13 @@ def load_dialect(path: str | PathLike[str]) -> Dialect:
 
     Raises:
         DialectError: naming the file and the key with what is allowed, or the example with what was got and expected.
+        TypeError: this is no path.
     """
+    check("path", path, (str, PathLike), "the path of a TOML file")
+    if isinstance(path, str) and not path.endswith(".toml") and not Path(path).exists():
+        raise DialectError(f"{path}: no such file; a shipped dialect is get_dialect({path!r})")
     dialect = read_file(path)
-    for problem in _problems(dialect, cuts=False):
+    for problem in _problems(dialect):
         raise DialectError(f"{Path(path).name}: {problem}")
     return dialect
 
@@ -34,13 +53,53 @@ def read_file(path: str | PathLike[str]) -> Dialect:
     return read_dialect(Path(path), find_base)
 
 
-def check_dialect(dialect: Dialect) -> list[str]:
-    """What is wrong with a dialect's examples, a line for each; empty where all hold.
+class Problem(msgspec.Struct, frozen=True):
+    """What is wrong with a dialect file.
 
-    Every raw text has to mean its example's message when it is read whole, character by character, and cut in two at
-    every place; the first one has to be what the dialect writes for the message.
+    Attributes:
+        where: the example or the raw text, such as ``examples[0].raw[1]``.
+        what: what was got and what is expected.
+        why: how the text was read, line by line; empty where that says nothing.
     """
-    return list(_problems(dialect, cuts=True))
+
+    where: str
+    what: str
+    why: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.what}"
+
+
+def check_dialect(dialect: Dialect) -> list[Problem]:
+    """What is wrong with a dialect; empty where nothing is.
+
+    Every raw text has to mean its example's message, and every promise of `unspool.promises` has to be kept, as it is
+    for the shipped dialects. A dialect with calls needs an example with one.
+    """
+    from .promises import DIALECT_PROMISES, RAW_PROMISES, WRITTEN_PROMISES, Case  # loading does not need the grammar
+
+    found = list(_problems(dialect))
+    if dialect.call and not any(example.tool_calls for example in dialect.examples):
+        found.append(Problem("examples", "none holds a call, though the file has `call`: add one with `tool_calls`"))
+    if found:
+        return found
+    tools = example_tools(dialect)
+    for i, example in enumerate(dialect.examples):
+        for j, raw in enumerate(example.raw):
+            case = Case(dialect, j, raw, example, tools)
+            for promise in (*RAW_PROMISES, *(WRITTEN_PROMISES if j == 0 else ())):
+                found += _kept(f"examples[{i}].raw[{j}]", partial(promise, case))
+    for general in DIALECT_PROMISES:
+        found += _kept("call", partial(general, dialect))
+    return found
+
+
+def _kept(where: str, promise: Callable[[], None]) -> list[Problem]:
+    try:
+        promise()
+    except (AssertionError, DialectError, ConstraintError) as error:
+        return [Problem(where, str(error))]
+    return []
 
 
 def example_message(example: Example) -> Message:
@@ -53,39 +112,25 @@ def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 
-def _problems(dialect: Dialect, *, cuts: bool) -> Iterator[str]:
+def _problems(dialect: Dialect) -> Iterator[Problem]:
+    """Where an example, read whole, does not mean what it should, or is not what is written."""
     tools = example_tools(dialect)
     for i, example in enumerate(dialect.examples):
         for j, raw in enumerate(example.raw):
-            for why in _read(dialect, tools, example, raw, cuts=cuts):
-                yield f"examples[{i}].raw[{j}]: {why}"
-        yield from (f"examples[{i}].raw[0]: {why}" for why in _written(dialect, tools, example))
+            where = f"examples[{i}].raw[{j}]"
+            message, events = _parse(dialect, tools, example, raw)
+            differences = list(_differences(message, example))
+            hints = [*_end_hint(dialect, raw), *_trace(events)] if differences else []
+            yield from (Problem(where, what, tuple(hints)) for what in differences[:1])
+            yield from (Problem(where, what) for what in differences[1:])
+        yield from (Problem(f"examples[{i}].raw[0]", what) for what in _written(dialect, tools, example))
 
 
-def _read(dialect: Dialect, tools: list[dict[str, Any]], example: Example, raw: str, *, cuts: bool) -> Iterator[str]:
-    """What a raw text does not mean as it should; of the cuts that change the meaning only the first is told."""
-    whole = _parse(dialect, tools, example, [raw])
-    differences = list(_differences(whole, example))
-    yield from differences
-    if differences or not cuts:
-        return
-    expected = _told(whole)
-    if _told(_parse(dialect, tools, example, list(raw))) != expected:
-        yield "read character by character it means something else"
-    for at in range(1, len(raw)):
-        got = _told(_parse(dialect, tools, example, (raw[:at], raw[at:])))
-        if got != expected:
-            yield f"cut at {at} it means something else: got {got!r}, expected {expected!r}"
-            return
-
-
-def _parse(dialect: Dialect, tools: list[dict[str, Any]], example: Example, chunks: Sequence[str]) -> Message:
+def _parse(dialect: Dialect, tools: list[dict[str, Any]], example: Example, raw: str) -> tuple[Message, list[Event]]:
     # Ids with random letters would differ from run to run; others may be what an example expects.
     parser = Parser(dialect, tools=tools, stage=example.stage, ids=_made_id if "?" in dialect.id else None)
-    for chunk in chunks:
-        parser.feed(chunk)
-    parser.close()
-    return parser.message
+    events = parser.feed(raw) + parser.close()
+    return parser.message, events
 
 
 def _made_id(index: int, name: str) -> str:
@@ -93,10 +138,49 @@ def _made_id(index: int, name: str) -> str:
     return f"made-{index}"
 
 
-def _told(message: Message) -> tuple[Any, ...]:
-    """What must not depend on where a text was cut."""
-    calls = [(c.name, c.arguments, c.status, c.id) for c in message.tool_calls]
-    return message.reasoning, message.content, message.finish_reason, calls
+_MAX_EVENTS = 24
+_MAX_TEXT = 40  # characters of an event's text that a trace shows
+
+
+def _trace(events: Sequence[Event]) -> Iterator[str]:
+    """How a text was read: its notices, and its events in short."""
+    for event in events:
+        if isinstance(event, Notice):
+            detail = f" ({event.detail})" if event.detail else ""
+            yield f"notice {event.kind} at {event.start}: {NOTICES[event.kind]}{detail}"
+    told = [word for event in events if (word := _in_short(event))]
+    more = [f"… {len(told) - _MAX_EVENTS} more"] if len(told) > _MAX_EVENTS else []
+    yield "read as: " + ", ".join([*told[:_MAX_EVENTS], *more])
+
+
+def _in_short(event: Event) -> str:
+    """An event in a trace; empty where it says nothing new."""
+    if isinstance(event, ReasoningDelta | ContentDelta | Markup):
+        kind = {ReasoningDelta: "reasoning", ContentDelta: "content", Markup: "markup"}[type(event)]
+        return f"{kind} {_short(event.text)}"
+    if isinstance(event, ToolCallStart):
+        return f"call {event.name}"
+    if isinstance(event, ToolCallDelta):
+        return f"arguments {_short(event.arguments)}"
+    if isinstance(event, ToolCallEnd):
+        return f"{event.status} call ends"
+    return ""
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= _MAX_TEXT else text[: _MAX_TEXT - 1] + "…")
+
+
+def _end_hint(dialect: Dialect, raw: str) -> Iterator[str]:
+    """An `end` string inside a text ends the turn for the parser."""
+    rest = raw.rstrip()
+    while trailing := next((end for end in dialect.end if rest.endswith(end)), ""):
+        rest = rest.removesuffix(trailing).rstrip()
+    for end in dialect.end:
+        if end in rest:
+            place = f"the `end` string {end!r} stands at {rest.index(end)}"
+            why = "it is markup where nothing, white space, another `end` or a `start` follows, else text"
+            yield f"hint: {place}: {why}; take it out of `end` if it is part of a message"
 
 
 def _differences(got: Message, example: Example) -> Iterator[str]:

@@ -8,8 +8,9 @@ from collections.abc import Iterable
 
 import msgspec
 
+from .arguments import check
 from .dialect import Dialect
-from .registry import list_dialects
+from .registry import list_dialects, model_key
 from .template import Template, pieces
 
 _NAME_WEIGHT = 0.5
@@ -51,7 +52,10 @@ def detect_dialect(model: str | None = None, chat_template: str | None = None) -
 
     Raises:
         ValueError: neither is given.
+        TypeError: one of them is no string.
     """
+    check("model", model, (str, type(None)), "a model's name or None")
+    check("chat_template", chat_template, (str, type(None)), "the text of a chat template or None")
     if model is None and chat_template is None:
         raise ValueError("detect_dialect: needs a model's name or a chat template")
     dialects = list_dialects()
@@ -77,7 +81,7 @@ def detect_dialect(model: str | None = None, chat_template: str | None = None) -
 
 def _by_name(dialects: list[Dialect], model: str) -> dict[str, tuple[float, str]]:
     """How literally a name fits the globs of each dialect."""
-    name = model.strip().rstrip("/").replace("\\", "/").rsplit("/", 1)[-1].lower()
+    name = model_key(model)
     found = {}
     for d in dialects:
         score = d.matches(name)

@@ -9,6 +9,7 @@ import msgspec
 from .errors import DialectError
 from .events import Stage
 from .policy import CHOICES, Policy
+from .regex import Regex
 from .template import BODIES, FIELDS, Field, Template, parse_template, pieces
 
 KEYS: dict[str, str] = {
@@ -303,9 +304,12 @@ class _Loader:
             body = BODIES[key][0]
             for t in getattr(d, key):
                 if body == "reasoning" and not t.before:
-                    raise self.fail(key, f"{t.text!r} has no opening")
+                    why = "has no opening: write in front of {reasoning} what begins it"
+                    raise self.fail(key, f"{t.text!r} {why}; where the prompt begins it, set `stage` as well")
                 if body in ("reasoning", "value") and not t.after:
-                    raise self.fail(key, f"{t.text!r} has no closing")
+                    closed = t.text + closing_for(t.text.partition(f"{{{body}}}")[0])
+                    why = f"has no closing: write behind {{{body}}} what the model ends it with"
+                    raise self.fail(key, f"{t.text!r} {why}, as in {closed!r}")
 
     def examples(self) -> tuple[Example, ...]:
         tables = self.data.get("examples", [])
@@ -345,6 +349,17 @@ class _Loader:
             table.get("content", ""),
             tuple(ExampleCall(c.name, c.arguments, c.id) for c in calls),
         )
+
+
+def closing_for(opening: str) -> str:
+    """What would close an opening if the format closed it in a usual way: a tag by its end tag."""
+    tag = _TAG.search(opening)
+    if tag is None:
+        return "\n" if opening.endswith("\n") else "<end>"
+    return f"{tag[1]}/{tag[2]}{tag[3]}"
+
+
+_TAG = Regex(r"([<\[])([\w.:-]+)[^<>\[\]]*([>\]])[^<>\[\]]*$")
 
 
 class _StrictCall(msgspec.Struct, forbid_unknown_fields=True):
@@ -395,7 +410,10 @@ def value_schema(value: Any) -> dict[str, Any]:
     if isinstance(value, str):
         return {"type": "string"}
     if isinstance(value, list):
-        return {"type": "array", "items": value_schema(value[0])} if value else {"type": "array"}
+        items = [value_schema(v) for v in value]
+        return (
+            {"type": "array", "items": items[0]} if items and items.count(items[0]) == len(items) else {"type": "array"}
+        )
     return {"type": "object", "properties": {k: value_schema(v) for k, v in value.items()}}
 
 

@@ -11,3 +11,17 @@ class DialectError(ValueError):
 
 class ConstraintError(ValueError):
     """A request asks for a constraint that cannot be made; names the field and what is allowed."""
+
+
+class ToolsError(ConstraintError):
+    """A request's tools, or the choice among them, are wrong; whoever reads a request refuses them alike.
+
+    Args:
+        field: the field that is at fault, such as ``tools[1].function.name``.
+        message: what is wrong with it, and what is allowed.
+    """
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(f"{field}: {message}")
+        self.field = field
+        self.message = message

@@ -1,10 +1,12 @@
 """A whole answer, and how it is put together from events."""
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal
 
 import msgspec
 
+from .arguments import json_kind, wrong_type
 from .events import (
     ContentDelta,
     Event,
@@ -41,11 +43,33 @@ class ToolCall(msgspec.Struct):
     known: bool | None = None
     raw: str = ""
 
+    def arguments_dict(self) -> dict[str, Any]:
+        """The arguments as a dict: what `json.loads` makes of them.
+
+        Raises:
+            ValueError: they are not one JSON object, as may be where the status is ``invalid`` or ``incomplete``.
+        """
+        try:
+            value = json.loads(self.arguments, parse_constant=_no_constant)
+        except (ValueError, RecursionError) as error:
+            raise self._broken(f"not JSON: {error}") from None
+        if not isinstance(value, dict):
+            raise self._broken(f"{json_kind(value)}, not an object")
+        return value
+
+    def _broken(self, why: str) -> ValueError:
+        return ValueError(f"arguments: those of call {self.index} ({self.name}, {self.status}) are {why}")
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no number of JSON")
+
 
 class Segment(msgspec.Struct, frozen=True):
     """A block of the message in its order: ``text`` for reasoning and content, ``call`` (an index) for a call.
 
-    ``start`` and ``end`` are code-point offsets into the output.
+    ``start`` and ``end`` are code-point offsets into the output; ``token_start`` and ``token_end`` are offsets into its
+    token ids, or ``-1`` where it was not read by ids.
     """
 
     kind: Literal["reasoning", "content", "tool_call"]
@@ -53,6 +77,8 @@ class Segment(msgspec.Struct, frozen=True):
     end: int
     text: str = ""
     call: int = -1
+    token_start: int = -1
+    token_end: int = -1
 
 
 class Message(msgspec.Struct):
@@ -93,12 +119,14 @@ class Message(msgspec.Struct):
 class OpenSegment:
     """A segment that may still grow."""
 
-    __slots__ = ("call", "end", "kind", "parts", "start")
+    __slots__ = ("call", "end", "kind", "parts", "start", "token_end", "token_start")
 
-    def __init__(self, kind: Literal["reasoning", "content", "tool_call"], start: int, call: int = -1) -> None:
+    def __init__(
+        self, kind: Literal["reasoning", "content", "tool_call"], start: int, call: int = -1, token: int = -1
+    ) -> None:
         self.kind = kind
-        self.start = start
-        self.end = start
+        self.start = self.end = start
+        self.token_start = self.token_end = token
         self.call = call
         self.parts: list[str] = []
 
@@ -127,14 +155,15 @@ class Fold:
             kind: Literal["content", "reasoning"] = "content" if isinstance(event, ContentDelta) else "reasoning"
             segment = self._open
             if segment is None or segment.kind != kind:
-                segment = self._begin(OpenSegment(kind, event.start))
+                segment = self._begin(OpenSegment(kind, event.start, -1, event.token_start))
             segment.parts.append(event.text)
             segment.end = event.end
+            segment.token_end = event.token_end
             if event.token_start >= 0:
                 told = event.token_end - event.token_start if kind == "reasoning" else 0
                 self.reasoning_tokens = (self.reasoning_tokens or 0) + told
         elif isinstance(event, ToolCallStart):
-            self._begin(OpenSegment("tool_call", event.start, len(self._calls)))
+            self._begin(OpenSegment("tool_call", event.start, len(self._calls), event.token_start))
             self.arguments = self._growing[event.index] = []
             self._calls.append(ToolCall(event.index, event.id, event.name, "", "incomplete", event.known))
         elif isinstance(event, ToolCallEnd):
@@ -144,6 +173,7 @@ class Fold:
             call.arguments = "".join(self._growing.pop(event.index))
             if self._open is not None:
                 self._open.end = event.end
+                self._open.token_end = event.token_end
             self._open = None
         elif isinstance(event, ReasoningStart | ReasoningEnd):
             self._open = None
@@ -171,7 +201,10 @@ class Fold:
             growing = self._growing.get(call.index)
             copy = msgspec.structs.replace(call) if growing is None else _grown(call, growing)
             calls.append(copy)
-        segments = [Segment(s.kind, s.start, s.end, "".join(s.parts), s.call) for s in self._segments]
+        segments = [
+            Segment(s.kind, s.start, s.end, "".join(s.parts), s.call, s.token_start, s.token_end)
+            for s in self._segments
+        ]
         return Message(
             reasoning="".join(s.text for s in segments if s.kind == "reasoning"),
             content="".join(s.text for s in segments if s.kind == "content"),
@@ -190,8 +223,44 @@ def _grown(call: ToolCall, pieces: list[str]) -> ToolCall:
 
 
 def fold(events: Iterable[Event]) -> Message:
-    """The message that a list of events tells."""
+    """The message that a list of events tells.
+
+    Raises:
+        TypeError: these are no events.
+        ValueError: an event belongs to a call that has not begun.
+    """
     folding = Fold()
-    for event in events:
-        folding.add(event)
+    for i, event in enumerate(checked_events(events)):
+        try:
+            folding.add(event)
+        except (KeyError, IndexError):
+            raise ValueError(f"events[{i}]: belongs to a call that has not begun: {event!r}") from None
     return folding.message()
+
+
+def checked_events(events: Iterable[Event]) -> Iterator[Event]:
+    """Events, each looked at before it is passed on.
+
+    Raises:
+        TypeError: something else than an event.
+    """
+    if isinstance(events, str | Message) or not isinstance(events, Iterable):
+        raise wrong_type("events", events, "a list of events")
+    for i, event in enumerate(events):
+        if not isinstance(event, Event):
+            raise wrong_type(f"events[{i}]", event, "an event")
+        yield event
+
+
+def checked_messages(messages: Sequence[Message]) -> Sequence[Message]:
+    """Messages, looked at.
+
+    Raises:
+        TypeError: something else.
+    """
+    if not isinstance(messages, list | tuple):
+        raise wrong_type("messages", messages, "a list of messages")
+    for i, message in enumerate(messages):
+        if not isinstance(message, Message):
+            raise wrong_type(f"messages[{i}]", message, "a Message")
+    return messages

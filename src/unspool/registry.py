@@ -5,6 +5,7 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING
 
+from .arguments import check, near, wrong_type
 from .dialect import Dialect, read_dialect
 from .errors import DialectError, UnknownDialect
 from .regex import Regex
@@ -74,13 +75,15 @@ def _load_entry_point(name: str) -> Dialect:
 
 
 def find_base(name: str) -> Dialect:
-    try:
-        return find(name)
-    except UnknownDialect as error:
-        raise DialectError(f"base: {error}") from None
+    """The dialect that another one starts from.
 
-
-_found: dict[str, Dialect] = {}
+    Raises:
+        DialectError: there is none of this name.
+    """
+    dialect = _look_up(name)
+    if dialect is None:
+        raise DialectError(f"base: no dialect is called {name!r}{_near(name)}")
+    return dialect
 
 
 def find(name: str) -> Dialect:
@@ -89,25 +92,47 @@ def find(name: str) -> Dialect:
     Raises:
         UnknownDialect: none does.
     """
-    key = name.lower()  # before it is remembered: a name has many spellings
-    dialect = _found.get(key)
+    dialect = _look_up(name)
     if dialect is None:
-        dialect = _found[key] = _find(key, name)
+        hints = [hint for hint in (_near(name).removeprefix("; "), _as_model(name)) if hint]
+        raise UnknownDialect(f"no dialect is called {name!r}; {' '.join(hints) or 'see list_dialects()'}")
     return dialect
 
 
-def _find(key: str, name: str) -> Dialect:
-    path = _shipped(key)
-    if path is not None:
-        return _load(path)
-    if key in _entry_points():
-        return _load_entry_point(key)
-    import difflib
+_found: dict[str, Dialect] = {}
 
-    known = sorted({*_files(), *_entry_points()})
-    near = difflib.get_close_matches(key, known, n=3)
-    hint = f"; did you mean {' or '.join(near)}?" if near else "; see list_dialects()"
-    raise UnknownDialect(f"no dialect is called {name!r}{hint}")
+
+def _look_up(name: str) -> Dialect | None:
+    key = name.lower()  # before it is remembered: a name has many spellings
+    dialect = _found.get(key)
+    if dialect is None:
+        path = _shipped(key)
+        if path is not None:
+            dialect = _load(path)
+        elif key in _entry_points():
+            dialect = _load_entry_point(key)
+        else:
+            return None
+        _found[key] = dialect
+    return dialect
+
+
+def _near(name: str) -> str:
+    return near(name, sorted({*_files(), *_entry_points()}), 3)
+
+
+def _as_model(name: str) -> str:
+    """A hint for who gives a model's name instead of a dialect's."""
+    model = model_key(name)
+    best = max(list_dialects(), key=lambda d: d.matches(model))
+    if best.matches(model):
+        return f"as a model's name, detect_dialect(model={name!r}) finds {best.name!r}"
+    return f"for a model's name see detect_dialect(model={name!r})" if "/" in name else ""
+
+
+def model_key(model: str) -> str:
+    """A model's name without its organisation, in lower case, as `Dialect.matches` takes it."""
+    return model.strip().rstrip("/").replace("\\", "/").rsplit("/", 1)[-1].lower()
 
 
 @cache
@@ -128,8 +153,25 @@ def get_dialect(name: str, reasoning: str | None = None) -> Dialect:
     Raises:
         UnknownDialect: nothing answers to a name.
         DialectError: ``reasoning`` has no reasoning markers.
+        TypeError: a name is no string.
     """
+    check("name", name, str, "the name of a dialect")
+    check("reasoning", reasoning, (str, type(None)), "the name of a dialect or None")
     return find(name) if reasoning is None else _combined(name, reasoning)
+
+
+def as_dialect(dialect: object) -> Dialect:
+    """A `Dialect`, given as one or by its name.
+
+    Raises:
+        UnknownDialect: nothing answers to the name.
+        TypeError: it is neither.
+    """
+    if isinstance(dialect, Dialect):
+        return dialect
+    if isinstance(dialect, str):
+        return find(dialect)
+    raise wrong_type("dialect", dialect, "the name of a dialect or a Dialect")
 
 
 def list_dialects() -> list[Dialect]:

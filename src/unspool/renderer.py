@@ -14,8 +14,9 @@ from .message import Message
 from .parser import parse
 from .parser.plan import compile_plan, string_ends
 from .policy import Policy
-from .registry import get_dialect
+from .registry import as_dialect
 from .template import Template, fill, sides, steps, writable
+from .toolset import read_tools
 from .turn import Call, Turn, read_turn
 from .values import JSON, PYTHON, Raw, Value, declare, kind, quoted, unfold, write
 
@@ -44,8 +45,10 @@ def render(
         UnknownDialect: no dialect has this name.
         DialectError: the dialect cannot express the message; names the field and says why. What is returned reads
             back as the message.
+        TypeError, ValueError: an argument is wrong; the message names it.
     """
-    d = get_dialect(dialect) if isinstance(dialect, str) else dialect
+    d = as_dialect(dialect)
+    read_tools(tools)
     try:
         begin = None if stage is None else Stage(stage)
     except ValueError:

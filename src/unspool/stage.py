@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from .arguments import check_prompt
 from .dialect import Dialect
 from .events import Stage
 from .parser import Parser
@@ -22,5 +23,7 @@ def detect_stage(dialect: str | Dialect, prompt: str | Sequence[int], *, tokeniz
     Raises:
         UnknownDialect: no dialect has this name.
         ValueError: token ids without a tokenizer.
+        TypeError: an argument is of another type; the message names it.
     """
+    check_prompt(prompt)
     return Parser(dialect, prompt=prompt, tokenizer=tokenizer).stage

@@ -101,13 +101,13 @@ def test_printers_know_no_dialect() -> None:
 @pytest.mark.parametrize(
     ("tools", "choice", "told"),
     [
-        ([{"type": "function"}], "auto", r"tools\[0\].function.name: must be a string"),
+        ([{"type": "function"}], "auto", r"tools\[0\].function: must be an object, not null"),
         ("now", "auto", "tools: must be a list"),
-        ([STRICT[0], STRICT[0]], "auto", r"tools\[1\].function.name: 'get_weather' is declared twice"),
+        ([STRICT[0], STRICT[0]], "auto", r'tools\[1\]: the name "get_weather" is declared twice'),
         (as_tools({"get weather": {}}), "auto", "allowed are letters, digits and"),
-        ([], "required", "tool_choice: 'required' without tools"),
-        (STRICT, "always", "tool_choice: 'always': allowed are 'auto', 'none', 'required'"),
-        (STRICT, named("later"), "tool_choice: 'later' is not declared; allowed are get_weather, now"),
+        ([], "required", "tool_choice: 'required' needs tools"),
+        (STRICT, "always", 'tool_choice: "always" is not one of none, auto, required or'),
+        (STRICT, named("later"), 'tool_choice.function.name: "later" is not declared; allowed are get_weather, now'),
         (as_tools({"f": {"type": "string"}}), "required", "tools.f.parameters.type: is 'string'"),
         (as_tools({"f": {"not": {}}}), "required", "tools.f.parameters.not: cannot be kept"),
         (

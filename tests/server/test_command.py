@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -10,9 +11,10 @@ from typing import Any
 import pytest
 
 import unspool.server
-from unspool import get_dialect
+from unspool import Policy, get_dialect
 from unspool.cli import main
 from unspool.engines import Capture, Replay, Request, read_recordings
+from unspool.engines.capture import Asked, write_recording
 from unspool.grammar import ToolStrictLevel
 
 
@@ -23,12 +25,19 @@ def recording(tmp_path: Path) -> str:
     return f"replay:{file}"
 
 
+@pytest.fixture(autouse=True)
+def free(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    """Any port that is free, since these tests run beside others."""
+    if "port" not in request.node.name:
+        monkeypatch.setattr("unspool.cli.serve._listen", lambda options: socket.create_server(("127.0.0.1", 0)))
+
+
 @pytest.fixture
 def served(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     """What would have been served."""
     calls: list[tuple[Any, ...]] = []
 
-    def serve(*arguments: Any) -> bool:
+    def serve(*arguments: Any, listener: socket.socket) -> bool:
         calls.append(arguments)
         return True
 
@@ -146,3 +155,29 @@ def test_neither_the_library_nor_the_command_line_needs_the_servers_packages() -
     core = "import sys, unspool; print([m for m in sys.modules if m.startswith(('unspool.server', 'unspool.engines'))])"
     ran = subprocess.run([sys.executable, "-c", core], capture_output=True, text=True, check=True)
     assert ran.stdout == "[]\n"
+
+
+def test_a_used_port_is_one_line_and_2(recording: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as used:
+        port = used.getsockname()[1]
+        assert main(["serve", "--engine", recording, "--dialect", "hermes", "--port", str(port)]) == 2
+    assert capsys.readouterr().err == f"unspool serve: --port: {port} is in use; another one is taken by --port 0\n"
+
+
+def test_a_host_that_is_not_here_is_no_port_but_a_host_at_fault(
+    recording: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["serve", "--engine", recording, "--dialect", "hermes", "--host", "192.0.2.1", "--port", "0"]) == 2
+    assert capsys.readouterr().err == "unspool serve: --host: 192.0.2.1: Cannot assign requested address\n"
+
+
+def test_recordings_bring_their_dialect_policy_and_tools(served: list[Any], tmp_path: Path) -> None:
+    tool = {"type": "function", "function": {"name": "f"}}
+    for name, tools in (("a", [tool]), ("b", [tool, {"name": "g"}])):
+        asked = Asked(dialect="hermes", tools=tools, tool_choice="required", policy=Policy(bad_arguments="drop"))
+        write_recording(tmp_path / f"{name}.jsonl", asked, ["x"])
+    assert main(["serve", "--engine", f"replay:{tmp_path}", "--policy", "unknown_tool=drop"]) == 0
+    settings = served[0][0]
+    assert settings.dialect is get_dialect("hermes")
+    assert settings.policy == Policy(bad_arguments="drop", unknown_tool="drop")
+    assert (settings.tools, settings.tool_choice) == ([tool, {"name": "g"}], "required")

@@ -252,7 +252,7 @@ def test_parse_takes_the_arguments_of_the_function(server: Live) -> None:
         ({"text": "", "policy": {"bad_arguments": "fix"}}, "policy.bad_arguments", "raw, drop, text, repair"),
         ({"text": "", "policy": {"foo": 1}}, "policy.foo", "allowed are text_before_tools"),
         ({"text": "", "stage": "end"}, "stage", "reasoning, content, tool_call, undecided"),
-        ({"text": "", "tool_choice": "maybe"}, "tool_choice", "auto, none, required"),
+        ({"text": "", "tool_choice": "maybe"}, "tool_choice", "none, auto, required"),
         ({"text": "", "tool": []}, "tool", "allowed are text, dialect"),
         ({"text": "", "format": "xml"}, "format", "message, events"),
     ],
@@ -262,3 +262,12 @@ def test_parse_names_the_field_that_is_wrong(server: Live, ask: dict[str, Any], 
     assert answer.status_code == 400
     assert answer.json()["error"]["param"] == param
     assert message in answer.json()["error"]["message"]
+
+
+def test_a_person_who_opens_the_address_is_told_what_there_is(server: Live) -> None:
+    answer = server.http.get("/")
+    assert answer.status_code == 200
+    assert answer.headers["content-type"].startswith("text/plain")
+    for path in ("/v1/chat/completions", "/v1/responses", "/v1/messages", "/ag-ui", "/parse", "/health", "/metrics"):
+        assert path in answer.text
+    assert f"curl {server.url}/v1/chat/completions" in answer.text

@@ -9,7 +9,9 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 
-from .common import Arguments, Misuse, forget_output, near
+from .. import __version__
+from ..arguments import near
+from .common import Arguments, Misuse, forget_output
 from .generate import generate_arguments, run_generate
 from .parse import constrain_arguments, parse_arguments, render_arguments, run_constrain, run_parse, run_render
 from .serve import run_serve, serve_arguments
@@ -46,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         run: Callable[[argparse.Namespace], int] = options.run
         return run(options)
     except Misuse as error:
-        print(f"unspool{command}:", " ".join(str(error).split()), file=sys.stderr)
+        print(f"unspool{command}:", " ".join(str(error).splitlines()), file=sys.stderr)
         return 2
     except BrokenPipeError:
         forget_output()
@@ -58,6 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parsers() -> tuple[Arguments, dict[str, argparse.ArgumentParser]]:
     """The whole parser, and those of the commands."""
     whole = Arguments(prog="unspool", description="Unspool a model's output into reasoning, content and tool calls.")
+    whole.add_argument("--version", action="version", version=f"unspool {__version__}")
     commands = whole.add_subparsers(metavar="COMMAND", required=True, title="commands")
     found: dict[str, argparse.ArgumentParser] = {}
     for name, (add, run, text) in _COMMANDS.items():

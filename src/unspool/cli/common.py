@@ -3,25 +3,27 @@
 import argparse
 import codecs
 import contextlib
-import difflib
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 import msgspec
 
+from ..arguments import near
 from ..check import load_dialect
 from ..detect import Candidate, detect_dialect
 from ..dialect import Dialect
-from ..errors import DialectError, UnknownDialect
+from ..errors import DialectError, ToolsError, UnknownDialect
 from ..events import Stage
-from ..policy import CHOICES, Policy
+from ..policy import CHOICES as POLICIES
+from ..policy import Policy
 from ..registry import get_dialect
 from ..schema import tool_name
+from ..toolset import CHOICES, choice_of, read_toolset
+from ..toolset import read_tools as check_tools
 
-TOOL_CHOICES = ("auto", "none", "required")
 _CHUNK = 65_536  # bytes per read
 
 
@@ -47,11 +49,6 @@ def one_of(allowed: Sequence[str]) -> Callable[[str], str]:
     return check
 
 
-def near(word: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(word, list(known), n=1)
-    return f"; did you mean {near[0]}?" if near else ""
-
-
 def dialect_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("-d", "--dialect", metavar="NAME|FILE.toml", help="see `unspool dialects`")
     p.add_argument("--model", metavar="NAME", help="a model's name, to find the dialect by")
@@ -65,15 +62,24 @@ def named_dialect(argument: str, name: str, load: Callable[[str], Dialect] = loa
     """A dialect by its name, or by its file."""
     try:
         return load(name) if name.endswith(".toml") else get_dialect(name)
-    except (UnknownDialect, DialectError) as error:
+    except UnknownDialect as error:
+        # What a program would call has a command here.
+        text = str(error).replace("list_dialects()", "`unspool dialects`")
+        raise Misuse(
+            f"{argument}: {text.replace(f'detect_dialect(model={name!r})', f'`unspool detect {name}`')}"
+        ) from None
+    except DialectError as error:
         raise Misuse(f"{argument}: {error}") from None
 
 
-def chosen_dialect(options: argparse.Namespace) -> Dialect:
+def chosen_dialect(options: argparse.Namespace, default: Dialect | None = None) -> Dialect:
+    """The dialect that the arguments of `dialect_arguments` name; without them the default, where there is one."""
     if options.dialect is not None:
         dialect = named_dialect("--dialect", options.dialect)
     elif options.model is not None:
         dialect = get_dialect(candidates(options.model, None)[0].dialect)
+    elif default is not None:
+        dialect = default
     else:
         raise Misuse("--dialect: is missing; name the dialect, or the model with --model")
     if options.reasoning is None:
@@ -84,42 +90,44 @@ def chosen_dialect(options: argparse.Namespace) -> Dialect:
     return dialect.with_reasoning(other)
 
 
-def candidates(model: str | None, chat_template: str | None) -> list[Candidate]:
+def candidates(model: str | None, chat_template: str | None, argument: str = "--model") -> list[Candidate]:
+    """The dialects of a model; ``argument`` is what named it."""
     found = detect_dialect(model=model, chat_template=chat_template)
     if not found:
-        argument = "--chat-template" if model is None else "--model"
+        argument = "--chat-template" if model is None else argument
         raise Misuse(f"{argument}: no dialect is known for it; see `unspool dialects`")
     return found
 
 
 def read_tools(path: str | None) -> list[Any] | None:
+    """The tools in a file, as parsers take them."""
     if path is None:
         return None
     tools = read_json("--tools", path)
-    if not isinstance(tools, list):
-        raise Misuse(f"--tools: {path}: must be a JSON list of tools")
-    nameless = [i for i, tool in enumerate(tools) if tool_name(tool) is None]
-    if nameless:
-        raise Misuse(f"--tools: {path}: tools[{nameless[0]}]: misses function.name")
-    return tools
+    try:
+        check_tools(tools)
+    except ToolsError as error:
+        raise Misuse(f"--tools: {path}: {error}") from None
+    return tools if tools is None else list(tools)
 
 
 def read_tool_choice(choice: str, tools: list[Any] | None) -> Any:
-    if choice in TOOL_CHOICES:
-        return choice
-    names = [tool_name(t) or "" for t in tools or []]
-    if tools is not None and choice not in names:
-        raise Misuse(f"--tool-choice: no tool is called {choice!r}{near(choice, (*names, *TOOL_CHOICES))}")
-    return {"type": "function", "function": {"name": choice}}
+    """A choice that is told by a word, or by the name of a function."""
+    found: Any = choice if choice in CHOICES else choice_of(choice)
+    try:
+        return read_toolset(tools, found).choice
+    except ToolsError as error:
+        names = () if tools is None else tuple(tool_name(t) or "" for t in tools)
+        raise Misuse(f"--tool-choice: {error.message}{near(choice, (*names, *CHOICES))}") from None
 
 
 def read_policy(settings: Sequence[str]) -> Policy:
     values: dict[str, Any] = {}
     for setting in settings:
         field, equals, value = setting.partition("=")
-        if field not in CHOICES:
-            raise Misuse(f"--policy: unknown field {field!r}; allowed are {', '.join(CHOICES)}{near(field, CHOICES)}")
-        allowed = {str(choice).lower(): choice for choice in CHOICES[field]}
+        if field not in POLICIES:
+            raise Misuse(f"--policy: unknown field {field!r}; allowed are {', '.join(POLICIES)}{near(field, POLICIES)}")
+        allowed = {str(choice).lower(): choice for choice in POLICIES[field]}
         if not equals or value.lower() not in allowed:
             raise Misuse(f"--policy: {field}: {value!r} is not one of {', '.join(allowed)}{near(value, allowed)}")
         values[field] = allowed[value.lower()]
@@ -157,7 +165,7 @@ def read_key(argument: str, value: str | None) -> str | None:
 
 def missing(error: ImportError, extra: str) -> Misuse:
     """What to say where a package of an extra is not installed."""
-    return Misuse(f"COMMAND: {error.name} is missing; install unspool[{extra}]")
+    return Misuse(f"COMMAND: {error.name} is missing; in a clone of unspool: pip install '.[{extra}]'")
 
 
 def read_json(argument: str, path: str) -> Any:

@@ -10,7 +10,7 @@ from .parse import FORMATS, shower
 
 
 def generate_arguments(p: argparse.ArgumentParser) -> None:
-    p.add_argument("prompt", metavar="PROMPT", nargs="?", default="-", help="what to ask; standard input by default")
+    p.add_argument("prompt", metavar="PROMPT", nargs="?", help="what to ask; standard input by default")
     model_arguments(p)
     p.add_argument("--system", metavar="TEXT", help="the system message")
     p.add_argument("--messages", metavar="FILE", help="JSON list of the messages before, as OpenAI writes them")
@@ -52,7 +52,7 @@ def _body(options: argparse.Namespace) -> dict[str, Any]:
         if not isinstance(before, list):
             raise Misuse(f"--messages: {options.messages}: must be a JSON list of messages")
         messages += before
-    prompt = read_text("PROMPT", "-") if options.prompt == "-" else options.prompt
+    prompt = _prompt(options)
     messages.append({"role": "user", "content": prompt})
     tools = read_tools(options.tools)
     body = {
@@ -70,6 +70,17 @@ def _body(options: argparse.Namespace) -> dict[str, Any]:
     return {name: value for name, value in body.items() if value is not None}
 
 
+def _prompt(options: argparse.Namespace) -> str:
+    """What to ask. Recordings answer whatever is asked, so that with them nothing has to be."""
+    if options.prompt is None and all(engine.startswith("replay:") for engine in options.engine or ["builtin"]):
+        return ""
+    if options.prompt not in (None, "-"):
+        return str(options.prompt)
+    if sys.stdin.isatty():
+        print("unspool generate: type the prompt, and end it with Ctrl-D on a line of its own", file=sys.stderr)
+    return read_text("PROMPT", "-")
+
+
 async def _generate(model: Model, body: dict[str, Any], form: str) -> None:
     try:
         from ..server.checks import BadRequest, Fields
@@ -80,7 +91,14 @@ async def _generate(model: Model, body: dict[str, Any], form: str) -> None:
         raise missing(error, "server") from None
     from ..server.settings import Settings
 
-    settings = Settings(model=model.name, dialect=model.dialect, policy=model.policy, strict_level=model.strict_level)
+    settings = Settings(
+        model=model.name,
+        dialect=model.dialect,
+        policy=model.policy,
+        strict_level=model.strict_level,
+        tools=model.tools,
+        tool_choice=model.tool_choice,
+    )
     tokenizer = model.engine.tokenizer
     try:
         prepared = prepare(ChatProtocol(settings).read(Fields(body)), settings, model.prompts, tokenizer)

@@ -2,9 +2,10 @@
 
 import argparse
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..detect import detect_dialect
 from ..dialect import Dialect
@@ -12,6 +13,10 @@ from ..grammar import ToolStrictLevel
 from ..policy import Policy
 from ..registry import get_dialect
 from .common import Misuse, missing, named_dialect, one_of, read_key, read_policy
+from .recordings import open_recordings, read_in_common
+
+if TYPE_CHECKING:
+    from ..engines import Recording
 
 ENGINES = "builtin, replay:PATH, transformers:DIR, or the URL of a server"
 
@@ -26,6 +31,7 @@ class Model:
         engine: what generates; an `unspool.engines.Engine`.
         prompts: its chat template, `unspool.server.prompts.Prompts`, or ``None``.
         strict_level: see `unspool.grammar.constrain`.
+        tools, tool_choice: those of recordings, for requests that declare no tools; see `Settings`.
     """
 
     name: str
@@ -34,6 +40,8 @@ class Model:
     engine: Any
     prompts: Any
     strict_level: ToolStrictLevel
+    tools: Sequence[Any] | None = ()
+    tool_choice: Any = "auto"
 
 
 def model_arguments(p: argparse.ArgumentParser) -> None:
@@ -78,14 +86,32 @@ def open_model(options: argparse.Namespace) -> Model:
     elif folder is None and kind == "builtin":
         folder = _builtin_folder()
     template = None if folder is None else _template(folder)
-    dialect = _dialect(options, template)
     policy = read_policy(options.policy)
+    tools: Sequence[Any] | None = ()
+    choice: Any = "auto"
+    recordings: list[Recording] = []
+    if kind == "replay":
+        recordings = open_recordings("--engine", path)
+        asked = None if _names_dialect(options) is None else _dialect(options, template)
+        found = read_in_common("--engine", recordings, asked)
+        dialect = found.dialect or _dialect(options, template)
+        policy, tools, choice = policy.over(found.policy), found.tools, found.tool_choice
+        recordings = [recording.staged(dialect) for recording in recordings]
+    else:
+        dialect = _dialect(options, template)
     prompts = None if template is None else _prompts(options, folder, template, dialect)
-    engine = _engine(options, kind, path, engines, folder, dialect)
+    engine = _engine(options, kind, path, engines, folder, dialect, recordings)
     if options.capture is not None:
         engine = _captured(options, engine, dialect, policy)
     name = options.model or (kind if kind == "builtin" else dialect.name)
-    return Model(name, dialect, policy, engine, prompts, ToolStrictLevel[options.strict_level.upper()])
+    level = ToolStrictLevel[options.strict_level.upper()]
+    return Model(name, dialect, policy, engine, prompts, level, tools, choice)
+
+
+def _names_dialect(options: argparse.Namespace) -> str | None:
+    """The argument that names a dialect, if one does."""
+    named: str | None = options.dialect or options.tool_call_parser or options.reasoning_parser
+    return named
 
 
 def _address(engines: list[str]) -> tuple[str, str]:
@@ -169,7 +195,13 @@ def _builtin_folder() -> Path:
 
 
 def _engine(
-    options: argparse.Namespace, kind: str, path: str, urls: list[str], folder: str | Path | None, dialect: Dialect
+    options: argparse.Namespace,
+    kind: str,
+    path: str,
+    urls: list[str],
+    folder: str | Path | None,
+    dialect: Dialect,
+    recordings: "list[Recording]",
 ) -> Any:
     if options.slots < 1:
         raise Misuse(f"--slots: {options.slots} is less than 1")
@@ -181,9 +213,9 @@ def _engine(
 
             return Batching(Bounded(BuiltinModel()), slots=options.slots)
         if kind == "replay":
-            from ..engines import Replay, read_recordings
+            from ..engines import Replay
 
-            return Replay(read_recordings(path), options.replay_speed)
+            return Replay(recordings, options.replay_speed)
         if kind == "transformers":
             from ..engines.batching import Batching
             from ..engines.hf import TransformersModel
@@ -223,7 +255,7 @@ def _upstream(options: argparse.Namespace, urls: list[str], folder: str | Path |
 def _captured(options: argparse.Namespace, engine: Any, dialect: Dialect, policy: Policy) -> Any:
     from ..engines import Capture
 
-    name = options.dialect or options.tool_call_parser or options.reasoning_parser or dialect.name
+    name = _names_dialect(options) or dialect.name
     reasoning = options.reasoning_parser if options.tool_call_parser else None
     try:
         return Capture(engine, options.capture, dialect=name, reasoning=reasoning, policy=policy)

@@ -2,12 +2,13 @@
 
 import argparse
 import sys
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec import structs
 
-from ..errors import ConstraintError, DialectError
+from ..errors import ConstraintError, DialectError, ToolsError
 from ..events import Event
 from ..grammar import ToolStrictLevel, constrain
 from ..message import Message
@@ -30,6 +31,10 @@ from .common import (
     write,
     write_json,
 )
+from .recordings import find_recordings, recorded_dialect
+
+if TYPE_CHECKING:
+    from ..engines import Recording
 
 FORMATS = ("message", "openai", "events", "pretty")
 CONSTRAINTS = ("structural_tag", "lark", "json_schema")
@@ -38,12 +43,13 @@ FAILED_NOTICES = ("bad_arguments", "call_without_name", "undeclared_tool")
 
 
 def parse_arguments(p: argparse.ArgumentParser) -> None:
-    p.add_argument("file", metavar="FILE", nargs="?", default="-", help="the output; standard input by default")
+    text = "the output, or a recording, which knows its dialect and tools; standard input by default"
+    p.add_argument("file", metavar="FILE", nargs="?", default="-", help=text)
     dialect_arguments(p)
-    p.add_argument("--tool-choice", metavar="CHOICE", default="auto", help="auto, none, required, or a tool's name")
+    p.add_argument("--tool-choice", metavar="CHOICE", help="auto (the default), none, required, or a tool's name")
     p.add_argument("--prompt", metavar="TEXT|@FILE", help="the rendered prompt; its end tells how the output begins")
     p.add_argument("--policy", metavar="FIELD=VALUE", action="append", default=[], help="repeatable")
-    p.add_argument("--finish-reason", metavar="REASON", default="stop", help="the engine's; stop by default")
+    p.add_argument("--finish-reason", metavar="REASON", help="the engine's; stop by default")
     text = f"{', '.join(FORMATS)}; pretty on a terminal, else message"
     p.add_argument("--format", type=one_of(FORMATS), metavar="FORMAT", help=text)
     p.add_argument("--follow", action="store_true", help="show the output as it comes")
@@ -51,30 +57,70 @@ def parse_arguments(p: argparse.ArgumentParser) -> None:
 
 
 def run_parse(options: argparse.Namespace) -> int:
-    tools = read_tools(options.tools)
-    parser = Parser(
-        chosen_dialect(options),
-        tools=tools,
-        tool_choice=read_tool_choice(options.tool_choice, tools),
-        stage=options.stage,
-        prompt=read_given("--prompt", options.prompt),
-        policy=read_policy(options.policy),
-    )
     form = options.format or ("pretty" if sys.stdout.isatty() else "message")
-    show = shower(form)
+    recordings = None if options.file == "-" else find_recordings("FILE", options.file)
+    failures: list[str] = []
+    if recordings is None:
+        tools = read_tools(options.tools)
+        parser = Parser(
+            chosen_dialect(options),
+            tools=tools,
+            tool_choice=read_tool_choice(options.tool_choice or "auto", tools),
+            stage=options.stage,
+            prompt=read_given("--prompt", options.prompt),
+            policy=read_policy(options.policy),
+        )
+        failures += _show(parser, _fed(parser, options), form, options)
+    else:
+        for recording in recordings:
+            if len(recordings) > 1 and form == "pretty":
+                write(f"{recording.where}:\n")
+            parser = _recorded_parser(recording, options)
+            failures += _show(parser, recording.play(parser, options.finish_reason), form, options)
+    for failure in failures:
+        print(f"unspool parse: --strict: {failure}", file=sys.stderr)
+    return 1 if failures else 0
+
+
+def _fed(parser: Parser, options: argparse.Namespace) -> Iterator[list[Event]]:
+    """The events of an output."""
     chunks: Iterable[str] = read_pieces("FILE", options.file)
     for chunk in chunks if options.follow else ["".join(chunks)]:
-        show(parser.feed(chunk))
-    show(parser.close(options.finish_reason))
+        yield parser.feed(chunk)
+    yield parser.close(options.finish_reason or "stop")
+
+
+def _recorded_parser(recording: "Recording", options: argparse.Namespace) -> Parser:
+    """A parser of a recording; what the command line says goes before what was recorded."""
+    asked = recording.asked
+    dialect = None
+    if options.dialect is None and options.model is None:
+        dialect = recorded_dialect("FILE", recording)
+    if dialect is None or options.reasoning is not None:
+        dialect = chosen_dialect(options, dialect)
+    tools = asked.tools if options.tools is None else read_tools(options.tools)
+    choice = asked.tool_choice if options.tool_choice is None else read_tool_choice(options.tool_choice, tools)
+    prompt = asked.prompt if options.prompt is None else read_given("--prompt", options.prompt)
+    stage = options.stage if options.stage is not None or options.prompt is not None else asked.stage
+    policy = read_policy(options.policy).over(asked.policy)
+    changed = structs.replace(asked, tools=tools, tool_choice=choice, stage=stage, prompt=prompt, policy=policy)
+    try:
+        return structs.replace(recording, asked=changed).parser(dialect)
+    except ToolsError as error:
+        raise Misuse(f"FILE: {recording.where}: {error}") from None
+
+
+def _show(parser: Parser, told: Iterable[list[Event]], form: str, options: argparse.Namespace) -> list[str]:
+    """Show one output; what `--strict` does not let pass."""
+    show = shower(form)
+    for events in told:
+        show(events)
     message = parser.message
     if form == "message":
         write_json(message)
     elif form == "openai":
         write_json(message.to_openai())
-    failures = _failures(message) if options.strict else []
-    for failure in failures:
-        print(f"unspool parse: --strict: {failure}", file=sys.stderr)
-    return 1 if failures else 0
+    return _failures(message) if options.strict else []
 
 
 def shower(form: str) -> Callable[[list[Event]], None]:

@@ -1,6 +1,8 @@
 """The command ``serve``."""
 
 import argparse
+import errno
+import socket
 
 from ..server.settings import LIMITS, PROFILES, Limits, Settings
 from ..wire.chat import REASONING_FIELDS
@@ -49,6 +51,7 @@ def run_serve(options: argparse.Namespace) -> int:
         from ..server import serve
     except ImportError as error:
         raise missing(error, "server") from None
+    _listen(options).close()  # before a model is loaded for nothing
     model = open_model(options)
     settings = Settings(
         model=model.name,
@@ -64,7 +67,28 @@ def run_serve(options: argparse.Namespace) -> int:
         coalesce_delay=options.coalesce_delay,
         named_reason=options.named_reason,
         strict_level=model.strict_level,
+        tools=model.tools,
+        tool_choice=model.tool_choice,
         api_key=key,
         limits=limits,
     )
-    return 0 if serve(settings, model.engine, options.host, options.port, model.prompts) else 1
+    with _listen(options) as listener:
+        served = serve(settings, model.engine, options.host, options.port, model.prompts, listener=listener)
+    return 0 if served else 1
+
+
+def _listen(options: argparse.Namespace) -> socket.socket:
+    """A socket that listens where the server is to.
+
+    Raises:
+        Misuse: somebody else does, or one cannot listen there.
+    """
+    family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
+    try:
+        return socket.create_server((options.host, options.port), family=family)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise Misuse(f"--port: {options.port} is in use; another one is taken by --port 0") from None
+        argument = "--port" if error.errno in (errno.EACCES, errno.EPERM) else "--host"
+        value = options.port if argument == "--port" else options.host
+        raise Misuse(f"{argument}: {value}: {(error.strerror or str(error)).partition(' (while')[0]}") from None

@@ -129,6 +129,8 @@ def run_check(options: argparse.Namespace) -> int:
         problems = check_dialect(dialect)
         for problem in problems:
             print(f"unspool check: FILE: {file}: {problem}", file=sys.stderr)
+            for line in problem.why:
+                print(f"    {line}", file=sys.stderr)
         if not problems:
             raws = [raw for example in dialect.examples for raw in example.raw]
             cuts = sum(max(len(raw) - 1, 0) for raw in raws)
@@ -138,16 +140,23 @@ def run_check(options: argparse.Namespace) -> int:
 
 
 def detect_arguments(p: argparse.ArgumentParser) -> None:
-    p.add_argument("--model", metavar="NAME", help="a model's name, with or without its organisation")
+    p.add_argument("name", metavar="NAME", nargs="?", help="a model's name, with or without its organisation")
+    p.add_argument("--model", metavar="NAME", help="the same")
     p.add_argument("--chat-template", metavar="FILE", help="a chat template (jinja)")
 
 
 def run_detect(options: argparse.Namespace) -> int:
-    if options.model is None and options.chat_template is None:
-        raise Misuse("--model: is missing; give --model or --chat-template")
+    if options.name is not None and options.model is not None:
+        raise Misuse("--model: the model is named already, by NAME")
+    model = options.name or options.model
+    if model is None and options.chat_template is None:
+        raise Misuse("NAME: is missing; give a model's name, or --chat-template")
     template = None if options.chat_template is None else read_text("--chat-template", options.chat_template)
     rows = [("DIALECT", "SCORE", "REASON")]
-    rows += [(c.dialect, f"{c.score:g}", c.reason) for c in candidates(options.model, template)]
+    rows += [
+        (c.dialect, f"{c.score:g}", c.reason)
+        for c in candidates(model, template, "NAME" if options.name else "--model")
+    ]
     write(_table(rows))
     return 0
 

@@ -21,7 +21,7 @@ import msgspec
 
 from ..check import load_dialect
 from ..dialect import Dialect
-from ..events import Stage
+from ..events import Event, Stage
 from ..message import Message
 from ..parser import Parser
 from ..policy import Policy
@@ -73,6 +73,15 @@ class Recording(msgspec.Struct, frozen=True):
         """The whole raw output."""
         return "".join(delta.text for _, delta in self.pieces)
 
+    @property
+    def dialect(self) -> Dialect | None:
+        """The dialect that the recording names; ``None`` where it names none.
+
+        Raises:
+            UnknownDialect, DialectError: there is no such dialect.
+        """
+        return _dialect(self.asked.dialect, self.asked.reasoning) if self.asked.dialect else None
+
     def parser(self, dialect: str | Dialect | None = None) -> Parser:
         """A parser that reads the output as it was read when it was recorded.
 
@@ -81,26 +90,49 @@ class Recording(msgspec.Struct, frozen=True):
 
         Raises:
             UnknownDialect, DialectError: there is no such dialect.
+            ValueError: neither the recording nor the argument names one.
         """
         asked = self.asked
-        text_prompt = asked.prompt if isinstance(asked.prompt, str) else None
+        chosen = dialect or self.dialect
+        if chosen is None:
+            raise ValueError(f"dialect: {self.where or 'the recording'} names none; give one")
         return Parser(
-            dialect or _dialect(asked.dialect, asked.reasoning),
+            chosen,
             tools=asked.tools,
             tool_choice=asked.tool_choice,
             stage=asked.stage,
-            prompt=text_prompt,
+            prompt=asked.prompt if isinstance(asked.prompt, str) else None,
             policy=asked.policy,
         )
+
+    def play(self, parser: Parser, finish_reason: str | None = None) -> Iterator[list[Event]]:
+        """Feed the recorded pieces to a parser and close it; yields the events of each.
+
+        Args:
+            parser: a new one, such as `parser` makes.
+            finish_reason: another one than the engine's.
+        """
+        for _, delta in self.pieces:
+            yield parser.feed(delta.text, delta.stage)
+        reasons = [delta.finish_reason for _, delta in self.pieces if delta.finish_reason]
+        yield parser.close(finish_reason or (reasons[-1] if reasons else None))
 
     def parse(self, dialect: str | Dialect | None = None) -> Message:
         """The message, parsed with the recorded cuts; see `parser`."""
         parser = self.parser(dialect)
-        for _, delta in self.pieces:
-            parser.feed(delta.text, delta.stage)
-        reasons = [delta.finish_reason for _, delta in self.pieces if delta.finish_reason]
-        parser.close(reasons[-1] if reasons else None)
+        for _ in self.play(parser):
+            pass
         return parser.message
+
+    def staged(self, dialect: str | Dialect | None = None) -> "Recording":
+        """The recording with its stage in the first piece, for a reader that does not know the recorded prompt."""
+        asked = self.asked
+        if not self.pieces or (asked.stage is None and not isinstance(asked.prompt, str)):
+            return self
+        at, first = self.pieces[0]
+        if first.stage is None:
+            first = msgspec.structs.replace(first, stage=self.parser(dialect).stage)
+        return msgspec.structs.replace(self, pieces=((at, first), *self.pieces[1:]))
 
 
 def _dialect(name: str, reasoning: str | None) -> Dialect:

@@ -10,7 +10,7 @@ import msgspec
 from ..dialect import Dialect
 from ..errors import ConstraintError
 from ..parser.patterns import Pattern, joined
-from ..registry import get_dialect
+from ..registry import as_dialect
 from ..schema import function_of, tool_name
 from ..template import sides, steps
 from ..values import JSON
@@ -57,7 +57,7 @@ def structure_info(dialect: str | Dialect, tool: "Mapping[str, Any] | str", *, i
     Raises:
         ConstraintError: the tool has no name.
     """
-    d = get_dialect(dialect) if isinstance(dialect, str) else dialect
+    d = as_dialect(dialect)
     name = tool if isinstance(tool, str) else tool_name(tool)
     if not name:
         raise ConstraintError("tool: has no name")

@@ -4,15 +4,21 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final
 
+import msgspec
+
+from ..arguments import check, check_prompt
 from ..dialect import Dialect
-from ..errors import ConstraintError
+from ..errors import ConstraintError, DialectError, ToolsError
 from ..events import Stage
 from ..parser.prompt import decode_ids
-from ..registry import get_dialect
+from ..regex import Regex
+from ..registry import as_dialect
+from ..renderer import render
 from ..schema import function_of, tool_name
 from ..stage import detect_stage
 from ..template import sides
 from ..tokens import special_tokens
+from ..toolset import ToolChoice, Toolset, read_toolset
 from .build import Demand, Tool, build
 from .calls import ToolStrictLevel, strict_tools, structure_info
 from .lark import lark
@@ -22,10 +28,8 @@ from .tag import structural_tag
 
 __all__ = ["Constraint", "ToolChoice", "constrain", "structure_constraint"]
 
-ToolChoice = str | Mapping[str, Any]
-
-MAX_TOOLS: Final = 1024
-"""How many tools a request may declare."""
+MAX_NAME: Final = 256
+"""How many characters the name of a tool may have."""
 
 
 class Constraint:
@@ -74,8 +78,8 @@ def constrain(
     Args:
         dialect: a name or a `Dialect`.
         tools: OpenAI tool dicts.
-        tool_choice: ``"auto"``, ``"none"``, ``"required"``, or a named function
-            (``{"type": "function", "function": {"name": …}}``).
+        tool_choice: ``"auto"``, ``"none"``, ``"required"``, a named function
+            (``{"type": "function", "function": {"name": …}}``) or OpenAI's list of allowed tools.
         parallel_tool_calls: whether there may be several calls.
         stage: where the output begins. With ``content``, ``required`` and a named choice begin with the calls: no
             reasoning, no text. Default: as ``prompt`` tells, else the dialect's own.
@@ -92,10 +96,13 @@ def constrain(
     Raises:
         ConstraintError: names the field that is wrong or cannot be kept, and what is allowed.
         UnknownDialect: no dialect has this name.
+        TypeError: an argument is of another type; the message names it.
     """
-    d = get_dialect(dialect) if isinstance(dialect, str) else dialect
-    listed = _tools(tools)
-    kind, name = _choice(tool_choice, listed)
+    d = as_dialect(dialect)
+    check("parallel_tool_calls", parallel_tool_calls, bool, "true or false")
+    check("strict_level", strict_level, ToolStrictLevel, "a ToolStrictLevel")
+    request = _read(d, tools, tool_choice)
+    kind, listed = request.kind, request.callable
     answer = _answer(response_format)
     calling = kind in ("required", "named") or (
         kind == "auto" and bool(listed) and (strict_level > ToolStrictLevel.OFF or strict_tools(listed))
@@ -105,14 +112,15 @@ def constrain(
     begin = _stage(d, stage, prompt, tokenizer)
     made: tuple[Tool, ...] = ()
     if kind != "none" and listed:
-        chosen = [t for t in listed if kind != "named" or tool_name(t) == name]
         loose = kind == "auto" and strict_level < ToolStrictLevel.PARAMETER
-        made = tuple(_tool(t, loose=loose and not strict_tools([t])) for t in chosen)
+        for name in request.allowed or ():
+            _check_name(d, name)
+        made = tuple(_tool(t, loose=loose and not strict_tools([t])) for t in listed)
     low = 1 if kind in ("required", "named") else 0
     high = None if parallel_tool_calls and kind != "named" else 1
     demand = Demand(
         tools=made,
-        names=tuple(tool_name(t) or "" for t in listed) if kind != "none" else (),
+        names=tuple(request.tools or ()) if kind != "none" else (),
         low=low,
         high=high,
         stage=begin,
@@ -140,13 +148,13 @@ def structure_constraint(
     Raises:
         ConstraintError, UnknownDialect: see `constrain`.
     """
-    d = get_dialect(dialect) if isinstance(dialect, str) else dialect
-    listed = _tools(tools)
-    kind, name = _choice(tool_choice, listed)
+    d = as_dialect(dialect)
+    request = _read(d, tools, tool_choice)
+    kind, listed = request.kind, request.callable
     if kind == "none" or not listed:
         return None
     if kind != "auto":
-        chosen = [_tool(t) for t in listed if kind != "named" or tool_name(t) == name]
+        chosen = [_tool(t) for t in listed]
         return "json_schema", _array(tuple(chosen), 1, None if parallel_tool_calls and kind != "named" else 1)
     if strict_level < ToolStrictLevel.FUNCTION and not strict_tools(listed):
         return None
@@ -182,47 +190,42 @@ def structure_constraint(
 # --- reading a request ------------------------------------------------------------------------------------------------
 
 
-def _tools(tools: object) -> list[Mapping[str, Any]]:
-    if tools is None:
-        return []
-    if not isinstance(tools, Sequence) or isinstance(tools, str | bytes):
-        raise ConstraintError("tools: must be a list of tools")
-    if len(tools) > MAX_TOOLS:
-        raise ConstraintError(f"tools: {len(tools):,} tools; allowed are {MAX_TOOLS:,}")
-    names = [tool_name(t) if isinstance(t, Mapping) else None for t in tools]
-    for i, name in enumerate(names):
-        if name is None:
-            raise ConstraintError(f"tools[{i}].function.name: must be a string that is not empty")
-        if name in names[:i]:
-            raise ConstraintError(f"tools[{i}].function.name: {name!r} is declared twice")
-        if not all(c.isalnum() or c in "_-.:/" for c in name) or len(name) > 256:
-            raise ConstraintError(f"tools[{i}].function.name: {name[:60]!r}: allowed are letters, digits and _ - . : /")
-    return list(tools)
+def _read(d: Dialect, tools: object, tool_choice: object) -> Toolset:
+    """The tools and the choice; a function that is named where the tools are unknown takes any arguments.
+
+    Raises:
+        ToolsError: they are wrong.
+    """
+    found = read_toolset(tools, tool_choice)
+    if found.tools is None:
+        if found.kind == "required":
+            raise ToolsError("tool_choice", "'required' needs tools")
+        named = {name: {"type": "function", "function": {"name": name}} for name in found.allowed or ()}
+        found = msgspec.structs.replace(found, tools=named, allowed=tuple(named))
+    return found
 
 
-def _choice(choice: object, tools: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
-    """``auto``, ``none``, ``required`` or ``named``, and the name."""
-    names = [tool_name(t) or "" for t in tools]
-    if choice is None or choice == "auto":
-        return "auto", ""
-    if choice == "none":
-        return "none", ""
-    if choice == "required":
-        if not tools:
-            raise ConstraintError("tool_choice: 'required' without tools")
-        return "required", ""
-    name: object = None
-    if isinstance(choice, Mapping):
-        function = choice.get("function")
-        name = function.get("name") if isinstance(function, Mapping) else choice.get("name")
-    if not isinstance(name, str):
+_PLAIN_NAME: Final = Regex(r"[\w.:/-]{1,256}")
+
+
+def _check_name(d: Dialect, name: str) -> None:
+    """Refuse a name that the dialect cannot write so that it reads back.
+
+    Raises:
+        ConstraintError: it cannot.
+    """
+    if _PLAIN_NAME.fullmatch(name):
+        return
+    where = "tools: the name"
+    if not name.isprintable() or len(name) > MAX_NAME:
+        raise ConstraintError(f"{where} {name[:60]!r} is not of at most {MAX_NAME} printable characters")
+    try:
+        render({"role": "assistant", "tool_calls": [{"function": {"name": name}}]}, d)
+    except DialectError:
+        allowed = "letters, digits and _ - . : /"
         raise ConstraintError(
-            f"tool_choice: {choice!r}: allowed are 'auto', 'none', 'required' and "
-            '{"type": "function", "function": {"name": …}}'
-        )
-    if name not in names:
-        raise ConstraintError(f"tool_choice: {name!r} is not declared; allowed are {', '.join(names) or 'none'}")
-    return "named", name
+            f"{where} {name!r} cannot be written in dialect {d.name!r}; allowed are {allowed}"
+        ) from None
 
 
 def _stage(d: Dialect, stage: Stage | str | None, prompt: Any, tokenizer: Any) -> Stage:
@@ -233,6 +236,7 @@ def _stage(d: Dialect, stage: Stage | str | None, prompt: Any, tokenizer: Any) -
             raise ConstraintError(f"stage: {stage!r} is not one of {', '.join(Stage)}") from None
     if prompt is None:
         return d.stage
+    check_prompt(prompt)
     found = detect_stage(d, prompt, tokenizer=tokenizer)
     if found is Stage.TOOL_CALL:
         text = prompt if isinstance(prompt, str) else decode_ids(tokenizer, prompt)

@@ -3,12 +3,13 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from ..arguments import check, check_ids, check_prompt, described, wrong_type
 from ..dialect import Dialect
 from ..events import Event, Finish, ReasoningStart, Stage, ToolCallDelta, ToolCallStart
 from ..message import Message
 from ..policy import Policy
-from ..registry import get_dialect
-from ..schema import tool_name
+from ..registry import as_dialect
+from ..toolset import ToolChoice, read_toolset
 from .call import Sink
 from .literals import STRING
 from .output import ARGUMENTS, BAD_CALL, BLOCK, BLOCK_TEXT, CLOSE, HEADER, OBJECT, THOUGHT_CALL, UNDECIDED
@@ -23,7 +24,7 @@ class Parser(Stream):
     Args:
         dialect: a name, or a `Dialect`.
         tools: OpenAI tool dicts. ``None``: unknown, marked calls are parsed. ``[]``: call markup is content.
-        tool_choice: ``"auto"``, ``"none"``, ``"required"``, or a named function as OpenAI writes it.
+        tool_choice: ``"auto"``, ``"none"``, ``"required"``, a named function or allowed tools as OpenAI writes them.
         stage: how the output begins; beats ``prompt``.
         prompt: the rendered prompt (text, or token ids with ``tokenizer``); its tail decides the stage.
         policy: a `Policy`; unset fields take the dialect's defaults.
@@ -47,22 +48,32 @@ class Parser(Stream):
         dialect: str | Dialect,
         *,
         tools: Sequence[Any] | None = None,
-        tool_choice: Any = "auto",
+        tool_choice: ToolChoice | None = "auto",
         stage: Stage | str | None = None,
         prompt: str | Sequence[int] | None = None,
         policy: Policy | None = None,
         tokenizer: Any = None,
         ids: Callable[[int, str], str] | None = None,
     ) -> None:
-        d = get_dialect(dialect) if isinstance(dialect, str) else dialect
-        choice, named = _tool_choice(tool_choice)
-        names = _names(tools)
-        if named:
-            names = {named: None} if names is None else names if named in names else {**names, named: None}
-        plan = compile_plan(d, policy or _NO_POLICY, choice)
-        super().__init__(plan, names, named, ids or self._new_id)
+        d = as_dialect(dialect)
+        request = read_toolset(tools, tool_choice)
+        if policy is None:
+            policy = _NO_POLICY
+        elif not isinstance(policy, Policy):
+            raise wrong_type("policy", policy, "a Policy, such as Policy(bad_arguments='drop'), or None")
+        if ids is not None and not callable(ids):
+            raise wrong_type("ids", ids, "a callable (index, name) -> str or None")
+        if tokenizer is not None and not hasattr(tokenizer, "decode"):
+            raise wrong_type("tokenizer", tokenizer, "a tokenizer, an object with a method `decode`, or None")
+        names: dict[str, Any] | None = None
+        if request.tools is not None:
+            names = request.tools
+        elif request.name:
+            names = {request.name: None}
+        plan = compile_plan(d, policy, request.kind)
+        super().__init__(plan, names, request.name, ids or self._new_id)
         self._dialect = d
-        self._plain = not plan.forms or choice == "none" or (tools is not None and not names)
+        self._plain = not plan.forms or request.kind == "none" or (tools is not None and not names)
         self._tokenizer = tokenizer
         self._special: frozenset[str] = frozenset()  # tokens that the tokenizer marks as special
         self._total = 0  # code points of the tokens fed
@@ -72,6 +83,18 @@ class Parser(Stream):
             self._read_prompt(self._prompt_text(prompt))
         else:
             self._begin_at(d.stage)
+
+    def __repr__(self) -> str:
+        told = self._told()
+        read = (self._at if self._fast else self._base) + len(self._buf)
+        parts = [f"{max(read, 0):,} characters read"]
+        if read > max(self._at, 0):
+            parts.append(f"{read - max(self._at, 0):,} held back")
+        parts += [f"{len(text):,} of {kind}" for kind in ("reasoning", "content") if (text := getattr(told, kind))]
+        if told.tool_calls:
+            parts.append("calls of " + ", ".join(call.name for call in told.tool_calls))
+        state = f"closed ({told.finish_reason})" if self._closed else f"in {self._stage().value}"
+        return f"<Parser {self._dialect.name}: {state}; {', '.join(parts)}>"
 
     # -- the public face ------------------------------------------------------------------------------------------
 
@@ -98,7 +121,9 @@ class Parser(Stream):
 
         Raises:
             ValueError: the parser is closed already.
+            TypeError: the reason is no string.
         """
+        check("finish_reason", finish_reason, (str, type(None)), "a string or None")
         if self._closed:
             raise ValueError("close: the parser is closed already")
         self._sync()
@@ -139,6 +164,16 @@ class Parser(Stream):
         at = max(self._at, 0)
         self._out.append(Finish(reason, at, at))
         return events + self._flush_events()
+
+    def _feed(self, text: str, stage: Stage | str | None) -> list[Event]:
+        # What cannot be fed is refused before anything has changed.
+        given: object = text
+        if not isinstance(given, str):
+            hint = "; decode bytes as they come, with codecs.getincrementaldecoder" if isinstance(given, bytes) else ""
+            raise TypeError(f"text: must be a string, not {described(given)}{hint}")
+        if stage is not None:
+            stage = to_stage(stage, "stage")
+        return super()._feed(text, stage)
 
     # -- beginnings -----------------------------------------------------------------------------------------------
 
@@ -187,6 +222,7 @@ class Parser(Stream):
             self._at = self._base + self._i
 
     def _prompt_text(self, prompt: str | Sequence[int]) -> str:
+        check_prompt(prompt)
         if isinstance(prompt, str):
             return prompt
         if self._tokenizer is None:
@@ -201,10 +237,17 @@ class Parser(Stream):
         Special tokens that are markers are known by their ids. Text is decoded as far as its characters are whole.
 
         Raises:
-            ValueError: the parser is closed, or has no tokenizer.
+            ValueError: the parser is closed, or has no tokenizer; an id is negative.
+            TypeError: these are no ids.
         """
         if self._closed:
             raise ValueError("feed_tokens: the parser is closed")
+        if isinstance(ids, str | bytes) or not isinstance(ids, Iterable):
+            raise wrong_type("ids", ids, "token ids, an iterable of integers")
+        ids = tuple(ids)
+        check_ids("ids", ids)
+        if stage is not None:
+            to_stage(stage, "stage")
         decoder = self._decoder
         if decoder is None:
             if self._tokenizer is None:
@@ -280,7 +323,7 @@ def parse(
     dialect: str | Dialect,
     *,
     tools: Sequence[Any] | None = None,
-    tool_choice: Any = "auto",
+    tool_choice: ToolChoice | None = "auto",
     stage: Stage | str | None = None,
     prompt: str | Sequence[int] | None = None,
     policy: Policy | None = None,
@@ -291,6 +334,10 @@ def parse(
     """Parse a whole output: `Parser.feed` and `Parser.close` in one call, and nothing else.
 
     The arguments are those of `Parser`, and ``finish_reason`` is the engine's.
+
+    Raises:
+        UnknownDialect: no dialect has this name.
+        ValueError, TypeError: an argument is wrong; the message names it.
     """
     parser = Parser(
         dialect,
@@ -305,31 +352,3 @@ def parse(
     parser.feed(text)
     parser.close(finish_reason)
     return parser.message
-
-
-def _tool_choice(choice: Any) -> tuple[str, str]:
-    """The kind of choice, and the function it names."""
-    if choice is None:
-        return "auto", ""
-    if isinstance(choice, str):
-        if choice in ("auto", "none", "required"):
-            return choice, ""
-        raise ValueError(f"tool_choice: {choice!r} is not one of auto, none, required or a named function")
-    if isinstance(choice, dict):
-        function = choice.get("function", choice)
-        name = function.get("name") if isinstance(function, dict) else None
-        if choice.get("type", "function") == "function" and isinstance(name, str) and name:
-            return "named", name
-    raise ValueError('tool_choice: a named function is {"type": "function", "function": {"name": …}}')
-
-
-def _names(tools: Sequence[Any] | None) -> dict[str, Any] | None:
-    if tools is None:
-        return None
-    names: dict[str, Any] = {}
-    for i, tool in enumerate(tools):
-        name = tool_name(tool)
-        if name is None:
-            raise ValueError(f"tools[{i}]: misses function.name")
-        names[name] = tool
-    return names

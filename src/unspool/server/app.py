@@ -13,6 +13,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from .. import __version__
 from ..engines import Engine, EngineError
 from ..wire.common import Failure
 from ..wire.encoding import encode
@@ -42,6 +43,19 @@ _CHAT: dict[Profile, type[ChatProtocol]] = {
 }
 
 
+_PATHS = (
+    ("POST", "/v1/chat/completions", "OpenAI chat completions"),
+    ("POST", "/v1/responses", "OpenAI Responses"),
+    ("POST", "/v1/messages", "Anthropic Messages"),
+    ("POST", "/ag-ui", "AG-UI: a RunAgentInput in, its events out"),
+    ("POST", "/parse", "raw model output in, a message or events out"),
+    ("GET", "/v1/models", "the model"),
+    ("GET", "/health", "200 where requests are answered, else 503 and why"),
+    ("GET", "/metrics", "counts for Prometheus"),
+)
+"""What a person is told of at ``/``."""
+
+
 def create_app(settings: Settings, engine: Engine, prompts: "Prompts | None" = None) -> Starlette:
     """The server as an ASGI application; ``app.state.core`` is what its requests share.
 
@@ -63,6 +77,7 @@ def create_app(settings: Settings, engine: Engine, prompts: "Prompts | None" = N
     routes = [Route(path, endpoint, methods=["POST"]) for path, endpoint in endpoints.items()]
     routes += [
         Route("/parse", ParseEndpoint(core), methods=["POST"]),
+        Route("/", pages.home),
         Route("/v1/models", pages.models),
         Route("/v1/models/{model:path}", pages.model),
         Route("/health", pages.health),
@@ -127,6 +142,18 @@ class _Pages:
         self._protocol = protocol
         model = core.settings.model
         self._model = {"id": model, "object": "model", "created": int(time.time()), "owned_by": "unspool"}
+
+    async def home(self, request: Request) -> Response:
+        """What there is, for a person who opens the address; asked for without a key."""
+        settings = self._core.settings
+        lines = [
+            f"unspool {__version__} serves the model {settings.model} (dialect {settings.dialect.name}).",
+            "",
+            *(f"  {method:<5} {path:<22} {text}" for method, path, text in _PATHS),
+            "",
+            settings.example(str(request.base_url).rstrip("/")),
+        ]
+        return Response("\n".join(lines) + "\n", media_type="text/plain")
 
     async def models(self, request: Request) -> Response:
         """The one model."""

@@ -7,7 +7,9 @@ import msgspec
 
 from ..dialect import Dialect
 from ..engines import Sampling
+from ..errors import ToolsError
 from ..events import Stage
+from ..toolset import read_tools, read_toolset
 from .checks import BadRequest, Fields, depth_within, shown
 from .settings import Limits
 
@@ -84,30 +86,32 @@ def check_tools(field: str, tools: list[dict[str, Any]], limits: Limits) -> list
     """
     if len(tools) > limits.tools:
         raise BadRequest(field, f"{len(tools):,} tools; allowed are {limits.tools:,}")
-    names: set[str] = set()
+    try:
+        read_tools(tools)
+    except ToolsError as error:
+        raise BadRequest(field + error.field.removeprefix("tools"), error.message) from None
     for i, one in enumerate(tools):
-        function = one["function"]
-        name = function["name"]
-        if not name:
-            raise BadRequest(f"{field}[{i}]", "the name is empty")
-        if name in names:
-            raise BadRequest(f"{field}[{i}]", f"the name {shown(name)} is declared twice")
-        names.add(name)
-        if not depth_within(function.get("parameters", {}), limits.depth):
+        if not depth_within(one["function"].get("parameters", {}), limits.depth):
             raise BadRequest(f"{field}[{i}]", f"the schema nests deeper than {limits.depth}")
     return tools
 
 
-def named_choice(where: str, name: str, tools: list[dict[str, Any]]) -> dict[str, Any]:
-    """A named choice as chat completions have it.
+def read_choice(fields: Fields, choice: Any, tools: list[dict[str, Any]]) -> tuple[Any, list[dict[str, Any]]]:
+    """The choice as parsers take it, and the tools that may be called.
+
+    Args:
+        fields: what holds ``tool_choice``.
+        choice: its value, as chat completions or Responses have it.
+        tools: those that the request declares.
 
     Raises:
-        BadRequest: no tool is called that.
+        BadRequest: the choice is none, or its tool is not declared.
     """
-    known = [t["function"]["name"] for t in tools]
-    if name not in known:
-        raise BadRequest(where, f"{shown(name)} is not declared; allowed are {', '.join(known) or 'none: no tools'}")
-    return {"type": "function", "function": {"name": name}}
+    try:
+        found = read_toolset(tools, choice)
+    except ToolsError as error:
+        raise fields.wrong(error.field, error.message) from None
+    return found.choice, [t for t in tools if t["function"]["name"] in (found.allowed or ())]
 
 
 # -- thinking ----------------------------------------------------------------------------------------------------------

@@ -60,8 +60,10 @@ class Server(uvicorn.Server):
         """Listen, and tell what holds."""
         await super().startup(sockets)
         if self.started:
-            holds = self._core.settings.holds()
-            log.info("listening on http://%s:%d; %s", self.config.host, self.port, holds)
+            settings = self._core.settings
+            host = f"[{self.config.host}]" if ":" in self.config.host else self.config.host
+            log.info("listening on http://%s:%d; %s", host, self.port, settings.holds())
+            log.info("try: %s", settings.example(f"http://{host}:{self.port}"))
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Let the running responses end, for a while."""
@@ -78,13 +80,19 @@ def serve(
     host: str = "127.0.0.1",
     port: int = 8192,
     prompts: "Prompts | None" = None,
+    *,
+    listener: socket.socket | None = None,
 ) -> bool:
     """Serve until SIGTERM or SIGINT; then running responses have `Limits.drain` seconds to end.
+
+    Args:
+        settings, engine, host, port, prompts: see `Server`.
+        listener: a socket that listens there already.
 
     Returns:
         Whether it ever listened; why it did not is in the log.
     """
     logging.basicConfig(format="%(levelname)s %(name)s: %(message)s", level=logging.INFO)
     server = Server(settings, engine, host, port, prompts)
-    server.run()
+    server.run(None if listener is None else [listener])
     return bool(server.started)

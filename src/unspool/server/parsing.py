@@ -5,7 +5,7 @@ import asyncio
 from starlette.types import Receive, Scope, Send
 
 from ..dialect import Dialect
-from ..errors import DialectError, UnknownDialect
+from ..errors import DialectError, ToolsError, UnknownDialect
 from ..events import Stage
 from ..parser import Parser
 from ..policy import CHOICES, Policy
@@ -15,7 +15,8 @@ from ..wire.common import Failure
 from .checks import BadRequest, Fields, read_object, shown
 from .core import Core
 from .endpoint import Disconnected, TooLarge, read_body, refusal
-from .protocols.chat import read_choice, read_tools
+from .job import read_choice
+from .protocols.chat import read_tools
 from .replies import Reply
 
 _FORMATS = ("message", "events")
@@ -79,11 +80,15 @@ class ParseEndpoint:
         stage = fields.one_of("stage", tuple(Stage), None)
         prompt = fields.text("prompt", None)
         policy = _policy(fields.object("policy")).over(settings.policy if own else Policy())
-        choice = fields.raw.get("tool_choice") if tools is None else read_choice(fields, tools)[0]
+        choice = (
+            fields.raw.get("tool_choice")
+            if tools is None
+            else read_choice(fields, fields.raw.get("tool_choice"), tools)[0]
+        )
         try:
             parser = Parser(dialect, tools=tools, tool_choice=choice, stage=stage, prompt=prompt, policy=policy)
-        except ValueError as error:  # a choice without tools, which the parser checks itself
-            raise BadRequest("tool_choice", str(error).removeprefix("tool_choice: ")) from None
+        except ToolsError as error:  # a choice without tools, which the parser checks itself
+            raise BadRequest(error.field, error.message) from None
         reason = fields.text("finish_reason", "stop")
         return parser, fields.text("text"), reason, fields.one_of("format", _FORMATS, "message")
 

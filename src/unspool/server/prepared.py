@@ -37,10 +37,11 @@ class Prepared(msgspec.Struct, frozen=True):
             settings: what holds.
             tokenizer: the engine's.
         """
+        asked = self.job if self.job.tools or self.job.tool_choice == "none" else settings
         return Parser(
             settings.dialect,
-            tools=self.job.tools,
-            tool_choice=self.job.tool_choice,
+            tools=asked.tools,
+            tool_choice=asked.tool_choice,
             stage=self.stage,
             prompt=self.prompt,
             policy=settings.policy,

@@ -1,6 +1,7 @@
 """What a server is told when it starts."""
 
-from typing import Literal
+from collections.abc import Sequence
+from typing import Any, Literal
 
 import msgspec
 
@@ -71,6 +72,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         coalesce_delay: seconds that a delta is held back at most; alone, every delta is held back that long.
         named_reason: the finish reason of an answer to a named ``tool_choice``: OpenAI's ``stop``, or ``tool_calls``.
         strict_level: constrains calls under ``auto`` also where no tool is strict.
+        tools, tool_choice: how outputs are read whose requests declare no tools. Recordings bring theirs; ``None``: the
+            tools are unknown, and marked calls are read.
         api_key: what clients have to present; ``None``: nothing.
         limits: what is taken at most.
     """
@@ -88,6 +91,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     coalesce_delay: float | None = None
     named_reason: Literal["stop", "tool_calls"] = "stop"
     strict_level: ToolStrictLevel = ToolStrictLevel.OFF
+    tools: Sequence[Any] | None = ()
+    tool_choice: Any = "auto"
     api_key: str | None = None
     limits: Limits = Limits()
 
@@ -111,3 +116,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             f"profile={self.profile}",
         ]
         return "; ".join(parts)
+
+    def example(self, url: str) -> str:
+        """A command that asks a server at this URL something, to be pasted into a shell."""
+        body = '{"messages": [{"role": "user", "content": "Hello!"}]}'
+        key = "" if self.api_key is None else " -H 'Authorization: Bearer KEY'"
+        return f"curl {url}/v1/chat/completions -H 'Content-Type: application/json'{key} -d '{body}'"

@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Literal
 
+from ..arguments import wrong_type
 from ..events import (
     ContentDelta,
     Event,
@@ -20,8 +21,9 @@ from ..events import (
     ToolCallEnd,
     ToolCallStart,
 )
-from ..message import Message, Segment, ToolCall
+from ..message import Message, Segment, ToolCall, checked_messages
 from . import sse
+from .common import not_written
 
 TextKind = Literal["reasoning", "content"]
 
@@ -82,10 +84,13 @@ class BlockWriter(ABC):
 
         Raises:
             ValueError: a choice other than 0; the protocol has no others.
+            TypeError: these are no events.
         """
         if choice != 0:
             raise ValueError(f"choice: {choice} given; the protocol has one choice")
         out: list[bytes] = []
+        if not isinstance(events, list | tuple):
+            raise wrong_type("events", events, "a list of events")
         for event in events:
             self._take(event, out)
         return b"".join(out)
@@ -113,6 +118,8 @@ class BlockWriter(ABC):
         elif isinstance(event, Finish):
             self._finish_reason = event.reason
             self._shut(out)
+        else:
+            not_written(event)
 
     def _inside(self, call: int, event: Event, out: list[bytes]) -> None:
         if isinstance(event, ToolCallDelta) and event.index == call:
@@ -166,6 +173,6 @@ def the_one(messages: Sequence[Message]) -> Message:
     Raises:
         ValueError: there are more or none.
     """
-    if len(messages) != 1:
+    if len(checked_messages(messages)) != 1:
         raise ValueError(f"messages: {len(messages)} given; the protocol has one choice")
     return messages[0]

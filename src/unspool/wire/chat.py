@@ -10,10 +10,11 @@ Profiles of other servers are subclasses; what differs are the handlers of event
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Literal
 
+from ..arguments import wrong_type
 from ..events import ContentDelta, Event, Finish, ReasoningDelta, ToolCallDelta, ToolCallStart
-from ..message import Message, ToolCall
+from ..message import Message, ToolCall, checked_messages
 from . import sse
-from .common import Failure, Usage
+from .common import Failure, Usage, not_written
 from .encoding import encode, on_one_line, quoted
 
 ReasoningField = Literal["reasoning_content", "reasoning", "both"]
@@ -122,19 +123,30 @@ class ChatWriter:
             events: what the parser told.
             logprobs: the engine's entries for the same tokens, in OpenAI's form. They go with the next chunk: the
                 parser may hold back the text they belong to.
+
+        Raises:
+            ValueError: there is no such choice.
+            TypeError: these are no events.
         """
-        c = self._choices[choice]
+        try:
+            c = self._choices[choice]
+            count = len(events)
+        except (IndexError, TypeError):
+            if not isinstance(choice, int) or not 0 <= choice < len(self._choices):
+                raise ValueError(f"choice: {choice!r} is not between 0 and {len(self._choices) - 1}") from None
+            raise wrong_type("events", events, "a list of events") from None
         if logprobs:
             c.logprobs += logprobs
             c.tail = self._tail(c.logprobs, b"null")
         handlers = self._handlers
-        if len(events) == 1 and not c.logprobs and not c.over:  # as it mostly is
+        if count == 1 and not c.logprobs and not c.over:  # as it mostly is
             handler = handlers.get(type(events[0]))
-            return b"" if handler is None else handler(c, events[0])
+            return not_written(events[0]) if handler is None else handler(c, events[0])
         out: list[bytes] = []
         for event in events:
             handler = handlers.get(type(event))
             if handler is None or c.over:
+                not_written(event)
                 continue
             chunk = handler(c, event)
             if chunk:
@@ -208,7 +220,10 @@ class ChatWriter:
         answer = {
             **self._identity,
             "object": "chat.completion",
-            "choices": [self._whole_choice(i, m, logprobs[i] if logprobs else ()) for i, m in enumerate(messages)],
+            "choices": [
+                self._whole_choice(i, m, logprobs[i] if logprobs else ())
+                for i, m in enumerate(checked_messages(messages))
+            ],
         }
         if usage is not None:
             answer["usage"] = usage.openai()

@@ -5,6 +5,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from ..arguments import described
 from ..events import Event
 
 
@@ -44,6 +45,17 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
         if self.reasoning_tokens is not None:
             usage["completion_tokens_details"] = {"reasoning_tokens": self.reasoning_tokens}
         return usage
+
+
+def not_written(event: object) -> bytes:
+    """Nothing, for an event that a protocol has no words for.
+
+    Raises:
+        TypeError: it is no event.
+    """
+    if not isinstance(event, Event):
+        raise TypeError(f"events: must be a list of events; it holds {described(event)}")
+    return b""
 
 
 class Failure(msgspec.Struct, frozen=True):

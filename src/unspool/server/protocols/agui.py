@@ -5,9 +5,9 @@ from typing import Any
 from ...wire import AguiWriter, Failure
 from ...wire import agui as wire
 from ..checks import Fields
-from ..job import MAX_TOKENS, Job, check_tools, sampling, thinking, tool
+from ..job import MAX_TOKENS, Job, check_tools, read_choice, sampling, thinking, tool
 from .base import Protocol
-from .chat import read_choice, read_content, read_parameters
+from .chat import read_content, read_parameters
 
 _ROLES = ("developer", "system", "user", "assistant", "tool", "activity", "reasoning")
 
@@ -29,7 +29,8 @@ class AguiProtocol(Protocol):
             tool(one.text("name"), one.text("description", None), read_parameters(one))
             for one in fields.objects("tools", ())
         ]
-        choice, callable_ = read_choice(options, check_tools("tools", tools, self.settings.limits))
+        check_tools("tools", tools, self.settings.limits)
+        choice, callable_ = read_choice(options, options.raw.get("tool_choice"), tools)
         think, template = thinking(options)
         return Job(
             messages=_context(fields) + _messages(fields),

@@ -8,13 +8,12 @@ from ...template import Piece
 from ...wire import CandleWriter, ChatWriter, Failure, MindieWriter, Usage
 from ...wire import chat as wire
 from ...wire import mindie as mindie_wire
-from ..checks import BadRequest, Fields, shown
-from ..job import MAX_TOKENS, Job, check_tools, named_choice, reasoning_of, sampling, thinking, tool
+from ..checks import BadRequest, Fields
+from ..job import MAX_TOKENS, Job, check_tools, read_choice, reasoning_of, sampling, thinking, tool
 from ..settings import Limits
 from .base import Protocol, Result
 
 ROLES = ("system", "developer", "user", "assistant", "tool", "function")
-CHOICES = ("none", "auto", "required")
 FORMATS = ("text", "json_object", "json_schema")
 MAX_LOGPROBS = 20
 
@@ -34,7 +33,7 @@ class ChatProtocol(Protocol):
         fields.flag("continue_final_message")
         messages = read_messages(fields)
         tools = read_tools(fields, limits)
-        choice, callable_ = read_choice(fields, tools)
+        choice, callable_ = read_choice(fields, fields.raw.get("tool_choice"), tools)
         logprobs = fields.flag("logprobs", None)
         top = fields.integer("top_logprobs", 0, MAX_LOGPROBS)
         if top is not None and not logprobs:
@@ -227,38 +226,6 @@ def read_parameters(fields: Fields) -> dict[str, Any] | None:
         BadRequest: it is no object.
     """
     return fields.object("parameters").raw if fields.has("parameters") else None
-
-
-def read_choice(fields: Fields, tools: list[dict[str, Any]]) -> tuple[Any, list[dict[str, Any]]]:
-    """The choice as parsers take it, and the tools that may be called.
-
-    Raises:
-        BadRequest: the choice is none, or its tool is not declared.
-    """
-    choice = fields.raw.get("tool_choice")
-    if choice is None or choice == "auto":
-        return "auto", tools
-    if choice == "none":
-        return "none", []
-    if choice == "required":
-        if not tools:
-            raise fields.wrong("tool_choice", "'required' needs tools")
-        return "required", tools
-    if not isinstance(choice, dict):
-        raise fields.wrong("tool_choice", f"{shown(choice)} is not one of {', '.join(CHOICES)} or an object")
-    told = Fields(choice, fields.path("tool_choice"))
-    if told.one_of("type", ("function", "allowed_tools"), "function") == "function":
-        named = named_choice(told.path("function.name"), told.object("function").text("name"), tools)
-        return named, [t for t in tools if t["function"]["name"] == named["function"]["name"]]
-    allowed = told.object("allowed_tools")
-    mode = allowed.one_of("mode", ("auto", "required"))
-    wanted = {
-        named_choice(one.path("function.name"), one.object("function").text("name"), tools)["function"]["name"]
-        for one in allowed.objects("tools")
-    }
-    if not wanted:
-        raise allowed.wrong("tools", "is empty")
-    return mode, [t for t in tools if t["function"]["name"] in wanted]
 
 
 def read_format(fields: Fields) -> dict[str, Any] | None:

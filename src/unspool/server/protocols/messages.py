@@ -7,7 +7,7 @@ from typing import Any
 from ...wire import Failure, MessagesWriter, Usage, Writer
 from ...wire import messages as wire
 from ..checks import REQUIRED, Fields
-from ..job import MAX_TOKENS, Job, check_tools, named_choice, sampling, thinking, tool
+from ..job import MAX_TOKENS, Job, check_tools, read_choice, sampling, thinking, tool
 from .base import Protocol, Result
 
 
@@ -21,7 +21,9 @@ class MessagesProtocol(Protocol):
         limits = self.settings.limits
         fields.text("model", None)
         tools = _tools(fields)
-        choice, parallel = _choice(fields, check_tools("tools", tools, limits))
+        check_tools("tools", tools, limits)
+        asked, parallel = _choice(fields, tools)
+        choice, callable_ = read_choice(fields, asked, tools)
         think, template = thinking(fields)
         messages = _system(fields) + [m for one in fields.objects("messages") for m in _messages(one)]
         if not fields.array("messages"):
@@ -29,7 +31,7 @@ class MessagesProtocol(Protocol):
         return Job(
             messages=messages,
             tools=tools,
-            callable=[] if choice == "none" else _named(choice, tools),
+            callable=callable_,
             tool_choice=choice,
             parallel=parallel,
             stop=fields.texts("stop_sequences", limits.stops),
@@ -69,23 +71,17 @@ def _tools(fields: Fields) -> list[dict[str, Any]]:
 
 
 def _choice(fields: Fields, tools: list[dict[str, Any]]) -> tuple[Any, bool]:
-    """The choice as parsers take it, and whether there may be several calls."""
+    """The choice as chat completions have it, and whether there may be several calls."""
     if not fields.has("tool_choice"):
         return "auto", True
     told = fields.object("tool_choice")
     kind = told.one_of("type", ("auto", "any", "tool", "none"))
     parallel = not told.flag("disable_parallel_tool_use")
     if kind == "tool":
-        return named_choice(told.path("name"), told.text("name"), tools), parallel
-    if kind == "any" and not tools:
+        return {"type": "function", "name": told.text("name")}, parallel
+    if kind == "any" and not tools:  # in the protocol's own word
         raise told.wrong("type", "'any' needs tools")
     return {"any": "required"}.get(kind, kind), parallel
-
-
-def _named(choice: Any, tools: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    if isinstance(choice, str):
-        return tools
-    return [t for t in tools if t["function"]["name"] == choice["function"]["name"]]
 
 
 _SAID = ("text", "thinking", "redacted_thinking", "tool_use")

@@ -6,9 +6,9 @@ from typing import Any
 from ...wire import Failure, ResponsesWriter, Usage
 from ...wire import responses as wire
 from ..checks import Fields, shown
-from ..job import MAX_TOKENS, Job, check_tools, named_choice, sampling, thinking, tool
+from ..job import MAX_TOKENS, Job, check_tools, read_choice, sampling, thinking, tool
 from .base import Protocol, Result
-from .chat import CHOICES, FORMATS, read_parameters
+from .chat import FORMATS, read_parameters
 
 _ROLES = ("user", "assistant", "system", "developer")
 _ITEMS = ("message", "function_call", "function_call_output", "reasoning")
@@ -31,7 +31,8 @@ class ResponsesProtocol(Protocol):
         fields.object("metadata")
         fields.one_of("truncation", ("auto", "disabled"), None)
         tools = _tools(fields)
-        choice, callable_ = _choice(fields, check_tools("tools", tools, self.settings.limits))
+        check_tools("tools", tools, self.settings.limits)
+        choice, callable_ = read_choice(fields, fields.raw.get("tool_choice"), tools)
         think, template = thinking(fields)
         return Job(
             messages=_input(fields),
@@ -69,25 +70,6 @@ def _tools(fields: Fields) -> list[dict[str, Any]]:
         strict = one.flag("strict", None)
         found.append(tool(one.text("name"), one.text("description", None), read_parameters(one), strict))
     return found
-
-
-def _choice(fields: Fields, tools: list[dict[str, Any]]) -> tuple[Any, list[dict[str, Any]]]:
-    choice = fields.raw.get("tool_choice")
-    if not isinstance(choice, dict):
-        word = fields.one_of("tool_choice", CHOICES, "auto")
-        if word == "required" and not tools:
-            raise fields.wrong("tool_choice", "'required' needs tools")
-        return word, [] if word == "none" else tools
-    told = fields.object("tool_choice")
-    if told.one_of("type", ("function", "allowed_tools")) == "function":
-        wanted = {told.text("name")}
-        mode: Any = named_choice(told.path("name"), told.text("name"), tools)
-    else:
-        mode = told.one_of("mode", ("auto", "required"))
-        wanted = {one.text("name") for one in told.objects("tools")}
-        for i, name in enumerate(sorted(wanted)):
-            named_choice(told.path(f"tools[{i}].name"), name, tools)
-    return mode, [t for t in tools if t["function"]["name"] in wanted]
 
 
 def _format(fields: Fields) -> dict[str, Any] | None:

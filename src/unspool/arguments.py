@@ -1,0 +1,98 @@
+"""Checks of what callers pass, in the same words everywhere: the argument, what it is, and what is allowed."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+__all__ = ["check", "check_ids", "check_prompt", "described", "json_kind", "json_shown", "near", "wrong_type"]
+
+_SHOWN: Final = 60  # characters of a wrong value that an error repeats
+
+
+def described(value: object) -> str:
+    """What a value is, for an error."""
+    return "None" if value is None else type(value).__name__
+
+
+def json_kind(value: object) -> str:
+    """JSON's name of a value's type; Python's, where JSON has none."""
+    for kind, name in _JSON_KINDS:
+        if isinstance(value, kind):
+            return name
+    return described(value)
+
+
+_JSON_KINDS: Final[tuple[tuple[Any, str], ...]] = (
+    (type(None), "null"),
+    (bool, "a boolean"),
+    (int | float, "a number"),
+    (str, "a string"),
+    (Mapping, "an object"),
+    (list | tuple, "a list"),
+)
+
+
+def json_shown(value: object) -> str:
+    """A wrong value of JSON, as far as an error repeats it."""
+    try:
+        text = json.dumps(value)
+    except (TypeError, ValueError, RecursionError):
+        text = f"{described(value)} {value!r}"
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
+
+
+def wrong_type(argument: str, value: object, allowed: str) -> TypeError:
+    """The error of an argument whose type is wrong."""
+    return TypeError(f"{argument}: must be {allowed}, not {described(value)}")
+
+
+def check(argument: str, value: object, kind: type | tuple[type, ...], allowed: str) -> None:
+    """Refuse a value of another type.
+
+    Raises:
+        TypeError: names the argument, what it is, and what is allowed.
+    """
+    if not isinstance(value, kind):
+        raise wrong_type(argument, value, allowed)
+
+
+def check_prompt(prompt: object) -> None:
+    """Refuse what is neither text nor token ids.
+
+    Raises:
+        TypeError: it is something else.
+    """
+    if isinstance(prompt, str):
+        return
+    if isinstance(prompt, bytes | bytearray) or not isinstance(prompt, Sequence) or not all(map(_is_id, prompt)):
+        hint = "; render messages with the model's chat template" if isinstance(prompt, list | tuple | dict) else ""
+        inner = next((x for x in prompt if not _is_id(x)), None) if isinstance(prompt, list | tuple) else None
+        got = described(prompt) if inner is None else f"{described(prompt)} of {described(inner)}"
+        raise TypeError(f"prompt: must be the rendered prompt, its text or its token ids, not {got}{hint}")
+
+
+def check_ids(argument: str, ids: Sequence[Any]) -> None:
+    """Refuse what are no token ids.
+
+    Raises:
+        TypeError: one is no integer.
+        ValueError: one is negative.
+    """
+    for i, token in enumerate(ids):
+        if not _is_id(token):
+            raise wrong_type(f"{argument}[{i}]", token, "a token id, an integer")
+        if token < 0:
+            raise ValueError(f"{argument}[{i}]: {token} is no token id, which is never negative")
+
+
+def _is_id(value: object) -> bool:
+    # Integers of numpy are ids too; a float, or True, is a mistake.
+    return type(value) is int or (hasattr(value, "__index__") and not isinstance(value, bool))
+
+
+def near(word: str, known: Iterable[str], most: int = 1) -> str:
+    """What a misspelt word may have meant, to be put behind an error; empty where nothing is close."""
+    import difflib  # only where something is wrong
+
+    found = difflib.get_close_matches(word.lower(), list(known), n=most, cutoff=0.75)
+    return f"; did you mean {' or '.join(found)}?" if found else ""

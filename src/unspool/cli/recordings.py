@@ -1,0 +1,100 @@
+"""Recordings on the command line: found, and what they say of their own reading."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ..dialect import Dialect
+from ..errors import DialectError, UnknownDialect
+from ..policy import Policy
+from .common import Misuse
+
+if TYPE_CHECKING:
+    from ..engines import Recording
+
+_HEAD = 256  # bytes that tell a recording from an output
+_REQUEST = re.compile(rb'\s*\{\s*"type"\s*:\s*"request"')
+
+
+def find_recordings(argument: str, path: str) -> "list[Recording] | None":
+    """The recordings of a file or a folder; ``None`` where the file holds something else, an output."""
+    file = Path(path)
+    try:
+        if file.is_dir():
+            if not any(file.glob("*.jsonl")):
+                return None
+        elif file.suffix != ".jsonl":
+            with file.open("rb") as stream:
+                if not _REQUEST.match(stream.read(_HEAD)):
+                    return None
+    except OSError as error:
+        raise Misuse(f"{argument}: {path}: {error.strerror}") from None
+    return open_recordings(argument, path)
+
+
+def open_recordings(argument: str, path: str) -> "list[Recording]":
+    """The recordings of a file or a folder."""
+    from ..engines import read_recordings  # what engines need is slow to import
+
+    try:
+        return read_recordings(path)
+    except OSError as error:
+        raise Misuse(f"{argument}: {path}: {error.strerror}") from None
+    except ValueError as error:
+        raise Misuse(f"{argument}: {error}") from None
+
+
+def recorded_dialect(argument: str, recording: "Recording") -> Dialect | None:
+    """The dialect that a recording names, if it names one."""
+    try:
+        return recording.dialect
+    except (UnknownDialect, DialectError) as error:
+        raise Misuse(f"{argument}: {recording.where}: {error}; give --dialect") from None
+
+
+class Reading(NamedTuple):
+    """What recordings have in common, for a server that plays them.
+
+    Attributes:
+        dialect: which they name; ``None`` where they name none.
+        policy: the policy under which they were read.
+        tools: all that they declare; ``None`` where one does not know its tools.
+        tool_choice: theirs; ``auto`` where they differ.
+    """
+
+    dialect: Dialect | None
+    policy: Policy
+    tools: list[Any] | None
+    tool_choice: Any
+
+
+def read_in_common(argument: str, recordings: "Sequence[Recording]", dialect: Dialect | None) -> Reading:
+    """How recordings are to be read.
+
+    Args:
+        argument: for errors.
+        recordings: at least one.
+        dialect: the one that was asked for; then theirs do not matter.
+
+    Raises:
+        Misuse: they were made in several dialects, or with several policies.
+    """
+    first = recordings[0].asked
+    if dialect is None:
+        named = {(r.asked.dialect, r.asked.reasoning) for r in recordings}
+        if len(named) > 1:
+            told = ", ".join(sorted(name or "none" for name, _ in named))
+            raise Misuse(f"{argument}: the recordings are of several dialects ({told}); give --dialect")
+        dialect = recorded_dialect(argument, recordings[0])
+    policies = {r.asked.policy for r in recordings}
+    if len(policies) > 1:
+        raise Misuse(f"{argument}: the recordings were made with several policies; play them one by one")
+    choices = [r.asked.tool_choice for r in recordings]
+    choice = first.tool_choice if all(c == choices[0] for c in choices) else "auto"
+    if any(r.asked.tools is None for r in recordings):
+        return Reading(dialect, first.policy, None, choice)
+    tools: list[Any] = []
+    for recording in recordings:
+        tools += [tool for tool in recording.asked.tools or () if tool not in tools]
+    return Reading(dialect, first.policy, tools, choice)

@@ -1,0 +1,457 @@
+"""What holds for every dialect, as checks of one raw text: `unspool check` runs them, and so does the test-suite.
+
+Each promise is a function of a `Case` that raises `Broken` where it is not kept.
+"""
+
+import itertools
+import json
+import random
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
+from typing import Any, Final, NamedTuple
+
+from .dialect import Dialect, Example, ExampleCall, example_tools
+from .errors import DialectError
+from .events import (
+    NOTICES,
+    ContentDelta,
+    Event,
+    Finish,
+    Markup,
+    Notice,
+    ReasoningDelta,
+    ReasoningEnd,
+    ReasoningStart,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
+)
+from .grammar import ToolStrictLevel, constrain
+from .message import Message, fold
+from .parser import Parser
+from .renderer import render
+
+MAX_PLACES: Final = 3_000
+"""At how many places, at most, a text is cut: in a longer one at so many that are spread over it."""
+
+
+class Broken(AssertionError):
+    """A promise is not kept; the text says where and how."""
+
+
+def demand(kept: object, why: str) -> None:
+    """Raise `Broken` where something does not hold."""
+    if not kept:
+        raise Broken(why)
+
+
+class Case(NamedTuple):
+    """One raw text of an example, and what it means."""
+
+    dialect: Dialect
+    number: int
+    raw: str
+    example: Example
+    tools: list[dict[str, Any]]
+
+    @property
+    def calls(self) -> tuple[ExampleCall, ...]:
+        """The calls of the example."""
+        return self.example.tool_calls
+
+    def __str__(self) -> str:
+        return f"{self.dialect.name}-{self.number}"
+
+
+def cases(dialects: Iterable[Dialect]) -> list[Case]:
+    """Every raw text of every example."""
+    found: list[Case] = []
+    for d in dialects:
+        tools = example_tools(d)
+        raws = [(raw, example) for example in d.examples for raw in example.raw]
+        found.extend(Case(d, i, raw, example, tools) for i, (raw, example) in enumerate(raws))
+    return found
+
+
+# -- ways to cut a text ------------------------------------------------------------------------------------------------
+
+
+def places(text: str) -> Sequence[int]:
+    """Where a text is cut: everywhere, or at `MAX_PLACES` places that are spread over it."""
+    step = max(len(text) / MAX_PLACES, 1)
+    return [int(i * step) for i in range(int(len(text) / step))]
+
+
+def splits(text: str) -> Iterator[list[str]]:
+    """The ways to cut a text in two."""
+    for at in places(text):
+        if at:
+            yield [text[:at], text[at:]]
+
+
+def random_split(text: str, rng: random.Random, longest: int = 12) -> list[str]:
+    """Pieces of random length, at most ``longest``."""
+    pieces: list[str] = []
+    at = 0
+    while at < len(text):
+        size = rng.randint(1, longest)
+        pieces.append(text[at : at + size])
+        at += size
+    return pieces
+
+
+def chunkings(text: str, seed: int = 0, randoms: int = 3) -> Iterator[list[str]]:
+    """The whole text, its characters, every cut in two, and random cuts of the size of tokens."""
+    yield [text]
+    yield list(text)
+    yield from splits(text)
+    rng = random.Random(seed)
+    for longest in itertools.islice(itertools.cycle((3, 12, 40)), randoms):
+        yield random_split(text, rng, longest)
+
+
+# -- running -----------------------------------------------------------------------------------------------------------
+
+
+def number(index: int, name: str) -> str:
+    """Ids that do not change between runs."""
+    return f"made-{index}"
+
+
+def run(
+    dialect: str | Dialect, chunks: Sequence[str], finish_reason: str = "stop", **options: Any
+) -> tuple[Message, list[Event]]:
+    """Parse chunks, and check what holds for the events of any output whatever.
+
+    Raises:
+        Broken: it does not hold.
+    """
+    parser = Parser(dialect, **options)
+    events: list[Event] = []
+    for chunk in chunks:
+        events += parser.feed(chunk)
+    events += parser.close(finish_reason)
+    check_events(events, "".join(chunks))
+    message = parser.message
+    demand(message == fold(events), "the parser's message is not what its events tell")
+    return message, events
+
+
+def read(case: Case, chunks: Sequence[str] | None = None, **options: Any) -> tuple[Message, list[Event]]:
+    """Read a case's raw text in its stage with its tools."""
+    settings: dict[str, Any] = {"tools": case.tools, "stage": case.example.stage, "ids": number, **options}
+    return run(case.dialect, [case.raw] if chunks is None else chunks, **settings)
+
+
+def same(message: Message, *, ids: bool = True) -> tuple[Any, ...]:
+    """What must not depend on chunking; with ``ids=number`` for the parser, ids that are made up are equal too."""
+    return (
+        message.reasoning,
+        message.content,
+        message.finish_reason,
+        tuple((c.name, c.arguments, c.status, c.id if ids else None, c.known) for c in message.tool_calls),
+    )
+
+
+def notices(message: Message) -> list[str]:
+    """The kinds of a message's notices."""
+    return [n.kind for n in message.notices]
+
+
+def empty(message: Message) -> bool:
+    """Whether a message tells nothing."""
+    return not (message.reasoning or message.tool_calls or message.content.strip())
+
+
+def check_events(events: Sequence[Event], output: str) -> None:
+    """Events tile an output, their texts are its own, calls come in order, and it ends once.
+
+    Raises:
+        Broken: one of these does not hold.
+    """
+    at = began = 0
+    index = -1
+    open_call = thinking = finished = False
+    for event in events:
+        demand(not finished, f"{event} follows the end")
+        demand(event.start == at, f"{event} does not begin where the one before it ended, at {at}")
+        demand(event.end >= event.start, f"{event} goes backwards")
+        at = event.end
+        if isinstance(event, ReasoningDelta | ContentDelta | Markup):
+            demand(event.text, f"{event} is empty")
+            demand(event.text == output[event.start : event.end], f"{event} is not the output's own text")
+        if isinstance(event, ReasoningStart | ReasoningEnd):
+            demand(
+                thinking == isinstance(event, ReasoningEnd), f"{event}: reasoning is {'' if thinking else 'not '}open"
+            )
+            thinking = not thinking
+        elif isinstance(event, ReasoningDelta | ContentDelta):
+            demand(thinking == isinstance(event, ReasoningDelta), f"{event} on the wrong side of reasoning")
+        elif isinstance(event, ToolCallStart):
+            index += 1
+            demand(not open_call, f"{event} while a call is open")
+            demand(event.index == index, f"{event}: calls are counted from 0")
+            demand(event.name and event.id, f"{event} has no name or no id")
+            open_call, began = True, event.start
+        elif isinstance(event, ToolCallDelta | ToolCallEnd):
+            demand(open_call and event.index == index, f"{event} outside its call")
+            if isinstance(event, ToolCallEnd):
+                keeps = event.status == "ok" or event.raw or event.end == began
+                demand(keeps, f"{event} keeps nothing of what the model wrote")
+                open_call = False
+        elif isinstance(event, Finish):
+            finished = True
+        elif isinstance(event, Notice):
+            demand(event.start == event.end, f"{event} has a span")
+            demand(event.kind in NOTICES, f"{event} is of no documented kind")
+    demand(finished, "the output does not end")
+    demand(not open_call, "a call was not ended")
+    demand(at == len(output), f"events tell {at} of {len(output)} characters")
+
+
+# -- promises of every raw text ----------------------------------------------------------------------------------------
+
+
+def chunking_is_invisible(case: Case) -> None:
+    """However a text is cut, it means the same."""
+    whole = same(read(case)[0])
+    for chunks in chunkings(case.raw):
+        got = same(read(case, chunks)[0])
+        if got != whole:
+            raise Broken(f"{_cut(chunks)} it means something else: got {got!r}, expected {whole!r}")
+
+
+def chunking_is_invisible_where_tools_are_unknown(case: Case) -> None:
+    """The same without declared tools, at fewer cuts."""
+    whole = same(read(case, tools=None)[0])
+    rng = random.Random(str(case))
+    for chunks in (list(case.raw), random_split(case.raw, rng, 4), random_split(case.raw, rng, 25)):
+        got = same(read(case, chunks, tools=None)[0])
+        if got != whole:
+            raise Broken(f"{_cut(chunks)}, its tools unknown, it means something else: got {got!r}, expected {whole!r}")
+
+
+def _cut(chunks: Sequence[str]) -> str:
+    if len(chunks) == 2:
+        return f"cut at {len(chunks[0])}"
+    return "read character by character" if all(len(c) == 1 for c in chunks) else "cut at random"
+
+
+def truncation_invents_nothing(case: Case) -> None:
+    """A text that is cut off anywhere keeps its earlier calls; of the last one, what was written."""
+    whole, _ = read(case)
+    ends = tuple(closings(case.dialect)) if case.dialect.argument else ()
+    for at in places(case.raw):
+        text = case.raw[:at]
+        cut, _ = read(case, [text], finish_reason="length")
+        demand(cut.finish_reason == "length", f"cut off at {at} the finish reason is {cut.finish_reason!r}")
+        check_truncated(whole, cut, text, ends)
+        silent = bool(text.strip()) and empty(cut) != ("empty" in notices(cut))
+        demand(not silent, f"cut off at {at} the notice `empty` is not where it belongs")
+        if at % 6 == case.number % 6:
+            by_character, _ = read(case, list(text), finish_reason="length")
+            demand(same(by_character) == same(cut), f"cut off at {at} it depends on chunks what it means")
+
+
+def closings(dialect: Dialect) -> list[str]:
+    """The literals that may end a text value."""
+    parts = [t.after for t in (*dialect.argument, *dialect.item, *dialect.call, *dialect.calls)]
+    return sorted({p.strip() for after in parts for p in after if isinstance(p, str) and p.strip()})
+
+
+def check_truncated(whole: Message, cut: Message, text: str, ends: tuple[str, ...]) -> None:
+    """A message of an output that was cut off invents nothing.
+
+    Args:
+        whole: the message of the whole output.
+        cut: what ``text``, its beginning, means.
+        text: what is left.
+        ends: closings of text values: one that the end follows counts, whatever came behind it in the whole.
+
+    Raises:
+        Broken: something else is told than what was written.
+    """
+    where = f"cut off at {len(text)}"
+    demand(len(cut.tool_calls) <= len(whole.tool_calls), f"{where} it has more calls")
+    for i, call in enumerate(cut.tool_calls):
+        full = whole.tool_calls[i]
+        demand(call.name == full.name, f"{where} a call is named {call.name!r} instead of {full.name!r}")
+        if i < len(cut.tool_calls) - 1:
+            intact = (call.arguments, call.status, call.id) == (full.arguments, full.status, full.id)
+            demand(intact, f"{where} the earlier call {i} differs: {call}")
+        elif call.status == "incomplete":
+            told = call.arguments.removesuffix('"') if text.endswith(ends) else call.arguments
+            demand(
+                full.arguments.startswith((call.arguments, told)), f"{where} arguments are made up: {call.arguments}"
+            )
+        elif not text.endswith(ends):
+            kept = (call.arguments, call.status) == (full.arguments, full.status)
+            demand(kept, f"{where} the call is {call.status!r} with {call.arguments}")
+
+
+def finish_reason_is_kept(case: Case) -> None:
+    """``stop`` becomes ``tool_calls`` where a call ended; no other reason changes."""
+    for reason in ("stop", "length", "content_filter", "abort"):
+        message, _ = read(case, finish_reason=reason)
+        expected = "tool_calls" if case.example.tool_calls and reason == "stop" else reason
+        demand(message.finish_reason == expected, f"closed with {reason!r} it finishes with {message.finish_reason!r}")
+
+
+RAW_PROMISES: Final[tuple[Callable[[Case], None], ...]] = (
+    chunking_is_invisible,
+    chunking_is_invisible_where_tools_are_unknown,
+    truncation_invents_nothing,
+    finish_reason_is_kept,
+)
+"""What holds for every raw text."""
+
+# -- promises of what is written ---------------------------------------------------------------------------------------
+
+
+def what_is_read_is_written_again(case: Case) -> None:
+    """The message that the first raw text means is written as that text."""
+    written = render(read(case, ids=None)[0], case.dialect, tools=case.tools, stage=case.example.stage)
+    demand(written == case.raw, f"what it means is written otherwise: got {written!r}, expected {case.raw!r}")
+
+
+def the_grammar_lets_it_through(case: Case) -> None:
+    """The derived grammar has the first raw text. Needs the extra ``constrain``; without it there is nothing to try."""
+    if not case.dialect.call:
+        return
+    for choice in ("auto", "required") if case.example.tool_calls else ("auto",):
+        if not case.tools:
+            return
+        constraint = constrain(
+            case.dialect, _closed(case.tools), choice, stage=case.example.stage, strict_level=ToolStrictLevel.PARAMETER
+        )
+        why = "" if constraint is None else refusal(constraint.lark, case.raw)
+        demand(not why, f"the grammar under tool_choice {choice!r} {why}")
+
+
+def _closed(tools: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The tools, taking no arguments but the declared ones: some formats cannot keep to more."""
+    return [
+        {
+            **t,
+            "function": {**t["function"], "parameters": {**t["function"]["parameters"], "additionalProperties": False}},
+        }
+        for t in tools
+    ]
+
+
+WRITTEN_PROMISES: Final[tuple[Callable[[Case], None], ...]] = (
+    what_is_read_is_written_again,
+    the_grammar_lets_it_through,
+)
+"""What holds for the first raw text of an example, which is the one that is written."""
+
+
+@cache
+def _byte_tokenizer() -> Any:
+    """Every byte is a token; ``None`` where llguidance is not installed."""
+    try:
+        import llguidance
+    except ImportError:
+        return None
+    return llguidance.LLTokenizer("byte")
+
+
+def refusal(lark: str, text: str) -> str:
+    """Why a grammar does not have a text; empty where it has, or where llguidance is not installed."""
+    tokenizer = _byte_tokenizer()
+    if tokenizer is None:
+        return ""
+    import llguidance
+
+    matcher = llguidance.LLMatcher(tokenizer, llguidance.LLMatcher.grammar_from_lark(lark), log_level=0)
+    if matcher.is_error():
+        return f"is refused by llguidance: {matcher.get_error()}"
+    data = text.encode()
+    taken = matcher.try_consume_tokens(list(data))
+    if taken < len(data):
+        return f"is stuck behind {data[:taken].decode(errors='replace')!r}"
+    return "" if matcher.is_accepting() else "does not end with it"
+
+
+# -- promises of a dialect ---------------------------------------------------------------------------------------------
+
+
+def _tool(name: str, **types: str) -> dict[str, Any]:
+    properties = {key: {"type": kind} for key, kind in types.items()}
+    return {
+        "type": "function",
+        "function": {"name": name, "parameters": {"type": "object", "properties": properties}},
+    }
+
+
+TOOLS: Final = [_tool("f", a="string", b="string", n="integer"), _tool("g", a="string"), _tool("now")]
+TURNS: Final[tuple[tuple[tuple[str, dict[str, Any]], ...], ...]] = (
+    (("f", {"a": "Paris", "b": "é 北京 🌧️", "n": -3}),),
+    (("now", {}),),
+    (("now", {}), ("f", {"a": "x"}), ("now", {})),
+    (("f", {"a": "", "b": " edge ", "n": 12345678901234567890}),),
+    (("f", {"a": "null", "b": "true"}), ("g", {"a": "123"}), ("g", {"a": '"quoted"'})),
+    (("f", {"a": "{}", "b": "[1]"}), ("g", {"a": "line\nbreak\n\nand more"})),
+    (("f", {"a": "\\", "b": '\\\\n \\u00e9 \\"'}),),
+)
+"""Calls that every dialect with calls writes and reads: texts that look like other values, edges, escapes."""
+
+
+def calls_of_any_values_are_written_and_read(dialect: Dialect) -> None:
+    """`TURNS` are written by the templates, and read back however they are cut."""
+    if not dialect.call:
+        return
+    constraint = constrain(dialect, _closed(TOOLS), "required")
+    lark = "" if constraint is None else constraint.lark
+    rng = random.Random(dialect.name)
+    for turn in TURNS:
+        # Unescaped, as grammars have it.
+        texts = [(name, json.dumps(arguments, ensure_ascii=False)) for name, arguments in turn]
+        calls = [{"function": {"name": name, "arguments": text}} for name, text in texts]
+        try:
+            raw = render({"role": "assistant", "tool_calls": calls}, dialect, tools=TOOLS)
+        except DialectError as error:
+            raise Broken(f"the calls {turn!r} cannot be written: {error}") from None
+        for chunks in ([raw], list(raw), random_split(raw, rng, 5)):
+            message, _ = run(dialect, chunks, tools=TOOLS)
+            got = [(c.name, json.loads(c.arguments) if c.status == "ok" else c.status) for c in message.tool_calls]
+            demand(got == [*turn], f"{raw!r} is read as {got!r}, expected {[*turn]!r}")
+            demand(not (message.reasoning or message.content), f"{raw!r}: {message.content!r} is left as content")
+        why = refusal(lark, raw)
+        demand(not why, f"the grammar {why}: {raw!r}")
+
+
+def markers_inside_strings_are_data(dialect: Dialect) -> None:
+    """A string argument may hold any literal of the dialect, save closings where arguments are markup."""
+    if not dialect.call:
+        return
+    own = closings(dialect) if dialect.argument else [dialect.quote] if dialect.quote != '"' else []
+    for text in literals(dialect):
+        if any(text.startswith(c) or c.startswith(text) for c in own):
+            continue
+        values = {"a": f"x {text} y", "n": 3}
+        call = {"function": {"name": "f", "arguments": json.dumps(values, ensure_ascii=False)}}
+        try:
+            raw = render({"role": "assistant", "tool_calls": [call]}, dialect, tools=TOOLS)
+        except DialectError as error:
+            raise Broken(f"a string that holds {text!r} cannot be written: {error}") from None
+        message, _ = run(dialect, list(raw), tools=TOOLS)
+        kept = [json.loads(c.arguments) for c in message.tool_calls if c.status == "ok"] == [values]
+        demand(kept, f"a string that holds {text!r} is read as something else: {raw!r}")
+
+
+def literals(dialect: Dialect) -> list[str]:
+    """Every literal of a dialect, trimmed."""
+    templates = (
+        *dialect.reasoning, *dialect.content, *dialect.preamble, *dialect.calls, *dialect.call, *dialect.argument,
+        *dialect.item,
+    )  # fmt: skip
+    found = [p.strip() for t in templates for p in (*t.before, *t.after) if isinstance(p, str)]
+    return sorted({t for t in (*found, *dialect.start, *dialect.end, dialect.quote) if t.strip()})
+
+
+DIALECT_PROMISES: Final[tuple[Callable[[Dialect], None], ...]] = (
+    calls_of_any_values_are_written_and_read,
+    markers_inside_strings_are_data,
+)
+"""What holds for a dialect whatever its examples are."""

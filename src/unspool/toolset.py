@@ -1,0 +1,173 @@
+"""The tools of a request and the choice among them, read once and by the same rules for all who need them.
+
+Parser, grammar, protocols and command line accept and refuse the same tools, in the same words.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal
+
+import msgspec
+
+from .arguments import json_kind, json_shown
+from .errors import ToolsError
+from .schema import tool_name
+
+__all__ = ["CHOICES", "ToolChoice", "Toolset", "choice_of", "read_tools", "read_toolset"]
+
+ToolChoice = str | Mapping[str, Any]
+"""``auto``, ``none``, ``required``, or an object of OpenAI's: a named function, or the tools that are allowed."""
+Kind = Literal["auto", "none", "required", "named"]
+
+CHOICES: Final = ("none", "auto", "required")
+MAX_TOOLS: Final = 1024
+"""How many tools a request may declare."""
+_NAMED: Final = '{"type": "function", "function": {"name": …}}'
+_LISTED: Final = 8
+"""How many declared names an error lists."""
+
+
+class Toolset(msgspec.Struct, frozen=True):
+    """What may be called.
+
+    Attributes:
+        tools: the declared tools, by name in their order; ``None``: unknown.
+        kind: of the choice.
+        name: the function that the choice names, else ``""``.
+        allowed: the names of the tools that may be called; ``None``: unknown tools, of which any may be.
+    """
+
+    tools: dict[str, Mapping[str, Any]] | None
+    kind: Kind = "auto"
+    name: str = ""
+    allowed: tuple[str, ...] | None = None
+
+    @property
+    def choice(self) -> ToolChoice:
+        """The choice in chat completions' form. Of a list of allowed tools it is the mode."""
+        return choice_of(self.name) if self.kind == "named" else self.kind
+
+    @property
+    def callable(self) -> list[Mapping[str, Any]]:
+        """The declared tools that may be called."""
+        return [] if self.tools is None else [self.tools[name] for name in self.allowed or ()]
+
+
+def choice_of(name: str) -> dict[str, Any]:
+    """The choice that names a function."""
+    return {"type": "function", "function": {"name": name}}
+
+
+def read_toolset(tools: object = None, tool_choice: object = None) -> Toolset:
+    """The tools and the choice of a request.
+
+    Args:
+        tools: OpenAI tool dicts, nested (``function``) or flat; ``None``: unknown.
+        tool_choice: see `ToolChoice`; ``None`` is ``auto``. Where the tools are unknown, any function may be named.
+
+    Raises:
+        ToolsError: names the field, what it holds and what is allowed.
+    """
+    found = read_tools(tools)
+    names = None if found is None else tuple(found)
+    if tool_choice is None or tool_choice == "auto":
+        return Toolset(found, "auto", "", names)
+    if tool_choice == "none":
+        return Toolset(found, "none", "", ())
+    if tool_choice == "required":
+        return Toolset(found, _required(found), "", names)
+    if isinstance(tool_choice, Mapping):
+        kind = tool_choice.get("type", "function")
+        if kind == "function":
+            name = _named("tool_choice", tool_choice, found)
+            return Toolset(found, "named", name, (name,))
+        if kind == "allowed_tools":
+            return _allowed(tool_choice, found)
+        raise ToolsError("tool_choice.type", f"{json_shown(kind)} is not one of function, allowed_tools")
+    raise ToolsError("tool_choice", f"{json_shown(tool_choice)} is not one of {', '.join(CHOICES)} or {_NAMED}")
+
+
+def read_tools(tools: object) -> dict[str, Mapping[str, Any]] | None:
+    """The tools by their names, in order; ``None`` where they are unknown.
+
+    Raises:
+        ToolsError: they are no list, too many, or one has no name, or another's.
+    """
+    if tools is None:
+        return None
+    if type(tools) is not list and (isinstance(tools, str | bytes) or not isinstance(tools, Sequence)):
+        raise ToolsError("tools", f"must be a list of tools, not {json_kind(tools)}")
+    if len(tools) > MAX_TOOLS:
+        raise ToolsError("tools", f"{len(tools):,} tools; allowed are {MAX_TOOLS:,}")
+    found: dict[str, Mapping[str, Any]] = {}
+    for i, tool in enumerate(tools):
+        name = tool_name(tool)
+        if name is None:
+            raise _nameless(f"tools[{i}]", tool)
+        if name in found:
+            raise ToolsError(f"tools[{i}]", f"the name {json_shown(name)} is declared twice")
+        found[name] = tool
+    return found
+
+
+def _nameless(where: str, tool: object) -> ToolsError:
+    """Why a tool has no name."""
+    if not isinstance(tool, Mapping):
+        return ToolsError(where, f"must be an object, not {json_kind(tool)}")
+    if "name" not in tool or "function" in tool:
+        where = f"{where}.function"
+        tool = tool.get("function")
+        if not isinstance(tool, Mapping):
+            return ToolsError(where, f"must be an object, not {json_kind(tool)}")
+    return ToolsError(f"{where}.name", _no_name(tool.get("name")))
+
+
+def _no_name(name: object) -> str:
+    """What is wrong with a name."""
+    if name is None:
+        return "is required"
+    return "is empty" if name == "" else f"must be a string, not {json_kind(name)}"
+
+
+def _required(tools: Mapping[str, Any] | None) -> Kind:
+    if tools is not None and not tools:
+        raise ToolsError("tool_choice", "'required' needs tools")
+    return "required"
+
+
+def _named(where: str, choice: Mapping[str, Any], tools: Mapping[str, Any] | None) -> str:
+    """The function that an object names."""
+    if "name" not in choice or "function" in choice:
+        where = f"{where}.function"
+        choice = choice.get("function", {})
+        if not isinstance(choice, Mapping):
+            raise ToolsError(where, f"must be an object, not {json_kind(choice)}")
+    name = choice.get("name")
+    field = f"{where}.name"
+    if not isinstance(name, str) or not name:
+        raise ToolsError(field, _no_name(name))
+    if tools is not None and name not in tools:
+        some = [*tools][:_LISTED]
+        allowed = ", ".join(some) + (", …" if len(tools) > len(some) else "") if some else "none: no tools"
+        raise ToolsError(field, f"{json_shown(name)} is not declared; allowed are {allowed}")
+    return name
+
+
+def _allowed(choice: Mapping[str, Any], tools: dict[str, Mapping[str, Any]] | None) -> Toolset:
+    """A list of allowed tools, nested as in chat completions or flat as in Responses."""
+    inner = choice.get("allowed_tools", choice)
+    where = "tool_choice.allowed_tools" if "allowed_tools" in choice else "tool_choice"
+    if not isinstance(inner, Mapping):
+        raise ToolsError(where, f"must be an object, not {json_kind(inner)}")
+    mode = inner.get("mode")
+    if mode not in ("auto", "required"):
+        raise ToolsError(f"{where}.mode", f"{json_shown(mode)} is not one of auto, required")
+    listed = inner.get("tools")
+    if not isinstance(listed, list | tuple) or not listed:
+        raise ToolsError(f"{where}.tools", "must be a list that is not empty")
+    names = set()
+    for i, one in enumerate(listed):
+        if not isinstance(one, Mapping):
+            raise ToolsError(f"{where}.tools[{i}]", f"must be an object, not {json_kind(one)}")
+        names.add(_named(f"{where}.tools[{i}]", one, tools))
+    order = names if tools is None else [name for name in tools if name in names]
+    return Toolset(tools, "auto" if mode == "auto" else _required(tools), "", tuple(order))

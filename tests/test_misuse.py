@@ -1,0 +1,207 @@
+"""Misuse of every public function: the error names the argument, what it got, what is allowed; nothing breaks."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import unspool
+from unspool import Parser, UnknownDialect
+from unspool.wire import ChatWriter
+
+from .support import DIALECTS, tool
+
+parse: Any = unspool.parse
+render: Any = unspool.render
+constrain: Any = unspool.constrain
+detect_dialect: Any = unspool.detect_dialect
+detect_stage: Any = unspool.detect_stage
+get_dialect: Any = unspool.get_dialect
+load_dialect: Any = unspool.load_dialect
+fold: Any = unspool.fold
+structure_info: Any = unspool.structure_info
+TOOLS = [tool("f", a="string")]
+MESSAGES = [{"role": "user", "content": "Hi"}]
+
+
+def new(**options: Any) -> Any:
+    return Parser(**{"dialect": "hermes", **options})
+
+
+WRONG: dict[str, tuple[Callable[[], Any], str]] = {
+    "no text": (lambda: parse(None, "hermes"), "text: must be a string, not None"),
+    "bytes as text": (lambda: parse(b"Hi", "hermes"), "text: must be a string, not bytes; decode"),
+    "no dialect": (lambda: parse("Hi", None), "dialect: must be the name of a dialect or a Dialect, not None"),
+    "a path as dialect": (lambda: parse("Hi", Path("x.toml")), "dialect: must be the name of a dialect or a Dialect"),
+    "a dict as policy": (lambda: new(policy={"bad_arguments": "drop"}), "policy: must be a Policy, such as Policy("),
+    "an empty dict as policy": (lambda: new(policy={}), "policy: must be a Policy"),
+    "tools as JSON": (lambda: new(tools='[{"name": "f"}]'), "tools: must be a list of tools, not a string"),
+    "a single tool": (lambda: new(tools=TOOLS[0]), "tools: must be a list of tools, not an object"),
+    "names as tools": (lambda: new(tools=["f"]), r"tools[0]: must be an object, not a string"),
+    "messages as prompt": (lambda: new(prompt=MESSAGES), "prompt: must be the rendered prompt, its text or its token"),
+    "a dict as prompt": (lambda: new(prompt=MESSAGES[0]), "not dict; render messages with the model's chat template"),
+    "bytes as prompt": (lambda: new(prompt=b"<think>"), "prompt: must be the rendered prompt, its text or its token"),
+    "ids without a tokenizer": (lambda: new(prompt=[1, 2]), "prompt: token ids need a tokenizer"),
+    "a stage of no name": (lambda: new(stage="thinking"), "stage: 'thinking' is not one of reasoning, content"),
+    "a number as stage": (lambda: new(stage=3), "stage: 3 is not one of reasoning, content"),
+    "a path as tokenizer": (lambda: new(tokenizer="tokenizer.json"), "tokenizer: must be a tokenizer, an object with"),
+    "a list as ids": (lambda: new(ids=["a"]), "ids: must be a callable (index, name) -> str or None, not list"),
+    "a number as finish reason": (lambda: parse("Hi", "hermes", finish_reason=3), "finish_reason: must be a string or"),
+    "text for tokens": (lambda: new().feed_tokens("Hi"), "ids: must be token ids, an iterable of integers, not str"),
+    "one token": (lambda: new().feed_tokens(3), "ids: must be token ids, an iterable of integers, not int"),
+    "texts for tokens": (lambda: new().feed_tokens(["Hi"]), "ids[0]: must be a token id, an integer, not str"),
+    "a negative token": (lambda: new().feed_tokens([1, -1]), "ids[1]: -1 is no token id"),
+    "tokens without a tokenizer": (lambda: new().feed_tokens([1]), "feed_tokens: the parser was made without a tok"),
+    "rendering text": (
+        lambda: render("Hi", "hermes"),
+        "message: must be a Message or an OpenAI assistant message, not",
+    ),
+    "rendering without a dialect": (lambda: render({"content": "Hi"}, None), "dialect: must be the name of a dialect"),
+    "rendering with tools as JSON": (lambda: render({"content": "Hi"}, "hermes", tools="[]"), "tools: must be a list"),
+    "a grammar of no dialect": (
+        lambda: constrain(3, TOOLS),
+        "dialect: must be the name of a dialect or a Dialect, not",
+    ),
+    "a grammar of JSON": (lambda: constrain("hermes", "[]"), "tools: must be a list of tools, not a string"),
+    "a level by its name": (
+        lambda: constrain("hermes", TOOLS, strict_level="function"),
+        "strict_level: must be a Tool",
+    ),
+    "a flag by its name": (
+        lambda: constrain("hermes", TOOLS, "required", "false"),
+        "parallel_tool_calls: must be true",
+    ),
+    "a grammar for messages": (
+        lambda: constrain("hermes", TOOLS, "required", prompt=MESSAGES),
+        "prompt: must be the r",
+    ),
+    "a format as text": (lambda: constrain("hermes", response_format="json"), "response_format: must be an object"),
+    "an info without dialect": (lambda: structure_info(None, "f"), "dialect: must be the name of a dialect or a Dial"),
+    "a stage of no prompt": (lambda: detect_stage("hermes", None), "prompt: must be the rendered prompt"),
+    "a stage of no dialect": (lambda: detect_stage(None, "x"), "dialect: must be the name of a dialect or a Dialect"),
+    "detecting nothing": (lambda: detect_dialect(), "detect_dialect: needs a model's name or a chat template"),
+    "detecting by a number": (lambda: detect_dialect(3), "model: must be a model's name or None, not int"),
+    "detecting by bytes": (lambda: detect_dialect(chat_template=b"x"), "chat_template: must be the text of a chat"),
+    "getting no dialect": (lambda: get_dialect(None), "name: must be the name of a dialect, not None"),
+    "reasoning of an object": (
+        lambda: get_dialect("hermes", DIALECTS[0]),
+        "reasoning: must be the name of a dialect o",
+    ),
+    "loading a number": (lambda: load_dialect(3), "path: must be the path of a TOML file, not int"),
+    "loading a name": (
+        lambda: load_dialect("hermes"),
+        "hermes: no such file; a shipped dialect is get_dialect('hermes')",
+    ),
+    "folding nothing": (lambda: fold(None), "events: must be a list of events, not None"),
+    "folding text": (lambda: fold("Hi"), "events: must be a list of events, not str"),
+    "folding lists of events": (lambda: fold([new().feed("Hi")]), "events[0]: must be an event, not list"),
+    "folding part of a call": (
+        lambda: fold([unspool.ToolCallDelta(0, "{", 0, 1)]),
+        "events[0]: belongs to a call that",
+    ),
+    "a policy of no value": (lambda: unspool.Policy(bad_arguments="fix"), "policy bad_arguments: 'fix' is not one of"),  # type: ignore[arg-type]
+}
+
+
+@pytest.mark.parametrize(("call", "told"), WRONG.values(), ids=WRONG)
+def test_misuse_names_the_argument_and_what_is_allowed(call: Callable[[], Any], told: str) -> None:
+    with pytest.raises((TypeError, ValueError)) as caught:
+        call()
+    assert told in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        (
+            "Qwen/Qwen3-Coder-30B-A3B-Instruct",
+            "detect_dialect(model='Qwen/Qwen3-Coder-30B-A3B-Instruct') finds 'qwen3-c",
+        ),
+        ("deepseek-ai/DeepSeek-V3.1", "finds 'deepseekv31'"),
+        ("somebody/some-model", "for a model's name see detect_dialect(model='somebody/some-model')"),
+        ("hermess", "did you mean hermes?"),
+        ("nope", "no dialect is called 'nope'; see list_dialects()"),
+    ],
+)
+def test_a_models_name_where_a_dialects_is_due_points_to_detection(name: str, told: str) -> None:
+    for call in (parse, lambda text, name: Parser(name), lambda text, name: get_dialect(name)):
+        with pytest.raises(UnknownDialect) as caught:
+            call("Hi", name)
+        assert told in str(caught.value)
+
+
+class Letters:
+    def decode(self, ids: list[int], **options: Any) -> str:
+        return "".join(map(chr, ids))
+
+
+PIECES = [
+    "<think>pl",
+    "an</think>\n\nSure.",
+    '\n<tool_call>\n{"name": "f", "arguments": {"a": "x',
+    "y",
+    '"}}\n</tool_call>',
+]
+REFUSED: list[Callable[[Any], Any]] = [
+    lambda p: p.feed(b"bytes"),
+    lambda p: p.feed(None),
+    lambda p: p.feed(["text"]),
+    lambda p: p.feed("text", "nowhere"),
+    lambda p: p.feed_tokens("text"),
+    lambda p: p.feed_tokens([1, "x"]),
+    lambda p: p.feed_tokens([1, -1]),
+    lambda p: p.feed_tokens([1], "nowhere"),
+    lambda p: p.close(3),
+]
+
+
+@pytest.mark.parametrize("name", ["hermes", "qwen3-coder", "gemma4", "pythonic"])
+def test_a_refused_call_leaves_the_parser_as_it_was(name: str) -> None:
+    dialect = unspool.get_dialect(name)
+    raw = next(e.raw[0] for e in dialect.examples if e.tool_calls)
+    for pieces in ([raw[i : i + 3] for i in range(0, len(raw), 3)], [raw]):
+        plain, tried = (Parser(dialect, tools=TOOLS, ids=lambda i, name: f"{i}") for _ in range(2))
+        for piece in pieces:
+            plain.feed(piece)
+            for wrong in REFUSED:
+                # Deep inside a string the parser does not look at what it is fed before Python itself refuses it.
+                with pytest.raises((TypeError, ValueError, AttributeError)):
+                    wrong(tried)
+            tried.feed(piece)
+        assert plain.close() == tried.close()
+        assert plain.message == tried.message
+
+
+def test_a_refused_call_leaves_a_parser_of_tokens_as_it_was() -> None:
+    plain, tried = (Parser("hermes", tools=TOOLS, tokenizer=Letters(), ids=lambda i, name: f"{i}") for _ in range(2))
+    for piece in PIECES:
+        plain.feed_tokens(map(ord, piece))
+        for wrong in REFUSED:
+            with pytest.raises((TypeError, ValueError)):
+                wrong(tried)
+        tried.feed_tokens(map(ord, piece))
+    assert plain.close() == tried.close()
+    assert plain.message == tried.message
+    assert [c.arguments for c in tried.message.tool_calls] == ['{"a": "xy"}']
+
+
+def writer() -> Any:
+    return ChatWriter(id="x", model="m", created=0)
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (lambda: writer().whole(unspool.Message()), "messages: must be a list of messages, not Message"),
+        (lambda: writer().whole([{"content": "Hi"}]), "messages[0]: must be a Message, not dict"),
+        (lambda: writer().events(0, None), "events: must be a list of events, not None"),
+        (lambda: writer().events(0, ["Hi"]), "events: must be a list of events; it holds str"),
+        (lambda: writer().events(3, []), "choice: 3 is not between 0 and 0"),
+    ],
+)
+def test_writers_of_protocols_refuse_what_is_no_event_or_message(call: Callable[[], Any], told: str) -> None:
+    with pytest.raises((TypeError, ValueError)) as caught:
+        call()
+    assert told in str(caught.value)
