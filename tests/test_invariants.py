@@ -253,7 +253,7 @@ def test_all_markers_together_inside_one_string_are_data(dialect: Dialect) -> No
     raw = write_calls(dialect, calls)
     rng = random.Random(dialect.name)
     for chunks in ([raw], list(raw), random_split(raw, rng, 7)):
-        message, _ = run(dialect, chunks, tools=TOOLS)
+        message, _ = run(dialect, chunks, tools=TOOLS, policy=Policy(markers_in_strings="data"))
         assert values(message) == calls
 
 
@@ -327,7 +327,7 @@ def test_only_the_outputs_end_closes_an_unterminated_string(dialect: Dialect) ->
     head, tail = write_calls(dialect, [("f", '{"a": "MARK"}'), ("g", '{"a": "x"}')]).split("MARK")
     tail = tail.replace('"', "'").replace("\n", " ")
     for chunks in ([head + tail], list(head + tail)):
-        message, _ = run(dialect, chunks, tools=TOOLS)
+        message, _ = run(dialect, chunks, tools=TOOLS, policy=Policy(markers_in_strings="data"))
         assert [(c.name, c.status) for c in message.tool_calls] == [("f", "incomplete")]
         assert message.tool_calls[0].arguments == f'{{"a": "{tail}'
 

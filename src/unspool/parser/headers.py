@@ -435,7 +435,7 @@ class Headers(Output):
     def _id(self, call: Call) -> str:
         """The call's own id, or one made for it."""
         fields = call.fields
-        if "id" in fields:
+        if fields.get("id"):
             return fields["id"]
         template = self._plan.dialect.id
         index = fields.get("index")

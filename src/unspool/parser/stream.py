@@ -73,70 +73,75 @@ class Stream(Text):
         Raises:
             ValueError: the parser is closed.
         """
-        fast = self._fast
-        if not fast or stage is not None:
-            return self._feed(text, stage)
-        # Inside a string most pieces can only be more of it: these short ways skip the state machine. All along nothing
-        # is consumed but not sent (``_i`` is 0, ``_base`` would be ``_at``); ``_buf`` holds what the next piece tells.
-        fragment = text
-        if fast == _JSON_STRING:
-            if '"' in text or "\\" in text or self._buf or not text.isprintable() or not text:
-                text = self._buf + text
-                if len(text) > SHORT or not json_piece(text):
-                    end = _json_run(text).end()  # type: ignore[union-attr]
-                    if end < len(text) and (text[end] != "\\" or not JSON_PARTIAL.match(text, end)):
-                        return self._feed(text[len(self._buf) :], None)
-                    self._buf = text[end:]
-                    text = text[:end]
+        try:
+            fast = self._fast
+            if not fast or stage is not None:
+                return self._feed(text, stage)
+            # Inside a string most pieces can only be more of it: these short ways skip the state machine. All along nothing
+            # is consumed but not sent (``_i`` is 0, ``_base`` would be ``_at``); ``_buf`` holds what the next piece tells.
+            fragment = text
+            if fast == _JSON_STRING:
+                if '"' in text or "\\" in text or self._buf or not text.isprintable() or not text:
+                    text = self._buf + text
+                    if len(text) > SHORT or not json_piece(text):
+                        end = _json_run(text).end()  # type: ignore[union-attr]
+                        if end < len(text) and (text[end] != "\\" or not JSON_PARTIAL.match(text, end)):
+                            return self._feed(text[len(self._buf) :], None)
+                        self._buf = text[end:]
+                        text = text[:end]
+                        if not text:
+                            return []
+                    elif self._buf:
+                        self._buf = ""
+                    fragment = text
+                start = self._at
+                self._at = stop = start + len(text)
+                self._pieces.append(text)
+                return [ToolCallDelta(self._current, text, start, stop)]
+            if fast == _VALUE:
+                if '"' in text or "\\" in text or self._stop in text or self._buf or not text.isprintable() or not text:
+                    whole = self._buf + text
+                    if not text or (self._stop in whole and self._find.search(whole)):
+                        return self._feed(text, None)
+                    text = whole
+                    if whole[-1] in self._hold_back:
+                        end = len(whole) - 1
+                        if len(self._hold_back) > 1:
+                            end = len(whole) - held_suffix(whole, 0, len(whole), self._hold_back)
+                        self._buf = whole[end:]
+                        if not end:
+                            return []
+                        text = whole[:end]
+                    elif self._buf:
+                        self._buf = ""
+                    fragment = escaped_piece(text) if len(text) <= SHORT else escaped(text)
+            elif fast == _LITERAL:
+                if '"' in text or "\\" in text or self._stop in text or self._buf or not text.isprintable() or not text:
+                    text = self._buf + text
                     if not text:
                         return []
-                elif self._buf:
-                    self._buf = ""
-                fragment = text
+                    if len(text) > SHORT:
+                        return self._in_literal(text)
+                    piece = python_piece(text, self._stop) if self._escapes else quoted_piece(text, self._stop)
+                    if piece is None:
+                        return self._in_literal(text)
+                    fragment = piece
+                    if self._buf:
+                        self._buf = ""
+            elif fast == _GUARDED:
+                if self._buf or not self._clean(text):
+                    return self._in_json(text)
+            else:
+                return self._in_text(text)
             start = self._at
             self._at = stop = start + len(text)
-            self._pieces.append(text)
-            return [ToolCallDelta(self._current, text, start, stop)]
-        if fast == _VALUE:
-            if '"' in text or "\\" in text or self._stop in text or self._buf or not text.isprintable() or not text:
-                whole = self._buf + text
-                if not text or (self._stop in whole and self._find.search(whole)):
-                    return self._feed(text, None)
-                text = whole
-                if whole[-1] in self._hold_back:
-                    end = len(whole) - 1
-                    if len(self._hold_back) > 1:
-                        end = len(whole) - held_suffix(whole, 0, len(whole), self._hold_back)
-                    self._buf = whole[end:]
-                    if not end:
-                        return []
-                    text = whole[:end]
-                elif self._buf:
-                    self._buf = ""
-                fragment = escaped_piece(text) if len(text) <= SHORT else escaped(text)
-        elif fast == _LITERAL:
-            if '"' in text or "\\" in text or self._stop in text or self._buf or not text.isprintable() or not text:
-                text = self._buf + text
-                if not text:
-                    return []
-                if len(text) > SHORT:
-                    return self._in_literal(text)
-                piece = python_piece(text, self._stop) if self._escapes else quoted_piece(text, self._stop)
-                if piece is None:
-                    return self._in_literal(text)
-                fragment = piece
-                if self._buf:
-                    self._buf = ""
-        elif fast == _GUARDED:
-            if self._buf or not self._clean(text):
-                return self._in_json(text)
-        else:
-            return self._in_text(text)
-        start = self._at
-        self._at = stop = start + len(text)
-        self._kept.append(text)  # type: ignore[union-attr]
-        self._pieces.append(fragment)
-        return [ToolCallDelta(self._current, fragment, start, stop)]
+            self._kept.append(text)  # type: ignore[union-attr]
+            self._pieces.append(fragment)
+            return [ToolCallDelta(self._current, fragment, start, stop)]
+        except (TypeError, AttributeError):
+            if isinstance(text, str):
+                raise
+            return self._feed(text, stage)  # which tells what is wrong with it
 
     def _in_json(self, text: str) -> list[Event]:
         """More of a JSON string that a marker would end."""
