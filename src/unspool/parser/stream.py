@@ -139,7 +139,7 @@ class Stream(Text):
             self._pieces.append(fragment)
             return [ToolCallDelta(self._current, fragment, start, stop)]
         except (TypeError, AttributeError):
-            if isinstance(text, str):
+            if type(text) is str:
                 raise
             return self._feed(text, stage)  # which tells what is wrong with it
 
