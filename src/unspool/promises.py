@@ -27,6 +27,7 @@ from .events import (
     ToolCallStart,
 )
 from .grammar import ToolStrictLevel, constrain
+from .grammar.matchers import from_lark
 from .message import Message, fold
 from .parser import Parser
 from .renderer import render
@@ -361,9 +362,7 @@ def refusal(lark: str, text: str) -> str:
     tokenizer = _byte_tokenizer()
     if tokenizer is None:
         return ""
-    import llguidance
-
-    matcher = llguidance.LLMatcher(tokenizer, llguidance.LLMatcher.grammar_from_lark(lark), log_level=0)
+    matcher = from_lark(tokenizer, lark)
     if matcher.is_error():
         return f"is refused by llguidance: {matcher.get_error()}"
     data = text.encode()

@@ -15,6 +15,7 @@ __all__ = ["Llguidance", "Matcher", "Xgrammar"]
 # Tokens that text of any kind may hold at most places: llguidance looks at them together. Without the characters with
 # which strings and markers of some dialect begin or end, masks in all of them come from these.
 _WORDS: Final = r"[^<\[{(`\]\"'\\\x00-\x1F\x7F]"
+_LEXER_FUEL = 1_000_000
 _SLICES: Final = [r"[\x20\x0A\x0D\x09]+", *(_WORDS + count for count in ("{1,10}", "{1,30}", "+"))]
 
 
@@ -54,12 +55,22 @@ class Llguidance:
         Raises:
             ConstraintError: llguidance cannot keep a schema; the message is its own.
         """
-        matcher = self._library.LLMatcher(
-            self._tokenizer, self._library.LLMatcher.grammar_from_lark(constraint.lark), log_level=0
-        )
+        matcher = from_lark(self._tokenizer, constraint.lark)
         if matcher.is_error():
             raise ConstraintError(f"llguidance: {matcher.get_error()}")
         return _LlguidanceMatcher(matcher, self.vocab_size)
+
+
+def from_lark(tokenizer: Any, lark: str) -> Any:
+    """A matcher of llguidance; tell its errors by ``is_error``.
+
+    Text that may hold unmarked calls anywhere (a union of formats) takes more work at one step than the library allows
+    by default; what it builds there serves all later steps.
+    """
+    import llguidance
+
+    limits = llguidance.LLParserLimits(step_lexer_fuel=_LEXER_FUEL)
+    return llguidance.LLMatcher(tokenizer, llguidance.LLMatcher.grammar_from_lark(lark), log_level=0, limits=limits)
 
 
 class _LlguidanceMatcher:
