@@ -74,7 +74,7 @@ def test_every_option_arrives(served: list[Any], recording: str, tmp_path: Path)
     assert (settings.limits.queue, settings.limits.stall, settings.limits.generations) == (7, 2.5, 100)
     assert (settings.coalesce_reasoning, settings.coalesce_arguments, settings.coalesce_delay) == (True, True, 0.5)
     assert settings.holds() == (
-        "model=m; dialect=hermes; stage=content; policy: bad_arguments=drop, call_in_reasoning=close; profile=mindie"
+        "model=m; dialect=hermes; stage=content; policy: bad_arguments=drop, call_in_reasoning=resume; profile=mindie"
     )
 
 

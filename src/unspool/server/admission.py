@@ -65,20 +65,25 @@ class Admission:
         try:
             await turn
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
-                self.running -= n  # its turn came as it went away
-            else:
+            if entry in self._waiting:
                 self._waiting.remove(entry)
                 self.waiting -= n
+            elif not turn.cancelled():
+                self.running -= n  # its turn came as it went away
             self._admit()
             raise
 
     def _admit(self) -> None:
-        while self._waiting and self.running + self._waiting[0][0] <= self._places:
-            n, turn = self._waiting.popleft()
+        """Let in whose turn it is. Who is cancelled but has not run since stands in the line as if nothing was."""
+        while self._waiting:
+            n, turn = self._waiting[0]
+            if not turn.cancelled() and self.running + n > self._places:
+                return
+            self._waiting.popleft()
             self.waiting -= n
-            self.running += n
-            turn.set_result(None)
+            if not turn.cancelled():
+                self.running += n
+                turn.set_result(None)
 
     def _retry_after(self) -> int:
         """About as long as the line takes."""

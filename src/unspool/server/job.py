@@ -67,6 +67,30 @@ def stage_of(job: Job, dialect: Dialect) -> Stage | None:
     return Stage.REASONING if job.thinking else Stage.CONTENT
 
 
+# -- sizes -------------------------------------------------------------------------------------------------------------
+
+
+def check_text(job: Job, limits: Limits) -> None:
+    """Return where the messages and tools of a request hold no more text than allowed.
+
+    Raises:
+        BadRequest: they hold more.
+    """
+    size = 0
+    waiting: list[Any] = [job.messages, job.tools]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, str):
+            size += len(value)
+        elif isinstance(value, dict):
+            waiting.extend(value.keys())
+            waiting.extend(value.values())
+        elif isinstance(value, list):
+            waiting.extend(value)
+    if size > limits.text:
+        raise BadRequest(None, f"messages and tools hold {size:,} characters; allowed are {limits.text:,}", 400)
+
+
 # -- tools -------------------------------------------------------------------------------------------------------------
 
 
