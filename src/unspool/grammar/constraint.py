@@ -13,6 +13,7 @@ from ..schema import function_of, tool_name
 from ..stage import detect_stage
 from ..template import sides
 from ..tokens import special_tokens
+from .bounds import Budget, derivation
 from .build import Demand, Tool, build
 from .calls import ToolStrictLevel, strict_tools, structure_info
 from .lark import lark
@@ -49,14 +50,17 @@ class Constraint:
         Raises:
             ConstraintError: a schema asks for what structural tags cannot keep.
         """
-        return structural_tag(self.grammar)
+        with derivation():
+            return structural_tag(self.grammar)
 
     @cached_property
     def lark(self) -> str:
         """A Lark grammar for llguidance; markers that are special tokens of the tokenizer by id, others as text."""
-        return lark(self.grammar, self._special)
+        with derivation():
+            return lark(self.grammar, self._special)
 
 
+@derivation()
 def constrain(
     dialect: str | Dialect,
     tools: Sequence[Mapping[str, Any]] | None = None,
@@ -107,7 +111,8 @@ def constrain(
     if kind != "none" and listed:
         chosen = [t for t in listed if kind != "named" or tool_name(t) == name]
         loose = kind == "auto" and strict_level < ToolStrictLevel.PARAMETER
-        made = tuple(_tool(t, loose=loose and not strict_tools([t])) for t in chosen)
+        budget = Budget()
+        made = tuple(_tool(t, loose=loose and not strict_tools([t]), budget=budget) for t in chosen)
     low = 1 if kind in ("required", "named") else 0
     high = None if parallel_tool_calls and kind != "named" else 1
     demand = Demand(
@@ -232,13 +237,13 @@ def _stage(d: Dialect, stage: Stage | str | None, prompt: Any, tokenizer: Any) -
     return found
 
 
-def _tool(tool: Mapping[str, Any], *, loose: bool = False) -> Tool:
+def _tool(tool: Mapping[str, Any], *, loose: bool = False, budget: Budget | None = None) -> Tool:
     name = tool_name(tool) or ""
     function = function_of(tool)
     strict = function.get("strict") is True
     given = {"type": "object"} if loose else function.get("parameters")
     where = f"tools.{name}.parameters"
-    prepared = prepare({"type": "object"} if given is None else given, where, closed=strict)
+    prepared = prepare({"type": "object"} if given is None else given, where, closed=strict, budget=budget)
     if prepared is False:
         raise ConstraintError(f"{where}: admits no arguments")
     parameters = dict(prepared) if isinstance(prepared, dict) else {}

@@ -40,13 +40,24 @@ class Llguidance:
         vocab_size: the width of the model's logits, where it is not the tokenizer's.
     """
 
+    LIMITS: Final[dict[str, Any]] = {"max_lexer_states": 50_000, "verbose_errors": False}
+    """What a matcher may take, by llguidance's names: each state is about two kilobytes. Its errors do not repeat the
+    grammar, or what was generated."""
+
     def __init__(self, tokenizer: Any, *, eos: "int | list[int] | None" = None, vocab_size: int | None = None) -> None:
         import llguidance
 
         backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
+        self._backend = backend
         self._library = llguidance
+        self.options: dict[str, Any] = {"n_vocab": vocab_size, "eos": eos, "slices": _SLICES}
         self._tokenizer = llguidance.LLTokenizer(backend.to_str(), n_vocab=vocab_size, eos_token=eos, slices=_SLICES)
         self.vocab_size: int = self._tokenizer.vocab_size
+
+    @property
+    def described(self) -> str:
+        """The tokenizer as JSON."""
+        return str(self._backend.to_str())
 
     def matcher(self, constraint: Constraint) -> "Matcher":
         """A matcher at the beginning of an output.
@@ -54,12 +65,30 @@ class Llguidance:
         Raises:
             ConstraintError: llguidance cannot keep a schema; the message is its own.
         """
-        matcher = self._library.LLMatcher(
-            self._tokenizer, self._library.LLMatcher.grammar_from_lark(constraint.lark), log_level=0
+        return _LlguidanceMatcher(self.compile(constraint.lark), self.vocab_size)
+
+    def compile(self, text: str) -> Any:
+        """A prototype of matchers, for `copy`.
+
+        Args:
+            text: of a Lark grammar.
+
+        Raises:
+            ConstraintError: see `matcher`.
+        """
+        prototype = self._library.LLMatcher(
+            self._tokenizer,
+            self._library.LLMatcher.grammar_from_lark(text),
+            log_level=0,
+            limits=self._library.LLParserLimits(**self.LIMITS),
         )
-        if matcher.is_error():
-            raise ConstraintError(f"llguidance: {matcher.get_error()}")
-        return _LlguidanceMatcher(matcher, self.vocab_size)
+        if prototype.is_error():
+            raise ConstraintError(f"llguidance: {prototype.get_error()}")
+        return prototype
+
+    def copy(self, prototype: Any) -> "Matcher":
+        """A matcher at the beginning of an output, from its prototype."""
+        return _LlguidanceMatcher(prototype.deep_copy(), self.vocab_size)
 
 
 class _LlguidanceMatcher:

@@ -11,6 +11,7 @@ from ..engines.threads import Awaited, Threads
 from ..wire.common import Failure
 from .admission import Admission, Overloaded
 from .metrics import Metrics
+from .prepared import Constraints
 from .settings import Settings
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ class Core:
         self.engine = engine
         self.prompts = prompts
         self.admission = Admission(settings.limits.generations, settings.limits.waiting)
+        self.constraints = Constraints(settings)
         self.metrics = Metrics(settings.dialect.name)
         self.runs: set[Run] = set()
         self.held = 0

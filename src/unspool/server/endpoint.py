@@ -8,6 +8,7 @@ from typing import Any, Final
 from starlette.types import Receive, Scope, Send
 
 from ..engines.threads import Awaited
+from ..parser import Parser
 from ..wire.common import Failure
 from .admission import Overloaded
 from .checks import BadRequest, read_object
@@ -43,7 +44,7 @@ class Endpoint:
 
     async def _answer(self, scope: Scope, body: bytes, send: Send) -> None:
         try:
-            prepared = await self._prepare(body)
+            prepared, parsers = await self._prepare(body)
             del body
         except BadRequest as error:
             status = error.status or self._protocol.invalid
@@ -52,13 +53,14 @@ class Endpoint:
             log.exception("%s: the request could not be read", scope["path"])
             reply = failed(self._protocol, Failure("the server failed", 500))
         else:
-            await Run(self._core, self._protocol, scope, prepared).respond(send)
+            await Run(self._core, self._protocol, scope, prepared, parsers).respond(send)
             return
         self._core.metrics.response(scope["path"], reply.status)
         await reply.send(send)
 
-    async def _prepare(self, body: bytes) -> Prepared:
-        """Read a request; in a thread where it is long, or where a grammar may have to be derived."""
+    async def _prepare(self, body: bytes) -> tuple[Prepared, list[Parser]]:
+        """Read a request, and make what reads its outputs, which goes through the end of the prompt; in a thread where
+        it is long, or where a grammar may have to be derived."""
         core, size = self._core, len(body)
 
         def read(awaited: Awaited | None = None) -> Job:
@@ -67,12 +69,18 @@ class Endpoint:
                 check_text(job, core.settings.limits)
             return job
 
-        def make(awaited: Awaited | None = None) -> Prepared:
-            return prepare(job, core.settings, core.prompts, core.engine.tokenizer)
+        def make(awaited: Awaited) -> tuple[Prepared, list[Parser]]:
+            tokenizer = core.engine.tokenizer
+            prepared = prepare(job, core.settings, core.prompts, tokenizer, core.constraints, awaited)
+            parsers = []
+            for _ in range(job.n):
+                awaited.check()
+                parsers.append(prepared.parser(core.settings, tokenizer))
+            return prepared, parsers
 
         job = read() if size < _LONG else await core.apart(size, read)
         if size < _LONG and not job.tools and job.response_format is None:
-            return make()
+            return make(Awaited())
         return await core.apart(size, make)
 
 

@@ -13,6 +13,7 @@ from starlette.types import Scope
 from ..engines import EngineError
 from ..events import Event
 from ..message import Message
+from ..parser import Parser
 from ..wire.common import Failure, Usage, Writer
 from .admission import Overloaded
 from .choice import Choice
@@ -31,9 +32,12 @@ class Run:
         protocol: the client's.
         scope: ASGI's, of the request.
         prepared: the request.
+        parsers: one for each choice.
     """
 
-    def __init__(self, core: Core, protocol: Protocol, scope: Scope, prepared: Prepared) -> None:
+    def __init__(
+        self, core: Core, protocol: Protocol, scope: Scope, prepared: Prepared, parsers: Sequence[Parser]
+    ) -> None:
         self.id = protocol.id_prefix + new_id()
         self.outbox: Outbox | None = None
         """What waits for the client of a stream, once there is something to send."""
@@ -48,7 +52,7 @@ class Run:
         self._clock = asyncio.get_running_loop().time
         self._began = self._clock()
         self._writer: Writer | None = protocol.writer(job, self.id, self._created) if job.stream else None
-        self._choices = [self._choice() for _ in range(job.n)]
+        self._choices = [self._choice(parser) for parser in parsers]
         self._begun = False
         self._producing = False
         self._timers: dict[int, asyncio.TimerHandle] = {}
@@ -230,15 +234,15 @@ class Run:
         encoded = self._core.engine.tokenizer.encode(prompt, add_special_tokens=False)
         return len(getattr(encoded, "ids", encoded))
 
-    def _choice(self) -> Choice:
-        settings, job, tokenizer = self._core.settings, self._prepared.job, self._core.engine.tokenizer
+    def _choice(self, parser: Parser) -> Choice:
+        settings, job = self._core.settings, self._prepared.job
         return Choice(
-            self._prepared.parser(settings, tokenizer),
+            parser,
             job.stop,
             settings.coalescer() if job.stream else None,
             one_call=not job.parallel,
             keep=self._protocol.keeps_events and not job.stream,
-            by_ids=tokenizer is not None,
+            by_ids=self._core.engine.tokenizer is not None,
             timed=settings.profile == "mindie" and not job.stream,
         )
 
