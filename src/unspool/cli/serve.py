@@ -13,6 +13,8 @@ def serve_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--host", default="127.0.0.1", help="where to listen; 127.0.0.1 by default")
     p.add_argument("--port", type=int, default=8192, help="8192 by default; 0 takes any that is free")
     p.add_argument("--api-key", metavar="KEY|@FILE", help="what clients have to present")
+    text = "a website whose pages may use the server, as https://HOST; * is any (repeatable); by default none"
+    p.add_argument("--cors", metavar="ORIGIN", action="append", default=[], help=text)
     p.add_argument("--profile", type=one_of(PROFILES), metavar="PROFILE", default=PROFILES[0], help=", ".join(PROFILES))
     p.add_argument("--full-text", action="store_true", help="profile mindie: content is cumulative")
     p.add_argument(
@@ -49,6 +51,12 @@ def run_serve(options: argparse.Namespace) -> int:
         from ..server import serve
     except ImportError as error:
         raise missing(error, "server") from None
+    try:
+        from ..server.cors import check_origin
+
+        origins = tuple(map(check_origin, options.cors))
+    except ValueError as error:
+        raise Misuse(f"--cors: {error}") from None
     model = open_model(options)
     settings = Settings(
         model=model.name,
@@ -65,6 +73,8 @@ def run_serve(options: argparse.Namespace) -> int:
         named_reason=options.named_reason,
         strict_level=model.strict_level,
         api_key=key,
+        cors=origins,
+        engine=", ".join(options.engine or ["builtin"]),
         limits=limits,
     )
     return 0 if serve(settings, model.engine, options.host, options.port, model.prompts) else 1

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 from functools import partial
 from hashlib import sha256
 from typing import Any, Final
@@ -125,6 +126,7 @@ class _Judge:
     def __init__(self, library: Llguidance) -> None:
         self._library = library
         self._process: subprocess.Popen[bytes] | None = None
+        self._stop: weakref.finalize[..., Any] | None = None
         self._cancel = -1
         self._lock = threading.Lock()  # of what other threads write to
         self._closed = False
@@ -184,6 +186,7 @@ class _Judge:
             )
         finally:
             os.close(told)
+        self._stop = weakref.finalize(self, _stop, self._process)  # also where an engine is never closed
         described = self._library.described.encode()
         begin = {**self._library.options, "tokenizer": len(described), "cancel": told}
         assert self._process.stdin is not None
@@ -196,18 +199,22 @@ class _Judge:
         self._end()
 
     def _end(self) -> None:
-        process, self._process = self._process, None
-        if process is not None:
-            process.kill()
-            process.wait()
-            for pipe in (process.stdin, process.stdout):
-                with contextlib.suppress(OSError):  # what was not written goes nowhere
-                    if pipe is not None:
-                        pipe.close()
+        self._process = None
+        if self._stop is not None:
+            self._stop()
         with self._lock:
             cancel, self._cancel = self._cancel, -1
             if cancel >= 0:
                 os.close(cancel)
+
+
+def _stop(process: "subprocess.Popen[bytes]") -> None:
+    process.kill()
+    process.wait()
+    for pipe in (process.stdin, process.stdout):
+        with contextlib.suppress(OSError):  # what was not written goes nowhere
+            if pipe is not None:
+                pipe.close()
 
 
 def _answer(pipe: int, deadline: float) -> dict[str, Any]:

@@ -149,8 +149,10 @@ UNSERVED: dict[str, str] = {
     **dict.fromkeys(("mcp_servers", "container", "context_management", "output_format", "output_config"), ""),
 }
 """Fields of other servers that would change the answer, and what to use instead. They are not let pass in silence."""
-_IDLE: tuple[Any, ...] = (None, False, 0, 1, -1, 1.0, "", [], {})
+_IDLE: tuple[Any, ...] = (None, False, 0, "", [], {})
 """Values of theirs that ask for nothing."""
+_IDLE_TRUE = ("add_generation_prompt",)
+_IDLE_ONE = ("best_of", "length_penalty", "repeat_penalty", "typical_p")
 
 
 def check_served(fields: Fields) -> None:
@@ -161,7 +163,8 @@ def check_served(fields: Fields) -> None:
     """
     for name in fields.raw.keys() & UNSERVED.keys():
         value = fields.raw[name]
-        if not any(value is idle or (type(value) is type(idle) and value == idle) for idle in _IDLE):
+        idle = value in _IDLE or (value == 1 and name in _IDLE_ONE) or (value is True and name in _IDLE_TRUE)
+        if not idle:
             raise fields.wrong(name, f"is not supported; {UNSERVED[name] or 'leave it out'}")
     for name in ("skip_special_tokens", "spaces_between_special_tokens", "add_special_tokens"):
         fields.flag(name, None)

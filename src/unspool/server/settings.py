@@ -86,6 +86,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         named_reason: the finish reason of an answer to a named ``tool_choice``: OpenAI's ``stop``, or ``tool_calls``.
         strict_level: constrains calls under ``auto`` also where no tool is strict.
         api_key: what clients have to present; ``None``: nothing.
+        engine: what generates, for people.
         cors: origins of websites whose pages may use the server, besides those on the loopback; ``*``: any.
         limits: what is taken at most.
     """
@@ -104,6 +105,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     named_reason: Literal["stop", "tool_calls"] = "stop"
     strict_level: ToolStrictLevel = ToolStrictLevel.OFF
     api_key: str | None = None
+    engine: str = ""
     cors: tuple[str, ...] = ()
     limits: Limits = Limits()
 
@@ -121,6 +123,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         told = [f"{f}={getattr(policy, f)}" for f in CHOICES if getattr(policy, f) != getattr(DEFAULTS, f)]
         parts = [
             f"model={self.model}",
+            *([f"engine={self.engine}"] if self.engine else []),
             f"dialect={self.dialect.name}",
             f"stage={self.dialect.stage.value}",
             f"policy: {', '.join(told) or 'the defaults'}",
