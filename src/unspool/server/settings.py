@@ -123,10 +123,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         told = [f"{f}={getattr(policy, f)}" for f in CHOICES if getattr(policy, f) != getattr(DEFAULTS, f)]
         parts = [
             f"model={self.model}",
-            *([f"engine={self.engine}"] if self.engine else []),
             f"dialect={self.dialect.name}",
             f"stage={self.dialect.stage.value}",
             f"policy: {', '.join(told) or 'the defaults'}",
             f"profile={self.profile}",
+            *([f"engine={self.engine}"] if self.engine else []),
         ]
         return "; ".join(parts)
