@@ -77,13 +77,13 @@ def open_model(options: argparse.Namespace) -> Model:
         folder = path
     elif folder is None and kind == "builtin":
         folder = _builtin_folder()
-    elif folder is None and kind == "url":
-        raise Misuse("--tokenizer: is missing; a server at a URL takes prompts, which the model's chat template writes")
     template = None if folder is None else _template(folder)
     dialect = _dialect(options, template)
     policy = read_policy(options.policy)
     prompts = None if template is None else _prompts(options, folder, template, dialect)
     engine = _engine(options, kind, path, engines, folder, dialect)
+    if kind == "url" and folder is None:
+        raise Misuse("--tokenizer: is missing; a server at a URL takes prompts, which the model's chat template writes")
     if options.capture is not None:
         engine = _captured(options, engine, dialect, policy)
     name = options.model or (kind if kind == "builtin" else dialect.name)
