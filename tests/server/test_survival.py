@@ -51,6 +51,30 @@ def test_places_are_not_lost_when_running_and_waiting_clients_leave_in_one_turn(
     asyncio.run(main())
 
 
+def test_who_comes_to_a_full_line_of_clients_that_are_leaving_is_let_in_all_the_same() -> None:
+    async def main() -> None:
+        admission = Admission(1, 2)
+
+        async def client(held: asyncio.Event) -> None:
+            async with admission.places(1):
+                await held.wait()
+
+        never, done = asyncio.Event(), asyncio.Event()
+        done.set()
+        leaving = [asyncio.ensure_future(client(never)) for _ in range(3)]
+        await asyncio.sleep(0)
+        last = asyncio.ensure_future(client(done))
+        await asyncio.sleep(0.05)
+        assert (admission.running, admission.waiting) == (1, 2)
+        for task in leaving:
+            task.cancel()
+        async with asyncio.timeout(5):
+            await last
+        assert (admission.running, admission.waiting) == (0, 0)
+
+    asyncio.run(main())
+
+
 def test_all_requests_together_may_hold_so_many_bytes() -> None:
     engine = Scripted(["a"], hang_after=1)
     with live(engine, held=10_000) as server:

@@ -5,6 +5,10 @@ import math
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Final
+
+_LOOKS: Final = 5
+_PAUSE: Final = 0.1  # seconds between two looks whether there is room in the line
 
 
 class Overloaded(Exception):
@@ -56,12 +60,17 @@ class Admission:
             self._admit()
 
     async def _wait(self, n: int) -> None:
-        if self.waiting + n > self._line:
+        for _ in range(_LOOKS):
+            if self.waiting + n <= self._line:
+                break
+            await asyncio.sleep(_PAUSE)  # of clients that left together, not all may have been noticed yet
+        else:
             raise Overloaded(self._retry_after())
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         entry = n, turn
         self._waiting.append(entry)
         self.waiting += n
+        self._admit()  # there may be room by now
         try:
             await turn
         except asyncio.CancelledError:
