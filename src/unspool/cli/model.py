@@ -101,6 +101,8 @@ def open_model(options: argparse.Namespace) -> Model:
         dialect = _dialect(options, template)
     prompts = None if template is None else _prompts(options, folder, template, dialect)
     engine = _engine(options, kind, path, engines, folder, dialect, recordings)
+    if kind == "url" and folder is None:
+        raise Misuse("--tokenizer: is missing; a server at a URL takes prompts, which the model's chat template writes")
     if options.capture is not None:
         engine = _captured(options, engine, dialect, policy)
     name = options.model or (kind if kind == "builtin" else dialect.name)
@@ -150,12 +152,19 @@ def _prompts(options: argparse.Namespace, folder: str | Path, template: Any, dia
     try:
         prompts = Prompts(template)
         if not prompts.check(dialect):
-            print(f"unspool: --tokenizer: {folder}: the template writes no calls", file=sys.stderr)
+            print(f"unspool: {_told_by(options)}: {folder}: the template writes no calls", file=sys.stderr)
     except TemplateError as error:
         if not options.no_self_check:
-            raise Misuse(f"--tokenizer: {error} (--no-self-check serves all the same)") from None
+            raise Misuse(f"{_told_by(options)}: {error} (--no-self-check serves all the same)") from None
         prompts = Prompts(template)
     return prompts
+
+
+def _told_by(options: argparse.Namespace) -> str:
+    """The argument that a chat template comes from."""
+    if options.tokenizer is not None:
+        return "--tokenizer"
+    return "--engine" if options.engine else "--engine: is missing, so that the builtin model is served"
 
 
 def _dialect(options: argparse.Namespace, template: Any) -> Dialect:

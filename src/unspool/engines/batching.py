@@ -11,8 +11,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import AsyncGenerator, Sequence
-from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,13 +21,17 @@ from ..grammar import Constraint, Llguidance, Matcher
 from ..tokens import Detokenizer
 from ..wire.common import Usage
 from .base import Delta, EngineError, Request, Sampling
-from .model import Model, prompt_tokens
+from .grammars import Grammars
+from .model import Model, check_length, prompt_tokens
 from .outputs import Output, wake
 from .sampling import Sampler, filled, logprob_entry
+from .threads import Threads
 
 __all__ = ["Batching", "Model"]
 
 log = logging.getLogger("unspool.engines")
+_LONG: Final = 64 * 1024
+"""Characters or tokens of a prompt from which on it has a thread of its own, so that it holds up no short one."""
 
 
 class Batching:
@@ -54,7 +57,11 @@ class Batching:
         self._sampling = sampling or Sampling()
         own = getattr(model.tokenizer, "eos_token_id", None)
         self._silent = model.eos if own is None else model.eos & {own}
-        self._preparing = threading.Lock()  # tokenizers of transformers are not for several threads
+        self._preparing = threading.Lock()
+        self._grammars: Grammars | None = None
+        self._short = Threads(2, "prompts")
+        self._long = Threads(1, "long-prompts")
+        self._latest: tuple[str | Sequence[int], list[int]] | None = None
         # Guards all below, and what outputs say of themselves to the other thread.
         self._changed = threading.Condition()
         self._waiting: deque[Output] = deque()
@@ -91,7 +98,7 @@ class Batching:
                 500 where the model fails; 503 where the engine is closed.
         """
         await self.health()
-        output = await asyncio.to_thread(self._prepare, request)
+        output = await self._prepare(request)
         output.loop = asyncio.get_running_loop()
         self._join(output)
         in_a_row = 0
@@ -127,6 +134,10 @@ class Batching:
     async def close(self) -> None:
         """End the thread, after the token it is at; outputs under way fail."""
         self._end("the engine is closed")
+        for threads in (self._short, self._long):
+            threads.close()
+        if self._grammars is not None:
+            await asyncio.to_thread(self._grammars.close)
         if self._thread is not None:
             await asyncio.to_thread(self._thread.join)
 
@@ -161,22 +172,60 @@ class Batching:
                 self._waiting.remove(output)
             self._changed.notify()
 
+    async def _prepare(self, request: Request) -> Output:
+        """Check a request, and make what its output needs, in threads: nobody waits there for what takes longer.
+
+        Raises:
+            EngineError: 400.
+        """
+        prompt = request.needed_prompt()
+        check_length(self._model, prompt)
+        if request.max_tokens is not None and request.max_tokens < 1:
+            raise EngineError(f"max_tokens: {request.max_tokens} is less than 1", 400)
+        matcher = None if request.constraint is None else await self._matcher(request.constraint)
+        threads = self._short if len(prompt) < _LONG else self._long
+        return await threads.run(lambda _: self._output(request, self._tokens(prompt), matcher))
+
+    async def _matcher(self, constraint: Constraint) -> Matcher:
+        try:
+            if self._grammars is None:
+                await self._short.run(lambda _: self._make_grammars())
+            assert self._grammars is not None
+            return await self._grammars.matcher(constraint)
+        except ImportError:
+            raise EngineError("constraints need llguidance, the extra constrain", 400) from None
+        except ConstraintError as error:
+            raise EngineError(str(error), 400) from None
+
     # -- in any thread ---------------------------------------------------------------------------------------------
 
-    def _prepare(self, request: Request) -> Output:
-        """Check a request, and make what its output needs; takes a while.
+    def _make_grammars(self) -> None:
+        with self._preparing:
+            if self._grammars is None:
+                model = self._model
+                # The first one is the end.
+                ends = sorted(model.eos, key=lambda token: (token not in self._silent, token))
+                self._grammars = Grammars(Llguidance(model.tokenizer, eos=ends or None, vocab_size=model.vocab_size))
+
+    def _tokens(self, prompt: str | Sequence[int]) -> list[int]:
+        """The tokens of a prompt; several choices have the same."""
+        latest = self._latest
+        if isinstance(prompt, str) and latest is not None and latest[0] == prompt:
+            return latest[1]
+        tokens = prompt_tokens(self._model, prompt)
+        self._latest = (prompt, tokens)
+        return tokens
+
+    def _output(self, request: Request, prompt: list[int], matcher: Matcher | None) -> Output:
+        """What an output needs.
 
         Raises:
             EngineError: 400.
         """
         model = self._model
-        with self._preparing:
-            prompt = prompt_tokens(model, request.needed_prompt())
         room = model.context - len(prompt)
         if room < 1:
             raise EngineError(f"prompt: {len(prompt):,} tokens leave no room in a context of {model.context:,}", 400)
-        if request.max_tokens is not None and request.max_tokens < 1:
-            raise EngineError(f"max_tokens: {request.max_tokens} is less than 1", 400)
         sampling = filled(request.sampling, self._sampling)
         return Output(
             id=request.id,
@@ -185,24 +234,8 @@ class Batching:
             logprobs=sampling.logprobs,
             sampler=Sampler(sampling, prompt, model.vocab_size),
             detokenizer=Detokenizer(model.tokenizer),
-            matcher=None if request.constraint is None else self._matcher(request.constraint),
+            matcher=matcher,
         )
-
-    def _matcher(self, constraint: Constraint) -> Matcher:
-        try:
-            with self._preparing:
-                matchers = self._matchers
-            return matchers.matcher(constraint)
-        except ImportError:
-            raise EngineError("constraints need llguidance, the extra constrain", 400) from None
-        except ConstraintError as error:
-            raise EngineError(str(error), 400) from None
-
-    @cached_property
-    def _matchers(self) -> Llguidance:
-        model = self._model
-        ends = sorted(model.eos, key=lambda token: (token not in self._silent, token))  # the first one is the end
-        return Llguidance(model.tokenizer, eos=ends or None, vocab_size=model.vocab_size)
 
     def _end(self, why: str, status: int = 503) -> None:
         """Take no more requests, and fail those that there are."""
@@ -293,8 +326,8 @@ class Batching:
             try:
                 made.append((output, self._next(output, row)))
             except (ConstraintError, ValueError) as error:
-                log.warning("%s: no token: %s", output.id, error)
-                made.append((output, EngineError(f"no token could be chosen: {error}", 500)))
+                log.warning("%s: no token: %.200s", output.id, error)
+                made.append((output, EngineError("no token could be chosen under the request's grammar", 500)))
         with self._changed:
             for output, piece in made:
                 output.put(piece)
@@ -309,6 +342,7 @@ class Batching:
         output.count += 1
         silent = token in self._silent
         reason = None
+        usage = output.count == 1  # first and last: between them a consumer can count
         if token in self._model.eos or (matcher is not None and matcher.is_done()):
             reason = "stop"
         elif output.count == output.limit:
@@ -322,6 +356,6 @@ class Batching:
             text=text,
             token_ids=() if silent else (token,),
             finish_reason=reason,
-            usage=Usage(prompt_tokens=len(output.prompt), completion_tokens=output.count) if reason else None,
+            usage=Usage(prompt_tokens=len(output.prompt), completion_tokens=output.count) if reason or usage else None,
             logprobs=(logprob_entry(self._model.tokenizer, logits, token, top or 0),) if told else (),
         )

@@ -1,14 +1,16 @@
 """What `unspool.engines.batching` runs: anything that computes the logits of the next token."""
 
+import contextlib
+import threading
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .base import EngineError
 
-__all__ = ["Model", "prompt_tokens"]
+__all__ = ["Model", "check_length", "prompt_tokens"]
 
 
 class Model(Protocol):
@@ -39,14 +41,33 @@ class Model(Protocol):
         """
 
 
+_CHARACTERS: Final = 16
+"""Of a token, on average at most: of a longer prompt, nobody has to know the tokens."""
+_UNSAFE: Final = threading.Lock()
+"""Tokenizers that are written in Python are not for several threads."""
+
+
+def check_length(model: Model, prompt: str | Sequence[int]) -> None:
+    """Return where a prompt may fit into the context.
+
+    Raises:
+        EngineError: 400; it is longer, whatever its tokens are.
+    """
+    unit, most = ("characters", _CHARACTERS * model.context) if isinstance(prompt, str) else ("tokens", model.context)
+    if len(prompt) > most:
+        raise EngineError(f"prompt: {len(prompt):,} {unit} are too many for a context of {model.context:,} tokens", 400)
+
+
 def prompt_tokens(model: Model, prompt: str | Sequence[int]) -> list[int]:
-    """A prompt's tokens.
+    """A prompt's tokens; in any thread.
 
     Raises:
         EngineError: 400; it holds what is no token, or nothing.
     """
     if isinstance(prompt, str):
-        encoded = model.tokenizer.encode(prompt, add_special_tokens=False)  # a rendered prompt has them already
+        encoder = getattr(model.tokenizer, "backend_tokenizer", model.tokenizer)
+        with contextlib.nullcontext() if hasattr(encoder, "to_str") else _UNSAFE:
+            encoded = encoder.encode(prompt, add_special_tokens=False)  # a rendered prompt has them already
         tokens = list(getattr(encoded, "ids", encoded))
     else:
         tokens = list(prompt)
