@@ -1,7 +1,7 @@
 """Continuous batching: many outputs of one model, a token at a time.
 
 One thread computes. At every token boundary outputs join and leave: it takes the next request in line where a slot is
-free, computes that prompt, and then one token for each output whose consumer keeps up. A consumer that does not pull
+free, computes a part of that prompt, and then one token for each output whose consumer keeps up. A consumer that does not pull
 stops its own output after a few pieces, and keeps its slot. The event loop never waits for the thread, nor the thread
 for the event loop.
 """
@@ -10,7 +10,7 @@ import asyncio
 import logging
 import threading
 from collections import deque
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -22,7 +22,7 @@ from ..tokens import Detokenizer
 from ..wire.common import Usage
 from .base import Delta, EngineError, Request, Sampling
 from .grammars import Grammars
-from .model import Model, check_length, prompt_tokens
+from .model import Model, check_length, prefill_parts, prompt_tokens
 from .outputs import Output, wake
 from .sampling import Sampler, filled, logprob_entry
 from .threads import Threads
@@ -68,6 +68,8 @@ class Batching:
         self._running: list[Output] = []
         self._thread: threading.Thread | None = None
         self._just_joined = False
+        self._filling: Output | None = None  # the one whose prompt is read
+        self._parts: Iterator[tuple[Any, NDArray[np.float32]] | None] = iter(())
         self._closed: str | None = None
 
     @property
@@ -269,9 +271,9 @@ class Batching:
             self._running = []
 
     def _boundary(self) -> tuple[Output | None, list[Output]]:
-        """Between two tokens: who leaves, and either who joins or whose next token is computed.
+        """Between two tokens: who leaves, and either whose prompt is read on or whose next token is computed.
 
-        Between two that join, the others have a token. Neither where the engine is closed.
+        Between two parts of prompts, the others have a token. Neither where the engine is closed.
         """
         with self._changed:
             while self._closed is None:
@@ -280,17 +282,24 @@ class Batching:
                 for output in self._running:
                     if output.over:
                         output.state = None
+                        if output is self._filling:
+                            self._filling = None
                         continue
                     running.append(output)
+                    if output is self._filling:
+                        continue
                     output.stopped = output.stopped or len(output.pieces) >= self._ahead
                     if not output.stopped:
                         ready.append(output)
                 self._running = running
-                if self._waiting and len(self._running) < self._slots and not (ready and self._just_joined):
-                    joined = self._waiting.popleft()
-                    self._running.append(joined)
-                    self._just_joined = True
-                    return joined, []
+                if not (ready and self._just_joined):
+                    if self._filling is None and self._waiting and len(self._running) < self._slots:
+                        self._filling = self._waiting.popleft()
+                        self._parts = prefill_parts(self._model, self._filling.prompt)
+                        self._running.append(self._filling)
+                    if self._filling is not None:
+                        self._just_joined = True
+                        return self._filling, []
                 self._just_joined = False
                 if ready:
                     return None, ready
@@ -298,12 +307,17 @@ class Batching:
             return None, []
 
     def _prefill(self, output: Output) -> None:
+        """Read a part of a prompt."""
         try:
-            output.state, logits = self._model.prefill(output.prompt)
+            filled = next(self._parts)
         except Exception:
+            self._filling = None
             self._failed([output])
             return
-        self._advance([output], logits[None])
+        if filled is not None:
+            self._filling = None
+            output.state, logits = filled
+            self._advance([output], logits[None])
 
     def _step(self, outputs: list[Output]) -> None:
         try:

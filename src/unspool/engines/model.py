@@ -2,7 +2,7 @@
 
 import contextlib
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -10,13 +10,15 @@ from numpy.typing import NDArray
 
 from .base import EngineError
 
-__all__ = ["Model", "check_length", "prompt_tokens"]
+__all__ = ["Model", "check_length", "prefill_parts", "prompt_tokens"]
 
 
 class Model(Protocol):
     """Computes logits; never called by two threads at once.
 
-    A state that is not needed any more is simply let go of.
+    A state that is not needed any more is simply let go of. A model may also have ``prefill_parts(tokens)``: an iterator
+    that gives ``None`` after each part of a prompt, and at last what `prefill` returns. Other outputs then have their
+    tokens between the parts, and a prompt that nobody waits for any more is not read to its end.
 
     Attributes:
         tokenizer: a ``tokenizers.Tokenizer`` or a tokenizer of transformers.
@@ -39,6 +41,15 @@ class Model(Protocol):
         Returns:
             Logits of the tokens after these, shape ``(len(states), vocab_size)``.
         """
+
+
+def prefill_parts(model: Model, tokens: Sequence[int]) -> Iterator[tuple[Any, NDArray[np.float32]] | None]:
+    """What a model does for a prompt, in the parts in which it reads it."""
+    parts = getattr(model, "prefill_parts", None)
+    if parts is None:
+        yield model.prefill(tokens)
+    else:
+        yield from parts(tokens)
 
 
 _CHARACTERS: Final = 16

@@ -6,13 +6,13 @@ A call that has to be made is complete within 300 tokens.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..model import Model
+from ..model import Model, prefill_parts
 from .model import FOLDER
 
 Part = Literal["thinking", "words", "calls"]
@@ -63,12 +63,22 @@ class Bounded:
 
     def prefill(self, tokens: Sequence[int]) -> tuple[Any, NDArray[np.float32]]:
         """See `unspool.engines.model.Model`."""
-        inner, logits = self._model.prefill(tokens)
-        state = _State(inner)
-        for token in tokens:
-            self._take(state, token)
-        state.size = 0  # what the prompt says does not count
-        return state, self._bounded(state, logits)
+        *_, filled = self.prefill_parts(tokens)
+        assert filled is not None
+        return filled
+
+    def prefill_parts(self, tokens: Sequence[int]) -> Iterator[tuple[Any, NDArray[np.float32]] | None]:
+        """See `unspool.engines.model.Model`."""
+        for filled in prefill_parts(self._model, tokens):
+            if filled is None:
+                yield None
+                continue
+            inner, logits = filled
+            state = _State(inner)
+            for token in tokens:
+                self._take(state, token)
+            state.size = 0  # what the prompt says does not count
+            yield state, self._bounded(state, logits)
 
     def step(self, states: Sequence[Any], tokens: Sequence[int]) -> NDArray[np.float32]:
         """See `unspool.engines.model.Model`."""
