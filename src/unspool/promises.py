@@ -319,7 +319,8 @@ def the_grammar_lets_it_through(case: Case) -> None:
     """The derived grammar has the first raw text. Needs the extra ``constrain``; without it there is nothing to try."""
     if not case.dialect.call:
         return
-    for choice in ("auto", "required") if case.example.tool_calls else ("auto",):
+    calling = case.example.tool_calls and not case.example.content  # where calls are required nothing is said before
+    for choice in ("auto", "required") if calling else ("auto",):
         if not case.tools:
             return
         constraint = constrain(
