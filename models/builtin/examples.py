@@ -88,6 +88,8 @@ class Shares(NamedTuple):
         others: of conversations, not turns: those whose tools are mostly for something else than the four intents.
         again: of turns behind an answered call, those that ask for the same of something else.
         structured: of all, those that a schema for the answer constrains.
+        short: of conversations, those with one or two tools, and one request or two.
+        demos: of tools for something else, those of ``phrases/demos.toml``.
     """
 
     plain: float = 0.22
@@ -96,6 +98,8 @@ class Shares(NamedTuple):
     others: float = 0.0
     again: float = 0.0
     structured: float = 0.0
+    short: float = 0.0
+    demos: float = 0.55
 
 
 class Done(NamedTuple):
@@ -125,6 +129,8 @@ def examples(seed: int, ramp: int = 0, shares: Shares = USUAL) -> Iterator[list[
 
 def conversation(rng: random.Random, head: jinja2.Template, level: float, shares: Shares) -> list[Piece]:
     """One conversation of one or several turns; the level goes from 0, easy, to 1."""
+    if rng.random() < shares.short:
+        level *= rng.choice((0.0, 0.1, 0.3))
     tools = declared(rng, level, shares)
     messages = [{"role": "system", "content": _system(rng)}] if rng.random() < 0.35 else []
     prompt = head.render(
@@ -162,10 +168,10 @@ def declared(rng: random.Random, level: float = 1.0, shares: Shares = USUAL) -> 
     if count == 1 and rng.random() < 0.25:
         intents = ["other"]
     if shares.others and rng.random() < shares.others:
-        count = max(2, count)
-        intents = intents[: rng.choice((0, 0, 1, 1, 2))]
+        count = max(2, count) if level > 0.3 else count
+        intents = intents[: rng.choice((0, 0, 1, 1, 2) if level > 0.3 else (0, 0, 0, 0, 1))]
     intents += ["other"] * (count - len(intents))
-    made = {t.name: t for t in (tool(rng, intent) for intent in intents)}
+    made = {t.name: t for t in (tool(rng, intent, shares.demos) for intent in intents)}
     tools = list(made.values())
     rng.shuffle(tools)
     return tools

@@ -65,3 +65,41 @@ def asked() -> frozenset[str]:
     """What the blind cases say, which no example may."""
     texts = [m["content"] for c in cases("blind") if c.kind not in TALK for m in c.messages if m["role"] == "user"]
     return frozenset(filter(None, map(plain, texts)))
+
+
+def right(case: Any, calls: list[tuple[str, Any]], content: str) -> bool:
+    """Whether these calls and this content are what a case wants; in any order, names and texts in any case."""
+    waiting = list(case.calls)
+    for called, arguments in calls:
+        fits = next((w for w in waiting if w[0] in ("", called) and _as(w[1], arguments, case.maybe)), None)
+        if fits is None:
+            return False
+        waiting.remove(fits)
+    if waiting:
+        return False
+    if calls or case.format is not None:
+        return True
+    told = plain(content)
+    if not content.strip().endswith((".", "!", "?")) or not all(plain(word) in told for word in case.says):
+        return False
+    return case.kind != "small talk" or not ("none of the tools" in told or "tell me the" in told)
+
+
+def _as(wanted: dict[str, Any] | None, found: Any, maybe: dict[str, Any]) -> bool:
+    if wanted is None:
+        return True
+    if not isinstance(found, dict) or not set(wanted) <= set(found) <= {*wanted, *maybe}:
+        return False
+    return all(_same({**maybe, **wanted}[key], value) for key, value in found.items())
+
+
+def _same(wanted: Any, found: Any) -> bool:
+    if isinstance(wanted, dict) and "any" in wanted:
+        return any(_same(one, found) for one in wanted["any"])
+    if isinstance(wanted, dict) and "holds" in wanted:
+        return isinstance(found, str) and all(word.lower() in found.lower() for word in wanted["holds"])
+    if isinstance(wanted, list):
+        return isinstance(found, list) and len(wanted) == len(found) and all(map(_same, wanted, found))
+    if isinstance(wanted, bool) or not isinstance(wanted, str):
+        return type(found) is not bool and found == wanted if not isinstance(wanted, bool) else found is wanted
+    return isinstance(found, str) and "".join(found.split()).lower() == "".join(wanted.split()).lower()

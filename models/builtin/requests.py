@@ -399,7 +399,7 @@ def _demo(rng: random.Random, tool: Tool, several: int = 1) -> Ask:
         slots[p.kind] = made.held
         return made.said
 
-    text = re.sub(r"\{(\w+)(?:=([^}]*))?\}", said, pattern).strip()
+    text = re.sub(r"\{(\w+)(?:=([^}]*))?\}", said, pattern).strip(" ,;")
     if rng.random() < 0.1:
         text = rng.choice(_FRAMES["polite"]) + text
     return Ask(text, "other", slots, tool)

@@ -91,11 +91,12 @@ def identifier(rng: random.Random) -> str:
     return styled(rng, [w for w in some if w.isascii()] or ["fn"])
 
 
-def tool(rng: random.Random, intent: str) -> Tool:
-    """A tool for an intent of `INTENTS`, or for something else (``other``)."""
+def tool(rng: random.Random, intent: str, demos: float = 0.55) -> Tool:
+    """A tool for an intent of `INTENTS`, or for something else (``other``): with this probability one of the demos."""
     if intent == "other":
-        roll = rng.random()
-        return _loosened(rng, demo(rng) if roll < 0.55 else _known(rng) if roll < 0.8 else _made_up(rng))
+        if rng.random() < demos:
+            return _loosened(rng, demo(rng) if rng.random() < 0.8 else _labelled(rng))
+        return _loosened(rng, _known(rng) if rng.random() < 0.55 else _made_up(rng))
     return _loosened(rng, _usual(rng, intent))
 
 
@@ -169,6 +170,58 @@ def demo(rng: random.Random) -> Tool:
     description = rng.choice(made["descriptions"]) + pick(rng, ".", "", "")
     asks = tuple(a for a in made["asks"] if _kinds(re.sub(r"\[[^\]]*\]", "", a)) <= set(values))
     return Tool(name, "other", description.strip("."), distinct, asks, values, tuple(made.get("covers", ())))
+
+
+_ROLES: Final = {
+    "from": (("from", "source", "origin", "start", "from_place"), "place"),
+    "to": (("to", "target", "destination", "end", "to_place"), "place"),
+    "in": (("in", "place", "location", "city", "where"), "place"),
+    "at": (("at", "time", "when", "hour"), "time"),
+    "on": (("on", "day", "date", "when"), "date"),
+    "for": (("for", "person", "recipient", "customer"), "first"),
+    "with": (("with", "item", "tool", "extra"), "word"),
+    "by": (("by", "author", "owner", "who"), "fullname"),
+    "as": (("as", "name", "label", "alias"), "word"),
+}
+_LABELLED: Final = ("word", "place", "first", "said", "small", "date", "time", "path", "email", "phrase", "id", "title")
+_WHOLE: Final = ("small", "id")
+
+
+def _labelled(rng: random.Random) -> Tool:
+    """A tool whose requests tell which value is for which parameter: by its name, or by a preposition."""
+    verb = made_up(rng) if rng.random() < 0.3 else rng.choice(VERBS)
+    noun = made_up(rng) if rng.random() < 0.3 else rng.choice(COMMON)
+    params, values, parts = [], {"none": ""}, []
+    if rng.random() < 0.5:
+        for role in rng.sample(list(_ROLES), rng.choice((2, 2, 3))):
+            labels, held = _ROLES[role]
+            params.append(Param(rng.choice(labels), role, "string", "", rng.random() < 0.75))
+            values[role] = held
+            parts.append(f"{role} {{{role}}}")
+        between = " "
+    else:
+        between = pick(rng, ", ", ", ", " and ", "; ")
+        equals = pick(rng, " ", " ", ": ", "=", " = ", " is ")
+        for i, label in enumerate(rng.sample(COMMON, rng.choice((2, 2, 3)))):
+            held = rng.choice(_LABELLED)
+            type = "integer" if held in _WHOLE else "string"
+            params.append(Param(label, f"k{i}", type, "", rng.random() < 0.75))
+            values[f"k{i}"] = held
+            parts.append(f"{label}{equals}{{k{i}}}")
+    asks = []
+    for _ in range(3):
+        told = [part if p.required else f"[{part}]" for p, part in zip(params, parts, strict=True)]
+        if between == " ":
+            rng.shuffle(told)
+            told = [t if t[0] != "[" else f"[{t[1:]}" for t in told]
+        the = pick(rng, "the ", "a ", "", "my ")
+        asks.append(f"{verb} {the}{noun}{pick(rng, ' ', ' with ', ': ', ', ') if between != ' ' else ' '}{between.join(told)}")
+    if len(_distinct(params)) < len(params):
+        return _labelled(rng)
+    params = rng.sample(params, len(params))
+    name = styled(rng, [w for w in (verb, noun) if w.isascii()] or ["do"])
+    description = pick(rng, f"{verb.capitalize()} a {noun}", f"{verb.capitalize()} {noun}s", "")
+    return Tool(name, "other", description, _distinct(params), tuple(asks), values)
 
 
 def _kinds(pattern: str) -> set[str]:

@@ -14,6 +14,8 @@ from ..registry import get_dialect
 from .common import Misuse, missing, named_dialect, one_of, read_key, read_policy
 
 ENGINES = "builtin, replay:PATH, transformers:DIR, or the URL of a server"
+LOCAL = ("builtin", "transformers")
+"""Engines that compute here, under grammars of `unspool.grammar.matchers`."""
 
 
 @dataclass(frozen=True)
@@ -60,8 +62,8 @@ def model_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--no-self-check", action="store_true", help=text)
     p.add_argument("--policy", metavar="FIELD=VALUE", action="append", default=[], help="repeatable")
     levels = tuple(level.name.lower() for level in ToolStrictLevel)
-    text = f"{', '.join(levels)}: constrains tool_choice auto where no tool is strict"
-    p.add_argument("--strict-level", type=one_of(levels), metavar="LEVEL", default=levels[0], help=text)
+    text = f"{', '.join(levels)}: constrains tool_choice auto where no tool is strict; parameter for a local model"
+    p.add_argument("--strict-level", type=one_of(levels), metavar="LEVEL", help=text)
 
 
 def open_model(options: argparse.Namespace) -> Model:
@@ -85,7 +87,9 @@ def open_model(options: argparse.Namespace) -> Model:
     if options.capture is not None:
         engine = _captured(options, engine, dialect, policy)
     name = options.model or (kind if kind == "builtin" else dialect.name)
-    return Model(name, dialect, policy, engine, prompts, ToolStrictLevel[options.strict_level.upper()])
+    # Where the grammar is at hand, calls keep to the schemas without being asked to.
+    level = options.strict_level or ("parameter" if kind in LOCAL else "off")
+    return Model(name, dialect, policy, engine, prompts, ToolStrictLevel[level.upper()])
 
 
 def _address(engines: list[str]) -> tuple[str, str]:
@@ -177,9 +181,10 @@ def _engine(
         if kind == "builtin":
             from ..engines.batching import Batching
             from ..engines.builtin.bounds import Bounded
+            from ..engines.builtin.model import SAMPLING
             from ..engines.builtin.model import Model as BuiltinModel
 
-            return Batching(Bounded(BuiltinModel()), slots=options.slots)
+            return Batching(Bounded(BuiltinModel()), slots=options.slots, sampling=SAMPLING)
         if kind == "replay":
             from ..engines import Replay, read_recordings
 

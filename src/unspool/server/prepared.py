@@ -1,5 +1,6 @@
 """A request that has been checked: its prompt, its grammar, and what parsers and engines are told of it."""
 
+import logging
 from typing import Any
 
 import msgspec
@@ -7,12 +8,14 @@ import msgspec
 from ..engines import Request
 from ..errors import ConstraintError
 from ..events import Stage
-from ..grammar import Constraint, constrain
+from ..grammar import Constraint, ToolStrictLevel, constrain
 from ..parser import Parser
 from .checks import BadRequest
 from .job import Job, stage_of
 from .prompts import Prompts
 from .settings import Settings
+
+log = logging.getLogger("unspool.server")
 
 
 class Prepared(msgspec.Struct, frozen=True):
@@ -82,8 +85,9 @@ def prepare(job: Job, settings: Settings, prompts: Prompts | None, tokenizer: An
     """
     prompt = None if prompts is None else prompts.render(job)
     stage = stage_of(job, settings.dialect) if prompt is None else None
-    try:
-        constraint = constrain(
+
+    def constrained(level: ToolStrictLevel) -> Constraint | None:
+        return constrain(
             settings.dialect,
             job.callable,
             job.tool_choice,
@@ -91,9 +95,18 @@ def prepare(job: Job, settings: Settings, prompts: Prompts | None, tokenizer: An
             stage=stage,
             prompt=prompt,
             response_format=job.response_format,
-            strict_level=settings.strict_level,
+            strict_level=level,
             tokenizer=tokenizer,
         )
+
+    try:
+        try:
+            constraint = constrained(settings.strict_level)
+        except ConstraintError as error:
+            if settings.strict_level is ToolStrictLevel.OFF:
+                raise
+            constraint = constrained(ToolStrictLevel.OFF)  # what the request itself asks for has to be kept
+            log.warning("calls are not constrained: %s", error)
     except ConstraintError as error:
         field, _, message = str(error).partition(": ")
         raise BadRequest(field, message) from None
