@@ -19,8 +19,8 @@ import jsonschema
 import numpy as np
 
 from unspool import constrain, parse
-from unspool.engines.builtin.bounds import Bounded
 from unspool.engines.builtin.model import FOLDER, Model
+from unspool.engines.builtin.serving import served
 from unspool.grammar import ToolStrictLevel
 from unspool.grammar.matchers import Llguidance, Matcher
 
@@ -247,7 +247,7 @@ class Runner:
 
     def __init__(self, folder: Path = FOLDER) -> None:
         self.model = Model(folder)
-        self.bounded = Bounded(self.model)
+        self.bounded = served(self.model)
         self._template = ex.template()
         self._matchers: Llguidance | None = None
 

@@ -306,7 +306,7 @@ def _chat(rng: random.Random) -> Ask:
                 rng, ", my friend", " and " + text, ", " + person(rng), " " + person(rng), ", pleased to meet you"
             )
         return Ask(text, "chat", {}, None, kind)
-    if rng.random() < 0.3:
+    if rng.random() < 0.35:
         return Ask(_foreign(rng), "chat")
     text = filled(rng, rng.choice(_ASKS["other"]), _some(rng))
     if rng.random() < 0.08:
@@ -382,7 +382,7 @@ def _demo(rng: random.Random, tool: Tool, several: int = 1) -> Ask:
 
     def part(match: re.Match[str]) -> str:
         told = set(re.findall(r"\{(\w+)[=}]", match[1]))
-        return match[1] if told <= set(kinds) and rng.random() < 0.5 else ""
+        return match[1] if told <= set(kinds) and rng.random() < 0.65 else ""
 
     pattern = re.sub(r"\[([^\]]*)\]", part, rng.choice(tool.asks))
     slots: Slots = {}
@@ -442,7 +442,7 @@ def _extras(rng: random.Random, made: Ask, tool: Tool | None) -> Ask:
         if p.kind == "date" and (said := [d for d in ("today", "tomorrow", "tonight") if d in text.split()]):
             slots["date"] = said[0]
             continue
-        if p.kind not in ("unit", "days", "date", "count", "mode", "amount") or rng.random() < 0.45:
+        if p.kind not in ("unit", "days", "date", "count", "mode", "amount") or rng.random() < 0.4:
             continue
         if p.kind in ("unit", "mode"):
             held = said_so = rng.choice(p.choices)

@@ -180,11 +180,9 @@ def _engine(
     try:
         if kind == "builtin":
             from ..engines.batching import Batching
-            from ..engines.builtin.bounds import Bounded
-            from ..engines.builtin.model import SAMPLING
-            from ..engines.builtin.model import Model as BuiltinModel
+            from ..engines.builtin.serving import SAMPLING, served
 
-            return Batching(Bounded(BuiltinModel()), slots=options.slots, sampling=SAMPLING)
+            return Batching(served(), slots=options.slots, sampling=SAMPLING)
         if kind == "replay":
             from ..engines import Replay, read_recordings
 

@@ -16,13 +16,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ..base import Sampling
-
 FOLDER: Final = Path(__file__).parent
 """The files of the model that comes with the package."""
-
-SAMPLING: Final = Sampling(temperature=0.0)
-"""What holds where a request leaves it open: a model this small is at its best where it says what is likeliest."""
 
 Array = NDArray[np.float32]
 
