@@ -325,7 +325,6 @@ class Runner:
         told = all(word in message.content for word in case.says) if case.says else True
         return _set(found) == _set(case.calls) and told and bool(found or message.content)
 
-
     def invalid(self, case: Case, text: str) -> list[str]:
         """What is wrong with the calls and the answer of an output: of what their schemas do not allow."""
         message = parse(text, DIALECT, tools=list(case.tools), prompt=self.prompt(case))

@@ -147,7 +147,9 @@ def conversation(rng: random.Random, head: jinja2.Template, level: float, shares
         ]
     done: Done | None = None
     for _ in range(1 + int(rng.random() * (1 + 2 * level))):
-        made, done = (done and rng.random() < shares.again and after(rng, tools, done)) or turn(rng, tools, level, shares)
+        made, done = (done and rng.random() < shares.again and after(rng, tools, done)) or turn(
+            rng, tools, level, shares
+        )
         pieces += made
     return pieces
 
@@ -177,9 +179,7 @@ def declared(rng: random.Random, level: float = 1.0, shares: Shares = USUAL) -> 
     return tools
 
 
-def turn(
-    rng: random.Random, tools: Sequence[Tool], level: float, shares: Shares
-) -> tuple[list[Piece], Done | None]:
+def turn(rng: random.Random, tools: Sequence[Tool], level: float, shares: Shares) -> tuple[list[Piece], Done | None]:
     """A request and the answer to it; after calls, often their results and what the model makes of them."""
     thinking = rng.random() < 0.6
     if rng.random() < shares.structured:
@@ -215,7 +215,7 @@ def _beside(rng: random.Random, tools: Sequence[Tool], absent: Sequence[str]) ->
     if intent == "other":
         known = {frozenset(t.asks) for t in tools}
         made = tool(rng, "other")
-        if any(t.values for t in tools) and made.values or frozenset(made.asks) in known:
+        if (any(t.values for t in tools) and made.values) or frozenset(made.asks) in known:
             intent = "chat"
         else:
             return ask(rng, "other", made)
@@ -250,7 +250,9 @@ def answered(
         pieces.append(Piece(told([(a, said) for (_, a), (_, said) in zip(calls, results, strict=True)]) + EOS, True))
     else:  # as another model would say it
         first = next((v for v in calls[0][1].values() if isinstance(v, str)), "it")
-        pieces.append(Piece(rng.choice(PHRASES["again"]["said"]).format(r=results[0][1].rstrip("."), v=first) + EOS, False))
+        pieces.append(
+            Piece(rng.choice(PHRASES["again"]["said"]).format(r=results[0][1].rstrip("."), v=first) + EOS, False)
+        )
     t, asked, _ = made[-1]
     return pieces, Done(t, asked)
 
@@ -261,7 +263,9 @@ def after(rng: random.Random, tools: Sequence[Tool], done: Done) -> tuple[list[P
     others = [t for t in tools if t.intent in ("weather", "time") and t.intent != done.tool.intent]
     there = done.asked.slots.get("place") if done.tool.intent in ("weather", "time") else None
     if others and there and rng.random() < 0.3 and any(p.kind == "place" for p in others[0].params):
-        asked = Ask(rng.choice(PHRASES["again"][f"{others[0].intent}_there"]), others[0].intent, {"place": there, "zone": there})
+        asked = Ask(
+            rng.choice(PHRASES["again"][f"{others[0].intent}_there"]), others[0].intent, {"place": there, "zone": there}
+        )
         text, chosen, asks = asked.text, others[0], [asked]
     else:
         found = again(rng, done.tool, done.asked.slots)
@@ -296,7 +300,9 @@ def structured(rng: random.Random, tools: Sequence[Tool], thinking: bool) -> lis
     if style < 0.35:
         text = ", ".join(f"{k.replace('_', ' ')}: {v.said}" for k, v in found.items())
     elif style < 0.7:
-        text = " and ".join(rng.choice(PHRASES["fields"].get(k, ["the {k} is {v}"])).format(k=k, v=v.said) for k, v in found.items())
+        text = " and ".join(
+            rng.choice(PHRASES["fields"].get(k, ["the {k} is {v}"])).format(k=k, v=v.said) for k, v in found.items()
+        )
     else:
         text = _beside(rng, tools, missing(tools)).text
         found = {}
@@ -304,7 +310,9 @@ def structured(rng: random.Random, tools: Sequence[Tool], thinking: bool) -> lis
         text = rng.choice(("extract: ", "Extract the data: ", "as JSON: ", "parse this: ", "fill in the form: ")) + text
     pieces = _opened(finished(rng, text) if style >= 0.7 else text, thinking)
     if thinking:
-        pieces.append(Piece(f"This is about something else. {'No tool fits' if tools else 'I have no tools'}.</think>", True))
+        pieces.append(
+            Piece(f"This is about something else. {'No tool fits' if tools else 'I have no tools'}.</think>", True)
+        )
     for i, key in enumerate(keys):
         listed = key in ("items", "tags")
         kind = "array" if listed else "number" if key in _WHOLE else "string"
@@ -441,7 +449,9 @@ def _default(p: Param, fallback: str | None) -> str | None:
         return p.choices[0]
     if p.kind in ("query", "expression") and p.type == "string":
         return " ".join(fallback.split(" ")[:8])
-    return "unknown" if p.type in ("string", "array") and p.kind != "numbers" else "false" if p.type == "boolean" else "1"
+    return (
+        "unknown" if p.type in ("string", "array") and p.kind != "numbers" else "false" if p.type == "boolean" else "1"
+    )
 
 
 def _typed(p: Param, value: str) -> Any:

@@ -120,7 +120,7 @@ def _another(rng: random.Random, tool: Tool, kind: str, old: str) -> str | None:
     if kind == "query":
         return phrase(rng)
     if tool.values:
-        return value(rng, tool.values[kind]).held if kind in tool.values and tool.values[kind] else None
+        return value(rng, tool.values[kind]).held if tool.values.get(kind) else None
     return None if kind in ("unit", "days", "date", "count", "mode", "amount") else _value(rng, kind)
 
 
@@ -205,7 +205,7 @@ def _weather(rng: random.Random, tool: Tool | None) -> Ask:
 def _time(rng: random.Random, tool: Tool | None) -> Ask:
     placed = tool is not None and any(p.kind in ("place", "zone") for p in tool.params)
     required = tool is None or any(p.required for p in tool.params)
-    if not placed and tool is not None or not required and rng.random() < 0.3:
+    if (not placed and tool is not None) or (not required and rng.random() < 0.3):
         return Ask(filled(rng, rng.choice(_ASKS["time_here"])), "time")
     zoned = tool is not None and any(p.kind == "zone" for p in tool.params) and rng.random() < 0.5
     where = timezone(rng) if zoned else place(rng)
@@ -422,7 +422,9 @@ def varied(rng: random.Random, text: str, asks: Sequence[Ask]) -> tuple[str, lis
         if spots:
             spot = rng.choice(spots)
             at = spot.start() + rng.randrange(1, len(spot[0]) - 1)
-            swapped = text[at + 1] + text[at] if rng.random() < 0.5 else pick(rng, text[at], text[at] * 2 + text[at + 1])
+            swapped = (
+                text[at + 1] + text[at] if rng.random() < 0.5 else pick(rng, text[at], text[at] * 2 + text[at + 1])
+            )
             text = text[:at] + swapped + text[at + 2 :]
     return text, asks
 

@@ -215,7 +215,9 @@ def _labelled(rng: random.Random) -> Tool:
             rng.shuffle(told)
             told = [t if t[0] != "[" else f"[{t[1:]}" for t in told]
         the = pick(rng, "the ", "a ", "", "my ")
-        asks.append(f"{verb} {the}{noun}{pick(rng, ' ', ' with ', ': ', ', ') if between != ' ' else ' '}{between.join(told)}")
+        asks.append(
+            f"{verb} {the}{noun}{pick(rng, ' ', ' with ', ': ', ', ') if between != ' ' else ' '}{between.join(told)}"
+        )
     if len(_distinct(params)) < len(params):
         return _labelled(rng)
     params = rng.sample(params, len(params))

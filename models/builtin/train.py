@@ -99,9 +99,7 @@ class Muon:
         kind: of the products.
     """
 
-    def __init__(
-        self, matrices: list[Tensor], kind: torch.dtype, momentum: float = 0.95, decay: float = 0.01
-    ) -> None:
+    def __init__(self, matrices: list[Tensor], kind: torch.dtype, momentum: float = 0.95, decay: float = 0.01) -> None:
         self.kind = kind
         self.matrices = matrices
         self.momentum = momentum

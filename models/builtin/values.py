@@ -4,7 +4,7 @@ import random
 from typing import Final, NamedTuple
 
 from .phrases import PHRASES
-from .words import CITIES, COMMON, QUALITIES, VERBS, made_up, number, person, phrase, pick, place, word
+from .words import COMMON, QUALITIES, VERBS, made_up, number, person, phrase, pick, place, word
 
 
 class Value(NamedTuple):
@@ -19,45 +19,243 @@ class Value(NamedTuple):
     held: str
 
 
-NUMBERS: Final = dict(enumerate("zero one two three four five six seven eight nine ten eleven twelve".split())) | {
+NUMBERS: Final = dict(
+    enumerate(
+        ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
+    )
+) | {
     15: "fifteen",
     20: "twenty",
     30: "thirty",
     60: "sixty",
 }
-_FIRST: Final = "Anna Ben Carla David Eva Frank Greta Hugo Ines Jack Kim Leo Mia Nora Omar Paul Rosa Sam Tina Yuki".split()
-_LAST: Final = "Smith Miller Garcia Chen Novak Rossi Silva Kim Brown Weber Khan Olsen Dubois Tanaka Patel Moreau".split()
-_GROCERIES: Final = (
-    "apples bananas tomatoes cheese rice pasta onions coffee tea sugar salt flour yogurt chicken fish potatoes carrots "
-    "soap batteries napkins juice honey cereal lettuce garlic ham beans wine beer water lemons olive_oil dog_food "
-    "toilet_paper peanut_butter oat_milk dish_soap milk bread butter eggs"
-).split()
-_COUNTRIES: Final = (
-    "France Spain Italy Germany Japan China India Brazil Canada Mexico Egypt Kenya Norway Sweden Poland Portugal "
-    "Greece Turkey Argentina Chile Peru Iceland Ireland Scotland Vietnam Thailand Nigeria Morocco Australia"
-).split()
-_DAYS: Final = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
-_MONTHS: Final = "January February March April May June July August September October November December".split()
-_TOPICS: Final = (
-    "Marie Curie;Alan Turing;Napoleon;the Roman Empire;photosynthesis;Mount Everest;the Eiffel Tower;jazz;dinosaurs;"
-    "the French Revolution;DNA;Isaac Newton;Cleopatra;machine learning;volcanoes;the moon landing;penguins;Leonardo da "
-    "Vinci;quantum computing;the Great Wall;Beethoven;black tea;relativity;gravity;Antarctica;the Beatles;bees"
-).split(";")
-_QUESTIONS: Final = (
-    "who invented the telephone;how tall is Mount Everest;what is the capital of Australia;who is the president of "
-    "Brazil;how old is the universe;when was the Berlin wall built;best laptops 2025;python list comprehension;cheap "
-    "flights to Bali;rust vs go;vegan recipes;how to tie a tie;election results;football scores;the new iPhone;remote "
-    "jobs;climate change;how to learn guitar;electric cars;best movies of 2024;node.js tutorial;docker compose "
-    "example;the stock market crash of 1929;what is an LLM;tax rules for freelancers;museums in Vienna;openai news;"
-    "the latest Mars mission;who painted the Mona Lisa;how many planets are there;how do vaccines work;why is the sky "
-    "blue;who wrote Hamlet;what is the tallest building;who won the super bowl;the speed of light;javascript promises;"
-    "the meaning of life;hiking trails near Denver;used cars;kubernetes ingress"
-).split(";")
-_DOCS: Final = (
-    "password reset;the vacation policy;API keys;error codes;billing;invoices;shipping times;single sign on;webhooks;"
-    "the on-call schedule;installation;data retention;access rights;opening hours;the dress code;expense reports;"
-    "pagination;authentication;backups;returns;the privacy policy;release notes;parental leave;two factor login"
-).split(";")
+_FIRST: Final = [
+    "Anna",
+    "Ben",
+    "Carla",
+    "David",
+    "Eva",
+    "Frank",
+    "Greta",
+    "Hugo",
+    "Ines",
+    "Jack",
+    "Kim",
+    "Leo",
+    "Mia",
+    "Nora",
+    "Omar",
+    "Paul",
+    "Rosa",
+    "Sam",
+    "Tina",
+    "Yuki",
+]
+_LAST: Final = [
+    "Smith",
+    "Miller",
+    "Garcia",
+    "Chen",
+    "Novak",
+    "Rossi",
+    "Silva",
+    "Kim",
+    "Brown",
+    "Weber",
+    "Khan",
+    "Olsen",
+    "Dubois",
+    "Tanaka",
+    "Patel",
+    "Moreau",
+]
+_GROCERIES: Final = [
+    "apples",
+    "bananas",
+    "tomatoes",
+    "cheese",
+    "rice",
+    "pasta",
+    "onions",
+    "coffee",
+    "tea",
+    "sugar",
+    "salt",
+    "flour",
+    "yogurt",
+    "chicken",
+    "fish",
+    "potatoes",
+    "carrots",
+    "soap",
+    "batteries",
+    "napkins",
+    "juice",
+    "honey",
+    "cereal",
+    "lettuce",
+    "garlic",
+    "ham",
+    "beans",
+    "wine",
+    "beer",
+    "water",
+    "lemons",
+    "olive_oil",
+    "dog_food",
+    "toilet_paper",
+    "peanut_butter",
+    "oat_milk",
+    "dish_soap",
+    "milk",
+    "bread",
+    "butter",
+    "eggs",
+]
+_COUNTRIES: Final = [
+    "France",
+    "Spain",
+    "Italy",
+    "Germany",
+    "Japan",
+    "China",
+    "India",
+    "Brazil",
+    "Canada",
+    "Mexico",
+    "Egypt",
+    "Kenya",
+    "Norway",
+    "Sweden",
+    "Poland",
+    "Portugal",
+    "Greece",
+    "Turkey",
+    "Argentina",
+    "Chile",
+    "Peru",
+    "Iceland",
+    "Ireland",
+    "Scotland",
+    "Vietnam",
+    "Thailand",
+    "Nigeria",
+    "Morocco",
+    "Australia",
+]
+_DAYS: Final = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
+_MONTHS: Final = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+]
+_TOPICS: Final = [
+    "Marie Curie",
+    "Alan Turing",
+    "Napoleon",
+    "the Roman Empire",
+    "photosynthesis",
+    "Mount Everest",
+    "the Eiffel Tower",
+    "jazz",
+    "dinosaurs",
+    "the French Revolution",
+    "DNA",
+    "Isaac Newton",
+    "Cleopatra",
+    "machine learning",
+    "volcanoes",
+    "the moon landing",
+    "penguins",
+    "Leonardo da Vinci",
+    "quantum computing",
+    "the Great Wall",
+    "Beethoven",
+    "black tea",
+    "relativity",
+    "gravity",
+    "Antarctica",
+    "the Beatles",
+    "bees",
+]
+_QUESTIONS: Final = [
+    "who invented the telephone",
+    "how tall is Mount Everest",
+    "what is the capital of Australia",
+    "who is the president of Brazil",
+    "how old is the universe",
+    "when was the Berlin wall built",
+    "best laptops 2025",
+    "python list comprehension",
+    "cheap flights to Bali",
+    "rust vs go",
+    "vegan recipes",
+    "how to tie a tie",
+    "election results",
+    "football scores",
+    "the new iPhone",
+    "remote jobs",
+    "climate change",
+    "how to learn guitar",
+    "electric cars",
+    "best movies of 2024",
+    "node.js tutorial",
+    "docker compose example",
+    "the stock market crash of 1929",
+    "what is an LLM",
+    "tax rules for freelancers",
+    "museums in Vienna",
+    "openai news",
+    "the latest Mars mission",
+    "who painted the Mona Lisa",
+    "how many planets are there",
+    "how do vaccines work",
+    "why is the sky blue",
+    "who wrote Hamlet",
+    "what is the tallest building",
+    "who won the super bowl",
+    "the speed of light",
+    "javascript promises",
+    "the meaning of life",
+    "hiking trails near Denver",
+    "used cars",
+    "kubernetes ingress",
+]
+_DOCS: Final = [
+    "password reset",
+    "the vacation policy",
+    "API keys",
+    "error codes",
+    "billing",
+    "invoices",
+    "shipping times",
+    "single sign on",
+    "webhooks",
+    "the on-call schedule",
+    "installation",
+    "data retention",
+    "access rights",
+    "opening hours",
+    "the dress code",
+    "expense reports",
+    "pagination",
+    "authentication",
+    "backups",
+    "returns",
+    "the privacy policy",
+    "release notes",
+    "parental leave",
+    "two factor login",
+]
 
 
 def value(rng: random.Random, kind: str) -> Value:
@@ -66,45 +264,125 @@ def value(rng: random.Random, kind: str) -> Value:
     return made if isinstance(made, Value) else Value(made, made)
 
 
-def _made(rng: random.Random, kind: str) -> str | Value:  # noqa: C901, PLR0911, PLR0912  # one line for each kind
+def _made(rng: random.Random, kind: str) -> str | Value:
     roll = rng.random()
     match kind:
         case "email":
-            user = pick(rng, rng.choice(_FIRST).lower(), made_up(rng, 2), f"{rng.choice(_FIRST)}.{rng.choice(_LAST)}".lower(), rng.choice(COMMON))
-            return f"{user.encode('ascii', 'ignore').decode()}@{pick(rng, 'example.com', 'mail.com', 'acme.io', 'gmail.com', rng.choice(COMMON) + '.org', 'test.net')}"
+            first, last = rng.choice(_FIRST).lower(), rng.choice(_LAST).lower()
+            user = pick(rng, first, _ascii(made_up(rng, 2)), f"{first}.{last}", rng.choice(COMMON))
+            hosts = ("example.com", "mail.com", "acme.io", "gmail.com", rng.choice(COMMON) + ".org", "test.net")
+            return f"{user}@{rng.choice(hosts)}"
         case "first":
-            return rng.choice(_FIRST) if roll < 0.5 else made_up(rng).capitalize() if roll < 0.8 else rng.choice(("mom", "dad", "my boss", "my sister", "the team", "grandma"))
+            return (
+                rng.choice(_FIRST)
+                if roll < 0.5
+                else made_up(rng).capitalize()
+                if roll < 0.8
+                else rng.choice(("mom", "dad", "my boss", "my sister", "the team", "grandma"))
+            )
         case "fullname":
-            return f"{rng.choice(_FIRST)} {rng.choice(_LAST)}" if roll < 0.5 else f"{made_up(rng).capitalize()} {made_up(rng).capitalize()}"
+            return (
+                f"{rng.choice(_FIRST)} {rng.choice(_LAST)}"
+                if roll < 0.5
+                else f"{made_up(rng).capitalize()} {made_up(rng).capitalize()}"
+            )
         case "firsts":
-            return _listed(rng, [rng.choice(_FIRST) if rng.random() < 0.6 else made_up(rng).capitalize() for _ in range(rng.choice((1, 2, 2, 3)))])
+            return _listed(
+                rng,
+                [
+                    rng.choice(_FIRST) if rng.random() < 0.6 else made_up(rng).capitalize()
+                    for _ in range(rng.choice((1, 2, 2, 3)))
+                ],
+            )
         case "groceries":
-            return _listed(rng, [rng.choice(_GROCERIES).replace("_", " ") if rng.random() < 0.75 else word(rng) for _ in range(rng.choice((1, 2, 2, 3, 3, 4)))])
+            return _listed(
+                rng,
+                [
+                    rng.choice(_GROCERIES).replace("_", " ") if rng.random() < 0.75 else word(rng)
+                    for _ in range(rng.choice((1, 2, 2, 3, 3, 4)))
+                ],
+            )
         case "dishes":
             return _listed(rng, [rng.choice(PHRASES["pools"]["b_dish"]) for _ in range(rng.choice((1, 2, 2, 3)))])
         case "words":
             return _listed(rng, [word(rng) for _ in range(rng.choice((1, 2, 3)))])
         case "numbers":
             sizes = rng.choice((10, 100, 1000))
-            return _listed(rng, [str(rng.randint(0, sizes)) if rng.random() < 0.85 else f"{rng.randint(0, 99)}.{rng.randint(1, 9)}" for _ in range(rng.choice((2, 3, 3, 4, 5)))], spaced=True)
+            return _listed(
+                rng,
+                [
+                    str(rng.randint(0, sizes)) if rng.random() < 0.85 else f"{rng.randint(0, 99)}.{rng.randint(1, 9)}"
+                    for _ in range(rng.choice((2, 3, 3, 4, 5)))
+                ],
+                spaced=True,
+            )
         case "title":
-            return _free(rng, "d_title", f"{rng.choice(QUALITIES).capitalize()} {rng.choice(COMMON)}", f"Project {made_up(rng).capitalize()}", rng.choice(COMMON).capitalize())
+            return _free(
+                rng,
+                "d_title",
+                f"{rng.choice(QUALITIES).capitalize()} {rng.choice(COMMON)}",
+                f"Project {made_up(rng).capitalize()}",
+                rng.choice(COMMON).capitalize(),
+            )
         case "said":
-            return _free(rng, "d_said", f"the {rng.choice(COMMON)} is {rng.choice(QUALITIES)}", f"I {rng.choice(VERBS)} the {rng.choice(COMMON)}", f"please {rng.choice(VERBS)} the {word(rng)}", f"meet me in {place(rng)}")
+            return _free(
+                rng,
+                "d_said",
+                f"the {rng.choice(COMMON)} is {rng.choice(QUALITIES)}",
+                f"I {rng.choice(VERBS)} the {rng.choice(COMMON)}",
+                f"please {rng.choice(VERBS)} the {word(rng)}",
+                f"meet me in {place(rng)}",
+            )
         case "task":
-            return _free(rng, "d_task", f"{rng.choice(VERBS)} the {word(rng)}", f"{rng.choice(VERBS)} {person(rng)}", f"{rng.choice(VERBS)} my {rng.choice(COMMON)}")
+            return _free(
+                rng,
+                "d_task",
+                f"{rng.choice(VERBS)} the {word(rng)}",
+                f"{rng.choice(VERBS)} {person(rng)}",
+                f"{rng.choice(VERBS)} my {rng.choice(COMMON)}",
+            )
         case "when":
-            return pick(rng, f"at {_time(rng)}", f"tomorrow at {_time(rng)}", "tomorrow", "tonight", f"on {rng.choice(_DAYS)}", f"in {rng.randint(2, 50)} minutes", "in an hour", "next week", f"at {_time(rng)}", f"on {rng.choice(_DAYS)} at {_time(rng)}", "this evening")
+            return pick(
+                rng,
+                f"at {_time(rng)}",
+                f"tomorrow at {_time(rng)}",
+                "tomorrow",
+                "tonight",
+                f"on {rng.choice(_DAYS)}",
+                f"in {rng.randint(2, 50)} minutes",
+                "in an hour",
+                "next week",
+                f"at {_time(rng)}",
+                f"on {rng.choice(_DAYS)} at {_time(rng)}",
+                "this evening",
+            )
         case "time":
             return _time(rng)
         case "date":
-            return pick(rng, "tomorrow", "today", rng.choice(_DAYS), rng.choice(_DAYS), f"next {rng.choice(_DAYS)}", f"{rng.choice(_MONTHS)} {rng.randint(1, 30)}", f"{rng.randint(1, 30)} {rng.choice(_MONTHS)}", _iso(rng), _iso(rng), f"{rng.randint(1, 28)}/{rng.randint(1, 12)}/2025")
+            return pick(
+                rng,
+                "tomorrow",
+                "today",
+                rng.choice(_DAYS),
+                rng.choice(_DAYS),
+                f"next {rng.choice(_DAYS)}",
+                f"{rng.choice(_MONTHS)} {rng.randint(1, 30)}",
+                f"{rng.randint(1, 30)} {rng.choice(_MONTHS)}",
+                _iso(rng),
+                _iso(rng),
+                f"{rng.randint(1, 28)}/{rng.randint(1, 12)}/2025",
+            )
         case "iso":
             return _iso(rng) if roll < 0.6 else f"{rng.choice(_MONTHS)} {rng.randint(1, 30)}"
         case "small":
             return _whole(rng, rng.randint(1, 12))
         case "minutes":
-            return _whole(rng, rng.choice((1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 15, 20, 25, 30, 35, 40, 45, 60, 90, rng.randint(1, 200))))
+            return _whole(
+                rng,
+                rng.choice(
+                    (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 15, 20, 25, 30, 35, 40, 45, 60, 90, rng.randint(1, 200))
+                ),
+            )
         case "percent":
             return str(rng.choice((0, 5, 10, 15, 20, 25, 30, 50, 60, 75, 80, 100, rng.randint(0, 100))))
         case "id":
@@ -132,14 +410,47 @@ def _made(rng: random.Random, kind: str) -> str | Value:  # noqa: C901, PLR0911,
         case "dir":
             return _path(rng, file=False)
         case "url":
-            return f"{pick(rng, 'https://', 'https://', 'http://', 'www.', '')}{made_up(rng, 2).encode('ascii', 'ignore').decode() or 'site'}.{pick(rng, 'com', 'org', 'net', 'io')}{pick(rng, '', '', '/' + rng.choice(COMMON), '/' + rng.choice(COMMON) + '.html')}"
+            scheme = pick(rng, "https://", "https://", "http://", "www.", "")
+            path = pick(rng, "", "", f"/{rng.choice(COMMON)}", f"/{rng.choice(COMMON)}.html")
+            return f"{scheme}{_ascii(made_up(rng, 2))}.{pick(rng, 'com', 'org', 'net', 'io')}{path}"
         case "sql":
             table, column = rng.choice(PHRASES["pools"]["d_table"]), rng.choice(PHRASES["pools"]["d_column"])
-            return pick(rng, f"SELECT * FROM {table}", f"SELECT {column} FROM {table}", f"SELECT COUNT(*) FROM {table}", f"SELECT * FROM {table} LIMIT {rng.randint(1, 50)}", f"SELECT {column} FROM {table} WHERE id = {rng.randint(1, 99)}", f"select * from {table}", f"select {column} from {table} order by {column}", f"SELECT * FROM {table};")
+            return pick(
+                rng,
+                f"SELECT * FROM {table}",
+                f"SELECT {column} FROM {table}",
+                f"SELECT COUNT(*) FROM {table}",
+                f"SELECT * FROM {table} LIMIT {rng.randint(1, 50)}",
+                f"SELECT {column} FROM {table} WHERE id = {rng.randint(1, 99)}",
+                f"select * from {table}",
+                f"select {column} from {table} order by {column}",
+                f"SELECT * FROM {table};",
+            )
         case "cmd":
-            return pick(rng, "ls -la", "pwd", "df -h", f"cat {_path(rng, file=True)}", "git status", f"mkdir {rng.choice(COMMON)}", "whoami", "uname -a", f"grep {rng.choice(COMMON)} {_path(rng, file=True)}", "ps aux", f"echo {rng.choice(COMMON)}", "python --version", "git log", "uptime")
+            return pick(
+                rng,
+                "ls -la",
+                "pwd",
+                "df -h",
+                f"cat {_path(rng, file=True)}",
+                "git status",
+                f"mkdir {rng.choice(COMMON)}",
+                "whoami",
+                "uname -a",
+                f"grep {rng.choice(COMMON)} {_path(rng, file=True)}",
+                "ps aux",
+                f"echo {rng.choice(COMMON)}",
+                "python --version",
+                "git log",
+                "uptime",
+            )
         case "music":
-            return _free(rng, "d_artist", f"{made_up(rng).capitalize()} {made_up(rng).capitalize()}", f"{rng.choice(QUALITIES)} {rng.choice(COMMON)}")
+            return _free(
+                rng,
+                "d_artist",
+                f"{made_up(rng).capitalize()} {made_up(rng).capitalize()}",
+                f"{rng.choice(QUALITIES)} {rng.choice(COMMON)}",
+            )
         case "topic":
             return rng.choice(_TOPICS) if roll < 0.5 else phrase(rng)
         case "question":
@@ -149,7 +460,13 @@ def _made(rng: random.Random, kind: str) -> str | Value:  # noqa: C901, PLR0911,
         case "product":
             return _free(rng, "d_brand", f"{rng.choice(QUALITIES)} {rng.choice(COMMON)}s", rng.choice(COMMON))
         case "scene":
-            return pick(rng, f"a {rng.choice(QUALITIES)} {word(rng)}", f"a {word(rng)} in {place(rng)}", f"a {rng.choice(COMMON)} on a {rng.choice(COMMON)}", f"the {rng.choice(COMMON)} at night")
+            return pick(
+                rng,
+                f"a {rng.choice(QUALITIES)} {word(rng)}",
+                f"a {word(rng)} in {place(rng)}",
+                f"a {rng.choice(COMMON)} on a {rng.choice(COMMON)}",
+                f"the {rng.choice(COMMON)} at night",
+            )
         case "country":
             return rng.choice(_COUNTRIES)
         case "spot_or_country":
@@ -173,7 +490,9 @@ def _free(rng: random.Random, pool: str, *more: str) -> str:
 
 def _listed(rng: random.Random, items: list[str], *, spaced: bool = False) -> Value:
     items = list(dict.fromkeys(items))
-    last = pick(rng, " and ", " and ", ", ", ", and ", " & ") if not spaced else pick(rng, " and ", ", ", ", ", " ", "; ")
+    last = (
+        pick(rng, " and ", " and ", ", ", ", and ", " & ") if not spaced else pick(rng, " and ", ", ", ", ", " ", "; ")
+    )
     between = last if spaced and last in (" ", "; ") else ", "
     said = last.join(filter(None, (between.join(items[:-1]), items[-1])))
     return Value(said, "|".join(items))
@@ -186,7 +505,16 @@ def _whole(rng: random.Random, n: int) -> Value:
 
 def _time(rng: random.Random) -> str:
     hour = rng.randint(1, 12)
-    return pick(rng, f"{hour}{pick(rng, 'am', 'pm')}", f"{hour} {pick(rng, 'am', 'pm')}", f"{rng.randint(0, 23)}:{rng.choice((0, 15, 30, 45)):02d}", f"{rng.randint(0, 23):02d}:{rng.randint(0, 59):02d}", f"{hour}:30 {pick(rng, 'am', 'pm')}", "noon", f"{hour} o'clock")
+    return pick(
+        rng,
+        f"{hour}{pick(rng, 'am', 'pm')}",
+        f"{hour} {pick(rng, 'am', 'pm')}",
+        f"{rng.randint(0, 23)}:{rng.choice((0, 15, 30, 45)):02d}",
+        f"{rng.randint(0, 23):02d}:{rng.randint(0, 59):02d}",
+        f"{hour}:30 {pick(rng, 'am', 'pm')}",
+        "noon",
+        f"{hour} o'clock",
+    )
 
 
 def _iso(rng: random.Random) -> str:
@@ -194,14 +522,40 @@ def _iso(rng: random.Random) -> str:
 
 
 def _path(rng: random.Random, *, file: bool) -> str:
-    parts = [pick(rng, "src", "docs", "data", "tmp", "home", "etc", "var", "lib", "notes", "images", made_up(rng, 2), rng.choice(COMMON)) for _ in range(rng.choice((0, 0, 1, 2) if file else (1, 1, 2)))]
+    parts = [
+        pick(
+            rng,
+            "src",
+            "docs",
+            "data",
+            "tmp",
+            "home",
+            "etc",
+            "var",
+            "lib",
+            "notes",
+            "images",
+            made_up(rng, 2),
+            rng.choice(COMMON),
+        )
+        for _ in range(rng.choice((0, 0, 1, 2) if file else (1, 1, 2)))
+    ]
     if file:
-        stem = pick(rng, rng.choice(COMMON), f"{rng.choice(COMMON)}_{rng.choice(COMMON)}", "main", "notes", "report", "index", made_up(rng, 2), rng.choice(COMMON).upper())
+        stem = pick(
+            rng,
+            rng.choice(COMMON),
+            f"{rng.choice(COMMON)}_{rng.choice(COMMON)}",
+            "main",
+            "notes",
+            "report",
+            "index",
+            made_up(rng, 2),
+            rng.choice(COMMON).upper(),
+        )
         parts.append(f"{stem}.{pick(rng, 'txt', 'md', 'py', 'csv', 'json', 'pdf', 'log', 'yaml', 'toml', 'html')}")
     text = "/".join(parts)
     return text if rng.random() < 0.65 else "/" + text if rng.random() < 0.8 else "./" + text
 
 
-def city(rng: random.Random) -> str:
-    """A known city's name."""
-    return rng.choice(CITIES)
+def _ascii(text: str) -> str:
+    return text.encode("ascii", "ignore").decode() or "site"

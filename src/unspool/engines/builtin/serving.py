@@ -5,7 +5,7 @@ from typing import Final
 from ..base import Sampling
 from .bounds import Bounded
 from .model import Model
-from .spans import Copying
+from .said import Copying
 
 SAMPLING: Final = Sampling(temperature=0.0)
 """What holds where a request leaves it open: a model this small is at its best where it says what is likeliest."""

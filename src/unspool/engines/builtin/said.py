@@ -1,0 +1,278 @@
+"""What was said is what calls hold: the builtin model is led to copy whole words, each once, and to leave nothing out.
+
+The model copies token by token, and a model this small slips: it begins with one name and ends with another, gives one
+value to two parameters, or ends a call before all that was asked for is in it. So some tokens become less likely:
+
+* those with which a text value is no span of the conversation's words, or one that this tool has got already;
+* those that leave out a parameter that may be left out, where the last message has one of the words that it may be, or
+  where it is a number and the message has one that is in no value yet.
+
+What the model is sure of, it still writes: ``+`` where the user said *plus*.
+"""
+
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..model import Model
+
+LESS: Final = 3.0
+"""What is taken off the logits: the model has to hold it for 20 times as likely."""
+
+_PARAMETER: Final = re.compile(r'"(.*?)":(?: optional)? (.*)')
+_CHOICE: Final = re.compile(r'"([^"]*)"(?: or |,|$)')
+_WORD: Final = re.compile(r"[^\W_]+")
+_NUMBER: Final = re.compile(r"\d+(?:\.\d+)?")
+
+
+class _Parameter(NamedTuple):
+    """One of a tool's, as the chat template tells it.
+
+    Attributes:
+        start: the first token of its name.
+        said: whether the last message has one of the words that it may be.
+        number: whether it is one.
+        choices: whether there are such words.
+    """
+
+    name: str
+    start: int
+    said: bool
+    number: bool
+    choices: bool
+
+
+class _State:
+    """A sequence: the model's state, and where its output is.
+
+    Attributes:
+        said: the tokens of the conversation.
+        tools: the tools' parameters, by their names.
+        numbers: those of the last message.
+        name: the tokens of the called tool's name so far.
+        called: that name, of this call or the one before.
+        parameters: the called tool's.
+        at: how many of these the call has passed.
+        open: the brackets that are open in the arguments; ``None`` outside of them.
+        key: whether the next string is a key.
+        string: ``""``, or that a ``key`` or a ``value`` is open.
+        escaped: whether the next character stands for itself.
+        text: the open string, or the arguments' values so far.
+        spans: where what follows the open value so far stands in ``said``.
+        size: how many tokens the open string has.
+        used: the places in ``said`` that values of this tool were copied from.
+    """
+
+    __slots__ = (
+        "at", "called", "escaped", "inner", "key", "name", "numbers", "open", "parameters", "said", "size", "spans",
+        "string", "text", "tools", "used", "values",
+    )  # fmt: skip
+
+    def __init__(self, inner: Any, said: list[int], tools: dict[str, list[_Parameter]], numbers: list[str]) -> None:
+        self.inner = inner
+        self.said = said
+        self.tools = tools
+        self.numbers = numbers
+        self.name: list[int] | None = None
+        self.called = ""
+        self.parameters: list[_Parameter] = []
+        self.at = 0
+        self.open: list[str] | None = None
+        self.key = True
+        self.string = ""
+        self.escaped = False
+        self.text = self.values = ""
+        self.spans: list[int] = []
+        self.size = 0
+        self.used: set[int] = set()
+
+
+class Copying:
+    """A model whose calls hold what was said.
+
+    Args:
+        model: what computes.
+        less: how much less likely all else becomes; see `LESS`.
+    """
+
+    def __init__(self, model: Model, less: float = LESS) -> None:
+        self._model = model
+        self._less = np.float32(less)
+        self.tokenizer = model.tokenizer
+        self.vocab_size = model.vocab_size
+        self.context = model.context
+        self.eos = model.eos
+        token = self.tokenizer.token_to_id
+        self._user, self._assistant = token("<｜User｜>"), token("<｜Assistant｜>")
+        self._call, self._arguments, self._end = map(
+            token, ("<｜tool▁call▁begin｜>", "<｜tool▁sep｜>", "<｜tool▁call▁end｜>")
+        )
+        vocabulary: dict[str, int] = self.tokenizer.get_vocab()
+        special = {i for i, added in self.tokenizer.get_added_tokens_decoder().items() if added.special}
+        names = sorted(vocabulary, key=vocabulary.__getitem__)
+        self._texts = ["" if i in special else n.replace("Ġ", " ").replace("Ċ", "\n") for i, n in enumerate(names)]
+        self._bare = [vocabulary.get(n[1:], i) if n[0] == "Ġ" else i for i, n in enumerate(names)]
+        self._quotes = [i for i, text in enumerate(self._texts) if text.startswith('"')]
+        self._braces = [i for i, text in enumerate(self._texts) if text.strip(' "]')[:1] == "}"]
+
+    def prefill(self, tokens: Sequence[int]) -> tuple[Any, NDArray[np.float32]]:
+        """See `unspool.engines.model.Model`."""
+        inner, logits = self._model.prefill(tokens)
+        said = list(itertools.dropwhile(lambda token: token != self._user, tokens))
+        head = self.tokenizer.decode(list(tokens[: len(tokens) - len(said)]), skip_special_tokens=False)
+        last = len(said) - said[::-1].index(self._user) if said else 0
+        message = self.tokenizer.decode(list(itertools.takewhile(lambda t: t != self._assistant, said[last:])))
+        return _State(inner, said, self._tools(head, _plain(message)), _NUMBER.findall(message)), logits
+
+    def step(self, states: Sequence[Any], tokens: Sequence[int]) -> NDArray[np.float32]:
+        """See `unspool.engines.model.Model`."""
+        logits = self._model.step([s.inner for s in states], tokens)
+        for i, (state, token) in enumerate(zip(states, tokens, strict=True)):
+            self._take(state, token)
+            if state.open:
+                logits[i] = self._likely(state, logits[i])
+        return logits
+
+    def _tools(self, head: str, message: str) -> dict[str, list[_Parameter]]:
+        """What the prompt declares."""
+        tools: dict[str, list[_Parameter]] = {}
+        found: list[_Parameter] = []
+        for line in head.split("\n"):
+            if line.startswith("#"):
+                found = tools.setdefault(line[1:], [])
+            elif (match := _PARAMETER.match(line)) and tools:
+                name, told = match.groups()
+                choices = [_plain(choice) for choice in _CHOICE.findall(told)] if told.startswith('"') else []
+                said = any(choice.strip() and choice in message for choice in choices)
+                ids = self.tokenizer.encode(name).ids
+                if ids:
+                    number = told.startswith(("integer", "number"))
+                    found.append(_Parameter(name, ids[0], said, number, bool(choices)))
+        return tools
+
+    # -- the output so far -----------------------------------------------------------------------------------------
+
+    def _take(self, state: _State, token: int) -> None:
+        """Follow the output by one token."""
+        if token == self._call:
+            state.name = []
+        elif token == self._arguments:
+            self._begin(state)
+        elif token == self._end:
+            state.open = None
+        elif state.name is not None:
+            state.name.append(token)
+        elif state.open is not None:
+            if state.string and not self._texts[token].startswith('"'):
+                said, first = state.said, state.size == 0
+                state.spans = [i + 1 for i in state.spans if (self._bare[said[i]] if first else said[i]) == token]
+                state.size += 1
+            self._read(state, self._texts[token])
+
+    def _begin(self, state: _State) -> None:
+        """The arguments of a call."""
+        called = self.tokenizer.decode(state.name or [])
+        if called != state.called:
+            state.used = set()
+        state.called, state.name = called, None
+        state.parameters = state.tools.get(called, [])
+        state.at = 0
+        state.open, state.key, state.string, state.values = [], True, "", ""
+
+    def _read(self, state: _State, text: str) -> None:
+        """Follow the JSON."""
+        assert state.open is not None
+        for char in text:
+            if state.string:
+                if char == '"' and not state.escaped:
+                    self._close(state)
+                else:
+                    state.text += char
+                state.escaped = char == "\\" and not state.escaped
+            elif char == '"':
+                state.string = "key" if state.key and state.open[-1:] == ["{"] else "value"
+                state.key = False
+                state.text, state.size = "", 0
+                state.spans = list(self._begins(state)) if state.string == "value" else []
+            elif char in "{[":
+                state.open.append(char)
+                state.key = True
+            elif char in "}]":
+                del state.open[-1:]
+            elif char == ",":
+                state.key = True
+            state.values += char if not state.string else ""
+
+    def _close(self, state: _State) -> None:
+        """The end of a string."""
+        if state.string == "key":
+            names = [p.name for p in state.parameters]
+            if state.open == ["{"] and state.text in names:
+                state.at = names.index(state.text) + 1
+        else:
+            state.values += state.text
+            for end in state.spans[-1:]:
+                state.used.update(range(end - state.size, end))
+        state.string = ""
+
+    def _begins(self, state: _State) -> Iterator[int]:
+        """Where a value may begin: at words that have not been used, in what is no list of words."""
+        chosen = state.at and state.parameters[state.at - 1].choices
+        for i in range(0 if not chosen else len(state.said), len(state.said)):
+            if i not in state.used and self._texts[state.said[i]] and self._apart(state.said, i):
+                yield i
+
+    def _apart(self, said: Sequence[int], i: int) -> bool:
+        """Whether something else than the rest of a word begins here."""
+        before = self._texts[said[i - 1]][-1:] if i else ""
+        here = self._texts[said[i]][:1] if i < len(said) else ""
+        return not (_in_word(before) and _in_word(here))
+
+    # -- what may come ---------------------------------------------------------------------------------------------
+
+    def _likely(self, state: _State, logits: NDArray[np.float32]) -> NDArray[np.float32]:
+        wanted = self._wanted(state)
+        if state.string == "key":
+            if state.size or wanted is None or state.open != ["{"]:
+                return logits
+            before = [p.start for p in state.parameters[state.at : wanted + 1]]
+            less = logits - self._less
+            less[before] = logits[before]
+            return less
+        if state.spans and state.string == "value":
+            said = state.said
+            follow = [said[i] if state.size else self._bare[said[i]] for i in state.spans if i < len(said)]
+            follow = [token for token in follow if self._texts[token]]
+            if state.size and any(i == len(said) or self._apart(said, i) for i in state.spans):
+                follow += self._quotes
+            less = logits - self._less
+            less[follow] = logits[follow]
+            logits = less
+        if wanted is not None and state.open == ["{"]:
+            logits = logits.copy()
+            logits[self._braces] -= self._less
+        return logits
+
+    def _wanted(self, state: _State) -> int | None:
+        """The next parameter that was said something of."""
+        for i, parameter in enumerate(state.parameters[state.at :], state.at):
+            if parameter.said:
+                return i
+            if parameter.number and not parameter.choices:
+                given = _NUMBER.findall(state.values + " " + state.text)
+                if any(number not in given for number in state.numbers):
+                    return i
+        return None
+
+
+def _plain(text: str) -> str:
+    """The words of a text, with spaces around them."""
+    return " ".join(("", *_WORD.findall(text.lower()), ""))
+
+
+def _in_word(char: str) -> bool:
+    return char.isalnum() or char > "\x7f"  # parts of characters are letters, mostly
