@@ -3,6 +3,7 @@
 import random
 from typing import Final, NamedTuple
 
+from .lists import listed, words_of
 from .phrases import PHRASES
 from .words import COMMON, QUALITIES, VERBS, made_up, number, person, phrase, pick, place, word
 
@@ -19,243 +20,69 @@ class Value(NamedTuple):
     held: str
 
 
-NUMBERS: Final = dict(
-    enumerate(
-        ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
-    )
-) | {
-    15: "fifteen",
-    20: "twenty",
-    30: "thirty",
-    60: "sixty",
-}
-_FIRST: Final = [
-    "Anna",
-    "Ben",
-    "Carla",
-    "David",
-    "Eva",
-    "Frank",
-    "Greta",
-    "Hugo",
-    "Ines",
-    "Jack",
-    "Kim",
-    "Leo",
-    "Mia",
-    "Nora",
-    "Omar",
-    "Paul",
-    "Rosa",
-    "Sam",
-    "Tina",
-    "Yuki",
-]
-_LAST: Final = [
-    "Smith",
-    "Miller",
-    "Garcia",
-    "Chen",
-    "Novak",
-    "Rossi",
-    "Silva",
-    "Kim",
-    "Brown",
-    "Weber",
-    "Khan",
-    "Olsen",
-    "Dubois",
-    "Tanaka",
-    "Patel",
-    "Moreau",
-]
-_GROCERIES: Final = [
-    "apples",
-    "bananas",
-    "tomatoes",
-    "cheese",
-    "rice",
-    "pasta",
-    "onions",
-    "coffee",
-    "tea",
-    "sugar",
-    "salt",
-    "flour",
-    "yogurt",
-    "chicken",
-    "fish",
-    "potatoes",
-    "carrots",
-    "soap",
-    "batteries",
-    "napkins",
-    "juice",
-    "honey",
-    "cereal",
-    "lettuce",
-    "garlic",
-    "ham",
-    "beans",
-    "wine",
-    "beer",
-    "water",
-    "lemons",
-    "olive_oil",
-    "dog_food",
-    "toilet_paper",
-    "peanut_butter",
-    "oat_milk",
-    "dish_soap",
-    "milk",
-    "bread",
-    "butter",
-    "eggs",
-]
-_COUNTRIES: Final = [
-    "France",
-    "Spain",
-    "Italy",
-    "Germany",
-    "Japan",
-    "China",
-    "India",
-    "Brazil",
-    "Canada",
-    "Mexico",
-    "Egypt",
-    "Kenya",
-    "Norway",
-    "Sweden",
-    "Poland",
-    "Portugal",
-    "Greece",
-    "Turkey",
-    "Argentina",
-    "Chile",
-    "Peru",
-    "Iceland",
-    "Ireland",
-    "Scotland",
-    "Vietnam",
-    "Thailand",
-    "Nigeria",
-    "Morocco",
-    "Australia",
-]
-_DAYS: Final = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
-_MONTHS: Final = [
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-]
-_TOPICS: Final = [
-    "Marie Curie",
-    "Alan Turing",
-    "Napoleon",
-    "the Roman Empire",
-    "photosynthesis",
-    "Mount Everest",
-    "the Eiffel Tower",
-    "jazz",
-    "dinosaurs",
-    "the French Revolution",
-    "DNA",
-    "Isaac Newton",
-    "Cleopatra",
-    "machine learning",
-    "volcanoes",
-    "the moon landing",
-    "penguins",
-    "Leonardo da Vinci",
-    "quantum computing",
-    "the Great Wall",
-    "Beethoven",
-    "black tea",
-    "relativity",
-    "gravity",
-    "Antarctica",
-    "the Beatles",
-    "bees",
-]
-_QUESTIONS: Final = [
-    "who invented the telephone",
-    "how tall is Mount Everest",
-    "what is the capital of Australia",
-    "who is the president of Brazil",
-    "how old is the universe",
-    "when was the Berlin wall built",
-    "best laptops 2025",
-    "python list comprehension",
-    "cheap flights to Bali",
-    "rust vs go",
-    "vegan recipes",
-    "how to tie a tie",
-    "election results",
-    "football scores",
-    "the new iPhone",
-    "remote jobs",
-    "climate change",
-    "how to learn guitar",
-    "electric cars",
-    "best movies of 2024",
-    "node.js tutorial",
-    "docker compose example",
-    "the stock market crash of 1929",
-    "what is an LLM",
-    "tax rules for freelancers",
-    "museums in Vienna",
-    "openai news",
-    "the latest Mars mission",
-    "who painted the Mona Lisa",
-    "how many planets are there",
-    "how do vaccines work",
-    "why is the sky blue",
-    "who wrote Hamlet",
-    "what is the tallest building",
-    "who won the super bowl",
-    "the speed of light",
-    "javascript promises",
-    "the meaning of life",
-    "hiking trails near Denver",
-    "used cars",
-    "kubernetes ingress",
-]
-_DOCS: Final = [
-    "password reset",
-    "the vacation policy",
-    "API keys",
-    "error codes",
-    "billing",
-    "invoices",
-    "shipping times",
-    "single sign on",
-    "webhooks",
-    "the on-call schedule",
-    "installation",
-    "data retention",
-    "access rights",
-    "opening hours",
-    "the dress code",
-    "expense reports",
-    "pagination",
-    "authentication",
-    "backups",
-    "returns",
-    "the privacy policy",
-    "release notes",
-    "parental leave",
-    "two factor login",
-]
+_COUNTED: Final = words_of("zero one two three four five six seven eight nine ten eleven twelve")
+NUMBERS: Final = dict(enumerate(_COUNTED)) | {15: "fifteen", 20: "twenty", 30: "thirty", 60: "sixty"}
+_FIRST: Final = words_of(
+    """
+    Anna Ben Carla David Eva Frank Greta Hugo Ines Jack Kim Leo Mia Nora Omar Paul Rosa Sam Tina Yuki
+    """
+)
+_LAST: Final = words_of(
+    """
+    Smith Miller Garcia Chen Novak Rossi Silva Kim Brown Weber Khan Olsen Dubois Tanaka Patel Moreau
+    """
+)
+_GROCERIES: Final = words_of(
+    """
+    apples bananas tomatoes cheese rice pasta onions coffee tea sugar salt flour yogurt chicken fish potatoes carrots
+    soap batteries napkins juice honey cereal lettuce garlic ham beans wine beer water lemons olive_oil dog_food
+    toilet_paper peanut_butter oat_milk dish_soap milk bread butter eggs
+    """
+)
+_COUNTRIES: Final = words_of(
+    """
+    France Spain Italy Germany Japan China India Brazil Canada Mexico Egypt Kenya Norway Sweden Poland Portugal Greece
+    Turkey Argentina Chile Peru Iceland Ireland Scotland Vietnam Thailand Nigeria Morocco Australia
+    """
+)
+_DAYS: Final = words_of(
+    """
+    Monday Tuesday Wednesday Thursday Friday Saturday Sunday
+    """
+)
+_MONTHS: Final = words_of(
+    """
+    January February March April May June July August September October November December
+    """
+)
+_TOPICS: Final = listed(
+    """
+    Marie Curie;Alan Turing;Napoleon;the Roman Empire;photosynthesis;Mount Everest;the Eiffel Tower;jazz;dinosaurs;
+    the French Revolution;DNA;Isaac Newton;Cleopatra;machine learning;volcanoes;the moon landing;penguins;
+    Leonardo da Vinci;quantum computing;the Great Wall;Beethoven;black tea;relativity;gravity;Antarctica;
+    the Beatles;bees
+    """
+)
+_QUESTIONS: Final = listed(
+    """
+    who invented the telephone;how tall is Mount Everest;what is the capital of Australia;
+    who is the president of Brazil;how old is the universe;when was the Berlin wall built;best laptops 2025;
+    python list comprehension;cheap flights to Bali;rust vs go;vegan recipes;how to tie a tie;election results;
+    football scores;the new iPhone;remote jobs;climate change;how to learn guitar;electric cars;best movies of 2024;
+    node.js tutorial;docker compose example;the stock market crash of 1929;what is an LLM;tax rules for freelancers;
+    museums in Vienna;openai news;the latest Mars mission;who painted the Mona Lisa;how many planets are there;
+    how do vaccines work;why is the sky blue;who wrote Hamlet;what is the tallest building;who won the super bowl;
+    the speed of light;javascript promises;the meaning of life;hiking trails near Denver;used cars;
+    kubernetes ingress
+    """
+)
+_DOCS: Final = listed(
+    """
+    password reset;the vacation policy;API keys;error codes;billing;invoices;shipping times;single sign on;webhooks;
+    the on-call schedule;installation;data retention;access rights;opening hours;the dress code;expense reports;
+    pagination;authentication;backups;returns;the privacy policy;release notes;parental leave;two factor login
+    """
+)
 
 
 def value(rng: random.Random, kind: str) -> Value:
