@@ -89,6 +89,7 @@ class Shares(NamedTuple):
         again: of turns behind an answered call, those that ask for the same of something else.
         structured: of all, those that a schema for the answer constrains.
         short: of conversations, those with one or two tools, and one request or two.
+        thinking: of turns, those that are thought about.
         demos: of tools for something else, those of ``phrases/demos.toml``.
     """
 
@@ -99,6 +100,7 @@ class Shares(NamedTuple):
     again: float = 0.0
     structured: float = 0.0
     short: float = 0.0
+    thinking: float = 0.6
     demos: float = 0.55
 
 
@@ -146,11 +148,12 @@ def conversation(rng: random.Random, head: jinja2.Template, level: float, shares
             Piece(f"{t.name}\n{rest}", False),
         ]
     done: Done | None = None
-    for _ in range(1 + int(rng.random() * (1 + 2 * level))):
-        made, done = (done and rng.random() < shares.again and after(rng, tools, done)) or turn(
-            rng, tools, level, shares
-        )
+    turns = 1 + int(rng.random() * (1 + 2 * level))
+    while turns > 0:
+        found = after(rng, tools, done, shares) if done and rng.random() < shares.again else None
+        made, done = found or turn(rng, tools, level, shares)
         pieces += made
+        turns -= 1 if not done or rng.random() > shares.again / 2 else 0  # most have something to come back to
     return pieces
 
 
@@ -181,7 +184,7 @@ def declared(rng: random.Random, level: float = 1.0, shares: Shares = USUAL) -> 
 
 def turn(rng: random.Random, tools: Sequence[Tool], level: float, shares: Shares) -> tuple[list[Piece], Done | None]:
     """A request and the answer to it; after calls, often their results and what the model makes of them."""
-    thinking = rng.random() < 0.6
+    thinking = rng.random() < shares.thinking
     if rng.random() < shares.structured:
         return structured(rng, tools, thinking), None
     roll = rng.random()
@@ -225,6 +228,12 @@ def _beside(rng: random.Random, tools: Sequence[Tool], absent: Sequence[str]) ->
     return asked
 
 
+def _talk(rng: random.Random) -> Ask:
+    while True:
+        if (asked := ask(rng, "chat")).reply in ("thanks", "ok", "how", "bye"):
+            return asked
+
+
 def answered(
     rng: random.Random,
     text: str,
@@ -257,9 +266,14 @@ def answered(
     return pieces, Done(t, asked)
 
 
-def after(rng: random.Random, tools: Sequence[Tool], done: Done) -> tuple[list[Piece], Done | None] | None:
+def after(
+    rng: random.Random, tools: Sequence[Tool], done: Done, shares: Shares
+) -> tuple[list[Piece], Done | None] | None:
     """A turn that only the one before it explains."""
-    thinking = rng.random() < 0.6
+    thinking = rng.random() < shares.thinking
+    if rng.random() < 0.2:
+        asked = _talk(rng)
+        return [*_opened(finished(rng, asked.text), thinking), *_plain(asked, thinking, tools)], done
     others = [t for t in tools if t.intent in ("weather", "time") and t.intent != done.tool.intent]
     there = done.asked.slots.get("place") if done.tool.intent in ("weather", "time") else None
     if others and there and rng.random() < 0.3 and any(p.kind == "place" for p in others[0].params):
@@ -333,6 +347,7 @@ def requested(
 ) -> tuple[list[tuple[Tool | None, Ask]], str]:
     """What is asked for, each with the tool that fits, and the text."""
     roll = rng.random()
+    level = max(level, 0.6) if shares.short else level
     # Where the four intents are what matters, tools for them are asked for twice as often as others.
     chosen = rng.choice([t for t in tools for _ in range(2 if t.intent != "other" or shares.others else 1)])
     if roll < 0.2 * level and chosen.params:

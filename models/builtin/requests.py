@@ -157,7 +157,7 @@ def joined(rng: random.Random, texts: list[str]) -> str:
 
 def finished(rng: random.Random, text: str) -> str:
     """A request as a user writes it: capital or none, something before it, something behind."""
-    if rng.random() < 0.4:  # no more than what is asked
+    if rng.random() < 0.6:  # no more than what is asked
         text = rng.choice(_FRAMES["usual"]) + text
         text = text[:1].upper() + text[1:] if rng.random() < 0.6 else text
         return text if text[-1] in "?=.!" else text + pick(rng, "?", "?", "", "", ".", " please", "!", ", please")
@@ -298,8 +298,8 @@ def _some(rng: random.Random) -> Slots:
 
 
 def _chat(rng: random.Random) -> Ask:
-    if rng.random() < 0.5:
-        kind = rng.choice(list(PHRASES["chat"]))
+    if rng.random() < 0.6:
+        [kind] = rng.choices(list(PHRASES["chat"]), [len(texts) for texts in PHRASES["chat"].values()])
         text = rng.choice(PHRASES["chat"][kind])
         if rng.random() < 0.2:
             text += pick(

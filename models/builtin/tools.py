@@ -141,7 +141,7 @@ OPERATIONS: Final = (
 
 def demo(rng: random.Random) -> Tool:
     """A tool of ``phrases/demos.toml``, with some of its optional parameters."""
-    made = rng.choice(PHRASES["demos"])
+    [made] = rng.choices(PHRASES["demos"], [d.get("weight", 1) for d in PHRASES["demos"]])
     params, values = [], {"none": ""}  # never empty: this is what tells a demo
     for p in made["params"]:
         kind = p["kind"]

@@ -36,14 +36,14 @@ def ids(text: str) -> list[int]:
     return found
 
 
-def likely(said: str, output: str) -> set[str]:
+def likely(said: str, output: str, head: str = HEAD) -> set[str]:
     """The tokens that are as likely as before after a request and an output; none: all are."""
     model = Copying(Flat())
-    state, _ = model.prefill(ids(f"{HEAD}<｜User｜>{said}<｜Assistant｜></think>"))
+    state, _ = model.prefill(ids(f"{head}<｜User｜>{said}<｜Assistant｜></think>"))
     logits = np.zeros(OWN.vocab_size, np.float32)
     for token in ids(CALL + output):
         logits = model.step([state], [token])[0]
-    assert set(np.unique(logits)) <= {0, -np.float32(LESS), -np.float32(2 * LESS)}
+    assert all(-value % LESS == 0 for value in np.unique(logits))
     if not logits.any():
         return set()
     return {OWN.tokenizer.decode([int(i)], skip_special_tokens=False) for i in np.flatnonzero(logits == 0)}
@@ -79,14 +79,32 @@ def test_a_choice_that_was_said_is_not_left_out() -> None:
     assert '"}' in likely("Look for bees", '{"what": "bees')
     assert '"}' not in likely("Look for blue bees", '{"what": "bees')
     assert likely("Look for blue bees", '{"what": "bees", "color": "blue') == set()
+    assert " " not in likely("Look for blue bees", '{"what": "bees"')
 
 
 def test_a_number_that_was_said_is_not_left_out() -> None:
     assert '"}' not in likely("Look for 7 bees", '{"what": "bees')
     assert '"}' in likely("Look for 7 bees", '{"what": "7 bees')
-    color, count = (OWN.tokenizer.decode(ids(name)[:1]) for name in ("color", "count"))
-    assert likely("Look for 7 bees", '{"what": "bees", "') >= {color, count}
-    assert count not in likely("Look for blue bees", '{"what": "bees", "')
+    assert {token[0] for token in likely("Look for 7 bees", '{"what": "bees", "co')} == {"l", "u"}
+    assert {token[0] for token in likely("Look for blue bees", '{"what": "bees", "co')} == {"l"}
+
+
+def test_a_parameter_is_one_of_the_tools() -> None:
+    told = likely("bees", '{"')
+    assert told
+    assert all(any(name.startswith(t) for name in ("what", "color", "count")) for t in told)
+    assert '"' in likely("bees", '{"what')
+
+
+FLY = '<｜begin▁of▁sentence｜>find: Fly.\n#find\n"from": string\n"destination": string\n"who": optional string\n'
+
+
+def test_a_word_tells_what_a_value_is_for() -> None:
+    said = "To the 47, from 13, 29"
+    assert likely(said, '{"from": "', FLY) == {"1"}
+    assert likely(said, '{"from": "13", "destination": "', FLY) == {"4"}
+    assert likely(said, '{"from": "13", "destination": "47", "who": "', FLY) >= {"2"}
+    assert not likely(said, '{"from": "13", "destination": "47", "who": "', FLY) & {"1", "4"}
 
 
 def test_outside_of_calls_nothing_changes() -> None:

@@ -3,7 +3,9 @@
 The model copies token by token, and a model this small slips: it begins with one name and ends with another, gives one
 value to two parameters, or ends a call before all that was asked for is in it. So some tokens become less likely:
 
-* those with which a text value is no span of the conversation's words, or one that this tool has got already;
+* those with which a text value is no span of the conversation's words, or one that this tool has got already, or one
+  that stands behind a word (``cues.json``) that is for another parameter: *from*, *to*, a parameter's name;
+* those that begin a parameter that the tool has not, where its schema would allow any, and spaces without end;
 * those that leave out a parameter that may be left out, where the last message has one of the words that it may be, or
   where it is a number and the message has one that is in no value yet.
 
@@ -11,6 +13,7 @@ What the model is sure of, it still writes: ``+`` where the user said *plus*.
 """
 
 import itertools
+import json
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
@@ -19,11 +22,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..model import Model
+from .model import FOLDER
 
 LESS: Final = 3.0
 """What is taken off the logits: the model has to hold it for 20 times as likely."""
 
 _PARAMETER: Final = re.compile(r'"(.*?)":(?: optional)? (.*)')
+_NAME: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 _CHOICE: Final = re.compile(r'"([^"]*)"(?: or |,|$)')
 _WORD: Final = re.compile(r"[^\W_]+")
 _NUMBER: Final = re.compile(r"\d+(?:\.\d+)?")
@@ -33,17 +38,17 @@ class _Parameter(NamedTuple):
     """One of a tool's, as the chat template tells it.
 
     Attributes:
-        start: the first token of its name.
         said: whether the last message has one of the words that it may be.
         number: whether it is one.
         choices: whether there are such words.
+        cued: the places in the conversation that a word of the last message tells to be for it.
     """
 
     name: str
-    start: int
     said: bool
     number: bool
     choices: bool
+    cued: frozenset[int]
 
 
 class _State:
@@ -111,13 +116,19 @@ class Copying:
         self._call, self._arguments, self._end = map(
             token, ("<｜tool▁call▁begin｜>", "<｜tool▁sep｜>", "<｜tool▁call▁end｜>")
         )
+        told = json.loads((FOLDER / "cues.json").read_text(encoding="utf-8"))
+        self._cues: dict[str, list[str]] = told["cues"]
+        self._skipped = frozenset(told["skipped"])
         vocabulary: dict[str, int] = self.tokenizer.get_vocab()
         special = {i for i, added in self.tokenizer.get_added_tokens_decoder().items() if added.special}
         names = sorted(vocabulary, key=vocabulary.__getitem__)
         self._texts = ["" if i in special else n.replace("Ġ", " ").replace("Ċ", "\n") for i, n in enumerate(names)]
         self._bare = [vocabulary.get(n[1:], i) if n[0] == "Ġ" else i for i, n in enumerate(names)]
         self._quotes = [i for i, text in enumerate(self._texts) if text.startswith('"')]
-        self._braces = [i for i, text in enumerate(self._texts) if text.strip(' "]')[:1] == "}"]
+        self._blank = [i for i, text in enumerate(self._texts) if text and not text.strip()]
+        closing = [text.lstrip(' "]')[:1] for text in self._texts]
+        self._braces = [i for i, first in enumerate(closing) if first == "}"]
+        self._commas = [i for i, first in enumerate(closing) if first == "," and '"' in self._texts[i]]
 
     def prefill(self, tokens: Sequence[int]) -> tuple[Any, NDArray[np.float32]]:
         """See `unspool.engines.model.Model`."""
@@ -125,8 +136,10 @@ class Copying:
         said = list(itertools.dropwhile(lambda token: token != self._user, tokens))
         head = self.tokenizer.decode(list(tokens[: len(tokens) - len(said)]), skip_special_tokens=False)
         last = len(said) - said[::-1].index(self._user) if said else 0
-        message = self.tokenizer.decode(list(itertools.takewhile(lambda t: t != self._assistant, said[last:])))
-        return _State(inner, said, self._tools(head, _plain(message)), _NUMBER.findall(message)), logits
+        end = next((i for i in range(last, len(said)) if said[i] == self._assistant), len(said))
+        message = self.tokenizer.decode(said[last:end])
+        tools = self._tools(head, _plain(message), self._behind(said, last, end))
+        return _State(inner, said, tools, _NUMBER.findall(message)), logits
 
     def step(self, states: Sequence[Any], tokens: Sequence[int]) -> NDArray[np.float32]:
         """See `unspool.engines.model.Model`."""
@@ -137,7 +150,7 @@ class Copying:
                 logits[i] = self._likely(state, logits[i])
         return logits
 
-    def _tools(self, head: str, message: str) -> dict[str, list[_Parameter]]:
+    def _tools(self, head: str, message: str, behind: dict[str, set[int]]) -> dict[str, list[_Parameter]]:
         """What the prompt declares."""
         tools: dict[str, list[_Parameter]] = {}
         found: list[_Parameter] = []
@@ -148,11 +161,32 @@ class Copying:
                 name, told = match.groups()
                 choices = [_plain(choice) for choice in _CHOICE.findall(told)] if told.startswith('"') else []
                 said = any(choice.strip() and choice in message for choice in choices)
-                ids = self.tokenizer.encode(name).ids
-                if ids:
-                    number = told.startswith(("integer", "number"))
-                    found.append(_Parameter(name, ids[0], said, number, bool(choices)))
+                number = told.startswith(("integer", "number"))
+                text = told.startswith(("string", "array", "any"))
+                cued = self._cued(name, behind) if text else frozenset()
+                found.append(_Parameter(name, said, number, bool(choices), cued))
         return tools
+
+    def _behind(self, said: Sequence[int], start: int, end: int) -> dict[str, set[int]]:
+        """Where what stands behind a word begins, by these words."""
+        found: dict[str, set[int]] = {}
+        begins = [i for i in range(start, end) if self._apart(said, i)]
+        before = ""
+        for at, stop in itertools.pairwise([*begins, end]):
+            word = "".join(self._texts[token] for token in said[at:stop]).strip().lower()
+            if word in self._skipped or (before and not _WORD.search(word)):
+                continue
+            found.setdefault(before, set()).add(at)
+            before = word
+        return found
+
+    def _cued(self, name: str, behind: dict[str, set[int]]) -> frozenset[int]:
+        """What is for a parameter: behind a word of its name, else behind one that leads to such a word."""
+        own = {word.lower() for word in _NAME.findall(name)}
+        for words in (own, {cue for cue, names in self._cues.items() if own & set(names)}):
+            if found := frozenset().union(*(behind.get(word, ()) for word in words)):
+                return found
+        return frozenset()
 
     # -- the output so far -----------------------------------------------------------------------------------------
 
@@ -221,9 +255,15 @@ class Copying:
 
     def _begins(self, state: _State) -> Iterator[int]:
         """Where a value may begin: at words that have not been used, in what is no list of words."""
-        chosen = state.at and state.parameters[state.at - 1].choices
-        for i in range(0 if not chosen else len(state.said), len(state.said)):
-            if i not in state.used and self._texts[state.said[i]] and self._apart(state.said, i):
+        if state.at and state.parameters[state.at - 1].choices:
+            return
+        cued = [p.cued for p in state.parameters]
+        own = (cued[state.at - 1] if state.at else frozenset()) - state.used
+        others = frozenset().union(*cued)
+        for i, token in enumerate(state.said):
+            if i in state.used or not self._texts[token] or not self._apart(state.said, i):
+                continue
+            if i in own or (not own and i not in others):
                 yield i
 
     def _apart(self, said: Sequence[int], i: int) -> bool:
@@ -237,12 +277,7 @@ class Copying:
     def _likely(self, state: _State, logits: NDArray[np.float32]) -> NDArray[np.float32]:
         wanted = self._wanted(state)
         if state.string == "key":
-            if state.size or wanted is None or state.open != ["{"]:
-                return logits
-            before = [p.start for p in state.parameters[state.at : wanted + 1]]
-            less = logits - self._less
-            less[before] = logits[before]
-            return less
+            return self._key(state, logits, wanted)
         if state.spans and state.string == "value":
             said = state.said
             follow = [said[i] if state.size else self._bare[said[i]] for i in state.spans if i < len(said)]
@@ -252,10 +287,27 @@ class Copying:
             less = logits - self._less
             less[follow] = logits[follow]
             logits = less
-        if wanted is not None and state.open == ["{"]:
+        if not state.string:  # JSON would allow any number of them
             logits = logits.copy()
-            logits[self._braces] -= self._less
+            logits[self._blank] -= 4 * self._less
+        if state.open == ["{"] and (wanted is not None or state.parameters[state.at :] == []):
+            logits = logits.copy()
+            logits[self._commas if wanted is None else self._braces] -= self._less
         return logits
+
+    def _key(self, state: _State, logits: NDArray[np.float32], wanted: int | None) -> NDArray[np.float32]:
+        if state.open != ["{"] or not state.parameters:
+            return logits
+        stop = None if wanted is None else wanted + 1
+        names = [p.name for p in state.parameters[state.at : stop] if p.name.startswith(state.text)]
+        rests = [name[len(state.text) :] for name in names]
+        follow = [i for i, text in enumerate(self._texts) if text and any(rest.startswith(text) for rest in rests)]
+        follow += self._quotes if "" in rests else []
+        if not follow:
+            return logits
+        less = logits - self._less
+        less[follow] = logits[follow]
+        return less
 
     def _wanted(self, state: _State) -> int | None:
         """The next parameter that was said something of."""
