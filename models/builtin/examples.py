@@ -347,7 +347,7 @@ def requested(
 ) -> tuple[list[tuple[Tool | None, Ask]], str]:
     """What is asked for, each with the tool that fits, and the text."""
     roll = rng.random()
-    level = max(level, 0.6) if shares.short else level
+    level = max(level, 0.9) if shares.short else level
     # Where the four intents are what matters, tools for them are asked for twice as often as others.
     chosen = rng.choice([t for t in tools for _ in range(2 if t.intent != "other" or shares.others else 1)])
     if roll < 0.2 * level and chosen.params:
