@@ -15,7 +15,7 @@ What the model is sure of, it still writes: ``+`` where the user said *plus*.
 import itertools
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -56,6 +56,10 @@ class _State:
 
     Attributes:
         said: the tokens of the conversation.
+        last: where its last message begins; 0: that speaks of what was said before.
+        behind: where in that what stands behind a word begins, by these words.
+        own: the places in it that are for the open value.
+        fresh: whether the next token is the first one of the words.
         tools: the tools' parameters, by their names.
         numbers: those of the last message.
         name: the tokens of the called tool's name so far.
@@ -73,15 +77,19 @@ class _State:
     """
 
     __slots__ = (
-        "at", "called", "escaped", "inner", "key", "name", "numbers", "open", "parameters", "said", "size", "spans",
-        "string", "text", "tools", "used", "values",
+        "at", "behind", "called", "escaped", "fresh", "inner", "key", "last", "name", "numbers", "open", "own",
+        "parameters", "said", "size", "spans", "string", "text", "tools", "used", "values",
     )  # fmt: skip
 
-    def __init__(self, inner: Any, said: list[int], tools: dict[str, list[_Parameter]], numbers: list[str]) -> None:
+    def __init__(self, inner: Any, said: list[int], last: int, behind: dict[str, set[int]], numbers: list[str]) -> None:
         self.inner = inner
         self.said = said
-        self.tools = tools
+        self.last = last
+        self.behind = behind
         self.numbers = numbers
+        self.tools: dict[str, list[_Parameter]] = {}
+        self.own: frozenset[int] = frozenset()
+        self.fresh = False
         self.name: list[int] | None = None
         self.called = ""
         self.parameters: list[_Parameter] = []
@@ -113,12 +121,14 @@ class Copying:
         self.eos = model.eos
         token = self.tokenizer.token_to_id
         self._user, self._assistant = token("<｜User｜>"), token("<｜Assistant｜>")
+        self._thought = token("</think>")
         self._call, self._arguments, self._end = map(
             token, ("<｜tool▁call▁begin｜>", "<｜tool▁sep｜>", "<｜tool▁call▁end｜>")
         )
         told = json.loads((FOLDER / "cues.json").read_text(encoding="utf-8"))
         self._cues: dict[str, list[str]] = told["cues"]
         self._skipped = frozenset(told["skipped"])
+        self._back = frozenset(told["back"])
         vocabulary: dict[str, int] = self.tokenizer.get_vocab()
         special = {i for i, added in self.tokenizer.get_added_tokens_decoder().items() if added.special}
         names = sorted(vocabulary, key=vocabulary.__getitem__)
@@ -126,6 +136,7 @@ class Copying:
         self._bare = [vocabulary.get(n[1:], i) if n[0] == "Ġ" else i for i, n in enumerate(names)]
         self._quotes = [i for i, text in enumerate(self._texts) if text.startswith('"')]
         self._blank = [i for i, text in enumerate(self._texts) if text and not text.strip()]
+        self._digits = [i for i, text in enumerate(self._texts) if text.strip() in {*"-0123456789"}]
         closing = [text.lstrip(' "]')[:1] for text in self._texts]
         self._braces = [i for i, first in enumerate(closing) if first == "}"]
         self._commas = [i for i, first in enumerate(closing) if first == "," and '"' in self._texts[i]]
@@ -138,8 +149,13 @@ class Copying:
         last = len(said) - said[::-1].index(self._user) if said else 0
         end = next((i for i in range(last, len(said)) if said[i] == self._assistant), len(said))
         message = self.tokenizer.decode(said[last:end])
-        tools = self._tools(head, _plain(message), self._behind(said, last, end))
-        return _State(inner, said, tools, _NUMBER.findall(message)), logits
+        behind = self._behind(said, last, end)
+        if not self._back.isdisjoint(_WORD.findall(message.lower())):
+            last = 0
+        state = _State(inner, said, last, behind, _NUMBER.findall(message))
+        state.tools = self._tools(head, _plain(message), state.behind)
+        state.fresh = tokens[-1] == self._thought
+        return state, logits
 
     def step(self, states: Sequence[Any], tokens: Sequence[int]) -> NDArray[np.float32]:
         """See `unspool.engines.model.Model`."""
@@ -192,6 +208,7 @@ class Copying:
 
     def _take(self, state: _State, token: int) -> None:
         """Follow the output by one token."""
+        fresh, state.fresh = state.fresh, token == self._thought
         if token == self._call:
             state.name = []
         elif token == self._arguments:
@@ -200,6 +217,9 @@ class Copying:
             state.open = None
         elif state.name is not None:
             state.name.append(token)
+        elif fresh and self._texts[token].startswith("{"):  # words that a schema constrains
+            self._begin(state)
+            self._read(state, self._texts[token])
         elif state.open is not None:
             if state.string and not self._texts[token].startswith('"'):
                 said, first = state.said, state.size == 0
@@ -231,7 +251,7 @@ class Copying:
                 state.string = "key" if state.key and state.open[-1:] == ["{"] else "value"
                 state.key = False
                 state.text, state.size = "", 0
-                state.spans = list(self._begins(state)) if state.string == "value" else []
+                state.spans = self._begins(state) if state.string == "value" else []
             elif char in "{[":
                 state.open.append(char)
                 state.key = True
@@ -245,6 +265,7 @@ class Copying:
         """The end of a string."""
         if state.string == "key":
             names = [p.name for p in state.parameters]
+            state.own = self._cued(state.text, state.behind)
             if state.open == ["{"] and state.text in names:
                 state.at = names.index(state.text) + 1
         else:
@@ -253,18 +274,23 @@ class Copying:
                 state.used.update(range(end - state.size, end))
         state.string = ""
 
-    def _begins(self, state: _State) -> Iterator[int]:
-        """Where a value may begin: at words that have not been used, in what is no list of words."""
+    def _begins(self, state: _State) -> list[int]:
+        """Where a value may begin: what is for it, else what is for no other, in the last message if there is any."""
         if state.at and state.parameters[state.at - 1].choices:
-            return
-        cued = [p.cued for p in state.parameters]
-        own = (cued[state.at - 1] if state.at else frozenset()) - state.used
-        others = frozenset().union(*cued)
-        for i, token in enumerate(state.said):
-            if i in state.used or not self._texts[token] or not self._apart(state.said, i):
-                continue
-            if i in own or (not own and i not in others):
-                yield i
+            return []
+        others = frozenset().union(*(p.cued for p in state.parameters)) - state.own
+        found = [
+            i
+            for i, token in enumerate(state.said)
+            if i not in state.used and self._texts[token].strip(" ,;:?!") and self._apart(state.said, i)
+        ]
+        for some in (
+            [i for i in found if i in state.own],
+            [i for i in found if i >= state.last and i not in others],
+        ):
+            if some:
+                return some
+        return found
 
     def _apart(self, said: Sequence[int], i: int) -> bool:
         """Whether something else than the rest of a word begins here."""
@@ -290,6 +316,10 @@ class Copying:
         if not state.string:  # JSON would allow any number of them
             logits = logits.copy()
             logits[self._blank] -= 4 * self._less
+            if state.numbers and state.values.rstrip()[-1:] == ":":
+                logits[[i for i in self._digits if self._texts[i].strip() not in {n[0] for n in state.numbers}]] -= (
+                    self._less
+                )
         if state.open == ["{"] and (wanted is not None or state.parameters[state.at :] == []):
             logits = logits.copy()
             logits[self._commas if wanted is None else self._braces] -= self._less
