@@ -1,5 +1,6 @@
 """A request that has been checked: its prompt, its grammar, and what parsers and engines are told of it."""
 
+import logging
 from hashlib import sha256
 from typing import Any, Final
 
@@ -11,7 +12,7 @@ from ..engines.kept import Kept
 from ..engines.threads import Awaited
 from ..errors import ConstraintError
 from ..events import Stage
-from ..grammar import Constraint, bounds, constrain
+from ..grammar import Constraint, ToolStrictLevel, bounds, constrain
 from ..parser import Parser
 from ..stage import detect_stage
 from .checks import BadRequest
@@ -19,6 +20,7 @@ from .job import Job, stage_of
 from .prompts import Prompts
 from .settings import Settings
 
+log = logging.getLogger("unspool.server")
 _KEPT: Final = 64
 """How many grammars are kept."""
 _KEPT_BYTES: Final = 64 * 1024 * 1024
@@ -120,20 +122,32 @@ class Constraints:
         found = self._kept.get(key) if text else None
         if found is None:
             with bounds.awaited(awaited.check):
-                found = constrain(
-                    settings.dialect,
-                    job.callable,
-                    job.tool_choice,
-                    job.parallel,
-                    stage=stage,
-                    prompt=prompt,
-                    response_format=job.response_format,
-                    strict_level=settings.strict_level,
-                    tokenizer=tokenizer,
-                )
+                try:
+                    found = self._derive(job, stage, prompt, tokenizer, settings.strict_level)
+                except ConstraintError as error:
+                    if settings.strict_level is ToolStrictLevel.OFF:
+                        raise
+                    # What the request itself asks for has to be kept; the server's own level, as far as it can be.
+                    found = self._derive(job, stage, prompt, tokenizer, ToolStrictLevel.OFF)
+                    log.warning("calls are not constrained: %s", error)
             if found is not None and text:
                 self._kept.put(key, found, 16 * len(text))
         return found
+
+    def _derive(
+        self, job: Job, stage: Stage | None, prompt: str | None, tokenizer: Any, level: ToolStrictLevel
+    ) -> Constraint | None:
+        return constrain(
+            self._settings.dialect,
+            job.callable,
+            job.tool_choice,
+            job.parallel,
+            stage=stage,
+            prompt=prompt,
+            response_format=job.response_format,
+            strict_level=level,
+            tokenizer=tokenizer,
+        )
 
 
 def prepare(

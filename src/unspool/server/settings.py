@@ -85,7 +85,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         coalesce_reasoning, coalesce_arguments: streams tell the reasoning by sentence, arguments at boundaries of JSON.
         coalesce_delay: seconds that a delta is held back at most; alone, every delta is held back that long.
         named_reason: the finish reason of an answer to a named ``tool_choice``: OpenAI's ``stop``, or ``tool_calls``.
-        strict_level: constrains calls under ``auto`` also where no tool is strict.
+        strict_level: constrains calls under ``auto`` also where no tool is strict, as far as their schemas can be kept.
         tools, tool_choice: how outputs are read whose requests declare no tools. Recordings bring theirs; ``None``: the
             tools are unknown, and marked calls are read.
         api_key: what clients have to present; ``None``: nothing.
