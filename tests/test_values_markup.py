@@ -55,6 +55,18 @@ def closing(dialect: Dialect, key: str) -> str:
     return fill(dialect.argument[0].text.partition("{value}")[2].strip(), key=key)
 
 
+@pytest.mark.parametrize(**named([d for d in XML if d.call[0].after]))
+def test_a_call_that_lacks_its_own_closing_does_not_swallow_the_next(dialect: Dialect) -> None:
+    arguments = argument(dialect, "city", "Dallas")
+    raw = write_calls(dialect, [("h", arguments), ("h", arguments)])
+    own = fill(dialect.call[0].text.partition("{arguments}")[2].strip())
+    broken = raw.replace(own, "", 1)
+    calls, statuses, kinds = every_way(dialect, broken)
+    assert calls == [("h", {"city": "Dallas"})] * 2, broken
+    assert statuses == ["ok", "ok"], broken
+    assert "missing_close" in kinds, broken
+
+
 def unclosed(dialect: Dialect, first: str = "Dallas", key: str = "state") -> str:
     """A call whose first argument is not closed."""
     raw = call(dialect, ("city", first), (key, "TX"))

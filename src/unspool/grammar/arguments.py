@@ -361,7 +361,11 @@ def _guard(d: Dialect, plan: Plan) -> tuple[Node, ...]:
         return ()
     closed = [p.first for p in (*calls, *blocks)]
     found: list[Node] = []
-    pairs = ((own, [*opened, *closed, *ends]), (calls, [*(p.first for p in blocks), *begun, *ends]), (blocks, ends))
+    pairs = (
+        (own, [*opened, *closed, *begun, *ends]),
+        (calls, [*(p.first for p in blocks), *begun, *ends]),
+        (blocks, ends),
+    )
     for markers, followers in pairs:
         wanted = [f for f in dict.fromkeys(followers) if f]
         if markers and wanted:

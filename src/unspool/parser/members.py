@@ -78,9 +78,13 @@ class Members(Levels):
         """Where the opening of an argument that begins at ``i`` ends, `NO`, or `MORE`."""
         opening = parameter.opening
         r = self._marker(opening, i, fields)
-        # A key that is the tag's own name does not begin as a closing does.
-        closes = opening.first[-1:] == "<" and self._buf.startswith("/", i + len(opening.first))
-        return NO if closes else r
+        if r == NO or opening.first[-1:] != "<":
+            return r
+        # A key that is the tag's own name does not begin as a closing does, nor is a call's tag one.
+        if self._buf.startswith("/", i + len(opening.first)):
+            return NO
+        call = 0 if r < 0 else self._opens_next(i, inside=True)
+        return NO if call == 1 else MORE if call == MORE else r
 
     def _children(self, level: Level) -> list[Parameter]:
         """How what lies in a container is written; a list's elements at times have names of their own."""
@@ -112,7 +116,7 @@ class Members(Levels):
                 self._i = len(self._buf)
                 self._members_over(call)
             return False
-        opens = self._opens_next(i)
+        opens = self._opens_next(i, inside=True)
         if opens == MORE:
             return False
         if closing >= 0 and not call.form.suffix and len(call.levels) == 1:
@@ -351,7 +355,7 @@ class Members(Levels):
         return MORE if more and not self._final else NO
 
     def _follows_value(self, call: Call, i: int) -> int:
-        """``i`` if what stands there may follow an argument: another one, or what closes the call or the block."""
+        """``i`` if what stands there may follow an argument: another one, what closes the call or the block, a call."""
         buf = self._buf
         plan = self._plan
         j = skip_space(buf, i)
@@ -379,10 +383,11 @@ class Members(Levels):
             if r >= 0:
                 return i
             more = more or r == MORE
+        opens = self._opens_next(j, inside=True) if len(call.levels) == 1 else 0
         r = self._end_here(j)
-        if r >= 0 or (self._ended and more):
+        if opens == 1 or r >= 0 or (self._ended and more):
             return i
-        return MORE if more or r == MORE else NO
+        return MORE if more or MORE in (opens, r) else NO
 
     def _value_text(self, call: Call, end: int) -> None:
         """Take text of a value up to ``end``."""

@@ -42,11 +42,11 @@ class Recovery(Headers):
             return r
         return MORE if more or r == MORE else NO
 
-    def _opens_next(self, i: int) -> int:
-        """Whether another call begins at ``i``: 1, 0, or `MORE`."""
+    def _opens_next(self, i: int, *, inside: bool = False) -> int:
+        """Whether another call begins at ``i``, where a block is open (``inside``) or not: 1, 0, or `MORE`."""
         more = False
-        for o in self._plan.edge:
-            if o.kind == CALL and o.marked and o.pattern.first:
+        for o in (*self._plan.edge, *self._plan.inner) if inside else self._plan.edge:
+            if o.kind == CALL and o.marked and o.form and (o.block or o.form.marked) and o.pattern.first:
                 r = self._match_call(o, i, False, {})
                 if r >= 0:
                     return 1
