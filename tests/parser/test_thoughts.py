@@ -152,7 +152,11 @@ def test_under_close_a_later_closing_of_reasoning_is_dropped(dialect: Dialect) -
     assert "stray_close" in notices(message)
 
 
-WRAPPED = [d for d in RESUMING if any(c.isalnum() for p in d.calls[0].before if isinstance(p, str) for c in p)]
+WRAPPED = [
+    d
+    for d in RESUMING
+    if d.calls[0].after and any(c.isalnum() for p in d.calls[0].before if isinstance(p, str) for c in p)
+]
 
 
 @pytest.mark.parametrize(**named(WRAPPED))

@@ -120,11 +120,10 @@ class Copying:
         self.context = model.context
         self.eos = model.eos
         token = self.tokenizer.token_to_id
-        self._user, self._assistant = token("<｜User｜>"), token("<｜Assistant｜>")
-        self._thought = token("</think>")
-        self._call, self._arguments, self._end = map(
-            token, ("<｜tool▁call▁begin｜>", "<｜tool▁sep｜>", "<｜tool▁call▁end｜>")
-        )
+        marks = json.loads((FOLDER / "parts.json").read_text(encoding="utf-8"))["marks"]
+        self._user, self._assistant = token(marks["user"]), token(marks["assistant"])
+        self._thought = token(marks["thought"])
+        self._call, self._arguments, self._end = (token(marks[m]) for m in ("call", "arguments", "end"))
         told = json.loads((FOLDER / "cues.json").read_text(encoding="utf-8"))
         self._cues: dict[str, list[str]] = told["cues"]
         self._skipped = frozenset(told["skipped"])
