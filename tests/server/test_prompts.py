@@ -293,7 +293,7 @@ def test_the_command_checks_the_template_finds_its_dialect_and_can_be_told_not_t
 ) -> None:
     served: list[Any] = []
 
-    def serve(*arguments: Any) -> bool:
+    def serve(*arguments: Any, **_: Any) -> bool:
         served.append(arguments)
         return True
 
