@@ -46,6 +46,7 @@ __all__ = [
     "environment_policy",
     "foreign_tokens",
     "names",
+    "note_calls",
     "openings",
     "registered",
     "tool_choice_of",
@@ -393,3 +394,22 @@ class Reader:
             self._behind = self._behind and isinstance(event, Markup | Notice)
         self._raw = self._raw[used:]
         return Delta("".join(reasoning), "".join(content), calls)
+
+
+def note_calls(reader: Reader, told: Delta, calls: list[dict[str, Any]], streamed: list[str]) -> int:
+    """Keep the lists that engines of vLLM's kind look at: each call, and what of its arguments was sent.
+
+    Arguments are told once their call has ended; the lists agree at any time, so that a host has nothing to add.
+
+    Returns:
+        The index of the latest call, or ``-1``.
+    """
+    for call in told.calls:
+        if call.name is not None:
+            calls.append({"name": call.name, "arguments": ""})
+            streamed.append("")
+    for i in reversed(range(len(calls))):
+        if streamed[i]:
+            break
+        streamed[i] = calls[i]["arguments"] = reader.arguments[i]
+    return len(calls) - 1

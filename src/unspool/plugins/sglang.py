@@ -34,6 +34,7 @@ from .host import (
     environment_policy,
     foreign_tokens,
     names,
+    note_calls,
     openings,
     registered,
     tool_choice_of,
@@ -185,15 +186,10 @@ class ToolDetector:
         for call in told.calls:
             if call.name is not None:  # by itself, as SGLang's own have it
                 items.append(self.item_type(tool_index=call.index, name=call.name, parameters=""))
-                self.prev_tool_call_arr.append({"name": call.name, "arguments": ""})
-                self.streamed_args_for_tool.append("")
-                self.current_tool_id = call.index
-                self.current_tool_name_sent = True
             if call.arguments:
                 items.append(self.item_type(tool_index=call.index, name=None, parameters=call.arguments))
-        for i, arguments in enumerate(reader.arguments):
-            if arguments and not self.streamed_args_for_tool[i]:
-                self.streamed_args_for_tool[i] = self.prev_tool_call_arr[i]["arguments"] = arguments
+        self.current_tool_id = note_calls(reader, told, self.prev_tool_call_arr, self.streamed_args_for_tool)
+        self.current_tool_name_sent = self.current_tool_id >= 0
         return self.result_type(normal_text=told.content, calls=items)
 
 
