@@ -42,6 +42,7 @@ __all__ = [
     "Keep",
     "Reader",
     "closings",
+    "content_ids",
     "dialect_of",
     "environment_policy",
     "foreign_tokens",
@@ -214,6 +215,18 @@ def closings(d: Dialect) -> tuple[tuple[str, str], ...]:
     return tuple((before.strip(), after.strip()) for before, _, after in sides)
 
 
+def content_ids(d: Dialect, ids: Sequence[int], tokenizer: Any, beginning: Mapping[str, Any]) -> list[int]:
+    """The ids of an output behind its reasoning; ``beginning`` tells `Parser` where the output begins."""
+    parser = Parser(d, **{**beginning, "tokenizer": tokenizer})
+    end: int | None = 0 if parser.stage is not Stage.REASONING else None
+    for event in [*parser.feed_tokens(ids), *parser.close()]:
+        if isinstance(event, ReasoningStart):
+            end = None
+        elif isinstance(event, ReasoningEnd):
+            end = event.token_end
+    return [] if end is None else list(ids[end:])
+
+
 _foreign: "weakref.WeakKeyDictionary[Any, dict[str, re.Pattern[str] | None]]" = weakref.WeakKeyDictionary()
 
 
@@ -325,7 +338,7 @@ class Reader:
     def whole(self, text: str, finish_reason: str = "stop") -> Delta:
         """A whole output at once: as `feed` and `close`, each call with all of its arguments."""
         told = self.feed(text)
-        self._join(told, self.close(finish_reason))
+        self.join(told, self.close(finish_reason))
         calls: dict[int, CallDelta] = {}
         for call in told.calls:
             if call.name is not None:
@@ -336,10 +349,11 @@ class Reader:
         return told
 
     def _add(self, told: Delta, text: str) -> None:
-        self._join(told, self._delta(text, self.parser.feed(text)))
+        self.join(told, self._delta(text, self.parser.feed(text)))
 
     @staticmethod
-    def _join(told: Delta, more: Delta) -> None:
+    def join(told: Delta, more: Delta) -> None:
+        """Add what came later."""
         told.reasoning += more.reasoning
         told.content += more.content
         told.calls += more.calls

@@ -20,8 +20,6 @@ from .. import (
     ConstraintError,
     Dialect,
     Parser,
-    ReasoningEnd,
-    ReasoningStart,
     Stage,
     ToolStrictLevel,
     constrain,
@@ -35,6 +33,7 @@ from .host import (
     Keep,
     Reader,
     closings,
+    content_ids,
     dialect_of,
     environment_policy,
     foreign_tokens,
@@ -139,14 +138,7 @@ class ReasoningHalf:
         """The ids behind the reasoning."""
         if self.mate is not None:
             return list(input_ids)
-        parser = Parser(self.dialect, **{**self.beginning, "tokenizer": self.tokenizer})
-        end: int | None = 0 if parser.stage is not Stage.REASONING else None
-        for event in [*parser.feed_tokens(input_ids), *parser.close()]:
-            if isinstance(event, ReasoningStart):
-                end = None
-            elif isinstance(event, ReasoningEnd):
-                end = event.token_end
-        return [] if end is None else list(input_ids[end:])
+        return content_ids(self.dialect, input_ids, self.tokenizer, self.beginning)
 
     def count_reasoning_tokens(self, token_ids: Sequence[int]) -> int:
         """How many of an output's ids are reasoning, without markers."""
