@@ -13,7 +13,7 @@ ARGS     ?=
 SECONDS_ ?= 600
 
 .DEFAULT_GOAL := help
-.PHONY: help test coverage lint format bench fuzz templates engines vllm sglang llama agui readme serve clean
+.PHONY: help test coverage lint format bench fuzz templates engines attacks vllm sglang llama agui readme serve clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  \1\t/'
@@ -75,6 +75,9 @@ sglang: $(PLUGINS)/.installed ## the plug-in in SGLang's own parsers (installs t
 
 readme: $(STAMP) ## rewrite the tables and outputs in README.md and docs
 	$(BIN)/python -m tests.readme
+
+attacks: $(STAMP) ## attack a running server with a thousand clients, with the default times (ten minutes)
+	$(BIN)/python -m pytest -m attacks tests/attacks $(ARGS)
 
 $(LLAMA)/.installed: pyproject.toml
 	@echo "building llama-cpp-python into $(LLAMA): several minutes"
