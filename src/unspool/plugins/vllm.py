@@ -171,7 +171,7 @@ class ReasoningHalf:
         """Reasoning and content of the next piece."""
         if self.mate is not None:
             self._ended = True
-            return self.delta_type(content=delta_text)
+            return type(self).delta_type(content=delta_text)
         if self._reader is None:
             self._reader = self._read()
         told = self._reader.feed(delta_text)
@@ -184,7 +184,7 @@ class ReasoningHalf:
         return None if self._reader is None else self._delta(self._reader.close())
 
     def _delta(self, told: Delta) -> Any:
-        return self.delta_type(reasoning=told.reasoning or None, content=told.content or None) if told else None
+        return type(self).delta_type(reasoning=told.reasoning or None, content=told.content or None) if told else None
 
     def _read(self) -> Reader:
         parser = Parser(self.dialect, tools=[], policy=environment_policy(), **self.beginning)
