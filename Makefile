@@ -6,13 +6,14 @@ STAMP    := $(VENV)/.installed
 # Grammar engines need torch: they have an environment of their own. TORCH="…" takes another torch, say without CUDA.
 ENGINES  := $(VENV)/engines
 TORCH    ?= torch
+PLUGINS  := $(VENV)/plugins
 AGUI     := $(VENV)/agui
 LLAMA    := $(VENV)/llama
 ARGS     ?=
 SECONDS_ ?= 600
 
 .DEFAULT_GOAL := help
-.PHONY: help test coverage lint format bench fuzz templates engines attacks llama agui readme serve clean
+.PHONY: help test coverage lint format bench fuzz templates engines attacks vllm sglang llama agui readme serve clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  \1\t/'
@@ -58,6 +59,19 @@ $(ENGINES)/.installed: pyproject.toml
 
 engines: $(ENGINES)/.installed ## xgrammar, transformers and its server, templates by transformers (installs torch)
 	$(ENGINES)/bin/python -m pytest -m engines tests $(ARGS)
+
+$(PLUGINS)/.installed: pyproject.toml tests/plugins/engines.txt tests/plugins/engines-alone.txt
+	@echo "installing torch, vLLM and SGLang into $(PLUGINS): several minutes, about 5 GB"
+	test -x $(PLUGINS)/bin/python || $(PYTHON) -m venv $(PLUGINS)
+	$(PLUGINS)/bin/python -m pip install --quiet --disable-pip-version-check --editable . -r tests/plugins/engines.txt
+	$(PLUGINS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r tests/plugins/engines-alone.txt
+	touch $@
+
+vllm: $(PLUGINS)/.installed ## the plug-in in vLLM's own front half (installs torch and vLLM)
+	VLLM_TARGET_DEVICE=cpu $(PLUGINS)/bin/python -m pytest -m vllm tests/plugins $(ARGS)
+
+sglang: $(PLUGINS)/.installed ## the plug-in in SGLang's own parsers (installs torch and SGLang)
+	$(PLUGINS)/bin/python -m pytest -m sglang tests/plugins $(ARGS)
 
 readme: $(STAMP) ## rewrite the tables and outputs in README.md and docs
 	$(BIN)/python -m tests.readme

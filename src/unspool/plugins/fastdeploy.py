@@ -1,0 +1,328 @@
+"""FastDeploy: reasoning parsers and tool parsers, registered through its two groups of entry points.
+
+FastDeploy makes parsers with the tokenizer alone. One reasoning parser serves all requests, and a tool parser is
+made for each; both are given the whole output, and no call tells that an output is over: what may still become a marker
+is told with the end-of-sequence token, whose id is looked for.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, ClassVar, Final
+
+from .. import Dialect, Parser, Stage, detect_stage, list_dialects
+from .host import (
+    AUTO,
+    PREFIX,
+    Delta,
+    Reader,
+    closings,
+    content_ids,
+    dialect_of,
+    environment_policy,
+    foreign_tokens,
+    names,
+    note_calls,
+    registered,
+    tool_choice_of,
+    tools_of,
+)
+
+__all__ = ["ReasoningHalf", "ToolHalf", "register_reasoning", "register_tools"]
+
+WRITTEN_FOR: Final = "2.x"
+STATUS: Final = {
+    "think_start": Stage.REASONING,
+    "think_end": Stage.CONTENT,
+    "response_start": None,
+    "response_end": Stage.CONTENT,
+    "tool_call_start": Stage.TOOL_CALL,
+    "tool_call_end": Stage.CONTENT,
+    "REASONING_STAGE": Stage.REASONING,
+    "CONTENT_STAGE": Stage.CONTENT,
+    "TOOL_CALL_STAGE": Stage.TOOL_CALL,
+}
+"""FastDeploy's words for where an output begins, and the RFC's; ``None``: as the dialect has it without a prompt."""
+MAX_STREAMS: Final = 1024
+"""How many unfinished streams a reasoning parser remembers; another is read again from its beginning."""
+
+
+def stage_of(status: Any) -> Stage | None:
+    """The stage that a status means.
+
+    Raises:
+        ValueError: it is none of `STATUS`.
+    """
+    if status is None or isinstance(status, Stage):
+        return status
+    if status not in STATUS:
+        raise ValueError(f"model_status: {status!r} is not one of {', '.join(STATUS)}")
+    return STATUS[status]
+
+
+class _Half:
+    """What both halves share."""
+
+    dialect_name: ClassVar[str] = AUTO
+    make_delta: ClassVar[Callable[[Delta], Any]]
+
+    def __init__(self, tokenizer: Any, model_name: str | None = None) -> None:
+        super().__init__(tokenizer)  # type: ignore[call-arg]  # the host's class comes behind this one
+        self.tokenizer = tokenizer
+        self.dialect: Dialect = dialect_of(
+            self.dialect_name,
+            model=model_name or getattr(tokenizer, "name_or_path", None),
+            chat_template=getattr(tokenizer, "chat_template", None),
+        )
+
+    def get_model_status(self, prompt_token_ids: Sequence[int]) -> str:
+        """FastDeploy's word for where the output behind a prompt begins."""
+        ids = list(prompt_token_ids)
+        stage = detect_stage(self.dialect, ids, tokenizer=self.tokenizer)
+        if stage is not Stage.CONTENT:
+            return "tool_call_start" if stage is Stage.TOOL_CALL else "think_start"
+        turn = self.tokenizer.decode(ids, skip_special_tokens=False)
+        for start in self.dialect.start:
+            turn = turn.rpartition(start)[2]
+        return "think_end" if any(end and end in turn for _, end in closings(self.dialect)) else "response_start"
+
+    def detect_output_stage(self, prompt_token_ids: Sequence[int]) -> str:
+        """The RFC's word for the same."""
+        stage = STATUS[self.get_model_status(prompt_token_ids)] or Stage.CONTENT
+        return f"{stage.name}_STAGE"
+
+    def _reader(self, tools: Any, stage: Stage | None, choice: Any = "auto") -> Reader:
+        parser = Parser(self.dialect, tools=tools, tool_choice=choice, stage=stage, policy=environment_policy())
+        return Reader(parser, foreign=foreign_tokens(self.dialect, self.tokenizer))
+
+    def _feed(self, reader: Reader, text: str, ids: Sequence[int]) -> Delta:
+        """The next piece; the end of the sequence closes the output, and what follows is nothing."""
+        if reader.closed:
+            return Delta(calls=[])
+        told = reader.feed(text)
+        if getattr(self.tokenizer, "eos_token_id", None) in ids:
+            reader.join(told, reader.close())
+        return told
+
+
+class ReasoningHalf(_Half):
+    """What FastDeploy asks of a reasoning parser. Calls are none of its business, and not in the content it tells.
+
+    Args:
+        tokenizer: the host's.
+        model_name: the RFC's; the host gives none.
+    """
+
+    def __init__(self, tokenizer: Any, model_name: str | None = None) -> None:
+        super().__init__(tokenizer, model_name)
+        vocabulary = tokenizer.get_vocab()
+        start, end = (*closings(self.dialect), ("", ""))[0]
+        self.think_start_token_id: int | None = vocabulary.get(start)
+        self.think_end_token_id: int | None = vocabulary.get(end)
+        self._streams: OrderedDict[tuple[Stage | None, str], Reader] = OrderedDict()
+
+    def is_reasoning_end(self, input_ids: Sequence[int]) -> bool:
+        """Whether reasoning is over behind these ids: the last of the two think tokens tells."""
+        if self.think_start_token_id is None or self.think_end_token_id is None:
+            return detect_stage(self.dialect, list(input_ids), tokenizer=self.tokenizer) is not Stage.REASONING
+        for token in reversed(input_ids):
+            if token in (self.think_start_token_id, self.think_end_token_id):
+                return token == self.think_end_token_id
+        return False
+
+    def extract_content_ids(self, input_ids: Sequence[int]) -> list[int]:
+        """The ids behind the first closing of reasoning; none where it is not closed."""
+        ids = list(input_ids)
+        if self.think_end_token_id is None:
+            return content_ids(self.dialect, ids, self.tokenizer, {})
+        return ids[ids.index(self.think_end_token_id) + 1 :] if self.think_end_token_id in ids else []
+
+    def extract_reasoning_content(
+        self, model_output: str, request: Any, model_status: Any = None, *, output_stage: Any = None
+    ) -> tuple[str, str]:
+        """Reasoning and content of a whole output; ``""`` where there is none.
+
+        Args:
+            model_output: all of it.
+            request: tells the tools: without any, markup of calls is content.
+            model_status: where the output begins, as `get_model_status` has it.
+            output_stage: the RFC's word for it.
+
+        Raises:
+            ValueError: the status is unknown.
+        """
+        stage = stage_of(output_stage or model_status)
+        told = self._reader(tools_of(_field(request, "tools")), stage).whole(model_output)
+        return told.reasoning, told.content
+
+    def extract_reasoning_content_streaming(
+        self,
+        previous_text: str,
+        current_text: str,
+        delta_text: str,
+        previous_token_ids: Sequence[int],
+        current_token_ids: Sequence[int],
+        delta_token_ids: Sequence[int],
+        model_status: Any = None,
+        *,
+        output_stage: Any = None,
+    ) -> Any:
+        """Reasoning and content of the next piece, as a message that may be empty.
+
+        The host does not say which request a piece belongs to: streams are told apart by their text so far. Two
+        requests of one text are read alike; the second to go on is read again from its beginning.
+
+        Raises:
+            ValueError: the status is unknown.
+        """
+        stage = stage_of(output_stage or model_status)
+        reader = self._streams.pop((stage, previous_text), None) if previous_text else None
+        if reader is None:
+            reader = self._reader(None, stage)
+            if previous_text:
+                self._feed(reader, previous_text, previous_token_ids)
+        told = self._feed(reader, delta_text, delta_token_ids)
+        if not reader.closed:
+            self._streams[stage, current_text] = reader
+            if len(self._streams) > MAX_STREAMS:
+                self._streams.popitem(last=False)
+        return type(self).make_delta(Delta(told.reasoning, told.content, []))
+
+
+class ToolHalf(_Half):
+    """What FastDeploy asks of a tool parser.
+
+    It is given the output with its reasoning, and nothing tells it where that begins but ``enable_thinking``, which the
+    host writes into the request; without that, the output itself decides.
+    """
+
+    make_calls: ClassVar[Callable[[Delta], Any]]
+    prev_tool_call_arr: list[dict[str, Any]]
+    streamed_args_for_tool: list[str]
+    current_tool_id: int
+    current_tool_name_sent: bool
+
+    def __init__(self, tokenizer: Any, model_name: str | None = None) -> None:
+        super().__init__(tokenizer, model_name)
+        self._stream: Reader | None = None
+
+    def extract_tool_calls(
+        self, model_output: str, request: Any, model_status: Any = None, *, output_stage: Any = None
+    ) -> Any:
+        """Calls and content of a whole output.
+
+        Raises:
+            ValueError: the status is unknown, or the tools cannot be read.
+        """
+        return type(self).make_calls(self._read(request, output_stage or model_status).whole(model_output))
+
+    def extract_tool_calls_streaming(
+        self,
+        previous_text: str,
+        current_text: str,
+        delta_text: str,
+        previous_token_ids: Sequence[int],
+        current_token_ids: Sequence[int],
+        delta_token_ids: Sequence[int],
+        request: Any,
+        model_status: Any = None,
+        *,
+        output_stage: Any = None,
+    ) -> Any:
+        """Calls of the next piece with the text beside them; an empty message where there is no call.
+
+        Raises:
+            ValueError: the status is unknown, or the tools cannot be read.
+        """
+        if self._stream is None:
+            self._stream = self._read(request, output_stage or model_status)
+        told = self._feed(self._stream, delta_text, delta_token_ids)
+        self.current_tool_id = note_calls(self._stream, told, self.prev_tool_call_arr, self.streamed_args_for_tool)
+        self.current_tool_name_sent = self.current_tool_id >= 0
+        return type(self).make_delta(told if told.calls else Delta(calls=[]))
+
+    def _read(self, request: Any, status: Any) -> Reader:
+        stage = stage_of(status)
+        if stage is None and self.dialect.reasoning:
+            thinks = _field(request, "enable_thinking")
+            stage = Stage.UNDECIDED if thinks is None else Stage.REASONING if thinks else Stage.CONTENT
+        tools = tools_of(_field(request, "tools"))
+        choice = tool_choice_of(_field(request, "tool_choice")) if tools else "auto"
+        return self._reader(tools, stage, choice)
+
+
+def _field(request: Any, name: str) -> Any:
+    """A field of a request, which may be a dict."""
+    return request.get(name) if isinstance(request, Mapping) else getattr(request, name, None)
+
+
+# --- registration -----------------------------------------------------------------------------------------------------
+
+
+def _hyphened() -> dict[str, str]:
+    """The names to register, and the dialects' own: FastDeploy looks names up with ``-`` for ``_``.
+
+    Those dialects that leave open where an output begins were written for FastDeploy: they go by their own names too.
+    """
+    found = {(PREFIX + name).replace("_", "-"): name for name in names()}
+    own = {name: name for d in list_dialects() if d.stage is Stage.UNDECIDED and d.call for name in d.names}
+    return found | own
+
+
+def register_reasoning() -> None:
+    """Register reasoning parsers; what FastDeploy's loader calls."""
+    registered("fastdeploy", WRITTEN_FOR, _register_reasoning)
+
+
+def register_tools() -> None:
+    """Register tool parsers; what FastDeploy's loader calls."""
+    registered("fastdeploy", WRITTEN_FOR, _register_tools)
+
+
+def _register_reasoning() -> None:
+    from fastdeploy.entrypoints.openai import protocol
+    from fastdeploy.reasoning.abs_reasoning_parsers import ReasoningParser, ReasoningParserManager
+
+    class Host(ReasoningHalf, ReasoningParser):  # type: ignore[misc,unused-ignore]
+        make_delta = partial(_delta, protocol)
+
+    for name, dialect in _hyphened().items():
+        if dialect == AUTO or dialect_of(dialect).reasoning:
+            kind = type("UnspoolReasoningParser", (Host,), {"dialect_name": dialect})
+            ReasoningParserManager.register_module(name=name, module=kind)
+
+
+def _register_tools() -> None:
+    from fastdeploy.entrypoints.openai import protocol
+    from fastdeploy.entrypoints.openai.tool_parsers.abstract_tool_parser import ToolParser, ToolParserManager
+
+    class Host(ToolHalf, ToolParser):  # type: ignore[misc,unused-ignore]
+        make_delta = partial(_delta, protocol)
+        make_calls = partial(_calls, protocol)
+
+    for name, dialect in _hyphened().items():
+        if dialect == AUTO or dialect_of(dialect).call:
+            kind = type("UnspoolToolParser", (Host,), {"dialect_name": dialect})
+            ToolParserManager.register_module(name=name, module=kind)
+
+
+def _delta(protocol: Any, told: Delta) -> Any:
+    calls = [
+        protocol.DeltaToolCall(
+            index=c.index,
+            id=c.id,
+            type="function",
+            function=protocol.DeltaFunctionCall(name=c.name, arguments=c.arguments),
+        )
+        for c in told.calls
+    ]
+    given = {"tool_calls": calls} if calls else {}
+    return protocol.DeltaMessage(reasoning_content=told.reasoning, content=told.content, **given)
+
+
+def _calls(protocol: Any, told: Delta) -> Any:
+    calls = [
+        protocol.ToolCall(id=c.id, type="function", function=protocol.FunctionCall(name=c.name, arguments=c.arguments))
+        for c in told.calls
+    ]
+    return protocol.ExtractedToolCallInformation(tools_called=bool(calls), tool_calls=calls, content=told.content)

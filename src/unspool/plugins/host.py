@@ -1,0 +1,429 @@
+"""What the plug-ins share: names, tools as engines hold them, policies from the environment, one reader per output."""
+
+import enum
+import logging
+import os
+import re
+import tomllib
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, lru_cache
+from importlib import metadata
+from typing import Any, Final
+
+import msgspec
+
+from .. import (
+    ContentDelta,
+    Dialect,
+    Event,
+    Markup,
+    Notice,
+    Parser,
+    Policy,
+    ReasoningDelta,
+    ReasoningEnd,
+    ReasoningStart,
+    Stage,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
+    UnknownDialect,
+    detect_dialect,
+    get_dialect,
+    list_dialects,
+)
+
+__all__ = [
+    "AUTO",
+    "PREFIX",
+    "CallDelta",
+    "Delta",
+    "Keep",
+    "Reader",
+    "closings",
+    "content_ids",
+    "dialect_of",
+    "environment_policy",
+    "foreign_tokens",
+    "names",
+    "note_calls",
+    "openings",
+    "registered",
+    "tool_choice_of",
+    "tools_of",
+]
+
+PREFIX: Final = "unspool_"
+"""What stands before a dialect's name where an engine has names of its own."""
+AUTO: Final = "auto"
+"""In place of a dialect's name: the dialect is told from the model's name and chat template."""
+POLICY: Final = "UNSPOOL_POLICY"
+"""The environment variable with the policies, see `environment_policy`."""
+
+logger = logging.getLogger("unspool.plugins")
+
+
+# --- names ------------------------------------------------------------------------------------------------------------
+
+
+def names() -> list[str]:
+    """Every name and alias of every dialect, and `AUTO`; without `PREFIX`."""
+    return [AUTO, *sorted({name for d in list_dialects() for name in d.names})]
+
+
+def dialect_of(name: str, *, model: str | None = None, chat_template: Any = None) -> Dialect:
+    """The dialect for a name as `names` has it, with `PREFIX` or without.
+
+    Args:
+        name: of the dialect, or `AUTO`.
+        model: the model's name or path, for `AUTO`.
+        chat_template: the text of its chat template, for `AUTO`; several by name, as transformers keeps them.
+
+    Raises:
+        UnknownDialect: there is none, or nothing tells which one a model speaks.
+    """
+    name = name.removeprefix(PREFIX)
+    if name != AUTO:
+        return get_dialect(name)
+    if isinstance(chat_template, Mapping):
+        chat_template = chat_template.get("tool_use") or chat_template.get("default")
+    return _detected(model or None, chat_template if isinstance(chat_template, str) and chat_template else None)
+
+
+@lru_cache(16)
+def _detected(model: str | None, chat_template: str | None) -> Dialect:
+    found = detect_dialect(model, chat_template) if model or chat_template else []
+    if not found:
+        raise UnknownDialect(
+            f"{PREFIX}{AUTO}: neither the name {model!r} nor a chat template tells a dialect; "
+            f"choose {PREFIX}<dialect>, see list_dialects()"
+        )
+    logger.info("unspool: %s reads %s (%s)", model, found[0].dialect, found[0].reason)
+    return get_dialect(found[0].dialect)
+
+
+def registered(host: str, written_for: str, register: Callable[[], None]) -> bool:
+    """Run what registers parsers with a host; whether it worked.
+
+    A host of a version that has other interfaces gets one line in its log, and starts without the plug-in.
+
+    Args:
+        host: the name of its distribution.
+        written_for: the version that the plug-in was written for.
+        register: imports the host, and registers.
+    """
+    try:
+        register()
+    except (ImportError, AttributeError, TypeError) as error:
+        try:
+            version = metadata.version(host)
+        except metadata.PackageNotFoundError:
+            version = "of an unknown version"
+        logger.error(
+            "unspool: nothing is registered with %s %s (the plug-in knows the interface of %s): %s",
+            host,
+            version,
+            written_for,
+            error,
+        )
+        return False
+    return True
+
+
+# --- requests ---------------------------------------------------------------------------------------------------------
+
+
+def tools_of(tools: Sequence[Any] | None) -> list[Any]:
+    """Tools as dicts: those of dicts as they are, and of objects (pydantic models, nested or flat) their fields.
+
+    Objects that are no functions, such as an engine's built-in tools, are left out.
+    """
+    found: list[Any] = []
+    for tool in tools or ():
+        if isinstance(tool, Mapping):
+            found.append(tool)
+            continue
+        function = getattr(tool, "function", tool)
+        if getattr(tool, "type", "function") == "function" and getattr(function, "name", None):
+            fields = {k: getattr(function, k, None) for k in ("name", "description", "parameters", "strict")}
+            known = {k: v for k, v in fields.items() if v is not None}
+            found.append({"type": "function", "function": known})
+    return found
+
+
+def tool_choice_of(choice: Any) -> Any:
+    """A tool choice as OpenAI writes it: a word, or an object that is given as a dict or with attributes."""
+    if choice is None or isinstance(choice, str | Mapping):
+        return choice or "auto"
+    function = getattr(choice, "function", choice)
+    name = getattr(function, "name", None)
+    if name:
+        return {"type": "function", "function": {"name": name}}
+    return choice.model_dump(exclude_none=True)
+
+
+def environment_policy() -> Policy | None:
+    """The policies in the variable `POLICY`: ``field=value,field=value``, or the path of a TOML file of such fields.
+
+    Raises:
+        ValueError: names the variable and what is wrong with it.
+    """
+    given = os.environ.get(POLICY, "").strip()
+    return _policy(given) if given else None
+
+
+@cache
+def _policy(given: str) -> Policy:
+    try:
+        if "=" in given and not os.path.isfile(given):
+            pairs = [pair.partition("=") for pair in given.split(",") if pair.strip()]
+            fields: dict[str, Any] = {k.strip(): v.strip() for k, _, v in pairs}
+            fields = {k: {"true": True, "false": False}.get(v, v) for k, v in fields.items()}
+        else:
+            with open(given, "rb") as file:
+                fields = tomllib.load(file)
+        unknown = sorted(set(fields) - set(Policy.__struct_fields__))
+        if unknown:
+            raise ValueError(f"unknown field {unknown[0]!r}; allowed are {', '.join(Policy.__struct_fields__)}")
+        return Policy(**fields)
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{POLICY}={given!r}: {error}") from None
+
+
+# --- markers ----------------------------------------------------------------------------------------------------------
+
+_CUT = re.compile(r'[\s"{[]')
+
+
+def openings(d: Dialect) -> tuple[str, ...]:
+    """With what the calls of a dialect begin, as far as that is more than a name in a frame."""
+    found = []
+    for block in d.calls:
+        head = re.split(r"\{calls?\}", block.text)[0].strip()
+        for text in [head] if head else [call.text.strip() for call in d.call]:
+            head = text.partition("{name}")[0]
+            for start in d.start:
+                head = head.removeprefix(start)  # the prompt may have written it
+            found.append(head[0] if head[:1] in ("{", "[") else _CUT.split(head)[0])
+    return tuple(dict.fromkeys(filter(None, found)))
+
+
+def closings(d: Dialect) -> tuple[tuple[str, str], ...]:
+    """What a dialect's reasoning stands between, without white space; what is written comes first."""
+    sides = (t.text.partition("{reasoning}") for t in d.reasoning)
+    return tuple((before.strip(), after.strip()) for before, _, after in sides)
+
+
+def content_ids(d: Dialect, ids: Sequence[int], tokenizer: Any, beginning: Mapping[str, Any]) -> list[int]:
+    """The ids of an output behind its reasoning; ``beginning`` tells `Parser` where the output begins."""
+    parser = Parser(d, **{**beginning, "tokenizer": tokenizer})
+    end: int | None = 0 if parser.stage is not Stage.REASONING else None
+    for event in [*parser.feed_tokens(ids), *parser.close()]:
+        if isinstance(event, ReasoningStart):
+            end = None
+        elif isinstance(event, ReasoningEnd):
+            end = event.token_end
+    return [] if end is None else list(ids[end:])
+
+
+_foreign: "weakref.WeakKeyDictionary[Any, dict[str, re.Pattern[str] | None]]" = weakref.WeakKeyDictionary()
+
+
+def foreign_tokens(d: Dialect, tokenizer: Any) -> "re.Pattern[str] | None":
+    """Matches the special tokens of a tokenizer that no template of a dialect names; ``None`` where there are none.
+
+    The parser itself is asked: these are the tokens that are markup by their id and content as text.
+    """
+    known = _foreign.setdefault(tokenizer, {})
+    if d.name not in known:
+        found = [text for token, text in _special(tokenizer) if _is_foreign(d, tokenizer, token, text)]
+        found.sort(key=len, reverse=True)
+        known[d.name] = re.compile("|".join(map(re.escape, found))) if found else None
+    return known[d.name]
+
+
+def _special(tokenizer: Any) -> Iterator[tuple[int, str]]:
+    decoder = getattr(tokenizer, "added_tokens_decoder", None)
+    if isinstance(decoder, Mapping):
+        for token, added in decoder.items():
+            text = str(getattr(added, "content", added))
+            if getattr(added, "special", False) and text.strip():
+                yield token, text
+
+
+def _is_foreign(d: Dialect, tokenizer: Any, token: int, text: str) -> bool:
+    by_text = Parser(d, stage=Stage.CONTENT)
+    if not any(isinstance(e, ContentDelta) for e in [*by_text.feed(text), *by_text.close()]):
+        return False
+    by_id = Parser(d, stage=Stage.CONTENT, tokenizer=tokenizer)
+    return not any(isinstance(e, ContentDelta) for e in [*by_id.feed_tokens([token]), *by_id.close()])
+
+
+# --- one reader per output --------------------------------------------------------------------------------------------
+
+
+class CallDelta(msgspec.Struct):
+    """News of one call: its place, its id and name where it begins, and the next piece of its arguments."""
+
+    index: int
+    id: str | None = None
+    name: str | None = None
+    arguments: str = ""
+
+
+class Delta(msgspec.Struct):
+    """What one piece of output brought."""
+
+    reasoning: str = ""
+    content: str = ""
+    calls: list[CallDelta] = []
+
+    def __bool__(self) -> bool:
+        return bool(self.reasoning or self.content or self.calls)
+
+
+class Keep(enum.Enum):
+    """What stays in the content as the model wrote it, since another parser of the host's comes before or after."""
+
+    NOTHING = enum.auto()
+    CALLS = enum.auto()
+    """Only reasoning is taken out: what is left goes to a parser of calls."""
+    REASONING = enum.auto()
+    """Only calls are taken out: reasoning is none of this parser's business."""
+
+
+class Reader:
+    """Reads one output: text in, `Delta` out; pieces of text and the whole give the same.
+
+    Args:
+        parser: reads it.
+        foreign: see `foreign_tokens`: dropped where they stand outside of calls.
+        keep: what stays as it was written.
+    """
+
+    def __init__(self, parser: Parser, *, foreign: "re.Pattern[str] | None" = None, keep: Keep = Keep.NOTHING) -> None:
+        self.parser = parser
+        self._foreign = foreign
+        self._keep = keep
+        self._raw = ""  # what was fed and not yet told of, where anything is kept
+        self._thinking = parser.stage is Stage.REASONING
+        self._behind = False  # directly behind reasoning
+        self._blank = ""  # framing that goes with what follows it
+        self._pieces: list[str] = []
+        self.arguments: list[str] = []
+        """The arguments of each call; ``""`` until it has ended."""
+        self.calls: list[str] = []
+        """The name of each call."""
+        self.closed = False
+
+    def feed(self, text: str) -> Delta:
+        """The next piece of the output."""
+        if self._foreign is None or not self._foreign.search(text):
+            return self._delta(text, self.parser.feed(text))
+        told, at = Delta(calls=[]), 0
+        for match in self._foreign.finditer(text):
+            self._add(told, text[at : match.start()])
+            at = match.end() if self.parser.stage is not Stage.TOOL_CALL else match.start()
+        self._add(told, text[at:])
+        return told
+
+    def close(self, finish_reason: str = "stop") -> Delta:
+        """The output is over; nothing the second time."""
+        if self.closed:
+            return Delta(calls=[])
+        self.closed = True
+        return self._delta("", self.parser.close(finish_reason))
+
+    def whole(self, text: str, finish_reason: str = "stop") -> Delta:
+        """A whole output at once: as `feed` and `close`, each call with all of its arguments."""
+        told = self.feed(text)
+        self.join(told, self.close(finish_reason))
+        calls: dict[int, CallDelta] = {}
+        for call in told.calls:
+            if call.name is not None:
+                calls[call.index] = call
+            else:
+                calls[call.index].arguments += call.arguments
+        told.calls = list(calls.values())
+        return told
+
+    def _add(self, told: Delta, text: str) -> None:
+        self.join(told, self._delta(text, self.parser.feed(text)))
+
+    @staticmethod
+    def join(told: Delta, more: Delta) -> None:
+        """Add what came later."""
+        told.reasoning += more.reasoning
+        told.content += more.content
+        told.calls += more.calls
+
+    def _delta(self, text: str, events: list[Event]) -> Delta:
+        keep = self._keep
+        reasoning: list[str] = []
+        content: list[str] = []
+        calls: list[CallDelta] = []
+        if keep is not Keep.NOTHING:
+            self._raw += text
+        used = 0
+        for event in events:
+            size = event.end - event.start
+            raw = self._raw[used : used + size] if keep is not Keep.NOTHING else ""
+            used += size
+            if isinstance(event, ReasoningStart | ReasoningDelta | ReasoningEnd):
+                if keep is Keep.REASONING:
+                    content.append(raw)
+                elif isinstance(event, ReasoningDelta):
+                    reasoning.append(event.text)
+                self._behind = isinstance(event, ReasoningEnd)
+                self._thinking = not self._behind
+                self._blank = ""
+                continue
+            if keep is Keep.CALLS:
+                if not isinstance(event, Markup):
+                    content += (self._blank, raw)
+                    self._blank = ""
+                elif not self._thinking and not (self._behind and raw.isspace()):
+                    self._blank += raw
+                    if not raw.isspace():
+                        content.append(self._blank)
+                        self._blank = ""
+            elif isinstance(event, ContentDelta):
+                content.append(event.text)
+            elif isinstance(event, ToolCallStart):
+                self.calls.append(event.name)
+                self.arguments.append("")
+                calls.append(CallDelta(event.index, event.id, event.name))
+            elif isinstance(event, ToolCallDelta):
+                self._pieces.append(event.arguments)
+                if calls and calls[-1].index == event.index:
+                    calls[-1].arguments += event.arguments
+                else:
+                    calls.append(CallDelta(event.index, arguments=event.arguments))
+            elif isinstance(event, ToolCallEnd):
+                self.arguments[event.index] = "".join(self._pieces)
+                self._pieces = []
+            elif keep is Keep.REASONING and isinstance(event, Markup) and self._behind:
+                content.append(raw)
+            self._behind = self._behind and isinstance(event, Markup | Notice)
+        self._raw = self._raw[used:]
+        return Delta("".join(reasoning), "".join(content), calls)
+
+
+def note_calls(reader: Reader, told: Delta, calls: list[dict[str, Any]], streamed: list[str]) -> int:
+    """Keep the lists that engines of vLLM's kind look at: each call, and what of its arguments was sent.
+
+    Arguments are told once their call has ended; the lists agree at any time, so that a host has nothing to add.
+
+    Returns:
+        The index of the latest call, or ``-1``.
+    """
+    for call in told.calls:
+        if call.name is not None:
+            calls.append({"name": call.name, "arguments": ""})
+            streamed.append("")
+    for i in reversed(range(len(calls))):
+        if streamed[i]:
+            break
+        streamed[i] = calls[i]["arguments"] = reader.arguments[i]
+    return len(calls) - 1

@@ -1,0 +1,445 @@
+"""SGLang: detectors of calls and of reasoning, and a `FunctionCallParser` that works without SGLang.
+
+With unspool installed beside SGLang, `register` is called through the entry point group ``sglang.srt.plugins``;
+``--tool-call-parser unspool_<dialect>`` and ``--reasoning-parser unspool_<dialect>`` then name them.
+
+SGLang reads an output twice: a reasoning detector takes the reasoning out, and a detector of calls gets what is left.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any, ClassVar, Final, Literal
+
+import msgspec
+
+from .. import (
+    Dialect,
+    Parser,
+    Stage,
+    StructureInfo,
+    ToolStrictLevel,
+    constrain,
+    render,
+    structure_constraint,
+    structure_info,
+)
+from .host import (
+    AUTO,
+    PREFIX,
+    Delta,
+    Keep,
+    Reader,
+    closings,
+    dialect_of,
+    environment_policy,
+    foreign_tokens,
+    names,
+    note_calls,
+    openings,
+    registered,
+    tool_choice_of,
+    tools_of,
+)
+
+__all__ = [
+    "FunctionCallParser",
+    "ReasoningDetector",
+    "StreamingParseResult",
+    "ToolCallItem",
+    "ToolDetector",
+    "register",
+]
+
+WRITTEN_FOR: Final = "0.5.23"
+
+
+class ToolCallItem(msgspec.Struct):
+    """A call, or news of one.
+
+    Attributes:
+        tool_index: its place among the answer's calls, from 0, in streams and in whole texts.
+        name: the tool's name; ``None`` where more of the arguments comes.
+        parameters: JSON text of the arguments: whole, or the next piece.
+    """
+
+    tool_index: int
+    name: str | None = None
+    parameters: str = ""
+
+
+class StreamingParseResult(msgspec.Struct):
+    """What a text, or the next piece of one, brought."""
+
+    normal_text: str = ""
+    calls: list[ToolCallItem] = []
+
+
+# --- calls ------------------------------------------------------------------------------------------------------------
+
+
+class ToolDetector:
+    """Detects calls; one for each output.
+
+    Reasoning is none of its business: where it stands in the text, it stays in the normal text as it was written.
+
+    Args:
+        tokenizer: the host's, for `AUTO` and to know special tokens.
+    """
+
+    dialect_name: ClassVar[str] = AUTO
+    item_type: ClassVar[Callable[..., Any]] = ToolCallItem
+    result_type: ClassVar[Callable[..., Any]] = StreamingParseResult
+    info_type: ClassVar[Callable[..., Any]] = StructureInfo
+
+    def __init__(self, tokenizer: Any = None) -> None:
+        super().__init__()
+        self.dialect = _dialect(self.dialect_name, tokenizer)
+        self._tokenizer = tokenizer
+        self._reader: Reader | None = None
+        self.bot_token, self.eot_token = _sides(self.dialect)
+        self.prev_tool_call_arr: list[dict[str, Any]] = []
+        self.streamed_args_for_tool: list[str] = []
+        self.current_tool_id = -1
+        self.current_tool_name_sent = False
+
+    def has_tool_call(self, text: str) -> bool:
+        """Whether a text holds a call, or other markup: SGLang shows a text as it is where this says no."""
+        if any(opening in text for opening in openings(self.dialect)):
+            return True
+        return self._read(None).whole(text).content != text
+
+    def detect_and_parse(self, text: str, tools: Sequence[Any]) -> Any:
+        """Parse a whole text."""
+        told = self._read(tools).whole(text)
+        items = [self.item_type(tool_index=c.index, name=c.name, parameters=c.arguments) for c in told.calls]
+        return self.result_type(normal_text=told.content, calls=items)
+
+    def parse_streaming_increment(self, new_text: str, tools: Sequence[Any]) -> Any:
+        """Take the next piece of a stream."""
+        if self._reader is None:
+            self._reader = self._read(tools)
+        return self._told(self._reader, self._reader.feed(new_text))
+
+    def finish(self, tools: Sequence[Any]) -> Any:
+        """The stream is over: what was held back."""
+        if self._reader is None:
+            return self.result_type()
+        return self._told(self._reader, self._reader.close())
+
+    def supports_structural_tag(self) -> bool:
+        """Whether calls are a beginning, one JSON object, and an end, so that `structure_info` makes a tag."""
+        return bool(self.dialect.call) and structure_info(self.dialect, "f") is not None
+
+    def parses_required_natively(self) -> bool:
+        """Whether calls that are required come in the dialect's own form: always, `get_structural_tag` asks for it."""
+        return not self.supports_structural_tag()
+
+    def structure_info(self) -> Callable[[str], Any]:
+        """How a call is written: a function from a tool's name to begin, end and trigger."""
+
+        def info(name: str) -> Any:
+            found = structure_info(self.dialect, name) or _written(self.dialect, name)
+            return self.info_type(begin=found.begin, end=found.end, trigger=found.trigger)
+
+        return info
+
+    def get_structural_tag(
+        self,
+        tools: Sequence[Any] | None = None,
+        tool_choice: Any = "auto",
+        thinking_mode: bool = False,
+        parallel_tool_calls: bool = True,
+    ) -> Any:
+        """The structural tag of a request, or ``None`` where nothing is constrained.
+
+        Args:
+            tools: as dicts, or SGLang's own.
+            tool_choice: a word, or SGLang's own.
+            thinking_mode: whether reasoning may come first; otherwise the tag begins behind it.
+            parallel_tool_calls: whether there may be several calls.
+
+        Raises:
+            ConstraintError: a schema asks for what cannot be kept.
+        """
+        made = constrain(
+            self.dialect,
+            tools_of(tools),
+            tool_choice_of(tool_choice),
+            parallel_tool_calls,
+            stage=None if thinking_mode else Stage.CONTENT,
+            strict_level=ToolStrictLevel.FUNCTION,  # SGLang asks only where a level, a tool or the choice does
+        )
+        return None if made is None else self.tag_type(made.structural_tag)
+
+    @staticmethod
+    def tag_type(tag: dict[str, Any]) -> Any:
+        """A structural tag as the host takes it; without a host, the JSON object itself."""
+        return tag
+
+    def _read(self, tools: Sequence[Any] | None) -> Reader:
+        known = None if tools is None else tools_of(tools)
+        parser = Parser(self.dialect, tools=known, stage=Stage.CONTENT, policy=environment_policy())
+        return Reader(parser, foreign=_foreign(self.dialect, self._tokenizer), keep=Keep.REASONING)
+
+    def _told(self, reader: Reader, told: Delta) -> Any:
+        items = []
+        for call in told.calls:
+            if call.name is not None:  # by itself, as SGLang's own have it
+                items.append(self.item_type(tool_index=call.index, name=call.name, parameters=""))
+            if call.arguments:
+                items.append(self.item_type(tool_index=call.index, name=None, parameters=call.arguments))
+        self.current_tool_id = note_calls(reader, told, self.prev_tool_call_arr, self.streamed_args_for_tool)
+        self.current_tool_name_sent = self.current_tool_id >= 0
+        return self.result_type(normal_text=told.content, calls=items)
+
+
+def _sides(d: Dialect) -> tuple[str, str]:
+    """What stands before and behind calls."""
+    if not d.calls:
+        return "", ""
+    before, _, after = d.calls[0].text.replace("{call}", "{calls}").partition("{calls}")
+    return before.lstrip("\n"), after
+
+
+def _written(d: Dialect, name: str) -> StructureInfo:
+    """Begin and end of a call whose arguments are no plain JSON object, as the renderer writes it."""
+    text = render({"role": "assistant", "tool_calls": [{"function": {"name": name, "arguments": "{}"}}]}, d)
+    tail = d.call[0].text.partition("{arguments}")[2].strip()
+    at = text.rindex(tail)
+    begin, end = text[:at], text[at:]
+    trigger = next((o for o in openings(d) if begin.startswith(o)), begin)
+    return StructureInfo(begin.removesuffix("{}"), end, trigger)
+
+
+# --- reasoning --------------------------------------------------------------------------------------------------------
+
+
+class _Parts(msgspec.Struct):
+    normal_text: str = ""
+    reasoning_text: str = ""
+
+
+class ReasoningDetector:
+    """Takes the reasoning out of an output; calls stay as they were written, for the detector of calls.
+
+    SGLang gives it no prompt: where the output begins, ``force_reasoning`` tells.
+
+    Args:
+        stream_reasoning: whether reasoning comes as it arrives; else in one piece when it has ended.
+        force_reasoning: whether the output begins with reasoning; ``None``: as the dialect has it.
+        continue_final_message: whether the prompt ends in the beginning of the answer, ``previous_content``.
+        force_nonempty_content: an output without content has its reasoning as content.
+        tokenizer: the host's, for `AUTO` and to know special tokens.
+        tool_call_parser_active: whether a detector of calls reads what is left.
+    """
+
+    dialect_name: ClassVar[str] = AUTO
+    parts_type: ClassVar[Callable[..., Any]] = _Parts
+
+    def __init__(
+        self,
+        stream_reasoning: bool = True,
+        force_reasoning: bool | None = None,
+        continue_final_message: bool = False,
+        previous_content: Any = "",
+        force_nonempty_content: bool = False,
+        tokenizer: Any = None,
+        tool_call_parser_active: bool = False,
+    ) -> None:
+        self.dialect = _dialect(self.dialect_name, tokenizer)
+        start, end = (*closings(self.dialect), ("", ""))[0]
+        self._begin(start, end, stream_reasoning=stream_reasoning, force_reasoning=bool(force_reasoning))
+        self._given: dict[str, Any] = {"policy": environment_policy()}
+        if continue_final_message and isinstance(previous_content, str) and previous_content:
+            self._given["prompt"] = "".join(self.dialect.start[:1]) + previous_content
+        elif force_reasoning is not None:
+            self._given["stage"] = Stage.REASONING if force_reasoning else Stage.CONTENT
+        if not tool_call_parser_active:
+            self._given["tools"] = []
+        self._keep = Keep.CALLS if tool_call_parser_active else Keep.NOTHING
+        self._tokenizer = tokenizer
+        self._stream_reasoning = stream_reasoning
+        self._force_content = force_nonempty_content
+        self._reader: Reader | None = None
+        self._waiting: list[str] = []  # reasoning that is not told yet
+        self._thoughts: list[str] = []  # all of it, where it may become the content
+        self._answered = False
+
+    def _begin(self, start: str, end: str, **options: Any) -> None:
+        """Begin the host's base class."""
+        super().__init__()
+
+    def detect_and_parse(self, text: str) -> Any:
+        """Parse a whole text."""
+        told = self._read().whole(text)
+        if self._force_content and not told.content:
+            told.content, told.reasoning = told.reasoning, ""
+        return self.parts_type(normal_text=told.content, reasoning_text=told.reasoning)
+
+    def parse_streaming_increment(self, new_text: str) -> Any:
+        """Take the next piece of a stream."""
+        if self._reader is None:
+            self._reader = self._read()
+        told = self._reader.feed(new_text)
+        return self._told(told, over=self._reader.parser.stage is not Stage.REASONING)
+
+    def finish(self) -> Any:
+        """The stream is over: what was held back."""
+        if self._reader is None:
+            return self.parts_type()
+        told = self._reader.close()
+        if self._force_content and not self._answered and not told.content:
+            told = Delta(content="".join([*self._thoughts, told.reasoning]), calls=[])
+            self._waiting = []
+        return self._told(told, over=True)
+
+    def _told(self, told: Delta, *, over: bool) -> Any:
+        self._answered = self._answered or bool(told.content)
+        if self._force_content and told.reasoning:
+            self._thoughts.append(told.reasoning)
+        reasoning = told.reasoning
+        if not self._stream_reasoning:
+            self._waiting.append(reasoning)
+            reasoning = ""
+            if over or told.content:
+                reasoning = "".join(self._waiting)
+                self._waiting = []
+        return self.parts_type(normal_text=told.content, reasoning_text=reasoning)
+
+    def _read(self) -> Reader:
+        return Reader(
+            Parser(self.dialect, **self._given), foreign=_foreign(self.dialect, self._tokenizer), keep=self._keep
+        )
+
+
+def _dialect(name: str, tokenizer: Any) -> Dialect:
+    return dialect_of(
+        name, model=getattr(tokenizer, "name_or_path", None), chat_template=getattr(tokenizer, "chat_template", None)
+    )
+
+
+def _foreign(d: Dialect, tokenizer: Any) -> Any:
+    return None if tokenizer is None else foreign_tokens(d, tokenizer)
+
+
+# --- without SGLang ---------------------------------------------------------------------------------------------------
+
+
+@cache
+def _detector(name: str) -> type[ToolDetector]:
+    found = dialect_of(name)
+    if not found.call:
+        raise ValueError(f"tool_call_parser: dialect {found.name!r} has no calls")
+    return type("ToolDetector", (ToolDetector,), {"dialect_name": found.name})
+
+
+class FunctionCallParser:
+    """SGLang's front to its detectors, without SGLang.
+
+    Args:
+        tools: as dicts, or SGLang's own objects.
+        tool_call_parser: the name of a dialect, with ``unspool_`` before it or without; SGLang's own names are aliases.
+        strict_level: constrains ``auto`` where no tool has ``strict``.
+
+    Raises:
+        ValueError: no dialect has this name.
+    """
+
+    def __init__(
+        self, tools: Sequence[Any], tool_call_parser: str, *, strict_level: ToolStrictLevel = ToolStrictLevel.OFF
+    ) -> None:
+        self.tools = tools_of(tools)
+        self.detector = _detector(tool_call_parser)()
+        self.tool_strict_level = strict_level
+
+    def has_tool_call(self, text: str) -> bool:
+        """Whether a text holds what begins a call; never without tools."""
+        return bool(self.tools) and self.detector.has_tool_call(text)
+
+    def parse_non_stream(self, full_text: str) -> tuple[str, list[ToolCallItem]]:
+        """The text around the calls, and the calls; without a call the text as it was."""
+        if not self.tools:
+            return full_text, []
+        result: StreamingParseResult = self.detector.detect_and_parse(full_text, self.tools)
+        return (result.normal_text, result.calls) if result.calls else (full_text, [])
+
+    def parse_stream_chunk(self, chunk_text: str) -> tuple[str, list[ToolCallItem]]:
+        """The same for the next piece of a stream."""
+        if not self.tools:
+            return chunk_text, []
+        result: StreamingParseResult = self.detector.parse_streaming_increment(chunk_text, self.tools)
+        return result.normal_text, result.calls
+
+    def parse_stream_end(self) -> tuple[str, list[ToolCallItem]]:
+        """The stream is over: what was held back."""
+        result: StreamingParseResult = self.detector.finish(self.tools)
+        return result.normal_text, result.calls
+
+    def get_structure_tag(self) -> dict[str, Any] | None:
+        """The structural tag under which calls are well-formed; ``None`` where the dialect's calls make none.
+
+        Raises:
+            ConstraintError: a schema asks for what cannot be kept.
+        """
+        level = max(self.tool_strict_level, ToolStrictLevel.FUNCTION)
+        made = structure_constraint(self.detector.dialect, self.tools, "auto", True, level)
+        return None if made is None else made[1]
+
+    def get_structure_constraint(
+        self, tool_choice: Any, parallel_tool_calls: bool = True
+    ) -> tuple[Literal["structural_tag", "json_schema"], dict[str, Any]] | None:
+        """Which constraint a request has: see `unspool.structure_constraint`.
+
+        Raises:
+            ConstraintError: the tools or the choice are wrong, or a schema asks for what cannot be kept.
+        """
+        choice = tool_choice_of(tool_choice)
+        made = structure_constraint(
+            self.detector.dialect, self.tools, choice, parallel_tool_calls, self.tool_strict_level
+        )
+        if made is None:
+            return None
+        return ("structural_tag" if made[0] == "structural_tag" else "json_schema"), made[1]
+
+
+# --- with SGLang ------------------------------------------------------------------------------------------------------
+
+
+def register() -> None:
+    """Register every dialect with SGLang; what its plug-in loader calls."""
+    registered("sglang", WRITTEN_FOR, _register)
+
+
+def _register() -> None:
+    from sglang.srt.function_call import core_types
+    from sglang.srt.function_call.base_format_detector import BaseFormatDetector, StructuralTag
+    from sglang.srt.function_call.function_call_parser import FunctionCallParser as Front
+    from sglang.srt.parser import reasoning_parser
+
+    base_reasoning = reasoning_parser.BaseReasoningFormatDetector
+
+    class HostToolDetector(ToolDetector, BaseFormatDetector):  # type: ignore[misc,unused-ignore]
+        item_type = core_types.ToolCallItem
+        result_type = core_types.StreamingParseResult
+        info_type = core_types.StructureInfo
+
+        @staticmethod
+        def tag_type(tag: dict[str, Any]) -> Any:
+            return StructuralTag.model_validate(tag)
+
+    class HostReasoningDetector(ReasoningDetector, base_reasoning):  # type: ignore[misc,valid-type,unused-ignore]
+        parts_type = reasoning_parser.StreamingParseResult
+
+        def _begin(self, start: str, end: str, **options: Any) -> None:
+            always = self.dialect.stage is Stage.REASONING
+            options["reasoning_default"] = "always" if always else "explicit_enable_thinking"
+            base_reasoning.__init__(self, start, end, **options)
+
+    for name in names():
+        made = {"dialect_name": name}
+        d = None if name == AUTO else dialect_of(name)
+        if d is None or d.call:
+            Front.ToolCallParserEnum[PREFIX + name] = type("UnspoolDetector", (HostToolDetector,), made)
+        if d is None or d.reasoning:
+            kind = type("UnspoolReasoningDetector", (HostReasoningDetector,), made)
+            reasoning_parser.ReasoningParser.DetectorMap[(PREFIX + name).lower()] = kind

@@ -1,0 +1,382 @@
+"""vLLM: parsers of calls and of reasoning that share one parser per request.
+
+With unspool installed beside vLLM, `register` is called through the entry point group ``vllm.general_plugins``;
+``--tool-call-parser unspool_<dialect>`` and ``--reasoning-parser unspool_<dialect>`` then name them.
+
+vLLM composes each request's parser of two halves, and hands text from the first to the second. Where both are ours, the
+reasoning half passes everything on, and the half of calls reads all of it: framing that belongs to both stays whole.
+The halves are made one after the other in one thread with one tokenizer, which is how they find each other.
+
+What is read is the text, in pieces and whole alike: vLLM gives no token ids with a whole output, cuts stop strings from
+the text alone, and writes special tokens out. Ids decide where the prompt ends, and count tokens.
+"""
+
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, ClassVar, Final
+
+from .. import (
+    ConstraintError,
+    Dialect,
+    Parser,
+    Stage,
+    ToolStrictLevel,
+    constrain,
+    detect_stage,
+    get_dialect,
+)
+from .host import (
+    AUTO,
+    PREFIX,
+    Delta,
+    Keep,
+    Reader,
+    closings,
+    content_ids,
+    dialect_of,
+    environment_policy,
+    foreign_tokens,
+    names,
+    note_calls,
+    openings,
+    registered,
+    tool_choice_of,
+    tools_of,
+)
+
+__all__ = ["ReasoningHalf", "ToolHalf", "register"]
+
+WRITTEN_FOR: Final = "0.33"
+_TAIL: Final = 24
+"""How many ids are looked at for a marker that new ids complete."""
+
+_made = threading.local()
+
+
+class ReasoningHalf:
+    """What vLLM asks of a reasoning parser.
+
+    Args:
+        tokenizer: the host's.
+        kwargs: ``chat_template_kwargs`` tell whether thinking is on where there is no prompt; ``model_config`` names
+            the model, for `AUTO`.
+    """
+
+    dialect_name: ClassVar[str] = AUTO
+    delta_type: ClassVar[Callable[..., Any]]
+    engine_based_streaming = True
+
+    def __init__(self, tokenizer: Any, *args: Any, **kwargs: Any) -> None:
+        super().__init__(tokenizer, *args, **kwargs)  # type: ignore[call-arg]  # the host's class comes behind this one
+        self.dialect = _dialect(self.dialect_name, tokenizer, kwargs.get("model_config"))
+        self.tokenizer = tokenizer
+        self.mate: ToolHalf | None = None
+        self._thinking = _switch(kwargs.get("chat_template_kwargs"))
+        self._prompt: list[int] | None = None
+        self._reader: Reader | None = None
+        self._ended = False
+        _made.half = weakref.ref(self)
+
+    @property
+    def beginning(self) -> dict[str, Any]:
+        """Where the output begins, as arguments of `Parser`: the prompt tells; without one, whether thinking is on."""
+        if self._prompt is not None:
+            return {"prompt": self._prompt, "tokenizer": self.tokenizer}
+        if self._thinking is False:
+            return {"stage": Stage.CONTENT}
+        if self._thinking and self.dialect.stage is Stage.CONTENT and self.dialect.reasoning:
+            return {"stage": Stage.UNDECIDED}  # whether the prompt opened the thought cannot be known
+        return {}
+
+    # -- the prompt -----------------------------------------------------------------------------------------------
+
+    def set_prompt_token_ids(self, prompt_token_ids: Sequence[int]) -> None:
+        """The prompt's tail tells where the output begins."""
+        self._prompt = list(prompt_token_ids)
+
+    adjust_initial_state_from_prompt = set_prompt_token_ids
+
+    @property
+    def reasoning_start_str(self) -> str | None:
+        """What opens reasoning."""
+        return (*closings(self.dialect), ("", ""))[0][0] or None
+
+    @property
+    def reasoning_end_str(self) -> str | None:
+        """What closes reasoning."""
+        return (*closings(self.dialect), ("", ""))[0][1] or None
+
+    def is_reasoning_end(self, input_ids: Sequence[int]) -> bool:
+        """Whether reasoning is over behind these ids, of a prompt or of a prompt and its output.
+
+        Where it neither began nor ended it is still to come, unless thinking is off.
+        """
+        if not self.dialect.reasoning or self._thinking is False:
+            return True
+        ids = list(input_ids)
+        stage = detect_stage(self.dialect, ids, tokenizer=self.tokenizer)
+        if stage is not Stage.CONTENT:
+            return stage is Stage.TOOL_CALL
+        turn = self.tokenizer.decode(ids, skip_special_tokens=False)
+        for start in self.dialect.start:
+            turn = turn.rpartition(start)[2]
+        return any(end and end in turn for _, end in closings(self.dialect))
+
+    def is_reasoning_end_streaming(self, input_ids: Sequence[int], delta_ids: Iterable[int]) -> bool:
+        """Whether the newest ids end the reasoning."""
+        recent = list(input_ids[-_TAIL - len(list(delta_ids)) :])
+        text = self.tokenizer.decode(recent, skip_special_tokens=False)
+        marks = [end for _, end in closings(self.dialect)] + list(openings(self.dialect))
+        return any(mark and mark in text for mark in marks) and self.is_reasoning_end(input_ids)
+
+    def has_engine_confirmed_reasoning_end(self) -> bool:
+        """Whether what follows goes to the half of calls: if that is ours at once, else behind the reasoning."""
+        return self._ended
+
+    def extract_content_ids(self, input_ids: list[int]) -> list[int]:
+        """The ids behind the reasoning."""
+        if self.mate is not None:
+            return list(input_ids)
+        return content_ids(self.dialect, input_ids, self.tokenizer, self.beginning)
+
+    def count_reasoning_tokens(self, token_ids: Sequence[int]) -> int:
+        """How many of an output's ids are reasoning, without markers."""
+        parser = Parser(self.dialect, **{**self.beginning, "tokenizer": self.tokenizer})
+        parser.feed_tokens(token_ids)
+        parser.close()
+        return parser.message.reasoning_tokens or 0
+
+    def adjust_request(self, request: Any) -> Any:
+        """Markers may be special tokens: they have to be written out."""
+        request.skip_special_tokens = False
+        return request
+
+    # -- the output -----------------------------------------------------------------------------------------------
+
+    def extract_reasoning(self, model_output: str, request: Any) -> tuple[str | None, str | None]:
+        """Reasoning and content of a whole output."""
+        told = self._read().whole(model_output) if self.mate is None else self.mate.whole(model_output, request)
+        return told.reasoning or None, told.content or None
+
+    def extract_reasoning_streaming(
+        self,
+        previous_text: str,
+        current_text: str,
+        delta_text: str,
+        previous_token_ids: Sequence[int],
+        current_token_ids: Sequence[int],
+        delta_token_ids: Sequence[int],
+    ) -> Any:
+        """Reasoning and content of the next piece."""
+        if self.mate is not None:
+            self._ended = True
+            return type(self).delta_type(content=delta_text)
+        if self._reader is None:
+            self._reader = self._read()
+        told = self._reader.feed(delta_text)
+        # Not before content has come: white space behind the closing marker may belong to it.
+        self._ended = bool(told.content) and self._reader.parser.stage is not Stage.REASONING
+        return self._delta(told)
+
+    def finish_streaming(self) -> Any:
+        """What was held back, at the end of the reasoning or of the output."""
+        return None if self._reader is None else self._delta(self._reader.close())
+
+    def _delta(self, told: Delta) -> Any:
+        return type(self).delta_type(reasoning=told.reasoning or None, content=told.content or None) if told else None
+
+    def _read(self) -> Reader:
+        parser = Parser(self.dialect, tools=[], policy=environment_policy(), **self.beginning)
+        return Reader(parser, foreign=foreign_tokens(self.dialect, self.tokenizer))
+
+
+class ToolHalf:
+    """What vLLM asks of a tool parser.
+
+    Without a reasoning half of ours, reasoning that stands in the text stays in the content as it was written.
+
+    Args:
+        tokenizer: the host's.
+        tools: the request's; those of each call of a method count.
+    """
+
+    dialect_name: ClassVar[str] = AUTO
+    make_delta: ClassVar[Callable[[Delta], Any]]
+    make_calls: ClassVar[Callable[[Delta], Any]]
+    tag_type: ClassVar[Callable[[dict[str, Any]], Any]]
+    supports_required_and_named = False
+    structural_tag_model = "unspool"
+    engine_based_streaming = True
+    prev_tool_call_arr: list[dict[str, Any]]
+    streamed_args_for_tool: list[str]
+    current_tool_id: int
+
+    def __init__(self, tokenizer: Any, tools: Any = None, **kwargs: Any) -> None:
+        super().__init__(tokenizer, tools)  # type: ignore[call-arg]
+        half = getattr(_made, "half", lambda: None)()
+        _made.half = lambda: None
+        self.mate: ReasoningHalf | None = None
+        self.tokenizer = tokenizer
+        if half is not None and half.tokenizer is tokenizer and half.mate is None:
+            self.mate, half.mate = half, weakref.proxy(self)
+        model = kwargs.get("model_config") or getattr(self.mate, "_model_config", None)
+        self.dialect = _dialect(self.dialect_name, tokenizer, model)
+        if not self.dialect.call:
+            raise ValueError(f"dialect {self.dialect.name!r} has no calls")
+        if self.mate is not None and self.mate.dialect is not self.dialect and self.mate.dialect.reasoning:
+            self.dialect = get_dialect(self.dialect.name, reasoning=self.mate.dialect.name)
+        self._reader: Reader | None = None
+        self._told: Delta | None = None  # a whole output that the reasoning half has had read
+
+    def adjust_request(self, request: Any) -> Any:
+        """Refuse tools that cannot be read, before anything is generated; have markers written out.
+
+        Raises:
+            ToolsError: the tools or the choice are wrong.
+        """
+        if request.tools:
+            self._read(request, stage=Stage.CONTENT)
+            request.skip_special_tokens = False
+        return request
+
+    def get_structural_tag(self, request: Any, *, reasoning: bool = False, strict_level: int = 0) -> Any:
+        """The structural tag of a request, or ``None`` where nothing is constrained.
+
+        Args:
+            request: tells tools, choice and whether there may be several calls.
+            reasoning: whether reasoning may come first; otherwise the tag begins behind it.
+            strict_level: vLLM's, which counts as unspool's does.
+
+        Raises:
+            ConstraintError: a schema asks for what cannot be kept.
+        """
+        made = constrain(
+            self.dialect,
+            tools_of(request.tools),
+            tool_choice_of(request.tool_choice),
+            getattr(request, "parallel_tool_calls", None) is not False,
+            stage=None if reasoning else Stage.CONTENT,
+            strict_level=ToolStrictLevel(int(strict_level)),
+        )
+        return None if made is None else type(self).tag_type(made.structural_tag)
+
+    def whole(self, model_output: str, request: Any) -> Delta:
+        """Read a whole output; `extract_tool_calls` then tells of its calls."""
+        self._told = self._read(request).whole(model_output)
+        return self._told
+
+    def extract_tool_calls(self, model_output: str, request: Any) -> Any:
+        """Calls and content of a whole output."""
+        told = self._told or self._read(request).whole(model_output)
+        self._told = None
+        return type(self).make_calls(told)
+
+    def extract_tool_calls_streaming(
+        self,
+        previous_text: str,
+        current_text: str,
+        delta_text: str,
+        previous_token_ids: Sequence[int],
+        current_token_ids: Sequence[int],
+        delta_token_ids: Sequence[int],
+        request: Any,
+    ) -> Any:
+        """Calls and content of the next piece; with a reasoning half of ours, reasoning too."""
+        if self._reader is None:
+            self._reader = self._read(request)
+        return self._delta(self._reader, self._reader.feed(delta_text))
+
+    def finish_streaming(self) -> Any:
+        """The stream is over: what was held back."""
+        return None if self._reader is None else self._delta(self._reader, self._reader.close())
+
+    def _delta(self, reader: Reader, told: Delta) -> Any:
+        self.current_tool_id = note_calls(reader, told, self.prev_tool_call_arr, self.streamed_args_for_tool)
+        return type(self).make_delta(told) if told else None
+
+    def _read(self, request: Any, *, stage: Stage | None = None) -> Reader:
+        given: dict[str, Any] = {"stage": Stage.CONTENT}
+        if stage is None and self.mate is not None:
+            given = self.mate.beginning
+        tools = tools_of(request.tools)
+        choice = tool_choice_of(request.tool_choice) if tools else "auto"
+        parser = Parser(self.dialect, tools=tools, tool_choice=choice, policy=environment_policy(), **given)
+        keep = Keep.REASONING if self.mate is None else Keep.NOTHING
+        return Reader(parser, foreign=foreign_tokens(self.dialect, self.tokenizer), keep=keep)
+
+
+def _dialect(name: str, tokenizer: Any, model_config: Any) -> Dialect:
+    model = getattr(model_config, "model", None) or getattr(tokenizer, "name_or_path", None)
+    return dialect_of(name, model=model, chat_template=getattr(tokenizer, "chat_template", None))
+
+
+def _switch(options: Any) -> bool | None:
+    """Whether ``chat_template_kwargs`` switch thinking on or off; ``None``: they do not tell."""
+    for name in ("enable_thinking", "thinking"):
+        value = (options or {}).get(name)
+        if value is not None:
+            return bool(value)
+    return None
+
+
+def register() -> None:
+    """Register every dialect with vLLM; what its plug-in loader calls. May be called again."""
+    registered("vllm", WRITTEN_FOR, _register)
+
+
+def _register() -> None:
+    import vllm.envs as envs
+    from vllm.entrypoints.generate.base import protocol
+    from vllm.exceptions import VLLMValidationError
+    from vllm.reasoning import ReasoningParserManager
+    from vllm.reasoning.abs_reasoning_parsers import ReasoningParser
+    from vllm.tool_parsers.abstract_tool_parser import ToolParser, ToolParserManager
+    from xgrammar import StructuralTag
+
+    def make_delta(told: Delta) -> Any:
+        calls = [
+            protocol.DeltaToolCall(
+                index=c.index,
+                id=c.id,
+                type="function" if c.name is not None else None,
+                function=protocol.DeltaFunctionCall(name=c.name, arguments=c.arguments),
+            )
+            for c in told.calls
+        ]
+        return protocol.DeltaMessage(reasoning=told.reasoning or None, content=told.content or None, tool_calls=calls)
+
+    def make_calls(told: Delta) -> Any:
+        calls = [
+            protocol.ToolCall(id=c.id, function=protocol.FunctionCall(id=c.id, name=c.name, arguments=c.arguments))
+            for c in told.calls
+        ]
+        return protocol.ExtractedToolCallInformation(
+            tools_called=bool(calls), tool_calls=calls, content=told.content or None
+        )
+
+    class HostReasoningHalf(ReasoningHalf, ReasoningParser):  # type: ignore[misc,unused-ignore]
+        delta_type = protocol.DeltaMessage
+
+    class HostToolHalf(ToolHalf, ToolParser):  # type: ignore[misc,unused-ignore]
+        tag_type = StructuralTag.model_validate
+
+        def get_structural_tag(self, request: Any, *, reasoning: bool = False, strict_level: int = 0) -> Any:
+            if not envs.VLLM_ENFORCE_STRICT_TOOL_CALLING:
+                return None
+            try:
+                return super().get_structural_tag(request, reasoning=reasoning, strict_level=strict_level)
+            except ConstraintError as error:
+                raise VLLMValidationError(str(error)) from None
+
+    HostToolHalf.make_delta = staticmethod(make_delta)
+    HostToolHalf.make_calls = staticmethod(make_calls)
+    for name in names():
+        made = {"dialect_name": name}
+        d = None if name == AUTO else dialect_of(name)
+        if d is None or d.call:
+            kind = type("UnspoolToolParser", (HostToolHalf,), made)
+            ToolParserManager.register_module(name=PREFIX + name, module=kind)
+        if d is None or d.reasoning:
+            kind = type("UnspoolReasoningParser", (HostReasoningHalf,), made)
+            ReasoningParserManager.register_module(name=PREFIX + name, module=kind)

@@ -1,0 +1,102 @@
+"""What the plug-ins share: names, policies from the environment, tools as engines hold them."""
+
+import sys
+import tomllib
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import unspool
+from unspool import Policy, UnknownDialect
+from unspool.plugins.host import dialect_of, environment_policy, names, tool_choice_of, tools_of
+from unspool.plugins.sglang import FunctionCallParser
+
+from .support import WEATHER
+
+BROKEN = '<tool_call>\n{"name": "get_weather", "arguments": {"city": Paris}}\n</tool_call>'
+
+
+def test_every_name_and_alias_is_a_name_with_the_prefix_too() -> None:
+    found = names()
+    assert found[0] == "auto"
+    assert set(found[1:]) == {name for d in unspool.list_dialects() for name in d.names}
+    assert dialect_of("unspool_qwen25") is dialect_of("qwen25") is unspool.get_dialect("hermes")
+
+
+def test_the_model_tells_the_dialect_by_name_or_by_template() -> None:
+    template = '{% if tools %}<tool_call>\n{"name": ..., "arguments": ...}\n</tool_call>{% endif %}<|im_start|>'
+    assert dialect_of("unspool_auto", model="/models/Kimi-K2-Instruct").name == "kimi_k2"
+    told = unspool.detect_dialect(chat_template=template)[0].dialect
+    assert dialect_of("auto", chat_template={"default": "", "tool_use": template}).name == told
+    with pytest.raises(UnknownDialect, match="unspool_auto: neither the name 'tiny' nor a chat template"):
+        dialect_of("auto", model="tiny")
+
+
+def test_policies_come_from_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    parser = FunctionCallParser([WEATHER], "hermes")
+    assert parser.parse_non_stream(BROKEN)[1]
+    monkeypatch.setenv("UNSPOOL_POLICY", "bad_arguments=drop, bare_calls=true")
+    assert environment_policy() == Policy(bad_arguments="drop", bare_calls=True)
+    assert parser.detector.detect_and_parse(BROKEN, [WEATHER]).calls == []
+
+
+def test_policies_come_from_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    path = tmp_path / "policy.toml"
+    path.write_text('bad_arguments = "repair"\nbare_calls = true\n', encoding="utf-8")
+    monkeypatch.setenv("UNSPOOL_POLICY", str(path))
+    assert environment_policy() == Policy(bad_arguments="repair", bare_calls=True)
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ("bad_arguments=never", "'never' is not one of"),
+        ("nothing=x", "unknown field 'nothing'; allowed are text_before_tools"),
+        ("/no/such/file.toml", "No such file"),
+    ],
+)
+def test_a_wrong_variable_is_named(monkeypatch: pytest.MonkeyPatch, given: str, why: str) -> None:
+    monkeypatch.setenv("UNSPOOL_POLICY", given)
+    with pytest.raises(ValueError, match=f"UNSPOOL_POLICY='{given}': .*{why}"):
+        environment_policy()
+
+
+def test_tools_are_read_as_dicts_and_as_objects_nested_or_flat() -> None:
+    function = WEATHER["function"]
+    nested = SimpleNamespace(type="function", function=SimpleNamespace(**function, strict=None))
+    flat = SimpleNamespace(type="function", **function)
+    builtin = SimpleNamespace(type="web_search")
+    assert tools_of([WEATHER, nested, flat, builtin]) == [WEATHER] * 3
+    assert tools_of(None) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [
+        (None, "auto"),
+        ("required", "required"),
+        ({"type": "function", "function": {"name": "f"}}, {"type": "function", "function": {"name": "f"}}),
+        (SimpleNamespace(function=SimpleNamespace(name="f")), {"type": "function", "function": {"name": "f"}}),
+        (SimpleNamespace(type="function", name="f"), {"type": "function", "function": {"name": "f"}}),
+        (SimpleNamespace(model_dump=lambda exclude_none: {"type": "allowed_tools"}), {"type": "allowed_tools"}),
+    ],
+)
+def test_a_choice_is_read_in_every_form(given: Any, read: Any) -> None:
+    assert tool_choice_of(given) == read
+
+
+def test_every_engine_finds_its_functions_among_the_entry_points() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    groups = project["entry-points"]
+    assert sorted(groups) == [
+        "fastdeploy.reasoning_parser_plugins",
+        "fastdeploy.tool_parser_plugins",
+        "sglang.srt.plugins",
+        "vllm.general_plugins",
+    ]
+    for group in groups.values():
+        module, _, function = group["unspool"].partition(":")
+        __import__(module)
+        assert callable(getattr(sys.modules[module], function))

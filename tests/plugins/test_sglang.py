@@ -1,0 +1,240 @@
+"""The detectors and the front of SGLang's shape, without SGLang."""
+
+import importlib.metadata
+import json
+import logging
+from typing import Any
+
+import pytest
+
+import unspool
+from unspool import Dialect, Stage, ToolStrictLevel
+from unspool.plugins import sglang as plugin
+from unspool.plugins.sglang import FunctionCallParser, ReasoningDetector, StreamingParseResult, ToolCallItem
+
+from ..support import CALLING, named, tools_of
+from .support import WEATHER, Parts, objects, pieces, raws, read
+
+SURVEY = [
+    "qwen",
+    "qwen25",
+    "qwen3_coder",
+    "deepseekv3",
+    "deepseekv31",
+    "deepseekv32",
+    "llama3",
+    "pythonic",
+    "mistral",
+    "hermes",
+    "gemma4",
+    "glm",
+    "glm45",
+    "glm47",
+    "gpt-oss",
+    "kimi_k2",
+    "lfm2",
+    "mimo",
+    "minimax-m2",
+    "step3",
+    "step3p5",
+    "trinity",
+    "interns1",
+    "gigachat3",
+]
+TEXT = 'Sure.\n<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>'
+
+
+def chain(dialect: Dialect, raw: str, stage: Stage | None, size: int) -> Parts:
+    """An output through both detectors as SGLang calls them: in pieces, or whole."""
+    kind: Any = type("Reasoning", (ReasoningDetector,), {"dialect_name": dialect.name})
+    force = None if stage in (None, Stage.UNDECIDED) else stage is Stage.REASONING
+    thoughts = kind(force_reasoning=force, tool_call_parser_active=True)
+    calls: Any = type("Calls", (plugin.ToolDetector,), {"dialect_name": dialect.name})()
+    tools = objects(tools_of(dialect))
+    if not size:
+        told = thoughts.detect_and_parse(raw)
+        result = calls.detect_and_parse(told.normal_text, tools)
+        assert [c.tool_index for c in result.calls] == list(range(len(result.calls)))
+        return told.reasoning_text, result.normal_text, [(c.name, c.parameters) for c in result.calls]
+    reasoning, content = "", ""
+    found: list[list[str]] = []
+    for told in [*(thoughts.parse_streaming_increment(p) for p in pieces(raw, size)), thoughts.finish(), None]:
+        reasoning += told.reasoning_text if told else ""
+        result = calls.parse_streaming_increment(told.normal_text, tools) if told else calls.finish(tools)
+        content += result.normal_text
+        for item in result.calls:
+            if item.name is None:
+                found[item.tool_index][1] += item.parameters
+            else:
+                assert (item.tool_index, item.parameters) == (len(found), "")
+                found.append([item.name, ""])
+    assert [p["arguments"] for p in calls.prev_tool_call_arr] == calls.streamed_args_for_tool
+    return reasoning, content, [(name, arguments) for name, arguments in found]
+
+
+@pytest.mark.parametrize(**named(CALLING))
+def test_both_detectors_one_after_the_other_say_what_the_parser_says(dialect: Dialect) -> None:
+    for example, raw in raws(dialect):
+        want = read(raw, dialect, example.stage)
+        assert [chain(dialect, raw, example.stage, size) for size in (0, 1, 7)] == [want] * 3
+
+
+@pytest.mark.parametrize(**named(CALLING))
+def test_a_text_that_would_be_changed_is_said_to_hold_markup(dialect: Dialect) -> None:
+    detector = FunctionCallParser([WEATHER], dialect.name).detector
+    assert all(detector.has_tool_call(raw) for example, raw in raws(dialect) if example.tool_calls)
+    assert not detector.has_tool_call("Just words.")
+
+
+def test_the_front_reads_whole_texts_and_streams_alike() -> None:
+    parser = FunctionCallParser([WEATHER], "qwen25")
+    text, calls = parser.parse_non_stream(TEXT)
+    assert (text, calls) == ("Sure.", [ToolCallItem(0, "get_weather", '{"city": "Paris"}')])
+    streamed = [parser.parse_stream_chunk(c) for c in TEXT] + [parser.parse_stream_end()]
+    assert "".join(t for t, _ in streamed) == "Sure."
+    items = [item for _, found in streamed for item in found]
+    assert items[0] == ToolCallItem(0, "get_weather", "")
+    assert {(i.tool_index, i.name) for i in items[1:]} == {(0, None)}
+    assert json.loads("".join(i.parameters for i in items)) == {"city": "Paris"}
+
+
+def test_the_front_takes_tools_as_objects_and_names_with_the_prefix() -> None:
+    _, calls = FunctionCallParser(objects([WEATHER]), "unspool_hermes").parse_non_stream(TEXT)
+    assert [c.name for c in calls] == ["get_weather"]
+
+
+def test_without_a_call_or_without_tools_the_text_comes_back_as_it_was() -> None:
+    parser = FunctionCallParser([WEATHER], "hermes")
+    assert parser.parse_non_stream("Hello.<|im_end|>") == ("Hello.<|im_end|>", [])
+    none = FunctionCallParser([], "hermes")
+    assert none.parse_non_stream(TEXT) == (TEXT, [])
+    assert none.parse_stream_chunk(TEXT) == (TEXT, [])
+    assert none.parse_stream_end() == ("", [])
+    assert not none.has_tool_call(TEXT)
+
+
+def test_what_was_held_back_comes_at_the_end() -> None:
+    parser = FunctionCallParser([WEATHER], "hermes")
+    assert parser.parse_stream_chunk("a < b <tool") == ("a < b ", [])
+    assert parser.parse_stream_end() == ("<tool", [])
+
+
+@pytest.mark.parametrize("name", ["no-such-parser", "think"])
+def test_an_unknown_name_is_a_value_error_that_names_it(name: str) -> None:
+    with pytest.raises(ValueError, match=name):
+        FunctionCallParser([WEATHER], name)
+
+
+@pytest.mark.parametrize("name", SURVEY)
+def test_every_key_of_the_survey_tells_how_its_calls_are_written(name: str) -> None:
+    info = FunctionCallParser([WEATHER], name).detector.structure_info()("get_weather")
+    assert info.begin.startswith(info.trigger)
+    assert "get_weather" in info.begin
+    arguments = '{"city": "Paris"}' if unspool.structure_info(name, "get_weather") else None
+    written = unspool.render(
+        {"role": "assistant", "tool_calls": [{"function": {"name": "get_weather", "arguments": arguments or "{}"}}]},
+        name,
+        tools=[WEATHER],
+    )
+    assert written.startswith(info.begin)
+    assert written.endswith(info.end)
+    if arguments:
+        raw = info.begin + arguments + info.end
+        assert [c.arguments for c in unspool.parse(raw, name, tools=[WEATHER]).tool_calls] == [arguments]
+
+
+def test_two_calls_written_as_structure_info_says_get_different_ids() -> None:
+    info = FunctionCallParser([WEATHER], "kimi_k2").detector.structure_info()("get_weather")
+    raw = (info.begin + "{}" + info.end) * 2
+    calls = unspool.parse(raw, "kimi_k2", tools=[WEATHER]).tool_calls
+    assert len({c.id for c in calls}) == 2
+
+
+@pytest.mark.parametrize(("choice", "kind"), [("auto", None), ("required", "json_schema"), ("none", None)])
+def test_the_choice_decides_the_constraint(choice: str, kind: str | None) -> None:
+    made = FunctionCallParser([WEATHER], "qwen25").get_structure_constraint(choice)
+    assert (made and made[0]) == kind
+
+
+def test_a_strict_tool_or_level_makes_a_structural_tag() -> None:
+    strict = {**WEATHER, "function": {**WEATHER["function"], "strict": True}}
+    level = FunctionCallParser([WEATHER], "qwen25", strict_level=ToolStrictLevel.FUNCTION)
+    for parser in (FunctionCallParser([strict], "qwen25"), level):
+        made = parser.get_structure_constraint("auto")
+        assert made is not None
+        assert made == ("structural_tag", parser.get_structure_tag())
+        assert made[1]["format"]["triggers"] == ["<tool_call>"]
+    assert FunctionCallParser([strict], "pythonic").get_structure_constraint("auto") is None
+    assert not FunctionCallParser([strict], "pythonic").detector.supports_structural_tag()
+
+
+def test_a_single_call_is_one_element_of_the_schema() -> None:
+    parser = FunctionCallParser([WEATHER], "qwen25")
+    choice = {"type": "function", "function": {"name": "get_weather"}}
+    for made in (parser.get_structure_constraint("required", False), parser.get_structure_constraint(choice)):
+        assert made is not None
+        assert made[1]["maxItems"] == 1
+
+
+@pytest.mark.parametrize(**named(CALLING))
+def test_the_native_tag_of_required_calls_begins_with_them(dialect: Dialect) -> None:
+    detector = FunctionCallParser([WEATHER], dialect.name).detector
+    tag = detector.get_structural_tag([WEATHER], "required")
+    assert tag["type"] == "structural_tag"
+    assert "get_weather" in json.dumps(tag)
+
+
+def reasoning(**options: Any) -> Any:
+    kind: Any = type("Reasoning", (ReasoningDetector,), {"dialect_name": "hermes"})
+    return kind(**options)
+
+
+def test_reasoning_comes_in_one_piece_where_it_is_not_streamed() -> None:
+    detector = reasoning(stream_reasoning=False, force_reasoning=True)
+    told = [detector.parse_streaming_increment(c) for c in "plan</think>\n\nanswer"] + [detector.finish()]
+    assert [t.reasoning_text for t in told if t.reasoning_text] == ["plan"]
+    assert "".join(t.normal_text for t in told) == "answer"
+    cut = reasoning(stream_reasoning=False, force_reasoning=True)
+    assert cut.parse_streaming_increment("plan").reasoning_text == ""
+    assert cut.finish().reasoning_text == "plan"
+
+
+def test_an_answer_of_thoughts_alone_is_the_content_where_there_must_be_some() -> None:
+    whole = reasoning(force_reasoning=True, force_nonempty_content=True).detect_and_parse("plan")
+    assert (whole.normal_text, whole.reasoning_text) == ("plan", "")
+    detector = reasoning(force_reasoning=True, force_nonempty_content=True)
+    detector.parse_streaming_increment("pl")
+    detector.parse_streaming_increment("an")
+    assert detector.finish().normal_text == "plan"
+
+
+@pytest.mark.parametrize(("before", "thinks"), [("<think>so", True), ("<think>so</think>Well", False)])
+def test_an_answer_that_the_prompt_began_goes_on_where_it_was(before: str, thinks: bool) -> None:
+    told = reasoning(continue_final_message=True, previous_content=before).detect_and_parse(" then")
+    assert bool(told.reasoning_text) == thinks
+    assert told.reasoning_text + told.normal_text == " then"
+
+
+def test_without_a_detector_of_calls_their_markup_is_text() -> None:
+    assert reasoning(force_reasoning=True).detect_and_parse("plan</think>" + TEXT).normal_text == TEXT
+
+
+def test_nothing_read_ends_in_nothing() -> None:
+    assert reasoning().finish().normal_text == ""
+    assert plugin.ToolDetector.result_type is StreamingParseResult
+
+
+def test_a_host_that_lacks_what_is_needed_gets_one_line(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def version(host: str) -> str:
+        return f"9.9 of {host}"
+
+    monkeypatch.setattr(importlib.metadata, "version", version)
+    with caplog.at_level(logging.ERROR):
+        plugin.register()
+    assert len(caplog.records) == 1
+    line = caplog.records[0].getMessage()
+    assert line.startswith("unspool: nothing is registered with sglang 9.9 of sglang (the plug-in knows")
+    assert "\n" not in line
+    assert "No module named 'sglang'" in line

@@ -1,0 +1,133 @@
+"""The plug-in in SGLang itself: its loader, its parsers, its constraints; run by ``make sglang``."""
+
+import importlib
+import json
+from typing import Any
+
+import pytest
+
+import unspool
+from unspool import Dialect, Stage
+
+from ..support import CALLING, named, tools_of
+from .support import WEATHER, Parts, pieces, raws, read
+
+pytestmark = [pytest.mark.sglang, pytest.mark.filterwarnings("default")]
+
+READ_OTHERWISE = {
+    "deepseekv3",
+    "deepseekv31",
+    "deepseekv32",
+    "gemma4",
+    "gigachat3",
+    "glm",
+    "glm45",
+    "gpt-oss",
+    "hermes",
+    "hunyuan",
+    "inkling",
+    "interns1",
+    "kimi_k2",
+    "kimi_k3",
+    "llama3",
+    "mimo",
+    "minicpm5",
+    "minimax-m2",
+    "mistral",
+    "muse",
+    "nanbeige",
+    "pythonic",
+    "qwen",
+    "qwen25",
+    "qwen3_coder",
+    "step3",
+    "step3p5",
+}
+"""SGLang's own parsers that read at least one of the dialects' examples without reasoning otherwise."""
+
+
+@pytest.fixture(scope="module")
+def host() -> Any:
+    """SGLang's two registries, after its own loader has run."""
+    plugins = importlib.import_module("sglang.srt.plugins")
+    plugins.load_plugins()
+    calls = importlib.import_module("sglang.srt.function_call.function_call_parser")
+    thoughts = importlib.import_module("sglang.srt.parser.reasoning_parser")
+    tool = importlib.import_module("sglang.srt.entrypoints.openai.protocol").Tool
+    return calls.FunctionCallParser, thoughts.ReasoningParser, tool
+
+
+def through(host: Any, dialect: Dialect, raw: str, stage: Stage | None, size: int) -> Parts:
+    """An output through both parsers of SGLang, with our detectors in them."""
+    calls, thoughts, tool = host
+    name = f"unspool_{dialect.name}"
+    force = None if stage in (None, Stage.UNDECIDED) else stage is Stage.REASONING
+    front = calls([tool(**t) for t in tools_of(dialect)], name)
+    behind = thoughts(name, True, force, tool_call_parser_active=True) if dialect.reasoning else None
+    if not size:
+        reasoning, text = behind.parse_non_stream(raw) if behind else ("", raw)
+        text, found = front.parse_non_stream(text)
+        return reasoning, text, [(c.name, c.parameters) for c in found]
+    told: list[tuple[str, str]] = [behind.parse_stream_chunk(p) if behind else ("", p) for p in pieces(raw, size)]
+    told += [behind.parse_stream_end()] if behind else []
+    results = [front.parse_stream_chunk(text) for _, text in told] + [front.parse_stream_end()]
+    streamed: list[list[str]] = []
+    for item in (item for _, items in results for item in items):
+        if item.name is not None:
+            streamed.append([item.name, ""])
+        streamed[item.tool_index][1] += item.parameters
+    return "".join(r for r, _ in told), "".join(t for t, _ in results), [(n, a) for n, a in streamed]
+
+
+@pytest.mark.parametrize(**named(CALLING))
+def test_through_sglang_an_output_says_what_the_parser_says(host: Any, dialect: Dialect) -> None:
+    for example, raw in raws(dialect):
+        want = read(raw, dialect, example.stage)
+        assert [through(host, dialect, raw, example.stage, size) for size in (0, 1, 7)] == [want] * 3
+
+
+def test_the_command_line_takes_every_name(host: Any) -> None:
+    arguments = importlib.import_module("sglang.srt.server_args")
+    calls, thoughts = arguments._tool_call_parser_choices(), arguments._reasoning_parser_choices()
+    assert {"unspool_auto"} <= set(calls) & set(thoughts)
+    for d in CALLING:
+        assert all(f"unspool_{name}" in calls for name in d.names)
+        assert all(f"unspool_{name}".lower() in thoughts for name in d.names if d.reasoning)
+
+
+@pytest.mark.parametrize(**named(CALLING))
+@pytest.mark.parametrize("choice", ["required", "auto", "named"])
+def test_sglang_constrains_calls_in_their_own_form(host: Any, dialect: Dialect, choice: str) -> None:
+    protocol = importlib.import_module("sglang.srt.entrypoints.openai.protocol")
+    tool = host[2](**{**WEATHER, "function": {**WEATHER["function"], "strict": True}})
+    asked = protocol.ToolChoice(function={"name": "get_weather"}) if choice == "named" else choice
+    front = host[0]([tool], f"unspool_{dialect.name}")
+    made = front.get_structure_constraint(asked)
+    assert made is not None
+    assert made[0] == "structural_tag"
+    strict = [{**WEATHER, "function": {**WEATHER["function"], "strict": True}}]
+    mode: Any = {"type": "function", "function": {"name": "get_weather"}} if choice == "named" else choice
+    own = unspool.constrain(dialect, strict, mode, stage=Stage.CONTENT)
+    assert own is not None
+    kind = type(made[1])
+    assert made[1].model_dump() == kind.model_validate(own.structural_tag).model_dump()
+    assert front.owns_tool_format()
+
+
+def test_the_list_of_sglangs_parsers_that_read_examples_otherwise_is_right(host: Any) -> None:
+    calls, _, tool = host
+    otherwise: set[str] = set()
+    for d in CALLING:
+        tools = [tool(**t) for t in tools_of(d)]
+        for name in sorted(set(d.names) & set(calls.ToolCallParserEnum)):
+            for example, raw in raws(d):
+                if example.reasoning:
+                    continue
+                want = [(n, json.loads(a)) for n, a in read(raw, d, example.stage)[2]]
+                try:
+                    got = [(c.name, json.loads(c.parameters)) for c in calls(tools, name).parse_non_stream(raw)[1]]
+                except (ValueError, AttributeError):
+                    got = []
+                if got != want:
+                    otherwise.add(name)
+    assert otherwise == READ_OTHERWISE

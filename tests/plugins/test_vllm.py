@@ -1,0 +1,241 @@
+"""The two halves as vLLM's serving code calls them, without vLLM; `test_vllm_host` runs the real thing."""
+
+import logging
+import os
+import subprocess
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+
+import unspool
+from unspool import Dialect, Stage, ToolsError
+from unspool.plugins import vllm as plugin
+from unspool.plugins.host import Delta
+
+from ..support import CALLING, named, tools_of
+from .support import WEATHER, Parts, objects, parts, pieces, raws
+
+MARKERS = ["<think>", "</think>", "<tool_call>", "</tool_call>", "<|im_start|>", "<|im_end|>"]
+FOREIGN = "<|nobody|>"
+CALL = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>'
+
+
+class Tokens:
+    """A byte-level tokenizer with special tokens, as much of it as the halves ask for."""
+
+    def __init__(self) -> None:
+        alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+        inner = Tokenizer(models.BPE({c: i for i, c in enumerate(alphabet)}, []))
+        inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+        inner.decoder = decoders.ByteLevel()
+        inner.add_special_tokens([*MARKERS, FOREIGN])
+        self.backend_tokenizer = inner
+        self.added_tokens_decoder = inner.get_added_tokens_decoder()
+        self.name_or_path = "Qwen/Qwen3-8B"
+
+    def encode(self, text: str) -> list[int]:
+        ids: list[int] = self.backend_tokenizer.encode(text, add_special_tokens=False).ids
+        return ids
+
+    def decode(self, ids: list[int], skip_special_tokens: bool = True) -> str:
+        text: str = self.backend_tokenizer.decode(ids, skip_special_tokens=skip_special_tokens)
+        return text
+
+
+class HostReasoning:
+    def __init__(self, tokenizer: Any, *args: Any, **kwargs: Any) -> None:
+        self._model_config = kwargs.get("model_config")
+
+
+class HostTools:
+    def __init__(self, tokenizer: Any, tools: Any = None) -> None:
+        self.prev_tool_call_arr: list[dict[str, Any]] = []
+        self.streamed_args_for_tool: list[str] = []
+        self.current_tool_id = -1
+
+
+def halves(name: str, tokenizer: Any, *, thoughts: bool = True, **options: Any) -> tuple[Any, Any]:
+    """Both halves, made one after the other as vLLM makes them."""
+
+    def message(**fields: Any) -> Any:
+        return SimpleNamespace(**{"reasoning": None, "content": None, "tool_calls": [], **fields})
+
+    def told(delta: Delta) -> Any:
+        return message(reasoning=delta.reasoning or None, content=delta.content or None, tool_calls=delta.calls)
+
+    first: Any = type("First", (plugin.ReasoningHalf, HostReasoning), {"dialect_name": name, "delta_type": message})
+    made = {"dialect_name": name, "make_delta": told, "make_calls": told, "tag_type": dict}
+    second: Any = type("Second", (plugin.ToolHalf, HostTools), made)
+    return (first(tokenizer, **options) if thoughts else None), second(tokenizer, None)
+
+
+def asked(tools: list[dict[str, Any]], choice: Any = "auto", **fields: Any) -> Any:
+    return SimpleNamespace(tools=objects(tools), tool_choice=choice, skip_special_tokens=True, **fields)
+
+
+def through(dialect: Dialect, tokenizer: Any, raw: str, prompt: str, size: int, tools: Any = None) -> Parts:
+    """An output through both halves, whole or in pieces, in the order in which vLLM calls them."""
+    first, second = halves(dialect.name, tokenizer, thoughts=bool(dialect.reasoning))
+    request = asked(tools_of(dialect) if tools is None else tools)
+    if first is not None:
+        first.set_prompt_token_ids(tokenizer.encode(prompt))
+    if not size:
+        reasoning, content = first.extract_reasoning(raw, request) if first else ("", raw)
+        result = second.extract_tool_calls(content or "", request)
+        return reasoning or "", result.content or "", [(c.name, c.arguments) for c in result.tool_calls]
+    told = []
+    for piece in pieces(raw, size):
+        text = piece
+        if first is not None and not first.has_engine_confirmed_reasoning_end():
+            text = first.extract_reasoning_streaming("", piece, piece, [], [], []).content
+            assert first.has_engine_confirmed_reasoning_end()
+            assert first.finish_streaming() is None
+        told.append(second.extract_tool_calls_streaming("", text, text, [], [], [], request))
+    told = [t for t in [*told, second.finish_streaming()] if t is not None]
+    found: list[list[str]] = []
+    for call in (call for t in told for call in t.tool_calls):
+        if call.name is not None:
+            found.append([call.name, ""])
+        found[call.index][1] += call.arguments
+    assert second.streamed_args_for_tool == [p["arguments"] for p in second.prev_tool_call_arr] == [a for _, a in found]
+    return (
+        "".join(t.reasoning or "" for t in told),
+        "".join(t.content or "" for t in told),
+        [(name, arguments) for name, arguments in found],
+    )
+
+
+@pytest.fixture(scope="module")
+def tokens() -> Tokens:
+    return Tokens()
+
+
+@pytest.mark.parametrize(**named([d for d in CALLING if d.reasoning]))
+def test_both_halves_together_say_what_the_parser_says(dialect: Dialect, tokens: Tokens) -> None:
+    for example, raw in raws(dialect):
+        start = "".join(dialect.start[:1])
+        opening = dialect.reasoning[0].text.partition("{reasoning}")[0].removeprefix(start)
+        prompt = start + (opening if (example.stage or dialect.stage) is Stage.REASONING else "")
+        want = parts(unspool.parse(raw, dialect, tools=tools_of(dialect), prompt=prompt))
+        assert [through(dialect, tokens, raw, prompt, size) for size in (0, 1, 7)] == [want] * 3
+
+
+def test_foreign_special_tokens_are_dropped_but_in_calls(tokens: Tokens) -> None:
+    raw = f"{FOREIGN}So.</think>\n\nSure.{FOREIGN}\n{CALL.replace('Paris', 'Pa' + FOREIGN)}{FOREIGN}"
+    hermes = unspool.get_dialect("hermes")
+    for size in (0, len(raw)):
+        told = through(hermes, tokens, raw, "<|im_start|>assistant\n<think>", size, [WEATHER])
+        assert told == ("So.", "Sure.", [("get_weather", '{"city": "Pa%s"}' % FOREIGN)])  # noqa: UP031
+
+
+def test_without_a_half_of_calls_their_markup_is_content_and_the_end_is_told_behind_white_space(tokens: Tokens) -> None:
+    first, _ = halves("hermes", tokens)
+    first.mate = None
+    first.set_prompt_token_ids(tokens.encode("<|im_start|>assistant\n<think>"))
+    assert first.extract_reasoning(f"plan</think>\n\n{CALL}", asked([WEATHER])) == ("plan", CALL)
+    ended = []
+    for piece in ("plan", "</think>", "\n", "\n", "Sure"):
+        first.extract_reasoning_streaming("", piece, piece, [], [], [])
+        ended.append(first.has_engine_confirmed_reasoning_end())
+    assert ended == [False, False, False, False, True]
+    assert first.finish_streaming() is None
+
+
+def test_a_half_of_calls_alone_leaves_thoughts_as_they_were_written(tokens: Tokens) -> None:
+    _, second = halves("hermes", tokens, thoughts=False)
+    told = second.extract_tool_calls(f"<think>plan</think>Sure.\n{CALL}", asked([WEATHER]))
+    assert (told.content, len(told.tool_calls)) == ("<think>plan</think>Sure.", 1)
+    assert second.finish_streaming() is None
+
+
+def test_halves_of_two_dialects_are_combined(tokens: Tokens) -> None:
+    first: Any = type("First", (plugin.ReasoningHalf, HostReasoning), {"dialect_name": "kimi"})(tokens)
+    second: Any = type("Second", (plugin.ToolHalf, HostTools), {"dialect_name": "hermes"})(tokens)
+    assert (second.mate, second.dialect.reasoning) == (first, first.dialect.reasoning)
+
+
+@pytest.mark.parametrize(
+    ("switch", "reasoning", "content"),
+    [({"thinking": True}, "plan", "answer"), ({"enable_thinking": False}, "", "plananswer"), (None, "", "plananswer")],
+)
+def test_without_a_prompt_the_switch_tells(tokens: Tokens, switch: Any, reasoning: str, content: str) -> None:
+    first, _ = halves("deepseekv31", tokens, chat_template_kwargs=switch)
+    got = first.extract_reasoning("plan</think>answer", asked([]))
+    assert got == (reasoning or None, content)
+
+
+def test_ids_tell_the_end_of_reasoning_its_content_and_its_length(tokens: Tokens) -> None:
+    first, _ = halves("hermes", tokens)
+    assert (first.reasoning_start_str, first.reasoning_end_str) == ("<think>", "</think>")
+    start = "<|im_start|>assistant\n"
+    for text, ended in (("<think>so", False), ("<think>so</think>", True), ("", False), (CALL[:30], True)):
+        ids = tokens.encode(start + text)
+        assert first.is_reasoning_end(ids) == ended, text
+        assert first.is_reasoning_end_streaming(ids, ids[-1:]) == ended, text
+    first.adjust_initial_state_from_prompt(tokens.encode(start + "<think>"))
+    output = tokens.encode("abc</think>def")
+    assert first.count_reasoning_tokens(output) == 3
+    assert first.extract_content_ids(output) == output  # the other half gets all
+    first.mate = None
+    assert tokens.decode(first.extract_content_ids(output)) == "def"
+    assert first.extract_content_ids(output[:3]) == []
+    off, _ = halves("hermes", tokens, chat_template_kwargs={"enable_thinking": False})
+    assert off.is_reasoning_end([])
+
+
+def test_requests_have_markers_written_out_and_wrong_tools_refused(tokens: Tokens) -> None:
+    first, second = halves("hermes", tokens)
+    assert first.adjust_request(asked([])).skip_special_tokens is False
+    assert second.adjust_request(asked([WEATHER])).skip_special_tokens is False
+    assert second.adjust_request(asked([])).skip_special_tokens is True
+    with pytest.raises(ToolsError, match="get_weather"):
+        second.adjust_request(asked([WEATHER, WEATHER]))
+
+
+def test_the_tag_is_the_constraint_behind_the_reasoning(tokens: Tokens) -> None:
+    _, second = halves("hermes", tokens)
+    required = unspool.constrain("hermes", [WEATHER], "required", stage=Stage.CONTENT)
+    single = unspool.constrain("hermes", [WEATHER], "required", False, stage=Stage.CONTENT)
+    thinking = unspool.constrain("hermes", [WEATHER], "required")
+    assert required is not None
+    assert single is not None
+    assert thinking is not None
+    assert second.get_structural_tag(asked([WEATHER], "required")) == required.structural_tag
+    one = asked([WEATHER], "required", parallel_tool_calls=False)
+    assert second.get_structural_tag(one) == single.structural_tag
+    assert second.get_structural_tag(asked([WEATHER], "required"), reasoning=True) == thinking.structural_tag
+    assert second.get_structural_tag(asked([WEATHER])) is None
+    assert second.get_structural_tag(asked([WEATHER]), strict_level=1) is not None
+
+
+def test_the_dialect_is_told_from_the_model(tokens: Tokens) -> None:
+    model = SimpleNamespace(model="moonshotai/Kimi-K2-Instruct")
+    first, second = halves("auto", tokens, model_config=model)
+    assert (first.dialect.name, second.dialect.name) == ("kimi_k2", "kimi_k2")
+    assert halves("auto", tokens, thoughts=False)[1].dialect.name == unspool.detect_dialect("Qwen3-8B")[0].dialect
+
+
+def test_a_dialect_without_calls_is_refused(tokens: Tokens) -> None:
+    with pytest.raises(ValueError, match="'think' has no calls"):
+        halves("think", tokens)
+
+
+def test_a_host_that_lacks_what_is_needed_gets_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.ERROR):
+        plugin.register()
+    assert [r.getMessage().count("\n") for r in caplog.records] == [0]
+    assert "nothing is registered with vllm" in caplog.records[0].getMessage()
+
+
+def test_the_module_for_the_flags_registers_when_it_is_imported_and_the_others_import_no_engine() -> None:
+    code = (
+        "import sys, unspool.plugins.vllm, unspool.plugins.sglang, unspool.plugins.fastdeploy\n"
+        "assert not {'vllm', 'sglang', 'fastdeploy', 'torch'} & set(sys.modules)\n"
+        "import unspool.plugins.vllm_plugin\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=dict(os.environ))
+    assert done.returncode == 0, done.stderr
+    assert "nothing is registered with vllm" in done.stderr

@@ -1,0 +1,177 @@
+"""The plug-in in vLLM itself: its parser of two halves, and its server without an engine; run by ``make vllm``."""
+
+import importlib
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import unspool
+from unspool import Dialect, Stage
+
+from ..support import CALLING, named, tools_of
+from .support import WEATHER, Parts, pieces, raws, read
+
+pytestmark = [pytest.mark.vllm, pytest.mark.filterwarnings("default")]
+FOREIGN = "<|nobody|>"
+
+
+@pytest.fixture(scope="module")
+def host() -> Any:
+    """vLLM's registry, after its own loader has run, and its requests."""
+    importlib.import_module("vllm.plugins").load_general_plugins()
+    return SimpleNamespace(
+        manager=importlib.import_module("vllm.parser").ParserManager,
+        request=importlib.import_module("vllm.entrypoints.openai.chat_completion.protocol").ChatCompletionRequest,
+    )
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Any:
+    return make_tokenizer([FOREIGN])
+
+
+def make_tokenizer(special: list[str]) -> Any:
+    """A byte-level tokenizer of transformers with special tokens."""
+    tokenizers = importlib.import_module("tokenizers")
+    transformers = importlib.import_module("transformers")
+    alphabet = sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())
+    inner = tokenizers.Tokenizer(tokenizers.models.BPE({c: i for i, c in enumerate(alphabet)}, []))
+    inner.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    inner.decoder = tokenizers.decoders.ByteLevel()
+    inner.add_special_tokens(special)
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=inner)
+
+
+def parser_of(host: Any, tokenizer: Any, dialect: Dialect, tools: Any, *, thoughts: bool = True, **options: Any) -> Any:
+    name = f"unspool_{dialect.name}"
+    kind = host.manager.get_parser(
+        tool_parser_name=name,
+        reasoning_parser_name=name if dialect.reasoning and thoughts else None,
+        enable_auto_tools=True,
+        model_name="tiny",
+        tokenizer=tokenizer,
+    )
+    return kind(tokenizer, tools, **options)
+
+
+def request_of(host: Any, tools: list[dict[str, Any]], **fields: Any) -> Any:
+    known = {"messages": [{"role": "user", "content": "Hi"}], "model": "tiny"}
+    return host.request(**known, **({"tools": tools, "tool_choice": "auto", **fields} if tools else fields))
+
+
+def prompt_of(dialect: Dialect, stage: Stage) -> str:
+    """A prompt behind which an output stands at a stage."""
+    start = "".join(dialect.start[:1])
+    if stage is not Stage.REASONING:
+        return "Hi" + start
+    return "Hi" + start + dialect.reasoning[0].text.partition("{reasoning}")[0].removeprefix(start)
+
+
+def through(host: Any, tokenizer: Any, dialect: Dialect, raw: str, prompt: str, size: int, **fields: Any) -> Parts:
+    """An output through vLLM's parser, whole or in pieces."""
+    request = request_of(host, tools_of(dialect), **fields)
+    parser = parser_of(host, tokenizer, dialect, request.tools)
+    ids = tokenizer.encode(prompt)
+    if not size:
+        parser.set_prompt_token_ids(ids)
+        reasoning, content, calls = parser.parse(raw, request, enable_auto_tools=True)
+        return reasoning or "", content or "", [(c.name, c.arguments) for c in calls or []]
+    reasoning, content = "", ""
+    found: list[list[str]] = []
+    cut = pieces(raw, size)
+    for i, piece in enumerate(cut):
+        told = parser.parse_delta(piece, tokenizer.encode(piece), request, ids, finished=i == len(cut) - 1)
+        if told is None:
+            continue
+        reasoning += told.reasoning or ""
+        content += told.content or ""
+        for call in told.tool_calls:
+            if call.id is not None:
+                found.append([call.function.name, ""])
+            found[call.index][1] += call.function.arguments or ""
+    return reasoning, content, [(name, arguments) for name, arguments in found]
+
+
+@pytest.mark.parametrize(**named(CALLING))
+def test_through_vllm_an_output_says_what_the_parser_says(host: Any, tokenizer: Any, dialect: Dialect) -> None:
+    for example, raw in raws(dialect):
+        stage = example.stage or dialect.stage
+        prompt = prompt_of(dialect, stage)
+        want = read(raw, dialect, prompt=prompt)
+        if not want[1].strip() and want[2]:
+            want = (want[0], "", want[2])  # vLLM has no content of white space beside calls
+        got = [through(host, tokenizer, dialect, raw, prompt, size) for size in (0, 1, 7)]
+        if not got[0][1]:
+            got = [(r, c if c.strip() else "", calls) for r, c, calls in got]
+        assert got == [want] * 3
+
+
+def test_special_tokens_of_nobody_are_dropped_but_in_calls(host: Any, tokenizer: Any) -> None:
+    hermes = unspool.get_dialect("hermes")
+    arguments = f'{{"x": "a{FOREIGN}b"}}'
+    call = f'<tool_call>\n{{"name": "f", "arguments": {arguments}}}\n</tool_call>'
+    raw = f"{FOREIGN}So{FOREIGN}.</think>\n\nSure.{FOREIGN}\n{call}{FOREIGN}"
+    for size in (0, len(raw)):
+        parts = through(host, tokenizer, hermes, raw, "<|im_start|>assistant\n<think>", size)
+        assert parts == ("So.", "Sure.", [("f", arguments)])
+
+
+@pytest.mark.parametrize("thinking", [True, False])
+def test_without_a_prompt_the_switch_of_the_template_tells(host: Any, tokenizer: Any, thinking: bool) -> None:
+    deepseek = unspool.get_dialect("deepseekv31")
+    request = request_of(host, [])
+    parser = parser_of(host, tokenizer, deepseek, None, chat_template_kwargs={"thinking": thinking})
+    reasoning, content, _ = parser.parse("plan</think>answer", request, enable_auto_tools=True)
+    assert content == "answer" if thinking else "plan" in content
+    assert (reasoning == "plan") == thinking
+
+
+def test_the_calls_of_mistral_have_ids_of_nine_letters(host: Any, tokenizer: Any) -> None:
+    mistral = unspool.get_dialect("mistral")
+    parser = parser_of(host, tokenizer, mistral, None, thoughts=False)
+    raw = '[TOOL_CALLS] [{"name": "get_weather", "arguments": {"city": "Paris"}}]'
+    _, _, calls = parser.parse(raw, request_of(host, [WEATHER]), enable_auto_tools=True)
+    assert [len(c.id) for c in calls] == [9]
+    assert calls[0].id.isalnum()
+
+
+def test_without_our_reasoning_half_thoughts_stay_as_they_were_written(host: Any, tokenizer: Any) -> None:
+    hermes = unspool.get_dialect("hermes")
+    raw = '<think>plan</think>Sure.\n<tool_call>\n{"name": "get_weather", "arguments": {}}\n</tool_call>'
+    parser = parser_of(host, tokenizer, hermes, None, thoughts=False)
+    _, content, calls = parser.parse(raw, request_of(host, [WEATHER]), enable_auto_tools=True)
+    assert content == "<think>plan</think>Sure."
+    assert [c.name for c in calls] == ["get_weather"]
+
+
+@pytest.mark.parametrize(**named(CALLING))
+@pytest.mark.parametrize("choice", ["required", "named", "auto", "single"])
+def test_requests_carry_our_structural_tag(host: Any, tokenizer: Any, dialect: Dialect, choice: str) -> None:
+    strict = {**WEATHER, "function": {**WEATHER["function"], "strict": True}}
+    mode: Any = {"type": "function", "function": {"name": "get_weather"}} if choice == "named" else choice
+    mode = "required" if choice == "single" else mode
+    request = request_of(host, [strict], tool_choice=mode, parallel_tool_calls=choice != "single")
+    parser = parser_of(host, tokenizer, dialect, request.tools)
+    adjusted = parser.adjust_request(request)
+    own = unspool.constrain(dialect, [strict], mode, choice != "single", stage=Stage.CONTENT)
+    assert own is not None
+    kind = importlib.import_module("xgrammar").StructuralTag
+    carried = json.loads(adjusted.structured_outputs.structural_tag)
+    if choice != "single":  # there vLLM adds its own limit
+        assert carried == kind.model_validate(own.structural_tag).model_dump()
+    assert "get_weather" in json.dumps(carried)
+    assert adjusted.skip_special_tokens is False
+
+
+@pytest.mark.parametrize(
+    ("text", "ended"), [("<think>so", False), ("<think>so</think>", True), ("", False), ("<think></think>\n\n", True)]
+)
+def test_the_end_of_reasoning_is_told_from_ids(host: Any, tokenizer: Any, text: str, ended: bool) -> None:
+    parser = parser_of(host, tokenizer, unspool.get_dialect("hermes"), None).reasoning_parser
+    ids = tokenizer.encode("<|im_start|>assistant\n" + text)
+    assert parser.is_reasoning_end(ids) == ended
+    assert parser.is_reasoning_end_streaming(ids, ids[-1:]) == ended
+    parser.set_prompt_token_ids(tokenizer.encode("<|im_start|>assistant\n<think>"))
+    assert parser.count_reasoning_tokens(tokenizer.encode("abc</think>def")) == 3
