@@ -1,9 +1,11 @@
 """Running the server: uvicorn, a line that tells what holds, and an orderly end."""
 
 import asyncio
+import ctypes
 import logging
 import math
 import socket
+import sys
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from .prompts import Prompts
 
 _AFTER_DRAIN = 0.5  # seconds for the last errors to be sent
+_M_MMAP_THRESHOLD = -3  # of glibc's malloc.h
 
 
 class Server(uvicorn.Server):
@@ -119,6 +122,18 @@ def serve(
         Whether it ever listened; why it did not is in the log.
     """
     logging.basicConfig(format="%(levelname)s %(name)s: %(message)s", level=logging.INFO)
+    _return_large_blocks()
     server = Server(settings, engine, host, port, prompts)
     server.run(None if listener is None else [listener])
     return bool(server.started)
+
+
+def _return_large_blocks() -> None:
+    """Have the memory of bodies and prompts go back to the system as soon as it is free.
+
+    glibc raises the size from which on it does so with every large block that is freed, up to 32 MiB: what many clients
+    sent would then stay with the process. Naming a size ends that; other libraries have no such call.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
+    if mallopt is not None:
+        mallopt(_M_MMAP_THRESHOLD, 128 * 1024)
