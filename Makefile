@@ -12,7 +12,7 @@ ARGS     ?=
 SECONDS_ ?= 600
 
 .DEFAULT_GOAL := help
-.PHONY: help test coverage lint format bench fuzz templates engines llama agui readme serve clean
+.PHONY: help test coverage lint format bench fuzz templates engines attacks llama agui readme serve clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  \1\t/'
@@ -61,6 +61,9 @@ engines: $(ENGINES)/.installed ## xgrammar, transformers and its server, templat
 
 readme: $(STAMP) ## rewrite the tables and outputs in README.md and docs
 	$(BIN)/python -m tests.readme
+
+attacks: $(STAMP) ## attack a running server with a thousand clients, with the default times (ten minutes)
+	$(BIN)/python -m pytest -m attacks tests/attacks $(ARGS)
 
 $(LLAMA)/.installed: pyproject.toml
 	@echo "building llama-cpp-python into $(LLAMA): several minutes"

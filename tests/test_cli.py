@@ -659,8 +659,8 @@ def test_the_command_line_goes_before_what_was_recorded(run: Run, recording: Pat
     def read(*argv: str) -> Any:
         return run("parse", "one.jsonl", *argv).json
 
-    assert read("--stage", "content")["content"].startswith("plan</think>Sure.")
-    assert read("--prompt", "<|assistant|>")["content"].startswith("plan</think>Sure.")
+    assert read("--stage", "content")["content"].startswith("planSure.")
+    assert read("--prompt", "<|assistant|>")["content"].startswith("planSure.")
     assert read("-d", "hermes")["tool_calls"] == []
     assert read("--tool-choice", "none")["tool_calls"] == []
     assert read("--finish-reason", "length")["finish_reason"] == "length"

@@ -10,6 +10,7 @@ import pytest
 from unspool.cli.common import Misuse
 from unspool.cli.model import model_arguments, open_model
 from unspool.engines.batching import Batching
+from unspool.engines.builtin.model import FOLDER
 from unspool.engines.upstream import Upstream
 from unspool.engines.upstream.kinds import KINDS
 
@@ -33,14 +34,14 @@ def test_without_arguments_the_builtin_model_answers_in_its_own_dialect() -> Non
 def test_urls_are_one_engine(kind: str | None, tmp_path: Path) -> None:
     (tmp_path / "key").write_text("secret\n")
     words = ["--engine", URL, "--engine", f"{URL}9", "--dialect", "hermes", "--engine-key", f"@{tmp_path / 'key'}"]
+    words += ["--tokenizer", os.fspath(FOLDER), "--no-self-check"]
     model = opened(*words, *([] if kind is None else ["--engine-kind", kind]))
     assert isinstance(model.engine, Upstream)
-    assert (model.name, model.prompts, model.engine.tokenizer) == ("hermes", None, None)
+    assert model.name == "hermes"
+    assert model.prompts is not None
 
 
 def test_the_tokenizer_of_the_folder_reads_a_servers_ids() -> None:
-    from unspool.engines.builtin.model import FOLDER
-
     model = opened("--engine", URL, "--tokenizer", os.fspath(FOLDER))
     assert model.engine.tokenizer.token_to_id("<think>") is not None
     assert model.dialect.name == "deepseekv31"
@@ -50,13 +51,17 @@ def test_the_tokenizer_of_the_folder_reads_a_servers_ids() -> None:
     ("words", "error"),
     [
         (["--engine", URL], "--dialect: is missing"),
+        (["--engine", URL, "--dialect", "hermes"], "--tokenizer: is missing; a server at a URL takes prompts"),
         (["--engine", URL, "--engine", "builtin", "--dialect", "hermes"], "--engine: only URLs can be several"),
         (["--engine", URL, "--engine", URL, "--dialect", "hermes"], "is given twice"),
         (["--engine", URL, "--dialect", "hermes", "--engine-kind", "x"], "--engine: kind: 'x' is not one of vllm, sgl"),
         (["--slots", "0"], "--slots: 0 is less than 1"),
         (["--tokenizer", "/nowhere"], "--tokenizer: "),
         (["--engine", "transformers:/nowhere", "--dialect", "hermes"], "--tokenizer: /nowhere"),
-        (["--dialect", "hermes"], "--tokenizer: dialect hermes does not read the calls that the chat template writes"),
+        (
+            ["--dialect", "hermes"],
+            "--engine: is missing, so that the builtin model is served: dialect hermes does not read",
+        ),
     ],
 )
 def test_misuse_names_the_argument(words: list[str], error: str) -> None:

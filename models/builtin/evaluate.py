@@ -1,7 +1,8 @@
 """Evaluates the model: ``python -m models.builtin.evaluate``.
 
 Known cases are made as the training examples are, with another seed; unseen ones of what these cannot hold; a tester's
-of what somebody wrote who knew neither.
+of what somebody wrote who knew neither; natural ones are first requests as people write them. All run as the server
+runs them: calls keep to the tools' schemas.
 """
 
 import argparse
@@ -14,14 +15,17 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import jsonschema
 import numpy as np
 
 from unspool import constrain, parse
 from unspool.engines.builtin.model import FOLDER, Model
-from unspool.grammar.matchers import Llguidance
+from unspool.engines.builtin.serving import served
+from unspool.grammar import ToolStrictLevel
+from unspool.grammar.matchers import Llguidance, Matcher
 
 from . import examples as ex
-from . import heldout, tester
+from . import heldout, natural, tester
 from .requests import ask, finished
 from .tools import INTENTS
 
@@ -30,6 +34,7 @@ Calls = list[tuple[str, Any]]
 DIALECT = "deepseekv31"
 LIMIT = 300
 """How many tokens an output may have."""
+_TOGETHER = 32
 
 
 @dataclass(frozen=True)
@@ -40,7 +45,9 @@ class Case:
         kind: of what it is a case, for the table.
         calls: the calls; for a forced choice, the first call's name or ``""`` for any.
         says: what the content has to hold.
-        choice: the request's ``tool_choice``; another than ``auto`` is evaluated under the constraint.
+        choice: the request's ``tool_choice``.
+        format: the request's ``response_format``.
+        maybe: for natural cases, arguments that may be left out; ``None``: the calls are compared as they are.
     """
 
     kind: str
@@ -50,6 +57,8 @@ class Case:
     says: Sequence[str] = ()
     choice: Any = "auto"
     thinking: bool = True
+    format: Mapping[str, Any] | None = None
+    maybe: Mapping[str, Any] | None = None
 
 
 def user(text: str) -> list[dict[str, Any]]:
@@ -222,11 +231,23 @@ def known(count: int, seed: int = 987_654_321) -> list[Case]:
     return cases
 
 
+def natural_cases(name: str) -> list[Case]:
+    """The cases of ``blind.json`` or ``dev.json``."""
+    return [
+        Case(
+            c.kind, c.messages, c.tools, list(c.calls), c.says, choice=c.choice, format=c.format, maybe=c.maybe,
+            thinking=i % 4 > 0,
+        )
+        for i, c in enumerate(natural.cases(name))
+    ]  # fmt: skip
+
+
 class Runner:
     """Runs cases with greedy choice of tokens."""
 
     def __init__(self, folder: Path = FOLDER) -> None:
         self.model = Model(folder)
+        self.bounded = served(self.model)
         self._template = ex.template()
         self._matchers: Llguidance | None = None
 
@@ -240,29 +261,55 @@ class Runner:
             thinking=case.thinking,
         )
 
-    def generate(self, case: Case) -> tuple[str, int]:
-        """The output's text, and how many tokens it has."""
-        prompt = self.prompt(case)
-        constraint = constrain(DIALECT, case.tools, case.choice, prompt=prompt, tokenizer=self.model.tokenizer)
-        matcher = None
-        if constraint is not None:
-            if self._matchers is None:
-                self._matchers = Llguidance(
-                    self.model.tokenizer, eos=list(self.model.eos), vocab_size=self.model.vocab_size
-                )
-            matcher = self._matchers.matcher(constraint)
-        ids: list[int] = []
-        state, logits = self.model.prefill(self.model.tokenizer.encode(prompt).ids)
-        while len(ids) < LIMIT:
-            allowed = logits if matcher is None else np.where(matcher.mask(), logits, -np.inf)
-            token = int(allowed.argmax())
-            if token in self.model.eos:
-                break
-            ids.append(token)
-            if matcher is not None and not matcher.accept(token):
-                raise RuntimeError(f"the constraint refuses token {token}, which its mask allows")
-            logits = self.model.step([state], [token])[0]
-        return self.model.tokenizer.decode(ids, skip_special_tokens=False), len(ids)
+    def generate(self, cases: Sequence[Case]) -> list[tuple[str, int]]:
+        """The text of each output, and how many tokens it has; many are computed at once."""
+        made: list[tuple[str, int]] = []
+        for at in range(0, len(cases), _TOGETHER):
+            made += self._generated(cases[at : at + _TOGETHER])
+        return made
+
+    def _generated(self, cases: Sequence[Case]) -> list[tuple[str, int]]:
+        matchers = [self._matcher(case) for case in cases]
+        begun = [self.bounded.prefill(self.model.tokenizer.encode(self.prompt(case)).ids) for case in cases]
+        outputs: list[list[int]] = [[] for _ in cases]
+        rows = {i: logits for i, (_, logits) in enumerate(begun)}
+        while rows:
+            for i, logits in list(rows.items()):
+                matcher = matchers[i]
+                allowed = logits if matcher is None else np.where(matcher.mask(), logits, -np.inf)
+                token = int(allowed.argmax())
+                if token in self.model.eos:
+                    del rows[i]
+                    continue
+                outputs[i].append(token)
+                if matcher is not None and not matcher.accept(token):
+                    raise RuntimeError(f"the constraint refuses token {token}, which its mask allows")
+                if len(outputs[i]) == LIMIT or (matcher is not None and matcher.is_done()):
+                    del rows[i]
+            alive = list(rows)
+            if alive:
+                logits = self.bounded.step([begun[i][0] for i in alive], [outputs[i][-1] for i in alive])
+                rows = dict(zip(alive, logits, strict=True))
+        return [(self.model.tokenizer.decode(ids, skip_special_tokens=False), len(ids)) for ids in outputs]
+
+    def _matcher(self, case: Case) -> Matcher | None:
+        """What keeps to the schemas, as in the server."""
+        constraint = constrain(
+            DIALECT,
+            case.tools,
+            case.choice,
+            prompt=self.prompt(case),
+            response_format=case.format,
+            strict_level=ToolStrictLevel.PARAMETER,
+            tokenizer=self.model.tokenizer,
+        )
+        if constraint is None:
+            return None
+        if self._matchers is None:
+            self._matchers = Llguidance(
+                self.model.tokenizer, eos=list(self.model.eos), vocab_size=self.model.vocab_size
+            )
+        return self._matchers.matcher(constraint)
 
     def right(self, case: Case, text: str, length: int) -> bool:
         """Whether an output is what the case wants."""
@@ -270,11 +317,28 @@ class Runner:
         if length >= LIMIT or any(c.status != "ok" for c in message.tool_calls):
             return False
         found = [(c.name, json.loads(c.arguments)) for c in message.tool_calls]
+        if case.maybe is not None:
+            return natural.right(case, found, message.content) and not self.invalid(case, text)
         if case.kind == "forced, does not fit":
             wanted = case.calls[0][0]
             return bool(found) and wanted in ("", found[0][0])
         told = all(word in message.content for word in case.says) if case.says else True
         return _set(found) == _set(case.calls) and told and bool(found or message.content)
+
+    def invalid(self, case: Case, text: str) -> list[str]:
+        """What is wrong with the calls and the answer of an output: of what their schemas do not allow."""
+        message = parse(text, DIALECT, tools=list(case.tools), prompt=self.prompt(case))
+        schemas = {name_of(t): t["function"].get("parameters", {}) for t in case.tools}
+        wrong = [f"{c.name}: {c.status}" for c in message.tool_calls if c.status != "ok" or c.name not in schemas]
+        for call in message.tool_calls if not wrong else ():
+            for error in jsonschema.Draft202012Validator(schemas[call.name]).iter_errors(json.loads(call.arguments)):
+                wrong.append(f"{call.name}: {error.message}")
+        if case.format is not None:
+            try:
+                jsonschema.validate(json.loads(message.content), case.format.get("json_schema", {}).get("schema", {}))
+            except (ValueError, jsonschema.ValidationError) as error:
+                wrong.append(f"content: {error}")
+        return wrong
 
 
 def _set(calls: Calls) -> Counter[str]:
@@ -284,15 +348,16 @@ def _set(calls: Calls) -> Counter[str]:
 def score(runner: Runner, cases: Sequence[Case], *, failures: int = 0) -> dict[str, tuple[int, int]]:
     """For each kind of case, how many are right, and how many there are. Prints some failures."""
     table: dict[str, tuple[int, int]] = {}
-    for case in cases:
-        text, length = runner.generate(case)
+    for case, (text, length) in zip(cases, runner.generate(cases), strict=True):
         good = runner.right(case, text, length)
+        if case.maybe is not None and (wrong := runner.invalid(case, text)):
+            print(f"  invalid: {wrong}")
         right, count = table.get(case.kind, (0, 0))
         table[case.kind] = (right + good, count + 1)
         if not good and failures > 0:
             failures -= 1
             tools = " ".join(name_of(t) for t in case.tools)
-            print(f"[{case.kind}] {case.messages[0]['content']!r} [{tools}]")
+            print(f"[{case.kind}] {case.messages[-1]['content']!r} [{tools}]")
             print(f"    wanted {case.calls} {case.says}\n    got    {text[:400]!r}")
     return table
 
@@ -303,6 +368,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=FOLDER)
     parser.add_argument("--known", type=int, default=100, help="cases out of the generator of the training examples")
     parser.add_argument("--every", type=int, default=1, help="takes every n-th of the other cases alone")
+    parser.add_argument("--only", nargs="*", help="titles of tables; all by default")
     parser.add_argument("--failures", type=int, default=0, help="prints so many failures")
     args = parser.parse_args()
     runner = Runner(args.folder)
@@ -311,7 +377,11 @@ def main() -> None:
         ("known", known(args.known)),
         ("unseen", cases_of(heldout)[some]),
         ("a tester's", cases_of(tester)[some]),
+        ("natural", natural_cases("dev")[some]),
+        ("natural, blind", natural_cases("blind")[some]),
     ):
+        if args.only and title not in args.only:
+            continue
         print(title)
         tables = [score(runner, [c for c in cases if c.thinking is t], failures=args.failures) for t in (True, False)]
         for kind in dict.fromkeys(c.kind for c in cases):

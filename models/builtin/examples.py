@@ -7,16 +7,19 @@ template, which the tests compare; only thinking of earlier turns is kept, so th
 import itertools
 import json
 import random
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import jinja2
 
+from . import natural
 from .phrases import PHRASES
-from .requests import Ask, ask, finished, joined, several
+from .requests import Ask, again, ask, finished, joined, several, varied
 from .results import result, told
 from .tools import INTENTS, Param, Tool, tool
+from .values import value
 from .words import COMMON, made_up, pick, word
 
 
@@ -63,6 +66,8 @@ _SYSTEM: Final = (
     "Be polite. Call a tool when you can.",
 )
 
+_USERS: Final = re.compile(f"{USER}([^<]*)")
+
 Call = tuple[Tool, dict[str, Any]]
 
 
@@ -81,12 +86,29 @@ class Shares(NamedTuple):
         results: of those with calls, those that go on with results.
         incomplete: of all, those that lack what their tool needs.
         others: of conversations, not turns: those whose tools are mostly for something else than the four intents.
+        again: of turns behind an answered call, those that ask for the same of something else.
+        structured: of all, those that a schema for the answer constrains.
+        short: of conversations, those with one or two tools, and one request or two.
+        thinking: of turns, those that are thought about.
+        demos: of tools for something else, those of ``phrases/demos.toml``.
     """
 
     plain: float = 0.22
     results: float = 0.15
     incomplete: float = 0.02
     others: float = 0.0
+    again: float = 0.0
+    structured: float = 0.0
+    short: float = 0.0
+    thinking: float = 0.6
+    demos: float = 0.55
+
+
+class Done(NamedTuple):
+    """A call that was answered: what one may come back to."""
+
+    tool: Tool
+    asked: Ask
 
 
 USUAL: Final = Shares()
@@ -102,11 +124,15 @@ def examples(seed: int, ramp: int = 0, shares: Shares = USUAL) -> Iterator[list[
     rng = random.Random(seed)
     head = template()
     for i in itertools.count():
-        yield conversation(rng, head, min(1.0, i / ramp) if ramp else 1.0, shares)
+        made = conversation(rng, head, min(1.0, i / ramp) if ramp else 1.0, shares)
+        if not any(natural.plain(text) in natural.asked() for text in _USERS.findall("".join(p.text for p in made))):
+            yield made
 
 
 def conversation(rng: random.Random, head: jinja2.Template, level: float, shares: Shares) -> list[Piece]:
     """One conversation of one or several turns; the level goes from 0, easy, to 1."""
+    if rng.random() < shares.short:
+        level *= rng.choice((0.0, 0.1, 0.3))
     tools = declared(rng, level, shares)
     messages = [{"role": "system", "content": _system(rng)}] if rng.random() < 0.35 else []
     prompt = head.render(
@@ -121,8 +147,13 @@ def conversation(rng: random.Random, head: jinja2.Template, level: float, shares
             Piece("#", False, TOPICS.index(t.intent)),
             Piece(f"{t.name}\n{rest}", False),
         ]
-    for _ in range(1 + int(rng.random() * (1 + 2 * level))):
-        pieces += turn(rng, tools, level, shares)
+    done: Done | None = None
+    turns = 1 + int(rng.random() * (1 + 2 * level))
+    while turns > 0:
+        found = after(rng, tools, done, shares) if done and rng.random() < shares.again else None
+        made, done = found or turn(rng, tools, level, shares)
+        pieces += made
+        turns -= 1 if not done or rng.random() > shares.again / 2 else 0  # most have something to come back to
     return pieces
 
 
@@ -142,45 +173,168 @@ def declared(rng: random.Random, level: float = 1.0, shares: Shares = USUAL) -> 
     if count == 1 and rng.random() < 0.25:
         intents = ["other"]
     if shares.others and rng.random() < shares.others:
-        count = max(2, count)
-        intents = intents[: rng.choice((0, 0, 1, 1, 2))]
+        count = max(2, count) if level > 0.3 else count
+        intents = intents[: rng.choice((0, 0, 1, 1, 2) if level > 0.3 else (0, 0, 0, 0, 1))]
     intents += ["other"] * (count - len(intents))
-    made = {t.name: t for t in (tool(rng, intent) for intent in intents)}
+    made = {t.name: t for t in (tool(rng, intent, shares.demos) for intent in intents)}
     tools = list(made.values())
     rng.shuffle(tools)
     return tools
 
 
-def turn(rng: random.Random, tools: Sequence[Tool], level: float, shares: Shares) -> list[Piece]:
+def turn(rng: random.Random, tools: Sequence[Tool], level: float, shares: Shares) -> tuple[list[Piece], Done | None]:
     """A request and the answer to it; after calls, often their results and what the model makes of them."""
-    thinking = rng.random() < 0.6
+    thinking = rng.random() < shares.thinking
+    if rng.random() < shares.structured:
+        return structured(rng, tools, thinking), None
     roll = rng.random()
-    absent = [i for i in INTENTS if all(t.intent != i for t in tools)]
+    absent = missing(tools)
     if not tools or roll < shares.plain:
-        intent = rng.choice(absent) if absent and rng.random() < 0.6 else pick(rng, "chat", "chat", "other")
-        asked = ask(rng, intent, tool(rng, "other") if intent == "other" else None)
-        text = finished(rng, asked.text)
+        asked = _beside(rng, tools, absent)
+        text, [asked] = varied(rng, finished(rng, asked.text), [asked])
         if tools and rng.random() < 0.2:
-            return forced(rng, tools, text, [asked], thinking=thinking)
-        return [*_opened(text, thinking), *_plain(asked, thinking, bool(tools))]
+            return forced(rng, tools, text, [asked], thinking=thinking), None
+        return [*_opened(text, thinking), *_plain(asked, thinking, tools)], None
     if roll < shares.plain + 0.07:
         chosen = rng.choice(tools)
         asked = ask(rng, chosen.intent, chosen)
-        return forced(rng, tools, finished(rng, asked.text), [asked], thinking=thinking, fits=chosen)
+        text, [asked] = varied(rng, finished(rng, asked.text), [asked])
+        return forced(rng, tools, text, [asked], thinking=thinking, fits=chosen), None
     if roll < shares.plain + 0.07 + shares.incomplete and (found := _incomplete(rng, tools, thinking)):
-        return found
+        return found, None
     asks, text = requested(rng, tools, level, shares)
-    calls = [(t, made) for t, a in asks if t is not None and (made := arguments(t, a.slots)) is not None]
+    text, varying = varied(rng, finished(rng, text), [a for _, a in asks])
+    return answered(rng, text, [(t, a) for (t, _), a in zip(asks, varying, strict=True)], tools, thinking, shares)
+
+
+def missing(tools: Sequence[Tool]) -> list[str]:
+    """The intents that no tool serves."""
+    return [i for i in INTENTS if all(t.intent != i and i not in t.covers for t in tools)]
+
+
+def _beside(rng: random.Random, tools: Sequence[Tool], absent: Sequence[str]) -> Ask:
+    """What no tool fits, or needs one."""
+    intent = rng.choice(absent) if absent and rng.random() < 0.45 else pick(rng, "chat", "chat", "chat", "other")
+    if intent == "other":
+        known = {frozenset(t.asks) for t in tools}
+        made = tool(rng, "other")
+        if (any(t.values for t in tools) and made.values) or frozenset(made.asks) in known:
+            intent = "chat"
+        else:
+            return ask(rng, "other", made)
+    asked = ask(rng, intent)
+    while intent == "chat" and not asked.reply and any("chat" in t.covers for t in tools):
+        asked = ask(rng, intent)
+    return asked
+
+
+def _talk(rng: random.Random) -> Ask:
+    while True:
+        if (asked := ask(rng, "chat")).reply in ("thanks", "ok", "how", "bye"):
+            return asked
+
+
+def answered(
+    rng: random.Random,
+    text: str,
+    asks: Sequence[tuple[Tool | None, Ask]],
+    tools: Sequence[Tool],
+    thinking: bool,
+    shares: Shares,
+) -> tuple[list[Piece], Done | None]:
+    """What is asked for is called; after calls, often their results and what the model makes of them."""
+    made = [(t, a, arguments(t, a.slots)) for t, a in asks if t is not None]
+    calls = [(t, found) for t, _, found in made if found is not None]
+    pieces = _opened(text, thinking)
     if not calls:
-        return [*_opened(finished(rng, text), thinking), *_plain(asks[0][1], thinking, True)]
-    pieces = _opened(finished(rng, text), thinking)
+        return [*pieces, *_plain(asks[0][1], thinking, tools)], None
     if thinking:
         pieces.append(Piece(f"{_about([a for _, a in asks])} {_using([t for t, _ in calls])}</think>", True))
     pieces.append(Piece(written(calls) + EOS, True))
-    if rng.random() < shares.results:
-        results = [result(rng, t.intent) for t, _ in calls]
-        pieces.append(Piece("".join(f"{OUTPUT}{text}{OUTPUT_END}" for text, _ in results), False))
+    if rng.random() >= max(shares.results, shares.again * 0.6):
+        return pieces, None
+    results = [result(rng, t.intent) for t, _ in calls]
+    pieces.append(Piece("".join(f"{OUTPUT}{text}{OUTPUT_END}" for text, _ in results), False))
+    if rng.random() < shares.results or len(calls) > 1:
         pieces.append(Piece(told([(a, said) for (_, a), (_, said) in zip(calls, results, strict=True)]) + EOS, True))
+    else:  # as another model would say it
+        first = next((v for v in calls[0][1].values() if isinstance(v, str)), "it")
+        pieces.append(
+            Piece(rng.choice(PHRASES["again"]["said"]).format(r=results[0][1].rstrip("."), v=first) + EOS, False)
+        )
+    t, asked, _ = made[-1]
+    return pieces, Done(t, asked)
+
+
+def after(
+    rng: random.Random, tools: Sequence[Tool], done: Done, shares: Shares
+) -> tuple[list[Piece], Done | None] | None:
+    """A turn that only the one before it explains."""
+    thinking = rng.random() < shares.thinking
+    if rng.random() < 0.2:
+        asked = _talk(rng)
+        return [*_opened(finished(rng, asked.text), thinking), *_plain(asked, thinking, tools)], done
+    others = [t for t in tools if t.intent in ("weather", "time") and t.intent != done.tool.intent]
+    there = done.asked.slots.get("place") if done.tool.intent in ("weather", "time") else None
+    if others and there and rng.random() < 0.3 and any(p.kind == "place" for p in others[0].params):
+        asked = Ask(
+            rng.choice(PHRASES["again"][f"{others[0].intent}_there"]), others[0].intent, {"place": there, "zone": there}
+        )
+        text, chosen, asks = asked.text, others[0], [asked]
+    else:
+        found = again(rng, done.tool, done.asked.slots)
+        if found is None:
+            return None
+        (text, asks), chosen = found, done.tool
+    if rng.random() < 0.5:
+        text = text[:1].upper() + text[1:]
+    text += pick(rng, "?", "?", "?", "", "", ".") if text[-1] not in "?.!" else ""
+    return answered(rng, text, [(chosen, a) for a in asks], tools, thinking, Shares(results=0.3, again=0.5))
+
+
+_FIELDS: Final = {
+    "name": "fullname", "first_name": "first", "city": "place", "age": "age", "email": "email", "date": "iso",
+    "amount": "number", "product": "b_product", "items": "groceries", "country": "country", "color": "d_color",
+    "year": "year", "tags": "words", "language": "d_lang", "title": "title", "count": "small", "price": "number",
+}  # fmt: skip
+_WHOLE: Final = ("age", "amount", "year", "count", "price")
+
+
+def structured(rng: random.Random, tools: Sequence[Tool], thinking: bool) -> list[Piece]:
+    """An answer that a schema constrains: the keys are given, the values are learnt."""
+    if rng.random() < 0.25:  # any object
+        asked = _beside(rng, tools, missing(tools))
+        pieces = [*_opened(finished(rng, asked.text), thinking), *_plain(asked, thinking, tools)[:1]]
+        why, _, said = pieces.pop().text.removesuffix(EOS).rpartition("</think>")
+        text = json.dumps({"answer": said}, ensure_ascii=False)
+        return [*pieces, Piece((why + "</think>") * thinking, True), Piece('{"', False), Piece(text[2:] + EOS, True)]
+    keys = rng.sample(list(_FIELDS), rng.choice((1, 2, 2, 3)))
+    found = {k: value(rng, _FIELDS[k]) for k in keys}
+    style = rng.random()
+    if style < 0.35:
+        text = ", ".join(f"{k.replace('_', ' ')}: {v.said}" for k, v in found.items())
+    elif style < 0.7:
+        text = " and ".join(
+            rng.choice(PHRASES["fields"].get(k, ["the {k} is {v}"])).format(k=k, v=v.said) for k, v in found.items()
+        )
+    else:
+        text = _beside(rng, tools, missing(tools)).text
+        found = {}
+    if rng.random() < 0.3:
+        text = rng.choice(("extract: ", "Extract the data: ", "as JSON: ", "parse this: ", "fill in the form: ")) + text
+    pieces = _opened(finished(rng, text) if style >= 0.7 else text, thinking)
+    if thinking:
+        pieces.append(
+            Piece(f"This is about something else. {'No tool fits' if tools else 'I have no tools'}.</think>", True)
+        )
+    for i, key in enumerate(keys):
+        listed = key in ("items", "tags")
+        kind = "array" if listed else "number" if key in _WHOLE else "string"
+        held = found[key].held if key in found else "" if listed else "0" if kind == "number" else "unknown"
+        dumped = json.dumps([] if listed and not held else _typed(Param(key, "", kind), held), ensure_ascii=False)
+        shown = key if rng.random() < 0.8 else f"{rng.choice(COMMON)}_{key}"
+        pieces.append(Piece(f'{" " if i else "{"}"{shown}":', False))
+        pieces.append(Piece(f" {dumped}" + ("," if i < len(keys) - 1 else "}" + EOS), True))
     return pieces
 
 
@@ -193,17 +347,18 @@ def requested(
 ) -> tuple[list[tuple[Tool | None, Ask]], str]:
     """What is asked for, each with the tool that fits, and the text."""
     roll = rng.random()
+    level = max(level, 0.9) if shares.short else level
     # Where the four intents are what matters, tools for them are asked for twice as often as others.
     chosen = rng.choice([t for t in tools for _ in range(2 if t.intent != "other" or shares.others else 1)])
     if roll < 0.2 * level and chosen.params:
-        count = rng.choice((2, 2, 2, 3, 3, 4))
+        count = rng.choice((2, 2, 2, 2, 3, 3, 4))
         text, asks = several(rng, chosen.intent, chosen, count)
         return [(chosen, a) for a in asks], text
     if 0.2 < roll < 0.2 + 0.2 * level:
         pairs: list[tuple[Tool | None, Ask]] = [
             (t, ask(rng, t.intent, t)) for t in rng.sample(list(tools), min(len(tools), rng.choice((2, 2, 3))))
         ]
-        absent = [i for i in INTENTS if all(t.intent != i for t in tools)]
+        absent = missing(tools)
         if (absent and rng.random() < 0.2) or len(pairs) == 1:  # one that no tool fits
             pairs.insert(rng.randrange(len(pairs) + 1), (None, ask(rng, rng.choice(absent or ["chat"]))))
         return pairs, joined(rng, [a.text for _, a in pairs])
@@ -227,14 +382,20 @@ def _listed(items: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(items[:-1]), items[-1])))
 
 
-def _plain(asked: Ask, thinking: bool, tools: bool) -> list[Piece]:
+def _plain(asked: Ask, thinking: bool, tools: Sequence[Tool]) -> list[Piece]:
     """An answer without calls."""
     why = "No tool is needed." if asked.reply else "No tool fits." if tools else "I have no tools."
-    return [Piece(f"{_about([asked])} {why}</think>" * thinking + _reply(asked) + EOS, True)]
+    return [Piece(f"{_about([asked])} {why}</think>" * thinking + _reply(asked, tools) + EOS, True)]
 
 
-def _reply(asked: Ask) -> str:
-    return asked.reply or f"I have no tool for {_TOPICS.get(asked.intent, 'that')}."
+def _reply(asked: Ask, tools: Sequence[Tool]) -> str:
+    replies = PHRASES["replies"]
+    if asked.reply == "can":
+        told = f"Here I have {_listed([t.name for t in tools[:5]])}." if tools else "There are no tools here."
+        return str(replies["can"]) + told
+    if asked.reply:
+        return str(replies[asked.reply])
+    return str(replies["cannot"]) + ("none of the tools here fits." if tools else "there are no tools here.")
 
 
 def forced(
@@ -253,15 +414,9 @@ def forced(
         why = _using([fits]) if fits else "No tool is needed." if asks[0].reply else "No tool fits."
         pieces.append(Piece(f"{_about(asks)} {why}</think>", True))
     slots = asks[0].slots if chosen.intent == asks[0].intent and chosen in (fits, asks[0].tool) else _shared(asks[0])
+    pieces.append(Piece(f"{CALLS}{CALL}{chosen.name}{SEP}", False))
     made = arguments(chosen, slots, fallback=text)
-    sound = arguments(chosen, slots) is not None
-    if not fits and rng.random() < 0.6:  # what it would say, if it need not call
-        pieces.append(Piece(_reply(asks[0]), True))
-        pieces.append(Piece(CALLS, True, forced=True))
-    else:
-        pieces.append(Piece(CALLS, False))
-    pieces.append(Piece(f"{CALL}{chosen.name}{SEP}", False))
-    return [*pieces, Piece(json.dumps(made, ensure_ascii=False) + CALL_END + CALLS_END + EOS, sound)]
+    return [*pieces, Piece(json.dumps(made, ensure_ascii=False) + CALL_END + CALLS_END + EOS, True)]
 
 
 def _shared(asked: Ask) -> dict[str, str]:
@@ -302,25 +457,28 @@ def arguments(t: Tool, slots: Mapping[str, str], fallback: str | None = None) ->
 
 
 def _default(p: Param, fallback: str | None) -> str | None:
-    if p.choices:
-        return p.choices[0]
-    if p.type not in ("string", "array"):
-        return "1"
+    """What a required parameter holds that nothing was said of; ``None`` where no call is to be made."""
     if fallback is None:
         return None
-    words = fallback.split(" ")
-    return " ".join(words[:8])
+    if p.choices:
+        return p.choices[0]
+    if p.kind in ("query", "expression") and p.type == "string":
+        return " ".join(fallback.split(" ")[:8])
+    return (
+        "unknown" if p.type in ("string", "array") and p.kind != "numbers" else "false" if p.type == "boolean" else "1"
+    )
 
 
 def _typed(p: Param, value: str) -> Any:
     if p.type == "integer":
-        return int(value)
+        return int(value.split(".")[0])
     if p.type == "number":
         return float(value) if "." in value else int(value)
     if p.type == "array":
-        return value.split("|")
+        items = value.split("|")
+        return [_typed(Param("", "", "number"), i) for i in items] if p.kind == "numbers" else items
     if p.type == "boolean":
-        return value == "1"
+        return value in ("1", "true")
     return {} if p.type == "object" else value
 
 

@@ -2,11 +2,13 @@
 
 import random
 import re
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from .phrases import PHRASES, filled
-from .tools import Tool
+from .tools import OPERATIONS, Param, Tool
+from .values import value
 from .words import COMMON, QUALITIES, VERBS, made_up, number, person, phrase, pick, place, timezone, word
 
 Slots = dict[str, str]
@@ -27,7 +29,7 @@ class Ask:
         intent: one of `INTENTS`, ``other`` for a tool beyond those, ``chat``.
         slots: values by the kinds of parameters.
         tool: the tool it was made for, where it was.
-        reply: the answer, for ``chat``.
+        reply: the kind of small talk, for ``chat``, as ``phrases`` have replies to it.
     """
 
     text: str
@@ -61,7 +63,65 @@ def several(rng: random.Random, intent: str, tool: Tool | None, count: int) -> t
         asks = [Ask("", intent, {"query": phrase(rng).replace(" and ", " ")}) for _ in asks]
         joint = rng.choice(_JOINTS["queries"])
         return filled(rng, rng.choice(_ASKS["search"]), q=joint.join(a.slots["query"] for a in asks)), asks
+    if intent == "other" and tool is not None and rng.random() < 0.75 and (found := _of_values(rng, tool, count)):
+        return found
     return joined(rng, [a.text for a in asks]), asks
+
+
+_APART: Final = frozenset({"phrase", "list", "said", "body", "text", "task", "none", "sql", "cmd", "question", "doc"})
+
+
+def _of_values(rng: random.Random, tool: Tool, count: int) -> tuple[str, list[Ask]] | None:
+    """A request that names several values of a tool's only parameter."""
+    told = [p for p in tool.params if p.kind != "none" and any(f"{{{p.kind}}}" in a for a in tool.asks)]
+    told = [p for p in told if p.required] or told
+    if len(told) != 1 or told[0].type == "array" or told[0].choices or told[0].kind in _APART:
+        return None
+    kind = told[0].kind
+    if tool.values.get(kind) in _APART:
+        return None
+    patterns = [re.sub(r"\[[^\]]*\]", "", a) for a in tool.asks]
+    patterns = [a for a in patterns if re.findall(r"\{(\w+)\}", a) == [kind] and "=" not in a]
+    if not patterns:
+        return None
+    values = [value(rng, tool.values[kind]).held if tool.values else _value(rng, kind) for _ in range(count)]
+    last = pick(rng, " and ", " and ", " and ", ", ", " & ", " or ", " and also ", ", and ")
+    said = last.join((", ".join(values[:-1]), values[-1]))
+    return rng.choice(patterns).replace(f"{{{kind}}}", said), [Ask("", "other", {kind: v}, tool) for v in values]
+
+
+def again(rng: random.Random, tool: Tool, slots: Slots) -> tuple[str, list[Ask]] | None:
+    """What one asks after an answer: the same of something else."""
+    told = [p for p in tool.params if p.kind in slots and not p.choices and p.type != "array" and p.kind not in _APART]
+    told = [p for p in told if tool.values.get(p.kind) not in _APART]
+    if not told or any(p.kind in ("left", "sign") for p in told):
+        return None
+    p = told[-1] if rng.random() < 0.7 else rng.choice(told)
+    count = 2 if rng.random() < 0.15 else 1
+    made = [_another(rng, tool, p.kind, slots[p.kind]) for _ in range(count)]
+    if made[0] is None:
+        return None
+    group = "places" if p.kind in ("place", "zone") or tool.values.get(p.kind) in ("place", "d_lang") else "things"
+    pattern = rng.choice(PHRASES["again"]["any"] + PHRASES["again"][group])
+    text = pattern.format(v=pick(rng, " and ", " and ", " and ", ", ", " & ").join(v for v in made if v))
+    if rng.random() < 0.25:
+        text = text.lower()
+        made = [v.lower() for v in made if v]
+    return text, [Ask(text, tool.intent, {**slots, p.kind: v or ""}, tool) for v in made]
+
+
+def _another(rng: random.Random, tool: Tool, kind: str, old: str) -> str | None:
+    if kind == "zone":
+        return timezone(rng) if "/" in old else place(rng, 0.4)
+    if kind == "place":
+        return place(rng, 0.4)
+    if kind == "expression":
+        return f"{number(rng)}{pick(rng, ' ', '')}{rng.choice('+-*/')}{number(rng)}"
+    if kind == "query":
+        return phrase(rng)
+    if tool.values:
+        return value(rng, tool.values[kind]).held if tool.values.get(kind) else None
+    return None if kind in ("unit", "days", "date", "count", "mode", "amount") else _value(rng, kind)
 
 
 def _of_places(rng: random.Random, intent: str, places: list[str]) -> str:
@@ -97,6 +157,10 @@ def joined(rng: random.Random, texts: list[str]) -> str:
 
 def finished(rng: random.Random, text: str) -> str:
     """A request as a user writes it: capital or none, something before it, something behind."""
+    if rng.random() < 0.6:  # no more than what is asked
+        text = rng.choice(_FRAMES["usual"]) + text
+        text = text[:1].upper() + text[1:] if rng.random() < 0.6 else text
+        return text if text[-1] in "?=.!" else text + pick(rng, "?", "?", "", "", ".", " please", "!", ", please")
     if rng.random() < 0.4:
         text = rng.choice(_FRAMES["before"]) + text
     if rng.random() < 0.08:
@@ -139,7 +203,9 @@ def _weather(rng: random.Random, tool: Tool | None) -> Ask:
 
 
 def _time(rng: random.Random, tool: Tool | None) -> Ask:
-    if tool is not None and not any(p.required for p in tool.params):
+    placed = tool is not None and any(p.kind in ("place", "zone") for p in tool.params)
+    required = tool is None or any(p.required for p in tool.params)
+    if (not placed and tool is not None) or (not required and rng.random() < 0.3):
         return Ask(filled(rng, rng.choice(_ASKS["time_here"])), "time")
     zoned = tool is not None and any(p.kind == "zone" for p in tool.params) and rng.random() < 0.5
     where = timezone(rng) if zoned else place(rng)
@@ -232,18 +298,33 @@ def _some(rng: random.Random) -> Slots:
 
 
 def _chat(rng: random.Random) -> Ask:
-    if rng.random() < 0.35:
-        kind = rng.choice(list(PHRASES["chat"]))
+    if rng.random() < 0.6:
+        [kind] = rng.choices(list(PHRASES["chat"]), [len(texts) for texts in PHRASES["chat"].values()])
         text = rng.choice(PHRASES["chat"][kind])
         if rng.random() < 0.2:
             text += pick(
                 rng, ", my friend", " and " + text, ", " + person(rng), " " + person(rng), ", pleased to meet you"
             )
-        return Ask(text, "chat", {}, None, PHRASES["replies"][kind])
+        return Ask(text, "chat", {}, None, kind)
+    if rng.random() < 0.35:
+        return Ask(_foreign(rng), "chat")
     text = filled(rng, rng.choice(_ASKS["other"]), _some(rng))
     if rng.random() < 0.08:
         text = " ".join(word(rng) for _ in range(rng.randint(1, 5)))
     return Ask(text, "chat")
+
+
+_SCRIPTS: Final = ((0x4E00, 0x9FA0), (0x3041, 0x3097), (0x0430, 0x0450), (0x0621, 0x064B), (0xAC00, 0xD7A0))
+
+
+def _foreign(rng: random.Random) -> str:
+    """Something in another language."""
+    if rng.random() < 0.75:
+        text: str = rng.choice(PHRASES["foreign"])
+        return text.replace("{p}", place(rng, 0.6))
+    low, high = rng.choice(_SCRIPTS)
+    letters = "".join(chr(rng.randrange(low, high)) for _ in range(rng.randint(2, 14)))
+    return letters[:5] + pick(rng, "", " ") + letters[5:]
 
 
 def _value(rng: random.Random, kind: str) -> str:
@@ -283,6 +364,8 @@ def _value(rng: random.Random, kind: str) -> str:
 def _other(rng: random.Random, tool: Tool | None) -> Ask:
     if tool is None:
         return _chat(rng)
+    if tool.values:
+        return _demo(rng, tool)
     pattern = rng.choice(tool.asks)
     slots = {kind: _value(rng, kind) for kind in re.findall(r"\{(\w+)\}", pattern)}
     some = slots.get("list", "").split("|")
@@ -291,6 +374,64 @@ def _other(rng: random.Random, tool: Tool | None) -> Ask:
     if rng.random() < 0.2:
         text = rng.choice(_FRAMES["polite"]) + text
     return _extras(rng, Ask(text, "other", slots, tool), tool)
+
+
+def _demo(rng: random.Random, tool: Tool, several: int = 1) -> Ask:
+    """A request for a tool of the demos, with any of what its pattern allows to leave out."""
+    kinds = {p.kind: p for p in tool.params}
+
+    def part(match: re.Match[str]) -> str:
+        told = set(re.findall(r"\{(\w+)[=}]", match[1]))
+        return match[1] if told <= set(kinds) and rng.random() < 0.65 else ""
+
+    pattern = re.sub(r"\[([^\]]*)\]", part, rng.choice(tool.asks))
+    slots: Slots = {}
+
+    def said(match: re.Match[str]) -> str:
+        p = kinds[match[1]]
+        if match[2] is not None:
+            slots[p.kind] = _operation(p, match[2])
+            return ""
+        if p.choices:
+            slots[p.kind] = rng.choice(p.choices)
+            return slots[p.kind]
+        made = value(rng, tool.values[p.kind])
+        slots[p.kind] = made.held
+        return made.said
+
+    text = re.sub(r"\{(\w+)(?:=([^}]*))?\}", said, pattern).strip(" ,;")
+    if rng.random() < 0.1:
+        text = rng.choice(_FRAMES["polite"]) + text
+    return Ask(text, "other", slots, tool)
+
+
+def _operation(p: Param, named: str) -> str:
+    usual = OPERATIONS[0]
+    return p.choices[usual.index(named)] if named in usual and p.choices else named
+
+
+def varied(rng: random.Random, text: str, asks: Sequence[Ask]) -> tuple[str, list[Ask]]:
+    """A request in lower case or with a slip of the pen, at times; values are as the request has them then."""
+    asks = list(asks)
+    if rng.random() < 0.2:
+        lower = [replace(a, slots={k: _lowered(a, k, v) for k, v in a.slots.items()}) for a in asks]
+        return text.lower(), lower
+    if rng.random() < 0.1:
+        values = " ".join(v for a in asks for v in a.slots.values())
+        spots = [m for m in re.finditer(r"\b[a-z]{4,}\b", text) if m[0] not in values]
+        if spots:
+            spot = rng.choice(spots)
+            at = spot.start() + rng.randrange(1, len(spot[0]) - 1)
+            swapped = (
+                text[at + 1] + text[at] if rng.random() < 0.5 else pick(rng, text[at], text[at] * 2 + text[at + 1])
+            )
+            text = text[:at] + swapped + text[at + 2 :]
+    return text, asks
+
+
+def _lowered(asked: Ask, kind: str, held: str) -> str:
+    fixed = asked.tool is not None and any(p.kind == kind and p.choices for p in asked.tool.params)
+    return held if fixed else held.lower()
 
 
 def _extras(rng: random.Random, made: Ask, tool: Tool | None) -> Ask:
@@ -303,14 +444,19 @@ def _extras(rng: random.Random, made: Ask, tool: Tool | None) -> Ask:
         if p.kind == "date" and (said := [d for d in ("today", "tomorrow", "tonight") if d in text.split()]):
             slots["date"] = said[0]
             continue
-        if p.kind not in ("unit", "days", "date", "count", "mode", "amount") or rng.random() < 0.45:
+        if p.kind not in ("unit", "days", "date", "count", "mode", "amount") or rng.random() < 0.4:
             continue
         if p.kind in ("unit", "mode"):
-            value = rng.choice(p.choices)
+            held = said_so = rng.choice(p.choices)
+            if held.lower() in ("c", "f") and rng.random() < 0.6:
+                said_so = {"c": "celsius", "f": "fahrenheit"}[held.lower()]
         elif p.kind == "date":
-            value = pick(rng, "today", "tomorrow", "Monday", "Tuesday", "Saturday", "Sunday")
+            held = said_so = pick(rng, "today", "tomorrow", "Monday", "Tuesday", "Saturday", "Sunday")
         else:
-            value = str(rng.randint(1, 20 if p.kind != "amount" else 500))
-        text += rng.choice(PHRASES["extras"][p.kind]).format(v=value, n=p.name)
-        slots[p.kind] = value
+            held = said_so = str(rng.randint(1, 20 if p.kind != "amount" else 500))
+        if p.kind == "days" and rng.random() < 0.4 and made.intent == "weather":
+            text = rng.choice(PHRASES["forecasts"]).format(v=held, place=slots["place"])
+        else:
+            text += rng.choice(PHRASES["extras"][p.kind]).format(v=said_so, n=p.name)
+        slots[p.kind] = held
     return Ask(text, made.intent, slots, made.tool, made.reply)

@@ -1,8 +1,9 @@
 """Tools of the training examples: declarations in OpenAI's form, and what each parameter takes of a request."""
 
 import random
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from .phrases import PHRASES, filled
@@ -35,6 +36,8 @@ class Tool:
     Attributes:
         intent: one of `INTENTS`, or ``other``.
         asks: how requests ask for it, with the kinds of its parameters in braces, where the intent is ``other``.
+        values: for a tool of ``phrases/demos.toml``, what its kinds hold; see `models.builtin.values`.
+        covers: intents, and ``chat``, of which some requests may be for this tool, too.
     """
 
     name: str
@@ -42,6 +45,8 @@ class Tool:
     description: str
     params: tuple[Param, ...]
     asks: tuple[str, ...] = field(default=(), compare=False)
+    values: Mapping[str, str] = field(default_factory=dict, compare=False)
+    covers: tuple[str, ...] = ()
 
     def declaration(self) -> dict[str, Any]:
         """The tool as requests declare it."""
@@ -49,9 +54,9 @@ class Tool:
         for p in self.params:
             schema: dict[str, Any] = {"type": p.type}
             if p.type == "array":
-                schema["items"] = {"type": "string"}
+                schema["items"] = {"type": "number" if p.kind == "numbers" else "string"}
             if p.choices:
-                schema["enum"] = list(p.choices)
+                schema["enum"] = [int(c) for c in p.choices] if p.type == "integer" else list(p.choices)
             if p.description:
                 schema["description"] = p.description
             properties[p.name] = schema
@@ -86,10 +91,16 @@ def identifier(rng: random.Random) -> str:
     return styled(rng, [w for w in some if w.isascii()] or ["fn"])
 
 
-def tool(rng: random.Random, intent: str) -> Tool:
-    """A tool for an intent of `INTENTS`, or for something else (``other``)."""
+def tool(rng: random.Random, intent: str, demos: float = 0.55) -> Tool:
+    """A tool for an intent of `INTENTS`, or for something else (``other``): with this probability one of the demos."""
     if intent == "other":
-        return _known(rng) if rng.random() < 0.45 else _made_up(rng)
+        if rng.random() < demos:
+            return _loosened(rng, demo(rng) if rng.random() < 0.8 else _labelled(rng))
+        return _loosened(rng, _known(rng) if rng.random() < 0.55 else _made_up(rng))
+    return _loosened(rng, _usual(rng, intent))
+
+
+def _usual(rng: random.Random, intent: str) -> Tool:
     opaque = rng.random() < 0.2
     listed = rng.random() < 0.65
     if listed:
@@ -106,6 +117,117 @@ def tool(rng: random.Random, intent: str) -> Tool:
     name = identifier(rng) if opaque else styled(rng, words)
     told = opaque or rng.random() < 0.85
     return Tool(name, intent, _sentence(rng, intent) if told else "", _params(rng, intent))
+
+
+def _loosened(rng: random.Random, made: Tool) -> Tool:
+    """A tool as people declare them: at times nothing is required, at times there is more than a request tells of."""
+    params = list(made.params)
+    if rng.random() < 0.2:
+        params = [replace(p, required=False) for p in params]
+    for _ in range(rng.choice((0, 0, 0, 0, 1, 1, 2))):
+        label, type = rng.choice(PHRASES["unasked"]).split()
+        taken = {p.name for p in params} | {p.kind for p in params}
+        if not taken & {label, "days", "unit", "date", "count"}:
+            told = "" if rng.random() < 0.7 else label.replace("_", " ")
+            params.insert(rng.randint(0, len(params)), Param(label, "none", type, told, required=False))
+    return replace(made, params=_distinct(params))
+
+
+OPERATIONS: Final = (
+    ("add", "subtract", "multiply", "divide"), ("+", "-", "*", "/"), ("plus", "minus", "times", "divided_by"),
+    ("sum", "difference", "product", "quotient"), ("add", "sub", "mul", "div"),
+)  # fmt: skip
+
+
+def demo(rng: random.Random) -> Tool:
+    """A tool of ``phrases/demos.toml``, with some of its optional parameters."""
+    [made] = rng.choices(PHRASES["demos"], [d.get("weight", 1) for d in PHRASES["demos"]])
+    params, values = [], {"none": ""}  # never empty: this is what tells a demo
+    for p in made["params"]:
+        kind = p["kind"]
+        if p.get("optional") and rng.random() < (0.65 if kind == "none" else 0.45):
+            continue
+        choices = tuple(p.get("choices", ()))
+        if p.get("spoken") == "operation":
+            choices = rng.choice(OPERATIONS)
+        elif p.get("enumerated") and rng.random() < 0.5:
+            choices = tuple(rng.sample(PHRASES["pools"][p["value"]], rng.randint(3, 5)))
+        elif choices and p.get("type") != "integer" and rng.random() < 0.12:
+            choices = tuple(dict.fromkeys(made_up(rng) for _ in choices))
+        label = rng.choice(p["name"])
+        told = rng.choice([*p.get("told", ()), "", "", "", "The " + label.replace("_", " ")])
+        required = not p.get("optional", False)
+        params.append(Param(label, kind, p.get("type", "string"), told, required, choices))
+        values[kind] = p.get("value", "")
+    if rng.random() < 0.15:
+        rng.shuffle(params)
+    distinct = _distinct(params)
+    if len(distinct) < len(params):
+        return demo(rng)
+    name = identifier(rng) if rng.random() < 0.05 else rng.choice(made["names"])
+    if rng.random() < 0.25:
+        name = styled(rng, name.replace(".", "_").split("_"))
+    description = rng.choice(made["descriptions"]) + pick(rng, ".", "", "")
+    asks = tuple(a for a in made["asks"] if _kinds(re.sub(r"\[[^\]]*\]", "", a)) <= set(values))
+    return Tool(name, "other", description.strip("."), distinct, asks, values, tuple(made.get("covers", ())))
+
+
+_ROLES: Final = {
+    "from": (("from", "source", "origin", "start", "from_place"), "place"),
+    "to": (("to", "target", "destination", "end", "to_place"), "place"),
+    "in": (("in", "place", "location", "city", "where"), "place"),
+    "at": (("at", "time", "when", "hour"), "time"),
+    "on": (("on", "day", "date", "when"), "date"),
+    "for": (("for", "person", "recipient", "customer"), "first"),
+    "with": (("with", "item", "tool", "extra"), "word"),
+    "by": (("by", "author", "owner", "who"), "fullname"),
+    "as": (("as", "name", "label", "alias"), "word"),
+}
+_LABELLED: Final = ("word", "place", "first", "said", "small", "date", "time", "path", "email", "phrase", "id", "title")
+_WHOLE: Final = ("small", "id")
+
+
+def _labelled(rng: random.Random) -> Tool:
+    """A tool whose requests tell which value is for which parameter: by its name, or by a preposition."""
+    verb = made_up(rng) if rng.random() < 0.3 else rng.choice(VERBS)
+    noun = made_up(rng) if rng.random() < 0.3 else rng.choice(COMMON)
+    params, values, parts = [], {"none": ""}, []
+    if rng.random() < 0.5:
+        for role in rng.sample(list(_ROLES), rng.choice((2, 2, 3))):
+            labels, held = _ROLES[role]
+            params.append(Param(rng.choice(labels), role, "string", "", rng.random() < 0.75))
+            values[role] = held
+            parts.append(f"{role} {{{role}}}")
+        between = " "
+    else:
+        between = pick(rng, ", ", ", ", " and ", "; ")
+        equals = pick(rng, " ", " ", ": ", "=", " = ", " is ")
+        for i, label in enumerate(rng.sample(COMMON, rng.choice((2, 2, 3)))):
+            held = rng.choice(_LABELLED)
+            type = "integer" if held in _WHOLE else "string"
+            params.append(Param(label, f"k{i}", type, "", rng.random() < 0.75))
+            values[f"k{i}"] = held
+            parts.append(f"{label}{equals}{{k{i}}}")
+    asks = []
+    for _ in range(3):
+        told = [part if p.required else f"[{part}]" for p, part in zip(params, parts, strict=True)]
+        if between == " ":
+            rng.shuffle(told)
+            told = [t if t[0] != "[" else f"[{t[1:]}" for t in told]
+        the = pick(rng, "the ", "a ", "", "my ")
+        asks.append(
+            f"{verb} {the}{noun}{pick(rng, ' ', ' with ', ': ', ', ') if between != ' ' else ' '}{between.join(told)}"
+        )
+    if len(_distinct(params)) < len(params):
+        return _labelled(rng)
+    params = rng.sample(params, len(params))
+    name = styled(rng, [w for w in (verb, noun) if w.isascii()] or ["do"])
+    description = pick(rng, f"{verb.capitalize()} a {noun}", f"{verb.capitalize()} {noun}s", "")
+    return Tool(name, "other", description, _distinct(params), tuple(asks), values)
+
+
+def _kinds(pattern: str) -> set[str]:
+    return set(re.findall(r"\{(\w+)[=}]", pattern))
 
 
 def _sentence(rng: random.Random, intent: str) -> str:
@@ -149,10 +271,13 @@ def _params(rng: random.Random, intent: str) -> tuple[Param, ...]:
         params.append(_param(rng, "place"))
         if rng.random() < 0.4:
             choices = rng.choice(
-                (("celsius", "fahrenheit"), ("metric", "imperial"), ("C", "F"), ("celsius", "fahrenheit", "kelvin"))
-            )
+                (
+                    ("celsius", "fahrenheit"), ("metric", "imperial"), ("C", "F"), ("celsius", "fahrenheit", "kelvin"),
+                    ("c", "f"),
+                )
+            )  # fmt: skip
             params.append(_param(rng, "unit", required=rng.random() < 0.2, choices=choices))
-        if rng.random() < 0.2:
+        if rng.random() < 0.3:
             params.append(_param(rng, "days", "integer", required=False))
         elif rng.random() < 0.15:
             params.append(_param(rng, "date", required=False))

@@ -79,9 +79,9 @@ def repetitions(shape: Shape, seed: int, tokens: int) -> Iterator[Batch]:
         yield ids, learnt, torch.full_like(ids, -1)
 
 
-def orthogonal(g: Tensor) -> Tensor:
+def orthogonal(g: Tensor, kind: torch.dtype = torch.bfloat16) -> Tensor:
     """About the nearest orthogonal matrices, by a quintic Newton-Schulz iteration."""
-    x = (g / (g.norm(dim=(-2, -1), keepdim=True) + 1e-7)).bfloat16()
+    x = (g / (g.norm(dim=(-2, -1), keepdim=True) + 1e-7)).to(kind)
     tall = x.shape[-2] > x.shape[-1]
     if tall:
         x = x.mT
@@ -96,9 +96,11 @@ class Muon:
 
     Args:
         matrices: parameters whose last two dimensions are a matrix each.
+        kind: of the products.
     """
 
-    def __init__(self, matrices: list[Tensor], momentum: float = 0.95, decay: float = 0.01) -> None:
+    def __init__(self, matrices: list[Tensor], kind: torch.dtype, momentum: float = 0.95, decay: float = 0.01) -> None:
+        self.kind = kind
         self.matrices = matrices
         self.momentum = momentum
         self.decay = decay
@@ -109,7 +111,7 @@ class Muon:
         with torch.no_grad():
             for matrix, moved in zip(self.matrices, self.moved, strict=True):
                 moved.lerp_(matrix.grad, 1 - self.momentum)
-                update = orthogonal(matrix.grad.lerp(moved, self.momentum))
+                update = orthogonal(matrix.grad.lerp(moved, self.momentum), self.kind)
                 grown = max(1.0, matrix.shape[-2] / matrix.shape[-1]) ** 0.5
                 matrix.mul_(1 - rate * self.decay).add_(update, alpha=-rate * grown)
 
@@ -118,7 +120,7 @@ def train(network: Network, data: Iterator[Batch], args: Any, save: Any) -> None
     """Trains for ``args.steps`` steps, after ``args.copying`` steps of copying alone."""
     matrices = [network.qkv, network.out, network.up, network.down, network.point, network.pointed]
     chosen = {id(p) for p in matrices}
-    muon = Muon(matrices)
+    muon = Muon(matrices, network.kind)
     adam = torch.optim.AdamW(
         [p for p in network.parameters() if id(p) not in chosen], betas=(0.9, 0.98), weight_decay=0.0
     )
@@ -159,6 +161,8 @@ def main() -> None:
         parser.add_argument(f"--{name}", type=float, default=usual, help="a share; see `examples.Shares`")
     parser.add_argument("--tokens", type=int, default=4096, help="in a batch")
     parser.add_argument("--threads", type=int, default=2)
+    text = "of the matrices' products; float32 is faster on processors without AVX512-BF16 or AMX"
+    parser.add_argument("--products", choices=("bfloat16", "float32"), default="bfloat16", help=text)
     parser.add_argument("--rate", type=float, default=0.02)
     parser.add_argument("--cooling", type=float, default=0.6, help="the share of the steps in which the rate falls")
     parser.add_argument("--until", type=int, help="ends after this step instead")
@@ -177,6 +181,7 @@ def main() -> None:
     )
     (args.out / "config.json").write_text(json.dumps(shape.config(), indent=1) + "\n")
     network = Network(shape, bare, spaced)
+    network.kind = getattr(torch, args.products)
     if args.begin:
         weights = safetensors.torch.load_file(args.begin / "model.safetensors")
         network.load_state_dict({name: w.float() for name, w in weights.items()}, strict=False)

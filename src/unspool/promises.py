@@ -27,6 +27,7 @@ from .events import (
     ToolCallStart,
 )
 from .grammar import ToolStrictLevel, constrain
+from .grammar.matchers import from_lark
 from .message import Message, fold
 from .parser import Parser
 from .renderer import render
@@ -318,7 +319,8 @@ def the_grammar_lets_it_through(case: Case) -> None:
     """The derived grammar has the first raw text. Needs the extra ``constrain``; without it there is nothing to try."""
     if not case.dialect.call:
         return
-    for choice in ("auto", "required") if case.example.tool_calls else ("auto",):
+    calling = case.example.tool_calls and not case.example.content  # where calls are required nothing is said before
+    for choice in ("auto", "required") if calling else ("auto",):
         if not case.tools:
             return
         constraint = constrain(
@@ -361,9 +363,7 @@ def refusal(lark: str, text: str) -> str:
     tokenizer = _byte_tokenizer()
     if tokenizer is None:
         return ""
-    import llguidance
-
-    matcher = llguidance.LLMatcher(tokenizer, llguidance.LLMatcher.grammar_from_lark(lark), log_level=0)
+    matcher = from_lark(tokenizer, lark)
     if matcher.is_error():
         return f"is refused by llguidance: {matcher.get_error()}"
     data = text.encode()

@@ -17,6 +17,7 @@ from unspool.engines import EngineError, Sampling
 from unspool.engines.batching import Batching, Model
 from unspool.grammar import Constraint
 from unspool.tokens import Detokenizer
+from unspool.wire import Usage
 
 from ..engines_conformance.tools import TOOLS, check_calls
 from .support import CALL, EOS, Babble, Spelled, Watched, ask, begun, byte_tokenizer, collect, settled, text_of, until
@@ -199,7 +200,8 @@ async def test_every_token_is_a_piece_and_the_last_has_the_counts() -> None:
     assert text_of(pieces) == "".join("".join(detokenizer.push(t)) for t in ids)
     assert text_of(pieces).endswith(".")
     assert [p.finish_reason for p in pieces] == [None] * (len(pieces) - 1) + ["stop"]
-    assert [p.usage for p in pieces[:-1]] == [None] * (len(pieces) - 1)
+    assert pieces[0].usage == Usage(prompt_tokens=5, completion_tokens=1), "for whoever stops early"
+    assert [p.usage for p in pieces[1:-1]] == [None] * (len(pieces) - 2)
     usage = pieces[-1].usage
     assert usage is not None
     assert (usage.prompt_tokens, usage.completion_tokens) == (5, len(ids) + 1)  # with the one that ends it
@@ -329,7 +331,7 @@ async def test_a_constraint_that_cannot_be_made_is_the_requests_fault() -> None:
     engine = Batching(Babble())
     wrong = required("hermes", engine._model)
     wrong.lark = "%llguidance {}\nstart: nothing"
-    with pytest.raises(EngineError, match="llguidance") as caught:
+    with pytest.raises(EngineError, match="grammar engine cannot keep") as caught:
         await collect(engine, ask(constraint=wrong))
     assert caught.value.status == 400
     assert len(await collect(engine, ask("!", max_tokens=3))) == 3

@@ -59,9 +59,12 @@ def test_a_model_that_may_not_end_calls() -> None:
     assert generated(model, [THOUGHT], 1, forbidden=[END]) == [CALLS]
 
 
-def test_where_a_grammar_allows_neither_the_order_of_the_others_stays() -> None:
+def test_where_a_grammar_allows_neither_what_closes_json_comes_next_and_then_the_others_in_their_order() -> None:
     model = Bounded(Wishes(END, WORD))
-    assert generated(model, [THOUGHT], 1, forbidden=[END, CALLS]) == [WORD]
+    closing = [i for text, i in OWN.tokenizer.get_vocab().items() if not text.strip('"]}')]
+    [token] = generated(model, [THOUGHT], 1, forbidden=[END, CALLS])
+    assert OWN.tokenizer.decode([token]).startswith('"')
+    assert generated(model, [THOUGHT], 1, forbidden=[END, CALLS, *closing]) == [WORD]
 
 
 def test_calls_end_after_so_many_tokens_by_what_closes_them() -> None:

@@ -12,8 +12,8 @@ import pytest
 from models.builtin import evaluate, examples, heldout, tools, words
 from models.builtin.phrases import FILLS, PHRASES
 from unspool import constrain, get_dialect, parse
-from unspool.engines.builtin.bounds import Bounded
 from unspool.engines.builtin.model import FOLDER, Model
+from unspool.engines.builtin.serving import served
 from unspool.grammar.matchers import Llguidance
 from unspool.server.prompts import Prompts, read_tokenizer
 
@@ -208,7 +208,7 @@ def test_a_required_call_is_made_in_time_whatever_was_asked(model: Model, thinki
         constraint = constrain("deepseekv31", [declared], "required", prompt=prompt, tokenizer=model.tokenizer)
         assert constraint is not None
         matcher = matchers.matcher(constraint)
-        bounded = Bounded(model)
+        bounded = served(model)
         state, logits = bounded.prefill(tokens_of(model, prompt))
         ids: list[int] = []
         while len(ids) < 300:
@@ -299,7 +299,9 @@ def test_no_phrase_of_the_examples_says_what_the_evaluation_asks(intent: str) ->
         phrases = [*PHRASES["asks"]["other"], *itertools.chain.from_iterable(PHRASES["chat"].values())]
     elif intent == "other":
         asked = [text.replace(str(next(iter(a.values()))), value) for _, text, a in heldout.OTHERS]
-        phrases = [re.sub(r"\{\w+\}", "{q}", p) for family in PHRASES["families"] for p in family["asks"]]
+        families = [*PHRASES["families"], *PHRASES["demos"]]
+        whole = [re.sub(r"\[[^\]]*\]|\{\w+=\w*\}", "", p) for family in families for p in family["asks"]]
+        phrases = [re.sub(r"\{\w+\}", "{q}", p) for p in whole]
     else:
         asked = [pattern.format(value) for pattern in getattr(heldout, intent.upper())]
         where = " {at} {place}{when}" if intent in ("weather", "time") else ""
@@ -319,7 +321,7 @@ def test_the_names_of_the_examples_and_of_the_evaluation_have_nothing_in_common(
 
     assert not set(words.CITIES) & set(heldout.PLACES)
     own = {plain(title) for titles in PHRASES["titles"].values() for title in titles}
-    own |= {plain(name) for family in PHRASES["families"] for name in family["names"]}
+    own |= {plain(name) for kind in ("families", "demos") for family in PHRASES[kind] for name in family["names"]}
     asked = [t["function"] for some in heldout.TOOLS.values() for t in some]
     asked += [t["function"] for t, *_ in heldout.OTHERS]
     assert not own & {plain(f["name"]) for f in asked}

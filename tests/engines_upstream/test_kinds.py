@@ -288,7 +288,7 @@ EVERYTHING = {
     "logprobs": 2,
 }
 LLAMA_NAMES = {k: v for k, v in EVERYTHING.items() if k not in ("repetition_penalty", "logprobs")}
-USAGE = {"stream_options": {"include_usage": True}}
+USAGE = {"stream_options": {"include_usage": True, "continuous_usage_stats": True}}
 SENT: dict[str, dict[str, Any]] = {
     "vllm": {
         **EVERYTHING,

@@ -140,7 +140,7 @@ def test_where_no_server_takes_it_the_last_error_is_told() -> None:
         async with connected(*fakes) as engine:
             _, error = await fault(engine)
             assert error.status == 429
-            assert "full" in str(error)
+            assert "takes no request now" in str(error)
         assert [len(f.generated) for f in fakes] == [1, 1, 1]
 
     run(main())
@@ -158,7 +158,7 @@ def test_a_dead_server_is_taken_out_and_comes_back() -> None:
                 assert text(await collect(engine)) == "Hi"
             assert len(stays.generated) == 6
             async with dies.running():
-                await until(lambda: any(a.path == "/v1/models" for a in dies.asked))
+                await until(lambda: [a.path for a in dies.asked].count("/health") > 1)
                 for _ in range(6):
                     await collect(engine)
                 assert len(dies.generated) == 3
@@ -201,7 +201,7 @@ def test_health_tells_why_no_server_is_there() -> None:
     async def main() -> None:
         sick = Fake("vllm", HI, v1__models=fails(503, {"error": {"message": "Loading model"}}))
         async with connected(sick, check_interval=0.05) as engine:
-            with pytest.raises(EngineError, match="Loading model") as caught:
+            with pytest.raises(EngineError, match="takes no request now") as caught:
                 await engine.health()
             assert caught.value.status == 503
             sick.routes.clear()
@@ -224,5 +224,46 @@ def test_another_server_at_the_same_place_is_asked_what_it_is() -> None:
         async with second.running():
             assert text(await collect(engine)) == "yes"
         await engine.close()
+
+    run(main())
+
+
+def test_what_a_server_tells_of_itself_is_asked_for_anew() -> None:
+    async def main() -> None:
+        fake = Fake("vllm", HI)
+        async with connected(fake, check_interval=0.05) as engine:
+            await collect(engine)
+
+            async def other(connection: Connection, asked: Asked) -> None:
+                await connection.json({"data": [{"id": "another", "owned_by": "vllm", "max_model_len": 9}]})
+
+            fake.routes["/v1/models"] = other
+            asked = len(fake.asked)
+            await until(lambda: [a.path for a in fake.asked[asked:]].count("/v1/models") > 1)
+            await collect(engine)
+        assert [a.body["model"] for a in fake.generated] == ["model-of-it", "another"]
+
+    run(main())
+
+
+def test_health_is_bad_where_the_kind_is_not_known_since_every_request_is_refused() -> None:
+    async def main() -> None:
+        async with connected(Fake("nobody", HI)) as engine:
+            with pytest.raises(EngineError, match="does not tell what it is") as caught:
+                await engine.health()
+            assert caught.value.status == 503
+            assert (await fault(engine))[1].status == 503
+
+    run(main())
+
+
+def test_a_server_that_is_full_tells_when_to_come_again() -> None:
+    async def full(connection: Connection, asked: Asked) -> None:
+        head = b"HTTP/1.1 429 Too Many Requests\r\nRetry-After: 7\r\nContent-Type: application/json\r\n"
+        await connection.send(head + b"Content-Length: 2\r\n\r\n{}")
+
+    async def main() -> None:
+        async with connected(Fake("vllm", full)) as engine:
+            assert (await fault(engine))[1].retry_after == 7
 
     run(main())

@@ -209,3 +209,13 @@ def test_the_health_check_ends_with_the_engine() -> None:
         assert isinstance(engine, Upstream)
 
     run(main())  # which looks for tasks that are left
+
+
+def test_bytes_that_are_no_utf_8_and_a_byte_order_mark_end_no_stream() -> None:
+    async def main() -> None:
+        broken = b'data: {"choices": [{"text": "a\xffb"}]}\n\n'
+        fake = Fake("vllm", says(b"\xef\xbb\xbf" + said("first "), broken, said("", "stop"), DONE))
+        async with connected(fake) as engine:
+            assert text(await collect(engine)) == "first a\ufffdb"
+
+    run(main())

@@ -10,7 +10,7 @@ from llguidance.gbnf_to_lark import gbnf_to_lark
 
 import unspool
 from unspool import Constraint, Dialect, Parser, list_dialects
-from unspool.grammar.matchers import Matcher, _LlguidanceMatcher
+from unspool.grammar.matchers import Matcher, _LlguidanceMatcher, from_lark
 
 WITH_CALLS = [d for d in list_dialects() if d.call]
 
@@ -29,8 +29,7 @@ class Grammars:
     """Matchers of one constraint: compiled once."""
 
     def __init__(self, constraint: Constraint) -> None:
-        grammar = llguidance.LLMatcher.grammar_from_lark(constraint.lark)
-        self._matcher = llguidance.LLMatcher(byte_tokenizer(), grammar, log_level=0)
+        self._matcher = from_lark(byte_tokenizer(), constraint.lark)
         assert not self._matcher.is_error(), self._matcher.get_error()
 
     def matcher(self) -> Matcher:

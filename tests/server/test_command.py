@@ -16,6 +16,7 @@ from unspool.cli import main
 from unspool.engines import Capture, Replay, Request, read_recordings
 from unspool.engines.capture import Asked, write_recording
 from unspool.grammar import ToolStrictLevel
+from unspool.policy import CHOICES
 
 
 @pytest.fixture
@@ -83,7 +84,8 @@ def test_every_option_arrives(served: list[Any], recording: str, tmp_path: Path)
     assert (settings.limits.queue, settings.limits.stall, settings.limits.generations) == (7, 2.5, 100)
     assert (settings.coalesce_reasoning, settings.coalesce_arguments, settings.coalesce_delay) == (True, True, 0.5)
     assert settings.holds() == (
-        "model=m; dialect=hermes; stage=content; policy: bad_arguments=drop, call_in_reasoning=close; profile=mindie"
+        "model=m; dialect=hermes; stage=content; policy: bad_arguments=drop, call_in_reasoning=resume; profile=mindie; "
+        f"engine={recording}"
     )
 
 
@@ -115,6 +117,7 @@ def test_a_capture_can_be_parsed_again_with_both_parsers(served: list[Any], reco
         (["--dialect", "hermes", "--coalesce-delay", "0"], "--coalesce-delay: must be more than 0"),
         (["--dialect", "hermes", "--max-queue", "0"], "--max-queue: 0 is less than 1"),
         (["--dialect", "hermes", "--api-key", ""], "--api-key: is empty"),
+        (["--dialect", "hermes", "--cors", "example.org"], "--cors: 'example.org' is no origin; allowed are SCHEME://"),
         (["--dialect", "hermes", "--engine", "http://127.0.0.1:1"], "--engine: only URLs can be several"),
         (["--dialect", "hermes", "--replay-speed", "-1"], "--engine: speed: -1.0 is negative"),
         (["--dialect", "hermes", "--capture", "/dev/null/x"], "--capture: /dev/null/x: "),
@@ -138,6 +141,7 @@ def test_misuse_is_told_in_one_line(
         ("builtin:x", "--engine: 'builtin:x': allowed are"),
         ("replay:", "--engine: 'replay:': allowed are"),
         ("replay:/nowhere", "--engine: /nowhere: No such file"),
+        ("http://127.0.0.1:1", "--tokenizer: is missing; a server at a URL takes prompts"),
     ],
 )
 def test_an_engine_that_is_none_is_told_in_one_line(
@@ -145,6 +149,21 @@ def test_an_engine_that_is_none_is_told_in_one_line(
 ) -> None:
     assert main(["serve", "--dialect", "hermes", "--engine", engine]) == 2
     assert error in capsys.readouterr().err
+
+
+def test_a_dialect_of_another_model_points_to_the_missing_engine(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve", "--tool-call-parser", "hermes"]) == 2
+    told = capsys.readouterr().err
+    assert "--engine: is missing, so that the builtin model is served: dialect hermes does not read" in told
+    assert "--tokenizer" not in told
+
+
+def test_every_policy_is_one_of_the_command(served: list[Any], recording: str) -> None:
+    for field, values in CHOICES.items():
+        for value in values:
+            told = ["--policy", f"{field}={str(value).lower()}"]
+            assert main(["serve", "--engine", recording, "--dialect", "hermes", *told]) == 0
+            assert getattr(served.pop()[0].policy, field) == value
 
 
 def test_neither_the_library_nor_the_command_line_needs_the_servers_packages() -> None:

@@ -54,7 +54,7 @@ def _own(value: Any, names: Mapping[str, str]) -> Any:
         return re.sub(r"\{(\w+)\}", lambda m: "{" + names.get(m[1], m[1]) + "}", value)
     if isinstance(value, list):
         return [_own(v, names) for v in value]
-    return {k: _own(v, names) for k, v in value.items()}
+    return {k: _own(v, names) for k, v in value.items()} if isinstance(value, dict) else value
 
 
 for _path in sorted(Path(__file__).parent.glob("*.toml")):

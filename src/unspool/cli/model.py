@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from ..engines import Recording
 
 ENGINES = "builtin, replay:PATH, transformers:DIR, or the URL of a server"
+LOCAL = ("builtin", "transformers")
+"""Engines that compute here, under grammars of `unspool.grammar.matchers`."""
 
 
 @dataclass(frozen=True)
@@ -68,8 +70,8 @@ def model_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--no-self-check", action="store_true", help=text)
     p.add_argument("--policy", metavar="FIELD=VALUE", action="append", default=[], help="repeatable")
     levels = tuple(level.name.lower() for level in ToolStrictLevel)
-    text = f"{', '.join(levels)}: constrains tool_choice auto where no tool is strict"
-    p.add_argument("--strict-level", type=one_of(levels), metavar="LEVEL", default=levels[0], help=text)
+    text = f"{', '.join(levels)}: constrains tool_choice auto where no tool is strict; parameter for a local model"
+    p.add_argument("--strict-level", type=one_of(levels), metavar="LEVEL", help=text)
 
 
 def open_model(options: argparse.Namespace) -> Model:
@@ -101,10 +103,13 @@ def open_model(options: argparse.Namespace) -> Model:
         dialect = _dialect(options, template)
     prompts = None if template is None else _prompts(options, folder, template, dialect)
     engine = _engine(options, kind, path, engines, folder, dialect, recordings)
+    if kind == "url" and folder is None:
+        raise Misuse("--tokenizer: is missing; a server at a URL takes prompts, which the model's chat template writes")
     if options.capture is not None:
         engine = _captured(options, engine, dialect, policy)
     name = options.model or (kind if kind == "builtin" else dialect.name)
-    level = ToolStrictLevel[options.strict_level.upper()]
+    # Where the grammar is at hand, calls keep to the schemas without being asked to.
+    level = ToolStrictLevel[(options.strict_level or ("parameter" if kind in LOCAL else "off")).upper()]
     return Model(name, dialect, policy, engine, prompts, level, tools, choice)
 
 
@@ -150,12 +155,19 @@ def _prompts(options: argparse.Namespace, folder: str | Path, template: Any, dia
     try:
         prompts = Prompts(template)
         if not prompts.check(dialect):
-            print(f"unspool: --tokenizer: {folder}: the template writes no calls", file=sys.stderr)
+            print(f"unspool: {_told_by(options)}: {folder}: the template writes no calls", file=sys.stderr)
     except TemplateError as error:
         if not options.no_self_check:
-            raise Misuse(f"--tokenizer: {error} (--no-self-check serves all the same)") from None
+            raise Misuse(f"{_told_by(options)}: {error} (--no-self-check serves all the same)") from None
         prompts = Prompts(template)
     return prompts
+
+
+def _told_by(options: argparse.Namespace) -> str:
+    """The argument that a chat template comes from."""
+    if options.tokenizer is not None:
+        return "--tokenizer"
+    return "--engine" if options.engine else "--engine: is missing, so that the builtin model is served"
 
 
 def _dialect(options: argparse.Namespace, template: Any) -> Dialect:
@@ -208,10 +220,9 @@ def _engine(
     try:
         if kind == "builtin":
             from ..engines.batching import Batching
-            from ..engines.builtin.bounds import Bounded
-            from ..engines.builtin.model import Model as BuiltinModel
+            from ..engines.builtin.serving import SAMPLING, served
 
-            return Batching(Bounded(BuiltinModel()), slots=options.slots)
+            return Batching(served(), slots=options.slots, sampling=SAMPLING)
         if kind == "replay":
             from ..engines import Replay
 

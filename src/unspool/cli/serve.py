@@ -15,6 +15,8 @@ def serve_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--host", default="127.0.0.1", help="where to listen; 127.0.0.1 by default")
     p.add_argument("--port", type=int, default=8192, help="8192 by default; 0 takes any that is free")
     p.add_argument("--api-key", metavar="KEY|@FILE", help="what clients have to present")
+    text = "a website whose pages may use the server, as https://HOST; * is any (repeatable); by default none"
+    p.add_argument("--cors", metavar="ORIGIN", action="append", default=[], help=text)
     p.add_argument("--profile", type=one_of(PROFILES), metavar="PROFILE", default=PROFILES[0], help=", ".join(PROFILES))
     p.add_argument("--full-text", action="store_true", help="profile mindie: content is cumulative")
     p.add_argument(
@@ -52,6 +54,12 @@ def run_serve(options: argparse.Namespace) -> int:
     except ImportError as error:
         raise missing(error, "server") from None
     _listen(options).close()  # before a model is loaded for nothing
+    try:
+        from ..server.cors import check_origin
+
+        origins = tuple(map(check_origin, options.cors))
+    except ValueError as error:
+        raise Misuse(f"--cors: {error}") from None
     model = open_model(options)
     settings = Settings(
         model=model.name,
@@ -70,6 +78,8 @@ def run_serve(options: argparse.Namespace) -> int:
         tools=model.tools,
         tool_choice=model.tool_choice,
         api_key=key,
+        cors=origins,
+        engine=", ".join(options.engine or ["builtin"]),
         limits=limits,
     )
     with _listen(options) as listener:

@@ -17,11 +17,15 @@ class EngineError(Exception):
         message: for the client: what went wrong, without what only the operator may know.
         status: the HTTP status to answer with: 400 where the request asks for what the engine cannot do, 503 where
             the engine is not there, 500 otherwise.
+        retry_after: seconds after which it may be worth another try, where the engine tells them.
+        detail: for the operator alone.
     """
 
-    def __init__(self, message: str, status: int = 500) -> None:
+    def __init__(self, message: str, status: int = 500, retry_after: int | None = None, detail: str = "") -> None:
         super().__init__(message)
+        self.detail = detail
         self.status = status
+        self.retry_after = retry_after
 
 
 class Sampling(msgspec.Struct, frozen=True, kw_only=True):

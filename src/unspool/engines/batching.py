@@ -1,18 +1,17 @@
 """Continuous batching: many outputs of one model, a token at a time.
 
 One thread computes. At every token boundary outputs join and leave: it takes the next request in line where a slot is
-free, computes that prompt, and then one token for each output whose consumer keeps up. A consumer that does not pull
-stops its own output after a few pieces, and keeps its slot. The event loop never waits for the thread, nor the thread
-for the event loop.
+free, reads a part of that prompt, and then computes one token for each output whose consumer keeps up. A consumer that
+does not pull stops its own output after a few pieces, and keeps its slot. The event loop never waits for the thread,
+nor the thread for the event loop.
 """
 
 import asyncio
 import logging
 import threading
 from collections import deque
-from collections.abc import AsyncGenerator, Sequence
-from functools import cached_property
-from typing import Any
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,13 +21,17 @@ from ..grammar import Constraint, Llguidance, Matcher
 from ..tokens import Detokenizer
 from ..wire.common import Usage
 from .base import Delta, EngineError, Request, Sampling
-from .model import Model, prompt_tokens
+from .grammars import Grammars
+from .model import Model, check_length, prefill_parts, prompt_tokens
 from .outputs import Output, wake
 from .sampling import Sampler, filled, logprob_entry
+from .threads import Threads
 
 __all__ = ["Batching", "Model"]
 
 log = logging.getLogger("unspool.engines")
+_LONG: Final = 64 * 1024
+"""Characters or tokens of a prompt from which on it has a thread of its own, so that it holds up no short one."""
 
 
 class Batching:
@@ -54,13 +57,19 @@ class Batching:
         self._sampling = sampling or Sampling()
         own = getattr(model.tokenizer, "eos_token_id", None)
         self._silent = model.eos if own is None else model.eos & {own}
-        self._preparing = threading.Lock()  # tokenizers of transformers are not for several threads
+        self._preparing = threading.Lock()
+        self._grammars: Grammars | None = None
+        self._short = Threads(2, "prompts")
+        self._long = Threads(1, "long-prompts")
+        self._latest: tuple[str | Sequence[int], list[int]] | None = None
         # Guards all below, and what outputs say of themselves to the other thread.
         self._changed = threading.Condition()
         self._waiting: deque[Output] = deque()
         self._running: list[Output] = []
         self._thread: threading.Thread | None = None
         self._just_joined = False
+        self._filling: Output | None = None  # the one whose prompt is read
+        self._parts: Iterator[tuple[Any, NDArray[np.float32]] | None] = iter(())
         self._closed: str | None = None
 
     @property
@@ -91,7 +100,7 @@ class Batching:
                 500 where the model fails; 503 where the engine is closed.
         """
         await self.health()
-        output = await asyncio.to_thread(self._prepare, request)
+        output = await self._prepare(request)
         output.loop = asyncio.get_running_loop()
         self._join(output)
         in_a_row = 0
@@ -127,6 +136,10 @@ class Batching:
     async def close(self) -> None:
         """End the thread, after the token it is at; outputs under way fail."""
         self._end("the engine is closed")
+        for threads in (self._short, self._long):
+            threads.close()
+        if self._grammars is not None:
+            await asyncio.to_thread(self._grammars.close)
         if self._thread is not None:
             await asyncio.to_thread(self._thread.join)
 
@@ -161,22 +174,60 @@ class Batching:
                 self._waiting.remove(output)
             self._changed.notify()
 
+    async def _prepare(self, request: Request) -> Output:
+        """Check a request, and make what its output needs, in threads: nobody waits there for what takes longer.
+
+        Raises:
+            EngineError: 400.
+        """
+        prompt = request.needed_prompt()
+        check_length(self._model, prompt)
+        if request.max_tokens is not None and request.max_tokens < 1:
+            raise EngineError(f"max_tokens: {request.max_tokens} is less than 1", 400)
+        matcher = None if request.constraint is None else await self._matcher(request.constraint)
+        threads = self._short if len(prompt) < _LONG else self._long
+        return await threads.run(lambda _: self._output(request, self._tokens(prompt), matcher))
+
+    async def _matcher(self, constraint: Constraint) -> Matcher:
+        try:
+            if self._grammars is None:
+                await self._short.run(lambda _: self._make_grammars())
+            assert self._grammars is not None
+            return await self._grammars.matcher(constraint)
+        except ImportError:
+            raise EngineError("constraints need llguidance, the extra constrain", 400) from None
+        except ConstraintError as error:
+            raise EngineError(str(error), 400) from None
+
     # -- in any thread ---------------------------------------------------------------------------------------------
 
-    def _prepare(self, request: Request) -> Output:
-        """Check a request, and make what its output needs; takes a while.
+    def _make_grammars(self) -> None:
+        with self._preparing:
+            if self._grammars is None:
+                model = self._model
+                # The first one is the end.
+                ends = sorted(model.eos, key=lambda token: (token not in self._silent, token))
+                self._grammars = Grammars(Llguidance(model.tokenizer, eos=ends or None, vocab_size=model.vocab_size))
+
+    def _tokens(self, prompt: str | Sequence[int]) -> list[int]:
+        """The tokens of a prompt; several choices have the same."""
+        latest = self._latest
+        if isinstance(prompt, str) and latest is not None and latest[0] == prompt:
+            return latest[1]
+        tokens = prompt_tokens(self._model, prompt)
+        self._latest = (prompt, tokens)
+        return tokens
+
+    def _output(self, request: Request, prompt: list[int], matcher: Matcher | None) -> Output:
+        """What an output needs.
 
         Raises:
             EngineError: 400.
         """
         model = self._model
-        with self._preparing:
-            prompt = prompt_tokens(model, request.needed_prompt())
         room = model.context - len(prompt)
         if room < 1:
             raise EngineError(f"prompt: {len(prompt):,} tokens leave no room in a context of {model.context:,}", 400)
-        if request.max_tokens is not None and request.max_tokens < 1:
-            raise EngineError(f"max_tokens: {request.max_tokens} is less than 1", 400)
         sampling = filled(request.sampling, self._sampling)
         return Output(
             id=request.id,
@@ -185,24 +236,8 @@ class Batching:
             logprobs=sampling.logprobs,
             sampler=Sampler(sampling, prompt, model.vocab_size),
             detokenizer=Detokenizer(model.tokenizer),
-            matcher=None if request.constraint is None else self._matcher(request.constraint),
+            matcher=matcher,
         )
-
-    def _matcher(self, constraint: Constraint) -> Matcher:
-        try:
-            with self._preparing:
-                matchers = self._matchers
-            return matchers.matcher(constraint)
-        except ImportError:
-            raise EngineError("constraints need llguidance, the extra constrain", 400) from None
-        except ConstraintError as error:
-            raise EngineError(str(error), 400) from None
-
-    @cached_property
-    def _matchers(self) -> Llguidance:
-        model = self._model
-        ends = sorted(model.eos, key=lambda token: (token not in self._silent, token))  # the first one is the end
-        return Llguidance(model.tokenizer, eos=ends or None, vocab_size=model.vocab_size)
 
     def _end(self, why: str, status: int = 503) -> None:
         """Take no more requests, and fail those that there are."""
@@ -236,9 +271,9 @@ class Batching:
             self._running = []
 
     def _boundary(self) -> tuple[Output | None, list[Output]]:
-        """Between two tokens: who leaves, and either who joins or whose next token is computed.
+        """Between two tokens: who leaves, and either whose prompt is read on or whose next token is computed.
 
-        Between two that join, the others have a token. Neither where the engine is closed.
+        Between two parts of prompts, the others have a token. Neither where the engine is closed.
         """
         with self._changed:
             while self._closed is None:
@@ -247,17 +282,24 @@ class Batching:
                 for output in self._running:
                     if output.over:
                         output.state = None
+                        if output is self._filling:
+                            self._filling = None
                         continue
                     running.append(output)
+                    if output is self._filling:
+                        continue
                     output.stopped = output.stopped or len(output.pieces) >= self._ahead
                     if not output.stopped:
                         ready.append(output)
                 self._running = running
-                if self._waiting and len(self._running) < self._slots and not (ready and self._just_joined):
-                    joined = self._waiting.popleft()
-                    self._running.append(joined)
-                    self._just_joined = True
-                    return joined, []
+                if not (ready and self._just_joined):
+                    if self._filling is None and self._waiting and len(self._running) < self._slots:
+                        self._filling = self._waiting.popleft()
+                        self._parts = prefill_parts(self._model, self._filling.prompt)
+                        self._running.append(self._filling)
+                    if self._filling is not None:
+                        self._just_joined = True
+                        return self._filling, []
                 self._just_joined = False
                 if ready:
                     return None, ready
@@ -265,12 +307,17 @@ class Batching:
             return None, []
 
     def _prefill(self, output: Output) -> None:
+        """Read a part of a prompt."""
         try:
-            output.state, logits = self._model.prefill(output.prompt)
+            filled = next(self._parts)
         except Exception:
+            self._filling = None
             self._failed([output])
             return
-        self._advance([output], logits[None])
+        if filled is not None:
+            self._filling = None
+            output.state, logits = filled
+            self._advance([output], logits[None])
 
     def _step(self, outputs: list[Output]) -> None:
         try:
@@ -293,8 +340,8 @@ class Batching:
             try:
                 made.append((output, self._next(output, row)))
             except (ConstraintError, ValueError) as error:
-                log.warning("%s: no token: %s", output.id, error)
-                made.append((output, EngineError(f"no token could be chosen: {error}", 500)))
+                log.warning("%s: no token: %.200s", output.id, error)
+                made.append((output, EngineError("no token could be chosen under the request's grammar", 500)))
         with self._changed:
             for output, piece in made:
                 output.put(piece)
@@ -309,6 +356,7 @@ class Batching:
         output.count += 1
         silent = token in self._silent
         reason = None
+        usage = output.count == 1  # first and last: between them a consumer can count
         if token in self._model.eos or (matcher is not None and matcher.is_done()):
             reason = "stop"
         elif output.count == output.limit:
@@ -322,6 +370,6 @@ class Batching:
             text=text,
             token_ids=() if silent else (token,),
             finish_reason=reason,
-            usage=Usage(prompt_tokens=len(output.prompt), completion_tokens=output.count) if reason else None,
+            usage=Usage(prompt_tokens=len(output.prompt), completion_tokens=output.count) if reason or usage else None,
             logprobs=(logprob_entry(self._model.tokenizer, logits, token, top or 0),) if told else (),
         )

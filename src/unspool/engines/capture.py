@@ -12,6 +12,7 @@ out, so that recordings are easily written by hand. Texts are escaped to ASCII: 
 """
 
 import json
+import os
 import time
 from collections.abc import AsyncGenerator, Iterable, Iterator
 from pathlib import Path
@@ -220,7 +221,7 @@ class Capture:
 
     Args:
         engine: what generates.
-        folder: made where it does not exist.
+        folder: made where it does not exist, for its owner alone, as the files are: they hold what users wrote.
         dialect, reasoning, policy: what the server parses with; see `Asked`.
 
     Raises:
@@ -238,7 +239,7 @@ class Capture:
     ) -> None:
         self._engine = engine
         self._folder = Path(folder)
-        self._folder.mkdir(parents=True, exist_ok=True)
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._dialect = dialect
         self._reasoning = reasoning
         self._policy = policy or Policy()
@@ -281,7 +282,8 @@ class Capture:
         self._count += 1
         safe = "".join(c if c.isalnum() or c in "-_" else "_" for c in request.id)[:80]
         name = f"{time.time_ns():020d}-{self._count:06d}-{safe}-{request.choice}.jsonl"
-        return (self._folder / name).open("x", encoding="ascii")
+        file = os.open(self._folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        return os.fdopen(file, "w", encoding="ascii")
 
     def _asked(self, request: Request) -> dict[str, Any]:
         asked = Asked(

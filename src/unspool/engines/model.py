@@ -1,20 +1,24 @@
 """What `unspool.engines.batching` runs: anything that computes the logits of the next token."""
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+import contextlib
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .base import EngineError
 
-__all__ = ["Model", "prompt_tokens"]
+__all__ = ["Model", "check_length", "prefill_parts", "prompt_tokens"]
 
 
 class Model(Protocol):
     """Computes logits; never called by two threads at once.
 
-    A state that is not needed any more is simply let go of.
+    A state that is not needed any more is simply let go of. A model may also have ``prefill_parts(tokens)``: an
+    iterator that gives ``None`` after each part of a prompt, and at last what `prefill` returns. Other outputs then
+    have their tokens between the parts, and a prompt that nobody waits for any more is not read to its end.
 
     Attributes:
         tokenizer: a ``tokenizers.Tokenizer`` or a tokenizer of transformers.
@@ -39,14 +43,42 @@ class Model(Protocol):
         """
 
 
+def prefill_parts(model: Model, tokens: Sequence[int]) -> Iterator[tuple[Any, NDArray[np.float32]] | None]:
+    """What a model does for a prompt, in the parts in which it reads it."""
+    parts = getattr(model, "prefill_parts", None)
+    if parts is None:
+        yield model.prefill(tokens)
+    else:
+        yield from parts(tokens)
+
+
+_CHARACTERS: Final = 16
+"""Of a token, on average at most: of a longer prompt, nobody has to know the tokens."""
+_UNSAFE: Final = threading.Lock()
+"""Tokenizers that are written in Python are not for several threads."""
+
+
+def check_length(model: Model, prompt: str | Sequence[int]) -> None:
+    """Return where a prompt may fit into the context.
+
+    Raises:
+        EngineError: 400; it is longer, whatever its tokens are.
+    """
+    unit, most = ("characters", _CHARACTERS * model.context) if isinstance(prompt, str) else ("tokens", model.context)
+    if len(prompt) > most:
+        raise EngineError(f"prompt: {len(prompt):,} {unit} are too many for a context of {model.context:,} tokens", 400)
+
+
 def prompt_tokens(model: Model, prompt: str | Sequence[int]) -> list[int]:
-    """A prompt's tokens.
+    """A prompt's tokens; in any thread.
 
     Raises:
         EngineError: 400; it holds what is no token, or nothing.
     """
     if isinstance(prompt, str):
-        encoded = model.tokenizer.encode(prompt, add_special_tokens=False)  # a rendered prompt has them already
+        encoder = getattr(model.tokenizer, "backend_tokenizer", model.tokenizer)
+        with contextlib.nullcontext() if hasattr(encoder, "to_str") else _UNSAFE:
+            encoded = encoder.encode(prompt, add_special_tokens=False)  # a rendered prompt has them already
         tokens = list(getattr(encoded, "ids", encoded))
     else:
         tokens = list(prompt)

@@ -187,11 +187,18 @@ class _Builder:
         names = choice(map(Const, self.demand.names)) if self.demand.names else None
         if names is not None:
             bare = [o for o in plan.edge if o.kind == CALL and not o.marked]
-            unlike += self.bare_calls(bare, names)
-            behind: dict[tuple[Node, ...], list[Node]] = {}
-            for space, openings in (("\n", bare), (" ", [o for o in bare if o.spaced])):
-                behind.setdefault(self.bare_calls(openings, names, whole=False), []).append(Const(space))
-            unlike += [seq(_ANYTHING, choice(spaces), choice(calls)) for calls, spaces in behind.items() if calls]
+            bare = [o for o in bare if not any(w in _literals(o) for w in without)]
+            spaced = [o for o in bare if o.spaced]
+            # Engines take patterns up to a size: where calls may stand behind any space, one rule is for all places.
+            if spaced and set(self.bare_calls(spaced, names)) == set(self.bare_calls(bare, names)):
+                calls = choice(self.bare_calls(bare, names, whole=False))
+                unlike.append(seq(choice((seq(_ANYTHING, Chars(WHITE)), EMPTY)), calls))
+            else:
+                unlike += [seq(_WHITE, call) for call in self.bare_calls(bare, names)]
+                for before, openings in ((seq(Const("\n"), _WHITE), bare), (Const(" "), spaced)):
+                    if openings:
+                        calls = choice(self.bare_calls(openings, names, whole=False))
+                        unlike.append(seq(_ANYTHING, before, calls))
         # A line's end ends a code span too.
         return self.kept(stop, without, tuple(dict.fromkeys(unlike)), code=not stop.startswith("\n"))
 
@@ -219,7 +226,7 @@ class _Builder:
                 first = _first_member(o.form.shape, names)
                 tail = seq(_MEMBERS, _QUOTE, names, _QUOTE) if whole else seq(_WHITE, _QUOTE, first)
             heads.setdefault(tail, []).append(seq(*head))
-        return tuple(seq(_WHITE, choice(dict.fromkeys(those)), tail) for tail, those in heads.items())
+        return tuple(seq(choice(dict.fromkeys(those)), tail) for tail, those in heads.items())
 
     def frames(self, *, first: bool) -> Node:
         """A frame of content, or calls, with content of their own before them."""
@@ -431,6 +438,10 @@ def _first_member(shape: ObjectShape, names: Node) -> Node:
     further = sorted({*ARGUMENT_KEYS, "type", *(key for key, _ in shape.keys)} - set(told))
     name = seq(choice(map(Const, told)), _QUOTE, _WHITE, Const(":"), _WHITE, _QUOTE, names, _QUOTE)
     return choice((name, seq(choice(map(Const, further)), _QUOTE)))
+
+
+def _literals(o: Opening) -> str:
+    return "".join(a.text for a in o.pattern.atoms if a.kind == LITERAL)
 
 
 def _optional_text(text: str) -> Node:

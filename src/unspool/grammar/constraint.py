@@ -19,6 +19,7 @@ from ..stage import detect_stage
 from ..template import sides
 from ..tokens import special_tokens
 from ..toolset import ToolChoice, Toolset, read_toolset
+from .bounds import Budget, derivation
 from .build import Demand, Tool, build
 from .calls import ToolStrictLevel, strict_tools, structure_info
 from .lark import lark
@@ -53,14 +54,17 @@ class Constraint:
         Raises:
             ConstraintError: a schema asks for what structural tags cannot keep.
         """
-        return structural_tag(self.grammar)
+        with derivation():
+            return structural_tag(self.grammar)
 
     @cached_property
     def lark(self) -> str:
         """A Lark grammar for llguidance; markers that are special tokens of the tokenizer by id, others as text."""
-        return lark(self.grammar, self._special)
+        with derivation():
+            return lark(self.grammar, self._special)
 
 
+@derivation()
 def constrain(
     dialect: str | Dialect,
     tools: Sequence[Mapping[str, Any]] | None = None,
@@ -115,7 +119,8 @@ def constrain(
         loose = kind == "auto" and strict_level < ToolStrictLevel.PARAMETER
         for name in request.allowed or ():
             _check_name(d, name)
-        made = tuple(_tool(t, loose=loose and not strict_tools([t])) for t in listed)
+        budget = Budget()
+        made = tuple(_tool(t, loose=loose and not strict_tools([t]), budget=budget) for t in listed)
     low = 1 if kind in ("required", "named") else 0
     high = None if parallel_tool_calls and kind != "named" else 1
     demand = Demand(
@@ -246,13 +251,13 @@ def _stage(d: Dialect, stage: Stage | str | None, prompt: Any, tokenizer: Any) -
     return found
 
 
-def _tool(tool: Mapping[str, Any], *, loose: bool = False) -> Tool:
+def _tool(tool: Mapping[str, Any], *, loose: bool = False, budget: Budget | None = None) -> Tool:
     name = tool_name(tool) or ""
     function = function_of(tool)
     strict = function.get("strict") is True
     given = {"type": "object"} if loose else function.get("parameters")
     where = f"tools.{name}.parameters"
-    prepared = prepare({"type": "object"} if given is None else given, where, closed=strict)
+    prepared = prepare({"type": "object"} if given is None else given, where, closed=strict, budget=budget)
     if prepared is False:
         raise ConstraintError(f"{where}: admits no arguments")
     parameters = dict(prepared) if isinstance(prepared, dict) else {}

@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 
 from ..errors import ConstraintError
+from .bounds import derivation
 from .flat import count
 from .nodes import Chars, Choice, Const, Finer, Grammar, Json, Node, Ref, Repeat, Seq, Text, Word
 from .ranges import integers
@@ -34,6 +35,7 @@ _NAMED: Final = {"\\n": "\n", "\\r": "\r", "\\t": "\t"}
 _ITEM: Final = re.compile(r"\\x[0-9a-fA-F]{2}|\\.|-|[^\\]", re.S)
 
 
+@derivation()
 def gbnf(grammar: Grammar) -> str:
     """The text of a grammar whose rule ``root`` is the grammar's root.
 

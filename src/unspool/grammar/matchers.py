@@ -15,6 +15,11 @@ __all__ = ["Llguidance", "Matcher", "Xgrammar"]
 # Tokens that text of any kind may hold at most places: llguidance looks at them together. Without the characters with
 # which strings and markers of some dialect begin or end, masks in all of them come from these.
 _WORDS: Final = r"[^<\[{(`\]\"'\\\x00-\x1F\x7F]"
+
+LIMITS: Final[dict[str, Any]] = {"max_lexer_states": 50_000, "step_lexer_fuel": 1_000_000, "verbose_errors": False}
+"""What a matcher may take, by llguidance's names: each state is about two kilobytes. Its errors do not repeat the
+grammar, or what was generated."""
+
 _SLICES: Final = [r"[\x20\x0A\x0D\x09]+", *(_WORDS + count for count in ("{1,10}", "{1,30}", "+"))]
 
 
@@ -44,9 +49,16 @@ class Llguidance:
         import llguidance
 
         backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
+        self._backend = backend
         self._library = llguidance
+        self.options: dict[str, Any] = {"n_vocab": vocab_size, "eos": eos, "slices": _SLICES}
         self._tokenizer = llguidance.LLTokenizer(backend.to_str(), n_vocab=vocab_size, eos_token=eos, slices=_SLICES)
         self.vocab_size: int = self._tokenizer.vocab_size
+
+    @property
+    def described(self) -> str:
+        """The tokenizer as JSON."""
+        return str(self._backend.to_str())
 
     def matcher(self, constraint: Constraint) -> "Matcher":
         """A matcher at the beginning of an output.
@@ -54,12 +66,37 @@ class Llguidance:
         Raises:
             ConstraintError: llguidance cannot keep a schema; the message is its own.
         """
-        matcher = self._library.LLMatcher(
-            self._tokenizer, self._library.LLMatcher.grammar_from_lark(constraint.lark), log_level=0
-        )
-        if matcher.is_error():
-            raise ConstraintError(f"llguidance: {matcher.get_error()}")
-        return _LlguidanceMatcher(matcher, self.vocab_size)
+        return _LlguidanceMatcher(self.compile(constraint.lark), self.vocab_size)
+
+    def compile(self, text: str) -> Any:
+        """A prototype of matchers, for `copy`.
+
+        Args:
+            text: of a Lark grammar.
+
+        Raises:
+            ConstraintError: see `matcher`.
+        """
+        prototype = from_lark(self._tokenizer, text)
+        if prototype.is_error():
+            raise ConstraintError(f"llguidance: {prototype.get_error()}")
+        return prototype
+
+    def copy(self, prototype: Any) -> "Matcher":
+        """A matcher at the beginning of an output, from its prototype."""
+        return _LlguidanceMatcher(prototype.deep_copy(), self.vocab_size)
+
+
+def from_lark(tokenizer: Any, lark: str) -> Any:
+    """A matcher of llguidance; tell its errors by ``is_error``.
+
+    Text that may hold unmarked calls anywhere (a union of formats) takes more work at one step than the library allows
+    by default; what it builds there serves all later steps.
+    """
+    import llguidance
+
+    limits = llguidance.LLParserLimits(**LIMITS)
+    return llguidance.LLMatcher(tokenizer, llguidance.LLMatcher.grammar_from_lark(lark), log_level=0, limits=limits)
 
 
 class _LlguidanceMatcher:

@@ -9,6 +9,8 @@ from typing import Any, Final
 
 import msgspec
 
+from .bounds import step
+
 MAX_JSON_SPACE: Final = 32
 """How many characters of white space may stand in one place of a JSON value."""
 
@@ -158,6 +160,7 @@ def seq(*parts: Node) -> Node:
             found += part.parts if isinstance(part, Seq) else (part,)
         else:
             found.append(part)
+    step(len(found))
     return found[0] if len(found) == 1 else Seq(tuple(found)) if found else EMPTY
 
 
@@ -194,6 +197,7 @@ def choice(parts: Iterable[Node]) -> Node:
                 continue
             told.add(part)
         found.append(part)
+    step(len(found))
     if not found:
         raise ValueError("a choice of nothing")
     return found[0] if len(found) == 1 else Choice(tuple(found))

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from ..errors import ConstraintError
 from ..schema import MAX_DEPTH, resolve
+from .bounds import MAX_PATTERN, Budget, check_count, check_finite, check_number, step
 
 __all__ = ["FORMATS", "MAX_NODES", "merged", "prepare"]
 
@@ -51,29 +52,33 @@ _DEFS: Final = "#/$defs/"
 Node = dict[str, Any]
 
 
-def prepare(schema: object, where: str, *, closed: bool = False) -> Node | bool:
+def prepare(schema: object, where: str, *, closed: bool = False, budget: Budget | None = None) -> Node | bool:
     """A schema that stands by itself: references lead to its own ``$defs``, and only known keywords are left.
 
     Args:
         schema: as a request holds it; what is no ``dict`` and not ``False`` says nothing.
         where: its name, for errors.
         closed: whether objects that declare properties have no others unless they say so.
+        budget: the request's; default: the schema has one of its own.
 
     Raises:
         ConstraintError: names what cannot be held, or is malformed.
     """
-    copy = _Copy(schema, closed)
+    copy = _Copy(schema, closed, budget or Budget())
     root = copy.joined(copy.node(schema, where, 0), 0)
     for name in copy.definitions:
         copy.definitions[name] = copy.joined(copy.definitions[name], 0)
+    if copy.definitions:
+        check_finite(root, copy.definitions, where)
     if copy.definitions and isinstance(root, dict):
         root = {**root, "$defs": copy.definitions}
     return root
 
 
 class _Copy:
-    def __init__(self, root: object, closed: bool) -> None:
+    def __init__(self, root: object, closed: bool, budget: Budget) -> None:
         self.root = root
+        self.budget = budget
         self.closed = closed
         self.definitions: dict[str, Node | bool] = {}
         self.named: dict[int, str] = {}
@@ -87,6 +92,7 @@ class _Copy:
             raise ConstraintError(f"{at}: the schema holds more than {MAX_NODES:,} nodes")
         if not isinstance(node, Mapping):
             return node is not False
+        self.budget.node(node, at)
         closed = self.closed if closed is None else closed
         found: Node = {}
         for key in _REFUSED:
@@ -124,6 +130,7 @@ class _Copy:
         """The node with all that has to hold at once said by its own keywords, where they can say it."""
         if not isinstance(node, dict) or depth > 2 * MAX_DEPTH:
             return node
+        step()
         if "allOf" in node or ("$ref" in node and len(node) > 1):
             rest = {k: v for k, v in node.items() if k not in ("allOf", "$ref")}
             parts: list[Node | bool] = [rest, *node.get("allOf", ())]
@@ -176,24 +183,30 @@ class _Copy:
         if key in _COUNTS:
             if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value) or value < 0:
                 raise ConstraintError(f"{at}: must be a whole number of 0 or more, not {value!r}")
+            check_count(key, int(value), at)
             found[key] = int(value)
         elif key in _NUMBERS:
             if isinstance(value, bool) and key.startswith("exclusive"):
                 return  # draft 4: see `tidy`
             if isinstance(value, bool) or not isinstance(value, int | float):
                 raise ConstraintError(f"{at}: must be a number, not {value!r}")
+            check_number(key, value, at)
             found[key] = value
         elif key == "required":
             if not isinstance(value, list) or not all(isinstance(v, str) for v in value):
                 raise ConstraintError(f"{at}: must be a list of strings")
             found[key] = list(dict.fromkeys(value))
+            self.budget.values(found[key], at)
         elif key == "enum":
+            self.budget.values(value, at)
             found[key] = _plain(self.list(value, at), at)
         elif key == "const":
+            self.budget.values(value, at)
             found[key] = _plain(value, at)
         elif key == "pattern":
             if not isinstance(value, str):
                 raise ConstraintError(f"{at}: must be a string, not {value!r}")
+            self.budget.text(value, at, MAX_PATTERN)
             found[key] = value
         elif key == "format" and value in FORMATS:
             found[key] = value
@@ -247,6 +260,7 @@ def merged(parts: list[Node | bool]) -> Node | bool:
     """
     whole: dict[str, Any] = {}
     for part in parts:
+        step(len(part) if isinstance(part, dict) else 1)
         if part is False:
             return False
         if part is True:
@@ -277,6 +291,7 @@ def merged(parts: list[Node | bool]) -> Node | bool:
             elif key in ("maxLength", "maxItems", "maximum", "exclusiveMaximum"):
                 whole[key] = min(whole[key], value)
             elif key == "allOf":
+                step(len(whole[key]) + len(value))
                 whole[key] = [*whole[key], *value]
             elif key in ("anyOf", "oneOf", "$ref"):
                 whole.setdefault("allOf", [])

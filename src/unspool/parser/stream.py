@@ -77,8 +77,9 @@ class Stream(Text):
             fast = self._fast
             if not fast or stage is not None:
                 return self._feed(text, stage)
-            # Inside a string most pieces can only be more of it: these short ways skip the state machine. All along nothing
-            # is consumed but not sent (``_i`` is 0, ``_base`` would be ``_at``); ``_buf`` holds what the next piece tells.
+            # Inside a string most pieces can only be more of it: these short ways skip the state machine. All along
+            # nothing is consumed but not sent (``_i`` is 0, ``_base`` would be ``_at``); ``_buf`` holds what the next
+            # piece tells.
             fragment = text
             if fast == _JSON_STRING:
                 if '"' in text or "\\" in text or self._buf or not text.isprintable() or not text:

@@ -5,6 +5,10 @@ import math
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Final
+
+_LOOKS: Final = 5
+_PAUSE: Final = 0.1  # seconds between two looks whether there is room in the line
 
 
 class Overloaded(Exception):
@@ -56,29 +60,39 @@ class Admission:
             self._admit()
 
     async def _wait(self, n: int) -> None:
-        if self.waiting + n > self._line:
+        for _ in range(_LOOKS):
+            if self.waiting + n <= self._line:
+                break
+            await asyncio.sleep(_PAUSE)  # of clients that left together, not all may have been noticed yet
+        else:
             raise Overloaded(self._retry_after())
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         entry = n, turn
         self._waiting.append(entry)
         self.waiting += n
+        self._admit()  # there may be room by now
         try:
             await turn
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
-                self.running -= n  # its turn came as it went away
-            else:
+            if entry in self._waiting:
                 self._waiting.remove(entry)
                 self.waiting -= n
+            elif not turn.cancelled():
+                self.running -= n  # its turn came as it went away
             self._admit()
             raise
 
     def _admit(self) -> None:
-        while self._waiting and self.running + self._waiting[0][0] <= self._places:
-            n, turn = self._waiting.popleft()
+        """Let in whose turn it is. Who is cancelled but has not run since stands in the line as if nothing was."""
+        while self._waiting:
+            n, turn = self._waiting[0]
+            if not turn.cancelled() and self.running + n > self._places:
+                return
+            self._waiting.popleft()
             self.waiting -= n
-            self.running += n
-            turn.set_result(None)
+            if not turn.cancelled():
+                self.running += n
+                turn.set_result(None)
 
     def _retry_after(self) -> int:
         """About as long as the line takes."""

@@ -17,7 +17,9 @@ from .. import __version__
 from ..engines import Engine, EngineError
 from ..wire.common import Failure
 from ..wire.encoding import encode
+from .checks import shown
 from .core import Core
+from .cors import Origins, dressed, header, preflight
 from .endpoint import Endpoint, refusal
 from .metrics import MEDIA_TYPE
 from .parsing import ParseEndpoint
@@ -93,11 +95,14 @@ def create_app(settings: Settings, engine: Engine, prompts: "Prompts | None" = N
             patrol.cancel()
             with suppress(asyncio.CancelledError):
                 await patrol
+            core.close()
             await engine.close()
 
     errors: Any = {HTTPException: _http_error(posts, chat)}
     app = _App(routes=routes, lifespan=lifespan, exception_handlers=errors)
     app.endpoints = endpoints
+    app.origins = Origins(settings.cors)
+    app.error_body = lambda path, failure: posts.get(path, chat).error_body(failure)
     app.state.core = core
     return app
 
@@ -121,14 +126,30 @@ class _App(Starlette):
 
     Attributes:
         endpoints: what answers posts to a path.
+        origins: whose pages may ask.
+        error_body: the body of an error, in the shape of a path's protocol.
     """
 
     endpoints: Mapping[str, ASGIApp] = {}
+    origins = Origins(())
+    error_body: Callable[[str, Failure], bytes]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See `Starlette`."""
-        endpoint = self.endpoints.get(scope["path"]) if scope["type"] == "http" and scope["method"] == "POST" else None
-        if endpoint is None:
+        if scope["type"] != "http":
+            await super().__call__(scope, receive, send)
+            return
+        origin = header(scope, b"origin")
+        if origin is not None and not self.origins.allow(origin):
+            text = f"pages of {shown(origin)} may not use the server; --cors ORIGIN lets them"
+            body = self.error_body(scope["path"], Failure(text, 403))
+            await Reply(body, 403, close=True).send(send)
+            return
+        send = dressed(scope, send, origin)
+        endpoint = self.endpoints.get(scope["path"])
+        if scope["method"] == "OPTIONS":
+            await preflight(scope, send, ("POST", "OPTIONS") if endpoint else ("GET", "POST", "OPTIONS"))
+        elif endpoint is None or scope["method"] != "POST":
             await super().__call__(scope, receive, send)
         else:
             await endpoint(scope, receive, send)
@@ -181,11 +202,13 @@ class _Pages:
         return Response(encode({"status": "ok"}), media_type=JSON)
 
     async def metrics(self, request: Request) -> Response:
-        """Counts for Prometheus; asked for without a key."""
-        return Response(self._core.metrics.text(self._core.gauges()), media_type=MEDIA_TYPE)
+        """Counts for Prometheus."""
+        return self._refused(request, draining=False) or Response(
+            self._core.metrics.text(self._core.gauges()), media_type=MEDIA_TYPE
+        )
 
-    def _refused(self, request: Request) -> Response | None:
-        reply: Reply | None = refusal(self._core, self._protocol.error_body, request.scope)
+    def _refused(self, request: Request, draining: bool = True) -> Response | None:
+        reply: Reply | None = refusal(self._core, self._protocol.error_body, request.scope, draining)
         return None if reply is None else Response(reply.body, reply.status, media_type=JSON)
 
 

@@ -8,6 +8,8 @@ import msgspec
 
 REQUIRED: Any = object()
 """As a default: the field has to be there."""
+_MANY = 1_000_000
+"""How many objects, lists and strings a request may hold."""
 _SHOWN = 60  # characters of a wrong value that a message repeats
 
 
@@ -142,8 +144,11 @@ def read_object(body: bytes) -> Fields:
     """A request's body.
 
     Raises:
-        BadRequest: it is not a JSON object.
+        BadRequest: it is not a JSON object, or holds too many values.
     """
+    # What there is at least one of for each object, list and string: they take much more memory than bytes here.
+    if len(body) > _MANY and body.count(b"{") + body.count(b"[") + body.count(b'"') // 2 > _MANY:
+        raise BadRequest(None, f"the body holds more than {_MANY:,} values", 413)
     try:
         value = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -1,7 +1,7 @@
 """One choice of a response: an engine's pieces in, the events that the client is told out."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -15,6 +15,42 @@ from .protocols import Result
 from .stops import Stops
 
 
+class Times:
+    """When the tokens of an output came.
+
+    Args:
+        clock: tells the time, in seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._last = 0.0
+        self._first: float | None = None
+        self._between: list[float] = []
+
+    def begin(self) -> None:
+        """The engine was asked."""
+        self._last = self._clock()
+
+    def came(self, tokens: int) -> None:
+        """So many tokens came at once."""
+        if not tokens:
+            return
+        now = self._clock()
+        passed, self._last = round(1000 * (now - self._last), 3), now
+        if self._first is None:
+            self._first = passed
+            tokens -= 1
+            passed = 0.0
+        self._between += [round(passed / tokens, 3)] * tokens if tokens else []
+
+    def told(self, usage: Usage) -> Usage:
+        """The counts with the times, where the engine tells none."""
+        if usage.prefill_time is not None or usage.decode_time_arr is not None or self._first is None:
+            return usage
+        return msgspec.structs.replace(usage, prefill_time=self._first, decode_time_arr=self._between)
+
+
 class Choice:
     """The reading side of one choice.
 
@@ -24,29 +60,41 @@ class Choice:
     Args:
         parser: reads the output.
         stop: strings at which the content ends.
+        one_call: whether the output ends behind its first call.
         coalescer: joins deltas, if they are to be joined.
         keep: whether `result` is to tell the events.
         by_ids: whether the parser knows the engine's tokenizer.
+        timed: whether `usage` is to tell times.
     """
 
     def __init__(
-        self, parser: Parser, stop: Sequence[str], coalescer: Coalescer | None, *, keep: bool, by_ids: bool
+        self,
+        parser: Parser,
+        stop: Sequence[str] = (),
+        coalescer: Coalescer | None = None,
+        *,
+        one_call: bool = False,
+        keep: bool = False,
+        by_ids: bool = False,
+        timed: bool = False,
     ) -> None:
         self._parser = parser
-        self._stops = Stops(stop) if stop else None
+        self._stops = Stops(stop, one_call=one_call) if stop or one_call else None
         self._coalescer = coalescer
         self._clock = asyncio.get_running_loop().time
-        self._kept: list[Event] | None = [] if keep or stop else None
+        self._kept: list[Event] | None = [] if keep or self._stops else None
         self._by_ids = by_ids
-        self._passes = stop or keep or coalescer
+        self._passes = self._stops or keep or coalescer
         self._reason: str | None = None
         self._usage: Usage | None = None
+        self._since = 0  # tokens since the engine last told its counts
+        self._times: Times | None = Times(self._clock) if timed else None
         self.logprobs: list[Any] = []
 
     @property
     def over(self) -> bool:
-        """Whether a stop string ended it."""
-        return self._stops is not None and self._stops.matched is not None
+        """Whether it ended before its engine does."""
+        return self._stops is not None and self._stops.over
 
     @property
     def stop(self) -> str | None:
@@ -60,18 +108,45 @@ class Choice:
 
     @property
     def usage(self) -> Usage | None:
-        """The engine's counts; the reasoning is counted here where the engine leaves it out and tells its tokens."""
+        """The engine's counts. What it cannot tell is counted here: what came since it last told them where it is cut
+        off, and of a text whose tokens are known the reasoning."""
         usage = self._usage
-        if usage is None or usage.reasoning_tokens is not None:
-            return usage
-        return msgspec.structs.replace(usage, reasoning_tokens=self._parser.message.reasoning_tokens)
+        if self.over:
+            told = usage or Usage()
+            usage = msgspec.structs.replace(
+                told, completion_tokens=told.completion_tokens + self._since, total_tokens=None
+            )
+        if usage is None:
+            return None
+        if usage.reasoning_tokens is None:
+            usage = msgspec.structs.replace(usage, reasoning_tokens=self._parser.message.reasoning_tokens)
+        return usage if self._times is None else self._times.told(usage)
+
+    def begin(self) -> None:
+        """The engine was asked."""
+        if self._times is not None:
+            self._times.begin()
+
+    def counted(self, prompt: int) -> None:
+        """Tell how many tokens the prompt has, where the engine was cut off before it did."""
+        self._usage = msgspec.structs.replace(self._usage or Usage(), prompt_tokens=prompt)
+
+    @property
+    def uncounted(self) -> bool:
+        """Whether the engine was cut off before it told how many tokens the prompt has."""
+        return self.over and (self._usage is None or not self._usage.prompt_tokens)
 
     def feed(self, delta: Delta) -> list[Event]:
         """The events of the engine's next piece."""
         if delta.finish_reason is not None:
             self._reason = delta.finish_reason
+        tokens = len(delta.token_ids) or (1 if delta.text else 0)
         if delta.usage is not None:
-            self._usage = delta.usage
+            self._usage, self._since = delta.usage, 0
+        else:
+            self._since += tokens
+        if self._times is not None:
+            self._times.came(tokens)
         if self._by_ids and delta.token_ids:
             events = self._parser.feed_tokens(delta.token_ids, delta.stage)
         else:

@@ -69,6 +69,30 @@ def stage_of(job: Job, dialect: Dialect) -> Stage | None:
     return Stage.REASONING if job.thinking else Stage.CONTENT
 
 
+# -- sizes -------------------------------------------------------------------------------------------------------------
+
+
+def check_text(job: Job, limits: Limits) -> None:
+    """Return where the messages and tools of a request hold no more text than allowed.
+
+    Raises:
+        BadRequest: they hold more.
+    """
+    size = 0
+    waiting: list[Any] = [job.messages, job.tools]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, str):
+            size += len(value)
+        elif isinstance(value, dict):
+            waiting.extend(value.keys())
+            waiting.extend(value.values())
+        elif isinstance(value, list):
+            waiting.extend(value)
+    if size > limits.text:
+        raise BadRequest(None, f"messages and tools hold {size:,} characters; allowed are {limits.text:,}", 400)
+
+
 # -- tools -------------------------------------------------------------------------------------------------------------
 
 
@@ -112,6 +136,60 @@ def read_choice(fields: Fields, choice: Any, tools: list[dict[str, Any]]) -> tup
     except ToolsError as error:
         raise fields.wrong(error.field, error.message) from None
     return found.choice, [t for t in tools if t["function"]["name"] in (found.allowed or ())]
+
+
+# -- what is not done --------------------------------------------------------------------------------------------------
+
+UNSERVED: dict[str, str] = {
+    **dict.fromkeys(("guided_json", "structured_outputs", "json_schema"), "use response_format"),
+    **dict.fromkeys(("guided_regex", "guided_choice", "guided_grammar", "guided_decoding_backend"), ""),
+    **dict.fromkeys(("grammar", "regex", "ebnf", "structural_tag"), ""),
+    **dict.fromkeys(("chat_template", "add_generation_prompt", "documents"), ""),
+    **dict.fromkeys(("logit_bias", "bad_words", "allowed_token_ids", "stop_token_ids"), ""),
+    **dict.fromkeys(("min_tokens", "ignore_eos", "echo", "suffix", "best_of", "use_beam_search", "length_penalty"), ""),
+    **dict.fromkeys(("prompt_logprobs", "include_stop_str_in_output", "no_stop_trim", "truncate_prompt_tokens"), ""),
+    **dict.fromkeys(("typical_p", "mirostat", "repeat_penalty", "top_a", "logits_processors"), ""),
+    **dict.fromkeys(("prediction", "audio", "web_search_options", "max_tool_calls"), ""),
+    **dict.fromkeys(("mcp_servers", "container", "context_management", "output_format", "output_config"), ""),
+}
+"""Fields of other servers that would change the answer, and what to use instead. They are not let pass in silence."""
+_IDLE: tuple[Any, ...] = (None, False, 0, "", [], {})
+"""Values of theirs that ask for nothing."""
+_IDLE_TRUE = ("add_generation_prompt",)
+_IDLE_ONE = ("best_of", "length_penalty", "repeat_penalty", "typical_p")
+
+
+def check_served(fields: Fields) -> None:
+    """Return where a request asks for nothing that is not done.
+
+    Raises:
+        BadRequest: the field, and what to use instead.
+    """
+    for name in fields.raw.keys() & UNSERVED.keys():
+        value = fields.raw[name]
+        idle = value in _IDLE or (value == 1 and name in _IDLE_ONE) or (value is True and name in _IDLE_TRUE)
+        if not idle:
+            raise fields.wrong(name, f"is not supported; {UNSERVED[name] or 'leave it out'}")
+    for name in ("skip_special_tokens", "spaces_between_special_tokens", "add_special_tokens"):
+        fields.flag(name, None)
+    if "modalities" in fields.raw and fields.raw["modalities"] not in (None, ["text"]):
+        raise fields.wrong("modalities", f"{shown(fields.raw['modalities'])} is not supported; allowed is ['text']")
+
+
+def not_text(part: Fields, *allowed: str) -> BadRequest:
+    """The error of a part that is no text: no engine takes any other."""
+    return part.wrong("type", f"{shown(part.raw.get('type'))} is not supported; allowed are {', '.join(allowed)}")
+
+
+def check_messages(fields: Fields, field: str, limits: Limits) -> None:
+    """Return where there are no more messages than allowed.
+
+    Raises:
+        BadRequest: there are.
+    """
+    told = fields.raw.get(field)
+    if isinstance(told, list) and len(told) > limits.messages:
+        raise fields.wrong(field, f"{len(told):,} messages; allowed are {limits.messages:,}")
 
 
 # -- thinking ----------------------------------------------------------------------------------------------------------

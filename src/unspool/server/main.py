@@ -4,19 +4,22 @@ import asyncio
 import logging
 import math
 import socket
-from typing import TYPE_CHECKING
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
 
 from ..engines import Engine
+from ..wire.common import Failure
 from .app import create_app
 from .core import log
+from .http import limited, patrol
 from .settings import Settings
 
 if TYPE_CHECKING:
     from .prompts import Prompts
 
-_AFTER_DRAIN = 5.0  # seconds for the last errors to be sent
+_AFTER_DRAIN = 0.5  # seconds for the last errors to be sent
 
 
 class Server(uvicorn.Server):
@@ -44,7 +47,9 @@ class Server(uvicorn.Server):
                 access_log=False,
                 log_level=logging.WARNING,
                 server_header=False,
-                timeout_graceful_shutdown=math.ceil(settings.limits.drain + _AFTER_DRAIN),
+                http=limited(settings.limits),
+                timeout_keep_alive=settings.limits.idle,  # type: ignore[arg-type]  # seconds need not be whole
+                timeout_graceful_shutdown=math.ceil(settings.limits.drain + 4 * _AFTER_DRAIN),
             )
         )
 
@@ -60,6 +65,7 @@ class Server(uvicorn.Server):
         """Listen, and tell what holds."""
         await super().startup(sockets)
         if self.started:
+            self._patrol = asyncio.ensure_future(patrol(self.server_state.connections))
             settings = self._core.settings
             host = f"[{self.config.host}]" if ":" in self.config.host else self.config.host
             log.info("listening on http://%s:%d; %s", host, self.port, settings.holds())
@@ -68,10 +74,30 @@ class Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Let the running responses end, for a while."""
         self._core.draining = True
-        drain = asyncio.ensure_future(self._core.drain(self._core.settings.limits.drain))
+        end = asyncio.ensure_future(self._end())
         await super().shutdown(sockets)
-        drain.cancel()
-        await asyncio.gather(drain, return_exceptions=True)
+        for task in (end, self._patrol):
+            task.cancel()
+        await asyncio.gather(end, self._patrol, return_exceptions=True)
+
+    async def _end(self) -> None:
+        """Give what runs its time, then end it with an error, then close what is still open."""
+        connections = self.server_state.connections
+        if self._core.runs:
+            log.info("draining: %d responses have %g s to end", len(self._core.runs), self._core.settings.limits.drain)
+        await _empty(connections, self._core.settings.limits.drain)
+        self._core.abort(Failure("the server is shutting down", 503))
+        await _empty(connections, _AFTER_DRAIN)
+        for connection in list(connections):
+            connection.transport.abort()
+
+
+async def _empty(connections: Collection[Any], seconds: float) -> None:
+    """Return when there are no connections, or after so long."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + seconds
+    while connections and loop.time() < deadline:
+        await asyncio.sleep(0.02)
 
 
 def serve(

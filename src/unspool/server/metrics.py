@@ -46,7 +46,8 @@ class Metrics:
         """What an engine counted."""
         self._tokens["prompt"] += usage.prompt_tokens
         self._tokens["completion"] += usage.completion_tokens
-        self._tokens["reasoning"] += usage.reasoning_tokens or 0
+        if usage.reasoning_tokens is not None:  # where nobody knows, none would be wrong
+            self._tokens["reasoning"] += usage.reasoning_tokens
 
     def text(self, gauges: Mapping[str, tuple[str, int]]) -> str:
         """All counts.

@@ -1,25 +1,26 @@
 """``POST /parse``: raw text in, a message or events out; no engine takes part."""
 
-import asyncio
-
 from starlette.types import Receive, Scope, Send
 
 from ..dialect import Dialect
+from ..engines.threads import Awaited
 from ..errors import DialectError, ToolsError, UnknownDialect
-from ..events import Stage
+from ..events import Event, Stage
 from ..parser import Parser
 from ..policy import CHOICES, Policy
 from ..registry import get_dialect
 from ..wire import parse as wire
 from ..wire.common import Failure
 from .checks import BadRequest, Fields, read_object, shown
-from .core import Core
-from .endpoint import Disconnected, TooLarge, read_body, refusal
+from .core import Core, log
+from .endpoint import answer
 from .job import read_choice
 from .protocols.chat import read_tools
 from .replies import Reply
 
 _FORMATS = ("message", "events")
+_PIECE = 64 * 1024
+"""Characters between two looks whether the client is still there; how a text is cut changes nothing."""
 _FIELDS = (
     "text",
     "dialect",
@@ -46,28 +47,32 @@ class ParseEndpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
+        await answer(self._core, wire.error_body, scope, receive, send, self._answer)
+
+    async def _answer(self, scope: Scope, body: bytes, send: Send) -> None:
         try:
-            reply = await self._answer(scope, receive)
-        except Disconnected:
-            return
+            # In a thread: a text takes a while, and streams go on meanwhile.
+            reply = Reply(await self._core.apart(len(body), lambda awaited: self._parse(body, awaited)))
+        except BadRequest as error:
+            status = error.status or 400
+            reply = Reply(wire.error_body(Failure(str(error), status, error.param)), status)
+        except Exception:
+            log.exception("%s: the request failed", scope["path"])
+            reply = Reply(wire.error_body(Failure("the server failed", 500)), 500)
         self._core.metrics.response(scope["path"], reply.status)
         await reply.send(send)
 
-    async def _answer(self, scope: Scope, receive: Receive) -> Reply:
-        refused = refusal(self._core, wire.error_body, scope)
-        if refused is not None:
-            return refused
-        limit = self._core.settings.limits.body
-        try:
-            fields = read_object(await read_body(scope, receive, limit))
-            parser, text, reason, form = self._read(fields)
-        except TooLarge:
-            return Reply(wire.error_body(Failure(f"the body is larger than {limit:,} bytes", 413)), 413, close=True)
-        except BadRequest as error:
-            status = error.status or 400
-            return Reply(wire.error_body(Failure(str(error), status, error.param)), status)
-        # In a thread: a long text takes a while, and streams go on meanwhile.
-        return Reply(await asyncio.to_thread(_parse, parser, text, reason, form))
+    def _parse(self, body: bytes, awaited: Awaited) -> bytes:
+        parser, text, reason, form = self._read(read_object(body))
+        events: list[Event] = []
+        for at in range(0, len(text), _PIECE):
+            awaited.check()
+            found = parser.feed(text[at : at + _PIECE])
+            if form == "events":
+                events += found
+        awaited.check()
+        events += parser.close(reason)
+        return wire.events(events) if form == "events" else wire.message(parser.message)
 
     def _read(self, fields: Fields) -> tuple[Parser, str, str, str]:
         unknown = sorted(fields.raw.keys() - set(_FIELDS))
@@ -90,6 +95,10 @@ class ParseEndpoint:
         except ToolsError as error:  # a choice without tools, which the parser checks itself
             raise BadRequest(error.field, error.message) from None
         reason = fields.text("finish_reason", "stop")
+        for field in ("text", "prompt"):
+            size = len(fields.text(field, None) or "")
+            if size > settings.limits.text:
+                raise fields.wrong(field, f"{size:,} characters; allowed are {settings.limits.text:,}")
         return parser, fields.text("text"), reason, fields.one_of("format", _FORMATS, "message")
 
 
@@ -117,8 +126,3 @@ def _policy(fields: Fields) -> Policy:
             allowed = ", ".join(str(c) for c in CHOICES[field])
             raise fields.wrong(field, f"{shown(value)} is not one of {allowed}")
     return Policy(**fields.raw)
-
-
-def _parse(parser: Parser, text: str, reason: str, form: str) -> bytes:
-    events = parser.feed(text) + parser.close(reason)
-    return wire.events(events) if form == "events" else wire.message(parser.message)

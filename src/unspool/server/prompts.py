@@ -165,7 +165,8 @@ class Prompts:
             messages = [self._message(m) for m in job.messages]
             if going_on:
                 _mark_end(messages)
-            prompt = self._render(messages, self._marks.broken(job.tools), generate=not going_on, told=told)
+            tools = [] if job.tool_choice == "none" else self._marks.broken(job.tools)
+            prompt = self._render(messages, tools, generate=not going_on, told=told)
         except BadRequest:
             raise
         except Exception as error:  # a template is a program of somebody else's: it may fail in any way

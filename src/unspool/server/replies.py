@@ -4,12 +4,27 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 import msgspec
+from starlette.types import Scope
 
+from ..regex import Regex
 from ..wire import sse
 from ..wire.common import Failure
 from .protocols import Protocol
 
 JSON: Final = "application/json"
+
+
+_ID: Final = Regex(r"[!-~]{1,128}")
+"""What is taken for the id of a request: so many visible characters of ASCII at most."""
+
+
+def client_id(scope: Scope) -> str:
+    """The client's own id of a request (``X-Request-Id``), else nothing."""
+    for name, value in scope["headers"]:
+        if name == b"x-request-id":
+            text = value.decode("latin-1")
+            return text if _ID.fullmatch(text) else ""
+    return ""
 
 
 class Reply(msgspec.Struct, frozen=True):

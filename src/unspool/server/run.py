@@ -4,14 +4,16 @@ import asyncio
 import contextlib
 import time
 import uuid
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
+from starlette.types import Scope
 
 from ..engines import EngineError
 from ..events import Event
 from ..message import Message
+from ..parser import Parser
 from ..wire.common import Failure, Usage, Writer
 from .admission import Overloaded
 from .choice import Choice
@@ -19,7 +21,7 @@ from .core import Core, log
 from .outbox import Outbox, Send
 from .prepared import Prepared
 from .protocols import Protocol
-from .replies import Reply, failed, stream_start
+from .replies import Reply, client_id, failed, stream_start
 
 
 class Run:
@@ -28,24 +30,29 @@ class Run:
     Args:
         core: the server.
         protocol: the client's.
-        path: the request's, for the counts.
+        scope: ASGI's, of the request.
         prepared: the request.
+        parsers: one for each choice.
     """
 
-    def __init__(self, core: Core, protocol: Protocol, path: str, prepared: Prepared) -> None:
+    def __init__(
+        self, core: Core, protocol: Protocol, scope: Scope, prepared: Prepared, parsers: Sequence[Parser]
+    ) -> None:
         self.id = protocol.id_prefix + new_id()
         self.outbox: Outbox | None = None
         """What waits for the client of a stream, once there is something to send."""
         self._core = core
         self._protocol = protocol
-        self._path = path
+        self._path: str = scope["path"]
+        theirs = client_id(scope)
+        self._name = f"{self.id} ({theirs})" if theirs else self.id
         self._prepared = prepared
         job = prepared.job
         self._created = int(time.time())
         self._clock = asyncio.get_running_loop().time
         self._began = self._clock()
         self._writer: Writer | None = protocol.writer(job, self.id, self._created) if job.stream else None
-        self._choices = [self._choice() for _ in range(job.n)]
+        self._choices = [self._choice(parser) for parser in parsers]
         self._begun = False
         self._producing = False
         self._timers: dict[int, asyncio.TimerHandle] = {}
@@ -63,39 +70,27 @@ class Run:
             self._abort = failure
             self._work.cancel()
 
-    def give_up(self) -> None:
-        """End without an answer: nobody reads it."""
-        if self._work is not None:
-            self._work.cancel()
-
     def keep_alive(self) -> None:
         """Say something while the engine says nothing, lest something on the way closes the connection."""
         if self.outbox is not None and self._writer is not None and not self.outbox.over:
             with contextlib.suppress(OSError):  # of a connection that is lost: whoever puts next is told again
                 self.outbox.put(self._writer.KEEP_ALIVE, 0)
 
-    async def answer(self, gone: Awaitable[None], send: Send) -> None:
-        """Answer the request, unless the client goes away: then the engine stops.
+    async def respond(self, send: Send) -> None:
+        """Answer the request; where the task that runs this is cancelled, the engine stops.
 
         Args:
-            gone: completes when the client is gone.
             send: takes ASGI's messages.
         """
+        self._work = asyncio.current_task()
         self._core.runs.add(self)
-        self._work = asyncio.ensure_future(self._respond(send))
-        watch = asyncio.ensure_future(gone)
         try:
-            await asyncio.wait({self._work, watch}, return_when=asyncio.FIRST_COMPLETED)
+            await self._respond(send)
+        except asyncio.CancelledError:
+            log.info("%s: the client is gone; cancelled", self._name)
+            raise
         finally:
             self._core.runs.discard(self)
-            self._work.cancel()
-            watch.cancel()
-            ended, _ = await asyncio.gather(self._work, watch, return_exceptions=True)
-        if isinstance(ended, asyncio.CancelledError):
-            log.info("%s: the client is gone; cancelled", self.id)
-            self._core.metrics.response(self._path, "cancelled")
-        elif ended is not None:
-            raise ended
 
     async def _respond(self, send: Send) -> None:
         outbox = Outbox(send, stream_start(self.id), self._core.settings.limits.queue)
@@ -132,15 +127,15 @@ class Run:
         except Overloaded as error:
             return Failure(str(error), 429, retry_after=error.retry_after)
         except EngineError as error:
-            log.warning("%s: the engine failed: %s", self.id, error)
-            return Failure(str(error), error.status)
+            log.warning("%s: the engine failed: %s", self._name, error)
+            return Failure(str(error), error.status, retry_after=error.retry_after)
         except asyncio.CancelledError:
             if self._abort is None or self._work is None:
                 raise
             self._work.uncancel()
             return self._abort
         except Exception:
-            log.exception("%s: the engine failed", self.id)
+            log.exception("%s: the engine failed", self._name)
             return Failure("the engine failed", 500)
         finally:
             self._producing = False
@@ -155,6 +150,7 @@ class Run:
 
     async def _generate(self, index: int) -> None:
         choice, outbox = self._choices[index], self.outbox
+        choice.begin()
         stream = self._core.engine.generate(self._prepared.request(self._core.settings, self.id, index))
         try:
             async for delta in stream:
@@ -179,6 +175,9 @@ class Run:
         events = choice.close()
         if events:
             self._emit(index, events)
+        if choice.uncounted and self._prepared.prompt is not None and self._core.engine.tokenizer is not None:
+            prompt = self._prepared.prompt
+            choice.counted(await self._core.apart(len(prompt), lambda _: self._count(prompt)))
         self._noted(choice.message())
 
     def _wake(self, index: int) -> None:
@@ -228,14 +227,24 @@ class Run:
     def _noted(self, message: Message) -> None:
         self._core.metrics.output(message)
         for notice in message.notices:
-            log.warning("%s: %s at %d: %s", self.id, notice.kind, notice.start, notice.detail)
+            log.warning("%s: %s at %d: %s", self._name, notice.kind, notice.start, notice.detail)
 
-    def _choice(self) -> Choice:
-        settings, job, tokenizer = self._core.settings, self._prepared.job, self._core.engine.tokenizer
-        coalescer = settings.coalescer() if job.stream else None
-        keep = self._protocol.keeps_events and not job.stream
-        parser = self._prepared.parser(settings, tokenizer)
-        return Choice(parser, job.stop, coalescer, keep=keep, by_ids=tokenizer is not None)
+    def _count(self, prompt: str) -> int:
+        """How many tokens the prompt has, by the engine's tokenizer."""
+        encoded = self._core.engine.tokenizer.encode(prompt, add_special_tokens=False)
+        return len(getattr(encoded, "ids", encoded))
+
+    def _choice(self, parser: Parser) -> Choice:
+        settings, job = self._core.settings, self._prepared.job
+        return Choice(
+            parser,
+            job.stop,
+            settings.coalescer() if job.stream else None,
+            one_call=not job.parallel,
+            keep=self._protocol.keeps_events and not job.stream,
+            by_ids=self._core.engine.tokenizer is not None,
+            timed=settings.profile == "mindie" and not job.stream,
+        )
 
 
 def total(usages: Sequence[Usage | None]) -> Usage | None:

@@ -20,10 +20,17 @@ LIMITS = {
     "waiting": "outputs that may wait for their turn; more are refused with 429",
     "queue": "events of a response that wait for a slow client; then its engine waits too",
     "body": "bytes of a request",
+    "text": "characters of a request's messages and tools together, or of a text to parse",
+    "held": "bytes of all requests that are being read and answered; beyond them 429",
+    "headers": "bytes of a request's line and headers",
+    "messages": "messages of a request",
     "tools": "tools of a request",
     "choices": "choices of a request",
     "stops": "stop strings of a request",
     "depth": "how deep a tool's schema may nest",
+    "head": "seconds that a request's line and headers may take",
+    "receive": "seconds that a request's body may take",
+    "idle": "seconds that a connection is kept for the next request",
     "stall": "seconds after which a client that reads nothing is given up",
     "silence": "seconds without a byte, after which a stream says something to keep the connection",
     "drain": "seconds that running responses have left after SIGTERM",
@@ -41,11 +48,18 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     generations: int = 100
     waiting: int = 1000
     queue: int = 1000
-    body: int = 32 * 1024 * 1024
+    body: int = 16 * 1024 * 1024
+    text: int = 4 * 1024 * 1024
+    held: int = 256 * 1024 * 1024
+    headers: int = 64 * 1024
+    messages: int = 4096
     tools: int = 1024
     choices: int = 16
     stops: int = 16
     depth: int = 128
+    head: float = 10.0
+    receive: float = 60.0
+    idle: float = 15.0
     stall: float = 60.0
     silence: float = 15.0
     drain: float = 30.0
@@ -71,10 +85,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         coalesce_reasoning, coalesce_arguments: streams tell the reasoning by sentence, arguments at boundaries of JSON.
         coalesce_delay: seconds that a delta is held back at most; alone, every delta is held back that long.
         named_reason: the finish reason of an answer to a named ``tool_choice``: OpenAI's ``stop``, or ``tool_calls``.
-        strict_level: constrains calls under ``auto`` also where no tool is strict.
+        strict_level: constrains calls under ``auto`` also where no tool is strict, as far as their schemas can be kept.
         tools, tool_choice: how outputs are read whose requests declare no tools. Recordings bring theirs; ``None``: the
             tools are unknown, and marked calls are read.
         api_key: what clients have to present; ``None``: nothing.
+        engine: what generates, for people.
+        cors: origins of websites whose pages may use the server, besides those on the loopback; ``*``: any.
         limits: what is taken at most.
     """
 
@@ -94,6 +110,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     tools: Sequence[Any] | None = ()
     tool_choice: Any = "auto"
     api_key: str | None = None
+    engine: str = ""
+    cors: tuple[str, ...] = ()
     limits: Limits = Limits()
 
     def coalescer(self) -> Coalescer | None:
@@ -114,6 +132,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             f"stage={self.dialect.stage.value}",
             f"policy: {', '.join(told) or 'the defaults'}",
             f"profile={self.profile}",
+            *([f"engine={self.engine}"] if self.engine else []),
         ]
         return "; ".join(parts)
 

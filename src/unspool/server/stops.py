@@ -1,4 +1,4 @@
-"""Stop strings, matched on content alone: reasoning and arguments may hold them."""
+"""What ends an output before its engine does: stop strings, matched on content alone, and a first call."""
 
 from collections.abc import Sequence
 
@@ -8,37 +8,51 @@ from ..events import ContentDelta, Event, Finish, Markup, Notice, ToolCallEnd
 
 
 class Stops:
-    """Cuts the events of one choice where its content holds a stop string, which is left out.
+    """Cuts the events of one choice where its content holds a stop string, which is left out, or behind its first call.
 
     A text that may be the beginning of a stop string waits. Other blocks interrupt the content: a stop string does not
     reach across them.
 
+    Args:
+        stops: the stop strings.
+        one_call: whether the output ends behind its first call.
+
     Attributes:
+        over: whether the events were cut.
         matched: the stop string that ended the content, else ``None``.
     """
 
-    def __init__(self, stops: Sequence[str]) -> None:
+    def __init__(self, stops: Sequence[str], *, one_call: bool = False) -> None:
         self._stops = tuple(stops)
-        self._longest = max(map(len, stops))
+        self._longest = max(map(len, stops), default=0)
+        self._one_call = one_call
         self._held: list[ContentDelta] = []
         self._calls = False
+        self.over = False
         self.matched: str | None = None
 
     def feed(self, events: Sequence[Event]) -> list[Event]:
-        """The events that may go on; after a match the last one is a `Finish`, and later events are dropped."""
+        """The events that may go on; after the cut the last one is a `Finish`, and later events are dropped."""
         out: list[Event] = []
         for event in events:
-            if self.matched is not None:
+            if self.over:
                 break
-            if isinstance(event, ContentDelta):
+            if isinstance(event, ContentDelta) and self._stops:
                 self._content(event, out)
-            else:
-                if not isinstance(event, Markup | Notice):
-                    out += self._held
-                    self._held = []
-                self._calls = self._calls or isinstance(event, ToolCallEnd)
-                out.append(event)
+                continue
+            if not isinstance(event, Markup | Notice):
+                out += self._held
+                self._held = []
+            out.append(event)
+            if isinstance(event, ToolCallEnd):
+                self._calls = True
+                if self._one_call:
+                    self._cut(event.end, out)
         return out
+
+    def _cut(self, at: int, out: list[Event]) -> None:
+        self.over = True
+        out.append(Finish("tool_calls" if self._calls else "stop", at, at))
 
     def _content(self, event: ContentDelta, out: list[Event]) -> None:
         self._held.append(event)
@@ -48,8 +62,7 @@ class Stops:
             at, self.matched = min(found)
             self._release(at, out)
             self._held = []
-            end = event.end
-            out.append(Finish("tool_calls" if self._calls else "stop", end, end))
+            self._cut(event.end, out)
         else:
             self._release(len(text) - self._beginning(text), out)
 

@@ -6,17 +6,17 @@ A call that has to be made is complete within 300 tokens.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..model import Model
+from ..model import Model, prefill_parts
 from .model import FOLDER
 
 Part = Literal["thinking", "words", "calls"]
-MOST: Final[dict[Part, int]] = {"thinking": 64, "words": 64, "calls": 150}
+MOST: Final[dict[Part, int]] = {"thinking": 64, "words": 96, "calls": 150}
 """Tokens of each part at most, but for those that close what is open; words are what stands outside of the others."""
 
 _LESS: Final = np.float32(1000)
@@ -58,17 +58,27 @@ class Bounded:
         }
         self._led["words"] += sorted(self.eos)
         closing = [(text, i) for text, i in self.tokenizer.get_vocab().items() if not text.strip('"]}')]
-        self._led["calls"] += [i for text, i in closing if text[0] == '"']
+        self._quotes = [i for text, i in closing if text[0] == '"']
         self._brackets = [i for text, i in closing if text[0] != '"']  # after quotes: in a string they are but text
 
     def prefill(self, tokens: Sequence[int]) -> tuple[Any, NDArray[np.float32]]:
         """See `unspool.engines.model.Model`."""
-        inner, logits = self._model.prefill(tokens)
-        state = _State(inner)
-        for token in tokens:
-            self._take(state, token)
-        state.size = 0  # what the prompt says does not count
-        return state, self._bounded(state, logits)
+        *_, filled = self.prefill_parts(tokens)
+        assert filled is not None
+        return filled
+
+    def prefill_parts(self, tokens: Sequence[int]) -> Iterator[tuple[Any, NDArray[np.float32]] | None]:
+        """See `unspool.engines.model.Model`."""
+        for filled in prefill_parts(self._model, tokens):
+            if filled is None:
+                yield None
+                continue
+            inner, logits = filled
+            state = _State(inner)
+            for token in tokens:
+                self._take(state, token)
+            state.size = 0  # what the prompt says does not count
+            yield state, self._bounded(state, logits)
 
     def step(self, states: Sequence[Any], tokens: Sequence[int]) -> NDArray[np.float32]:
         """See `unspool.engines.model.Model`."""
@@ -91,7 +101,8 @@ class Bounded:
             return logits
         led = self._led[state.part]
         less = logits - _LESS
-        less[led] = logits[led]
-        if state.part == "calls":
+        if state.part != "thinking":  # a schema may constrain words, too; in free ones, the end comes first
+            less[self._quotes] += _LESS * 3 / 4
             less[self._brackets] += _LESS / 2
+        less[led] = logits[led]
         return less

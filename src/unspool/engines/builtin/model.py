@@ -9,7 +9,7 @@ into JSON. `models/builtin/` in the repository trains it, and its README tells w
 
 import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -109,13 +109,23 @@ class Model:
         Raises:
             ValueError: there is no token.
         """
+        *_, filled = self.prefill_parts(tokens)
+        assert filled is not None
+        return filled
+
+    def prefill_parts(self, tokens: Sequence[int]) -> Iterator[tuple[State, Array] | None]:
+        """The same in parts; see `unspool.engines.model.Model`.
+
+        Raises:
+            ValueError: there is no token.
+        """
         if not tokens:
             raise ValueError("tokens: must not be empty")
         state = State(*self._sizes)
         ids = np.asarray(tokens, np.intp)
         for at in range(0, len(ids), _CHUNK):
             logits = self._read([state], [ids[at : at + _CHUNK]])
-        return state, logits[0]
+            yield None if at + _CHUNK < len(ids) else (state, logits[0])
 
     def step(self, states: Sequence[Any], tokens: Sequence[int]) -> Array:
         """Read one more token for each of several sequences, whose states change.

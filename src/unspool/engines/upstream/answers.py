@@ -209,9 +209,9 @@ def _decode(data: bytes, kind: type[_T]) -> _T:
     try:
         return msgspec.json.decode(data, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        pass  # it may be lone surrogates, which msgspec does not take
+        pass  # it may be lone surrogates, which msgspec does not take, or bytes that are no UTF-8
     try:
-        return msgspec.convert(json.loads(data), kind)
+        return msgspec.convert(json.loads(data.decode("utf-8", "replace")), kind)
     except (msgspec.ValidationError, ValueError, RecursionError) as wrong:
         raise EngineError(f"the engine's stream is malformed: {str(wrong)[:_SHOWN]}", 502) from None
 
@@ -232,12 +232,14 @@ def complaint(body: Any) -> tuple[str, int | None]:
     return str(message)[:_SHOWN], code if isinstance(code, int) and 400 <= code < 600 else None
 
 
-def failure(message: str, status: int | None) -> EngineError:
-    """The error to raise for one of an upstream's: the client's fault stays the client's, all else is the engine's.
+def failure(message: str, status: int | None, retry_after: int | None = None) -> EngineError:
+    """The error to raise for one of an upstream's: the client's fault stays the client's, all else is the engine's, and
+    what it says of itself is for the operator alone.
 
     Args:
         message: the upstream's.
         status: the HTTP status, or the code within a stream.
+        retry_after: seconds that it tells.
     """
     told = f": {message}" if message else ""
     if status in (400, 409, 413, 422, 501):
@@ -245,9 +247,9 @@ def failure(message: str, status: int | None) -> EngineError:
     if status in (401, 403):  # what it says concerns the operator's key
         return EngineError("the engine does not let the server in", 503)
     if status in (404, 405):  # of the operator's making too: the path, or the model's name
-        return EngineError(f"the engine does not know what it is asked for{told}", 502)
+        return EngineError("the engine does not know what it is asked for", 502, detail=message)
     if status in (408, 504):
-        return EngineError(f"the engine took too long{told}", 504)
+        return EngineError("the engine took too long", 504, detail=message)
     if status in (429, 503):
-        return EngineError(f"the engine takes no request now{told}", status)
-    return EngineError(f"the engine failed{told}", 502)
+        return EngineError("the engine takes no request now", status, retry_after, message)
+    return EngineError("the engine failed", 502, detail=message)

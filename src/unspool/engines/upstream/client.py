@@ -20,6 +20,7 @@ __all__ = ["Client", "Unavailable"]
 
 _MAX_ANSWER: Final = 32 * 1024 * 1024
 """How many bytes an answer that is no stream may have: the ids of a prompt, at most."""
+_MAX_RETRY: Final = 24 * 3600
 _MAX_COMPLAINT: Final = 64 * 1024
 """How many bytes of an error are read."""
 
@@ -51,6 +52,10 @@ class Client:
         self._closed = True
         if self._http is not None:
             await self._http.close()
+
+    def hidden(self, text: str) -> str:
+        """A text without the key."""
+        return text if self._key is None else text.replace(self._key, "…")
 
     async def ask(self, backend: Backend, path: str, question: dict[str, Any] | None = None) -> Any:
         """A question's answer: JSON; ``None`` where it is none.
@@ -124,12 +129,14 @@ class Client:
         except (ValueError, RecursionError):
             told = data.decode("utf-8", "replace") if response.content_type == "text/plain" else ""
         message, _ = complaint(told)
-        error = failure(message if self._key is None else message.replace(self._key, "…"), response.status)
+        error = failure(self.hidden(message), response.status, _seconds(response.headers.get("Retry-After")))
+        if response.status == 404:
+            backend.served = None  # another model may be served there by now
         if response.status not in (429, 502, 503, 504):
             raise error
         if response.status != 429:
             backend.out(str(error))
-        raise Unavailable(str(error), error.status)
+        raise Unavailable(str(error), error.status, error.retry_after, error.detail)
 
     def _session(self) -> "aiohttp.ClientSession":
         import aiohttp
@@ -148,6 +155,11 @@ class Client:
                 },
             )
         return self._http
+
+
+def _seconds(told: str | None) -> int | None:
+    """What ``Retry-After`` tells; a date is not worth the trouble."""
+    return min(int(told), _MAX_RETRY) if told is not None and told.isascii() and told.isdigit() else None
 
 
 def _fault(backend: Backend, error: Exception) -> Exception:

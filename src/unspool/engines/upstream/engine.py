@@ -1,19 +1,27 @@
 """`Upstream`: the engine that is a server of its own, reached over HTTP (the extra ``server``)."""
 
+import logging
 import math
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
+import msgspec
+
+from ...grammar import bounds
 from ...wire.common import Usage
 from ..base import Delta, EngineError, Request
+from ..threads import Awaited, Threads
 from .client import Client, Unavailable
 from .kinds import KINDS, Kind, Served, body, detect
 from .pool import Backend, Pool
 from .sse import Events
 
 __all__ = ["Upstream"]
+
+log = logging.getLogger("unspool.engines")
 
 
 class Upstream:
@@ -81,6 +89,7 @@ class Upstream:
         self._first = first_timeout
         self._next = next_timeout
         self._client = Client(api_key, connect_timeout)
+        self._threads = Threads(2, "upstream")
         given = None if kind is None else KINDS[kind]
         self._pool = Pool([Backend(base, given) for base in bases], self._probe, check_interval)
 
@@ -113,7 +122,12 @@ class Upstream:
                         begun = True
                         yield delta
                     return
-                except Unavailable as error:
+                except EngineError as error:
+                    if error.detail:
+                        detail = self._client.hidden(error.detail)
+                        log.warning("%s: engine %s: %s: %s", request.id, backend.url, error, detail)
+                    if not isinstance(error, Unavailable):
+                        raise
                     if begun or len(self._pool.backends) == 1:
                         raise
                     fault = error
@@ -135,6 +149,7 @@ class Upstream:
 
     async def close(self) -> None:
         """Stop the checks and close every connection; what is generated fails."""
+        self._threads.close()
         await self._pool.stop()
         await self._client.close()
 
@@ -152,6 +167,8 @@ class Upstream:
                 raise EngineError(f"the engine answers {response.content_type!r} instead of a stream", 502)
             events = Events()
             done = False
+            # Whoever stops early knows the prompt's length all the same.
+            known = Usage(prompt_tokens=len(asked["prompt"])) if isinstance(asked["prompt"], list) else None
             while not done:
                 chunk = await self._client.read(backend, response, deadline)
                 if not chunk:
@@ -168,7 +185,11 @@ class Upstream:
                     usage = piece.usage or usage
                     reason = piece.finish_reason or reason
                     if piece.text or piece.token_ids or piece.logprobs:
-                        yield Delta(text=piece.text, token_ids=piece.token_ids, logprobs=piece.logprobs)
+                        told = piece.usage
+                        if told is None and known is not None:
+                            told = msgspec.structs.replace(known, completion_tokens=len(piece.token_ids) or 1)
+                        known = None
+                        yield Delta(text=piece.text, token_ids=piece.token_ids, logprobs=piece.logprobs, usage=told)
                     deadline = time.monotonic() + self._next  # time in which nobody pulled does not count
             if reason is None:
                 raise Unavailable("the engine ended its stream early", 502)
@@ -193,7 +214,8 @@ class Upstream:
             prompt = answer.get("tokens") if isinstance(answer, dict) else None
             if not isinstance(prompt, list):
                 raise EngineError(f"the engine's {path} gives no tokens", 502)
-        made = body(
+        make = partial(
+            body,
             kind,
             request,
             prompt,
@@ -202,7 +224,9 @@ class Upstream:
             keep_end=self._keep_end,
             markers=self._markers,
         )
-        return kind, made
+        if request.constraint is None:
+            return kind, make()
+        return kind, await self._threads.run(lambda awaited: _awaited(awaited, make))
 
     async def _kind(self, backend: Backend) -> Kind:
         if backend.kind is None:
@@ -248,15 +272,27 @@ class Upstream:
             return None, error
 
     async def _probe(self, backend: Backend) -> None:
-        """Return where a backend is there.
+        """Return where a backend is there, and what it is known. What it tells of itself is asked for anew.
 
         Raises:
-            EngineError: it is not.
+            EngineError: it is not, or would refuse every request.
         """
-        if backend.kind is None and backend.served is None:
-            await self._served(backend)
-        else:
-            await self._client.ask(backend, "/v1/models" if backend.kind is None else backend.kind.health)
+        kind = await self._kind(backend)
+        await self._client.ask(backend, kind.health)
+        if kind.listed:
+            before, backend.served = backend.served, None
+            try:
+                await self._served(backend)
+            except Unavailable:
+                raise
+            except EngineError:  # it is there, and what it told holds until it tells something else
+                backend.served = before
+
+
+def _awaited(awaited: Awaited, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Make what may take a while, for as long as somebody waits."""
+    with bounds.awaited(awaited.check):
+        return make()
 
 
 def _base(url: str) -> str:

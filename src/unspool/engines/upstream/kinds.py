@@ -117,7 +117,8 @@ def _lark(constraint: Constraint) -> dict[str, Any]:
     return {"grammar": constraint.lark}
 
 
-_USAGE: Final = {"stream_options": {"include_usage": True}}
+# The counts in every event: a stop string may end the output before the last one.
+_USAGE: Final = {"stream_options": {"include_usage": True, "continuous_usage_stats": True}}
 
 _LLAMA_CPP: Final = Kind(
     name="llama.cpp",

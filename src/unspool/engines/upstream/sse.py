@@ -11,20 +11,22 @@ MAX_EVENT: Final = 4 * 1024 * 1024
 class Events:
     """Reads one stream. Each byte is looked at a constant number of times; what is held is bounded.
 
-    Lines end with a line feed, before which a carriage return may stand. Only ``data`` lines count: comments, names
-    and ids of events are skipped. What stands behind the last blank line when the stream ends is no event.
+    Lines end with a line feed, before which a carriage return may stand. Only ``data`` lines count: comments, names and
+    ids of events are skipped, and so is a byte order mark at the beginning. What stands behind the last blank line when
+    the stream ends is no event.
 
     Args:
         limit: how many bytes an event may have.
     """
 
-    __slots__ = ("_cut", "_limit", "_lines", "_size")
+    __slots__ = ("_begun", "_cut", "_limit", "_lines", "_size")
 
     def __init__(self, limit: int = MAX_EVENT) -> None:
         self._limit = limit
         self._cut = bytearray()  # the line whose end has not come
         self._lines: list[bytes] = []  # the data of the event whose end has not come
         self._size = 0
+        self._begun = False
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """The data of the events that this chunk completes.
@@ -43,6 +45,9 @@ class Events:
         self._cut += rest
         found = []
         for line in lines:
+            if not self._begun:
+                self._begun = True
+                line = line.removeprefix(b"\xef\xbb\xbf")
             if line.endswith(b"\r"):
                 line = line[:-1]
             if line.startswith(b"data:"):

@@ -5,7 +5,17 @@ from typing import Any
 from ...wire import AguiWriter, Failure
 from ...wire import agui as wire
 from ..checks import Fields
-from ..job import MAX_TOKENS, Job, check_tools, read_choice, sampling, thinking, tool
+from ..job import (
+    MAX_TOKENS,
+    Job,
+    check_messages,
+    check_served,
+    check_tools,
+    read_choice,
+    sampling,
+    thinking,
+    tool,
+)
 from .base import Protocol
 from .chat import read_content, read_parameters
 
@@ -25,6 +35,8 @@ class AguiProtocol(Protocol):
         fields.text("parentRunId", None)
         props = fields.raw.get("forwardedProps")
         options = Fields(props if isinstance(props, dict) else {}, "forwardedProps")
+        check_served(options)
+        check_messages(fields, "messages", self.settings.limits)
         tools = [
             tool(one.text("name"), one.text("description", None), read_parameters(one))
             for one in fields.objects("tools", ())

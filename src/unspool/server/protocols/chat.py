@@ -9,7 +9,19 @@ from ...wire import CandleWriter, ChatWriter, Failure, MindieWriter, Usage
 from ...wire import chat as wire
 from ...wire import mindie as mindie_wire
 from ..checks import BadRequest, Fields
-from ..job import MAX_TOKENS, Job, check_tools, read_choice, reasoning_of, sampling, thinking, tool
+from ..job import (
+    MAX_TOKENS,
+    Job,
+    check_messages,
+    check_served,
+    check_tools,
+    not_text,
+    read_choice,
+    reasoning_of,
+    sampling,
+    thinking,
+    tool,
+)
 from ..settings import Limits
 from .base import Protocol, Result
 
@@ -31,6 +43,8 @@ class ChatProtocol(Protocol):
                 raise fields.wrong(legacy, f"is not supported; use {instead}")
         fields.text("model", None)
         fields.flag("continue_final_message")
+        check_served(fields)
+        check_messages(fields, "messages", limits)
         messages = read_messages(fields)
         tools = read_tools(fields, limits)
         choice, callable_ = read_choice(fields, fields.raw.get("tool_choice"), tools)
@@ -169,27 +183,34 @@ def read_messages(fields: Fields) -> list[dict[str, Any]]:
 
 
 def read_content(fields: Fields) -> Any:
-    """A message's content: a string, a list of parts or null.
+    """A message's content: a string, a list of parts of text or null. A refusal is the assistant's text.
 
     Raises:
-        BadRequest: it is something else, or a part of text has none.
+        BadRequest: it is something else.
     """
     content = fields.raw.get("content")
     if isinstance(content, list):
-        for part in fields.objects("content"):
-            if part.text("type") == "text":
-                part.text("text")
-    elif content is not None and not isinstance(content, str):
+        return [_text_part(part) for part in fields.objects("content")]
+    if content is not None and not isinstance(content, str):
         raise fields.wrong("content", "must be a string, a list of parts or null")
     return content
 
 
+def _text_part(part: Fields) -> dict[str, Any]:
+    kind = part.text("type")
+    if kind not in ("text", "refusal"):
+        raise not_text(part, "text")
+    return {**part.raw, "type": "text", "text": part.text(kind)}
+
+
 def _message(fields: Fields) -> dict[str, Any]:
     role = fields.one_of("role", ROLES)
-    read_content(fields)
+    content = read_content(fields)
     for field in ("name", "tool_call_id", "reasoning_content", "reasoning"):
         fields.text(field, None)
     message = {k: v for k, v in fields.raw.items() if k not in ("reasoning", "reasoning_details")}
+    if isinstance(content, list):
+        message["content"] = content
     if role == "assistant":
         list(fields.objects("reasoning_details", ()))
         reasoning = reasoning_of(fields.raw)

@@ -7,7 +7,18 @@ from typing import Any
 from ...wire import Failure, MessagesWriter, Usage, Writer
 from ...wire import messages as wire
 from ..checks import REQUIRED, Fields
-from ..job import MAX_TOKENS, Job, check_tools, read_choice, sampling, thinking, tool
+from ..job import (
+    MAX_TOKENS,
+    Job,
+    check_messages,
+    check_served,
+    check_tools,
+    not_text,
+    read_choice,
+    sampling,
+    thinking,
+    tool,
+)
 from .base import Protocol, Result
 
 
@@ -20,6 +31,8 @@ class MessagesProtocol(Protocol):
         """See `Protocol.read`."""
         limits = self.settings.limits
         fields.text("model", None)
+        check_served(fields)
+        check_messages(fields, "messages", limits)
         tools = _tools(fields)
         check_tools("tools", tools, limits)
         asked, parallel = _choice(fields, tools)
@@ -102,15 +115,14 @@ def _system(fields: Fields) -> list[dict[str, Any]]:
 
 
 def _part(block: Fields) -> dict[str, Any]:
-    """A block as chat completions have it; an image or a document is the template's business."""
+    """A block as chat completions have it."""
     if block.text("type") == "text":
         return {"type": "text", "text": block.text("text")}
-    return block.raw
+    raise not_text(block, "text")
 
 
-def _told(parts: list[dict[str, Any]]) -> Any:
-    """A string where there is nothing but text, else the parts."""
-    return "".join(p["text"] for p in parts) if all(p["type"] == "text" for p in parts) else parts
+def _told(parts: list[dict[str, Any]]) -> str:
+    return "".join(p["text"] for p in parts)
 
 
 def _messages(fields: Fields) -> list[dict[str, Any]]:

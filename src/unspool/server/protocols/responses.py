@@ -6,7 +6,18 @@ from typing import Any
 from ...wire import Failure, ResponsesWriter, Usage
 from ...wire import responses as wire
 from ..checks import Fields, shown
-from ..job import MAX_TOKENS, Job, check_tools, read_choice, sampling, thinking, tool
+from ..job import (
+    MAX_TOKENS,
+    Job,
+    check_messages,
+    check_served,
+    check_tools,
+    not_text,
+    read_choice,
+    sampling,
+    thinking,
+    tool,
+)
 from .base import Protocol, Result
 from .chat import FORMATS, read_parameters
 
@@ -29,6 +40,10 @@ class ResponsesProtocol(Protocol):
         for text in ("model", "user"):
             fields.text(text, None)
         fields.object("metadata")
+        check_served(fields)
+        check_messages(fields, "input", self.settings.limits)
+        if fields.integer("top_logprobs", 0, 20, 0):
+            raise fields.wrong("top_logprobs", "is not supported; leave it out")
         fields.one_of("truncation", ("auto", "disabled"), None)
         tools = _tools(fields)
         check_tools("tools", tools, self.settings.limits)
@@ -125,22 +140,21 @@ def _take(item: Fields, messages: list[dict[str, Any]]) -> None:
         turn.setdefault("tool_calls", []).append(call)
 
 
-def _content(item: Fields, field: str) -> Any:
-    """A string where there is nothing but text, else the parts."""
+def _content(item: Fields, field: str) -> str:
+    """A string, whatever the parts."""
     value = item.raw.get(field)
     if isinstance(value, str):
         return value
     if value is None:
         raise item.wrong(field, f"is required; {shown(value)} is not allowed")
-    parts = [_part(p) for p in item.objects(field)]
-    return "".join(p["text"] for p in parts) if all(p["type"] == "text" for p in parts) else parts
+    return "".join(_part(p)["text"] for p in item.objects(field))
 
 
 def _part(part: Fields) -> dict[str, Any]:
-    """A part as chat completions have it; what they do not have is the template's business."""
+    """A part as chat completions have it."""
     kind = part.text("type")
     if kind in ("input_text", "output_text", "text"):
         return {"type": "text", "text": part.text("text")}
-    if kind == "input_image" and part.has("image_url"):
-        return {"type": "image_url", "image_url": {"url": part.text("image_url")}}
-    return part.raw
+    if kind == "refusal":
+        return {"type": "text", "text": part.text("refusal")}
+    raise not_text(part, "input_text", "output_text", "refusal")

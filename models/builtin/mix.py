@@ -1,0 +1,29 @@
+"""Mixes the weights of two models, one trained on from the other: ``python -m models.builtin.mix 5 10``.
+
+What was learnt last is weakened a little, and what was learnt first comes back.
+"""
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+from safetensors.numpy import load_file, save_file
+
+from . import examples as ex
+
+
+def main() -> None:
+    """Writes the mixed weights."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("first", type=Path, help="a folder with weights")
+    parser.add_argument("last", type=Path, help="a folder with weights that were trained on from these")
+    parser.add_argument("--out", type=Path, default=ex.FOLDER)
+    parser.add_argument("--share", type=float, default=0.75, help="of the last ones")
+    args = parser.parse_args()
+    first, last = (load_file(folder / "model.safetensors") for folder in (args.first, args.last))
+    mixed = {k: args.share * w.astype(np.float32) + (1 - args.share) * first[k] for k, w in last.items()}
+    save_file({k: w.astype(np.float16) for k, w in mixed.items()}, args.out / "model.safetensors")
+
+
+if __name__ == "__main__":
+    main()

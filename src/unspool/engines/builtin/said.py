@@ -1,0 +1,374 @@
+"""What was said is what calls hold: the builtin model is led to copy whole words, each once, and to leave nothing out.
+
+The model copies token by token, and a model this small slips: it begins with one name and ends with another, gives one
+value to two parameters, or ends a call before all that was asked for is in it. So some tokens become less likely:
+
+* those with which a text value is no span of the conversation's words, or one that this tool has got already, or one
+  that stands behind a word (``cues.json``) that is for another parameter: *from*, *to*, a parameter's name;
+* those that begin a parameter that the tool has not, where its schema would allow any, and spaces without end;
+* those that leave out a parameter that may be left out, where the last message has one of the words that it may be, or
+  where it is a number and the message has one that is in no value yet.
+
+What the model is sure of, it still writes: ``+`` where the user said *plus*.
+"""
+
+import itertools
+import json
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..model import Model, prefill_parts
+from .model import FOLDER
+
+LESS: Final = 3.0
+"""What is taken off the logits: the model has to hold it for 20 times as likely."""
+
+_PARAMETER: Final = re.compile(r'"(.*?)":(?: optional)? (.*)')
+_NAME: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
+_CHOICE: Final = re.compile(r'"([^"]*)"(?: or |,|$)')
+_WORD: Final = re.compile(r"[^\W_]+")
+_NUMBER: Final = re.compile(r"\d+(?:\.\d+)?")
+
+
+class _Parameter(NamedTuple):
+    """One of a tool's, as the chat template tells it.
+
+    Attributes:
+        said: whether the last message has one of the words that it may be.
+        number: whether it is one.
+        choices: whether there are such words.
+        cued: the places in the conversation that a word of the last message tells to be for it.
+    """
+
+    name: str
+    said: bool
+    number: bool
+    choices: bool
+    cued: frozenset[int]
+
+
+class _State:
+    """A sequence: the model's state, and where its output is.
+
+    Attributes:
+        said: the tokens of the conversation.
+        last: where its last message begins; 0: that speaks of what was said before.
+        behind: where in that what stands behind a word begins, by these words.
+        own: the places in it that are for the open value.
+        fresh: whether the next token is the first one of the words.
+        tools: the tools' parameters, by their names.
+        numbers: those of the last message.
+        name: the tokens of the called tool's name so far.
+        called: that name, of this call or the one before.
+        parameters: the called tool's.
+        at: how many of these the call has passed.
+        open: the brackets that are open in the arguments; ``None`` outside of them.
+        key: whether the next string is a key.
+        string: ``""``, or that a ``key`` or a ``value`` is open.
+        escaped: whether the next character stands for itself.
+        text: the open string, or the arguments' values so far.
+        spans: where what follows the open value so far stands in ``said``.
+        size: how many tokens the open string has.
+        used: the places in ``said`` that values of this tool were copied from.
+    """
+
+    __slots__ = (
+        "at", "behind", "called", "escaped", "fresh", "inner", "key", "last", "name", "numbers", "open", "own",
+        "parameters", "said", "size", "spans", "string", "text", "tools", "used", "values",
+    )  # fmt: skip
+
+    def __init__(self, inner: Any, said: list[int], last: int, behind: dict[str, set[int]], numbers: list[str]) -> None:
+        self.inner = inner
+        self.said = said
+        self.last = last
+        self.behind = behind
+        self.numbers = numbers
+        self.tools: dict[str, list[_Parameter]] = {}
+        self.own: frozenset[int] = frozenset()
+        self.fresh = False
+        self.name: list[int] | None = None
+        self.called = ""
+        self.parameters: list[_Parameter] = []
+        self.at = 0
+        self.open: list[str] | None = None
+        self.key = True
+        self.string = ""
+        self.escaped = False
+        self.text = self.values = ""
+        self.spans: list[int] = []
+        self.size = 0
+        self.used: set[int] = set()
+
+
+class Copying:
+    """A model whose calls hold what was said.
+
+    Args:
+        model: what computes.
+        less: how much less likely all else becomes; see `LESS`.
+    """
+
+    def __init__(self, model: Model, less: float = LESS) -> None:
+        self._model = model
+        self._less = np.float32(less)
+        self.tokenizer = model.tokenizer
+        self.vocab_size = model.vocab_size
+        self.context = model.context
+        self.eos = model.eos
+        token = self.tokenizer.token_to_id
+        self._user, self._assistant = token("<｜User｜>"), token("<｜Assistant｜>")
+        self._thought = token("</think>")
+        self._call, self._arguments, self._end = map(
+            token, ("<｜tool▁call▁begin｜>", "<｜tool▁sep｜>", "<｜tool▁call▁end｜>")
+        )
+        told = json.loads((FOLDER / "cues.json").read_text(encoding="utf-8"))
+        self._cues: dict[str, list[str]] = told["cues"]
+        self._skipped = frozenset(told["skipped"])
+        self._back = frozenset(told["back"])
+        vocabulary: dict[str, int] = self.tokenizer.get_vocab()
+        special = {i for i, added in self.tokenizer.get_added_tokens_decoder().items() if added.special}
+        names = sorted(vocabulary, key=vocabulary.__getitem__)
+        self._texts = ["" if i in special else n.replace("Ġ", " ").replace("Ċ", "\n") for i, n in enumerate(names)]
+        self._bare = [vocabulary.get(n[1:], i) if n[0] == "Ġ" else i for i, n in enumerate(names)]
+        self._quotes = [i for i, text in enumerate(self._texts) if text.startswith('"')]
+        self._blank = [i for i, text in enumerate(self._texts) if text and not text.strip()]
+        self._digits = [i for i, text in enumerate(self._texts) if text.strip() in {*"-0123456789"}]
+        closing = [text.lstrip(' "]')[:1] for text in self._texts]
+        self._braces = [i for i, first in enumerate(closing) if first == "}"]
+        self._commas = [i for i, first in enumerate(closing) if first == "," and '"' in self._texts[i]]
+
+    def prefill(self, tokens: Sequence[int]) -> tuple[Any, NDArray[np.float32]]:
+        """See `unspool.engines.model.Model`."""
+        *_, filled = self.prefill_parts(tokens)
+        assert filled is not None
+        return filled
+
+    def prefill_parts(self, tokens: Sequence[int]) -> Iterator[tuple[Any, NDArray[np.float32]] | None]:
+        """See `unspool.engines.model.Model`."""
+        for filled in prefill_parts(self._model, tokens):
+            if filled is None:
+                yield None
+            else:
+                inner, logits = filled
+                yield self._begun(inner, tokens), logits
+
+    def _begun(self, inner: Any, tokens: Sequence[int]) -> _State:
+        """The state of a sequence after its prompt."""
+        said = list(itertools.dropwhile(lambda token: token != self._user, tokens))
+        head = self.tokenizer.decode(list(tokens[: len(tokens) - len(said)]), skip_special_tokens=False)
+        last = len(said) - said[::-1].index(self._user) if said else 0
+        end = next((i for i in range(last, len(said)) if said[i] == self._assistant), len(said))
+        message = self.tokenizer.decode(said[last:end])
+        behind = self._behind(said, last, end)
+        if not self._back.isdisjoint(_WORD.findall(message.lower())):
+            last = 0
+        state = _State(inner, said, last, behind, _NUMBER.findall(message))
+        state.tools = self._tools(head, _plain(message), state.behind)
+        state.fresh = tokens[-1] == self._thought
+        return state
+
+    def step(self, states: Sequence[Any], tokens: Sequence[int]) -> NDArray[np.float32]:
+        """See `unspool.engines.model.Model`."""
+        logits = self._model.step([s.inner for s in states], tokens)
+        for i, (state, token) in enumerate(zip(states, tokens, strict=True)):
+            self._take(state, token)
+            if state.open:
+                logits[i] = self._likely(state, logits[i])
+        return logits
+
+    def _tools(self, head: str, message: str, behind: dict[str, set[int]]) -> dict[str, list[_Parameter]]:
+        """What the prompt declares."""
+        tools: dict[str, list[_Parameter]] = {}
+        found: list[_Parameter] = []
+        for line in head.split("\n"):
+            if line.startswith("#"):
+                found = tools.setdefault(line[1:], [])
+            elif (match := _PARAMETER.match(line)) and tools:
+                name, told = match.groups()
+                choices = [_plain(choice) for choice in _CHOICE.findall(told)] if told.startswith('"') else []
+                said = any(choice.strip() and choice in message for choice in choices)
+                number = told.startswith(("integer", "number"))
+                text = told.startswith(("string", "array", "any"))
+                cued = self._cued(name, behind) if text else frozenset()
+                found.append(_Parameter(name, said, number, bool(choices), cued))
+        return tools
+
+    def _behind(self, said: Sequence[int], start: int, end: int) -> dict[str, set[int]]:
+        """Where what stands behind a word begins, by these words."""
+        found: dict[str, set[int]] = {}
+        begins = [i for i in range(start, end) if self._apart(said, i)]
+        before = ""
+        for at, stop in itertools.pairwise([*begins, end]):
+            word = "".join(self._texts[token] for token in said[at:stop]).strip().lower()
+            if word in self._skipped or (before and not _WORD.search(word)):
+                continue
+            found.setdefault(before, set()).add(at)
+            before = word
+        return found
+
+    def _cued(self, name: str, behind: dict[str, set[int]]) -> frozenset[int]:
+        """What is for a parameter: behind a word of its name, else behind one that leads to such a word."""
+        own = {word.lower() for word in _NAME.findall(name)}
+        for words in (own, {cue for cue, names in self._cues.items() if own & set(names)}):
+            if found := frozenset().union(*(behind.get(word, ()) for word in words)):
+                return found
+        return frozenset()
+
+    # -- the output so far -----------------------------------------------------------------------------------------
+
+    def _take(self, state: _State, token: int) -> None:
+        """Follow the output by one token."""
+        fresh, state.fresh = state.fresh, token == self._thought
+        if token == self._call:
+            state.name = []
+        elif token == self._arguments:
+            self._begin(state)
+        elif token == self._end:
+            state.open = None
+        elif state.name is not None:
+            state.name.append(token)
+        elif fresh and self._texts[token].startswith("{"):  # words that a schema constrains
+            self._begin(state)
+            self._read(state, self._texts[token])
+        elif state.open is not None:
+            if state.string and not self._texts[token].startswith('"'):
+                said, first = state.said, state.size == 0
+                state.spans = [i + 1 for i in state.spans if (self._bare[said[i]] if first else said[i]) == token]
+                state.size += 1
+            self._read(state, self._texts[token])
+
+    def _begin(self, state: _State) -> None:
+        """The arguments of a call."""
+        called = self.tokenizer.decode(state.name or [])
+        if called != state.called:
+            state.used = set()
+        state.called, state.name = called, None
+        state.parameters = state.tools.get(called, [])
+        state.at = 0
+        state.open, state.key, state.string, state.values = [], True, "", ""
+
+    def _read(self, state: _State, text: str) -> None:
+        """Follow the JSON."""
+        assert state.open is not None
+        for char in text:
+            if state.string:
+                if char == '"' and not state.escaped:
+                    self._close(state)
+                else:
+                    state.text += char
+                state.escaped = char == "\\" and not state.escaped
+            elif char == '"':
+                state.string = "key" if state.key and state.open[-1:] == ["{"] else "value"
+                state.key = False
+                state.text, state.size = "", 0
+                state.spans = self._begins(state) if state.string == "value" else []
+            elif char in "{[":
+                state.open.append(char)
+                state.key = True
+            elif char in "}]":
+                del state.open[-1:]
+            elif char == ",":
+                state.key = True
+            state.values += char if not state.string else ""
+
+    def _close(self, state: _State) -> None:
+        """The end of a string."""
+        if state.string == "key":
+            names = [p.name for p in state.parameters]
+            state.own = self._cued(state.text, state.behind)
+            if state.open == ["{"] and state.text in names:
+                state.at = names.index(state.text) + 1
+        else:
+            state.values += state.text
+            for end in state.spans[-1:]:
+                state.used.update(range(end - state.size, end))
+        state.string = ""
+
+    def _begins(self, state: _State) -> list[int]:
+        """Where a value may begin: what is for it, else what is for no other, in the last message if there is any."""
+        if state.at and state.parameters[state.at - 1].choices:
+            return []
+        others = frozenset().union(*(p.cued for p in state.parameters)) - state.own
+        found = [
+            i
+            for i, token in enumerate(state.said)
+            if i not in state.used and self._texts[token].strip(" ,;:?!") and self._apart(state.said, i)
+        ]
+        for some in (
+            [i for i in found if i in state.own],
+            [i for i in found if i >= state.last and i not in others],
+        ):
+            if some:
+                return some
+        return found
+
+    def _apart(self, said: Sequence[int], i: int) -> bool:
+        """Whether something else than the rest of a word begins here."""
+        before = self._texts[said[i - 1]][-1:] if i else ""
+        here = self._texts[said[i]][:1] if i < len(said) else ""
+        return not (_in_word(before) and _in_word(here))
+
+    # -- what may come ---------------------------------------------------------------------------------------------
+
+    def _likely(self, state: _State, logits: NDArray[np.float32]) -> NDArray[np.float32]:
+        wanted = self._wanted(state)
+        if state.string == "key":
+            return self._key(state, logits, wanted)
+        if state.spans and state.string == "value":
+            said = state.said
+            follow = [said[i] if state.size else self._bare[said[i]] for i in state.spans if i < len(said)]
+            follow = [token for token in follow if self._texts[token]]
+            if state.size and any(i == len(said) or self._apart(said, i) for i in state.spans):
+                follow += self._quotes
+            less = logits - self._less
+            less[follow] = logits[follow]
+            logits = less
+        if not state.string:  # JSON would allow any number of them
+            logits = logits.copy()
+            logits[self._blank] -= 4 * self._less
+            if state.numbers and state.values.rstrip()[-1:] == ":":
+                logits[[i for i in self._digits if self._texts[i].strip() not in {n[0] for n in state.numbers}]] -= (
+                    self._less
+                )
+        if state.open == ["{"] and (wanted is not None or state.parameters[state.at :] == []):
+            logits = logits.copy()
+            logits[self._commas if wanted is None else self._braces] -= self._less
+        return logits
+
+    def _key(self, state: _State, logits: NDArray[np.float32], wanted: int | None) -> NDArray[np.float32]:
+        if state.open != ["{"] or not state.parameters:
+            return logits
+        stop = None if wanted is None else wanted + 1
+        names = [p.name for p in state.parameters[state.at : stop] if p.name.startswith(state.text)]
+        rests = [name[len(state.text) :] for name in names]
+        follow = [i for i, text in enumerate(self._texts) if text and any(rest.startswith(text) for rest in rests)]
+        follow += self._quotes if "" in rests else []
+        if not follow:
+            return logits
+        less = logits - self._less
+        less[follow] = logits[follow]
+        return less
+
+    def _wanted(self, state: _State) -> int | None:
+        """The next parameter that was said something of."""
+        for i, parameter in enumerate(state.parameters[state.at :], state.at):
+            if parameter.said:
+                return i
+            if parameter.number and not parameter.choices:
+                given = _NUMBER.findall(state.values + " " + state.text)
+                if any(number not in given for number in state.numbers):
+                    return i
+        return None
+
+
+def _plain(text: str) -> str:
+    """The words of a text, with spaces around them."""
+    return " ".join(("", *_WORD.findall(text.lower()), ""))
+
+
+def _in_word(char: str) -> bool:
+    return char.isalnum() or char > "\x7f"  # parts of characters are letters, mostly

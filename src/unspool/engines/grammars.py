@@ -1,0 +1,236 @@
+"""Grammars of requests, compiled under limits of time and memory, and kept for the next request with the same."""
+
+import contextlib
+import json
+import logging
+import os
+import select
+import subprocess
+import sys
+import threading
+import time
+import weakref
+from functools import partial
+from hashlib import sha256
+from typing import Any, Final
+
+import msgspec
+
+from ..grammar import Constraint, Llguidance, Matcher, bounds
+from ..grammar.matchers import LIMITS
+from . import judge
+from .base import EngineError
+from .kept import Kept
+from .threads import Awaited, Threads
+
+__all__ = ["Grammars"]
+
+log = logging.getLogger("unspool.engines")
+
+MAX_TEXT: Final = 4 * 1024 * 1024
+"""How many characters a grammar may have."""
+SECONDS: Final = (0.5, 2.0)
+"""Processor time that a compilation may take: in the lane for all, and in the one for those that take longer."""
+MEMORY: Final = 512 * 1024 * 1024
+"""Bytes that a compilation may take."""
+_OF_SCHEMA: Final = "failed to compile JSON schema: "
+"""Behind this, llguidance's messages speak of the schema alone."""
+_KEPT: Final = 256
+_KEPT_BYTES: Final = 128 * 1024 * 1024
+
+
+class _Found(msgspec.Struct, frozen=True):
+    """What came of a grammar.
+
+    Attributes:
+        prototype: a matcher at the beginning of an output; ``None`` where there is none.
+        error: why there is none, for the client.
+    """
+
+    prototype: Any
+    error: str
+
+
+class Grammars:
+    """Matchers for constraints.
+
+    Args:
+        library: compiles.
+    """
+
+    def __init__(self, library: Llguidance) -> None:
+        self._library = library
+        self._found: Kept[_Found] = Kept(_KEPT, _KEPT_BYTES)
+        # Where no process can be forked, the bounds on schemas are all that there is.
+        self._lanes = [
+            (Threads(1, f"grammar-{i}"), _Judge(library) if hasattr(os, "fork") else None, seconds)
+            for i, seconds in enumerate(SECONDS)
+        ]
+
+    async def matcher(self, constraint: Constraint) -> Matcher:
+        """A matcher at the beginning of an output. Cancelling this ends the compilation.
+
+        Raises:
+            EngineError: 400; the grammar cannot be compiled, or not within the limits.
+            ConstraintError: see `Constraint.lark`.
+        """
+        for threads, trial, seconds in self._lanes:
+            kept = await threads.run(partial(self._find, constraint, trial, seconds))
+            if kept is not None:
+                break
+        else:
+            raise EngineError("the grammar engine has ended", 500)
+        if kept.prototype is None:
+            raise EngineError(kept.error, 400)
+        return self._library.copy(kept.prototype)
+
+    def close(self) -> None:
+        """End the processes and threads."""
+        for threads, trial, _ in self._lanes:
+            threads.close()
+            if trial is not None:
+                trial.close()
+
+    def _find(self, constraint: Constraint, trial: "_Judge | None", seconds: float, awaited: Awaited) -> _Found | None:
+        """What comes of a grammar; ``None`` where it takes longer, but may yet be compiled."""
+        with bounds.awaited(awaited.check):
+            text = constraint.lark
+        if len(text) > MAX_TEXT:
+            return _Found(None, f"tools: their grammar has {len(text):,} characters; allowed are {MAX_TEXT:,}")
+        key = sha256(text.encode()).digest()
+        if (known := self._found.get(key)) is not None:
+            return known
+        awaited.check()
+        verdict = {} if trial is None else trial.judge(text, seconds, awaited)
+        over, size = verdict.get("over"), int(verdict.get("memory", 0)) + len(text)
+        if over == "time" and seconds < SECONDS[-1]:
+            return None
+        if over:
+            limit = f"{seconds:g} s" if over == "time" else f"{MEMORY >> 20} MiB"
+            found = _Found(None, f"tools: the grammar of these schemas takes more than {limit} to compile")
+        elif verdict.get("error"):
+            why = str(verdict["error"]).splitlines()[0]
+            log.warning("a grammar cannot be compiled: %.300s", why)
+            _, of_schema, told = why.partition(_OF_SCHEMA)  # anything else would speak of the grammar
+            told = f": {told[:200]}" if of_schema else ""
+            found = _Found(None, f"tools: the grammar engine cannot keep these schemas{told}")
+        else:
+            awaited.check()
+            found = _Found(self._library.compile(text), "")
+        self._found.put(key, found, size)
+        return found
+
+
+class _Judge:
+    """The process of `unspool.engines.judge`; one thread uses it. It starts with its first grammar."""
+
+    def __init__(self, library: Llguidance) -> None:
+        self._library = library
+        self._process: subprocess.Popen[bytes] | None = None
+        self._stop: weakref.finalize[..., Any] | None = None
+        self._cancel = -1
+        self._lock = threading.Lock()  # of what other threads write to
+        self._closed = False
+
+    def judge(self, text: str, seconds: float, awaited: Awaited) -> dict[str, Any]:
+        """The verdict on a grammar: ``error`` and ``memory``, or what it is ``over``.
+
+        Raises:
+            Abandoned: nobody waits for it any more.
+            EngineError: the process cannot be had.
+        """
+        for _ in range(3):  # it may have died, and a cancellation may have been meant for the job before
+            try:
+                verdict = self._ask(text, seconds, awaited)
+            except (OSError, ValueError) as error:
+                log.warning("the process that judges grammars is started again: %s", error)
+                self._end()
+                verdict = {"over": "cancelled"}
+            awaited.check()
+            if verdict.get("over") != "cancelled":
+                return verdict
+        raise EngineError("the grammar engine does not answer", 503)
+
+    def _ask(self, text: str, seconds: float, awaited: Awaited) -> dict[str, Any]:
+        process = self._started()
+        data = text.encode()
+        job = {"size": len(data), "seconds": seconds, "memory": MEMORY, "limits": LIMITS}
+        assert process.stdin is not None
+        assert process.stdout is not None
+        awaited.on_leaving(self._leave)
+        try:
+            process.stdin.write(json.dumps(job).encode() + b"\n" + data)
+            process.stdin.flush()
+            return _answer(process.stdout.fileno(), time.monotonic() + 20 * seconds + 20)
+        finally:
+            awaited.on_leaving(None)
+
+    def _leave(self) -> None:
+        with self._lock, contextlib.suppress(OSError):
+            if self._cancel >= 0:
+                os.write(self._cancel, b"x")
+
+    def _started(self) -> "subprocess.Popen[bytes]":
+        if self._closed:
+            raise EngineError("the engine is closed", 503)
+        if self._process is not None and self._process.poll() is None:
+            return self._process
+        self._end()
+        told, self._cancel = os.pipe()
+        try:
+            self._process = subprocess.Popen(
+                # Without its folder on the path: names there are not meant for everybody.
+                [sys.executable, "-P", judge.__file__],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                pass_fds=[told],
+            )
+        finally:
+            os.close(told)
+        self._stop = weakref.finalize(self, _stop, self._process)  # also where an engine is never closed
+        described = self._library.described.encode()
+        begin = {**self._library.options, "tokenizer": len(described), "cancel": told}
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(begin).encode() + b"\n" + described)
+        return self._process
+
+    def close(self) -> None:
+        """End the process; the one at hand, if any, fails."""
+        self._closed = True
+        self._end()
+
+    def _end(self) -> None:
+        self._process = None
+        if self._stop is not None:
+            self._stop()
+        with self._lock:
+            cancel, self._cancel = self._cancel, -1
+            if cancel >= 0:
+                os.close(cancel)
+
+
+def _stop(process: "subprocess.Popen[bytes]") -> None:
+    process.kill()
+    process.wait()
+    for pipe in (process.stdin, process.stdout):
+        with contextlib.suppress(OSError):  # what was not written goes nowhere
+            if pipe is not None:
+                pipe.close()
+
+
+def _answer(pipe: int, deadline: float) -> dict[str, Any]:
+    """The next line.
+
+    Raises:
+        ValueError: there is none in time.
+    """
+    data = b""
+    while not data.endswith(b"\n"):
+        if not select.select([pipe], [], [], max(0.0, deadline - time.monotonic()))[0]:
+            raise ValueError("it does not answer")
+        more = os.read(pipe, 65_536)
+        if not more:
+            raise ValueError("it has ended")
+        data += more
+    found: dict[str, Any] = json.loads(data)
+    return found

@@ -1,0 +1,130 @@
+"""The process that says whether a grammar may be compiled: each is tried in a child of its own, under limits.
+
+A schema of a few bytes can make a grammar of gigabytes, and nothing stops a compilation in a thread. This process has
+one thread and loads the tokenizer once; a child that is forked off it compiles a grammar and is killed where it takes
+too long, grows too large, or nobody waits for it any more. What it has proved, the server may do itself.
+
+It is run as a file and imports nothing of unspool. On standard input comes one line of JSON, with the bytes of the
+tokenizer behind it, and then jobs, each a line of JSON and a grammar; answers are lines of JSON. A byte in the pipe
+``cancel`` ends the job at hand.
+"""
+
+import json
+import os
+import select
+import signal
+import time
+from typing import Any
+
+
+def _read(size: int) -> bytes:
+    parts = []
+    while size > 0:
+        data = os.read(0, min(size, 1 << 20))
+        if not data:
+            raise EOFError
+        parts.append(data)
+        size -= len(data)
+    return b"".join(parts)
+
+
+def _line() -> bytes:
+    data = bytearray()
+    while (byte := _read(1)) != b"\n":
+        data += byte
+    return bytes(data)
+
+
+def _size(field: int) -> int:
+    """Bytes of this process: of its address space (0), or in memory (1); 0 where the system does not tell."""
+    try:
+        with open("/proc/self/statm", encoding="ascii") as file:
+            return int(file.read().split()[field]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return 0
+
+
+def _compile(library: Any, tokenizer: Any, grammar: str, limits: dict[str, Any]) -> dict[str, Any]:
+    matcher = library.LLMatcher(
+        tokenizer,
+        library.LLMatcher.grammar_from_lark(grammar),
+        log_level=0,
+        limits=library.LLParserLimits(**limits),
+    )
+    if not matcher.is_error():
+        matcher.compute_bitmask()
+    return {"error": matcher.get_error() if matcher.is_error() else ""}
+
+
+def _child(write: int, library: Any, tokenizer: Any, job: dict[str, Any], grammar: str) -> None:
+    """Compile in a process that ends with it."""
+    import resource
+
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # Rust says there that it has no memory left
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_PROF, job["seconds"])
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    space = _size(0)
+    if space:
+        resource.setrlimit(resource.RLIMIT_AS, (space + job["memory"],) * 2)
+    before, began = _size(1), time.process_time()
+    told = _compile(library, tokenizer, grammar, job["limits"])
+    told["memory"] = max(0, _size(1) - before)
+    told["seconds"] = round(time.process_time() - began, 3)
+    os.write(write, json.dumps(told).encode())
+
+
+def _judge(library: Any, tokenizer: Any, cancel: int, job: dict[str, Any], grammar: str) -> bytes:
+    """Fork, and see what comes of it: the child's answer, or what ended it."""
+    while select.select([cancel], [], [], 0)[0]:
+        os.read(cancel, 1024)  # meant for an earlier job
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            _child(write, library, tokenizer, job, grammar)
+        finally:
+            os._exit(0)
+    os.close(write)
+    told = b""
+    cancelled = False
+    while True:
+        ready = select.select([read] if cancelled else [read, cancel], [], [])[0]
+        if cancel in ready:
+            cancelled = True
+            os.kill(pid, signal.SIGKILL)
+        if read in ready:
+            data = os.read(read, 65_536)
+            if not data:
+                break
+            told += data
+    os.close(read)
+    _, status = os.waitpid(pid, 0)
+    if told:
+        return told
+    late = os.WIFSIGNALED(status) and os.WTERMSIG(status) in (signal.SIGPROF, signal.SIGXCPU)
+    return json.dumps({"over": "cancelled" if cancelled else "time" if late else "memory"}).encode()
+
+
+def main() -> None:
+    """Judge until standard input ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # which a terminal sends to everybody; the server says when to end
+    begin = json.loads(_line())
+    import llguidance
+
+    described = _read(begin["tokenizer"]).decode()
+    tokenizer = llguidance.LLTokenizer(
+        described, n_vocab=begin["n_vocab"], eos_token=begin["eos"], slices=begin["slices"]
+    )
+    del described
+    try:
+        while True:
+            job = json.loads(_line())
+            grammar = _read(job["size"]).decode()
+            os.write(1, _judge(llguidance, tokenizer, begin["cancel"], job, grammar) + b"\n")
+    except EOFError:
+        pass
+
+
+if __name__ == "__main__":
+    main()

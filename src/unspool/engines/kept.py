@@ -1,0 +1,44 @@
+"""What took a while to make, kept for the next who needs it; bounded."""
+
+import threading
+from collections import OrderedDict
+from typing import Generic, TypeVar
+
+__all__ = ["Kept"]
+
+_T = TypeVar("_T")
+
+
+class Kept(Generic[_T]):
+    """Things by their keys; those that nobody asked for the longest go first. For any thread.
+
+    Args:
+        count: how many are kept at most.
+        size: bytes that they may have together, about. What is larger by itself is kept alone.
+    """
+
+    def __init__(self, count: int, size: int) -> None:
+        self._count = count
+        self._most = size
+        self._size = 0
+        self._found: OrderedDict[bytes, tuple[_T, int]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: bytes) -> _T | None:
+        """What is kept under a key."""
+        with self._lock:
+            if key not in self._found:
+                return None
+            self._found.move_to_end(key)
+            return self._found[key][0]
+
+    def put(self, key: bytes, thing: _T, size: int) -> None:
+        """Keep a thing of about so many bytes."""
+        with self._lock:
+            if key in self._found:
+                return
+            self._found[key] = thing, size
+            self._size += size
+            while len(self._found) > self._count or (self._size > self._most and len(self._found) > 1):
+                _, (_, gone) = self._found.popitem(last=False)
+                self._size -= gone

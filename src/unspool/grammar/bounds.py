@@ -1,0 +1,259 @@
+"""What bounds the schemas of a request, before anything is made of them.
+
+A schema of a few bytes can ask for a grammar of gigabytes: a multiple of a large number, a count of a million, a
+thousand properties in any order. Such schemas are errors that name the place. Schemas that no finite value satisfies,
+such as ``{"$ref": "#"}``, are too: under their grammar nothing could be generated.
+
+What schemas combine (``allOf`` of ``anyOf``, references met twice) may grow with each level, so that the size of a
+schema tells nothing: the steps of a derivation are counted.
+"""
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from decimal import Decimal
+from typing import Any, Final
+
+from ..errors import ConstraintError
+
+__all__ = ["Budget", "awaited", "check_count", "check_finite", "check_number", "derivation", "step"]
+
+MAX_NODES: Final = 50_000
+"""How many nodes the schemas of one request may hold."""
+MAX_TEXT: Final = 500_000
+"""How many characters the names, values and patterns of one request may have."""
+MAX_VALUES: Final = 10_000
+"""How many values the enums of one request may list."""
+MAX_PROPERTIES: Final = 1_000
+"""How many properties an object may declare."""
+MAX_PATTERN: Final = 2_000
+"""How many characters a pattern may have."""
+MAX_MULTIPLE: Final = 10_000
+"""How large ``multipleOf`` may be, its decimal point left out: a grammar has a state for each remainder."""
+MAX_LEAST: Final = 10_000
+"""How large ``minLength``, ``minItems`` and ``minProperties`` may be."""
+MAX_NUMBER: Final = 10**30
+"""How large the bounds of numbers may be."""
+MAX_STEPS: Final = 500_000
+"""How many steps deriving one grammar may take: of 128 tools of 20 properties, up to 300,000."""
+_EVERY: Final = 4096
+"""Steps between two looks whether anybody waits for the grammar."""
+_VISITS: Final = 200_000
+
+
+class _TooMuch(Exception):
+    """No error of a schema: what tries another way where one branch fails must not go on."""
+
+
+class _Left(threading.local):
+    """The derivation under way in this thread.
+
+    Attributes:
+        steps: how many are left; ``None``: there is none under way.
+        look: at how many steps to look the next time.
+        check: raises where nobody waits.
+    """
+
+    steps: int | None = None
+    look = 0
+    check: Callable[[], None] | None = None
+
+
+_left: Final = _Left()
+
+
+@contextmanager
+def awaited(check: Callable[[], None]) -> Iterator[None]:
+    """Derivations within end with what ``check`` raises, as soon as it raises."""
+    before, _left.check = _left.check, check
+    try:
+        yield
+    finally:
+        _left.check = before
+
+
+@contextmanager
+def derivation() -> Iterator[None]:
+    """Derive one grammar.
+
+    Raises:
+        ConstraintError: it takes more steps than it may.
+    """
+    before, _left.steps, _left.look = _left.steps, MAX_STEPS, MAX_STEPS
+    try:
+        yield
+    except (_TooMuch, RecursionError):
+        text = "tools: their schemas combine too much; allowed are fewer properties, allOf, anyOf, oneOf and $ref"
+        raise ConstraintError(text) from None
+    finally:
+        _left.steps = before
+        _left.look = before or 0
+
+
+def step(size: int = 1) -> None:
+    """Account for work on so many parts; ends the `derivation` where it is too much."""
+    if _left.steps is None:
+        return
+    _left.steps -= size
+    if _left.steps < _left.look:
+        if _left.steps < 0:
+            raise _TooMuch
+        _left.look = _left.steps - _EVERY
+        if _left.check is not None:
+            _left.check()
+
+
+class Budget:
+    """What is left of a request's bounds; all its schemas share one."""
+
+    def __init__(self) -> None:
+        self._nodes = MAX_NODES
+        self._text = MAX_TEXT
+        self._values = MAX_VALUES
+
+    def node(self, node: Mapping[Any, Any], at: str) -> None:
+        """Account for a node and its names.
+
+        Raises:
+            ConstraintError: it is too much.
+        """
+        self._nodes -= 1
+        if self._nodes < 0:
+            raise ConstraintError(f"{at}: the schemas hold more than {MAX_NODES:,} nodes")
+        for key in ("properties", "patternProperties"):
+            names = node.get(key)
+            if not isinstance(names, Mapping):
+                continue
+            if len(names) > MAX_PROPERTIES:
+                raise ConstraintError(f"{at}.{key}: {len(names):,} properties; allowed are {MAX_PROPERTIES:,}")
+            for name in names:
+                self.text(name, f"{at}.{key}")
+
+    def text(self, text: object, at: str, most: int = MAX_TEXT) -> None:
+        """Account for a name, a value or a pattern.
+
+        Raises:
+            ConstraintError: it is too much, or holds a lone surrogate.
+        """
+        if not isinstance(text, str):
+            return
+        self._text -= len(text)
+        if len(text) > most:
+            raise ConstraintError(f"{at}: {len(text):,} characters; allowed are {most:,}")
+        if self._text < 0:
+            raise ConstraintError(f"{at}: names, values and patterns have more than {MAX_TEXT:,} characters")
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise ConstraintError(f"{at}: {text[:60]!a} holds a lone surrogate, which is no character") from None
+
+    def values(self, value: Any, at: str) -> None:
+        """Account for what an ``enum`` lists, or for a ``const``.
+
+        Raises:
+            ConstraintError: it is too much, or holds a lone surrogate.
+        """
+        waiting = [value]
+        while waiting:
+            one = waiting.pop()
+            self._values -= 1
+            if self._values < 0:
+                raise ConstraintError(f"{at}: enums list more than {MAX_VALUES:,} values")
+            if isinstance(one, list):
+                if len(one) > self._values:
+                    raise ConstraintError(f"{at}: enums list more than {MAX_VALUES:,} values")
+                waiting.extend(one)
+            elif isinstance(one, Mapping):
+                for name in one:
+                    self.text(name, at)
+                waiting.extend(one.values())
+            else:
+                self.text(one, at)
+
+
+def check_number(keyword: str, value: float, at: str) -> None:
+    """Return where a number of a schema can be kept.
+
+    Raises:
+        ConstraintError: it cannot.
+    """
+    if not -MAX_NUMBER <= value <= MAX_NUMBER:
+        raise ConstraintError(f"{at}: is not between -1e30 and 1e30")
+    if keyword != "multipleOf":
+        return
+    if value <= 0:
+        raise ConstraintError(f"{at}: must be more than 0, not {value!r}")
+    digits = Decimal(repr(value)).normalize().as_tuple().digits
+    whole = int("".join(map(str, digits)))
+    if max(whole, value) > MAX_MULTIPLE:
+        raise ConstraintError(
+            f"{at}: {value!r} has too many digits; allowed is up to {MAX_MULTIPLE:,}, without a point"
+        )
+
+
+def check_count(keyword: str, value: int, at: str) -> None:
+    """Return where a count of a schema can be kept.
+
+    Raises:
+        ConstraintError: it cannot.
+    """
+    most = MAX_LEAST if keyword.startswith("min") else 2**31 - 1
+    if value > most:
+        raise ConstraintError(f"{at}: {value:,} is more than {most:,}" if value < MAX_NUMBER else f"{at}: is too large")
+
+
+def check_finite(root: Any, definitions: Mapping[str, Any], at: str) -> None:
+    """Return where some finite value may satisfy a prepared schema, as far as its references tell.
+
+    Raises:
+        ConstraintError: whatever satisfies it would have to hold itself.
+    """
+    done: set[str] = set()
+    walk = _Walk(done)
+    changed = True
+    while changed:
+        changed = False
+        for name in reversed(list(definitions)):  # those that others refer to mostly come later
+            if name not in done and walk.finite(definitions[name]):
+                done.add(name)
+                changed = True
+        if walk.visits > _VISITS:
+            return
+    if not walk.finite(root):
+        raise ConstraintError(f"{at}: a value that satisfies it would have to hold itself; see its $ref")
+
+
+class _Walk:
+    """Whether nodes have finite values, given which definitions do."""
+
+    def __init__(self, done: set[str]) -> None:
+        self._done = done
+        self.visits = 0
+
+    def finite(self, node: Any) -> bool:
+        self.visits += 1
+        if not isinstance(node, dict):
+            return node is not False
+        if self.visits > _VISITS:
+            return True
+        if "$ref" in node and node["$ref"].rpartition("/")[2] not in self._done:
+            return False
+        if not all(self.finite(part) for part in node.get("allOf", ())):
+            return False
+        if not all(any(map(self.finite, node[key])) for key in ("anyOf", "oneOf") if key in node):
+            return False
+        types = node.get("type")
+        if types is None or "enum" in node or "const" in node:
+            return True
+        named = [types] if isinstance(types, str) else types
+        return any(self._of_type(node, name) for name in named)
+
+    def _of_type(self, node: dict[str, Any], name: str) -> bool:
+        if name == "object":
+            properties, others = node.get("properties", {}), node.get("additionalProperties", True)
+            return all(self.finite(properties.get(key, others)) for key in node.get("required", ()))
+        if name == "array":
+            least, first = node.get("minItems", 0), node.get("prefixItems", [])
+            needed = first[:least] + ([node.get("items", True)] if least > len(first) else [])
+            return all(map(self.finite, needed))
+        return True

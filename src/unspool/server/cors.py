@@ -1,0 +1,116 @@
+"""Who may use the server from a web page, and what every answer tells in its headers."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from starlette.types import Message, Scope, Send
+
+from ..regex import Regex
+from .replies import client_id
+
+_METHODS: Final = b"GET, POST, OPTIONS"
+_EXPOSED: Final = b"x-request-id, retry-after"
+_AGE: Final = b"600"  # seconds for which a browser need not ask again
+_LOOPBACK: Final = {"localhost", "127.0.0.1", "::1"}
+
+_PLAIN: Final = Regex(r"[ -~]{1,2048}")
+"""What may be said again in a header."""
+
+Headers = list[tuple[bytes, bytes]]
+
+
+def check_origin(origin: str) -> str:
+    """An origin as browsers write it, or ``*``.
+
+    Raises:
+        ValueError: it is neither; tells what is allowed.
+    """
+    if origin == "*":
+        return origin
+    try:
+        parts = urlsplit(origin)
+        plain = f"{parts.scheme}://{parts.netloc}" == origin and parts.hostname and "@" not in parts.netloc
+    except ValueError:
+        plain = False
+    if not plain:
+        raise ValueError(f"{origin!r} is no origin; allowed are SCHEME://HOST[:PORT] without a path, and *")
+    return origin.lower()
+
+
+class Origins:
+    """The origins whose pages may use the server: those on the loopback, and others by name.
+
+    Args:
+        allowed: origins as browsers write them; ``*``: any.
+    """
+
+    def __init__(self, allowed: Iterable[str]) -> None:
+        self._allowed = {origin.lower() for origin in allowed}
+
+    def allow(self, origin: str) -> bool:
+        """Whether pages of this origin may."""
+        if not _PLAIN.fullmatch(origin):
+            return False
+        if "*" in self._allowed or origin.lower() in self._allowed:
+            return True
+        try:
+            parts = urlsplit(origin)
+            return parts.scheme in ("http", "https") and parts.hostname in _LOOPBACK
+        except ValueError:
+            return False
+
+
+def header(scope: Scope, wanted: bytes) -> str | None:
+    """The value of a request's header."""
+    for name, value in scope["headers"]:
+        if name == wanted:
+            return str(value.decode("latin-1"))
+    return None
+
+
+async def preflight(scope: Scope, send: Send, methods: Sequence[str]) -> None:
+    """Answer what a browser asks before a request."""
+    headers: Headers = [(b"allow", ", ".join(methods).encode()), (b"content-length", b"0")]
+    if header(scope, b"access-control-request-method") is not None:
+        asked = header(scope, b"access-control-request-headers")
+        headers += [(b"access-control-allow-methods", _METHODS), (b"access-control-max-age", _AGE)]
+        if asked is not None and _PLAIN.fullmatch(asked):
+            headers.append((b"access-control-allow-headers", asked.encode()))
+        if header(scope, b"access-control-request-private-network") == "true":
+            headers.append((b"access-control-allow-private-network", b"true"))
+    await send({"type": "http.response.start", "status": 204, "headers": headers})
+    await send({"type": "http.response.body", "body": b""})
+
+
+def dressed(scope: Scope, send: Send, origin: str | None) -> Send:
+    """What sends answers with the headers that a page needs to read them, and with the client's own id.
+
+    Args:
+        scope: the request.
+        send: takes ASGI's messages.
+        origin: of the page that asks, which may; ``None``: none does.
+    """
+    id = client_id(scope)
+    if origin is None and not id:
+        return send
+    more: Headers = []
+    if origin is not None:
+        more += [
+            (b"access-control-allow-origin", origin.encode()),
+            (b"access-control-expose-headers", _EXPOSED),
+            (b"vary", b"origin"),
+        ]
+    if id:
+        more.append((b"x-request-id", id.encode()))
+
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            told: Any = [h for h in message.get("headers", ()) if not (id and h[0].lower() == b"x-request-id")]
+            message = {**message, "headers": [*told, *more]}
+        await send(message)
+
+    return sending
+
+
+__all__ = ["Origins", "check_origin", "dressed", "header", "preflight"]

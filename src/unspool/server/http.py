@@ -1,0 +1,139 @@
+"""HTTP connections with limits: of what a head may hold, of the time a request may take, and of clients that read
+nothing.
+
+uvicorn's protocol knows none of them. One patrol looks at all connections, so that a request costs no timers.
+"""
+
+import asyncio
+import logging
+from http import HTTPStatus
+from typing import Any, Final
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from .settings import Limits
+
+__all__ = ["Connection", "limited", "patrol"]
+
+log = logging.getLogger("unspool.server")
+
+_PATROL: Final = 0.5  # seconds between two looks at the connections
+_MOST: Final = 256
+"""How many headers a request may have."""
+
+
+class Connection(HttpToolsProtocol):
+    """A client's connection. `limits` is set by `limited`."""
+
+    limits: Limits
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._head = 0  # bytes of a head that is not complete
+        self._reading = "head"  # what the deadline is for
+        self._deadline: float | None = None
+        self._refused = False
+        self._unsent = 0
+        self._unsent_since: float | None = None
+
+    # -- uvicorn's own steps, watched ------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """See `asyncio.Protocol`."""
+        super().connection_made(transport)
+        self._await("head", self.limits.head)
+
+    def data_received(self, data: bytes) -> None:
+        """See `asyncio.Protocol`."""
+        if self._refused:
+            return
+        if self._reading == "next":
+            self._await("head", self.limits.head)
+        if self._reading == "head":
+            self._head += len(data)
+        super().data_received(data)
+        if self._reading == "head" and self._head > self.limits.headers:
+            self._refuse(431, f"the headers are larger than {self.limits.headers:,} bytes")
+
+    def on_message_begin(self) -> None:
+        """See `HttpToolsProtocol`."""
+        if not self._refused:
+            super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        """See `HttpToolsProtocol`."""
+        if self._refused:
+            return
+        self._head = 0
+        size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
+        if size > self.limits.headers:
+            self._refuse(431, f"the headers are larger than {self.limits.headers:,} bytes")
+        elif len(self.headers) > _MOST:
+            self._refuse(431, f"{len(self.headers):,} headers; allowed are {_MOST}")
+        else:
+            self._await("body", self.limits.receive)
+            super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """See `HttpToolsProtocol`."""
+        if not self._refused:
+            super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """See `HttpToolsProtocol`."""
+        if not self._refused:
+            self._await("next", None)
+            super().on_message_complete()
+
+    # -- limits ----------------------------------------------------------------------------------------------------
+
+    def _await(self, what: str, seconds: float | None) -> None:
+        self._reading = what
+        self._deadline = None if seconds is None else self.loop.time() + seconds
+
+    def _refuse(self, status: int, message: str) -> None:
+        """Answer what cannot be read, unless an answer has begun, and read no more."""
+        self._refused = True
+        self._await("nothing", None)
+        if self.transport.is_closing():
+            return
+        if self.cycle is None or self.cycle.response_complete or not self.cycle.response_started:
+            body = message.encode()
+            head = f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\nContent-Type: text/plain; charset=utf-8\r\n"
+            head += f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+            self.transport.write(head.encode() + body)
+        self.transport.close()
+
+    def look(self, now: float) -> None:
+        """Give up a client that sends too slowly or reads nothing."""
+        late = self._deadline is not None and now > self._deadline
+        if late and not self.flow.read_paused:  # while reading is paused, nobody can be blamed
+            if self._reading == "head" and not self._head:
+                self.transport.abort()  # it has not said a word
+            else:
+                what = "headers" if self._reading == "head" else "body"
+                self._refuse(408, f"the {what} did not come in time")
+        unsent = self.transport.get_write_buffer_size()
+        # Nobody writes then: what does not become less is not being read.
+        still = self.flow.write_paused or self.transport.is_closing() or (self.cycle and self.cycle.response_complete)
+        if not unsent or not still or unsent != self._unsent or self._unsent_since is None:
+            self._unsent_since = now
+        elif now - self._unsent_since > self.limits.stall:
+            log.warning("a client read nothing for %g s; it is given up", self.limits.stall)
+            self.transport.abort()
+        self._unsent = unsent
+
+
+def limited(limits: Limits) -> type[Connection]:
+    """The class of connections under these limits."""
+    return type("Connection", (Connection,), {"limits": limits})
+
+
+async def patrol(connections: "set[Any]") -> None:
+    """Look at all connections from time to time; runs until it is cancelled."""
+    loop = asyncio.get_running_loop()
+    while True:
+        await asyncio.sleep(_PATROL)
+        now = loop.time()
+        for connection in list(connections):
+            connection.look(now)

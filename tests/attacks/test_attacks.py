@@ -1,0 +1,234 @@
+"""Attacks on a server process, in short; `test_long` has the same with a thousand clients and the default times."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from unspool.engines.builtin.model import FOLDER
+
+from .clients import SLOW, Leaving, burst, dribble, exchange, hold, never_read, request
+from .upstream import upstream
+from .victim import CHAT, FLOOD, Victim, recordings, survives, victim
+
+STREAM = {**SLOW, "stream": True}
+BODIES = (STREAM, SLOW, {**STREAM, "n": 3})
+FLOODED = {"messages": [{"role": "user", "content": FLOOD}], "stream": True}
+LIMITS = ("--max-stall", "1", "--max-head", "1", "--max-receive", "1", "--max-text", "1000000")
+
+
+@pytest.fixture(scope="module")
+def replaying(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Victim]:
+    """A server whose answers take long."""
+    with victim(recordings(tmp_path_factory.mktemp("r")), "--dialect", "hermes", *LIMITS) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def computing() -> Iterator[Victim]:
+    """A server with a tokenizer, a chat template and grammars."""
+    with victim("builtin", *LIMITS) as server:
+        yield server
+
+
+# -- clients that leave ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("leaving", ["at once", "one by one"])
+@pytest.mark.parametrize("after", [0.0, "byte"])
+def test_two_hundred_clients_that_leave_take_nothing_with_them(
+    replaying: Victim, leaving: Leaving, after: str | float
+) -> None:
+    begun = []
+    survives(replaying, lambda: begun.append(burst(replaying.port, 200, leaving, bodies=BODIES, after=after)))
+    if after == "byte":
+        assert all(0 < n < 200 for n in begun), "some had their place, some waited for one"
+
+
+def test_clients_that_never_read_are_given_up_and_their_sockets_closed(replaying: Victim) -> None:
+    given_up = []
+    survives(replaying, lambda: given_up.append(never_read(replaying.port, 30, FLOODED, 2.5)))
+    assert given_up == [30, 30]
+
+
+def test_whole_answers_that_nobody_reads_are_given_up_too(replaying: Victim) -> None:
+    given_up = []
+    body = {**FLOODED, "stream": False}
+    survives(replaying, lambda: given_up.append(never_read(replaying.port, 5, body, 4)))
+    assert given_up == [5, 5]
+
+
+# -- clients that take their time --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("part", ["head", "body"])
+def test_slow_heads_and_bodies_are_sent_away(replaying: Victim, part: str) -> None:
+    data = request(SLOW)
+    if part == "head":
+        data = data.replace(b"Host: x", b"Host: " + b"x" * 1000)
+    else:
+        data = data.replace(b"Content-Length: ", b"Content-Length: 1")
+        data = b"POST / HTTP/1.1\r\nContent-Length: 9999\r\n\r\n" + data
+    told: list[bytes] = []
+    survives(replaying, lambda: told.extend(dribble(replaying.port, 20, data, 5)))
+    assert all(not answer or answer.startswith((b"HTTP/1.1 408", b"HTTP/1.1 404")) for answer in told)
+    assert any(b" 408 " in answer for answer in told) or part == "body"
+
+
+def test_connections_that_say_nothing_are_closed(replaying: Victim) -> None:
+    survives(replaying, lambda: dribble(replaying.port, 50, b"", 5))
+
+
+@pytest.mark.parametrize("head", [b"X: " + b"x" * 1_000_000, b"X: y\r\n" * 10_000 + b"\r\n"])
+def test_heads_that_are_too_large_are_refused(replaying: Victim, head: bytes) -> None:
+    told: list[bytes] = []
+    data = b"GET /health HTTP/1.1\r\n" + head
+
+    def attack() -> None:
+        told.append(exchange(replaying.port, data))
+
+    survives(replaying, attack)
+    assert all(answer.startswith(b"HTTP/1.1 431") or not answer for answer in told)
+
+
+# -- what takes the server a while -------------------------------------------------------------------------------------
+
+
+def test_texts_to_parse_that_nobody_waits_for_any_more_are_not_parsed(replaying: Victim) -> None:
+    calls = '<tool_call>\n{"name": "f", "arguments": {"a": 1}}\n</tool_call>\n'
+    bodies = [{"text": calls * (900_000 // len(calls)), "format": "events"}]
+    survives(replaying, lambda: burst(replaying.port, 30, "at once", bodies=bodies, path="/parse"))
+
+
+def test_a_text_that_is_too_long_is_refused_by_its_characters(computing: Victim) -> None:
+    def attack() -> None:
+        for size, status in ((200_000, 400), (3_000_000, 400), (14_000_000, 400)):
+            began = time.monotonic()
+            got, text = computing.ask(CHAT, {"messages": [{"role": "user", "content": "long " * (size // 5)}]})
+            assert (got, time.monotonic() - began < 5) == (status, True), text
+        assert computing.ask("/parse", {"text": "x" * 1_000_001})[0] == 400
+
+    survives(computing, attack)
+
+
+def test_long_prompts_that_nobody_waits_for_any_more_hold_nobody_up(computing: Victim) -> None:
+    body = {"messages": [{"role": "user", "content": "long " * 150_000}], "n": 16}
+    survives(computing, lambda: burst(computing.port, 20, "at once", bodies=[body], after=0.2))
+
+
+def of(**properties: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": list(properties)}
+
+
+def call(schema: Any, **more: Any) -> dict[str, Any]:
+    tool = {"type": "function", "function": {"name": "f", "parameters": schema}}
+    return {**SLOW, "tools": [tool], "tool_choice": "required", "max_tokens": 4, **more}
+
+
+def _combined(levels: int, key: str) -> dict[str, Any]:
+    """Each level refers to the next one several times."""
+    found: dict[str, Any] = {
+        f"d{i}": {"allOf": [{key: [{"$ref": f"#/$defs/d{i + 1}"}, {"properties": {f"x{i}": {"type": "string"}}}]}] * 3}
+        for i in range(levels)
+    }
+    found[f"d{levels}"] = of(x={"type": "string"})
+    return {**of(a={"$ref": "#/$defs/d0"}), "$defs": found}
+
+
+HOSTILE: dict[str, tuple[Any, str]] = {
+    "a multiple": (
+        of(a={"type": "integer", "multipleOf": 47567917}),
+        "tools.f.parameters.properties.a.multipleOf",
+    ),
+    "a reference to itself": ({"$ref": "#"}, "tools.f.parameters: "),
+    "itself within": (of(a={"$ref": "#"}), "tools.f.parameters: "),
+    "a surrogate": (of(**{"a\ud800": {"type": "string"}}), "tools.f.parameters.properties: "),
+    "a surrogate in an enum": (of(a={"enum": ["\ud800"]}), "tools.f.parameters.properties.a.enum"),
+    "a megabyte of an enum": (
+        of(a={"enum": [f"{i:090}" for i in range(9000)]}),
+        "tools.f.parameters.properties.a",
+    ),
+    "many values": (of(a={"enum": list(range(20_000))}), "tools.f.parameters.properties.a.enum"),
+    "many properties": (of(**{f"p{i}": {"type": "string"} for i in range(5000)}), "tools.f.parameters.properties"),
+    "a long least": (of(a={"type": "string", "minLength": 2**31}), "tools.f.parameters.properties.a.minLength"),
+    "a large bound": (of(a={"type": "integer", "maximum": 10**400}), "tools.f.parameters.properties.a.maximum"),
+    "a long pattern": (
+        of(a={"type": "string", "pattern": "a?" * 5000}),
+        "tools.f.parameters.properties.a.pattern",
+    ),
+    "patterns that grow": (of(a={"type": "string", "pattern": "((a{100}){100}){100}"}), ""),
+    "all of all": (_combined(30, "allOf"), ""),
+    "all of any": (_combined(30, "anyOf"), ""),
+    "any order": ({"properties": {f"p{i}": {"type": "integer", "multipleOf": 9973} for i in range(40)}}, ""),
+}
+
+
+def test_hostile_schemas_are_refused_by_their_place_or_kept_within_limits(computing: Victim) -> None:
+    def attack() -> None:
+        for name, (schema, place) in HOSTILE.items():
+            status, text = computing.ask(CHAT, call(schema), timeout=60)
+            assert status in (200, 400), (name, text)
+            assert status == 400 or not place, (name, text)
+            assert place in text, (name, text)
+            assert "lexer" not in text.lower(), (name, text)
+            assert "%json" not in text, (name, text)
+        status, text = computing.ask(CHAT, call(HOSTILE["a multiple"][0], tool_choice="auto"), timeout=60)
+        assert status == 200, text
+
+    survives(computing, attack)
+
+
+def test_grammars_that_nobody_waits_for_any_more_are_not_compiled(computing: Victim) -> None:
+    bodies = [
+        call(of(**{f"a{i}": {"type": "integer", "multipleOf": 9967}, f"b{i}": {"multipleOf": 9949}})) for i in range(50)
+    ]
+    survives(computing, lambda: burst(computing.port, 50, "at once", bodies=bodies, after=0.5))
+
+
+# -- the engine dies ---------------------------------------------------------------------------------------------------
+
+
+def test_an_upstream_that_is_killed_ends_its_streams_and_is_used_again_when_it_is_back() -> None:
+    with upstream() as engine:
+        options = ("--tokenizer", str(FOLDER), "--engine-kind", "vllm", *LIMITS)
+        with victim(f"http://127.0.0.1:{engine.port}", *options) as server:
+            for _ in range(2):
+                engine.start()
+                _until_ok(server)
+                statuses = burst(server.port, 50, "one by one", bodies=[STREAM], after="byte")
+                assert statuses > 0
+                engine.kill()
+                began = time.monotonic()
+                assert server.ask(CHAT, SLOW)[0] in (502, 503)
+                assert server.ask("/health")[0] == 503
+                assert time.monotonic() - began < 2
+            engine.start()
+            _until_ok(server)
+            assert server.small() < 2
+            time.sleep(0.2)
+            assert not any(server.gauges().values())
+
+
+def _until_ok(server: Victim) -> None:
+    deadline = time.monotonic() + 20
+    while server.ask("/health")[0] != 200:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+# -- the end -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_end_comes_in_time_whoever_does_not_read(tmp_path: Path) -> None:
+    with victim(recordings(tmp_path), "--dialect", "hermes", "--max-drain", "1") as server:
+        held = [hold(server.port, request(FLOODED)) for _ in range(20)]
+        held += [hold(server.port, request(SLOW)[:60]) for _ in range(5)]
+        time.sleep(0.5)
+        began = time.monotonic()
+        server.running.terminate()
+        server.running.wait(20)
+        assert time.monotonic() - began < 4
+        for one in held:
+            one.close()

@@ -1,0 +1,82 @@
+"""A server with a completion endpoint, as a process that can be killed and started again at the same port."""
+
+import contextlib
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+
+_CODE = """
+import asyncio, json, sys
+
+async def serve(reader, writer):
+    try:
+        head = (await reader.readuntil(b"\\r\\n\\r\\n")).decode("latin-1")
+        size = next((int(l.split(":")[1]) for l in head.split("\\r\\n") if l.lower().startswith("content-length")), 0)
+        body = await reader.readexactly(size)
+        path = head.split(" ")[1]
+        if path == "/v1/completions":
+            writer.write(b"HTTP/1.1 200 OK\\r\\nContent-Type: text/event-stream\\r\\nConnection: close\\r\\n\\r\\n")
+            quick = b"the quick question" in body
+            for i in range(2 if quick else 1000):
+                reason = "stop" if quick and i else None
+                told = {"choices": [{"text": "word ", "finish_reason": reason}]}
+                writer.write(b"data: " + json.dumps(told).encode() + b"\\n\\n")
+                await writer.drain()
+                await asyncio.sleep(0 if quick else 0.1)
+            writer.write(b"data: [DONE]\\n\\n")
+        else:
+            card = {"id": "m", "owned_by": "vllm", "max_model_len": 4096}
+            answer = json.dumps({"data": [card]}).encode()
+            writer.write(b"HTTP/1.1 200 OK\\r\\nContent-Type: application/json\\r\\n")
+            writer.write(b"Content-Length: %d\\r\\n\\r\\n" % len(answer) + answer)
+        await writer.drain()
+    except (ConnectionError, asyncio.IncompleteReadError):
+        pass
+    finally:
+        writer.close()
+
+async def main():
+    server = await asyncio.start_server(serve, "127.0.0.1", int(sys.argv[1]), backlog=1024)
+    print("ready", flush=True)
+    await server.serve_forever()
+
+asyncio.run(main())
+"""
+
+
+class Upstream:
+    """The server, running or not."""
+
+    def __init__(self) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port: int = free.getsockname()[1]
+        self._process: subprocess.Popen[str] | None = None
+
+    def start(self) -> None:
+        """Run it."""
+        command = [sys.executable, "-c", _CODE, str(self.port)]
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert self._process.stdout is not None
+        assert self._process.stdout.readline() == "ready\n"
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGKILL)
+            self._process.wait()
+            assert self._process.stdout is not None
+            self._process.stdout.close()
+            self._process = None
+
+
+@contextlib.contextmanager
+def upstream() -> Iterator[Upstream]:
+    """A server that is not running yet."""
+    made = Upstream()
+    try:
+        yield made
+    finally:
+        made.kill()

@@ -1,0 +1,137 @@
+"""A server process to attack, what it says of itself, and what has to hold behind an attack."""
+
+import contextlib
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+CHAT = "/v1/chat/completions"
+PATIENCE = 20.0
+QUICK = "the quick question"
+"""Recordings answer this at once, and everything else slowly."""
+FLOOD = "the flood"
+"""Recordings answer this with twenty megabytes, as fast as they can."""
+GROWTH = 100 * 1024
+"""KiB that a second identical attack may add."""
+
+
+class Victim:
+    """A process that serves.
+
+    Args:
+        running: the process.
+        port: where it listens.
+        log: its lines so far.
+    """
+
+    def __init__(self, running: "subprocess.Popen[str]", port: int, log: list[str]) -> None:
+        self.running = running
+        self.port = port
+        self.log = log
+
+    def ask(self, path: str, body: Any = None, timeout: float = PATIENCE) -> tuple[int, str]:
+        """The status and the text of an answer."""
+        data = None if body is None else json.dumps(body).encode()
+        asked = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", data)
+        try:
+            with urllib.request.urlopen(asked, timeout=timeout) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read().decode()
+
+    def gauges(self) -> dict[str, int]:
+        """What `/metrics` tells of the moment."""
+        names = "open_streams|generations|waiting|held_bytes|queued_events"
+        return {k: int(v) for k, v in re.findall(rf"^unspool_({names}) (\d+)$", self.ask("/metrics")[1], re.M)}
+
+    def sockets(self) -> int:
+        """How many sockets the process has open."""
+        found = 0
+        for entry in Path(f"/proc/{self.running.pid}/fd").iterdir():
+            with contextlib.suppress(OSError):
+                found += os.readlink(entry).startswith("socket:")
+        return found
+
+    def rss(self) -> int:
+        """KiB in memory: the server's own, and its children's."""
+        listed = subprocess.run(["ps", "-e", "-o", "pid=,ppid=,rss="], capture_output=True, text=True, check=True)
+        rows = [tuple(map(int, line.split())) for line in listed.stdout.splitlines()]
+        family = {self.running.pid}
+        for _ in range(3):
+            family |= {pid for pid, parent, _ in rows if parent in family}
+        return sum(size for pid, _, size in rows if pid in family)
+
+    def small(self) -> float:
+        """Seconds that a small request takes; where there is no room yet, it is sent again, as clients do."""
+        began = time.monotonic()
+        status, text = 429, ""
+        while status == 429 and time.monotonic() - began < PATIENCE:
+            status, text = self.ask(CHAT, {"messages": [{"role": "user", "content": QUICK}], "max_tokens": 4})
+        assert status == 200, text
+        return time.monotonic() - began
+
+
+@contextlib.contextmanager
+def victim(engine: str, *options: str) -> Iterator[Victim]:
+    """`unspool serve` as a process of its own."""
+    command = [sys.executable, "-m", "unspool", "serve", "--port", "0", "--engine", engine, *options]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stderr is not None
+        log: list[str] = []
+        reading = threading.Thread(target=lambda: log.extend(running.stderr or ()), daemon=True)
+        try:
+            while not (match := re.search(r"http://127\.0\.0\.1:(\d+)", "".join(log))):
+                line = running.stderr.readline()
+                assert line, f"it did not start: {log}"
+                log.append(line)
+            reading.start()
+            yield Victim(running, int(match[1]), log)
+        finally:
+            running.kill()
+            running.wait()
+            if reading.ident is not None:
+                reading.join()
+
+
+def recordings(folder: Path) -> str:
+    """An engine that answers `QUICK` and `FLOOD` at once, and everything else for a hundred seconds."""
+    lines: list[dict[str, Any]] = [
+        {"type": "request", "match": QUICK},
+        {"type": "chunk", "text": "Hello.", "finish_reason": "stop"},
+        {"type": "request", "match": FLOOD},
+        *({"type": "chunk", "text": "x" * 20_000} for _ in range(1000)),
+        {"type": "chunk", "finish_reason": "stop"},
+        {"type": "request"},
+        *({"type": "chunk", "at": i * 0.1, "text": "word " * 20} for i in range(1000)),
+    ]
+    file = folder / "slow.jsonl"
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return f"replay:{file}"
+
+
+def survives(server: Victim, attack: Callable[[], Any], *, within: float = 2.0, patience: float = PATIENCE) -> None:
+    """Attack twice. Each time a small request is answered soon after, and nothing is left behind."""
+    server.small()
+    idle = server.sockets()
+    sizes = []
+    for _ in range(2):
+        attack()
+        assert server.small() < within
+        deadline = time.monotonic() + patience
+        while any(server.gauges().values()) or server.sockets() > idle:
+            assert time.monotonic() < deadline, (server.gauges(), server.sockets(), idle)
+            time.sleep(0.05)
+        assert server.ask("/health")[0] == 200
+        sizes.append(server.rss())
+    assert sizes[1] - sizes[0] < GROWTH, sizes
+    assert not [line for line in server.log if "Traceback" in line or line.startswith("ERROR")], server.log

@@ -1,0 +1,126 @@
+"""Calls of the builtin model hold what was said, unless the model is sure of something else."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unspool.engines.builtin.model import Model
+from unspool.engines.builtin.said import LESS, Copying
+
+OWN = Model()
+HEAD = (
+    "<｜begin▁of▁sentence｜>find: Find.\n#find\n"
+    '"what": string\n"color": optional "red" or "blue"\n"count": optional integer, how many\n'
+)
+CALL = "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>find<｜tool▁sep｜>"
+
+
+class Flat:
+    """A model that likes all tokens alike."""
+
+    def __init__(self) -> None:
+        self.tokenizer: Any = OWN.tokenizer
+        self.vocab_size, self.context, self.eos = OWN.vocab_size, OWN.context, OWN.eos
+
+    def prefill(self, tokens: Sequence[int]) -> tuple[Any, NDArray[np.float32]]:
+        return None, np.zeros(self.vocab_size, np.float32)
+
+    def step(self, states: Sequence[Any], tokens: Sequence[int]) -> NDArray[np.float32]:
+        return np.zeros((len(states), self.vocab_size), np.float32)
+
+
+def ids(text: str) -> list[int]:
+    found: list[int] = OWN.tokenizer.encode(text).ids
+    return found
+
+
+def likely(said: str, output: str, head: str = HEAD) -> set[str]:
+    """The tokens that are as likely as before after a request and an output; none: all are."""
+    model = Copying(Flat())
+    state, _ = model.prefill(ids(f"{head}<｜User｜>{said}<｜Assistant｜></think>"))
+    logits = np.zeros(OWN.vocab_size, np.float32)
+    for token in ids(CALL + output):
+        logits = model.step([state], [token])[0]
+    assert all(-value % LESS == 0 for value in np.unique(logits))
+    if not logits.any():
+        return set()
+    return {OWN.tokenizer.decode([int(i)], skip_special_tokens=False) for i in np.flatnonzero(logits == 0)}
+
+
+def test_a_value_begins_with_a_word_that_was_said() -> None:
+    found = likely("Look for apes and bees", '{"what": "')
+    firsts = [OWN.tokenizer.decode(ids(word)[:1]) for word in ("Look", "for", "apes", "and", "bees")]
+    assert set(firsts) <= found
+    assert len(found) <= 6
+
+
+def test_a_value_goes_on_as_it_was_said_and_ends_behind_a_word() -> None:
+    inside = likely("Look for 123 bees", '{"what": "12')
+    assert inside == {"3"}
+    behind = likely("Look for 123 bees", '{"what": "123')
+    assert '"' in behind
+    assert " " + OWN.tokenizer.decode(ids("bees")[:1]) in behind
+
+
+def test_what_was_not_said_is_left_alone_once_it_has_begun() -> None:
+    assert likely("Look for bees", '{"what": "zzz') == set()
+
+
+def test_what_one_value_has_no_other_takes() -> None:
+    head = '{"what": "bees"}<｜tool▁call▁end｜><｜tool▁call▁begin｜>find<｜tool▁sep｜>{"what": "'
+    first = OWN.tokenizer.decode(ids("bees")[:1])
+    assert first not in likely("apes, bees", head)
+    assert first in likely("apes, bees, bees", head)
+
+
+def test_a_choice_that_was_said_is_not_left_out() -> None:
+    assert '"}' in likely("Look for bees", '{"what": "bees')
+    assert '"}' not in likely("Look for blue bees", '{"what": "bees')
+    assert likely("Look for blue bees", '{"what": "bees", "color": "blue') == set()
+    assert " " not in likely("Look for blue bees", '{"what": "bees"')
+
+
+def test_a_number_that_was_said_is_not_left_out() -> None:
+    assert '"}' not in likely("Look for 7 bees", '{"what": "bees')
+    assert '"}' in likely("Look for 7 bees", '{"what": "7 bees')
+    assert {token[0] for token in likely("Look for 7 bees", '{"what": "bees", "co')} == {"l", "u"}
+    assert {token[0] for token in likely("Look for blue bees", '{"what": "bees", "co')} == {"l"}
+
+
+def test_a_parameter_is_one_of_the_tools() -> None:
+    told = likely("bees", '{"')
+    assert told
+    assert all(any(name.startswith(t) for name in ("what", "color", "count")) for t in told)
+    assert '"' in likely("bees", '{"what')
+
+
+FLY = '<｜begin▁of▁sentence｜>find: Fly.\n#find\n"from": string\n"destination": string\n"who": optional string\n'
+
+
+def test_a_word_tells_what_a_value_is_for() -> None:
+    said = "To the 47, from 13, 29"
+    assert likely(said, '{"from": "', FLY) == {"1"}
+    assert likely(said, '{"from": "13", "destination": "', FLY) == {"4"}
+    assert likely(said, '{"from": "13", "destination": "47", "who": "', FLY) >= {"2"}
+    assert not likely(said, '{"from": "13", "destination": "47", "who": "', FLY) & {"1", "4"}
+
+
+def test_outside_of_calls_nothing_changes() -> None:
+    model = Copying(Flat())
+    state, logits = model.prefill(ids(f"{HEAD}<｜User｜>Look for 7 blue bees<｜Assistant｜></think>"))
+    assert not logits.any()
+    for token in ids('Here is "what": {"you'):
+        assert not model.step([state], [token]).any()
+
+
+def test_sequences_side_by_side_do_not_touch_each_other() -> None:
+    model = Copying(Flat())
+    texts = ["Look for 7 bees", "Hi"]
+    together = [model.prefill(ids(f"{HEAD}<｜User｜>{t}<｜Assistant｜></think>"))[0] for t in texts]
+    alone = [model.prefill(ids(f"{HEAD}<｜User｜>{t}<｜Assistant｜></think>"))[0] for t in texts]
+    for token in ids(CALL + '{"what": "bees"'):
+        logits = model.step(together, [token, token])
+        for i, state in enumerate(alone):
+            np.testing.assert_array_equal(logits[i], model.step([state], [token])[0])

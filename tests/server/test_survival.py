@@ -1,0 +1,244 @@
+"""What a server keeps to whatever its clients do: places, limits, origins, ids, and counts."""
+
+import asyncio
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from unspool.engines import Capture, Delta, Request
+from unspool.server.admission import Admission
+from unspool.wire import Usage
+
+from .support import CHAT, HELLO, WEATHER, Scripted, chunks, live, replay, until
+
+CALLS = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "%s"}}\n</tool_call>'
+TWO = f"{CALLS % 'Oslo'}\n{CALLS % 'Rome'} and more"
+
+
+# -- places ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("wide", [1, 3])
+def test_places_are_not_lost_when_running_and_waiting_clients_leave_in_one_turn(wide: int) -> None:
+    async def main() -> None:
+        admission = Admission(6, 1000)
+        held = asyncio.Event()
+
+        async def client() -> None:
+            async with admission.places(wide):
+                await held.wait()
+
+        for _ in range(3):
+            tasks = [asyncio.ensure_future(client()) for _ in range(60)]
+            await asyncio.sleep(0)
+            assert admission.running == 6
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            assert (admission.running, admission.waiting) == (0, 0)
+            for order in (slice(None, None, -1), slice(6, None), slice(0, None, 2)):
+                tasks = [asyncio.ensure_future(client()) for _ in range(60)]
+                await asyncio.sleep(0)
+                for task in tasks[order]:
+                    task.cancel()
+                held.set()
+                await asyncio.gather(*tasks, return_exceptions=True)
+                held.clear()
+                assert (admission.running, admission.waiting) == (0, 0)
+
+    asyncio.run(main())
+
+
+def test_who_comes_to_a_full_line_of_clients_that_are_leaving_is_let_in_all_the_same() -> None:
+    async def main() -> None:
+        admission = Admission(1, 2)
+
+        async def client(held: asyncio.Event) -> None:
+            async with admission.places(1):
+                await held.wait()
+
+        never, done = asyncio.Event(), asyncio.Event()
+        done.set()
+        leaving = [asyncio.ensure_future(client(never)) for _ in range(3)]
+        await asyncio.sleep(0)
+        last = asyncio.ensure_future(client(done))
+        await asyncio.sleep(0.05)
+        assert (admission.running, admission.waiting) == (1, 2)
+        for task in leaving:
+            task.cancel()
+        async with asyncio.timeout(5):
+            await last
+        assert (admission.running, admission.waiting) == (0, 0)
+
+    asyncio.run(main())
+
+
+def test_all_requests_together_may_hold_so_many_bytes() -> None:
+    engine = Scripted(["a"], hang_after=1)
+    with live(engine, held=10_000) as server:
+        long = [{"role": "user", "content": "x" * 6000}]
+        first = server.request(messages=long)
+        until(engine.hanging.is_set)
+        refused = server.post(messages=long)
+        assert (refused.status_code, "retry-after" in refused.headers) == (429, True)
+        first.close()
+        engine.hang_after = None
+        until(lambda: server.post(messages=long).status_code == 200)
+
+
+# -- limits of a connection --------------------------------------------------------------------------------------------
+
+
+def test_a_head_that_does_not_come_in_time_is_refused_and_a_connection_that_says_nothing_closed() -> None:
+    with live(Scripted(["a"]), head=1, receive=1) as server:
+        slow, silent, body = server.connect(), server.connect(), server.connect()
+        slow.sendall(b"GET /health HTTP/1.1\r\nHo")
+        body.sendall(f"POST {CHAT} HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{{".encode())
+        assert slow.recv(100).startswith(b"HTTP/1.1 408 ")
+        assert body.recv(100).startswith(b"HTTP/1.1 408 ")
+        assert silent.recv(100) == b""
+        until(lambda: not server.server.server_state.connections)
+
+
+def test_a_connection_is_kept_for_the_next_request_and_then_closed() -> None:
+    with live(Scripted(["a"]), idle=1) as server:
+        kept = server.connect()
+        for _ in range(2):
+            kept.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert kept.recv(1000).startswith(b"HTTP/1.1 200 ")
+        assert kept.recv(100) == b""
+
+
+@pytest.mark.parametrize("head", [b"X: " + b"x" * 2000, b"X: y\r\n" * 300])
+def test_heads_that_are_too_large_are_refused(head: bytes) -> None:
+    with live(Scripted(["a"]), headers=1900) as server:
+        one = server.connect()
+        one.sendall(b"GET /health HTTP/1.1\r\n" + head + b"\r\n\r\n")
+        assert one.recv(1000).startswith(b"HTTP/1.1 431 ")
+
+
+# -- origins, ids, keys ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("origin", "cors", "allowed"),
+    [
+        ("http://localhost:3000", (), True),
+        ("http://127.0.0.1", (), True),
+        ("http://[::1]:8080", (), True),
+        ("https://example.org", (), False),
+        ("http://localhost.example.org", (), False),
+        ("http://localhost@example.org", (), False),
+        ("null", (), False),
+        ("https://example.org", ("https://example.org",), True),
+        ("https://example.org:8443", ("https://example.org",), False),
+        ("https://example.org", ("*",), True),
+    ],
+)
+def test_pages_of_the_loopback_and_of_named_origins_may_ask(origin: str, cors: tuple[str, ...], allowed: bool) -> None:
+    with live(Scripted(["a"]), cors=cors) as server:
+        asked = {"Origin": origin, "Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "x-a"}
+        before = server.http.options(CHAT, headers=asked)
+        answer = server.http.post(CHAT, json={"messages": HELLO, "stream": True}, headers={"Origin": origin})
+        if allowed:
+            assert (before.status_code, answer.status_code) == (204, 200)
+            assert before.headers["access-control-allow-headers"] == "x-a"
+            assert "POST" in before.headers["access-control-allow-methods"]
+            assert {a.headers["access-control-allow-origin"] for a in (before, answer)} == {origin}
+        else:
+            assert (before.status_code, answer.status_code) == (403, 403)
+            assert "access-control-allow-origin" not in before.headers
+            assert "--cors" in answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_the_clients_own_id_of_a_request_is_told_again(stream: bool, caplog: pytest.LogCaptureFixture) -> None:
+    with live(replay("<think>never closed"), "deepseekv31") as server:
+        ask = {"messages": HELLO, "stream": stream}
+        answer = server.http.post(CHAT, json=ask, headers={"X-Request-Id": "mine-7"})
+        wrong = server.http.post(CHAT, json={}, headers={"X-Request-Id": "mine-8"})
+        long = server.http.post(CHAT, json=ask, headers={"X-Request-Id": "x" * 129})
+    assert (answer.headers["x-request-id"], wrong.headers["x-request-id"]) == ("mine-7", "mine-8")
+    assert long.headers["x-request-id"].startswith("chatcmpl-")
+    assert "(mine-7)" in caplog.text
+
+
+def test_counts_are_told_to_those_who_have_the_key() -> None:
+    with live(Scripted(["a"]), api_key="secret") as server:
+        assert server.http.get("/metrics").status_code == 401
+        assert server.http.get("/metrics", headers={"Authorization": "Bearer secret"}).status_code == 200
+        assert server.http.get("/health").status_code == 200
+
+
+def test_captures_are_their_owners_alone(tmp_path: Path) -> None:
+    async def main() -> None:
+        engine = Capture(Scripted(["a"]), tmp_path / "c", dialect="hermes")
+        assert [d.text async for d in engine.generate(Request())] == ["a", ""]
+
+    asyncio.run(main())
+    file = next((tmp_path / "c").iterdir())
+    assert [stat.S_IMODE(p.stat().st_mode) for p in (tmp_path / "c", file)] == [0o700, 0o600]
+
+
+# -- one call, no call -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("choice", ["auto", "required", {"type": "function", "function": {"name": "get_weather"}}])
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_without_parallel_calls_the_answer_ends_behind_the_first(choice: Any, size: int) -> None:
+    ask = {"messages": HELLO, "tools": [WEATHER], "tool_choice": choice, "parallel_tool_calls": False}
+    with live(replay(TWO, size=size), "hermes", named_reason="tool_calls") as server:
+        told = server.post(**ask).json()
+        streamed = chunks(server.post(**ask, stream=True, stream_options={"include_usage": True}).text)
+    whole = told["choices"][0]
+    assert [c["function"]["arguments"] for c in whole["message"]["tool_calls"]] == ['{"city": "Oslo"}']
+    assert (whole["message"]["content"], whole["finish_reason"]) == (None, "tool_calls")
+    assert told["usage"]["completion_tokens"] > 0
+    assert {c["index"] for x in streamed for y in x["choices"] for c in y["delta"].get("tool_calls") or ()} == {0}
+    assert streamed[-1]["usage"]["completion_tokens"] > 0
+    assert [y["finish_reason"] for x in streamed for y in x["choices"] if y["finish_reason"]] == ["tool_calls"]
+
+
+def test_anthropics_word_for_one_call_holds_too() -> None:
+    tool = {"name": "get_weather", "input_schema": WEATHER["function"]["parameters"]}
+    choice = {"type": "auto", "disable_parallel_tool_use": True}
+    with live(replay(TWO), "hermes") as server:
+        ask = {"max_tokens": 9, "messages": HELLO, "tools": [tool], "tool_choice": choice}
+        told = server.post("/v1/messages", **ask).json()
+    assert [b["type"] for b in told["content"]] == ["tool_use"]
+    assert told["stop_reason"] == "tool_use"
+
+
+# -- counts and times --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("told", [None, Usage(prompt_tokens=11, completion_tokens=1)])
+def test_usage_is_told_where_a_stop_string_ends_the_answer(told: Usage | None) -> None:
+    pieces = [
+        Delta(text="a", token_ids=(1,), usage=told),
+        *(Delta(text=t, token_ids=(2,)) for t in ["b", "c", "STOP", "d"]),
+    ]
+    with live(Scripted(pieces), "hermes") as server:
+        whole = server.post(messages=HELLO, stop="STOP").json()["usage"]
+        anthropic = server.post("/v1/messages", max_tokens=9, messages=HELLO, stop_sequences=["STOP"]).json()["usage"]
+        ask = {"messages": HELLO, "stop": "STOP", "stream": True, "stream_options": {"include_usage": True}}
+        streamed = chunks(server.post(**ask).text)[-1]["usage"]
+    assert (whole["completion_tokens"], whole["prompt_tokens"]) == (4, 11 if told else 0)
+    assert whole == streamed
+    assert anthropic["output_tokens"] == 4
+
+
+def test_the_mindie_profile_measures_times_that_no_engine_tells() -> None:
+    class Slow(Scripted):
+        async def generate(self, request: Request) -> Any:
+            async for delta in super().generate(request):
+                await asyncio.sleep(0.02)
+                yield delta
+
+    with live(Slow(["a", "b", "c"]), "hermes", profile="mindie") as server:
+        usage = server.post(messages=HELLO).json()["usage"]
+    assert usage["prefill_time"] >= 20
+    assert len(usage["decode_time_arr"]) == 2
+    assert all(time >= 20 for time in usage["decode_time_arr"])
