@@ -13,11 +13,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from unspool import Inference, TemplateError, infer_dialect
+from unspool.infer import NO_CALL
 
 from ..templates.sources import folders
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "en" / "infer.md"
-NO_CALLS = "writes no call"
+NO_CALLS = "no call"
 PROVEN = "proven"
 
 
@@ -26,7 +27,7 @@ def outcome(found: Inference) -> tuple[str, str]:
     if found.dialect is not None:
         return PROVEN, ""
     results = {c.case: c for c in found.proof}
-    if found.draft is None or results["one call"].reason == "the template leaves out: a call":
+    if results["one call"].reason in (NO_CALL, "the template leaves out: a call"):
         return NO_CALLS, ""
     failed = [c for c in found.proof if c.result == "fail"] or [c for c in found.proof if c.result == "not written"]
     return failed[0].case, failed[0].reason

@@ -182,9 +182,9 @@ def test_a_value_that_holds_its_own_closing_is_a_limit_not_a_failure() -> None:
 
 def test_token_ids_are_read_where_there_is_a_tokenizer() -> None:
     tokenizers = pytest.importorskip("tokenizers")
-    vocabulary = {chr(n): n for n in range(32, 127)} | {"\n": 1, "[UNK]": 2}
+    vocabulary = {c: i for i, c in enumerate(["[UNK]", "\n", *map(chr, range(32, 127))])}
     tokenizer = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocabulary, unk_token="[UNK]"))
-    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Split(tokenizers.Regex("(?s)."), "isolated")
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Split(tokenizers.Regex(r"[\s\S]"), "isolated")
     tokenizer.decoder = tokenizers.decoders.Fuse()
     tokenizer.add_special_tokens(["<|code|>", "<|/code|>", "<|stop|>", "<|me|>"])
     found = unspool.infer_dialect(invented.PYTHONIC, tokenizer)

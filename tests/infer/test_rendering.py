@@ -9,7 +9,7 @@ from unspool import TemplateError
 from unspool.infer import Limits
 from unspool.infer.rendering import Renderer
 
-LIMITS = Limits(seconds=0.5, total=10, memory=256 << 20, output=10_000)
+LIMITS = Limits(seconds=2, total=20, memory=192 << 20, output=10_000)
 
 
 def render(template: str, **variables: object) -> str:
@@ -21,7 +21,7 @@ def render(template: str, **variables: object) -> str:
 @pytest.mark.parametrize(
     ("template", "why"),
     [
-        ("{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}", "longer than 0.5 s"),
+        ("{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}", "longer than 2 s"),
         ("{% for a in range(9999) %}{{ 'xxxxxxxx' }}{% endfor %}", "more than 10,000 characters"),
         ("{{ 'x' * 20000 }}", "more than 10,000 characters"),
         ("{% set x = 'x' * 999999999 %}{{ x | length }}", "of memory"),
@@ -40,18 +40,18 @@ def test_a_hostile_or_broken_template_gets_a_clear_error(template: str, why: str
     with pytest.raises(TemplateError, match="template: ") as caught:
         Renderer(template, {}, LIMITS).render([{"messages": []}])
     assert why in str(caught.value)
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 20
 
 
 def test_a_computation_that_no_signal_ends_is_ended_from_outside() -> None:
-    limits = Limits(seconds=0.5, total=1.5)
-    with pytest.raises(TemplateError, match=r"longer than 1\.5 s"):
+    limits = Limits(seconds=60, total=1)
+    with pytest.raises(TemplateError, match=r"longer than 1 s"):
         Renderer("{{ (x ** 499999999) % 3 }}", {}, limits).render([{"x": 7}])
 
 
 def test_a_template_that_takes_too_long_to_compile_is_told() -> None:
-    with pytest.raises(TemplateError, match=r"cannot be compiled: it takes longer than 0\.5 s"):
-        Renderer("{{ (7 ** 9999999) % 3 }}", {}, LIMITS).render([{}])
+    with pytest.raises(TemplateError, match=r"cannot be compiled: it takes longer than 2 s"):
+        Renderer("{{ (7 ** 99999999) % 3 }}", {}, LIMITS).render([{}])
 
 
 def test_attributes_of_pythons_own_are_not_there() -> None:

@@ -15,9 +15,9 @@ from ..dialect import Dialect, parse_dialect
 from ..errors import DialectError, TemplateError
 from ..registry import find_base
 from .asking import ask
-from .cutting import Views, cut
+from .cutting import Views, behind_user, cut
 from .draft import Keys, drafts
-from .histories import EOS
+from .histories import EOS, NAMES
 from .proof import NEEDED, Case, Prover
 from .rendering import Limits, Renderer
 from .toml import file_text
@@ -25,6 +25,7 @@ from .toml import file_text
 __all__ = ["Case", "Inference", "Limits", "TemplateError", "infer_dialect"]
 
 NO_CALL = "the template writes no call"
+NO_DIALECT = "what the template writes around the parts of a call makes no dialect"
 _MOST = 2
 """Candidates of each style of history that are proven in full, at most."""
 
@@ -89,7 +90,10 @@ def infer_dialect(
     special = {"bos_token": "", "eos_token": EOS, **(special_tokens or {})}
     renderer = Renderer(template, special, limits or Limits())
     best: tuple[int, Inference] | None = None
+    why = NO_CALL
     for views in ask(renderer):
+        if NAMES[0] in behind_user(views.whole["one call"]):
+            why = NO_DIALECT
         for candidate in sorted(_candidates(views, renderer, template, tokenizer, name), key=_Tried.rank)[:_MOST]:
             proof = candidate.prover.all(candidate.dialect)
             if proven(proof):
@@ -98,7 +102,7 @@ def infer_dialect(
             if best is None or failures < best[0]:
                 best = failures, Inference(None, candidate.dialect, proof, candidate.text)
     if best is None:
-        return Inference(None, None, [Case(n, "not written", NO_CALL) for n in NEEDED], "")
+        return Inference(None, None, [Case(n, "not written" if why == NO_CALL else "fail", why) for n in NEEDED], "")
     return best[1]
 
 

@@ -23,6 +23,7 @@ _FIELDS: Final = {
 _CONSTANT: Final = r"""(?:"\w+"\s*:\s*(?:"[\w-]*"|true|false|null|\d+))"""
 _SKIPPED: Final = re.compile(rf"(?<=\{{)\s*{_CONSTANT}\s*,\s*|\s*,\s*{_CONSTANT}(?=\s*[,}}])")
 """A member of an object that holds nothing of a call; the first, or a later one."""
+_LATE_ID: Final = re.compile(r""",\s*"\w+"\s*:\s*"?\{id\}"?""")
 _DECODER: Final = json.JSONDecoder()
 
 
@@ -81,6 +82,7 @@ class _Drafter:
         found = []
         for variant in calls:
             more = self.preamble(bodies, content, variant)
+            variant["call"] = _without_late_id(variant["call"])
             if variant.get("end"):
                 more["end"] = [*keys.get("end", ()), *variant["end"]]
             found.append({**keys, **variant, **more})
@@ -205,11 +207,7 @@ class _Drafter:
         if t.CONTENT not in body:
             return "", ""
         before, _, after = body.partition(t.CONTENT)
-        raw = self.turns["content"].partition(t.CONTENT)[2]
         if not before.strip():
-            space = raw[: len(raw) - len(raw.lstrip())] if raw.strip() else ""
-            if before:
-                keys["content"] = f"{before}{{content}}{space}"
             return "", ""
         after = after.rstrip()
         if not after:
@@ -310,6 +308,13 @@ class _Drafter:
                 whole["calls"] = before + "{calls}"
             found.append(whole)
         return found
+
+
+def _without_late_id(call: str) -> str | list[str]:
+    """A call whose id stands behind the arguments, too late for a stream: written without it, and read with it."""
+    head, found, rest = call.partition("{arguments}")
+    bare = _LATE_ID.sub("", rest, count=1)
+    return [head + found + bare, call] if found and bare != rest else call
 
 
 def _counted(two: str, one: str) -> tuple[str, str]:

@@ -82,13 +82,8 @@ def _head(keys: Mapping[str, Any], about: str) -> str:
 def _examples(dialect: Dialect) -> list[str]:
     found: list[str] = []
     for reasoning, content, calls in _EXAMPLES:
-        told = [
-            {
-                "id": f"functions.{n}:{i}" if "{name}" in dialect.id else f"call{i:05}",
-                "function": {"name": n, "arguments": a},
-            }
-            for i, (n, a) in enumerate(calls)
-        ]
+        ids = [f"functions.{n}:{i}" if "{name}" in dialect.id else f"call{i:05}" for i, (n, _) in enumerate(calls)]
+        told = [{"id": i, "function": {"name": n, "arguments": a}} for i, (n, a) in zip(ids, calls, strict=True)]
         message = {"role": "assistant", "reasoning_content": reasoning, "content": content, "tool_calls": told}
         stage = "content" if dialect.stage != "content" else None
         try:
@@ -101,7 +96,11 @@ def _examples(dialect: Dialect) -> list[str]:
         lines.append(f"raw = {string(raw)}\n")
         lines += [f"{k} = {string(v)}\n" for k, v in (("reasoning", reasoning), ("content", content)) if v]
         if calls:
-            table = [{"name": n, **({"arguments": a} if a else {})} for n, a in calls]
+            told_by_id = "{id}" in dialect.call[0].text
+            table = [
+                {"name": n, **({"arguments": a} if a else {}), **({"id": i} if told_by_id else {})}
+                for i, (n, a) in zip(ids, calls, strict=True)
+            ]
             lines.append(f"tool_calls = {_value(table)}\n")
         found.append("".join(lines))
     return found
