@@ -488,7 +488,7 @@ class Text(Blocks):
                     return MORE
                 maybe.append(fields.get("name"))
                 first = o.pattern.first
-                marked = o.kind == CALL and o.marked and not first[0].isalnum() and not self._plain
+                marked = o.kind == CALL and o.marked and not first.isalnum() and not self._plain
                 cut = cut or (marked and self._buf.startswith(first, p))
         if weak is not None and all(name == weak[2].get("name") for name in maybe) and not self._quoted(p):
             return self._act(weak[0], p, weak[1], weak[2])
@@ -572,7 +572,9 @@ class Text(Blocks):
         one count.
         """
         buf = self._buf
-        here = [o for o in scan.openings if o.kind == CALL and o.marked and buf.startswith(o.pattern.first, p)]
+        # A word alone (``function``) is no marker.
+        marked = [o for o in scan.openings if o.kind == CALL and o.marked and not o.pattern.first.isalnum()]
+        here = [o for o in marked if buf.startswith(o.pattern.first, p)]
         closings = [b.suffix if b.prefix else f.suffix for b, f in ((o.block, o.form) for o in here) if b and f]
         for stray in self._plan.strays:
             if stray.opens and self._marker(stray.pattern, p, {}) >= 0:
