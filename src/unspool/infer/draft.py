@@ -99,8 +99,12 @@ class _Drafter:
         own = "".join(t.marks(plain)[len(t.marks(plain)) - shared :]).strip()
         if not own and plain.strip() and not self.turns["content"].startswith(t.CONTENT):
             own = t.marks(plain.strip())[-1]
-        found.append(first_tag(own if own else plain))
-        if not found[0]:
+        end = first_tag(own if own else plain)
+        space, marked, _ = plain.partition(end)
+        if end and marked and space and space.isspace() and self.turns["content"].startswith(t.CONTENT):
+            found.append(space + end)  # white space that no answer ends with
+        found.append(end)
+        if not found[-1]:
             _, _, after = spelled(behind_user(self.views.followed)).partition(t.CONTENT)
             found.append(first_tag(after))
             _, _, after = spelled(behind_user(self.views.resulted)).rpartition(call.rstrip() or "\0")
@@ -227,8 +231,9 @@ class _Drafter:
         first = calls[key] if isinstance(calls[key], str) else calls[key][0]
         opening = re.split(r"\{[a-z]+\}", first)[0]
         if t.CONTENT not in body or t.NAME[0] not in body or body.index(t.CONTENT) > body.index(t.NAME[0]):
-            if not content[0] and not any(c.isalnum() for c in opening.partition('"')[0]) and "calls" not in calls:
-                return {"calls": "\n{calls}"}  # such calls are told from text by their line
+            unmarked = not content[0] and not any(c.isalnum() for c in opening.partition('"')[0])
+            if unmarked and isinstance(calls.get("calls", ""), str):  # such calls are told from text by their line
+                return {"calls": "\n" + calls.get("calls", "{calls}").lstrip()}
             return {}
         before, _, rest = body.partition(t.CONTENT)
         at = rest.find(opening.strip()) if opening.strip() else -1
