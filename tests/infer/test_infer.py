@@ -192,3 +192,14 @@ def test_token_ids_are_read_where_there_is_a_tokenizer() -> None:
     failed = [c for c in found.proof if c.result == "fail"]
     assert [c.case for c in failed] == ["Unicode"]
     assert "by token ids" in failed[0].reason
+
+
+def test_a_template_that_ends_no_turn_is_read_all_the_same() -> None:
+    template = (
+        "{% for m in messages %}{{ '<' + m.role + '>' }}{{ m.content or '' }}{% for c in m.tool_calls or [] %}"
+        "{{ '<go>' + c.function.name + ' ' + c.function.arguments | tojson + '</go>' }}{% endfor %}{% endfor %}"
+        "{% if add_generation_prompt %}<assistant>{% endif %}"
+    )
+    found = unspool.infer_dialect(template)
+    assert found.dialect is not None, [c for c in found.proof if c.result == "fail"]
+    assert found.dialect.end == ("<user>", "<tool>")

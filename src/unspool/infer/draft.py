@@ -100,8 +100,8 @@ class _Drafter:
         if not own and plain.strip() and not self.turns["content"].startswith(t.CONTENT):
             own = t.marks(plain.strip())[-1]
         end = first_tag(own if own else plain)
-        space, marked, _ = plain.partition(end)
-        if end and marked and space and space.isspace() and self.turns["content"].startswith(t.CONTENT):
+        space, marked, _ = plain.partition(end) if end else ("", "", "")
+        if marked and space.isspace() and self.turns["content"].startswith(t.CONTENT):
             found.append(space + end)  # white space that no answer ends with
         found.append(end)
         if not found[-1]:
