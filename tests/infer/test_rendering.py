@@ -9,7 +9,7 @@ from unspool import TemplateError
 from unspool.infer import Limits
 from unspool.infer.rendering import Renderer
 
-LIMITS = Limits(seconds=2, total=20, memory=192 << 20, output=10_000)
+LIMITS = Limits(seconds=2, total=60, memory=192 << 20, output=10_000)
 
 
 def render(template: str, **variables: object) -> str:
@@ -40,7 +40,7 @@ def test_a_hostile_or_broken_template_gets_a_clear_error(template: str, why: str
     with pytest.raises(TemplateError, match="template: ") as caught:
         Renderer(template, {}, LIMITS).render([{"messages": []}])
     assert why in str(caught.value)
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < 60
 
 
 def test_a_computation_that_no_signal_ends_is_ended_from_outside() -> None:

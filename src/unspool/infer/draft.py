@@ -99,11 +99,7 @@ class _Drafter:
         own = "".join(t.marks(plain)[len(t.marks(plain)) - shared :]).strip()
         if not own and plain.strip() and not self.turns["content"].startswith(t.CONTENT):
             own = t.marks(plain.strip())[-1]
-        end = first_tag(own if own else plain)
-        space, marked, _ = plain.partition(end) if end else ("", "", "")
-        if marked and space.isspace() and self.turns["content"].startswith(t.CONTENT):
-            found.append(space + end)  # white space that no answer ends with
-        found.append(end)
+        found.append(first_tag(own if own else plain))
         if not found[-1]:
             _, _, after = spelled(behind_user(self.views.followed)).partition(t.CONTENT)
             found.append(first_tag(after))

@@ -20,14 +20,14 @@ class Limits(msgspec.Struct, frozen=True):
     """What a template may take.
 
     Attributes:
-        seconds: of time for one rendering.
-        total: of time for all renderings of one call together.
+        seconds: of processor time for one rendering.
+        total: of time for all renderings of one call together, whatever else the machine does.
         memory: bytes of the process.
         output: characters of one rendering.
     """
 
     seconds: float = 2.0
-    total: float = 30.0
+    total: float = 60.0
     memory: int = 1 << 30
     output: int = 1 << 18
 
