@@ -13,7 +13,7 @@ ARGS     ?=
 SECONDS_ ?= 600
 
 .DEFAULT_GOAL := help
-.PHONY: help test coverage lint format bench fuzz templates engines attacks vllm sglang llama agui readme serve clean
+.PHONY: help test coverage lint format bench fuzz templates infer engines attacks vllm sglang llama agui readme serve clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  \1\t/'
@@ -48,6 +48,10 @@ fuzz: $(STAMP) ## mutate model output for SECONDS_ seconds (default: ten minutes
 
 templates: $(STAMP) ## compare the renderer with the families' own chat templates
 	$(BIN)/python -m pytest -m templates tests/templates $(ARGS)
+
+infer: $(STAMP) ## infer a dialect from each of these templates; rewrites the table in docs/en/infer.md (minutes)
+	mkdir -p .pytest_cache/d/templates
+	$(BIN)/python -m tests.infer.corpus .pytest_cache/d/templates $(ARGS)
 
 $(ENGINES)/.installed: pyproject.toml
 	@echo "installing torch, transformers and xgrammar into $(ENGINES): several minutes"

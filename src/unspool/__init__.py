@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from .dialect import Dialect
-from .errors import ConstraintError, DialectError, ToolsError, UnknownDialect
+from .errors import ConstraintError, DialectError, TemplateError, ToolsError, UnknownDialect
 from .events import (
     NOTICES,
     ContentDelta,
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .check import load_dialect
     from .detect import Candidate, detect_dialect
     from .grammar import Constraint, StructureInfo, ToolStrictLevel, constrain, structure_constraint, structure_info
+    from .infer import Inference, infer_dialect
     from .renderer import render
     from .stage import detect_stage
 
@@ -44,6 +45,7 @@ __all__ = [
     "DialectError",
     "Event",
     "Finish",
+    "Inference",
     "Markup",
     "Message",
     "Notice",
@@ -55,6 +57,7 @@ __all__ = [
     "Segment",
     "Stage",
     "StructureInfo",
+    "TemplateError",
     "ToolCall",
     "ToolCallDelta",
     "ToolCallEnd",
@@ -68,6 +71,7 @@ __all__ = [
     "detect_stage",
     "fold",
     "get_dialect",
+    "infer_dialect",
     "list_dialects",
     "load_dialect",
     "parse",
@@ -79,12 +83,14 @@ __all__ = [
 # What parsing does not need is imported when it is asked for.
 _LATER = {
     "Candidate": "detect",
+    "Inference": "infer",
     "Constraint": "grammar",
     "StructureInfo": "grammar",
     "ToolStrictLevel": "grammar",
     "constrain": "grammar",
     "detect_dialect": "detect",
     "detect_stage": "stage",
+    "infer_dialect": "infer",
     "load_dialect": "check",
     "render": "renderer",
     "structure_constraint": "grammar",

@@ -25,3 +25,7 @@ class ToolsError(ConstraintError):
         super().__init__(f"{field}: {message}")
         self.field = field
         self.message = message
+
+
+class TemplateError(ValueError):
+    """A chat template cannot be run: it is no template, met a limit, or tried what the sandbox refuses."""

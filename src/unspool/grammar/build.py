@@ -415,8 +415,16 @@ class _Builder:
         def make() -> Node:
             template = self.d.call[0]
             end = template.text.partition("{arguments}")[2]
-            closing_ = "".join(step.write({"name": tool.name}) for step in steps(end, markup=template.object is None))
-            return self.arguments.of(tool, closing_)
+            closing_ = ""
+            rest: list[Node] = []
+            for step in steps(end, markup=template.object is None):
+                if step.name and step.name != "name":  # an id or a place that is told behind the arguments
+                    rest.append(self.id(tool) if step.name == "id" else _INDEX)
+                elif rest:
+                    rest.append(Const(step.write({"name": tool.name})))
+                else:
+                    closing_ += step.write({"name": tool.name})
+            return seq(self.arguments.of(tool, closing_), *rest)
 
         return self.rules.once(("call", tool.name), make)
 

@@ -1,0 +1,92 @@
+"""The command ``infer``: a dialect file from a checkpoint's chat template, and its proof."""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from ..infer import Inference, TemplateError, infer_dialect
+from ..infer.sources import Checkpoint, read_checkpoint
+from .common import Misuse, missing, write, write_json
+
+
+def infer_arguments(p: argparse.ArgumentParser) -> None:
+    text = "a checkpoint's folder, its tokenizer_config.json, a chat template, or a GGUF"
+    p.add_argument("path", metavar="PATH", help=text)
+    text = "the name of the template, where there are several; tool_use, else default"
+    p.add_argument("--template", metavar="NAME", help=text)
+    p.add_argument("--name", metavar="NAME", help="the dialect's; by default, as the folder or file is named")
+    p.add_argument("--output", metavar="FILE.toml", help="write the dialect file there, not to standard output")
+    p.add_argument("--json", action="store_true", help="write file and proof as JSON")
+
+
+def run_infer(options: argparse.Namespace) -> int:
+    try:
+        checkpoint = read_checkpoint(options.path)
+        template = checkpoint.template(options.template)
+    except OSError as error:
+        raise Misuse(f"PATH: {options.path}: {error.strerror}") from None
+    except TemplateError as error:
+        argument = "PATH" if options.template is None else "--template"
+        raise Misuse(f"{argument}: {error}") from None
+    try:
+        found = infer_dialect(
+            template,
+            _tokenizer(checkpoint),
+            name=options.name or _name(Path(options.path)),
+            special_tokens=checkpoint.special_tokens,
+        )
+    except TemplateError as error:
+        raise Misuse(f"PATH: {options.path}: {error}") from None
+    except ImportError as error:
+        raise missing(error, "server") from None
+    if options.output is not None and found.toml:
+        try:
+            Path(options.output).write_text(found.toml, encoding="utf-8")
+        except OSError as error:
+            raise Misuse(f"--output: {options.output}: {error.strerror}") from None
+    if options.json:
+        write_json(as_json(found))
+    else:
+        if options.output is None:
+            write(found.toml)
+        print(proof_table(found), file=sys.stderr)
+    return 0 if found.dialect is not None else 1
+
+
+def as_json(found: Inference) -> dict[str, Any]:
+    """What machines are told."""
+    proof = [{"case": c.case, "result": c.result, "reason": c.reason} for c in found.proof]
+    return {"proven": found.dialect is not None, "proof": proof, "toml": found.toml}
+
+
+def proof_table(found: Inference) -> str:
+    """The proof for a person, and what it comes to."""
+    wide = max((len(c.case) for c in found.proof), default=0)
+    lines = [f"{c.case:{wide}}  {c.result:11}  {c.reason}".rstrip() for c in found.proof]
+    said = "proven" if found.dialect is not None else "not proven"
+    return "\n".join([*lines, said])
+
+
+def _name(path: Path) -> str:
+    """A dialect's name from that of a folder or file."""
+    named = path.resolve()
+    if named.name.startswith(("tokenizer", "chat_template")) and not named.is_dir():
+        named = named.parent
+    stem = named.name if named.is_dir() else named.stem
+    return stem.lower() or "inferred"
+
+
+def _tokenizer(checkpoint: Checkpoint) -> Any:
+    """The checkpoint's tokenizer; ``None`` where it has none, or the package that reads it is not installed."""
+    if checkpoint.tokenizer is None:
+        return None
+    try:
+        from tokenizers import Tokenizer
+    except ImportError:
+        print("unspool infer: tokenizers is missing: nothing is read by token ids", file=sys.stderr)
+        return None
+    try:
+        return Tokenizer.from_file(str(checkpoint.tokenizer))
+    except Exception as error:  # what the package raises for a wrong file
+        raise Misuse(f"PATH: {checkpoint.tokenizer}: {error}") from None

@@ -1,0 +1,135 @@
+"""A dialect from a chat template, with a proof: rendered by the template, read back by the dialect.
+
+`histories` holds the conversations that are rendered, `rendering` and `child` render them in a process of its own,
+`asking` finds out what history the template takes, `cutting` finds its turns, `draft` takes them apart into the keys of
+a dialect file, `proof` reads back what the template writes.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from ..arguments import check
+from ..dialect import Dialect, parse_dialect
+from ..errors import DialectError, TemplateError
+from ..registry import find_base
+from .asking import ask
+from .cutting import Views, behind_user, cut
+from .draft import Keys, drafts
+from .histories import EOS, NAMES
+from .proof import NEEDED, Case, Prover
+from .rendering import Limits, Renderer
+from .toml import file_text
+
+__all__ = ["Case", "Inference", "Limits", "TemplateError", "infer_dialect"]
+
+NO_CALL = "the template writes no call"
+NO_DIALECT = "what the template writes around the parts of a call makes no dialect"
+_MOST = 2
+"""Candidates of each style of history that are proven in full, at most."""
+
+
+class Inference(msgspec.Struct, frozen=True):
+    """A dialect from a chat template.
+
+    Attributes:
+        dialect: it, or ``None`` unless it is proven.
+        draft: the best candidate; ``None`` where there is none.
+        proof: what was rendered and read back, case by case.
+        toml: the text of the candidate's file; empty where there is none.
+    """
+
+    dialect: Dialect | None
+    draft: Dialect | None
+    proof: list[Case]
+    toml: str
+
+
+class _Tried(msgspec.Struct, frozen=True):
+    """A candidate and what is known of it."""
+
+    dialect: Dialect
+    text: str
+    prover: Prover
+    cases: list[Case]
+
+    def rank(self) -> tuple[int, int, int]:
+        """The less, the better: what fails, what does not pass, what is written otherwise."""
+        return (
+            sum(c.result == "fail" for c in self.cases),
+            -sum(c.result == "pass" for c in self.cases),
+            sum(bool(c.reason) for c in self.cases if c.result == "pass"),
+        )
+
+
+def infer_dialect(
+    template: str,
+    tokenizer: Any = None,
+    *,
+    name: str = "inferred",
+    special_tokens: Mapping[str, str] | None = None,
+    limits: Limits | None = None,
+) -> Inference:
+    """Infer the dialect that a chat template writes, and prove it.
+
+    Args:
+        template: the text of a chat template; it runs in a process of its own, within limits.
+        tokenizer: the model's, where there is one: what the template writes is then read by token ids as well.
+        name: the dialect's.
+        special_tokens: what the template's ``bos_token``, ``eos_token`` and the like stand for.
+        limits: what the template may take.
+
+    Raises:
+        TemplateError: the template is none, met a limit, or tried what the sandbox refuses.
+        ImportError: jinja2 is not installed (extra ``server``).
+        TypeError: an argument is of another type; the message names it.
+    """
+    check("template", template, str, "the text of a chat template")
+    check("name", name, str, "a dialect's name")
+    special = {"bos_token": "", "eos_token": EOS, **(special_tokens or {})}
+    renderer = Renderer(template, special, limits or Limits())
+    best: tuple[int, Inference] | None = None
+    why = NO_CALL
+    for views in ask(renderer):
+        if NAMES[0] in behind_user(views.whole["one call"]):
+            why = NO_DIALECT
+        for candidate in sorted(_candidates(views, renderer, template, tokenizer, name), key=_Tried.rank)[:_MOST]:
+            proof = candidate.prover.all(candidate.dialect)
+            if proven(proof):
+                return Inference(candidate.dialect, candidate.dialect, proof, candidate.text)
+            failures = sum(c.result == "fail" for c in proof)
+            if best is None or failures < best[0]:
+                best = failures, Inference(None, candidate.dialect, proof, candidate.text)
+    if best is None:
+        return Inference(None, None, [Case(n, "not written" if why == NO_CALL else "fail", why) for n in NEEDED], "")
+    return best[1]
+
+
+def proven(proof: list[Case]) -> bool:
+    """Whether a proof holds: nothing fails, and what every dialect needs passes."""
+    results = {c.case: c.result for c in proof}
+    return "fail" not in results.values() and all(results.get(n) == "pass" for n in NEEDED)
+
+
+def _candidates(views: Views, renderer: Renderer, template: str, tokenizer: Any, name: str) -> Iterator[_Tried]:
+    found = cut(views)
+    if found is None:
+        return
+    prover = Prover(views, found, renderer, tokenizer)
+    for keys in drafts(views, template):
+        loaded = _load(keys, name)
+        if loaded is not None:
+            dialect, text = loaded
+            yield _Tried(dialect, text, prover, prover.turns(dialect))
+
+
+def _load(keys: Keys, name: str) -> tuple[Dialect, str] | None:
+    """A candidate's dialect and file; ``None`` where its keys make none."""
+    ends = [e for e in keys.get("end", ()) if e != EOS]
+    told = {"name": name, **{k: v for k, v in keys.items() if k != "end"}, **({"end": ends} if ends else {})}
+    try:
+        text = file_text(told, "Inferred from a chat template; `unspool infer` tells what is proven.")
+        return parse_dialect(text, f"{name}.toml", find_base), text
+    except DialectError:  # a cut that makes no template
+        return None

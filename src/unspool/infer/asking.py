@@ -1,0 +1,88 @@
+"""Asks a template for its turns, in the styles of history that it takes."""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from . import histories as h
+from .cutting import Views, behind_user
+from .rendering import Rendered, Renderer
+
+_MOST: Final = 3
+"""Styles that are asked for every turn."""
+_PRINTED: Final = re.compile(r"""['"]type['"]\s*:""")
+"""Parts of content that a template prints as they are."""
+_STYLES: Final = tuple(
+    h.Style(arguments, nothing, "keys", ids)
+    for ids in ("plain", "telling")
+    for arguments in ("object", "text")
+    for nothing in ("", None)
+)
+
+
+def ask(renderer: Renderer) -> Iterator[Views]:
+    """What the template writes, the likeliest style first.
+
+    Raises:
+        TemplateError: the template cannot be run.
+    """
+    for style in _styles(renderer):
+        yield _views(renderer, style)
+
+
+def _styles(renderer: Renderer) -> list[h.Style]:
+    """The styles in which calls come out, the likeliest first; where none does, one for reasoning and content."""
+    one, thought = h.TURNS["one call"], h.TURNS["reasoning and content"]
+    parts = h.Style(thoughts="parts")
+    requests = [h.request(h.answered(one, s), generate=False) for s in _STYLES]
+    requests += [h.request(h.answered(thought, s), generate=False) for s in (_STYLES[0], parts)]
+    *calls, keys, in_parts = renderer.render(requests)
+    kept, told = (behind_user(shown.text) for shown in (keys, in_parts))
+    as_parts = h.THOUGHT not in kept and h.THOUGHT in told and not _PRINTED.search(told)
+    thoughts = "parts" if as_parts else "keys"
+    ranked = sorted(
+        (_rank(shown, style), i) for i, (shown, style) in enumerate(zip(calls, _STYLES, strict=True)) if _called(shown)
+    )
+    # What takes an object may be given a text too, and writes something else then: only the likeliest kind counts.
+    ranked = [r for r in ranked if r[0][:3] == ranked[0][0][:3]]
+    chosen = [_STYLES[i]._replace(thoughts=thoughts) for _, i in ranked]
+    seen: dict[str, h.Style] = {}
+    for (_, i), style in zip(ranked, chosen, strict=True):
+        seen.setdefault(calls[i].text, style)
+    return list(seen.values())[:_MOST] or [h.Style(thoughts=thoughts)]
+
+
+def _called(shown: Rendered) -> bool:
+    text = behind_user(shown.text)
+    return h.KEYS[0] in text and h.VALUES[0] in text and h.NAMES[0] in text
+
+
+def _rank(shown: Rendered, style: h.Style) -> tuple[int, bool, bool, int]:
+    """Arguments that are JSON or markup before those that are escaped or Python's; then what is shorter."""
+    text = behind_user(shown.text)
+    before = text[: text.index(h.KEYS[0])]
+    wrong = 2 if before.endswith('\\"') else 1 if before.endswith("{'") else 0
+    # A name that stands in the id alone is not written; one that stands in both is told by itself.
+    return wrong, style.ids == "telling", style.arguments == "text", len(text)
+
+
+def _views(renderer: Renderer, style: h.Style) -> Views:
+    prompts = [h.request(h.ASKED, generate=g) for g in (False, True)]
+    turns = [h.request(h.answered(turn, style), generate=False) for turn in h.TURNS.values()]
+    another = [*h.answered(h.TURNS["content"], style), {"role": "user", "content": h.USER[1]}]
+    more = [h.request(another, generate=False), h.request(h.with_result(style), generate=False)]
+    settings = [(name, on) for name in h.SWITCHES if name in renderer.asked for on in (True, False)]
+    more += [h.request(h.ASKED, generate=True, **{name: on}) for name, on in settings]
+    asked, prompted, *rest = renderer.render([*prompts, *turns, *more])
+    whole = dict(zip(h.TURNS, rest, strict=False))
+    next_turn, resulted, *switched = rest[len(turns) :]
+    return Views(
+        style,
+        behind_user(asked.text),
+        behind_user(prompted.text),
+        {name: shown.text for name, shown in whole.items()},
+        next_turn.text,
+        resulted.text,
+        {f"{n}={on}": behind_user(shown.text) for (n, on), shown in zip(settings, switched, strict=True) if shown.text},
+        {name: shown.error for name, shown in whole.items() if shown.error},
+    )

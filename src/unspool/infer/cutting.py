@@ -1,0 +1,137 @@
+"""Where the assistant's turn begins in each rendering, and the turns from there on."""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from . import histories as h
+from . import tokens as t
+
+_LONGEST: Final = 20_000
+"""Characters of a turn that are looked at."""
+_WORDS: Final = {
+    h.CONTENT: t.CONTENT,
+    h.THOUGHT: t.THOUGHT,
+    **dict(zip(h.NAMES, t.NAME, strict=True)),
+    **dict(zip(h.KEYS, t.KEY, strict=True)),
+    **dict(zip(h.VALUES, t.VALUE, strict=True)),
+    **dict(zip(h.IDS, t.ID, strict=True)),
+}
+_ANY_WORD: Final = re.compile("|".join(map(re.escape, sorted(_WORDS, key=len, reverse=True))))
+_TELLING_ID: Final = re.compile(r"functions\.(\w+):\d+")
+
+
+class Views(msgspec.Struct, frozen=True):
+    """What a template writes in one style.
+
+    Attributes:
+        style: how it was asked.
+        asked: the prompt without what asks for an answer, behind the user's words.
+        prompted: the same with it.
+        whole: each turn's whole rendering.
+        followed: the one with content and with another user's words behind it.
+        resulted: the one with a call, and a tool's result behind it.
+        switched: the prompts, behind the user's words, under each setting of a thinking switch.
+        errors: why a turn was refused.
+    """
+
+    style: h.Style
+    asked: str
+    prompted: str
+    whole: dict[str, str]
+    followed: str = ""
+    resulted: str = ""
+    switched: dict[str, str] = {}
+    errors: dict[str, str] = {}
+
+
+class Cut(msgspec.Struct, frozen=True):
+    """The turns of a template.
+
+    Attributes:
+        start: what opens a turn.
+        given: what the prompt writes behind it: a reasoning's opening, mostly.
+        turns: each turn behind its opening, with sentinels as characters.
+        at: where the turns begin behind the user's words, where no opening is written for them; else -1.
+    """
+
+    start: str
+    given: str
+    turns: dict[str, str]
+    at: int = -1
+
+    def split(self, whole: str) -> tuple[str, str]:
+        """A whole rendering: the prompt up to the turn's opening, and the turn."""
+        tail = behind_user(whole)
+        at = tail.index(self.start) + len(self.start) if self.at < 0 else self.at
+        at += len(whole) - len(tail)
+        return whole[:at], whole[at:].replace(h.EOS, "")
+
+
+def behind_user(text: str) -> str:
+    """The text behind the last words of the first user."""
+    return text[text.rfind(h.USER[0]) + len(h.USER[0]) :] if h.USER[0] in text else text
+
+
+def spelled(text: str) -> str:
+    """A text with sentinels as characters."""
+    text = _TELLING_ID.sub(lambda m: f"functions.{m[1]}:\0", text[:_LONGEST])
+    return _ANY_WORD.sub(lambda m: _WORDS[m.group()], text)
+
+
+def paired(opening: str, closing: str) -> bool:
+    """Whether two tags name one thing."""
+    names = [re.sub(r"[^a-z]|start|begin|end", "", tag.lower()) for tag in (opening, closing)]
+    return bool(names[0]) and names[0] == names[1] and opening != closing
+
+
+def first_tag(text: str) -> str:
+    """What a text begins with, white space aside: a tag, or all up to the next tag or white space."""
+    text = text.lstrip()
+    first = t.marks(text[:300])[:1]
+    if first and is_tag(first[0]):
+        return first[0]
+    word = re.match(r"[^\s<]+|<?", text)
+    return word[0] if word is not None else ""
+
+
+def is_tag(mark: str) -> bool:
+    """Whether a mark is a tag."""
+    return len(mark) > 2 and mark[0] in "<[" and mark[-1] in ">]"
+
+
+def cut(views: Views) -> Cut | None:
+    """Cut the renderings of a style; ``None`` where the turns cannot be found."""
+    tails = {name: spelled(behind_user(text)) for name, text in views.whole.items()}
+    tails = {name: tail for name, tail in tails.items() if tail}
+    if not tails:
+        return None
+    asked, prompted = views.asked, views.prompted
+    common = t.prefix(t.marks(asked), t.marks(prompted))
+    own = t.marks(prompted)[common:]
+    own = own[: len(own) - _thought(own, tails)]
+    for length in range(len(own), 0, -1):
+        start = "".join(own[:length])
+        if start.strip() and all(start in text for text in (*tails.values(), *views.switched.values())):
+            turns = {name: tail[tail.index(start) + len(start) :] for name, tail in tails.items()}
+            return Cut(start, prompted[len("".join(t.marks(prompted)[:common])) + len(start) :], turns)
+    # The user's turn ends in what opens the assistant's.
+    lists = [t.marks(asked), *map(t.marks, tails.values())]
+    shared = min(t.prefix(lists[0], other) for other in lists[1:])
+    at = len("".join(lists[0][:shared]))
+    start = asked[:at].strip()
+    turns = {name: tail[at:] for name, tail in tails.items()}
+    return Cut(start, "".join(t.marks(prompted)[shared:]), turns, at)
+
+
+def _thought(own: list[str], tails: Mapping[str, str]) -> int:
+    """How many marks at the end of what asks for an answer open a reasoning that all turns have."""
+    tail = tails.get("reasoning and content") or tails.get("reasoning and call") or ""
+    if t.THOUGHT in tail:
+        closings = [first_tag(tail[tail.rindex(t.THOUGHT) + 1 :])]
+    else:  # no history keeps reasoning, but what closes it may be left
+        closings = [m for text in tails.values() for m in t.marks(text) if m[1:2] == "/"]
+    found = (i for i in range(len(own) - 1, -1, -1) if any(paired(own[i], c) for c in closings))
+    return len(own) - next(found, len(own))

@@ -1,0 +1,470 @@
+"""From the turns of a template to the keys of a dialect file."""
+
+import json
+import re
+from typing import Any, Final
+
+import msgspec
+
+from . import tokens as t
+from .cutting import Cut, Views, behind_user, cut, first_tag, is_tag, spelled
+
+Keys = dict[str, Any]
+"""The keys of a dialect file."""
+
+_FIELDS: Final = {
+    t.NAME[0]: "{name}",
+    t.KEY[0]: "{key}",
+    t.VALUE[0]: "{value}",
+    t.ID[0]: "{id}",
+    t.INDEX: "{index}",
+    t.NUMBER: "{number}",
+}
+_CONSTANT: Final = r"""(?:"\w+"\s*:\s*(?:"[\w-]*"|true|false|null|\d+))"""
+_SKIPPED: Final = re.compile(rf"(?<=\{{)\s*{_CONSTANT}\s*,\s*|\s*,\s*{_CONSTANT}(?=\s*[,}}])")
+"""A member of an object that holds nothing of a call; the first, or a later one."""
+_LATE_ID: Final = re.compile(r""",\s*"\w+"\s*:\s*"?\{id\}"?""")
+_DECODER: Final = json.JSONDecoder()
+
+
+class Reasoning(msgspec.Struct, frozen=True):
+    """How a template writes reasoning; ``stage``: where the prompt leaves the output."""
+
+    opening: str = ""
+    closing: str = ""
+
+    @property
+    def template(self) -> str:
+        return f"{self.opening}{{reasoning}}{self.closing}"
+
+
+def drafts(views: Views, source: str) -> list[Keys]:
+    """Candidates for a dialect, the best first.
+
+    Args:
+        views: what the template writes.
+        source: the template's text; looked at only where it writes no reasoning of a history.
+    """
+    found = cut(views)
+    if found is None:
+        return []
+    return _Drafter(views, found, source).drafts()
+
+
+class _Drafter:
+    """Takes the turns of one style apart."""
+
+    def __init__(self, views: Views, found: Cut, source: str) -> None:
+        self.views = views
+        self.start = found.start
+        self.given = found.given
+        self.turns = found.turns
+        self.source = source
+        self.framed = False
+        self.ended: list[str] = []
+
+    def drafts(self) -> list[Keys]:
+        keys: Keys = {"start": self.start} if self.start.strip() else {}
+        ends = self.ended = self.ends()
+        if ends:
+            keys["end"] = ends
+        closing = self.closing_tag()
+        bodies = {name: self.body(turn, closing, ends) for name, turn in self.turns.items()}
+        content = self.content(bodies, keys)
+        reasoning = self.reasoning(bodies, content)
+        if reasoning is not None:
+            keys["reasoning"] = reasoning.template
+            if self.opens(reasoning):
+                keys["stage"] = "reasoning"
+        calls = self.calls({n: b.removeprefix("".join(content)) for n, b in bodies.items()})
+        if not calls:
+            return [keys] if "reasoning" in keys or "content" in keys else []
+        found = []
+        for variant in calls:
+            more = self.preamble(bodies, content, variant)
+            variant["call"] = _without_late_id(variant["call"])
+            if variant.get("end"):
+                more["end"] = [*keys.get("end", ()), *variant["end"]]
+            found.append({**keys, **variant, **more})
+        return found
+
+    # -- the turn's end --------------------------------------------------------------------------------------------
+
+    def ends(self) -> list[str]:
+        """What ends a turn: behind content, and behind calls where that is another."""
+        found: list[str] = []
+        _, _, plain = self.turns.get("content", "").partition(t.CONTENT)
+        call = self.turns.get("one call", "")
+        shared = t.suffix(t.marks(plain), t.marks(call))
+        own = "".join(t.marks(plain)[len(t.marks(plain)) - shared :]).strip()
+        if not own and plain.strip() and not self.turns["content"].startswith(t.CONTENT):
+            own = t.marks(plain.strip())[-1]
+        found.append(first_tag(own if own else plain))
+        if not found[-1]:
+            _, _, after = spelled(behind_user(self.views.followed)).partition(t.CONTENT)
+            found.append(first_tag(after))
+            _, _, after = spelled(behind_user(self.views.resulted)).rpartition(call.rstrip() or "\0")
+            if call.rstrip():
+                found.append(first_tag(after))
+        return [
+            e
+            for e in dict.fromkeys(found)
+            if len(e) > 2 and not e.isalnum() and not any(c in e for c in _FIELDS) and e not in self.start
+        ]
+
+    # -- reasoning -------------------------------------------------------------------------------------------------
+
+    def thinking(self) -> str:
+        """A turn that thinks."""
+        for name in ("reasoning and content", "reasoning, text and call", "reasoning and call"):
+            turn = self.turns.get(name, "")
+            if turn.count(t.THOUGHT) == 1:
+                return turn
+        return ""
+
+    def closing_tag(self) -> str:
+        """What a reasoning ends with, to find empty ones by."""
+        turn = self.thinking()
+        if turn:
+            return first_tag(turn.partition(t.THOUGHT)[2])
+        prompted = self.prompted_reasoning()
+        return first_tag(prompted.closing) if prompted is not None else ""
+
+    def body(self, turn: str, closing: str, ends: list[str]) -> str:
+        """A turn without an empty reasoning at its beginning, and without its end."""
+        for end in ends:
+            stripped = turn.rstrip()
+            if stripped.endswith(end):
+                turn = stripped[: -len(end)]
+        if closing and t.THOUGHT not in turn:
+            head, found, rest = turn.partition(closing)
+            marks = [m for m in t.marks(head) if not m.isspace()]
+            if found and len(marks) <= 4 and not any(c in head for c in (*_FIELDS, t.CONTENT)):
+                turn = rest.lstrip()
+        return turn
+
+    def reasoning(self, bodies: dict[str, str], content: tuple[str, str]) -> Reasoning | None:
+        turn = self.thinking()
+        if not turn:
+            return self.prompted_reasoning()
+        with_content = bodies.get("reasoning and content", "")
+        turn = with_content if t.THOUGHT in with_content and t.CONTENT in with_content else turn
+        opening, _, rest = turn.partition(t.THOUGHT)
+        if t.CONTENT in rest.partition(t.NAME[0])[0]:
+            closing = rest.partition(t.CONTENT)[0]
+        else:
+            call = next((bodies[n] for n in ("one call",) if n in bodies), "")
+            first = first_tag(call)
+            closing = rest.partition(first)[0] if first else rest
+        closing = closing.removesuffix(content[0])
+        if self.start.strip() and self.start in closing:
+            closing = closing.partition(self.start)[0]
+            self.framed = True
+        elif content[0] and not closing.strip():
+            return None
+        if not closing.strip():
+            return None
+        if not opening.strip():
+            opening = self.made_opening(closing)
+        if self.framed:
+            opening = self.start + opening
+        return Reasoning(opening, closing) if opening.strip() else None
+
+    def made_opening(self, closing: str) -> str:
+        """The opening that stands in prompts, or else one as the closing spells it."""
+        tag = first_tag(closing)
+        if self.given.strip() and closing.strip() not in self.given:
+            return self.given
+        for ours, theirs in (("</", "<"), ("[/", "["), ("END", "START"), ("end", "start"), ("END", "BEGIN")):
+            if ours in tag:
+                return tag.replace(ours, theirs, 1)
+        return ""
+
+    def prompted_reasoning(self) -> Reasoning | None:
+        """Reasoning that no history keeps, but that prompts open."""
+        for given in (self.given, *self.switched()):
+            opening = first_tag(given)
+            closing = opening[:1] + "/" + opening[1:]
+            if is_tag(opening) and closing in self.source:
+                space = "\n" if given.endswith("\n") else ""
+                return Reasoning(opening + space, space + closing + space * 2)
+        return None
+
+    def switched(self) -> list[str]:
+        """What prompts write behind a turn's opening under the settings of the thinking switches."""
+        return [text.rpartition(self.start)[2] for text in self.views.switched.values() if self.start in text]
+
+    def opens(self, reasoning: Reasoning) -> bool:
+        """Whether the prompt ends behind the opening."""
+        opening = reasoning.opening.removeprefix(self.start).strip()
+        return bool(opening) and self.given.strip() == opening
+
+    # -- content ---------------------------------------------------------------------------------------------------
+
+    def content(self, bodies: dict[str, str], keys: Keys) -> tuple[str, str]:
+        """What stands around content."""
+        body = bodies.get("content", "")
+        if t.CONTENT not in body:
+            return "", ""
+        before, _, after = body.partition(t.CONTENT)
+        if not before.strip():
+            return "", ""
+        after = after.rstrip()
+        if not after:
+            after = next(iter(keys.get("end", ())), "")
+        turn = self.thinking()
+        _, _, rest = turn.partition(t.THOUGHT)
+        self.framed = bool(self.start.strip()) and (
+            self.start in rest or self.start in self.turns.get("text and call", "")
+        )
+        keys["content"] = f"{self.start if self.framed else ''}{before}{{content}}{after}"
+        return before, after
+
+    def preamble(self, bodies: dict[str, str], content: tuple[str, str], calls: Keys) -> Keys:
+        """The margin of calls behind content, and the frame of content that calls follow."""
+        body = bodies.get("text and call", "")
+        key = "calls" if "calls" in calls else "call"
+        first = calls[key] if isinstance(calls[key], str) else calls[key][0]
+        opening = re.split(r"\{[a-z]+\}", first)[0]
+        if t.CONTENT not in body or t.NAME[0] not in body or body.index(t.CONTENT) > body.index(t.NAME[0]):
+            unmarked = not content[0] and not any(c.isalnum() for c in opening.partition('"')[0])
+            if unmarked and isinstance(calls.get("calls", ""), str):  # such calls are told from text by their line
+                return {"calls": "\n" + calls.get("calls", "{calls}").lstrip()}
+            return {}
+        before, _, rest = body.partition(t.CONTENT)
+        at = rest.find(opening.strip()) if opening.strip() else -1
+        if at < 0:
+            return {}
+        between = rest[:at]
+        if not content[0]:
+            if between and between.isspace() and key == "call":
+                calls["call"] = first.lstrip()
+                return {"calls": between + "{calls}"}
+            if between and between.isspace() and not opening.startswith(between):
+                others = calls[key][1:] if isinstance(calls[key], list) else []
+                calls[key] = [between + first.lstrip(), *others] if others else between + first.lstrip()
+            return {}
+        if self.framed:
+            between = between.removesuffix(self.start)
+        if (before, between.rstrip()) != (content[0], content[1]) and between.strip():
+            return {"preamble": f"{self.start if self.framed else ''}{before}{{content}}{between}"}
+        return {}
+
+    # -- calls -----------------------------------------------------------------------------------------------------
+
+    def calls(self, bodies: dict[str, str]) -> list[Keys]:
+        """The keys of calls, in the order in which they are tried."""
+        one = bodies.get("one call", "")
+        if t.NAME[0] not in one:
+            return []
+        style = _arguments(one, bodies.get("two arguments", ""), self.turns.get("integer", ""))
+        if style is None:
+            return []
+        keys, hide = style
+        if self.views.style.ids == "telling":
+            keys = {**keys, "id": "functions.{name}:{index}"}
+        frame = self.start if self._framed_calls(bodies) else ""
+        two, single = _counted(hide(frame + bodies.get("two calls", "")), hide(frame + one))
+        group = [t.NAME[i] + t.ID[i] + t.ARGUMENTS[i] for i in (0, 1)]
+        found: list[Keys] = []
+        rep = t.repeated(t.marks(two), *group) if t.NAME[1] in two else None
+        if rep is not None and rep.unit.count(t.NAME[0]) <= 2:
+            found += self._blocks(keys, rep, "".join(t.same(t.marks(single))))
+        found += self._blocks(keys, _alone(single), "")
+        return found
+
+    def _framed_calls(self, bodies: dict[str, str]) -> bool:
+        body = bodies.get("text and call", "") + bodies.get("two calls", "")
+        return bool(self.start.strip()) and (self.framed or self.start in body)
+
+    def _blocks(self, keys: Keys, rep: t.Repeated, single: str) -> list[Keys]:
+        """What is repeated as a call in a block: the block around all, or around each."""
+        call = _template(rep.unit)
+        before, after, separator = _template(rep.before), _template(rep.after), rep.separator
+        ending = next((e for e in self.ended if separator.startswith(e)), "")
+        if ending:  # a frame of its own for each call: what ends the turn ends it
+            call, separator = call + ending, separator[len(ending) :]
+        found: list[Keys] = []
+        base = dict(keys)
+        if separator:
+            base["separator"] = {**keys.get("separator", {}), "calls": separator}
+        if not before.strip() and is_tag(after.strip()) and len(t.marks(after.strip())) == 1:
+            # No block: the turn ends otherwise behind calls than behind content.
+            base["end"] = [after.strip()]
+            after = ""
+        if before.strip() or after.strip():
+            block: Keys = {**base, "calls": f"{before}{{calls}}{after.rstrip()}", "call": call}
+            if single and rep.unit in single:
+                lone = single.partition(rep.unit)
+                other = f"{_template(lone[0])}{{calls}}{_template(lone[2]).rstrip()}"
+                if other.strip() != block["calls"].strip():
+                    found.append({**block, "calls": [block["calls"], other]})
+            found.append(block)
+        else:
+            split = _each(call)
+            if split is not None:
+                found.append({**base, "calls": before + split[0], "call": split[1]})
+            whole = {**base, "call": call}
+            if before or call[:1].isspace():
+                whole["calls"] = before + "{calls}"
+            found.append(whole)
+        return found
+
+
+def _without_late_id(call: str) -> str | list[str]:
+    """A call whose id stands behind the arguments, too late for a stream: written without it, and read with it."""
+    head, found, rest = call.partition("{arguments}")
+    bare = _LATE_ID.sub("", rest, count=1)
+    return [head + found + bare, call] if found and bare != rest else call
+
+
+def _counted(two: str, one: str) -> tuple[str, str]:
+    """Texts with two calls and with one, in which numbers that count the calls stand as sentinels."""
+    for first, second, sentinel in (("0", "1", t.INDEX), ("1", "2", t.NUMBER)):
+        for m in re.finditer(rf"(?<![\w.])(\W{{1,6}}){first}(\W{{1,3}})(?![\w.])", two):
+            counted = m[1] + sentinel + m[2]
+            if m[1] + second + m[2] in two[m.end() :]:
+                two = two.replace(m[1] + second + m[2], counted, 1).replace(m[0], counted, 1)
+                one = one.replace(m[0], counted, 1)
+                break
+    return two, one
+
+
+def _alone(text: str) -> t.Repeated:
+    """One call as a unit: all that is written."""
+    plain = "".join(t.same(t.marks(text)))
+    body = plain.strip()
+    return t.Repeated(plain[: len(plain) - len(plain.lstrip())], body, "", "")
+
+
+def _each(call: str) -> tuple[str, str] | None:
+    """A call whose outermost tags are a block of its own, taken apart."""
+    marks = t.marks(call)
+    first, last = marks[0], marks[-1]
+    inner = marks[1:-1]
+    if len(marks) < 3 or "{" in first or not (is_tag(first) and is_tag(last)):
+        return None
+    body = "".join(inner)
+    core = body.strip()
+    if not core or (
+        not (core.startswith("{") and core.endswith("}") and '"' in core[:3])
+        and not (is_tag(t.marks(core)[0]) and is_tag(t.marks(core)[-1]))
+    ):
+        return None
+    if core.startswith("{name}"):
+        return None
+    at = body.index(core)
+    return f"{first}{body[:at]}{{call}}{body[at + len(core) :]}{last}", core
+
+
+def _template(text: str) -> str:
+    """A text with sentinels as a template: members of an object that hold nothing of a call are left out."""
+    for sentinel, field in _FIELDS.items():
+        text = text.replace(sentinel, field)
+    text = text.replace(t.ARGUMENTS[0], "{arguments}").replace(":\0", ":{index}")
+    if re.search(r"""['"]\s*:\s*\{arguments\}""", text):
+        text = _SKIPPED.sub("", text)
+    return text
+
+
+# -- arguments ---------------------------------------------------------------------------------------------------------
+
+
+class _Hide:
+    """Replaces the arguments of each call by a sentinel of their own."""
+
+    def __init__(self, find: "re.Pattern[str] | None", unit: str = "", separator: str = "") -> None:
+        self.find = find
+        self.unit = unit
+
+    def __call__(self, text: str) -> str:
+        if self.find is None:
+            return _hide_objects(text)
+        number = iter(t.ARGUMENTS)
+        return self.find.sub(lambda m: next(number, m.group()), text)
+
+
+def _arguments(one: str, pair: str, number: str) -> tuple[Keys, _Hide] | None:
+    """How arguments are written: the keys of the file, and what hides them in a text."""
+    at = one.find(t.KEY[0])
+    if at < 0:
+        return None
+    if _object_at(one, at) is not None:
+        return {}, _Hide(None)
+    before = one[:at].rstrip()[-1:]
+    behind = one[at + 1 :]
+    key, value = f"[{t.KEY}]", f"[{t.VALUE}]"
+    quoted = re.match(rf"\s*:\s*([^\s{t.VALUE}]{{1,40}}){value}\1", behind)
+    if quoted and before == "{":
+        q = re.escape(quoted[1])
+        pattern = rf"\{{\s*{key}\s*:\s*{q}{value}{q}(?:\s*,\s*{key}\s*:\s*{q}{value}{q})*\s*\}}"
+        return {"quote": quoted[1]}, _Hide(re.compile(pattern))
+    if before in ("(", ",") and re.match(rf"""\s*=\s*(['"]){value}\1""", behind):
+        member = rf"""{key}\s*=\s*(?:'{value}'|"{value}")"""
+        return {"arguments": "python"}, _Hide(re.compile(rf"{member}(?:\s*,\s*{member})*"))
+    if before in "'\"" and re.match(rf"'\s*:\s*'{value}'", behind):
+        member = rf"'{key}'\s*:\s*'{value}'"
+        return {}, _Hide(re.compile(rf"\{{\s*{member}(?:\s*,\s*{member})*\s*\}}"))
+    return _tagged(pair, number)
+
+
+def _tagged(pair: str, number: str) -> tuple[Keys, _Hide] | None:
+    parts = t.marks(pair)
+    rep = t.repeated(parts, t.KEY[0] + t.VALUE[0], t.KEY[1] + t.VALUE[1]) if t.KEY[1] in pair else None
+    if rep is None or t.NAME[0] in rep.unit or rep.unit.count(t.VALUE[0]) != 1:
+        return None
+    keys: Keys = {"argument": _template(_typed(rep.unit, number))}
+    if rep.separator:
+        keys["separator"] = {"arguments": rep.separator}
+    one_of = re.escape(rep.unit)
+    for kind in (t.KEY, t.VALUE):
+        one_of = one_of.replace(re.escape(kind[0]), f"[{kind}]")
+    return keys, _Hide(re.compile(f"{one_of}(?:{re.escape(rep.separator)}{one_of})*"))
+
+
+def _typed(unit: str, number: str) -> str:
+    """An argument's text with the field for its type, where the one of a number says another."""
+    opening, value, rest = unit.partition(t.VALUE[0])
+    if opening.replace(t.KEY[0], "zqint") in number:
+        return unit
+    for ours, theirs, field in (
+        ("true", "false", "{string}"),
+        ("string", "integer", "{type}"),
+        ("string", "number", "{type}"),
+    ):
+        head, found, tail = opening.rpartition(ours)
+        if found and (head + theirs + tail).replace(t.KEY[0], "zqint") in number:
+            return head + field + tail + value + rest
+    return unit
+
+
+def _object_at(text: str, at: int) -> tuple[int, int] | None:
+    """The JSON object, or the string that holds one, whose first key stands at a place."""
+    start = text.rfind("{", 0, at)
+    for begin in (start - 1, start):
+        if begin < 0 or (begin < start and text[begin] != '"'):
+            continue
+        try:
+            value, end = _DECODER.raw_decode(text, begin)
+            value = json.loads(value) if isinstance(value, str) else value
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(value, dict) and text[at] in value:
+            return begin, end
+    return None
+
+
+def _hide_objects(text: str) -> str:
+    """JSON arguments replaced, those of one call after the other."""
+    out: list[str] = []
+    done = 0
+    number = iter(t.ARGUMENTS)
+    for m in re.finditer(f"[{t.KEY}]", text):
+        if m.start() < done:
+            continue
+        span = _object_at(text, m.start())
+        if span is None:
+            continue
+        out += (text[done : span[0]], next(number, ""))
+        done = span[1]
+    return "".join((*out, text[done:]))

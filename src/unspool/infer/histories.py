@@ -1,0 +1,166 @@
+"""What a template is asked to render: conversations whose every text is a word that no template holds."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+Message = dict[str, Any]
+Calls = Sequence[tuple[str, dict[str, Any]]]
+
+NAMES: Final = ("zqtoola", "zqtoolb", "zqtoolc")
+KEYS: Final = ("zqkeya", "zqkeyb")
+VALUES: Final = ("zqvala", "zqvalb")
+IDS: Final = ("zqcallid1", "zqcallid2", "zqcallid3")
+"""Nine letters and digits: some templates insist."""
+CONTENT: Final = "Zqtext."
+THOUGHT: Final = "Zqthought."
+USER: Final = ("Zqusera?", "Zquserb?")
+RESULT: Final = "Zqresult."
+EOS: Final = "<zq|eos|>"
+"""What ``eos_token`` stands for where nobody tells: engines give no text for it."""
+
+_OBJECT: Final = {
+    "type": "object",
+    "properties": {
+        "zqone": {"type": "integer", "description": "A value."},
+        "zqtwo": {
+            "type": "object",
+            "description": "A value.",
+            "properties": {"zqin": {"type": "string", "description": "A value."}},
+        },
+    },
+}
+TYPED: Final[dict[str, tuple[Any, dict[str, Any]]]] = {
+    "zqint": (-71, {"type": "integer"}),
+    "zqbool": (True, {"type": "boolean"}),
+    "zqlist": ([1, 2], {"type": "array", "items": {"type": "integer"}}),
+    "zqnone": (None, {"type": "string", "nullable": True}),
+    "zqnumber": (1.5, {"type": "number"}),
+    "zqobject": ({"zqone": -1, "zqtwo": {"zqin": "b"}}, _OBJECT),
+}
+"""Arguments that are no strings: a value of each type, and its schema."""
+
+_PROPERTIES: Final = {
+    **{key: {"type": "string", "description": "A text."} for key in KEYS},
+    **{key: {**schema, "description": "A value."} for key, (_, schema) in TYPED.items()},
+}
+TOOLS: Final[list[dict[str, Any]]] = [
+    {
+        "type": "function",
+        "function": {
+            "name": name,
+            "description": "Does.",
+            "parameters": {"type": "object", "properties": _PROPERTIES, "required": []},
+        },
+    }
+    for name in NAMES
+]
+"""Every tool takes every argument."""
+
+SWITCHES: Final = ("enable_thinking", "thinking", "thinking_mode", "think", "reasoning")
+"""Variables by which templates turn thinking on and off."""
+
+
+class Style(NamedTuple):
+    """How a template wants its history.
+
+    Attributes:
+        arguments: ``object`` or ``text``.
+        nothing: what stands for no content beside calls.
+        thoughts: ``keys`` of the message, or ``parts`` of its content.
+        ids: ``plain``, or ``telling``: they hold the tool's name and the call's place.
+    """
+
+    arguments: str = "object"
+    nothing: str | None = ""
+    thoughts: str = "keys"
+    ids: str = "plain"
+
+    def id(self, index: int, name: str) -> str:
+        """The id of a call."""
+        return IDS[index] if self.ids == "plain" else f"functions.{name}:{index}"
+
+
+class Turn(NamedTuple):
+    """What an assistant's turn says."""
+
+    reasoning: str = ""
+    content: str = ""
+    calls: Calls = ()
+
+    def message(self, style: Style) -> Message:
+        """It as a message of a history."""
+        message: Message = {"role": "assistant", "content": self.content}
+        if self.calls:
+            message["content"] = self.content or style.nothing
+            message["tool_calls"] = [
+                {"id": style.id(i, name), "type": "function", "function": {"name": name, "arguments": _told(style, a)}}
+                for i, (name, a) in enumerate(self.calls)
+            ]
+        if self.reasoning and style.thoughts == "keys":
+            message.update(dict.fromkeys(("reasoning_content", "reasoning", "thinking"), self.reasoning))
+        elif self.reasoning:
+            parts = [{"type": "thinking", "thinking": self.reasoning}]
+            message["content"] = [*parts, {"type": "text", "text": self.content}] if self.content else parts
+        return message
+
+
+def _told(style: Style, arguments: dict[str, Any]) -> Any:
+    return arguments if style.arguments == "object" else json.dumps(arguments, ensure_ascii=False)
+
+
+def _first(values: Mapping[str, Any]) -> Calls:
+    return ((NAMES[0], dict(values)),)
+
+
+ONE: Final = _first({KEYS[0]: VALUES[0]})
+PAIR: Final = _first(dict(zip(KEYS, VALUES, strict=True)))
+TWO: Final[Calls] = (*ONE, (NAMES[1], {KEYS[1]: VALUES[1]}))
+
+TURNS: Final[dict[str, Turn]] = {
+    "content": Turn(content=CONTENT),
+    "one call": Turn(calls=ONE),
+    "two arguments": Turn(calls=PAIR),
+    "no arguments": Turn(calls=_first({})),
+    "two calls": Turn(calls=TWO),
+    "three calls": Turn(calls=(*TWO, (NAMES[2], {}))),
+    "text and call": Turn(content=CONTENT, calls=ONE),
+    "text and two calls": Turn(content=CONTENT, calls=TWO),
+    "reasoning and content": Turn(THOUGHT, CONTENT),
+    "reasoning and call": Turn(THOUGHT, calls=ONE),
+    "reasoning, text and call": Turn(THOUGHT, CONTENT, ONE),
+    "integer": Turn(calls=_first({"zqint": TYPED["zqint"][0]})),
+    "boolean": Turn(calls=_first({"zqbool": True})),
+    "number": Turn(calls=_first({"zqnumber": 1.5})),
+    "null": Turn(calls=_first({"zqnone": None})),
+    "list": Turn(calls=_first({"zqlist": TYPED["zqlist"][0]})),
+    "nested object": Turn(calls=_first({"zqobject": TYPED["zqobject"][0]})),
+    "Unicode": Turn(content="Ünï 北京 🌧️", calls=_first({KEYS[0]: "é 北京 🌧️ \u2028 ﬁ"})),
+    "quotes and lines": Turn(calls=_first({KEYS[0]: "a \"b\" 'c'\n\\d\n\n<e> & {f}", KEYS[1]: ""})),
+}
+"""The turns that are rendered, by the name of their case."""
+
+ASKED: Final[list[Message]] = [{"role": "user", "content": USER[0]}]
+
+
+def request(messages: Sequence[Message], *, generate: bool, **variables: Any) -> dict[str, Any]:
+    """The variables of one rendering."""
+    return {
+        "messages": list(messages),
+        "tools": TOOLS,
+        "add_generation_prompt": generate,
+        "documents": None,
+        **variables,
+    }
+
+
+def answered(turn: Turn, style: Style) -> list[Message]:
+    """A conversation that ends with the turn."""
+    return [*ASKED, turn.message(style)]
+
+
+def with_result(style: Style) -> list[Message]:
+    """A conversation that ends with a tool's result."""
+    call = TURNS["one call"].message(style)
+    name = NAMES[0]
+    return [*ASKED, call, {"role": "tool", "content": RESULT, "name": name, "tool_call_id": style.id(0, name)}]

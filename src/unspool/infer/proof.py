@@ -1,0 +1,348 @@
+"""What a template writes, read back by a dialect: case by case, however it is cut."""
+
+import json
+import random
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from .. import promises
+from ..check import example_message
+from ..dialect import Dialect, example_tools
+from ..errors import ConstraintError, DialectError
+from ..events import Stage
+from ..message import Message
+from ..parser import Parser
+from ..renderer import render
+from ..stage import detect_stage
+from . import histories as h
+from .cutting import Cut, Views, first_tag
+from .rendering import Renderer
+from .tokens import marks, prefix
+
+NEEDED: Final = ("content", "one call", "two arguments", "no arguments", "text and call")
+"""The cases that have to pass."""
+_TYPES: Final = ("integer", "boolean", "number", "null", "list", "nested object")
+_ROUNDS: Final = 3
+
+
+class Case(msgspec.Struct, frozen=True):
+    """One line of a proof.
+
+    Attributes:
+        case: what was rendered and read back.
+        result: ``pass``, ``fail``, ``not written`` (the template has no such text), or ``limit`` (a raw value that
+            holds its own closing).
+        reason: why; empty where there is nothing to say.
+    """
+
+    case: str
+    result: str
+    reason: str = ""
+
+
+class Prover:
+    """Proves dialects by one style of a template.
+
+    Args:
+        views, cut: what the template writes, and where its turns begin.
+        renderer: renders more of it.
+        tokenizer: reads by token ids as well; see `unspool.Parser`.
+    """
+
+    def __init__(self, views: Views, cut: Cut, renderer: Renderer, tokenizer: Any) -> None:
+        self.views = views
+        self.cut = cut
+        self.renderer = renderer
+        self.tokenizer = tokenizer
+
+    def turns(self, dialect: Dialect) -> list[Case]:
+        """The cases of the turns alone: quick, to choose among candidates."""
+        return [self._turn(dialect, name) for name in h.TURNS]
+
+    def all(self, dialect: Dialect) -> list[Case]:
+        """Every case.
+
+        Raises:
+            TemplateError: the template cannot be run.
+        """
+        return [
+            *self.turns(dialect),
+            *self._prompts(dialect),
+            *self._next_turn(dialect),
+            *self._marked_values(dialect),
+            *_kept(dialect),
+        ]
+
+    # -- turns -----------------------------------------------------------------------------------------------------
+
+    def _turn(self, dialect: Dialect, name: str) -> Case:
+        turn = h.TURNS[name]
+        if name in self.views.errors:
+            return Case(name, "not written", f"the template refuses: {self.views.errors[name]}")
+        prompt, raw = self.cut.split(self.views.whole[name])
+        missing = _missing(turn, raw)
+        if missing:
+            joined = self._joined(dialect, turn) if turn.content and turn.calls else None
+            if joined is None:
+                return Case(name, "not written", f"the template leaves out: {missing}")
+            why = self._read(dialect, turn, *joined)
+            return Case(name, "fail" if why else "pass", why or "read as text and a call behind each other")
+        if turn.reasoning and raw.lstrip().startswith(turn.reasoning) and dialect.stage is Stage.REASONING:
+            prompt += self.cut.given  # only prompts write the opening
+        why = self._read(dialect, turn, prompt, raw)
+        if why and name in _TYPES and self._as_text(dialect, turn, prompt, raw):
+            return Case(name, "not written", "the template writes the value as text that is not JSON")
+        if why and len(turn.calls) > 1 and self._ended_between(dialect, turn, raw):
+            return Case(name, "not written", "the template ends the turn between its calls")
+        if why and self._unescaped(dialect, turn, raw):
+            return Case(name, "limit", "the template writes quotes of a string as they are")
+        if why:
+            return Case(name, "fail", f"{why}; the template writes {raw[:200]!r}")
+        return Case(name, "pass", "" if self._same(dialect, turn, raw) else "written with other white space or markers")
+
+    def _ended_between(self, dialect: Dialect, turn: h.Turn, raw: str) -> bool:
+        last = raw.find(turn.calls[-1][0])
+        return any(end in raw[:last] for end in dialect.end)
+
+    def _unescaped(self, dialect: Dialect, turn: h.Turn, raw: str) -> bool:
+        """Whether strings that stand between quotes hold such quotes as they are."""
+        quotes = "'\"" if dialect.codec == "python" else dialect.quote if dialect.quote != '"' else ""
+        values = [v for _, arguments in turn.calls for v in arguments.values() if isinstance(v, str)]
+        return any(v in raw and any(q in v for q in quotes) for v in values)
+
+    def _joined(self, dialect: Dialect, turn: h.Turn) -> tuple[str, str] | None:
+        """Content and calls of their own turns behind each other, where the template drops one beside the other."""
+        calls = "one call" if len(turn.calls) == 1 else "two calls"
+        if turn.reasoning or turn.calls != h.TURNS[calls].calls or {"content", calls} & set(self.views.errors):
+            return None
+        prompt, text = self.cut.split(self.views.whole["content"])
+        _, raw = self.cut.split(self.views.whole[calls])
+        if _missing(h.TURNS["content"], text) or _missing(h.TURNS[calls], raw):
+            return None
+        if not dialect.content[0].before:
+            text = text[: text.index(turn.content) + len(turn.content)]
+            return prompt, text + (dialect.calls[0].lead or dialect.call[0].lead) + raw.lstrip()
+        frame = (dialect.preamble or dialect.content)[0]
+        closing = frame.text.partition("{content}")[2]
+        text = text[: text.index(turn.content) + len(turn.content)] + closing
+        again = self.cut.start if self.cut.start.strip() and dialect.call[0].text.startswith(self.cut.start) else ""
+        return prompt, text + again + raw
+
+    def _read(self, dialect: Dialect, turn: h.Turn, prompt: str, raw: str, *, ids: bool = True) -> str:
+        """Why a turn is not read as what it says; empty where it is. With ``ids`` by token ids too, where they are."""
+        for chunks, cut in _chunkings(raw):
+            message = _parse(dialect, chunks, prompt)
+            why = _differs(message, turn, self._id(dialect, raw))
+            if why:
+                return f"{cut}: {why}"
+        if ids and self.tokenizer is not None:
+            return self._by_ids(dialect, turn, prompt, raw)
+        return ""
+
+    def _by_ids(self, dialect: Dialect, turn: h.Turn, prompt: str, raw: str) -> str:
+        encoded = self.tokenizer.encode(raw, add_special_tokens=False)
+        parser = Parser(dialect, tools=h.TOOLS, prompt=prompt, tokenizer=self.tokenizer)
+        for token in getattr(encoded, "ids", encoded):
+            parser.feed_tokens([token])
+        parser.close()
+        why = _differs(parser.message, turn, self._id(dialect, raw))
+        return f"by token ids: {why}" if why else ""
+
+    def _id(self, dialect: Dialect, raw: str) -> h.Style | None:
+        """The style of the ids that the call's text has to tell."""
+        before = [t.text.partition("{arguments}")[0] for t in dialect.call]
+        return self.views.style if any("{id}" in text for text in before) and h.IDS[0] in raw else None
+
+    def _as_text(self, dialect: Dialect, turn: h.Turn, prompt: str, raw: str) -> bool:
+        """Whether a value that is no string stands there as a text, or as Python prints it."""
+        ((key, value),) = turn.calls[0][1].items()
+        printed, proper = str(value), json.dumps(value)
+        if printed != proper and printed in raw and proper not in raw:
+            return True
+        message = _parse(dialect, [raw], prompt)
+        if len(message.tool_calls) != 1 or message.tool_calls[0].status != "ok":
+            return False
+        found = json.loads(message.tool_calls[0].arguments).get(key)
+        return isinstance(found, str) and found in (printed, proper, "" if value is None else proper)
+
+    def _same(self, dialect: Dialect, turn: h.Turn, raw: str) -> bool:
+        message = turn.message(h.Style(ids=self.views.style.ids))
+        try:
+            written = render(message, dialect, tools=h.TOOLS, stage=Stage.CONTENT)
+        except DialectError:
+            return False
+        head, found, rest = raw.partition(written)
+        if not turn.reasoning:  # an empty one may be written
+            for marker in map(str.strip, _reasoning(dialect)):
+                head = head.replace(marker, "", 1)
+        return bool(found) and not head.strip() and (not rest.strip() or rest.lstrip().startswith(dialect.end))
+
+    # -- prompts ---------------------------------------------------------------------------------------------------
+
+    def _prompts(self, dialect: Dialect) -> Iterator[Case]:
+        prompts = {"the prompt's stage": self.views.prompted}
+        prompts |= {f"the prompt's stage, {name}": text for name, text in self.views.switched.items()}
+        for name, prompt in prompts.items():
+            yield self._prompt(dialect, name, prompt)
+
+    def _prompt(self, dialect: Dialect, name: str, prompt: str) -> Case:
+        """What follows a prompt is thought where it ends behind an opening, else content."""
+        given = prompt.rpartition(self.cut.start)[2] if self.cut.start.strip() else ""
+        opening, closing = _reasoning(dialect)
+        tag = first_tag(closing)
+        thinks = bool(opening) and given.rstrip().endswith(opening.strip()) and not (tag and tag in given)
+        wanted = Stage.REASONING if thinks else Stage.CONTENT
+        known = given.strip() in ("", opening.strip(), (opening.strip() + closing.strip()), tag) or (
+            tag and tag in given
+        )
+        framed = bool(dialect.content[0].before)
+        if not known and not framed:
+            return Case(name, "fail", f"the prompt writes {given!r} behind the turn's opening")
+        stage = detect_stage(dialect, prompt)
+        if stage is not wanted and not (framed and stage is Stage.CONTENT):
+            return Case(name, "fail", f"{stage.value} instead of {wanted.value} behind {prompt[-60:]!r}")
+        turn = h.Turn(h.THOUGHT if thinks else "", h.CONTENT)
+        raw = f"{h.THOUGHT}{closing}{h.CONTENT}" if thinks else h.CONTENT
+        why = "" if framed else self._read(dialect, turn, prompt, raw)
+        return Case(name, "fail" if why else "pass", why or wanted.value)
+
+    def _next_turn(self, dialect: Dialect) -> Iterator[Case]:
+        name = "the turn after a tool's result"
+        style = self.views.style
+        messages = h.with_result(style)
+        answer = h.Turn(content=h.CONTENT)
+        requests = [
+            h.request(messages, generate=True),
+            h.request([*messages, answer.message(style)], generate=False),
+        ]
+        prompt, whole = self.renderer.render(requests)
+        if prompt.error or whole.error or h.RESULT not in whole.text or h.CONTENT not in whole.text:
+            yield Case(name, "not written", prompt.error or whole.error or "the template leaves out the result")
+            return
+        at = whole.text.rindex(h.RESULT)
+        start = self.cut.start
+        begin = whole.text.find(start, at) + len(start) if start.strip() and start in whole.text[at:] else -1
+        if begin < 0:
+            asked, told = marks(prompt.text), marks(whole.text)
+            begin = len("".join(told[: prefix(asked, told)]))
+        begin = min(begin, whole.text.rindex(h.CONTENT))
+        why = self._read(dialect, answer, whole.text[:begin], whole.text[begin:].replace(h.EOS, ""))
+        yield Case(name, "fail" if why else "pass", why)
+
+    # -- values ----------------------------------------------------------------------------------------------------
+
+    def _marked_values(self, dialect: Dialect) -> Iterator[Case]:
+        """Values that hold the markers of the dialect."""
+        if not dialect.call or "one call" in self.views.errors:
+            return
+        texts = [f"x {marker} y" for marker in promises.literals(dialect)]
+        turns = [h.Turn(calls=((h.NAMES[0], {h.KEYS[0]: text, h.KEYS[1]: "z"}),)) for text in texts]
+        style = self.views.style
+        shown = self.renderer.render([h.request(h.answered(turn, style), generate=False) for turn in turns])
+        own = _own_closings(dialect)
+        wrong: list[str] = []
+        limits: list[str] = []
+        for text, turn, rendered in zip(texts, turns, shown, strict=True):
+            if rendered.error or self.cut.start not in rendered.text:
+                continue
+            # A tokenizer makes a special token of such a text; a model that quotes it does not.
+            why = self._read(dialect, turn, *self.cut.split(rendered.text), ids=False)
+            if why:
+                (limits if any(c in text or text[2:-2] in c for c in own) else wrong).append(f"{text!r}: {why}")
+        yield Case("values that hold markers", "fail" if wrong else "pass", "; ".join(wrong[:3]))
+        if limits:
+            yield Case("values that hold their own closing", "limit", "; ".join(limits[:3]))
+
+
+def _kept(dialect: Dialect) -> Iterator[Case]:
+    """The promises of every dialect: what is written is read back, and the grammar has it."""
+    promised = {
+        "the grammar's closed loop": promises.calls_of_any_values_are_written_and_read,
+        "strings that hold markers": promises.markers_inside_strings_are_data,
+    }
+    for name, promise in promised.items():
+        if dialect.call:
+            try:
+                promise(dialect)
+            except (AssertionError, DialectError, ConstraintError) as error:
+                yield Case(name, "fail", str(error)[:500])
+            else:
+                yield Case(name, "pass")
+    why = ""
+    try:
+        for case in promises.cases([dialect]):
+            promises.what_is_read_is_written_again(case)
+            promises.finish_reason_is_kept(case)
+        tools = example_tools(dialect)
+        for example in dialect.examples:
+            written = render(example_message(example), dialect, tools=tools, stage=example.stage)
+            promises.demand(written == example.raw[0], f"{example.raw[0]!r} is written as {written!r}")
+    except (AssertionError, DialectError) as error:
+        why = str(error)[:500]
+    yield Case("the file's examples", "fail" if why else "pass", why)
+
+
+def _own_closings(dialect: Dialect) -> list[str]:
+    if dialect.argument:
+        return promises.closings(dialect)
+    return [dialect.quote] if dialect.quote != '"' else []
+
+
+def _reasoning(dialect: Dialect) -> tuple[str, str]:
+    if not dialect.reasoning:
+        return "", ""
+    opening, _, closing = dialect.reasoning[0].text.partition("{reasoning}")
+    for start in dialect.start:
+        opening = opening.removeprefix(start)
+    return opening, closing
+
+
+def _chunkings(raw: str) -> Iterator[tuple[Sequence[str], str]]:
+    yield [raw], "whole"
+    yield list(raw), "by character"
+    rng = random.Random(len(raw))
+    for _ in range(_ROUNDS):
+        yield promises.random_split(raw, rng), "cut at random"
+
+
+def _parse(dialect: Dialect, chunks: Sequence[str], prompt: str) -> Message:
+    parser = Parser(dialect, tools=h.TOOLS, prompt=prompt)
+    for chunk in chunks:
+        parser.feed(chunk)
+    parser.close()
+    return parser.message
+
+
+def _missing(turn: h.Turn, raw: str) -> str:
+    """What of a turn a template does not write."""
+    if turn.reasoning and turn.reasoning not in raw:
+        return "reasoning"
+    if turn.content and turn.content not in raw:
+        return "content"
+    at = 0
+    for name, arguments in turn.calls:
+        at = raw.find(name, at) + 1
+        if not at or any(key not in raw for key in arguments):
+            return "a call"
+    return ""
+
+
+def _differs(message: Message, turn: h.Turn, ids: h.Style | None) -> str:
+    """How what was read differs from what a turn says."""
+    for part in ("reasoning", "content"):
+        got, wanted = getattr(message, part), getattr(turn, part)
+        if got != wanted:
+            return f"{part} is {got[:80]!r} instead of {wanted!r}"
+    names = [c.name for c in message.tool_calls]
+    if names != [name for name, _ in turn.calls]:
+        return f"calls are {names}"
+    for i, (call, (name, arguments)) in enumerate(zip(message.tool_calls, turn.calls, strict=True)):
+        if call.status != "ok":
+            return f"a call is {call.status}"
+        if json.dumps(json.loads(call.arguments), sort_keys=True) != json.dumps(arguments, sort_keys=True):
+            return f"arguments are {call.arguments[:120]} instead of {json.dumps(arguments, ensure_ascii=False)[:120]}"
+        if ids is not None and call.id != ids.id(i, name):
+            return f"an id is {call.id!r} instead of {ids.id(i, name)!r}"
+    return ""

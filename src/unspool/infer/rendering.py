@@ -1,0 +1,106 @@
+"""Chat templates are programs of somebody else's: they run in a child process, within limits."""
+
+import importlib.util
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from ..errors import TemplateError
+
+_CHILD: Final = Path(__file__).with_name("child.py")
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """What a template may take.
+
+    Attributes:
+        seconds: of processor time for one rendering.
+        total: of time for all renderings of one call together, whatever else the machine does.
+        memory: bytes of the process.
+        output: characters of one rendering.
+    """
+
+    seconds: float = 2.0
+    total: float = 60.0
+    memory: int = 1 << 30
+    output: int = 1 << 18
+
+
+class Rendered(msgspec.Struct, frozen=True):
+    """One rendering; ``error`` where the template refused."""
+
+    text: str = ""
+    error: str = ""
+
+
+class Renderer:
+    """Renders one chat template.
+
+    Args:
+        template: its text.
+        special: named special tokens, such as ``bos_token``.
+        limits: what it may take.
+
+    Attributes:
+        asked: the variables that the template asks for; known after the first call.
+    """
+
+    def __init__(self, template: str, special: Mapping[str, str], limits: Limits) -> None:
+        self.template = template
+        self.special = dict(special)
+        self.limits = limits
+        self.asked: frozenset[str] = frozenset()
+
+    def render(self, requests: Sequence[Mapping[str, Any]]) -> list[Rendered]:
+        """Render with each of these variables.
+
+        Raises:
+            TemplateError: it is no template, met a limit, or tried what the sandbox refuses.
+        """
+        lines = self._run([json.dumps(dict(r)) for r in requests])
+        head, *answers = [json.loads(line) for line in lines if line.endswith("\n")] or [{}]
+        for answer in (head, *answers):
+            if answer.get("limit"):
+                raise TemplateError(f"template: {answer['error']}")
+        if len(answers) < len(requests):
+            raise TemplateError("template: its process ended early: it met a limit of memory or output")
+        self.asked = frozenset(head["asked"])
+        return [Rendered(_clean(a.get("text", "")), a.get("error", "")) for a in answers]
+
+    def _run(self, requests: list[str]) -> list[str]:
+        if importlib.util.find_spec("jinja2") is None:
+            raise ImportError("jinja2 is missing: pip install 'unspool[server]'", name="jinja2")
+        limits = self.limits
+        job = {
+            "template": self.template,
+            "special": self.special,
+            "requests": requests,
+            **{name: getattr(limits, name) for name in ("seconds", "memory", "output")},
+        }
+        # A file, as the system limits its size for the child; -P: the folder of the script is none to import from.
+        with tempfile.TemporaryFile("w+", encoding="utf-8") as out:
+            command = [sys.executable, "-P", str(_CHILD)]
+            try:
+                subprocess.run(
+                    command,
+                    input=json.dumps(job).encode(),
+                    stdout=out,
+                    stderr=subprocess.DEVNULL,
+                    timeout=limits.total,
+                    check=False,
+                )
+            except subprocess.TimeoutExpired:
+                raise TemplateError(f"template: takes longer than {limits.total} s") from None
+            out.seek(0)
+            return list(out)
+
+
+def _clean(text: str) -> str:
+    """Without lone surrogates, which no tokenizer takes."""
+    return text.encode(errors="replace").decode()

@@ -1,0 +1,106 @@
+"""Writes a dialect file."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from ..dialect import KEYS, Dialect, parse_dialect
+from ..errors import DialectError
+from ..registry import find_base
+from ..renderer import render
+
+_TURNS: Final = ("start", "end", "stage")
+_ESCAPES: Final = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
+_WEATHER: Final = ("get_weather", {"city": "Paris", "days": 3})
+_NOW: Final[tuple[str, dict[str, Any]]] = ("now", {})
+_EXAMPLES: Final[tuple[tuple[str, str, tuple[tuple[str, dict[str, Any]], ...]], ...]] = (
+    ("", "Hello.", ()),
+    ("plan", "answer", ()),
+    ("", "", (_WEATHER,)),
+    ("", "", (_WEATHER, _NOW)),
+    ("", "Sure.", (("search", {"query": 'what is "x"?\nor y'}),)),
+    ("plan", "", (_NOW,)),
+)
+"""Reasoning, content and calls of the examples that are written."""
+
+
+def file_text(keys: Mapping[str, Any], about: str) -> str:
+    """The text of a dialect file; examples that the dialect cannot write are left out.
+
+    Args:
+        keys: the keys of the file.
+        about: the comment that it begins with.
+
+    Raises:
+        DialectError: the keys make no dialect.
+    """
+    head = _head(keys, about)
+    draft = '\n[[examples]]\nraw = "x"\ncontent = "x"\n'
+    dialect = parse_dialect(head + draft, "inferred", find_base)
+    return head + "".join(_examples(dialect))
+
+
+def string(text: str) -> str:
+    """A TOML string."""
+    if "'" not in text and text.isprintable() and ('"' in text or "\\" in text):
+        return f"'{text}'"
+    return '"' + "".join(_ESCAPES.get(c, c if c.isprintable() else f"\\U{ord(c):08x}") for c in text) + '"'
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, str):
+        return string(value)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, Mapping):
+        inner = ", ".join(f"{key} = {_value(v)}" for key, v in value.items())
+        return f"{{ {inner} }}" if inner else "{}"
+    if isinstance(value, Sequence):
+        return f"[{', '.join(map(_value, value))}]"
+    return str(value)
+
+
+def _head(keys: Mapping[str, Any], about: str) -> str:
+    """The keys in the order in which the guide has them."""
+    lines = [f"# {line}\n" for line in about.splitlines()]
+    group = ""
+    for key in KEYS:
+        if key not in keys:
+            continue
+        now = "turns" if key in _TURNS else "parts" if key not in ("name", "models") else "names"
+        lines.append("\n" if group and now != group else "")
+        group = now
+        if key == "separator":
+            lines += [f"separator.{name} = {string(text)}\n" for name, text in keys[key].items()]
+        elif key != "policy":
+            lines.append(f"{key} = {_value(keys[key])}\n")
+    if "policy" in keys:
+        lines.append("\n[policy]\n")
+        lines += [f"{name} = {_value(value)}\n" for name, value in keys["policy"].items()]
+    return "".join(lines)
+
+
+def _examples(dialect: Dialect) -> list[str]:
+    found: list[str] = []
+    for reasoning, content, calls in _EXAMPLES:
+        ids = [f"functions.{n}:{i}" if "{name}" in dialect.id else f"call{i:05}" for i, (n, _) in enumerate(calls)]
+        told = [{"id": i, "function": {"name": n, "arguments": a}} for i, (n, a) in zip(ids, calls, strict=True)]
+        message = {"role": "assistant", "reasoning_content": reasoning, "content": content, "tool_calls": told}
+        stage = "content" if dialect.stage != "content" else None
+        try:
+            raw = render(message, dialect, stage=stage)
+        except DialectError:  # the format has no such turn
+            continue
+        lines = ["\n[[examples]]\n"]
+        if stage:
+            lines.append(f"stage = {string(stage)}\n")
+        lines.append(f"raw = {string(raw)}\n")
+        lines += [f"{k} = {string(v)}\n" for k, v in (("reasoning", reasoning), ("content", content)) if v]
+        if calls:
+            told_by_id = "{id}" in dialect.call[0].text
+            table = [
+                {"name": n, **({"arguments": a} if a else {}), **({"id": i} if told_by_id else {})}
+                for i, (n, a) in zip(ids, calls, strict=True)
+            ]
+            lines.append(f"tool_calls = {_value(table)}\n")
+        found.append("".join(lines))
+    return found

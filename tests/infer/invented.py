@@ -1,0 +1,107 @@
+"""Chat templates of families that do not exist."""
+
+_HEAD = """{{- bos_token }}{%- if tools %}<<tools>>{% for t in tools %}{{ t.function | tojson }}
+{% endfor %}<</tools>>
+{% endif %}"""
+
+JSON_BLOCKS = (
+    _HEAD
+    + """{%- for m in messages %}
+{%- if m.role == 'assistant' %}{{ '<~bot~>' }}
+{%- if m.reasoning_content %}{{ '<ponder>\\n' + m.reasoning_content + '\\n</ponder>\\n' }}{% endif %}
+{{- m.content or '' }}
+{%- for c in m.tool_calls or [] %}{{ '\\n<act>\\n{"tool": "' + c.function.name + '", "input": ' }}
+{{- c.function.arguments | tojson }}{{ '}\\n</act>' }}{% endfor %}{{ '<~done~>\\n' }}
+{%- else %}{{ '<~' + m.role + '~>' + m.content + '<~done~>\\n' }}{% endif %}
+{%- endfor %}{% if add_generation_prompt %}<~bot~>{% endif %}"""
+)
+"""A JSON object in a tag for each call."""
+
+TAGGED = """{%- for m in messages %}
+{%- if m.role == 'assistant' %}{{ '[[bot]]\\n' + (m.content or '') }}
+{%- if m.tool_calls %}{{ '\\n<run>\\n' }}{% for c in m.tool_calls %}<do what="{{ c.function.name }}">
+{% for k, v in c.function.arguments.items() %}<with key="{{ k }}">{{ v if v is string else v | tojson }}</with>
+{% endfor %}</do>
+{% endfor %}</run>{% endif %}{{ '[[over]]\\n' }}
+{%- else %}{{ '[[' + m.role + ']]\\n' + m.content + '[[over]]\\n' }}{% endif %}
+{%- endfor %}{% if add_generation_prompt %}{{ '[[bot]]\\n' }}{% endif %}"""
+"""Arguments in tags of their own, all calls in one block."""
+
+PYTHONIC = """{%- for m in messages %}
+{%- if m.role == 'assistant' %}{{ '<|me|>' + (m.content or '') }}
+{%- if m.tool_calls %}{{ '<|code|>[' }}{% for c in m.tool_calls %}{{ c.function.name }}(
+{%- for k, v in c.function.arguments.items() %}{{ k }}={{ v | tojson }}{{ ', ' if not loop.last }}{% endfor %})
+{{- ', ' if not loop.last }}{% endfor %}{{ ']<|/code|>' }}{% endif %}{{ '<|stop|>' }}
+{%- else %}{{ '<|' + m.role + '|>' + m.content + '<|stop|>' }}{% endif %}
+{%- endfor %}{% if add_generation_prompt %}<|me|>{% endif %}"""
+"""A list of Python calls."""
+
+WITH_IDS = """{%- for m in messages %}
+{%- if m.role == 'assistant' %}{{ '<A>' + (m.content or '') }}
+{%- if m.tool_calls %}{{ '<CALLS>[' }}{% for c in m.tool_calls %}{{ '{"id": "' + c.id + '", "name": "' }}
+{{- c.function.name }}{{ '", "arguments": ' }}
+{{- (c.function.arguments | tojson) if c.function.arguments is mapping else c.function.arguments }}{{ '}' }}
+{{- ', ' if not loop.last }}{% endfor %}{{ ']</CALLS>' }}{% endif %}{{ eos_token }}
+{%- elif m.role == 'tool' %}{{ '<RESULT id=' + m.tool_call_id + '>' + m.content + '</RESULT>' }}
+{%- else %}{{ '<U>' + m.content }}{% endif %}
+{%- endfor %}{% if add_generation_prompt %}<A>{% endif %}"""
+"""A list of objects with ids, ended by the tokenizer's own token."""
+
+SWITCHED = """{%- for m in messages %}
+{%- if m.role == 'assistant' %}{{ '<bot>\\n<mull>' + (m.reasoning_content or '') }}
+{{- '</mull>\\n\\n' + (m.content or '') }}
+{%- for c in m.tool_calls or [] %}{{ '\\n<call>' + c.function.name + '<args>' }}
+{{- c.function.arguments | tojson }}{{ '</call>' }}{% endfor %}{{ '<end>' }}
+{%- else %}{{ '<' + m.role + '>\\n' + m.content + '<end>' }}{% endif %}
+{%- endfor %}{% if add_generation_prompt %}{{ '<bot>\\n<mull>' }}
+{%- if enable_thinking is defined and not enable_thinking %}{{ '</mull>\\n\\n' }}{% endif %}{% endif %}"""
+"""Prompts open the reasoning, unless it is switched off."""
+
+ONLY_CLOSED = """{%- for m in messages %}
+{%- if m.role == 'assistant' %}{{ '<bot>' }}
+{%- if m.reasoning_content %}{{ m.reasoning_content + '\\n</muse>\\n' }}{% endif %}
+{{- m.content or '' }}
+{%- for c in m.tool_calls or [] %}{{ '<call name="' + c.function.name + '">' }}
+{{- c.function.arguments | tojson }}{{ '</call>' }}{% endfor %}{{ '<end>' }}
+{%- else %}{{ '<' + m.role + '>' + m.content + '<end>' }}{% endif %}
+{%- endfor %}{% if add_generation_prompt %}{{ '<bot>I muse:\\n' }}{% endif %}"""
+"""Histories only close a reasoning; prompts open it, in words."""
+
+FRAMED = """{%- for m in messages %}
+{%- if m.role == 'assistant' %}
+{%- if m.thinking %}{{ '<|from|>bot<|part|>mind<|text|>' + m.thinking + '<|fin|>' }}{% endif %}
+{%- if m.content %}{{ '<|from|>bot<|part|>say<|text|>' + m.content + '<|fin|>' }}{% endif %}
+{%- for c in m.tool_calls or [] %}{{ '<|from|>bot<|part|>use ' + c.function.name + '<|text|>' }}
+{{- c.function.arguments | tojson }}{{ '<|fin|>' }}{% endfor %}
+{%- else %}{{ '<|from|>' + m.role + '<|text|>' + m.content + '<|fin|>' }}{% endif %}
+{%- endfor %}{% if add_generation_prompt %}<|from|>bot{% endif %}"""
+"""Every part is a message with a header."""
+
+TYPED = """{%- for m in messages %}
+{%- if m.role == 'assistant' %}{{ '<bot>' + (m.content or '') }}
+{%- for c in m.tool_calls or [] %}{{ '<use:' + c.function.name + '>' }}
+{%- for k, v in c.function.arguments.items() %}{{ '<p n="' + k + '" string="' }}
+{{- ('true' if v is string else 'false') + '">' }}
+{{- v if v is string else v | tojson }}{{ '</p>' }}{% endfor %}{{ '</use>' }}{% endfor %}{{ '<end>' }}
+{%- else %}{{ '<' + m.role + '>' + m.content + '<end>' }}{% endif %}
+{%- endfor %}{% if add_generation_prompt %}<bot>{% endif %}"""
+"""Markup tells whether a value is a string."""
+
+FAMILIES = {
+    "JSON in blocks": JSON_BLOCKS,
+    "tagged arguments": TAGGED,
+    "Python calls": PYTHONIC,
+    "a list with ids": WITH_IDS,
+    "a thinking switch": SWITCHED,
+    "reasoning that only closes": ONLY_CLOSED,
+    "frames": FRAMED,
+    "typed markup": TYPED,
+}
+
+AMBIGUOUS = """{%- for m in messages %}
+{%- if m.role == 'assistant' %}{{ '<bot>' + (m.content or '') }}
+{%- for c in m.tool_calls or [] %} I call {{ c.function.name }} with
+{%- for k, v in c.function.arguments.items() %} {{ k }} {{ v }}{% endfor %}{% endfor %}{{ '<end>' }}
+{%- else %}{{ '<' + m.role + '>' + m.content + '<end>' }}{% endif %}
+{%- endfor %}{% if add_generation_prompt %}<bot>{% endif %}"""
+"""Nothing tells a call from prose."""

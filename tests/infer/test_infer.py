@@ -1,0 +1,205 @@
+"""From the chat template of a family that nobody has heard of to a dialect that is proven."""
+
+import json
+import random
+from functools import cache
+from typing import Any
+
+import pytest
+
+import unspool
+from unspool import Dialect, Inference, Parser
+from unspool.check import check_dialect
+from unspool.dialect import parse_dialect
+from unspool.infer.proof import NEEDED
+from unspool.promises import random_split
+from unspool.registry import find_base
+
+from . import invented
+
+TOOLS = [
+    {
+        "type": "function",
+        "function": {
+            "name": "book_flight",
+            "parameters": {
+                "type": "object",
+                "properties": {
+                    "origin": {"type": "string"},
+                    "seats": {"type": "integer"},
+                    "notes": {"type": "array", "items": {"type": "string"}},
+                },
+            },
+        },
+    },
+    {"type": "function", "function": {"name": "clock"}},
+]
+FLIGHT = {"origin": 'São "Paulo"\n& more', "seats": 2, "notes": ["a", "b"]}
+
+UNSEEN: dict[str, tuple[str, str]] = {
+    "JSON in blocks": (
+        "<ponder>\nhm, well\n</ponder>\nLet us see.\n<act>\n{text}\n</act>\n<act>\n{clock}\n</act><~done~>\n",
+        '{"tool": "NAME", "input": ARGUMENTS}',
+    ),
+    "a list with ids": (
+        "Let us see.<CALLS>[{text}, {clock}]</CALLS>",
+        '{"id": "abc12345X", "name": "NAME", "arguments": ARGUMENTS}',
+    ),
+    "a thinking switch": (
+        "hm, well</mull>\n\nLet us see.\n{text}\n{clock}<end>",
+        "<call>NAME<args>ARGUMENTS</call>",
+    ),
+    "reasoning that only closes": (
+        "hm, well\n</muse>\nLet us see.{text}{clock}<end>",
+        '<call name="NAME">ARGUMENTS</call>',
+    ),
+    "frames": (
+        "<|part|>mind<|text|>hm, well<|fin|><|from|>bot<|part|>say<|text|>Let us see.<|fin|>{text}{clock}",
+        "<|from|>bot<|part|>use NAME<|text|>ARGUMENTS<|fin|>",
+    ),
+}
+"""Outputs that the families' models would write, and how each writes a call."""
+
+
+@cache
+def inferred(family: str) -> Inference:
+    return unspool.infer_dialect(invented.FAMILIES[family], name="new")
+
+
+def proven(family: str) -> Dialect:
+    found = inferred(family)
+    assert found.dialect is not None, [c for c in found.proof if c.result == "fail"]
+    return found.dialect
+
+
+def read(dialect: Dialect, chunks: list[str]) -> tuple[str, str, list[tuple[str, Any]]]:
+    parser = Parser(dialect, tools=TOOLS)
+    for chunk in chunks:
+        parser.feed(chunk)
+    parser.close()
+    message = parser.message
+    assert all(c.status == "ok" for c in message.tool_calls)
+    return message.reasoning, message.content, [(c.name, json.loads(c.arguments)) for c in message.tool_calls]
+
+
+@pytest.mark.parametrize("family", invented.FAMILIES)
+def test_a_new_familys_dialect_is_inferred_and_proven(family: str) -> None:
+    proven(family)
+    results = {c.case: c.result for c in inferred(family).proof}
+    assert "fail" not in results.values()
+    assert all(results[case] == "pass" for case in NEEDED)
+    assert results["two calls"] == results["the grammar's closed loop"] == "pass"
+
+
+@pytest.mark.parametrize("family", UNSEEN)
+def test_texts_that_inference_has_not_seen_are_read(family: str) -> None:
+    form, call = UNSEEN[family]
+    written = call.replace("NAME", "book_flight").replace("ARGUMENTS", json.dumps(FLIGHT, ensure_ascii=False))
+    clock = call.replace("NAME", "clock").replace("ARGUMENTS", "{}").replace("abc12345X", "abc12345Y")
+    text = form.replace("{text}", written).replace("{clock}", clock)
+    thought = "hm, well" if "hm, well" in form else ""
+    for chunks in ([text], list(text), random_split(text, random.Random(3))):
+        assert read(proven(family), chunks) == (
+            thought,
+            "Let us see.",
+            [("book_flight", FLIGHT), ("clock", {})],
+        )
+
+
+def test_arguments_in_tags_keep_their_text_and_types() -> None:
+    text = (
+        'Now.\n<run>\n<do what="book_flight">\n<with key="origin"> a <b> & "c"\n</with>\n<with key="seats">2</with>\n'
+        '<with key="notes">["x"]</with>\n</do>\n<do what="clock">\n</do>\n</run>[[over]]\n'
+    )
+    wanted = ("", "Now.", [("book_flight", {"origin": ' a <b> & "c"\n', "seats": 2, "notes": ["x"]}), ("clock", {})])
+    assert read(proven("tagged arguments"), list(text)) == wanted
+
+
+def test_markup_that_says_what_is_a_string_is_understood_without_a_schema() -> None:
+    dialect = proven("typed markup")
+    text = '<use:f><p n="a" string="true">1</p><p n="b" string="false">1</p></use><end>'
+    message = unspool.parse(text, dialect)
+    assert json.loads(message.tool_calls[0].arguments) == {"a": "1", "b": 1}
+
+
+def test_the_file_is_one_that_a_person_would_be_glad_to_have_written() -> None:
+    found = inferred("JSON in blocks")
+    keys, _, examples = found.toml.partition("\n[[examples]]")
+    assert keys.split("\n")[1:] == [
+        'name = "new"',
+        "",
+        'start = "<~bot~>"',
+        'end = ["<~done~>"]',
+        "",
+        'reasoning = "<ponder>\\n{reasoning}\\n</ponder>\\n"',
+        'calls = "\\n<act>\\n{call}\\n</act>"',
+        """call = '{"tool": "{name}", "input": {arguments}}'""",
+        'separator.calls = "\\n"',
+        "",
+    ]
+    assert examples.count("[[examples]]") >= 4
+
+
+def test_an_inferred_file_keeps_what_is_promised_of_shipped_ones() -> None:
+    found = inferred("typed markup")
+    loaded = parse_dialect(found.toml, "new.toml", find_base)
+    # Under `required` nothing but reasoning stands before the first call: the grammar refuses text there.
+    problems = [p for p in check_dialect(loaded) if "'required'" not in p.what]
+    assert problems == []
+
+
+def test_prompts_tell_whether_the_output_begins_in_reasoning() -> None:
+    dialect = proven("a thinking switch")
+    assert unspool.detect_stage(dialect, "<user>\nHi<end><bot>\n<mull>") == "reasoning"
+    assert unspool.detect_stage(dialect, "<user>\nHi<end><bot>\n<mull></mull>\n\n") == "content"
+    cases = {c.case: c.reason for c in inferred("a thinking switch").proof}
+    assert cases["the prompt's stage, enable_thinking=False"] == "content"
+    assert cases["the prompt's stage"] == "reasoning"
+
+
+def test_ids_are_read_from_the_call() -> None:
+    text = '<CALLS>[{"id": "zz9", "name": "clock", "arguments": {}}]</CALLS>'
+    assert unspool.parse(text, proven("a list with ids")).tool_calls[0].id == "zz9"
+
+
+def test_calls_that_nothing_tells_from_prose_are_not_proven() -> None:
+    found = unspool.infer_dialect(invented.AMBIGUOUS)
+    assert found.dialect is None
+    assert any(c.result != "pass" and c.reason for c in found.proof if c.case in NEEDED)
+
+
+def test_a_template_without_calls_gives_no_dialect_and_says_so() -> None:
+    template = "{% for m in messages %}<{{ m.role }}>{{ m.content }}<end>{% endfor %}<assistant>"
+    found = unspool.infer_dialect(template)
+    assert found.dialect is None
+    assert {c.case: c.result for c in found.proof}["one call"] == "not written"
+
+
+def test_a_value_that_holds_its_own_closing_is_a_limit_not_a_failure() -> None:
+    limits = [c for c in inferred("typed markup").proof if c.result == "limit"]
+    assert all("</p>" in c.reason for c in limits)
+
+
+def test_token_ids_are_read_where_there_is_a_tokenizer() -> None:
+    tokenizers = pytest.importorskip("tokenizers")
+    vocabulary = {c: i for i, c in enumerate(["[UNK]", "\n", *map(chr, range(32, 127))])}
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocabulary, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Split(tokenizers.Regex(r"[\s\S]"), "isolated")
+    tokenizer.decoder = tokenizers.decoders.Fuse()
+    tokenizer.add_special_tokens(["<|code|>", "<|/code|>", "<|stop|>", "<|me|>"])
+    found = unspool.infer_dialect(invented.PYTHONIC, tokenizer)
+    # The vocabulary has no character beyond ASCII: that one case tells that ids were read.
+    failed = [c for c in found.proof if c.result == "fail"]
+    assert [c.case for c in failed] == ["Unicode"]
+    assert "by token ids" in failed[0].reason
+
+
+def test_a_template_that_ends_no_turn_is_read_all_the_same() -> None:
+    template = (
+        "{% for m in messages %}{{ '<' + m.role + '>' }}{{ m.content or '' }}{% for c in m.tool_calls or [] %}"
+        "{{ '<go>' + c.function.name + ' ' + c.function.arguments | tojson + '</go>' }}{% endfor %}{% endfor %}"
+        "{% if add_generation_prompt %}<assistant>{% endif %}"
+    )
+    found = unspool.infer_dialect(template)
+    assert found.dialect is not None, [c for c in found.proof if c.result == "fail"]
+    assert found.dialect.end == ("<user>", "<tool>")

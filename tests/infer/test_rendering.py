@@ -1,0 +1,91 @@
+"""Templates are programs of somebody else's: limits and the sandbox hold them, and real ones run."""
+
+import time
+
+import pytest
+
+import unspool
+from unspool import TemplateError
+from unspool.infer import Limits
+from unspool.infer.rendering import Renderer
+
+LIMITS = Limits(seconds=2, total=60, memory=192 << 20, output=10_000)
+
+
+def render(template: str, **variables: object) -> str:
+    (shown,) = Renderer(template, {"bos_token": "<s>"}, LIMITS).render([{"messages": [], **variables}])
+    assert not shown.error
+    return shown.text
+
+
+@pytest.mark.parametrize(
+    ("template", "why"),
+    [
+        ("{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}", "longer than 2 s"),
+        ("{% for a in range(9999) %}{{ 'xxxxxxxx' }}{% endfor %}", "more than 10,000 characters"),
+        ("{{ 'x' * 20000 }}", "more than 10,000 characters"),
+        ("{% set x = 'x' * 999999999 %}{{ x | length }}", "of memory"),
+        (
+            "{% set n = namespace(x='xxxxxxxx') %}{% for i in range(99) %}{% set n.x = n.x ~ n.x %}{% endfor %}",
+            "memory",
+        ),
+        ("{{ ''.__class__.__mro__ }}", "sandbox refuses"),
+        ("{{ messages.__init__.__globals__ }}", "sandbox refuses"),
+        ("{% for %}", "line 1"),
+        ("{{ raise_exception }", "line 1"),
+    ],
+)
+def test_a_hostile_or_broken_template_gets_a_clear_error(template: str, why: str) -> None:
+    began = time.monotonic()
+    with pytest.raises(TemplateError, match="template: ") as caught:
+        Renderer(template, {}, LIMITS).render([{"messages": []}])
+    assert why in str(caught.value)
+    assert time.monotonic() - began < 60
+
+
+def test_a_computation_that_no_signal_ends_is_ended_from_outside() -> None:
+    limits = Limits(seconds=60, total=1)
+    with pytest.raises(TemplateError, match=r"longer than 1 s"):
+        Renderer("{{ (x ** 499999999) % 3 }}", {}, limits).render([{"x": 7}])
+
+
+def test_a_template_that_takes_too_long_to_compile_is_told() -> None:
+    with pytest.raises(TemplateError, match=r"cannot be compiled: it takes longer than 2 s"):
+        Renderer("{{ (7 ** 99999999) % 3 }}", {}, LIMITS).render([{}])
+
+
+def test_attributes_of_pythons_own_are_not_there() -> None:
+    assert render("{{ messages.__class__ }}{{ '{0.__class__}'.format(messages) }}") == ""
+
+
+def test_inference_passes_the_error_on() -> None:
+    with pytest.raises(TemplateError, match="sandbox refuses"):
+        unspool.infer_dialect("{% for m in messages %}{{ m.__class__.__mro__ }}{% endfor %}")
+
+
+def test_what_a_template_refuses_is_told_and_ends_nothing() -> None:
+    renderer = Renderer("{% if bad %}{{ raise_exception('not so') }}{% endif %}fine", {}, LIMITS)
+    refused, fine = renderer.render([{"bad": True}, {"bad": False}])
+    assert "not so" in refused.error
+    assert fine.text == "fine"
+    assert "bad" in renderer.asked
+
+
+def test_the_extensions_of_real_templates_are_there() -> None:
+    assert render("{% set x = [] %}{% set _ = x.append('a') %}{{ x }}") == "['a']"
+    assert render("{{ strftime_now('%Y') | length }}") == "4"
+    assert render("{% generation %}a{% endgeneration %}{{ bos_token }}") == "a<s>"
+    assert render("{% for a in [1, 2] %}{% if a == 2 %}{% break %}{% endif %}{{ a }}{% endfor %}") == "1"
+    assert render("{{ {'é': '<'} | tojson }}") == '{"é": "<"}'
+    assert render("{{ ('{\"a\": 1}' | from_json).a }}") == "1"
+
+
+def test_one_rendering_cannot_change_what_the_next_one_gets() -> None:
+    renderer = Renderer("{% set _ = messages.append('x') %}{{ messages }}", {}, LIMITS)
+    assert [r.text for r in renderer.render([{"messages": []}] * 2)] == ["['x']"] * 2
+
+
+@pytest.mark.parametrize("template", [None, b"{{ x }}", 3])
+def test_a_template_is_a_text(template: object) -> None:
+    with pytest.raises(TypeError, match="template"):
+        unspool.infer_dialect(template)  # type: ignore[arg-type]
