@@ -131,6 +131,7 @@ def test_a_message_and_events_survive_the_parse_answer(case: Case) -> None:
     for message, events in runs(case):
         assert parse.read_message(parse.message(message)) == message
         assert parse.read_events(parse.events(events)) == events
+    assert parse.joined([parse.part(events[:2]), parse.part([]), parse.part(events[2:])]) == parse.events(events)
 
 
 INTERLEAVED: list[Event] = [

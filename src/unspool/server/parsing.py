@@ -5,7 +5,7 @@ from starlette.types import Receive, Scope, Send
 from ..dialect import Dialect
 from ..engines.threads import Awaited
 from ..errors import DialectError, ToolsError, UnknownDialect
-from ..events import Event, Stage
+from ..events import Stage
 from ..parser import Parser
 from ..policy import CHOICES, Policy
 from ..registry import get_dialect
@@ -64,15 +64,15 @@ class ParseEndpoint:
 
     def _parse(self, body: bytes, awaited: Awaited) -> bytes:
         parser, text, reason, form = self._read(read_object(body))
-        events: list[Event] = []
+        parts: list[bytes] = []
         for at in range(0, len(text), _PIECE):
             awaited.check()
             found = parser.feed(text[at : at + _PIECE])
             if form == "events":
-                events += found
+                parts.append(wire.part(found))
         awaited.check()
-        events += parser.close(reason)
-        return wire.events(events) if form == "events" else wire.message(parser.message)
+        last = parser.close(reason)
+        return wire.joined([*parts, wire.part(last)]) if form == "events" else wire.message(parser.message)
 
     def _read(self, fields: Fields) -> tuple[Parser, str, str, str]:
         unknown = sorted(fields.raw.keys() - set(_FIELDS))
