@@ -42,6 +42,58 @@ def required(dialect: str, model: Model) -> Constraint:
 # -- joining and leaving -----------------------------------------------------------------------------------------------
 
 
+class InParts(Babble):
+    """Reads prompts in parts of one token; each waits for ``go``."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.go = threading.Semaphore(0)
+        self.read = 0
+
+    def prefill_parts(self, tokens: Any) -> Any:
+        for _ in tokens[1:]:
+            self.go.acquire()
+            self.read += 1
+            yield None
+        yield self.prefill(tokens)
+
+
+@run
+async def test_others_have_their_tokens_between_the_parts_of_a_prompt() -> None:
+    model = InParts()
+    engine = Batching(model)
+    model.go.release(3)
+    first = await begun(engine, ask("!one"))
+    second = asyncio.ensure_future(anext(engine.generate(ask("!two words"))))
+    for part in range(1, 9):
+        model.go.release()
+        await until(lambda: model.read == 3 + part)  # noqa: B023
+        await anext(first)
+        assert not second.done()
+    model.go.release()
+    assert await second
+    assert model.read == 3 + 9
+    await first.aclose()
+    await engine.close()
+
+
+@run
+async def test_a_prompt_that_nobody_waits_for_is_not_read_to_its_end() -> None:
+    model = InParts()
+    engine = Batching(model)
+    left = asyncio.ensure_future(anext(engine.generate(ask("!" + "long " * 100))))
+    model.go.release(2)
+    await until(lambda: model.read == 2)
+    left.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await left
+    model.go.release(10)
+    small = await begun(engine, ask("!now"))
+    assert model.read <= 3 + 3, "one part was under way"
+    await small.aclose()
+    await engine.close()
+
+
 @run
 async def test_requests_join_while_others_run() -> None:
     model = Watched(Babble())
