@@ -36,12 +36,12 @@ def ids(text: str) -> list[int]:
     return found
 
 
-def likely(said: str, output: str, head: str = HEAD) -> set[str]:
+def likely(said: str, output: str, head: str = HEAD, call: str = CALL) -> set[str]:
     """The tokens that are as likely as before after a request and an output; none: all are."""
     model = Copying(Flat())
     state, _ = model.prefill(ids(f"{head}<｜User｜>{said}<｜Assistant｜></think>"))
     logits = np.zeros(OWN.vocab_size, np.float32)
-    for token in ids(CALL + output):
+    for token in ids(call + output):
         logits = model.step([state], [token])[0]
     assert all(-value % LESS == 0 for value in np.unique(logits))
     if not logits.any():
@@ -57,9 +57,9 @@ def test_a_value_begins_with_a_word_that_was_said() -> None:
 
 
 def test_a_value_goes_on_as_it_was_said_and_ends_behind_a_word() -> None:
-    inside = likely("Look for 123 bees", '{"what": "12')
+    inside = likely("Look for 123 bees or 45", '{"what": "12')
     assert inside == {"3"}
-    behind = likely("Look for 123 bees", '{"what": "123')
+    behind = likely("Look for 123 bees or 45", '{"what": "123')
     assert '"' in behind
     assert " " + OWN.tokenizer.decode(ids("bees")[:1]) in behind
 
@@ -84,7 +84,7 @@ def test_a_choice_that_was_said_is_not_left_out() -> None:
 
 def test_a_number_that_was_said_is_not_left_out() -> None:
     assert '"}' not in likely("Look for 7 bees", '{"what": "bees')
-    assert '"}' in likely("Look for 7 bees", '{"what": "7 bees')
+    assert likely("Look for 7 bees", '{"what": "7 bees') == set()
     assert {token[0] for token in likely("Look for 7 bees", '{"what": "bees", "co')} == {"l", "u"}
     assert {token[0] for token in likely("Look for blue bees", '{"what": "bees", "co')} == {"l"}
 
@@ -94,6 +94,60 @@ def test_a_parameter_is_one_of_the_tools() -> None:
     assert told
     assert all(any(name.startswith(t) for name in ("what", "color", "count")) for t in told)
     assert '"' in likely("bees", '{"what')
+
+
+def test_a_number_that_was_not_said_is_left_out() -> None:
+    assert {token[0] for token in likely("Look for bees", '{"what": "bees", "co')} == {"l"}
+    assert likely("Look for bees", '{"what": "bees", "cou') == set()
+
+
+def test_a_number_begins_as_one_that_was_said_in_digits_or_in_words() -> None:
+    for said in ("Look for 7 bees", "Look for seven bees"):
+        found = likely(said, '{"what": "bees", "count":')
+        assert "7" in found
+        assert not found & {"1", "8"}
+
+
+def test_a_value_does_not_end_within_an_address() -> None:
+    assert '"' not in likely("Look for max@firm.de", '{"what": "max@firm')
+    assert '"' not in likely("Look for max@firm.de", '{"what": "max')
+    assert '"' in likely("Look for max@firm.de", '{"what": "max@firm.de')
+    assert '"' in likely("Look for max. Please", '{"what": "max')
+
+
+LAMP = (
+    '<｜begin▁of▁sentence｜>lamp: Lamps.\n#lamp\n"room": string\n"warm": boolean\n"level": optional integer\n'
+    '"color": optional "red" or "blue"\n'
+)
+
+
+def test_a_text_does_not_hold_what_is_for_another_parameter() -> None:
+    call = CALL.replace("find", "lamp")
+    for said in ("bees, blue", "bees 7", "bees warm"):
+        found = likely(said, '{"room": "bees', LAMP, call)
+        assert '"' in found
+        assert not found & {OWN.tokenizer.decode(ids(word)[:1]) for word in (",", " blue", " 7", " warm")}
+    first = OWN.tokenizer.decode(ids("room")[:1])
+    assert likely("warm blue room", '{"room": "', LAMP, call) == {first}
+
+
+def test_a_switch_is_as_it_was_said() -> None:
+    call = CALL.replace("find", "lamp")
+
+    def found(said: str) -> set[str]:
+        return {token.strip()[:1] for token in likely(said, '{"room": "hall", "warm":', LAMP, call)} & {"t", "f"}
+
+    assert found("warm light in the hall") == {"t"}
+    assert found("no warm light in the hall") == {"f"}
+    assert found("light in the hall") == {"t", "f"}
+
+
+def test_no_call_follows_where_the_last_word_is_in_one_of_several() -> None:
+    one = '{"what": "apes"}<｜tool▁call▁end｜>'
+    two = one + '<｜tool▁call▁begin｜>find<｜tool▁sep｜>{"what": "bees"}<｜tool▁call▁end｜>'
+    assert "<｜tool▁call▁begin｜>" not in likely("apes and bees, please", two)
+    assert likely("apes and bees and cats", two) == set()
+    assert likely("find apes", one) == set()
 
 
 FLY = '<｜begin▁of▁sentence｜>find: Fly.\n#find\n"from": string\n"destination": string\n"who": optional string\n'

@@ -7,7 +7,10 @@ value to two parameters, or ends a call before all that was asked for is in it. 
   that stands behind a word (``cues.json``) that is for another parameter: *from*, *to*, a parameter's name;
 * those that begin a parameter that the tool has not, where its schema would allow any, and spaces without end;
 * those that leave out a parameter that may be left out, where the last message has one of the words that it may be, or
-  where it is a number and the message has one that is in no value yet.
+  where it is a number and the message has one that is in no value yet; those that begin one that is a number where the
+  message has none;
+* those that begin one more call where several values were copied, the last word that was said among them;
+* those that begin another number, or turn off what the message has the name of, but for words such as *off*.
 
 What the model is sure of, it still writes: ``+`` where the user said *plus*.
 """
@@ -27,7 +30,7 @@ from .model import FOLDER
 LESS: Final = 3.0
 """What is taken off the logits: the model has to hold it for 20 times as likely."""
 
-_PARAMETER: Final = re.compile(r'"(.*?)":(?: optional)? (.*)')
+_PARAMETER: Final = re.compile(r'"(.*?)":( optional)? (.*)')
 _NAME: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 _CHOICE: Final = re.compile(r'"([^"]*)"(?: or |,|$)')
 _WORD: Final = re.compile(r"[^\W_]+")
@@ -38,17 +41,23 @@ class _Parameter(NamedTuple):
     """One of a tool's, as the chat template tells it.
 
     Attributes:
+        optional: whether it may be left out.
         said: whether the last message has one of the words that it may be.
         number: whether it is one.
+        switch: for a boolean, what the last message says of it.
         choices: whether there are such words.
         cued: the places in the conversation that a word of the last message tells to be for it.
+        claimed: the places of the words that it may be, or for a boolean, of its name: they are in no other's text.
     """
 
     name: str
+    optional: bool
     said: bool
     number: bool
+    switch: bool | None
     choices: bool
     cued: frozenset[int]
+    claimed: frozenset[int]
 
 
 class _State:
@@ -59,6 +68,8 @@ class _State:
         last: where its last message begins; 0: that speaks of what was said before.
         behind: where in that what stands behind a word begins, by these words.
         own: the places in it that are for the open value.
+        others: the places in it that are not.
+        final: the place in it of the last message's last word, but for polite ones.
         fresh: whether the next token is the first one of the words.
         tools: the tools' parameters, by their names.
         numbers: those of the last message.
@@ -77,8 +88,8 @@ class _State:
     """
 
     __slots__ = (
-        "at", "behind", "called", "escaped", "fresh", "inner", "key", "last", "name", "numbers", "open", "own",
-        "parameters", "said", "size", "spans", "string", "text", "tools", "used", "values",
+        "at", "behind", "called", "escaped", "final", "fresh", "inner", "key", "last", "name", "numbers", "open",
+        "others", "own", "parameters", "said", "size", "spans", "string", "text", "tools", "used", "values",
     )  # fmt: skip
 
     def __init__(self, inner: Any, said: list[int], last: int, behind: dict[str, set[int]], numbers: list[str]) -> None:
@@ -89,6 +100,8 @@ class _State:
         self.numbers = numbers
         self.tools: dict[str, list[_Parameter]] = {}
         self.own: frozenset[int] = frozenset()
+        self.others: frozenset[int] = frozenset()
+        self.final = -1
         self.fresh = False
         self.name: list[int] | None = None
         self.called = ""
@@ -128,6 +141,9 @@ class Copying:
         self._cues: dict[str, list[str]] = told["cues"]
         self._skipped = frozenset(told["skipped"])
         self._back = frozenset(told["back"])
+        self._off = frozenset(told["off"])
+        self._polite = frozenset(told["polite"])
+        self._numbers: dict[str, str] = told["numbers"]
         vocabulary: dict[str, int] = self.tokenizer.get_vocab()
         special = {i for i, added in self.tokenizer.get_added_tokens_decoder().items() if added.special}
         names = sorted(vocabulary, key=vocabulary.__getitem__)
@@ -137,6 +153,7 @@ class Copying:
         self._blank = [i for i, text in enumerate(self._texts) if text and not text.strip()]
         self._digits = [i for i, text in enumerate(self._texts) if text.strip() in {*"-0123456789"}]
         closing = [text.lstrip(' "]')[:1] for text in self._texts]
+        self._switches = [[i for i, text in enumerate(self._texts) if text.strip()[:1] == c] for c in ("t", "f")]
         self._braces = [i for i, first in enumerate(closing) if first == "}"]
         self._commas = [i for i, first in enumerate(closing) if first == "," and '"' in self._texts[i]]
 
@@ -162,11 +179,13 @@ class Copying:
         last = len(said) - said[::-1].index(self._user) if said else 0
         end = next((i for i in range(last, len(said)) if said[i] == self._assistant), len(said))
         message = self.tokenizer.decode(said[last:end])
-        behind = self._behind(said, last, end)
+        words = self._words(said, last, end)
+        behind = self._behind(words)
         if not self._back.isdisjoint(_WORD.findall(message.lower())):
             last = 0
-        state = _State(inner, said, last, behind, _NUMBER.findall(message))
-        state.tools = self._tools(head, _plain(message), state.behind)
+        state = _State(inner, said, last, behind, self._said_numbers(message))
+        state.final = next((at for at, word in reversed(words) if _WORD.search(word) and word not in self._polite), -1)
+        state.tools = self._tools(head, words, _plain(message), state.behind)
         state.fresh = tokens[-1] == self._thought
         return state
 
@@ -177,9 +196,13 @@ class Copying:
             self._take(state, token)
             if state.open:
                 logits[i] = self._likely(state, logits[i])
+            elif token == self._end and self._over(state):
+                logits[i, self._call] -= 8 * self._less  # it would say the last one again
         return logits
 
-    def _tools(self, head: str, message: str, behind: dict[str, set[int]]) -> dict[str, list[_Parameter]]:
+    def _tools(
+        self, head: str, words: Sequence[tuple[int, str]], message: str, behind: dict[str, set[int]]
+    ) -> dict[str, list[_Parameter]]:
         """What the prompt declares."""
         tools: dict[str, list[_Parameter]] = {}
         found: list[_Parameter] = []
@@ -187,22 +210,45 @@ class Copying:
             if line.startswith("#"):
                 found = tools.setdefault(line[1:], [])
             elif (match := _PARAMETER.match(line)) and tools:
-                name, told = match.groups()
+                name, optional, told = match.groups()
                 choices = [_plain(choice) for choice in _CHOICE.findall(told)] if told.startswith('"') else []
                 said = any(choice.strip() and choice in message for choice in choices)
                 number = told.startswith(("integer", "number"))
                 text = told.startswith(("string", "array", "any"))
                 cued = self._cued(name, behind) if text else frozenset()
-                found.append(_Parameter(name, said, number, bool(choices), cued))
+                switch, claiming = None, {choice.strip() for choice in choices}
+                if told.startswith("boolean"):
+                    claiming = _name(name) - self._skipped
+                    if not (claiming | self._off).isdisjoint(word for _, word in words):
+                        switch = self._off.isdisjoint(word for _, word in words)
+                elif number:
+                    claiming = {word for _, word in words if word[:1].isdigit() or word in self._numbers}
+                    claiming = claiming if len(claiming) == 1 else set()
+                claimed = frozenset(at for at, word in words if word in claiming)
+                found.append(_Parameter(name, bool(optional), said, number, switch, bool(choices), cued, claimed))
         return tools
 
-    def _behind(self, said: Sequence[int], start: int, end: int) -> dict[str, set[int]]:
+    def _said_numbers(self, message: str) -> list[str]:
+        """The numbers of a message, in digits."""
+        return [
+            self._numbers.get(word, word)
+            for word in re.findall(r"\d+(?:\.\d+)?|[^\W\d_]+", message.lower())
+            if word[0].isdigit() or word in self._numbers
+        ]
+
+    def _words(self, said: Sequence[int], start: int, end: int) -> list[tuple[int, str]]:
+        """The words of a part of the conversation, and what stands between them, with their places."""
+        begins = [i for i in range(start, end) if self._apart(said, i)]
+        return [
+            (at, "".join(self._texts[token] for token in said[at:stop]).strip().lower())
+            for at, stop in itertools.pairwise([*begins, end])
+        ]
+
+    def _behind(self, words: Sequence[tuple[int, str]]) -> dict[str, set[int]]:
         """Where what stands behind a word begins, by these words."""
         found: dict[str, set[int]] = {}
-        begins = [i for i in range(start, end) if self._apart(said, i)]
         before = ""
-        for at, stop in itertools.pairwise([*begins, end]):
-            word = "".join(self._texts[token] for token in said[at:stop]).strip().lower()
+        for at, word in words:
             if word in self._skipped or (before and not _WORD.search(word)):
                 continue
             found.setdefault(before, set()).add(at)
@@ -211,7 +257,7 @@ class Copying:
 
     def _cued(self, name: str, behind: dict[str, set[int]]) -> frozenset[int]:
         """What is for a parameter: behind a word of its name, else behind one that leads to such a word."""
-        own = {word.lower() for word in _NAME.findall(name)}
+        own = _name(name)
         for words in (own, {cue for cue, names in self._cues.items() if own & set(names)}):
             if found := frozenset().union(*(behind.get(word, ()) for word in words)):
                 return found
@@ -281,6 +327,8 @@ class Copying:
             state.own = self._cued(state.text, state.behind)
             if state.open == ["{"] and state.text in names:
                 state.at = names.index(state.text) + 1
+            rest = [p for p in state.parameters if p.name != state.text]
+            state.others = frozenset().union(*(p.claimed for p in rest)) - state.own
         else:
             state.values += state.text
             for end in state.spans[-1:]:
@@ -295,7 +343,10 @@ class Copying:
         found = [
             i
             for i, token in enumerate(state.said)
-            if i not in state.used and self._texts[token].strip(" ,;:?!") and self._apart(state.said, i)
+            if i not in state.used
+            and i not in state.others
+            and self._texts[token].strip(" ,;:?!")
+            and self._apart(state.said, i)
         ]
         for some in (
             [i for i in found if i in state.own],
@@ -311,6 +362,20 @@ class Copying:
         here = self._texts[said[i]][:1] if i < len(said) else ""
         return not (_in_word(before) and _in_word(here))
 
+    def _leads(self, state: _State, i: int) -> bool:
+        """Whether what is for another parameter begins here, or behind the mark here."""
+        return i in state.others or (i + 1 in state.others and not _WORD.search(self._texts[state.said[i]]))
+
+    def _ends(self, said: Sequence[int], i: int) -> bool:
+        """Whether a value may end here: before no rest of a word, nor before ``.org`` or ``:30``."""
+        rest = "".join(self._texts[token] for token in said[i : i + 2])
+        return self._apart(said, i) and not (rest[:1] in {*".@:-_/"} and _in_word(rest[1:2]))
+
+    def _over(self, state: _State) -> bool:
+        """Whether several values were copied, and the last word that was said is among them: no call is to follow."""
+        runs = sum(i - 1 not in state.used for i in state.used)
+        return runs > 1 and state.final in state.used
+
     # -- what may come ---------------------------------------------------------------------------------------------
 
     def _likely(self, state: _State, logits: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -319,9 +384,10 @@ class Copying:
             return self._key(state, logits, wanted)
         if state.spans and state.string == "value":
             said = state.said
-            follow = [said[i] if state.size else self._bare[said[i]] for i in state.spans if i < len(said)]
+            spans = [i for i in state.spans if i < len(said) and not (state.size and self._leads(state, i))]
+            follow = [said[i] if state.size else self._bare[said[i]] for i in spans]
             follow = [token for token in follow if self._texts[token]]
-            if state.size and any(i == len(said) or self._apart(said, i) for i in state.spans):
+            if state.size and any(self._ends(said, i) for i in state.spans):
                 follow += self._quotes
             less = logits - self._less
             less[follow] = logits[follow]
@@ -329,20 +395,32 @@ class Copying:
         if not state.string:  # JSON would allow any number of them
             logits = logits.copy()
             logits[self._blank] -= 4 * self._less
-            if state.numbers and state.values.rstrip()[-1:] == ":":
-                logits[[i for i in self._digits if self._texts[i].strip() not in {n[0] for n in state.numbers}]] -= (
-                    self._less
-                )
+            if state.values.rstrip()[-1:] == ":":
+                self._first(state, logits)
         if state.open == ["{"] and (wanted is not None or state.parameters[state.at :] == []):
             logits = logits.copy()
-            logits[self._commas if wanted is None else self._braces] -= self._less
+            logits[self._commas if wanted is None else self._braces] -= (1 if wanted is None else 2) * self._less
         return logits
+
+    def _first(self, state: _State, logits: NDArray[np.float32]) -> None:
+        """The beginning of what is no text: a number that was said, and what was said of a switch."""
+        given = _NUMBER.findall(state.values)
+        if numbers := [n for n in state.numbers if n not in given] or state.numbers:
+            firsts = {n[0] for n in numbers}
+            logits[[i for i in self._digits if self._texts[i].strip() not in firsts]] -= 2 * self._less
+        switch = state.parameters[state.at - 1].switch if state.at else None
+        if switch is not None:
+            logits[self._switches[switch]] -= 2 * self._less
 
     def _key(self, state: _State, logits: NDArray[np.float32], wanted: int | None) -> NDArray[np.float32]:
         if state.open != ["{"] or not state.parameters:
             return logits
         stop = None if wanted is None else wanted + 1
-        names = [p.name for p in state.parameters[state.at : stop] if p.name.startswith(state.text)]
+        names = [
+            p.name
+            for p in state.parameters[state.at : stop]
+            if p.name.startswith(state.text) and (state.numbers or not (p.number and p.optional) or not state.last)
+        ]
         rests = [name[len(state.text) :] for name in names]
         follow = [i for i, text in enumerate(self._texts) if text and any(rest.startswith(text) for rest in rests)]
         follow += self._quotes if "" in rests else []
@@ -362,6 +440,11 @@ class Copying:
                 if any(number not in given for number in state.numbers):
                     return i
         return None
+
+
+def _name(name: str) -> set[str]:
+    """The words of a parameter's name."""
+    return {word.lower() for word in _NAME.findall(name)}
 
 
 def _plain(text: str) -> str:
