@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from unspool.server.outbox import Outbox
+from unspool.server.outbox import MOST_BYTES, Outbox
 
 
 class Connection:
@@ -174,3 +174,20 @@ def test_closing_cancels_what_is_being_sent() -> None:
         assert connection.taken == []
 
     with_connection(test)
+
+
+def test_many_bytes_make_the_engine_wait_as_many_events_do() -> None:
+    async def test(connection: Connection, outbox: Outbox) -> None:
+        connection.open.clear()
+        for _ in range(3):
+            outbox.put(b"x" * (MOST_BYTES // 2), 1)
+            await asyncio.sleep(0)
+        assert outbox.full
+        room = asyncio.ensure_future(outbox.room())
+        await asyncio.sleep(0)
+        assert not room.done()
+        connection.open.set()
+        await room
+        assert not outbox.full
+
+    with_connection(test, limit=1000)

@@ -3,9 +3,12 @@
 import asyncio
 import types
 from collections.abc import Awaitable, Callable, Generator
-from typing import Any
+from typing import Any, Final
 
 Send = Callable[[dict[str, Any]], Awaitable[None]]
+
+MOST_BYTES: Final = 512 * 1024
+"""How many bytes of a response may wait for a client before its engine waits too."""
 """What takes ASGI's messages."""
 
 
@@ -20,7 +23,7 @@ class Outbox:
     Args:
         send: takes ASGI's messages.
         head: the message that begins the response; it goes with the first bytes.
-        limit: how many events may wait before `full`.
+        limit: how many events may wait before `full`; bytes may be `MOST_BYTES`.
     """
 
     def __init__(self, send: Send, head: dict[str, Any], limit: int) -> None:
@@ -34,6 +37,7 @@ class Outbox:
         self._room = asyncio.Event()
         self.events = 0
         """How many events wait, those that are being sent included."""
+        self._bytes = 0  # and how many bytes
         self.stalled_since: float | None = None
         """Since when, by the loop's clock, the connection has taken nothing."""
         self.over = False
@@ -44,7 +48,7 @@ class Outbox:
     @property
     def full(self) -> bool:
         """Whether whoever puts has to wait for `room`."""
-        return self.events >= self._limit
+        return self.events >= self._limit or self._bytes >= MOST_BYTES
 
     @property
     def begun(self) -> bool:
@@ -68,9 +72,10 @@ class Outbox:
             self._loop.call_soon(self._flush)
         self._waiting.append(data)
         self.events += events
+        self._bytes += len(data)
 
     async def room(self) -> None:
-        """Return when less than the limit waits.
+        """Return when less waits than the limits allow.
 
         Raises:
             OSError: the connection is lost, as some servers tell it.
@@ -135,12 +140,13 @@ class Outbox:
     async def _drain(self) -> None:
         """Send all that waits, and what comes to wait meanwhile."""
         while self._waiting:
-            data, events = b"".join(self._waiting), self.events
+            data, events, size = b"".join(self._waiting), self.events, self._bytes
             self._waiting = []
             if self._sender is not None:
                 self.stalled_since = self._clock()
             await self._write(data)
             self.events -= events
+            self._bytes -= size
             self._room.set()
 
 

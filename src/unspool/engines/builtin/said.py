@@ -6,6 +6,7 @@ value to two parameters, or ends a call before all that was asked for is in it. 
 * those with which a text value is no span of the conversation's words, or one that this tool has got already, or one
   that stands behind a word (``cues.json``) that is for another parameter: *from*, *to*, a parameter's name;
 * those that begin a parameter that the tool has not, where its schema would allow any, and spaces without end;
+* those with which words repeat what was only thought;
 * those that leave out a parameter that may be left out, where the last message has one of the words that it may be, or
   where it is a number and the message has one that is in no value yet; those that begin one that is a number where the
   message has none;
@@ -85,11 +86,14 @@ class _State:
         spans: where what follows the open value so far stands in ``said``.
         size: how many tokens the open string has.
         used: the places in ``said`` that values of this tool were copied from.
+        thought: the tokens of the thinking so far.
+        thinking: whether it goes on.
     """
 
     __slots__ = (
         "at", "behind", "called", "escaped", "final", "fresh", "inner", "key", "last", "name", "numbers", "open",
-        "others", "own", "parameters", "said", "size", "spans", "string", "text", "tools", "used", "values",
+        "others", "own", "parameters", "said", "size", "spans", "string", "text", "thinking",
+        "thought", "tools", "used", "values",
     )  # fmt: skip
 
     def __init__(self, inner: Any, said: list[int], last: int, behind: dict[str, set[int]], numbers: list[str]) -> None:
@@ -115,6 +119,8 @@ class _State:
         self.spans: list[int] = []
         self.size = 0
         self.used: set[int] = set()
+        self.thought: list[int] = []
+        self.thinking = True
 
 
 class Copying:
@@ -187,6 +193,7 @@ class Copying:
         state.final = next((at for at, word in reversed(words) if _WORD.search(word) and word not in self._polite), -1)
         state.tools = self._tools(head, words, _plain(message), state.behind)
         state.fresh = tokens[-1] == self._thought
+        state.thinking = not state.fresh
         return state
 
     def step(self, states: Sequence[Any], tokens: Sequence[int]) -> NDArray[np.float32]:
@@ -194,11 +201,21 @@ class Copying:
         logits = self._model.step([s.inner for s in states], tokens)
         for i, (state, token) in enumerate(zip(states, tokens, strict=True)):
             self._take(state, token)
+            if state.thinking:
+                state.thought.append(token)
+                state.thinking = token != self._thought
+            elif state.name is None and state.open is None:
+                logits[i, self._only_thought(state, token)] -= 2 * self._less
             if state.open:
                 logits[i] = self._likely(state, logits[i])
             elif token == self._end and self._over(state):
                 logits[i, self._call] -= 8 * self._less  # it would say the last one again
         return logits
+
+    def _only_thought(self, state: _State, token: int) -> list[int]:
+        """What stood behind a token in the thinking, and nowhere in the conversation: words say it in their own way."""
+        told = {b for a, b in itertools.pairwise(state.said) if a == token}
+        return [b for a, b in itertools.pairwise(state.thought) if a == token and b not in told]
 
     def _tools(
         self, head: str, words: Sequence[tuple[int, str]], message: str, behind: dict[str, set[int]]
