@@ -99,7 +99,8 @@ def test_heads_that_are_too_large_are_refused(replaying: Victim, head: bytes) ->
 def test_texts_to_parse_that_nobody_waits_for_any_more_are_not_parsed(replaying: Victim) -> None:
     calls = '<tool_call>\n{"name": "f", "arguments": {"a": 1}}\n</tool_call>\n'
     bodies = [{"text": calls * (900_000 // len(calls)), "format": "events"}]
-    survives(replaying, lambda: burst(replaying.port, 30, "at once", bodies=bodies, path="/parse"))
+    # The bodies of clients that leave while they send are still read: at times that takes more than two seconds.
+    survives(replaying, lambda: burst(replaying.port, 30, "at once", bodies=bodies, path="/parse"), within=6.0)
 
 
 def test_a_text_that_is_too_long_is_refused_by_its_characters(computing: Victim) -> None:

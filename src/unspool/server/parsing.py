@@ -19,7 +19,7 @@ from .protocols.chat import read_tools
 from .replies import Reply
 
 _FORMATS = ("message", "events")
-_PIECE = 64 * 1024
+_PIECE = 16 * 1024
 """Characters between two looks whether the client is still there; how a text is cut changes nothing."""
 _FIELDS = (
     "text",
