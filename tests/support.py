@@ -7,7 +7,7 @@ from typing import Any
 
 import unspool
 from unspool import ContentDelta, Dialect, Event, Message, ReasoningDelta, Stage, promises
-from unspool.dialect import Example, example_tools
+from unspool.dialect.file import Example, example_tools
 from unspool.promises import (
     Case,
     chunkings,

@@ -4,7 +4,8 @@ import pytest
 
 import unspool
 from tests.support import DIALECTS
-from unspool import Candidate, detect_dialect, registry
+from unspool import Candidate, detect_dialect
+from unspool.dialect import registry
 
 NAMES = {
     # The three of the request that registers the DeepSeek names.

@@ -7,8 +7,8 @@ import pytest
 
 import unspool
 from unspool.check import check_dialect
-from unspool.dialect import KEYS
-from unspool.template import FIELDS
+from unspool.dialect.file import KEYS
+from unspool.dialect.template import FIELDS
 
 GUIDE = (Path(__file__).parent.parent / "docs" / "en" / "dialects.md").read_text(encoding="utf-8")
 ALL_FIELDS = sorted({(kind, field) for kind, fields in FIELDS.items() for field in fields})

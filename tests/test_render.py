@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import unspool
 from tests.support import CALLING, DIALECTS, THINKING, named, tools_of
 from unspool import Dialect, DialectError, Message, Policy, Stage, ToolCall, render
-from unspool.dialect import Example
+from unspool.dialect.file import Example
 from unspool.values import Number, Value, declare, read_json
 
 Call = tuple[str, dict[str, Any]]

@@ -3,7 +3,8 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from .dialect import Dialect
+from .dialect.file import Dialect
+from .dialect.registry import get_dialect, list_dialects
 from .errors import ConstraintError, DialectError, TemplateError, ToolsError, UnknownDialect
 from .events import (
     NOTICES,
@@ -23,7 +24,6 @@ from .events import (
 from .message import Message, Segment, ToolCall, fold
 from .parser import Parser, parse
 from .policy import Policy
-from .registry import get_dialect, list_dialects
 
 if TYPE_CHECKING:
     from .check import load_dialect

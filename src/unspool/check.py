@@ -10,7 +10,8 @@ from typing import Any
 import msgspec
 
 from .arguments import check
-from .dialect import Dialect, Example, example_tools, read_dialect
+from .dialect.file import Dialect, Example, example_tools, read_dialect
+from .dialect.registry import find_base
 from .errors import ConstraintError, DialectError
 from .events import (
     NOTICES,
@@ -25,7 +26,6 @@ from .events import (
 )
 from .message import Message, ToolCall
 from .parser import Parser
-from .registry import find_base
 from .renderer import render
 
 

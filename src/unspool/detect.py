@@ -9,9 +9,9 @@ from collections.abc import Iterable
 import msgspec
 
 from .arguments import check
-from .dialect import Dialect
-from .registry import list_dialects, model_key
-from .template import Template, pieces
+from .dialect.file import Dialect
+from .dialect.registry import list_dialects, model_key
+from .dialect.template import Template, pieces
 
 _NAME_WEIGHT = 0.5
 """A model's name against its chat template: a template says what is written, a name is given by people."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from typing import Any, Final, NamedTuple
 
-from .dialect import Dialect, Example, ExampleCall, example_tools
+from .dialect.file import Dialect, Example, ExampleCall, example_tools
 from .errors import DialectError
 from .events import (
     NOTICES,

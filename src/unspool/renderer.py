@@ -7,15 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from .dialect import Dialect
+from .dialect.file import Dialect
+from .dialect.plan import compile_plan, string_ends
+from .dialect.registry import as_dialect
+from .dialect.template import Template, fill, sides, steps, writable
 from .errors import DialectError
 from .events import Stage
 from .message import Message
 from .parser import parse
-from .parser.plan import compile_plan, string_ends
 from .policy import Policy
-from .registry import as_dialect
-from .template import Template, fill, sides, steps, writable
 from .toolset import read_tools
 from .turn import Call, Turn, read_turn
 from .values import JSON, PYTHON, Raw, Value, declare, kind, quoted, unfold, write

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .arguments import check_prompt
-from .dialect import Dialect
+from .dialect.file import Dialect
 from .events import Stage
 from .parser import Parser
 

@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 
 from unspool import ConstraintError, Dialect, DialectError, ToolStrictLevel, constrain, parse, render
-from unspool.dialect import example_tools
+from unspool.dialect.file import example_tools
 
 from ..grammar.sampling import PLAIN, RICH, Sampler, as_tools, words_of
 from ..grammar.values import random_value

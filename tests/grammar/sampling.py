@@ -4,11 +4,11 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from unspool.dialect import Dialect
+from unspool.dialect.file import Dialect
+from unspool.dialect.plan import compile_plan
+from unspool.dialect.template import sides
 from unspool.grammar.matchers import Matcher
-from unspool.parser.plan import compile_plan
 from unspool.policy import Policy
-from unspool.template import sides
 
 PLAIN: dict[str, Any] = {
     "get_weather": {

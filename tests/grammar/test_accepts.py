@@ -8,7 +8,7 @@ import pytest
 
 import unspool
 from unspool import Dialect, DialectError, ToolStrictLevel, constrain, render
-from unspool.dialect import example_tools
+from unspool.dialect.file import example_tools
 from unspool.grammar.gbnf import gbnf
 
 from .sampling import PLAIN, RICH, as_tools

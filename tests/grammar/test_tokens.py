@@ -10,8 +10,8 @@ import pytest
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from unspool import Parser, constrain, get_dialect
+from unspool.dialect.plan import compile_plan
 from unspool.grammar import Llguidance
-from unspool.parser.plan import compile_plan
 from unspool.policy import Policy
 
 from .sampling import PLAIN, as_tools

@@ -10,10 +10,10 @@ import pytest
 import unspool
 from unspool import Dialect, Inference, Parser
 from unspool.check import check_dialect
-from unspool.dialect import parse_dialect
+from unspool.dialect.file import parse_dialect
+from unspool.dialect.registry import find_base
 from unspool.infer.proof import NEEDED
 from unspool.promises import random_split
-from unspool.registry import find_base
 
 from . import invented
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from unspool.parser.literals import DONE, ERROR, LiteralReader, Root, Syntax
+from unspool.dialect.syntax import Syntax
+from unspool.parser.literals import DONE, ERROR, LiteralReader, Root
 from unspool.parser.wrapped import UnwrapReader
 
 TEXTS = ["", "a", 'say "hi"', "it's", "a\\b\n\t", "é\U0001f600", "\x01", "</x>", "{["]

@@ -6,7 +6,7 @@ from typing import Any
 
 import unspool
 from unspool import Dialect, Message, Stage
-from unspool.dialect import Example
+from unspool.dialect.file import Example
 
 from ..support import tools_of
 

@@ -14,12 +14,12 @@ import msgspec
 from ..arguments import near
 from ..check import load_dialect
 from ..detect import Candidate, detect_dialect
-from ..dialect import Dialect
+from ..dialect.file import Dialect
+from ..dialect.registry import get_dialect
 from ..errors import DialectError, ToolsError, UnknownDialect
 from ..events import Stage
 from ..policy import CHOICES as POLICIES
 from ..policy import Policy
-from ..registry import get_dialect
 from ..schema import tool_name
 from ..toolset import CHOICES, choice_of, read_toolset
 from ..toolset import read_tools as check_tools

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..detect import detect_dialect
-from ..dialect import Dialect
+from ..dialect.file import Dialect
+from ..dialect.registry import get_dialect
 from ..grammar import ToolStrictLevel
 from ..policy import Policy
-from ..registry import get_dialect
 from .common import Misuse, missing, named_dialect, one_of, read_key, read_policy
 from .recordings import open_recordings, read_in_common
 
@@ -243,8 +243,8 @@ def _engine(
 
 
 def _upstream(options: argparse.Namespace, urls: list[str], folder: str | Path | None, dialect: Dialect) -> Any:
+    from ..dialect.plan import compile_plan
     from ..engines.upstream import Upstream
-    from ..parser.plan import compile_plan
 
     tokenizer = None
     file = None if folder is None else Path(folder) / "tokenizer.json"

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..dialect import Dialect
+from ..dialect.file import Dialect
 from ..errors import DialectError, UnknownDialect
 from ..policy import Policy
 from .common import Misuse

@@ -6,13 +6,13 @@ import time
 from collections.abc import Iterator, Sequence
 
 from ..check import check_dialect, read_file
-from ..dialect import Dialect, Example, example_tools
+from ..dialect.file import Dialect, Example, example_tools
+from ..dialect.registry import list_dialects
+from ..dialect.template import Field, Template, pieces
 from ..events import Event
 from ..parser import Parser
 from ..policy import CHOICES
 from ..pretty import Pretty
-from ..registry import list_dialects
-from ..template import Field, Template, pieces
 from .common import Misuse, candidates, colors, named_dialect, read_text, write
 
 _DEMO_PIECE = 4  # characters per chunk, about a token

@@ -21,12 +21,12 @@ from typing import IO, Any, TypeVar
 import msgspec
 
 from ..check import load_dialect
-from ..dialect import Dialect
+from ..dialect.file import Dialect
+from ..dialect.registry import get_dialect
 from ..events import Event, Stage
 from ..message import Message
 from ..parser import Parser
 from ..policy import Policy
-from ..registry import get_dialect
 from .base import Delta, Engine, EngineError, Request
 
 

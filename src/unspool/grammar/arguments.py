@@ -6,13 +6,13 @@ from typing import Any, Final
 
 import msgspec
 
-from ..dialect import Dialect
+from ..dialect.file import Dialect
+from ..dialect.patterns import ANY, LITERAL, SPACE, WORD, Pattern, closing
+from ..dialect.plan import CALL, Plan, plain_arguments, string_ends
+from ..dialect.template import Template, steps, writable
 from ..errors import ConstraintError
-from ..parser.patterns import ANY, LITERAL, SPACE, WORD, Pattern, closing
-from ..parser.plan import CALL, Plan, plain_arguments, string_ends
 from ..parser.wrapped import WRAPPERS
 from ..schema import Schema, decode
-from ..template import Template, steps, writable
 from .nodes import EMPTY, WHITE, Chars, Const, Finer, Json, Node, Seq, Text, choice, seq
 from .values import JSON_SPELLING, PYTHON_SPELLING, Rules, Values, named, other_names, quote_spelling, shape
 

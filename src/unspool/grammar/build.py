@@ -11,14 +11,14 @@ from typing import Any, Final
 
 import msgspec
 
-from ..dialect import Dialect
+from ..dialect.file import Dialect
+from ..dialect.patterns import LITERAL, NAME, SPACE, Pattern, joined
+from ..dialect.plan import CALL, REASONING, Opening, Plan, Scan, compile_plan, marked
+from ..dialect.template import ObjectShape, Template, sides, steps, writable
 from ..errors import ConstraintError
 from ..events import Stage
 from ..parser.headers import ARGUMENT_KEYS
-from ..parser.patterns import LITERAL, NAME, SPACE, Pattern, joined
-from ..parser.plan import CALL, REASONING, Opening, Plan, Scan, compile_plan, marked
 from ..policy import Policy
-from ..template import ObjectShape, Template, sides, steps, writable
 from ..values import JSON
 from .arguments import Arguments, Tool, others, spelled
 from .flat import cases

@@ -7,12 +7,12 @@ from typing import Any
 
 import msgspec
 
-from ..dialect import Dialect
+from ..dialect.file import Dialect
+from ..dialect.patterns import Pattern, joined
+from ..dialect.registry import as_dialect
+from ..dialect.template import sides, steps
 from ..errors import ConstraintError
-from ..parser.patterns import Pattern, joined
-from ..registry import as_dialect
 from ..schema import function_of, tool_name
-from ..template import sides, steps
 from ..values import JSON
 
 __all__ = ["StructureInfo", "ToolStrictLevel", "structure_info"]

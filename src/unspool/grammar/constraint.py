@@ -7,16 +7,16 @@ from typing import Any, Final
 import msgspec
 
 from ..arguments import check, check_prompt
-from ..dialect import Dialect
+from ..dialect.file import Dialect
+from ..dialect.registry import as_dialect
+from ..dialect.template import sides
 from ..errors import ConstraintError, DialectError, ToolsError
 from ..events import Stage
 from ..parser.prompt import decode_ids
 from ..regex import Regex
-from ..registry import as_dialect
 from ..renderer import render
 from ..schema import function_of, tool_name
 from ..stage import detect_stage
-from ..template import sides
 from ..tokens import special_tokens
 from ..toolset import ToolChoice, Toolset, read_toolset
 from .bounds import Budget, derivation

@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 
 from ..arguments import check
-from ..dialect import Dialect, parse_dialect
+from ..dialect.file import Dialect, parse_dialect
+from ..dialect.registry import find_base
 from ..errors import DialectError, TemplateError
-from ..registry import find_base
 from .asking import ask
 from .cutting import Views, behind_user, cut
 from .draft import Keys, drafts

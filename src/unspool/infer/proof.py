@@ -9,7 +9,7 @@ import msgspec
 
 from .. import promises
 from ..check import example_message
-from ..dialect import Dialect, example_tools
+from ..dialect.file import Dialect, example_tools
 from ..errors import ConstraintError, DialectError
 from ..events import Stage
 from ..message import Message

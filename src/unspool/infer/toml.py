@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from ..dialect import KEYS, Dialect, parse_dialect
+from ..dialect.file import KEYS, Dialect, parse_dialect
+from ..dialect.registry import find_base
 from ..errors import DialectError
-from ..registry import find_base
 from ..renderer import render
 
 _TURNS: Final = ("start", "end", "stage")

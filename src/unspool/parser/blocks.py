@@ -1,9 +1,9 @@
 """What stands behind a call: its closing, the next call, the closing of the block, text."""
 
+from ..dialect.patterns import MAX_SPACE, MORE, NO, skip_separators, skip_space
+from ..dialect.plan import CALL, END, Opening, Scan
 from .members import Members
 from .output import BLOCK, BLOCK_TEXT, EDGE, REASONING_START, RESUMING, TEXT
-from .patterns import MAX_SPACE, MORE, NO, skip_separators, skip_space
-from .plan import CALL, END, Opening, Scan
 
 
 class Blocks(Members):

@@ -3,10 +3,10 @@
 import enum
 from typing import NamedTuple
 
+from ..dialect.plan import Block, Form, Parameter
 from ..events import Status
 from ..schema import Kinds, Marked, Schema
 from .literals import LiteralReader
-from .plan import Block, Form, Parameter
 from .wrapped import Unwrapping
 
 

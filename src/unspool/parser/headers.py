@@ -5,11 +5,14 @@ import os
 from collections.abc import Callable
 from typing import Any, Final
 
+from ..dialect.patterns import MAX_SPACE, MORE, NO, Pattern, plain_name, skip_space
+from ..dialect.plan import END, Form, Opening, Plan, tags, text
+from ..dialect.syntax import Syntax
 from ..events import ReasoningEnd, Status, ToolCallDelta, ToolCallEnd, ToolCallStart
 from ..regex import Regex
 from ..schema import Schema, for_tool
 from .call import Call, Level, Sink
-from .literals import LiteralReader, Root, Syntax
+from .literals import LiteralReader, Root
 from .output import (
     ARGUMENTS,
     BAD_CALL,
@@ -28,8 +31,6 @@ from .output import (
     Output,
     common_suffix,
 )
-from .patterns import MAX_SPACE, MORE, NO, Pattern, plain_name, skip_space
-from .plan import END, Form, Opening, Plan, tags, text
 from .wrapped import UnwrapReader
 
 NULL = "null"

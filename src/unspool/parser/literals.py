@@ -11,6 +11,7 @@ and comes back with more text behind it.
 import re
 from json.encoder import encode_basestring
 
+from ..dialect.syntax import Syntax
 from ..regex import Regex
 from .numbers import Magnitude
 from .quoted import STRING_OPEN, Strings
@@ -39,7 +40,6 @@ from .syntax import (
     WORD,
     ZERO,
     Root,
-    Syntax,
 )
 
 __all__ = ["DONE", "ERROR", "MAX_DEPTH", "STRING", "VALUE", "LiteralReader", "Root", "Syntax"]

@@ -2,15 +2,16 @@
 
 import json
 
+from ..dialect.patterns import MAX_SPACE, MORE, NO, Pattern, skip_space
+from ..dialect.plan import Parameter
+from ..dialect.syntax import Syntax
 from ..events import Status
 from ..schema import Marked, Schema, decode_marked, is_json_value, repeated_key
 from .call import Call, Held, Level, ValueMode
 from .headers import NULL
 from .levels import Levels, is_list
-from .literals import DONE, ERROR, MAX_DEPTH, LiteralReader, Root, Syntax
+from .literals import DONE, ERROR, MAX_DEPTH, LiteralReader, Root
 from .output import ARGUMENTS, CAP, CLOSE, MEMBERS, VALUE, VALUE_START, common_suffix, held_suffix
-from .patterns import MAX_SPACE, MORE, NO, Pattern, skip_space
-from .plan import Parameter
 from .strings import escaped
 
 

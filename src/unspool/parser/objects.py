@@ -3,13 +3,14 @@
 import json
 import re
 
+from ..dialect.patterns import MORE, NO, skip_space
+from ..dialect.syntax import Syntax
 from ..regex import Regex
 from .call import AFTER, COLON, FIRST, KEY, Call
 from .call import VALUE as OBJECT_VALUE
 from .headers import ARGUMENT_KEYS, NULL
-from .literals import DONE, ERROR, STRING, LiteralReader, Root, Syntax
+from .literals import DONE, ERROR, STRING, LiteralReader, Root
 from .output import CLOSE, RECOVER
-from .patterns import MORE, NO, skip_space
 from .recovery import Recovery
 from .wrapped import unwrapping
 

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from ..dialect.plan import Block, Plan
 from ..events import (
     ContentDelta,
     Event,
@@ -12,7 +13,6 @@ from ..events import (
     ReasoningStart,
 )
 from .call import Call
-from .plan import Block, Plan
 from .quoting import Quoting
 
 CAP: Final = 65_536

@@ -4,16 +4,16 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ..arguments import check, check_ids, check_prompt, described, wrong_type
-from ..dialect import Dialect
+from ..dialect.file import Dialect
+from ..dialect.plan import compile_plan
+from ..dialect.registry import as_dialect
 from ..events import Event, Finish, ReasoningStart, Stage, ToolCallDelta, ToolCallStart
 from ..message import Message
 from ..policy import Policy
-from ..registry import as_dialect
 from ..toolset import ToolChoice, read_toolset
 from .call import Sink
 from .literals import STRING
 from .output import ARGUMENTS, BAD_CALL, BLOCK, BLOCK_TEXT, CLOSE, HEADER, OBJECT, THOUGHT_CALL, UNDECIDED
-from .plan import compile_plan
 from .prompt import decode_ids, prompt_end, prompt_tail
 from .stream import Stream, to_stage
 

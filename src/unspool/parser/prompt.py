@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ..dialect import Dialect
+from ..dialect.file import Dialect
+from ..dialect.template import Template
 from ..events import Stage
-from ..template import Template
 
 
 def prompt_tail(dialect: Dialect, prompt: str) -> str | None:

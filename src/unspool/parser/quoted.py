@@ -2,6 +2,7 @@
 
 import re
 
+from ..dialect.syntax import Syntax
 from ..regex import Regex
 from .strings import (
     JSON_PARTIAL,
@@ -14,7 +15,7 @@ from .strings import (
     python_stretch,
     translated,
 )
-from .syntax import COLON, MAX_KEY, MAX_SPACE, STRING, Syntax
+from .syntax import COLON, MAX_KEY, MAX_SPACE, STRING
 from .telling import PYTHON_SPACE, Telling, unescaped
 
 STRING_OPEN = Regex(r"([rRuU]?)('''|\"\"\"|'|\")")

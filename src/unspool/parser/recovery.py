@@ -2,14 +2,15 @@
 
 import re
 
+from ..dialect.patterns import MAX_SPACE, MORE, NO, skip_separators
+from ..dialect.plan import CALL, END, Block, Scan
+from ..dialect.syntax import Syntax
 from ..events import Status
 from ..regex import Regex
 from .call import AFTER, Call
 from .headers import Headers
-from .literals import LiteralReader, Syntax
+from .literals import LiteralReader
 from .output import CLOSE, OBJECT, RECOVER
-from .patterns import MAX_SPACE, MORE, NO, skip_separators
-from .plan import CALL, END, Block, Scan
 
 STRETCH = 4096
 

@@ -1,9 +1,9 @@
 """Markers in content that open or close nothing: they are dropped, or text."""
 
+from ..dialect.patterns import MAX_SPACE, MORE, NO, skip_space
+from ..dialect.plan import CALL, Scan, text
 from .blocks import Blocks
 from .output import BLOCK_TEXT
-from .patterns import MAX_SPACE, MORE, NO, skip_space
-from .plan import CALL, Scan, text
 
 
 class Strays(Blocks):

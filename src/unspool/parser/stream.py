@@ -5,13 +5,14 @@ from typing import Any
 
 import msgspec
 
+from ..dialect.plan import Plan
+from ..dialect.syntax import Syntax
 from ..events import ContentDelta, Event, Finish, ReasoningDelta, Stage, ToolCallDelta
 from ..message import Fold, Message, OpenSegment
 from .call import Sink, ValueMode
 from .headers import Ids
-from .literals import STRING, Syntax
+from .literals import STRING
 from .output import ARGUMENTS, OBJECT, REASONING, TEXT, VALUE, held_suffix
-from .plan import Plan
 from .strings import JSON_PARTIAL, JSON_RUN, SHORT, escaped, escaped_piece, json_piece, python_piece, quoted_piece
 from .text import Text
 

@@ -1,4 +1,4 @@
-"""How literals are written, and where a reader of them stands."""
+"""Where a reader of literals stands."""
 
 import enum
 from typing import Final
@@ -12,15 +12,6 @@ MAX_HELD: Final = 65_536
 """How many characters are held back until it is certain what they are."""
 MAX_SPACE: Final = 4096
 """How much white space behind a quote is looked at before it counts as text."""
-
-
-class Syntax(enum.Enum):
-    """How a literal is written."""
-
-    JSON = "json"
-    PYTHON = "python"
-    QUOTE = "quote"
-    """JSON whose strings stand, unescaped, between a marker of the dialect's own, and whose keys are bare."""
 
 
 class Root(enum.Enum):

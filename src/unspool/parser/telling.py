@@ -4,9 +4,10 @@ import json
 import re
 from collections.abc import Callable
 
+from ..dialect.syntax import Syntax
 from .numbers import Magnitude
 from .strings import marker_scan
-from .syntax import AFTER, DONE, ERROR, FIRST_KEY, MAX_HELD, MAX_KEYS, SIGN, STRING, VALUE, Root, Syntax
+from .syntax import AFTER, DONE, ERROR, FIRST_KEY, MAX_HELD, MAX_KEYS, SIGN, STRING, VALUE, Root
 
 _SPACE = re.compile(r"[ \t\n\r]*+")
 PYTHON_SPACE = re.compile(r"\s*+")

@@ -2,6 +2,9 @@
 
 from typing import Any
 
+from ..dialect.patterns import MAX_SPACE, MORE, NO, skip_space
+from ..dialect.plan import CALL, END, FRAME, FRAME_END, REASONING_END, Opening, Plan, Scan
+from ..dialect.plan import REASONING as THOUGHT
 from ..events import ReasoningEnd, ReasoningStart, Stage
 from .call import Sink
 from .headers import Ids
@@ -30,9 +33,6 @@ from .output import (
     common_suffix,
     held_suffix,
 )
-from .patterns import MAX_SPACE, MORE, NO, skip_space
-from .plan import CALL, END, FRAME, FRAME_END, REASONING_END, Opening, Plan, Scan
-from .plan import REASONING as THOUGHT
 from .strays import Strays
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from ..dialect import Dialect
+from ..dialect.file import Dialect
 from ..engines import Sampling
 from ..errors import ToolsError
 from ..events import Stage

@@ -2,13 +2,13 @@
 
 from starlette.types import Receive, Scope, Send
 
-from ..dialect import Dialect
+from ..dialect.file import Dialect
+from ..dialect.registry import get_dialect
 from ..engines.threads import Awaited
 from ..errors import DialectError, ToolsError, UnknownDialect
 from ..events import Stage
 from ..parser import Parser
 from ..policy import CHOICES, Policy
-from ..registry import get_dialect
 from ..wire import parse as wire
 from ..wire.common import Failure
 from .checks import BadRequest, Fields, read_object, shown

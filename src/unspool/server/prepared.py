@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from ..dialect import Dialect
+from ..dialect.file import Dialect
 from ..engines import Request
 from ..engines.kept import Kept
 from ..engines.threads import Awaited

@@ -19,9 +19,9 @@ import jinja2.parser
 import jinja2.sandbox
 import msgspec
 
-from ..dialect import Dialect
+from ..dialect.file import Dialect
+from ..dialect.registry import list_dialects
 from ..parser import parse
-from ..registry import list_dialects
 from ..wire.encoding import clean
 from ..wire.messages import INVALID_JSON
 from .checks import BadRequest

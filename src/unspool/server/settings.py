@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from ..dialect import Dialect
+from ..dialect.file import Dialect
 from ..grammar import ToolStrictLevel
 from ..policy import CHOICES, DEFAULTS, Policy
 from ..wire.chat import ReasoningField

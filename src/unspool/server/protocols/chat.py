@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ...dialect import Dialect
-from ...template import Piece
+from ...dialect.file import Dialect
+from ...dialect.template import Piece
 from ...wire import CandleWriter, ChatWriter, Failure, MindieWriter, Usage
 from ...wire import chat as wire
 from ...wire import mindie as mindie_wire

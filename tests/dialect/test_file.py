@@ -3,8 +3,8 @@
 import pytest
 
 from unspool import DialectError, UnknownDialect, get_dialect, list_dialects
-from unspool.dialect import Dialect, parse_dialect
-from unspool.registry import find_base
+from unspool.dialect.file import Dialect, parse_dialect
+from unspool.dialect.registry import find_base
 
 GOOD = """
 name = "mine"

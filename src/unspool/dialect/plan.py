@@ -4,12 +4,12 @@ import re
 
 import msgspec
 
-from ..dialect import Dialect
 from ..policy import DEFAULTS, Policy
 from ..regex import Regex
-from ..template import ObjectShape, Piece, Template
-from .literals import Syntax
+from .file import Dialect
 from .patterns import LITERAL, SPACE, Atom, Pattern, closing, finder, firsts, joined, spaced
+from .syntax import Syntax
+from .template import ObjectShape, Piece, Template
 
 REASONING, REASONING_END, FRAME, FRAME_END = "reasoning", "reasoning_end", "frame", "frame_end"
 CALL, END, START = "call", "end", "start"

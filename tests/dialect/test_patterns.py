@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from unspool import Message, Parser, list_dialects, parse, render
-from unspool.dialect import parse_dialect
-from unspool.parser.patterns import MORE, NO, Literals, Pattern, closing, finder, firsts
-from unspool.registry import find_base
-from unspool.template import pieces
+from unspool.dialect.file import parse_dialect
+from unspool.dialect.patterns import MORE, NO, Literals, Pattern, closing, finder, firsts
+from unspool.dialect.registry import find_base
+from unspool.dialect.template import pieces
 
 
 def tools(*names: str) -> list[dict[str, Any]]:

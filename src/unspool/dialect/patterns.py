@@ -10,7 +10,7 @@ from collections.abc import Container, Iterable, Iterator, Set
 from typing import Any, Final
 
 from ..regex import Regex
-from ..template import Field, Piece, unescape
+from .template import Field, Piece, unescape
 
 NO: Final = -1
 MORE: Final = -2

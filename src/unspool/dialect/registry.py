@@ -5,16 +5,16 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING
 
-from .arguments import check, near, wrong_type
-from .dialect import Dialect, read_dialect
-from .errors import DialectError, UnknownDialect
-from .regex import Regex
+from ..arguments import check, near, wrong_type
+from ..errors import DialectError, UnknownDialect
+from ..regex import Regex
+from .file import Dialect, read_dialect
 
 if TYPE_CHECKING:
     from importlib import metadata
 
 # Paths are strings here: `pathlib` is slow to import.
-_FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "dialects")
+_FOLDER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "dialects")
 _HEAD = 1024  # characters in which a file tells its names
 _NAMES = Regex(r'^(?:name|aliases)\s*=\s*(".*"|\[[^\]]*\])', re.M)
 _STRING = Regex(r'"([^"]*)"')

@@ -6,10 +6,10 @@ from typing import Any
 
 import msgspec
 
-from .errors import DialectError
-from .events import Stage
-from .policy import CHOICES, Policy
-from .regex import Regex
+from ..errors import DialectError
+from ..events import Stage
+from ..policy import CHOICES, Policy
+from ..regex import Regex
 from .template import BODIES, FIELDS, Field, Template, parse_template, pieces
 
 KEYS: dict[str, str] = {

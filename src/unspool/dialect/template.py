@@ -7,8 +7,8 @@ from typing import Final
 
 import msgspec
 
-from .errors import DialectError
-from .regex import Regex
+from ..errors import DialectError
+from ..regex import Regex
 
 FIELDS: dict[str, tuple[str, ...]] = {
     "reasoning": ("reasoning", "any"),
