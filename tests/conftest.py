@@ -2,9 +2,12 @@
 
 import zlib
 from collections import defaultdict
+from typing import TypeVar
 
 import pytest
 from hypothesis import settings
+
+T = TypeVar("T")
 
 # Machines that run tests are slow at times; what must be fast has a test of its own.
 settings.register_profile("unspool", deadline=None, print_blob=True)
@@ -12,7 +15,7 @@ settings.load_profile("unspool")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    text = "run at most N cases of each parametrized test, spread over all of them"
+    text = "a sample: at most N cases of each parametrized test, spread over all of them, and no test marked slow"
     parser.addoption("--cases", type=int, metavar="N", default=0, help=text)
 
 
@@ -22,13 +25,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return
     tests: defaultdict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
-        tests[item.nodeid.partition("[")[0]].append(item)
+        if item.get_closest_marker("slow") is None:
+            tests[item.nodeid.partition("[")[0]].append(item)
     kept = {item for test, cases in tests.items() for item in sample(cases, most, zlib.crc32(test.encode()))}
     config.hook.pytest_deselected(items=[item for item in items if item not in kept])
     items[:] = [item for item in items if item in kept]
 
 
-def sample(cases: list[pytest.Item], most: int, seed: int) -> list[pytest.Item]:
+def sample(cases: list[T], most: int, seed: int) -> list[T]:
     """At most so many of a test's cases, evenly spread; the seed turns the wheel, so that each test takes others."""
     count = min(most, len(cases))
     return [cases[(seed + i * len(cases) // count) % len(cases)] for i in range(count)]
