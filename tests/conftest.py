@@ -1,7 +1,38 @@
-"""Settings that hold for all tests."""
+"""What holds for all tests: settings of hypothesis, and `--cases`, which runs a sample of them."""
 
+import zlib
+from collections import defaultdict
+from typing import TypeVar
+
+import pytest
 from hypothesis import settings
+
+T = TypeVar("T")
 
 # Machines that run tests are slow at times; what must be fast has a test of its own.
 settings.register_profile("unspool", deadline=None, print_blob=True)
 settings.load_profile("unspool")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    text = "a sample: at most N cases of each parametrized test, spread over all of them, and no test marked slow"
+    parser.addoption("--cases", type=int, metavar="N", default=0, help=text)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    most: int = config.getoption("--cases")
+    if most <= 0:
+        return
+    tests: defaultdict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        if item.get_closest_marker("slow") is None:
+            tests[item.nodeid.partition("[")[0]].append(item)
+    kept = {item for test, cases in tests.items() for item in sample(cases, most, zlib.crc32(test.encode()))}
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    items[:] = [item for item in items if item in kept]
+
+
+def sample(cases: list[T], most: int, seed: int) -> list[T]:
+    """At most so many of a test's cases, evenly spread; the seed turns the wheel, so that each test takes others."""
+    count = min(most, len(cases))
+    return [cases[(seed + i * len(cases) // count) % len(cases)] for i in range(count)]

@@ -36,6 +36,7 @@ def _samples(dialect: Dialect) -> list[Sample]:
     return [*samples, reasoning_sample(dialect, SOURCE)] if dialect.reasoning else samples
 
 
+@pytest.mark.slow
 def test_the_quick_mode_prints_a_table_and_writes_json(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     file = tmp_path / "rows.json"
     assert main(["--quick", "--only", "whole", "--json", str(file)]) == 0
@@ -80,6 +81,7 @@ def test_a_table_says_which_promises_are_kept() -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_servers_to_compare_send_as_many_events_of_the_same_text() -> None:
     with Fleet("flood") as fleet:
         answers = {

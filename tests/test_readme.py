@@ -8,6 +8,14 @@ import pytest
 from tests.readme import BLOCK, PAGES, README, ROOT, TABLES, rewritten
 
 TEXTS = {page: page.read_text(encoding="utf-8") for page in PAGES}
+CONTRIBUTING = ROOT / "CONTRIBUTING.md"
+LINKING = [
+    README,
+    CONTRIBUTING,
+    ROOT / "SECURITY.md",
+    ROOT / "CODE_OF_CONDUCT.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
 pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 
 
@@ -27,13 +35,20 @@ def test_the_readme_is_read_in_a_few_minutes() -> None:
 
 def test_the_targets_it_names_exist() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    targets = {target for text in TEXTS.values() for target in re.findall(r"\bmake ([a-z]+)", text)}
+    texts = [*TEXTS.values(), CONTRIBUTING.read_text(encoding="utf-8")]
+    targets = {target for text in texts for target in re.findall(r"\bmake ([a-z]+)", text)}
     assert {"serve", "test", "bench", "readme"} <= targets
     for target in targets:
         assert re.search(rf"^{target}:", makefile, re.M), target
 
 
-@pytest.mark.parametrize("page", [README, *sorted((ROOT / "docs").rglob("*.md"))], ids=lambda page: page.name)
+def test_the_paths_that_contributing_names_exist() -> None:
+    paths = re.findall(r"`((?:src|tests|docs|\.ci)/[^`\s]*)`", CONTRIBUTING.read_text(encoding="utf-8"))
+    assert len(paths) > 15
+    assert [path for path in paths if not (ROOT / path).exists()] == []
+
+
+@pytest.mark.parametrize("page", LINKING, ids=lambda page: page.name)
 def test_the_files_it_links_to_exist(page: Path) -> None:
     links = [link for link in re.findall(r"\]\(([^)#]+)", page.read_text(encoding="utf-8")) if "://" not in link]
     for link in links:

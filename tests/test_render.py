@@ -3,6 +3,7 @@
 import json
 import re
 import time
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -404,6 +405,7 @@ MARKS = [
 ]
 
 
+@cache
 def nasty_text(dialect: Dialect) -> st.SearchStrategy[str]:
     """Text of the dialect's own markers, what other syntaxes use, and anything else."""
     templates = (*dialect.reasoning, *dialect.content, *dialect.calls, *dialect.call, *dialect.argument)
@@ -411,6 +413,7 @@ def nasty_text(dialect: Dialect) -> st.SearchStrategy[str]:
     return st.lists(st.sampled_from([*MARKS, *own, dialect.quote]) | st.text(max_size=5), max_size=6).map("".join)
 
 
+@cache
 def nasty_value(dialect: Dialect) -> st.SearchStrategy[Any]:
     scalars = nasty_text(dialect) | st.sampled_from([2**70, -(2**53) - 1, 1e-07, -0.0, 1e300, 0, True, False, None])
     return st.recursive(

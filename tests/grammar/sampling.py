@@ -7,7 +7,7 @@ from typing import Any
 from unspool.dialect.file import Dialect
 from unspool.dialect.plan import compile_plan
 from unspool.dialect.template import sides
-from unspool.grammar.matchers import Matcher
+from unspool.grammar.matchers import Matcher, _LlguidanceMatcher
 from unspool.policy import Policy
 
 PLAIN: dict[str, Any] = {
@@ -109,6 +109,20 @@ def words_of(dialect: Dialect, names: Iterable[str] = ()) -> list[str]:
     return sorted(words | {begin + head.replace("{name}", name) for name in names if "{index}" not in head})
 
 
+def take(matcher: Matcher, word: bytes) -> bytes:
+    """As much of a word as a matcher accepts; it allows the first byte."""
+    if isinstance(matcher, _LlguidanceMatcher):  # needs no mask for every byte
+        taken = matcher._matcher.try_consume_tokens(list(word))
+        assert taken
+        return word[:taken]
+    assert matcher.accept(word[0])
+    for i, byte in enumerate(word[1:], start=1):
+        if not matcher.mask()[byte]:
+            return word[:i]
+        assert matcher.accept(byte)
+    return word
+
+
 class Sampler:
     """Random texts, byte by byte: a byte that may come next, or a word that brings the output on, as far as it may."""
 
@@ -122,24 +136,15 @@ class Sampler:
         """The bytes, and whether the output ended by itself."""
         rng = self.rng
         out = self.out = bytearray()
-        waiting = b""
-        choices = 0
-        while choices < self.limit:
+        for choices in range(1, self.limit + 1):
             mask = matcher.mask()
-            if waiting and not mask[waiting[0]]:
-                waiting = b""
-            if mask[self.eos] and not waiting and (rng.random() < 0.4 or mask.sum() == 1):
+            if mask[self.eos] and (rng.random() < 0.4 or mask.sum() == 1):
                 assert matcher.accept(self.eos)
                 return bytes(out), True
-            if not waiting:
-                choices += 1
-                # No more of what a comma would bring, where something else than digits may come.
-                if choices > self.limit // 3 and (mask[:256].sum() > mask[list(b",0123456789.eE+-")].sum()):
-                    mask[ord(",")] = False
-                waiting = self.choose(mask)
-            byte, waiting = waiting[0], waiting[1:]
-            assert matcher.accept(byte)
-            out.append(byte)
+            # No more of what a comma would bring, where something else than digits may come.
+            if choices > self.limit // 3 and (mask[:256].sum() > mask[list(b",0123456789.eE+-")].sum()):
+                mask[ord(",")] = False
+            out += take(matcher, self.choose(mask))
         return bytes(out), False
 
     def choose(self, mask: Any) -> bytes:

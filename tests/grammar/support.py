@@ -1,10 +1,12 @@
 """What the tests of grammars share: a byte-level tokenizer of llguidance, and matchers with it."""
 
+import json
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
+import jsonschema
 import llguidance
 from llguidance.gbnf_to_lark import gbnf_to_lark
 
@@ -70,6 +72,23 @@ def takes(text: str, data: str) -> bool:
     """Whether a GBNF grammar holds the data."""
     reader = matcher(text)
     return bool(reader.try_consume_tokens(list(data.encode())) == len(data.encode()) and reader.is_accepting())
+
+
+def validate(arguments: Any, schema: Mapping[str, Any]) -> None:
+    """As `jsonschema.validate`, which checks the schema itself each time.
+
+    Raises:
+        jsonschema.ValidationError: the arguments are not what the schema allows.
+    """
+    _validator(json.dumps(schema)).validate(arguments)
+
+
+@cache
+def _validator(schema: str) -> Any:
+    found = json.loads(schema)
+    kind = jsonschema.validators.validator_for(found)
+    kind.check_schema(found)
+    return kind(found)
 
 
 def named(name: str) -> dict[str, Any]:

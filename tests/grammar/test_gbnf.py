@@ -6,7 +6,6 @@ import random
 import re
 from typing import Any
 
-import jsonschema
 import numpy as np
 import pytest
 
@@ -15,7 +14,7 @@ from unspool import Constraint, ConstraintError, Dialect, DialectError
 from unspool.grammar.gbnf import gbnf
 from unspool.grammar.nodes import Chars, Const, Grammar, Node, Repeat, Seq, Text, Word
 
-from .support import WITH_CALLS, eos, matcher, takes
+from .support import WITH_CALLS, eos, matcher, takes, validate
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -128,7 +127,7 @@ def test_whatever_is_generated_parses_into_valid_calls(d: Dialect) -> None:
     assert [c.status for c in message.tool_calls] == ["ok"], data.decode()
     (call,) = message.tool_calls
     schemas = {t["function"]["name"]: t["function"]["parameters"] for t in TOOLS}  # type: ignore[index]
-    jsonschema.validate(json.loads(call.arguments), schemas[call.name])
+    validate(json.loads(call.arguments), schemas[call.name])
 
 
 @pytest.mark.parametrize("d", WITH_CALLS, ids=lambda d: d.name)

@@ -6,13 +6,12 @@ import random
 from collections import Counter
 from typing import Any
 
-import jsonschema
 import pytest
 
 from unspool import Dialect, constrain, get_dialect, parse
 
 from .sampling import JSON_ONLY, PLAIN, RICH, Sampler, as_tools, words_of
-from .support import WITH_CALLS, Grammars, eos, named, read, told
+from .support import WITH_CALLS, Grammars, eos, named, read, told, validate
 
 SETS: dict[str, dict[str, Any]] = {"plain": PLAIN, "rich": RICH, "json": JSON_ONLY}
 STAGES = (None, "content", "reasoning", "tool_call", "undecided")
@@ -47,7 +46,7 @@ def test_samples_parse_into_calls_that_keep_to_schema_and_choice(dialect: Dialec
             calls = message.tool_calls
             for call in calls:
                 assert (call.status, call.known) == ("ok", True), (text, call)
-                jsonschema.validate(json.loads(call.arguments), schemas[call.name])
+                validate(json.loads(call.arguments), schemas[call.name])
             least = 0 if choice == "auto" else 1
             most = 1 if isinstance(choice, dict) or not parallel else len(calls)
             assert least <= len(calls) <= max(least, most), text
@@ -115,7 +114,7 @@ def test_every_keyword_is_generated(name: str) -> None:
         data, done = Sampler(words_of(dialect, schemas), rng, eos()).sample(grammars.matcher())
         for call in parse(data.decode(), dialect, tools=tools, tool_choice="required").tool_calls if done else ():
             arguments = json.loads(call.arguments)
-            jsonschema.validate(arguments, schemas[call.name])
+            validate(arguments, schemas[call.name])
             declared = schemas[call.name]["properties"]
             seen |= {key if key in declared else "another" for key in arguments}
             seen |= {f"no {key}" for key in declared if key not in arguments}

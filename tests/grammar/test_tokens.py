@@ -5,7 +5,6 @@ import random
 import re
 from typing import Any
 
-import jsonschema
 import pytest
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 
@@ -15,6 +14,7 @@ from unspool.grammar import Llguidance
 from unspool.policy import Policy
 
 from .sampling import PLAIN, as_tools
+from .support import validate
 
 MARKER = re.compile(r"<[^<>\s=]{2,}>|\[[A-Z_/]{3,}\]")
 CORPUS = [
@@ -96,7 +96,7 @@ def test_tokens_under_the_mask_parse_into_valid_calls(name: str) -> None:
         assert len(calls) >= (choice == "required")
         for call in calls:
             assert call.status == "ok", (tokenizer.decode(ids, skip_special_tokens=False), call)
-            jsonschema.validate(json.loads(call.arguments), PLAIN[call.name])
+            validate(json.loads(call.arguments), PLAIN[call.name])
     assert done >= 28
 
 

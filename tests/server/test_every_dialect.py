@@ -1,4 +1,7 @@
-"""Every example of every dialect through every protocol of a running server, read by the official clients."""
+"""Every example of every dialect through a running server, and every dialect through each of its protocols.
+
+The official clients read it. `tests/wire` has every example in every protocol, without a server.
+"""
 
 import json
 import random
@@ -127,13 +130,18 @@ def as_input(arguments: str) -> dict[str, Any]:
 def test_every_stream_equals_the_whole_answer_and_tells_the_message(group: list[Case]) -> None:
     dialect, stage = group[0].dialect, group[0].example.stage
     prompts = opened(dialect) if stage else None
+    richest = max(group, key=lambda c: (len(c.calls), len(c.raw)))
     with live(recorded(group), dialect.name, prompts=prompts) as server, claude(server.url) as client:
-        for case in group:
+        for i, case in enumerate(group):
             asked = f"#{case.number}#"
             message, _ = parse_case(case, ids=number)
             told = expected(message)
             assert by_chat(server, case, asked) == (told, told), case
-            assert by_responses(server, case, asked) == (told, told), case
-            assert by_agui(server, case, asked) == told, case
-            told = expected(message, as_input)
-            assert by_messages(client, case, asked) == (told, told), case
+            turn = None if case is richest or len(group) < 3 else i % 3  # the other protocols take turns
+            if turn in (None, 0):
+                assert by_responses(server, case, asked) == (told, told), case
+            if turn in (None, 1):
+                assert by_agui(server, case, asked) == told, case
+            if turn in (None, 2):
+                told = expected(message, as_input)
+                assert by_messages(client, case, asked) == (told, told), case

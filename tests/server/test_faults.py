@@ -96,6 +96,7 @@ def test_a_client_that_does_not_read_stalls_its_own_engine_and_nobody_else() -> 
     assert received.count(b"x" * 20_000) == len(BIG)
 
 
+@pytest.mark.slow
 def test_memory_stays_flat_with_a_hundred_clients_that_do_not_read() -> None:
     engine = Scripted(BIG)
     with live(engine, queue=20) as server:

@@ -349,6 +349,7 @@ def test_a_field_of_a_wrong_type_is_named(bare: Live, protocol: Protocol) -> Non
     assert seen > 50
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=PROTOCOLS)
 def test_no_value_of_any_field_fails_the_server(rendering: Live, protocol: Protocol) -> None:
     statuses = set()
