@@ -83,13 +83,13 @@ def _prompt(options: argparse.Namespace) -> str:
 
 async def _generate(model: Model, body: dict[str, Any], form: str) -> None:
     try:
-        from ..server.checks import BadRequest, Fields
-        from ..server.choice import Choice
-        from ..server.prepared import prepare
-        from ..server.protocols import ChatProtocol
+        from ..generation.choice import Choice
+        from ..request.fields import BadRequest, Fields
+        from ..request.prepared import prepare
+        from ..request.protocols import ChatProtocol
     except ImportError as error:
         raise missing(error, "server") from None
-    from ..server.settings import Settings
+    from ..request.settings import Settings
 
     settings = Settings(
         model=model.name,
@@ -104,10 +104,10 @@ async def _generate(model: Model, body: dict[str, Any], form: str) -> None:
         prepared = prepare(ChatProtocol(settings).read(Fields(body)), settings, model.prompts, tokenizer)
     except BadRequest as error:
         raise Misuse(str(error)) from None
-    parser = prepared.parser(settings, tokenizer)
+    (parser,) = prepared.parsers
     choice = Choice(parser, (), None, keep=False, by_ids=tokenizer is not None)
     show = shower(form)
-    stream = model.engine.generate(prepared.request(settings, "generate", 0))
+    stream = model.engine.generate(prepared.for_engine(settings, "generate", 0))
     try:
         async for delta in stream:
             if form == "raw":

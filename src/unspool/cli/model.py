@@ -31,7 +31,7 @@ class Model:
         name: the served name.
         dialect, policy: how its output is read.
         engine: what generates; an `unspool.engines.Engine`.
-        prompts: its chat template, `unspool.server.prompts.Prompts`, or ``None``.
+        prompts: its chat template, `unspool.request.prompts.Prompts`, or ``None``.
         strict_level: see `unspool.grammar.constrain`.
         tools, tool_choice: those of recordings, for requests that declare no tools; see `Settings`.
     """
@@ -137,7 +137,7 @@ def _address(engines: list[str]) -> tuple[str, str]:
 def _template(folder: str | Path) -> Any:
     """What the model's folder tells of its prompts."""
     try:
-        from ..server.prompts import TemplateError, read_tokenizer
+        from ..request.prompts import TemplateError, read_tokenizer
     except ImportError as error:
         raise missing(error, "server") from None
     try:
@@ -150,7 +150,7 @@ def _template(folder: str | Path) -> Any:
 
 def _prompts(options: argparse.Namespace, folder: str | Path, template: Any, dialect: Dialect) -> Any:
     """The chat template, checked."""
-    from ..server.prompts import Prompts, TemplateError
+    from ..request.prompts import Prompts, TemplateError
 
     try:
         prompts = Prompts(template)

@@ -4,7 +4,7 @@ import argparse
 import errno
 import socket
 
-from ..server.settings import LIMITS, PROFILES, Limits, Settings
+from ..request.settings import LIMITS, PROFILES, Limits, Settings
 from ..wire.chat import REASONING_FIELDS
 from .common import Misuse, missing, one_of, read_key
 from .model import model_arguments, open_model

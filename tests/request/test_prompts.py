@@ -8,12 +8,12 @@ import pytest
 
 from unspool import get_dialect
 from unspool.cli import main
-from unspool.server.checks import BadRequest, Fields
-from unspool.server.prompts import Prompts, TemplateError, read_tokenizer
-from unspool.server.protocols import ChatProtocol
-from unspool.server.settings import Settings
+from unspool.request.fields import BadRequest, Fields
+from unspool.request.prompts import Prompts, TemplateError, read_tokenizer
+from unspool.request.protocols import ChatProtocol
+from unspool.request.settings import Settings
 
-from .support import HELLO, WEATHER, Scripted, live
+from ..server.support import HELLO, WEATHER, Scripted, live
 
 CHATML = """{%- if tools %}<|im_start|>system
 {% for tool in tools %}{{ tool | tojson }}{% endfor %}<|im_end|>
