@@ -22,8 +22,8 @@ from .endpoint import answer
 from .replies import Reply, failed
 
 _FORMATS = ("message", "events")
-_PIECE = 16 * 1024
-"""Characters between two looks whether the client is still there."""
+_PIECE = 2 * 1024
+"""Characters that are parsed between two checks; about a millisecond."""
 _FIELDS = (
     "text",
     "dialect",
