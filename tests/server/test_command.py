@@ -140,7 +140,7 @@ def test_misuse_is_told_in_one_line(
 @pytest.mark.parametrize(
     ("engine", "error"),
     [
-        ("vllm:x", "--engine: 'vllm:x': allowed are builtin, replay:PATH, transformers:DIR, or the URL of a server"),
+        ("vllm:x", "--engine: 'vllm:x': allowed are builtin, replay:PATH, transformers:DIR, the URL of a server, or"),
         ("builtin:x", "--engine: 'builtin:x': allowed are"),
         ("replay:", "--engine: 'replay:': allowed are"),
         ("replay:/nowhere", "--engine: /nowhere: No such file"),
