@@ -305,7 +305,7 @@ def test_the_command_checks_the_template_finds_its_dialect_and_can_be_told_not_t
     assert main([*command, "--dialect", "hermes", "--no-self-check"]) == 0
     assert main(command) == 0
     assert served[-1][0].dialect.name == "deepseekv31"
-    for wrong, error in (("{% if %}", "line 1"), ("", "holds no chat template")):
+    for wrong, error in (("{% if %}", "line 1"), ("", "has no chat template")):
         folder(tmp_path, wrong)
         assert main([*command, "--dialect", "hermes"]) == 2
         assert error in capsys.readouterr().err

@@ -80,4 +80,4 @@ def check_text(request: ChatRequest, limits: Limits) -> None:
         elif isinstance(value, list):
             waiting.extend(value)
     if size > limits.text:
-        raise BadRequest(None, f"messages and tools hold {size:,} characters; allowed are {limits.text:,}", 400)
+        raise BadRequest(None, f"messages and tools have {size:,} characters; allowed are {limits.text:,}", 400)

@@ -149,7 +149,7 @@ def read_object(body: bytes) -> Fields:
     """
     # A lower bound of the objects, lists and strings: each takes much more memory than its bytes here.
     if len(body) > _MANY and body.count(b"{") + body.count(b"[") + body.count(b'"') // 2 > _MANY:
-        raise BadRequest(None, f"the body holds more than {_MANY:,} values", 413)
+        raise BadRequest(None, f"the body has more than {_MANY:,} values", 413)
     try:
         value = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -168,7 +168,7 @@ def _decode_slowly(body: bytes) -> Any:
 
 
 def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not allowed")
 
 
 def depth_within(value: Any, most: int) -> bool:

@@ -89,7 +89,7 @@ def read_tokenizer(path: str | Path) -> Tokenizer:
     if (folder / "chat_template.jinja").is_file():
         template, tool_template = (folder / "chat_template.jinja").read_text(encoding="utf-8"), ""
     if not template:
-        raise TemplateError(f"{folder}: holds no chat template (tokenizer_config.json or chat_template.jinja)")
+        raise TemplateError(f"{folder}: has no chat template (tokenizer_config.json or chat_template.jinja)")
     special = {name: _token(config[name]) for name in _SPECIAL if config.get(name)}
     added = list(config.get("added_tokens_decoder", {}).values())
     added += _json(folder / "tokenizer.json").get("added_tokens", ())

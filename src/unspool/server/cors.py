@@ -24,7 +24,7 @@ def check_origin(origin: str) -> str:
     """An origin as browsers write it, or ``*``.
 
     Raises:
-        ValueError: it is neither; tells what is allowed.
+        ValueError: it is neither; names what is allowed.
     """
     if origin == "*":
         return origin

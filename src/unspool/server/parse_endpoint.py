@@ -54,7 +54,7 @@ class ParseEndpoint:
 
     async def _answer(self, scope: Scope, body: bytes, send: Send) -> None:
         try:
-            # In a thread: a text takes a while, and streams go on meanwhile.
+            # In a thread: a text takes a while, and streams must not wait for it.
             reply = Reply(await self._service.in_thread(len(body), lambda awaited: self._parse(body, awaited)))
         except BadRequest as error:
             status = error.status or 400

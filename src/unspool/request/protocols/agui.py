@@ -14,7 +14,7 @@ _ROLES = ("developer", "system", "user", "assistant", "tool", "activity", "reaso
 
 
 class AguiProtocol(WireProtocol):
-    """``forwardedProps`` may hold sampling, ``max_tokens``, ``tool_choice`` and thinking switches by the names that
+    """``forwardedProps`` may have sampling, ``max_tokens``, ``tool_choice`` and thinking switches by the names that
     chat completions have for them."""
 
     id_prefix = "run_"
@@ -74,7 +74,7 @@ def _messages(fields: Fields) -> list[dict[str, Any]]:
     reasoning = ""
     for one in fields.objects("messages"):
         role = one.one_of("role", _ROLES)
-        if role == "activity":  # which is for people
+        if role == "activity":  # shown to people alone
             continue
         if role == "reasoning":
             reasoning += one.text("content")
