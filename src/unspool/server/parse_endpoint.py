@@ -23,7 +23,7 @@ from .replies import Reply, failed
 
 _FORMATS = ("message", "events")
 _PIECE = 2 * 1024
-"""Characters that are parsed between two checks; about a millisecond."""
+"""Characters that are parsed between two checks; a few milliseconds."""
 _FIELDS = (
     "text",
     "dialect",
@@ -82,6 +82,10 @@ class ParseEndpoint:
         if unknown:
             raise fields.wrong(unknown[0], f"is not known; allowed are {', '.join(_FIELDS)}")
         settings = self._service.settings
+        for field in ("text", "prompt"):
+            size = len(fields.text(field, None) or "")
+            if size > settings.limits.text:
+                raise fields.wrong(field, f"{size:,} characters; allowed are {settings.limits.text:,}")
         own = not fields.has("dialect") and not fields.has("reasoning")
         dialect = settings.dialect if own else _dialect(fields, settings.dialect)
         stage = fields.one_of("stage", tuple(Stage), None)
@@ -97,10 +101,6 @@ class ParseEndpoint:
         except ToolsError as error:  # a choice without tools
             raise BadRequest(error.field, error.message) from None
         reason = fields.text("finish_reason", "stop")
-        for field in ("text", "prompt"):
-            size = len(fields.text(field, None) or "")
-            if size > settings.limits.text:
-                raise fields.wrong(field, f"{size:,} characters; allowed are {settings.limits.text:,}")
         return parser, fields.text("text"), reason, fields.one_of("format", _FORMATS, "message")
 
 
