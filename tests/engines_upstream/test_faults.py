@@ -198,7 +198,7 @@ def test_an_error_within_the_stream_ends_it(inside: Any, status: int, message: s
         (422, {"detail": [{"loc": ["body", "seed"], "msg": "not an integer"}]}, 400, "body.seed: not an integer"),
         (422, {"detail": "Unexpected fields"}, 400, "Unexpected fields"),
         (413, {}, 400, "refuses"),
-        (404, {"error": {"message": "The model `x` does not exist.", "code": 404}}, 502, "does not know"),
+        (404, {"error": {"message": "The model `x` does not exist.", "code": 404}}, 502, "knows no such path"),
         (401, {"error": {"message": "Incorrect API key provided: sk-secret", "code": 401}}, 503, "refuses the API key"),
         (403, {"error": "the key sk-secret is for others"}, 503, "refuses the API key"),
         (429, {"error": {"message": "too many requests"}}, 429, "takes no request now"),
