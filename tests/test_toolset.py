@@ -10,9 +10,9 @@ import unspool
 from tests.support import CALLING, named, tool
 from unspool.cli import main
 from unspool.errors import ToolsError
-from unspool.server.checks import BadRequest, Fields
-from unspool.server.protocols import AguiProtocol, ChatProtocol, MessagesProtocol, ResponsesProtocol
-from unspool.server.settings import Settings
+from unspool.request.fields import BadRequest, Fields
+from unspool.request.protocols import AguiProtocol, ChatProtocol, MessagesProtocol, ResponsesProtocol
+from unspool.request.settings import Settings
 from unspool.toolset import choice_of, read_toolset
 
 F, G = tool("f", a="string"), tool("g")

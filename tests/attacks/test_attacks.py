@@ -99,8 +99,7 @@ def test_heads_that_are_too_large_are_refused(replaying: Victim, head: bytes) ->
 def test_texts_to_parse_that_nobody_waits_for_any_more_are_not_parsed(replaying: Victim) -> None:
     calls = '<tool_call>\n{"name": "f", "arguments": {"a": 1}}\n</tool_call>\n'
     bodies = [{"text": calls * (900_000 // len(calls)), "format": "events"}]
-    # Two seconds are the aim: 1.3 to 1.6 were measured alone, more beside other tests.
-    survives(replaying, lambda: burst(replaying.port, 30, "at once", bodies=bodies, path="/parse"), within=6.0)
+    survives(replaying, lambda: burst(replaying.port, 30, "at once", bodies=bodies, path="/parse"))
 
 
 def test_a_text_that_is_too_long_is_refused_by_its_characters(computing: Victim) -> None:

@@ -22,7 +22,7 @@ import pytest
 import unspool
 from unspool.engines import Request, Sampling
 from unspool.engines.upstream import Upstream
-from unspool.server.prompts import Prompts, Tokenizer
+from unspool.request.prompts import Prompts, Tokenizer
 
 from ..server.support import live
 from .processes import GREEDY, collect, connected, free_port, generated, process, text

@@ -12,7 +12,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
 from unspool.engines import EngineError, Request, Sampling
 from unspool.engines.upstream import Upstream
-from unspool.server.prompts import Prompts, read_tokenizer
+from unspool.request.prompts import Prompts, read_tokenizer
 
 from ..server.support import WEATHER, live
 from .processes import GREEDY, collect, connected, free_port, generated, process, text

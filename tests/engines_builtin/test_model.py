@@ -15,7 +15,7 @@ from unspool import constrain, get_dialect, parse
 from unspool.engines.builtin.model import FOLDER, Model
 from unspool.engines.builtin.serving import served
 from unspool.grammar.matchers import Llguidance
-from unspool.server.prompts import Prompts, read_tokenizer
+from unspool.request.prompts import Prompts, read_tokenizer
 
 BAR = 0.85  # of the unseen cases below, of which 9 in 10 were right; the model card tells the scores of all
 LARGEST = 3_200_000  # bytes

@@ -14,7 +14,7 @@ from unspool.engines.batching import Batching
 from unspool.engines.builtin.model import FOLDER
 from unspool.engines.builtin.serving import SAMPLING, served
 from unspool.grammar import ToolStrictLevel
-from unspool.server.prompts import Prompts, read_tokenizer
+from unspool.request.prompts import Prompts, read_tokenizer
 
 BAR = 0.75
 """Of the blind cases, of which 4 in 5 are right; the aim is 0.9. The model card tells the scores of all."""

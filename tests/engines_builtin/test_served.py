@@ -10,7 +10,7 @@ from tests.server.support import Live, live
 from unspool.engines.batching import Batching
 from unspool.engines.builtin.bounds import Bounded
 from unspool.engines.builtin.model import FOLDER, Model
-from unspool.server.prompts import Prompts, read_tokenizer
+from unspool.request.prompts import Prompts, read_tokenizer
 
 WEATHER: Any = {
     "type": "function",

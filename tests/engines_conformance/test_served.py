@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from unspool.server.prompts import Prompts, Tokenizer
+from unspool.request.prompts import Prompts, Tokenizer
 
 from ..server.support import Live, live, until
 from .table import LIMIT, Made, entries

@@ -14,7 +14,7 @@ import pytest
 from unspool import Dialect, Message, Stage, detect_stage
 from unspool.engines import Delta, Recording, Replay
 from unspool.engines.capture import Asked
-from unspool.server.prompts import Prompts, Tokenizer
+from unspool.request.prompts import Prompts, Tokenizer
 
 from ..support import Case, cases, number, parse_case, random_split
 from ..wire.readers import agui_stream

@@ -23,8 +23,8 @@ from .support import CHAT, HELLO, PATIENCE, Live, Scripted, chunks, live, replay
 BIG = ["x" * 20_000] * 1000
 
 
-def core(server: Live) -> Any:
-    return server.server.config.app.state.core  # type: ignore[union-attr]
+def service(server: Live) -> Any:
+    return server.server.config.app.state.service  # type: ignore[union-attr]
 
 
 # -- clients that go away ----------------------------------------------------------------------------------------------
@@ -41,7 +41,7 @@ def test_a_client_that_goes_away_cancels_its_engine(stream: bool, after: int) ->
         connection.close()
         until(lambda: engine.cancelled == 1)
         assert time.monotonic() - left < 5, "it takes a second where nothing else loads the machine"
-        until(lambda: not core(server).runs)
+        until(lambda: not service(server).runs)
         assert engine.running == 0
         until(lambda: 'status="cancelled"} 1' in server.http.get("/metrics").text)
 
@@ -52,11 +52,11 @@ def test_a_client_that_goes_away_while_it_waits_leaves_the_line() -> None:
         first = server.request(messages=HELLO)
         until(engine.hanging.is_set)
         second = server.request(messages=HELLO)
-        until(lambda: core(server).admission.waiting == 1)
+        until(lambda: service(server).admission.waiting == 1)
         second.close()
-        until(lambda: core(server).admission.waiting == 0)
+        until(lambda: service(server).admission.waiting == 0)
         first.close()
-        until(lambda: core(server).admission.running == 0)
+        until(lambda: service(server).admission.running == 0)
     assert len(engine.requests) == 1
 
 
@@ -83,7 +83,7 @@ def test_a_client_that_does_not_read_stalls_its_own_engine_and_nobody_else() -> 
             pulled = engine.pulled
             time.sleep(0.3)
         assert pulled < len(BIG)
-        run = next(iter(core(server).runs))
+        run = next(iter(service(server).runs))
         assert run.queued <= 51
         engine.pieces = ["quick"]
         assert server.post(messages=HELLO).json()["choices"][0]["message"]["content"] == "quick"
@@ -106,7 +106,7 @@ def test_memory_stays_flat_with_a_hundred_clients_that_do_not_read() -> None:
         while pulled != engine.pulled:
             pulled = engine.pulled
             time.sleep(0.3)
-        assert sum(run.queued for run in core(server).runs) <= 100 * 21
+        assert sum(run.queued for run in service(server).runs) <= 100 * 21
         assert engine.pulled < 100 * len(BIG) / 2
         for connection in slow:
             connection.close()
@@ -118,7 +118,7 @@ def test_a_client_that_reads_nothing_for_too_long_is_given_up() -> None:
     with live(engine, queue=20, stall=1.0) as server:
         slow = server.request(messages=HELLO, stream=True)
         until(lambda: engine.cancelled == 1)
-        until(lambda: not core(server).runs)
+        until(lambda: not service(server).runs)
         slow.close()
 
 
@@ -131,7 +131,7 @@ def test_requests_beyond_the_places_wait_and_requests_beyond_the_line_are_refuse
         running = [server.request(messages=HELLO, stream=True) for _ in range(2)]
         until(lambda: engine.running == 2)
         waiting = server.request(messages=HELLO)
-        until(lambda: core(server).admission.waiting == 1)
+        until(lambda: service(server).admission.waiting == 1)
         refused = server.post(messages=HELLO)
         assert refused.status_code == 429
         assert 1 <= int(refused.headers["retry-after"]) <= 60
@@ -178,7 +178,7 @@ def test_an_engine_that_fails_later_is_the_protocols_error_and_other_streams_go_
         with pytest.raises(openai.APIError, match="the device is lost"):
             list(server.openai.chat.completions.create(model="m", messages=HELLO, stream=True))
         assert server.post(messages=HELLO).status_code == 500
-        until(lambda: len(core(server).runs) == 1)
+        until(lambda: len(service(server).runs) == 1)
         other.close()
 
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from unspool.server.prompts import Prompts, Tokenizer
+from unspool.request.prompts import Prompts, Tokenizer
 
 from .support import CHAT, HELLO, WEATHER, Live, Scripted, live
 

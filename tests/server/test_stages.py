@@ -7,8 +7,8 @@ from tokenizers import Tokenizer
 
 from unspool.engines.builtin.model import FOLDER
 from unspool.grammar import Llguidance
-from unspool.server.prompts import Prompts
-from unspool.server.prompts import Tokenizer as Described
+from unspool.request.prompts import Prompts
+from unspool.request.prompts import Tokenizer as Described
 
 from .support import CHAT, HELLO, WEATHER, Scripted, live
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from unspool.engines import Capture, Delta, Request
-from unspool.server.admission import Admission
+from unspool.generation.admission import Admission
 from unspool.wire import Usage
 
 from .support import CHAT, HELLO, WEATHER, Scripted, chunks, live, replay, until

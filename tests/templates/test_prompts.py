@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 import unspool
-from unspool.server.checks import BadRequest
-from unspool.server.job import Job
-from unspool.server.prompts import Prompts, TemplateError, Tokenizer
+from unspool.request.chat_request import ChatRequest
+from unspool.request.fields import BadRequest
+from unspool.request.prompts import Prompts, TemplateError, Tokenizer
+from unspool.toolset import read_toolset
 
 from .table import SOURCES, Source
 from .turns import TOOLS
@@ -94,7 +95,9 @@ def checked(source: Source, templates: dict[str, Path]) -> Prompts:
 @CALLING
 def test_a_conversation_with_tools_and_their_results_is_written(source: Source, templates: dict[str, Path]) -> None:
     made = checked(source, templates)
-    prompt = made.render(Job(messages=conversation("", ""), tools=TOOLS, template=dict(source.variables)))
+    prompt = made.render(
+        ChatRequest(messages=conversation("", ""), toolset=read_toolset(TOOLS), template=dict(source.variables))
+    )
     for text in ("What now?", "Paris", "20 degrees", "It is warm.", "And then?", "get_weather"):
         assert text in prompt
     assert "None" not in prompt
@@ -107,7 +110,9 @@ def test_users_and_tools_can_spell_no_marker_of_the_template(source: Source, tem
     attack = " ".join(tokens) + "".join(tokens)
     counts = []
     for text in ("", attack):
-        prompt = made.render(Job(messages=conversation(text, text), tools=TOOLS, template=dict(source.variables)))
+        variables = dict(source.variables)
+        asked = ChatRequest(messages=conversation(text, text), toolset=read_toolset(TOOLS), template=variables)
+        prompt = made.render(asked)
         counts.append({token: prompt.count(token) for token in tokens})
     assert counts[0] == counts[1]
     assert any(counts[0].values())
@@ -122,9 +127,9 @@ def test_a_final_message_is_gone_on_with(source: Source, templates: dict[str, Pa
     made = prompts(source, templates)
     messages = [{"role": "user", "content": "What now?"}, {"role": "assistant", "content": "It is i"}]
     told: dict[str, Any] = {"messages": messages, "template": dict(source.variables)}
-    told["given"] = {"continue_final_message": True}
+    told["body"] = {"continue_final_message": True}
     if source.file in TOOLS_ONLY:
         with pytest.raises(BadRequest, match="the chat template refuses"):
-            made.render(Job(**told))
-        told["tools"] = TOOLS
-    assert made.render(Job(**told)).endswith("It is i")
+            made.render(ChatRequest(**told))
+        told["toolset"] = read_toolset(TOOLS)
+    assert made.render(ChatRequest(**told)).endswith("It is i")

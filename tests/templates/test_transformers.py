@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 import unspool
-from unspool.server.checks import BadRequest
-from unspool.server.job import Job
-from unspool.server.prompts import Prompts, TemplateError, Tokenizer
+from unspool.request.chat_request import ChatRequest
+from unspool.request.fields import BadRequest
+from unspool.request.prompts import Prompts, TemplateError, Tokenizer
+from unspool.toolset import read_toolset
 
 from .table import SOURCES, Source
 from .turns import TOOLS
@@ -82,7 +83,7 @@ def test_a_prompt_is_transformers_own(source: Source, case: str, templates: dict
     tools = TOOLS if with_tools else []
     try:
         theirs = utils.render_jinja_template(
-            [_as_text(messages) if made._form == "text" else copy.deepcopy(messages)],
+            [_as_text(messages) if made._arguments_as == "text" else copy.deepcopy(messages)],
             tools=copy.deepcopy(tools) or None,
             chat_template=path.read_text(encoding="utf-8"),
             add_generation_prompt=not going_on,
@@ -99,5 +100,10 @@ def test_a_prompt_is_transformers_own(source: Source, case: str, templates: dict
 
 
 def _render(made: Prompts, source: Source, messages: list[Message], tools: list[Any], going_on: bool) -> str:
-    given = {"continue_final_message": going_on}
-    return made.render(Job(messages=_as_text(messages), tools=tools, template=dict(source.variables), given=given))
+    asked = ChatRequest(
+        messages=_as_text(messages),
+        toolset=read_toolset(tools),
+        template=dict(source.variables),
+        body={"continue_final_message": going_on},
+    )
+    return made.render(asked)

@@ -3,6 +3,9 @@
 import json
 from typing import Any
 
+import pytest
+
+import unspool
 from unspool import (
     ContentDelta,
     Event,
@@ -120,3 +123,11 @@ def test_a_call_whose_id_the_thread_knows_gets_another_one() -> None:
     assert last["outcome"]["pendingToolCallIds"] == [id for id, _, _ in told.calls]
     first, _ = agui_stream(stream(agui(), events))
     assert [id for id, _, _ in first.calls] == ["f:0", "f:0-run-1-1", "f:0-run-1-2"]
+
+
+def test_a_whole_run_is_the_same_stream() -> None:
+    message = unspool.fold(EVENTS)
+    whole = agui().whole([message], USAGE, logprobs=[[]], events=[EVENTS], stop_sequence="END")
+    assert agui_stream(whole) == agui_stream(stream(agui(), EVENTS))
+    with pytest.raises(ValueError, match="messages: "):
+        agui().whole([message, message])

@@ -1,4 +1,4 @@
-"""What all commands share: how they are misused, their arguments, what they read and what they write."""
+"""What all commands share: errors of misuse, arguments, reading and writing."""
 
 import argparse
 import codecs
@@ -20,7 +20,6 @@ from ..errors import DialectError, ToolsError, UnknownDialect
 from ..events import Stage
 from ..policy import CHOICES as POLICIES
 from ..policy import Policy
-from ..schema import tool_name
 from ..toolset import CHOICES, choice_of, read_toolset
 from ..toolset import read_tools as check_tools
 
@@ -112,12 +111,12 @@ def read_tools(path: str | None) -> list[Any] | None:
 
 
 def read_tool_choice(choice: str, tools: list[Any] | None) -> Any:
-    """A choice that is told by a word, or by the name of a function."""
+    """A choice: one of `CHOICES`, or the name of a function."""
     found: Any = choice if choice in CHOICES else choice_of(choice)
     try:
         return read_toolset(tools, found).choice
     except ToolsError as error:
-        names = () if tools is None else tuple(tool_name(t) or "" for t in tools)
+        names = check_tools(tools) or ()
         raise Misuse(f"--tool-choice: {error.message}{near(choice, (*names, *CHOICES))}") from None
 
 

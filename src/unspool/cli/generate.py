@@ -1,4 +1,4 @@
-"""The command ``generate``: one answer of any engine, shown as it comes."""
+"""The command ``generate``: one answer of any engine, shown as it is generated."""
 
 import argparse
 import sys
@@ -18,10 +18,10 @@ def generate_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--tool-choice", metavar="CHOICE", default="auto", help="auto, none, required, or a tool's name")
     p.add_argument("--no-parallel", action="store_true", help="one call at most")
     p.add_argument("--response-format", metavar="FILE", help="OpenAI's response_format")
-    p.add_argument("--no-thinking", action="store_true", help="tells the chat template so")
+    p.add_argument("--no-thinking", action="store_true", help="turn thinking off in the chat template")
     p.add_argument("--max-tokens", type=int, metavar="N", help="of the output; by default as many as the engine allows")
-    p.add_argument("--temperature", type=float, metavar="T", help="0 takes the likeliest token")
-    p.add_argument("--top-p", type=float, metavar="P", help="of the likeliest tokens")
+    p.add_argument("--temperature", type=float, metavar="T", help="0 takes the most likely token")
+    p.add_argument("--top-p", type=float, metavar="P", help="probability mass of the tokens to choose from")
     p.add_argument("--seed", type=int, metavar="N", help="the same seed gives the same output, where the engine can")
     formats = (*FORMATS, "raw")
     text = f"{', '.join(formats)}; pretty by default"
@@ -45,7 +45,7 @@ def run_generate(options: argparse.Namespace) -> int:
 
 
 def _body(options: argparse.Namespace) -> dict[str, Any]:
-    """The arguments as a request of chat completions, which is read and checked as the server does."""
+    """The arguments as a request of chat completions, which is read and checked as by the server."""
     messages = [] if options.system is None else [{"role": "system", "content": options.system}]
     if options.messages is not None:
         before = read_json("--messages", options.messages)
@@ -71,7 +71,7 @@ def _body(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _prompt(options: argparse.Namespace) -> str:
-    """What to ask. Recordings answer whatever is asked, so that with them nothing has to be."""
+    """The prompt. Recordings answer any prompt, so none is needed for them."""
     if options.prompt is None and all(engine.startswith("replay:") for engine in options.engine or ["builtin"]):
         return ""
     if options.prompt not in (None, "-"):
@@ -83,13 +83,13 @@ def _prompt(options: argparse.Namespace) -> str:
 
 async def _generate(model: Model, body: dict[str, Any], form: str) -> None:
     try:
-        from ..server.checks import BadRequest, Fields
-        from ..server.choice import Choice
-        from ..server.prepared import prepare
-        from ..server.protocols import ChatProtocol
+        from ..generation.choice import Choice
+        from ..request.fields import BadRequest, Fields
+        from ..request.prepared import prepare
+        from ..request.protocols import ChatProtocol
     except ImportError as error:
         raise missing(error, "server") from None
-    from ..server.settings import Settings
+    from ..request.settings import Settings
 
     settings = Settings(
         model=model.name,
@@ -104,10 +104,10 @@ async def _generate(model: Model, body: dict[str, Any], form: str) -> None:
         prepared = prepare(ChatProtocol(settings).read(Fields(body)), settings, model.prompts, tokenizer)
     except BadRequest as error:
         raise Misuse(str(error)) from None
-    parser = prepared.parser(settings, tokenizer)
+    (parser,) = prepared.parsers
     choice = Choice(parser, (), None, keep=False, by_ids=tokenizer is not None)
     show = shower(form)
-    stream = model.engine.generate(prepared.request(settings, "generate", 0))
+    stream = model.engine.generate(prepared.for_engine(settings, "generate", 0))
     try:
         async for delta in stream:
             if form == "raw":

@@ -1,4 +1,4 @@
-"""The model behind ``serve`` and ``generate``: its engine, its chat template, and the dialect it writes."""
+"""The model behind ``serve`` and ``generate``: its engine, its chat template and its dialect."""
 
 import argparse
 import sys
@@ -12,15 +12,13 @@ from ..dialect.file import Dialect
 from ..dialect.registry import get_dialect
 from ..grammar import ToolStrictLevel
 from ..policy import Policy
-from .common import Misuse, missing, named_dialect, one_of, read_key, read_policy
+from .common import Misuse, missing, named_dialect, one_of, read_policy
+from .engines import BUILTIN, ENGINES, REPLAY, EngineKind, Opening, find_engine, open_engine
 from .recordings import open_recordings, read_in_common
 
 if TYPE_CHECKING:
-    from ..engines import Recording
-
-ENGINES = "builtin, replay:PATH, transformers:DIR, or the URL of a server"
-LOCAL = ("builtin", "transformers")
-"""Engines that compute here, under grammars of `unspool.grammar.matchers`."""
+    from ..engines import Engine, Recording
+    from ..request.prompts import Prompts, Tokenizer
 
 
 @dataclass(frozen=True)
@@ -30,35 +28,35 @@ class Model:
     Attributes:
         name: the served name.
         dialect, policy: how its output is read.
-        engine: what generates; an `unspool.engines.Engine`.
-        prompts: its chat template, `unspool.server.prompts.Prompts`, or ``None``.
+        engine: generates the outputs.
+        prompts: its chat template, if there is one.
         strict_level: see `unspool.grammar.constrain`.
-        tools, tool_choice: those of recordings, for requests that declare no tools; see `Settings`.
+        tools, tool_choice: those of recordings, for requests that declare none; see `Settings`.
     """
 
     name: str
     dialect: Dialect
     policy: Policy
-    engine: Any
-    prompts: Any
+    engine: "Engine"
+    prompts: "Prompts | None"
     strict_level: ToolStrictLevel
     tools: Sequence[Any] | None = ()
     tool_choice: Any = "auto"
 
 
 def model_arguments(p: argparse.ArgumentParser) -> None:
-    p.add_argument("--model", metavar="NAME", help="the served name; tells the dialect where no other argument does")
+    p.add_argument("--model", metavar="NAME", help="the served name; chooses the dialect where no other argument does")
     p.add_argument("--engine", metavar="ENGINE", action="append", help=f"{ENGINES} (repeatable); builtin by default")
-    text = "of the URL, where it cannot be found out: vllm, sglang, llama.cpp, …"
+    text = "of the URL, where it is not detected: vllm, sglang, llama.cpp, …"
     p.add_argument("--engine-kind", metavar="KIND", help=text)
     p.add_argument("--engine-model", metavar="NAME", help="the URL's name for the model; its first by default")
-    p.add_argument("--engine-key", metavar="KEY|@FILE", help="what the URL wants to be presented")
-    text = "the output holds the token that ends it, where the URL can tell it: for dialects that end calls by it"
+    p.add_argument("--engine-key", metavar="KEY|@FILE", help="the API key of the URL")
+    text = "keep the token that ends the output, where the URL can send it: for dialects whose calls it ends"
     p.add_argument("--engine-keep-end", action="store_true", help=text)
     p.add_argument("--slots", type=int, metavar="N", default=8, help="outputs that a local engine computes at once; 8")
     p.add_argument("--context", type=int, metavar="N", help="tokens of a sequence, for a local model of transformers")
     p.add_argument("--device", metavar="DEVICE", help="of a local model of transformers: cpu, cuda, cuda:1, …")
-    text = "how much faster than recorded; 1 by default, 0 is as fast as it goes"
+    text = "how much faster than recorded; 1 by default, 0 is as fast as possible"
     p.add_argument("--replay-speed", type=float, metavar="FACTOR", default=1.0, help=text)
     p.add_argument("--capture", metavar="DIR", help="record every raw output there, for replay")
     p.add_argument("--dialect", metavar="NAME|FILE.toml", help="reads reasoning and calls")
@@ -66,7 +64,7 @@ def model_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--tool-call-parser", metavar="NAME|FILE.toml", help="reads calls; alone, reasoning too")
     text = "the model's folder, with its chat template; without it the engine gets the messages alone"
     p.add_argument("--tokenizer", metavar="DIR", help=text)
-    text = "serve although the dialect does not read what the chat template writes"
+    text = "serve even if the dialect cannot read the calls that the chat template writes"
     p.add_argument("--no-self-check", action="store_true", help=text)
     p.add_argument("--policy", metavar="FIELD=VALUE", action="append", default=[], help="repeatable")
     levels = tuple(level.name.lower() for level in ToolStrictLevel)
@@ -80,20 +78,15 @@ def open_model(options: argparse.Namespace) -> Model:
     Raises:
         Misuse: one of them is wrong, or a package is missing.
     """
-    engines = options.engine or ["builtin"]
-    kind, path = _address(engines)
-    folder = options.tokenizer
-    if folder is None and kind == "transformers":
-        folder = path
-    elif folder is None and kind == "builtin":
-        folder = _builtin_folder()
+    kind, argument = find_engine(options.engine or [BUILTIN.name])
+    folder = options.tokenizer if options.tokenizer is not None else _folder(kind, argument)
     template = None if folder is None else _template(folder)
     policy = read_policy(options.policy)
     tools: Sequence[Any] | None = ()
     choice: Any = "auto"
     recordings: list[Recording] = []
-    if kind == "replay":
-        recordings = open_recordings("--engine", path)
+    if kind is REPLAY:
+        recordings = open_recordings("--engine", argument)
         asked = None if _names_dialect(options) is None else _dialect(options, template)
         found = read_in_common("--engine", recordings, asked)
         dialect = found.dialect or _dialect(options, template)
@@ -101,16 +94,24 @@ def open_model(options: argparse.Namespace) -> Model:
         recordings = [recording.staged(dialect) for recording in recordings]
     else:
         dialect = _dialect(options, template)
-    prompts = None if template is None else _prompts(options, folder, template, dialect)
-    engine = _engine(options, kind, path, engines, folder, dialect, recordings)
-    if kind == "url" and folder is None:
+    prompts = None if folder is None or template is None else _prompts(options, folder, template, dialect)
+    engine = open_engine(kind, Opening(options, argument, options.engine or (), folder, dialect, recordings))
+    if kind.needs_template and folder is None:
         raise Misuse("--tokenizer: is missing; a server at a URL takes prompts, which the model's chat template writes")
     if options.capture is not None:
         engine = _captured(options, engine, dialect, policy)
-    name = options.model or (kind if kind == "builtin" else dialect.name)
-    # Where the grammar is at hand, calls keep to the schemas without being asked to.
-    level = ToolStrictLevel[(options.strict_level or ("parameter" if kind in LOCAL else "off")).upper()]
+    name = options.model or (kind.name if kind is BUILTIN else dialect.name)
+    # Where the grammar is at hand, calls keep to the schemas by default.
+    level = ToolStrictLevel[(options.strict_level or ("parameter" if kind.local else "off")).upper()]
     return Model(name, dialect, policy, engine, prompts, level, tools, choice)
+
+
+def _folder(kind: EngineKind, argument: str) -> str | Path | None:
+    """The model's folder by the engine."""
+    try:
+        return kind.folder(argument)
+    except ImportError as error:
+        raise missing(error, "server") from None
 
 
 def _names_dialect(options: argparse.Namespace) -> str | None:
@@ -119,25 +120,13 @@ def _names_dialect(options: argparse.Namespace) -> str | None:
     return named
 
 
-def _address(engines: list[str]) -> tuple[str, str]:
-    """The kind of the engine, and what follows it; ``url`` for one or more URLs."""
-    if all(engine.startswith(("http://", "https://")) for engine in engines):
-        return "url", engines[0]
-    if len(engines) > 1:
-        raise Misuse("--engine: only URLs can be several")
-    kind, _, path = engines[0].partition(":")
-    if engines[0] != "builtin" and not (kind in ("replay", "transformers") and path):
-        raise Misuse(f"--engine: {engines[0]!r}: allowed are {ENGINES}")
-    return kind, path
-
-
 # -- the template and the dialect --------------------------------------------------------------------------------------
 
 
-def _template(folder: str | Path) -> Any:
-    """What the model's folder tells of its prompts."""
+def _template(folder: str | Path) -> "Tokenizer":
+    """The chat template and the special tokens of a model's folder."""
     try:
-        from ..server.prompts import TemplateError, read_tokenizer
+        from ..request.prompts import TemplateError, read_tokenizer
     except ImportError as error:
         raise missing(error, "server") from None
     try:
@@ -148,29 +137,29 @@ def _template(folder: str | Path) -> Any:
         raise Misuse(f"--tokenizer: {error}") from None
 
 
-def _prompts(options: argparse.Namespace, folder: str | Path, template: Any, dialect: Dialect) -> Any:
+def _prompts(options: argparse.Namespace, folder: str | Path, template: "Tokenizer", dialect: Dialect) -> "Prompts":
     """The chat template, checked."""
-    from ..server.prompts import Prompts, TemplateError
+    from ..request.prompts import Prompts, TemplateError
 
     try:
         prompts = Prompts(template)
         if not prompts.check(dialect):
-            print(f"unspool: {_told_by(options)}: {folder}: the template writes no calls", file=sys.stderr)
+            print(f"unspool: {_source(options)}: {folder}: the template writes no calls", file=sys.stderr)
     except TemplateError as error:
         if not options.no_self_check:
-            raise Misuse(f"{_told_by(options)}: {error} (--no-self-check serves all the same)") from None
+            raise Misuse(f"{_source(options)}: {error} (--no-self-check serves all the same)") from None
         prompts = Prompts(template)
     return prompts
 
 
-def _told_by(options: argparse.Namespace) -> str:
+def _source(options: argparse.Namespace) -> str:
     """The argument that a chat template comes from."""
     if options.tokenizer is not None:
         return "--tokenizer"
     return "--engine" if options.engine else "--engine: is missing, so that the builtin model is served"
 
 
-def _dialect(options: argparse.Namespace, template: Any) -> Dialect:
+def _dialect(options: argparse.Namespace, template: "Tokenizer | None") -> Dialect:
     reasoning, calls = options.reasoning_parser, options.tool_call_parser
     if options.dialect is not None:
         if reasoning is not None or calls is not None:
@@ -195,75 +184,10 @@ def _dialect(options: argparse.Namespace, template: Any) -> Dialect:
     return get_dialect(found[0].dialect)
 
 
-# -- the engine --------------------------------------------------------------------------------------------------------
+# -- recording ---------------------------------------------------------------------------------------------------------
 
 
-def _builtin_folder() -> Path:
-    try:
-        from ..engines.builtin.model import FOLDER
-    except ImportError as error:
-        raise missing(error, "server") from None
-    return FOLDER
-
-
-def _engine(
-    options: argparse.Namespace,
-    kind: str,
-    path: str,
-    urls: list[str],
-    folder: str | Path | None,
-    dialect: Dialect,
-    recordings: "list[Recording]",
-) -> Any:
-    if options.slots < 1:
-        raise Misuse(f"--slots: {options.slots} is less than 1")
-    try:
-        if kind == "builtin":
-            from ..engines.batching import Batching
-            from ..engines.builtin.serving import SAMPLING, served
-
-            return Batching(served(), slots=options.slots, sampling=SAMPLING)
-        if kind == "replay":
-            from ..engines import Replay
-
-            return Replay(recordings, options.replay_speed)
-        if kind == "transformers":
-            from ..engines.batching import Batching
-            from ..engines.hf import TransformersModel
-
-            model = TransformersModel(path, device=options.device, context=options.context)
-            return Batching(model, slots=options.slots, sampling=model.sampling)
-        return _upstream(options, urls, folder, dialect)
-    except ImportError as error:
-        raise missing(error, "transformers" if kind == "transformers" else "server") from None
-    except OSError as error:
-        raise Misuse(f"--engine: {path}: {error.strerror or error}") from None
-    except ValueError as error:
-        raise Misuse(f"--engine: {error}") from None
-
-
-def _upstream(options: argparse.Namespace, urls: list[str], folder: str | Path | None, dialect: Dialect) -> Any:
-    from ..dialect.plan import compile_plan
-    from ..engines.upstream import Upstream
-
-    tokenizer = None
-    file = None if folder is None else Path(folder) / "tokenizer.json"
-    if file is not None and file.is_file():
-        from tokenizers import Tokenizer
-
-        tokenizer = Tokenizer.from_file(str(file))
-    return Upstream(
-        urls,
-        kind=options.engine_kind,
-        model=options.engine_model,
-        api_key=read_key("--engine-key", options.engine_key),
-        tokenizer=tokenizer,
-        markers=sorted(compile_plan(dialect, Policy(), "auto").literals),
-        keep_end=options.engine_keep_end,
-    )
-
-
-def _captured(options: argparse.Namespace, engine: Any, dialect: Dialect, policy: Policy) -> Any:
+def _captured(options: argparse.Namespace, engine: "Engine", dialect: Dialect, policy: Policy) -> "Engine":
     from ..engines import Capture
 
     name = _names_dialect(options) or dialect.name

@@ -4,7 +4,7 @@ import argparse
 import errno
 import socket
 
-from ..server.settings import LIMITS, PROFILES, Limits, Settings
+from ..request.settings import LIMITS, PROFILES, Limits, Settings
 from ..wire.chat import REASONING_FIELDS
 from .common import Misuse, missing, one_of, read_key
 from .model import model_arguments, open_model
@@ -14,23 +14,23 @@ def serve_arguments(p: argparse.ArgumentParser) -> None:
     model_arguments(p)
     p.add_argument("--host", default="127.0.0.1", help="where to listen; 127.0.0.1 by default")
     p.add_argument("--port", type=int, default=8192, help="8192 by default; 0 takes any that is free")
-    p.add_argument("--api-key", metavar="KEY|@FILE", help="what clients have to present")
-    text = "a website whose pages may use the server, as https://HOST; * is any (repeatable); by default none"
+    p.add_argument("--api-key", metavar="KEY|@FILE", help="the key that clients have to send")
+    text = "a website that may use the server, as https://HOST; * is any (repeatable); none by default"
     p.add_argument("--cors", metavar="ORIGIN", action="append", default=[], help=text)
     p.add_argument("--profile", type=one_of(PROFILES), metavar="PROFILE", default=PROFILES[0], help=", ".join(PROFILES))
     p.add_argument("--full-text", action="store_true", help="profile mindie: content is cumulative")
     p.add_argument(
         "--timing", type=one_of(("usage", "top")), metavar="PLACE", default="usage", help="mindie: usage, top"
     )
-    p.add_argument("--content-chunks", action="store_true", help="profile candle: extensions tell the content too")
+    p.add_argument("--content-chunks", action="store_true", help="profile candle: extensions have the content too")
     fields = tuple(REASONING_FIELDS)
     p.add_argument("--reasoning-field", type=one_of(fields), metavar="FIELD", default=fields[0], help=", ".join(fields))
     reasons = ("stop", "tool_calls")
     text = "finish reason of an answer to a named tool_choice: stop (default), tool_calls"
     p.add_argument("--named-reason", type=one_of(reasons), metavar="REASON", default=reasons[0], help=text)
-    p.add_argument("--coalesce-reasoning", action="store_true", help="streams tell reasoning by sentence")
-    p.add_argument("--coalesce-arguments", action="store_true", help="streams cut arguments at boundaries of JSON")
-    text = "a delta is held back so long at most; alone, every delta is"
+    p.add_argument("--coalesce-reasoning", action="store_true", help="streams send reasoning by sentence")
+    p.add_argument("--coalesce-arguments", action="store_true", help="streams send arguments up to boundaries of JSON")
+    text = "hold back deltas for so long at most; without the other two, every delta"
     p.add_argument("--coalesce-delay", type=float, metavar="SECONDS", help=text)
     for field, text in LIMITS.items():
         default = getattr(Limits(), field)
@@ -53,7 +53,7 @@ def run_serve(options: argparse.Namespace) -> int:
         from ..server import serve
     except ImportError as error:
         raise missing(error, "server") from None
-    _listen(options).close()  # before a model is loaded for nothing
+    _listen(options).close()  # before a model is loaded in vain
     try:
         from ..server.cors import check_origin
 
@@ -88,10 +88,10 @@ def run_serve(options: argparse.Namespace) -> int:
 
 
 def _listen(options: argparse.Namespace) -> socket.socket:
-    """A socket that listens where the server is to.
+    """A socket at the server's address.
 
     Raises:
-        Misuse: somebody else does, or one cannot listen there.
+        Misuse: the port is in use, or the address cannot be used.
     """
     family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
     try:

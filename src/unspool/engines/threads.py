@@ -1,14 +1,20 @@
-"""Threads for what takes a while, which ends with whoever waits for it."""
+"""Threads for work that takes a while: it ends when nobody waits for it, and lets the event loop go first."""
 
 import asyncio
+import contextlib
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import Final, TypeVar
 
 __all__ = ["Abandoned", "Awaited", "Threads"]
 
 _T = TypeVar("_T")
+_SLICE: Final = 0.005
+"""Seconds that a thread computes before the loop has a turn."""
+_PATIENCE: Final = 0.1
+"""Seconds that a thread waits for such a turn at most: the loop may have been stopped."""
 
 
 class Abandoned(Exception):
@@ -16,40 +22,57 @@ class Abandoned(Exception):
 
 
 class Awaited:
-    """Whether somebody still waits; work of several steps asks between two of them."""
+    """Whether somebody still waits for some work. Work of several steps calls `check` between two of them.
 
-    def __init__(self) -> None:
+    A thread that only competed for the interpreter's lock would have it most of the time: the loop gives the lock up
+    with every event and has to win it again, which takes long where the machine is busy. So `check` also waits for one
+    whole turn of the loop, every few milliseconds.
+
+    Args:
+        loop: the one that waits; ``None`` where the work is not done in a thread.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
         self._gone = threading.Event()
         self._stop: Callable[[], None] | None = None
+        self._loop = loop
+        self._turn = threading.Event()
+        self._since = time.monotonic()
 
     def check(self) -> None:
-        """Return where somebody waits.
+        """Let the loop have a turn where it is due, and return if somebody waits.
 
         Raises:
             Abandoned: nobody does.
         """
+        if self._loop is not None and time.monotonic() - self._since > _SLICE:
+            self._turn.clear()
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                self._loop.call_soon_threadsafe(self._turn.set)
+                self._turn.wait(_PATIENCE)
+            self._since = time.monotonic()
         if self._gone.is_set():
             raise Abandoned
 
     def on_leaving(self, stop: Callable[[], None] | None) -> None:
-        """Call this, from another thread, as soon as nobody waits any more; ``None``: nothing is to be called."""
+        """Have ``stop`` called, from another thread, as soon as nobody waits any more; ``None``: nothing."""
         self._stop = stop
         if stop is not None and self._gone.is_set():
             stop()
 
     def leave(self) -> None:
-        """Nobody waits any more."""
+        """Note that nobody waits any more."""
         self._gone.set()
         if (stop := self._stop) is not None:
             stop()
 
 
 class Threads:
-    """A fixed number of threads. What has not begun when its request goes away never begins; what has begun is told.
+    """A fixed number of threads. Work that nobody waits for any more never begins, or ends at its next `Awaited.check`.
 
     Args:
-        count: how many there are at most.
-        name: theirs, for people.
+        count: how many threads there are at most.
+        name: of the threads.
     """
 
     def __init__(self, count: int, name: str) -> None:
@@ -57,13 +80,14 @@ class Threads:
 
     async def run(self, work: Callable[[Awaited], _T]) -> _T:
         """What ``work`` returns or raises."""
-        awaited = Awaited()
+        loop = asyncio.get_running_loop()
+        awaited = Awaited(loop)
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._pool, work, awaited)
+            return await loop.run_in_executor(self._pool, work, awaited)
         except asyncio.CancelledError:
             awaited.leave()
             raise
 
     def close(self) -> None:
-        """Begin nothing more."""
+        """Stop the threads after what they are doing."""
         self._pool.shutdown(wait=False, cancel_futures=True)

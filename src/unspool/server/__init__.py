@@ -1,12 +1,13 @@
-"""The server: a prompt in, an engine's raw output through the parser, the client's protocol out.
+"""HTTP: the ASGI application, its pages and its connections.
 
-`create_app` makes the ASGI application, `serve` runs it; both need the extra ``server``. ``Settings`` does not.
+`create_app` makes the application, `serve` runs it; both need the extra ``server``, `Settings` does not. Requests are
+read by `unspool.request` and run by `unspool.generation`, which know nothing of HTTP.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from .settings import Limits, Settings
+from ..request.settings import Limits, Settings
 
 if TYPE_CHECKING:
     from .app import create_app

@@ -1,10 +1,10 @@
-"""The ASGI application: which path speaks which protocol."""
+"""`create_app`: the ASGI application, a route for each protocol and page."""
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -14,36 +14,33 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from .. import __version__
+from ..arguments import json_shown
 from ..engines import Engine, EngineError
-from ..wire.common import Failure
-from ..wire.encoding import encode
-from .checks import shown
-from .core import Core
-from .cors import Origins, dressed, header, preflight
-from .endpoint import Endpoint, refusal
-from .metrics import MEDIA_TYPE
-from .parsing import ParseEndpoint
-from .protocols import (
+from ..generation.metrics import MEDIA_TYPE
+from ..generation.service import Service
+from ..request.prompts import Prompts
+from ..request.protocols import (
     AguiProtocol,
     CandleProtocol,
     ChatProtocol,
     MessagesProtocol,
     MindieProtocol,
-    Protocol,
     ResponsesProtocol,
+    WireProtocol,
 )
-from .replies import JSON, Reply
-from .settings import Profile, Settings
-
-if TYPE_CHECKING:
-    from .prompts import Prompts
+from ..request.settings import Profile, Settings
+from ..wire.common import Failure
+from ..wire.encoding import encode
+from .cors import Origins, header, preflight, with_headers
+from .endpoint import Endpoint, refusal
+from .parse_endpoint import ParseEndpoint
+from .replies import JSON, ErrorBody, Reply, failed
 
 _CHAT: dict[Profile, type[ChatProtocol]] = {
     "openai": ChatProtocol,
     "mindie": MindieProtocol,
     "candle": CandleProtocol,
 }
-
 
 _PATHS = (
     ("POST", "/v1/chat/completions", "OpenAI chat completions"),
@@ -55,30 +52,30 @@ _PATHS = (
     ("GET", "/health", "200 where requests are answered, else 503 and why"),
     ("GET", "/metrics", "counts for Prometheus"),
 )
-"""What a person is told of at ``/``."""
+"""What ``/`` lists, for a person."""
 
 
-def create_app(settings: Settings, engine: Engine, prompts: "Prompts | None" = None) -> Starlette:
-    """The server as an ASGI application; ``app.state.core`` is what its requests share.
+def create_app(settings: Settings, engine: Engine, prompts: Prompts | None = None) -> Starlette:
+    """The server as an ASGI application; ``app.state.service`` is what its requests share.
 
     Args:
-        settings: what holds.
-        engine: what generates; it is closed when the application ends.
+        settings: how it is set up.
+        engine: generates the outputs; closed when the application ends.
         prompts: the model's chat template.
     """
-    core = Core(settings, engine, prompts)
+    service = Service(settings, engine, prompts)
     chat = _CHAT[settings.profile](settings)
-    posts: dict[str, Protocol] = {
+    posts: dict[str, WireProtocol] = {
         "/v1/chat/completions": chat,
         "/v1/responses": ResponsesProtocol(settings),
         "/v1/messages": MessagesProtocol(settings),
         "/ag-ui": AguiProtocol(settings),
     }
-    pages = _Pages(core, chat)
-    endpoints = {path: Endpoint(core, protocol) for path, protocol in posts.items()}
+    pages = _Pages(service, chat)
+    endpoints = {path: Endpoint(service, protocol) for path, protocol in posts.items()}
     routes = [Route(path, endpoint, methods=["POST"]) for path, endpoint in endpoints.items()]
     routes += [
-        Route("/parse", ParseEndpoint(core), methods=["POST"]),
+        Route("/parse", ParseEndpoint(service), methods=["POST"]),
         Route("/", pages.home),
         Route("/v1/models", pages.models),
         Route("/v1/models/{model:path}", pages.model),
@@ -88,51 +85,56 @@ def create_app(settings: Settings, engine: Engine, prompts: "Prompts | None" = N
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        patrol = asyncio.ensure_future(core.patrol())
+        patrol = asyncio.ensure_future(service.patrol())
         try:
             yield
         finally:
             patrol.cancel()
             with suppress(asyncio.CancelledError):
                 await patrol
-            core.close()
+            service.close()
             await engine.close()
 
-    errors: Any = {HTTPException: _http_error(posts, chat)}
+    def error_body(path: str) -> ErrorBody:
+        return posts.get(path, chat).error_body
+
+    errors: Any = {HTTPException: _http_error(posts, error_body)}
     app = _App(routes=routes, lifespan=lifespan, exception_handlers=errors)
     app.endpoints = endpoints
     app.origins = Origins(settings.cors)
-    app.error_body = lambda path, failure: posts.get(path, chat).error_body(failure)
-    app.state.core = core
+    app.error_body = error_body
+    app.state.service = service
     return app
 
 
-def _http_error(posts: dict[str, Protocol], other: Protocol) -> Callable[[Request, HTTPException], Awaitable[Response]]:
-    """What answers unknown paths and wrong methods, in the shape of the path's protocol."""
+def _http_error(
+    posts: Iterable[str], error_body: Callable[[str], ErrorBody]
+) -> Callable[[Request, HTTPException], Awaitable[Response]]:
+    """Answers unknown paths and wrong methods, in the form of the path's protocol."""
 
     async def answer(request: Request, error: HTTPException) -> Response:
         path = request.url.path
         message = f"{request.method} {path}: {error.detail}"
         if error.status_code == 404:
             message += f"; there are {', '.join(posts)}, /parse, /v1/models, /health and /metrics"
-        body = posts.get(path, other).error_body(Failure(message, error.status_code))
+        body = error_body(path)(Failure(message, error.status_code))
         return Response(body, error.status_code, error.headers, JSON)
 
     return answer
 
 
 class _App(Starlette):
-    """Starlette, but for a shorter way to what streams: its middleware would have a part in every chunk.
+    """Starlette, but with streams outside of its middleware, which would handle every chunk.
 
     Attributes:
-        endpoints: what answers posts to a path.
-        origins: whose pages may ask.
-        error_body: the body of an error, in the shape of a path's protocol.
+        endpoints: applications that answer POST, by path.
+        origins: websites that may use the server.
+        error_body: writes errors in the form of a path's protocol.
     """
 
     endpoints: Mapping[str, ASGIApp] = {}
     origins = Origins(())
-    error_body: Callable[[str, Failure], bytes]
+    error_body: Callable[[str], ErrorBody]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See `Starlette`."""
@@ -141,11 +143,10 @@ class _App(Starlette):
             return
         origin = header(scope, b"origin")
         if origin is not None and not self.origins.allow(origin):
-            text = f"pages of {shown(origin)} may not use the server; --cors ORIGIN lets them"
-            body = self.error_body(scope["path"], Failure(text, 403))
-            await Reply(body, 403, close=True).send(send)
+            text = f"pages of {json_shown(origin)} may not use the server; --cors ORIGIN lets them"
+            await failed(self.error_body(scope["path"]), Failure(text, 403), close=True).send(send)
             return
-        send = dressed(scope, send, origin)
+        send = with_headers(scope, send, origin)
         endpoint = self.endpoints.get(scope["path"])
         if scope["method"] == "OPTIONS":
             await preflight(scope, send, ("POST", "OPTIONS") if endpoint else ("GET", "POST", "OPTIONS"))
@@ -156,17 +157,17 @@ class _App(Starlette):
 
 
 class _Pages:
-    """What is asked for with GET."""
+    """The pages that are read with GET."""
 
-    def __init__(self, core: Core, protocol: Protocol) -> None:
-        self._core = core
+    def __init__(self, service: Service, protocol: WireProtocol) -> None:
+        self._service = service
         self._protocol = protocol
-        model = core.settings.model
+        model = service.settings.model
         self._model = {"id": model, "object": "model", "created": int(time.time()), "owned_by": "unspool"}
 
     async def home(self, request: Request) -> Response:
-        """What there is, for a person who opens the address; asked for without a key."""
-        settings = self._core.settings
+        """An overview for a person who opens the address; needs no key."""
+        settings = self._service.settings
         lines = [
             f"unspool {__version__} serves the model {settings.model} (dialect {settings.dialect.name}).",
             "",
@@ -192,25 +193,25 @@ class _Pages:
         return Response(encode(self._model), media_type=JSON)
 
     async def health(self, request: Request) -> Response:
-        """Whether requests would be answered; asked for without a key."""
-        if self._core.draining:
-            return _told("draining", "the server is shutting down")
+        """Whether requests would be answered; needs no key."""
+        if self._service.draining:
+            return _unavailable("draining", "the server is shutting down")
         try:
-            await self._core.engine.health()
+            await self._service.engine.health()
         except EngineError as error:
-            return _told("engine", str(error))
+            return _unavailable("engine", str(error))
         return Response(encode({"status": "ok"}), media_type=JSON)
 
     async def metrics(self, request: Request) -> Response:
         """Counts for Prometheus."""
         return self._refused(request, draining=False) or Response(
-            self._core.metrics.text(self._core.gauges()), media_type=MEDIA_TYPE
+            self._service.metrics.text(self._service.gauges()), media_type=MEDIA_TYPE
         )
 
     def _refused(self, request: Request, draining: bool = True) -> Response | None:
-        reply: Reply | None = refusal(self._core, self._protocol.error_body, request.scope, draining)
+        reply: Reply | None = refusal(self._service, self._protocol.error_body, request.scope, draining)
         return None if reply is None else Response(reply.body, reply.status, media_type=JSON)
 
 
-def _told(status: str, message: str) -> Response:
+def _unavailable(status: str, message: str) -> Response:
     return Response(encode({"status": status, "message": message}), 503, media_type=JSON)

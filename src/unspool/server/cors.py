@@ -1,4 +1,4 @@
-"""Who may use the server from a web page, and what every answer tells in its headers."""
+"""CORS: which websites may use the server, and the headers that their pages need."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
@@ -15,7 +15,7 @@ _AGE: Final = b"600"  # seconds for which a browser need not ask again
 _LOOPBACK: Final = {"localhost", "127.0.0.1", "::1"}
 
 _PLAIN: Final = Regex(r"[ -~]{1,2048}")
-"""What may be said again in a header."""
+"""Values that may be repeated in a header."""
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -24,7 +24,7 @@ def check_origin(origin: str) -> str:
     """An origin as browsers write it, or ``*``.
 
     Raises:
-        ValueError: it is neither; tells what is allowed.
+        ValueError: it is neither; names what is allowed.
     """
     if origin == "*":
         return origin
@@ -34,12 +34,12 @@ def check_origin(origin: str) -> str:
     except ValueError:
         plain = False
     if not plain:
-        raise ValueError(f"{origin!r} is no origin; allowed are SCHEME://HOST[:PORT] without a path, and *")
+        raise ValueError(f"{origin!r} is not an origin; allowed are SCHEME://HOST[:PORT] without a path, and *")
     return origin.lower()
 
 
 class Origins:
-    """The origins whose pages may use the server: those on the loopback, and others by name.
+    """The origins that may use the server: those on the loopback, and others by name.
 
     Args:
         allowed: origins as browsers write them; ``*``: any.
@@ -49,7 +49,7 @@ class Origins:
         self._allowed = {origin.lower() for origin in allowed}
 
     def allow(self, origin: str) -> bool:
-        """Whether pages of this origin may."""
+        """Whether pages of this origin may use the server."""
         if not _PLAIN.fullmatch(origin):
             return False
         if "*" in self._allowed or origin.lower() in self._allowed:
@@ -70,7 +70,7 @@ def header(scope: Scope, wanted: bytes) -> str | None:
 
 
 async def preflight(scope: Scope, send: Send, methods: Sequence[str]) -> None:
-    """Answer what a browser asks before a request."""
+    """Answer the request that a browser sends before one from a page."""
     headers: Headers = [(b"allow", ", ".join(methods).encode()), (b"content-length", b"0")]
     if header(scope, b"access-control-request-method") is not None:
         asked = header(scope, b"access-control-request-headers")
@@ -83,13 +83,13 @@ async def preflight(scope: Scope, send: Send, methods: Sequence[str]) -> None:
     await send({"type": "http.response.body", "body": b""})
 
 
-def dressed(scope: Scope, send: Send, origin: str | None) -> Send:
-    """What sends answers with the headers that a page needs to read them, and with the client's own id.
+def with_headers(scope: Scope, send: Send, origin: str | None) -> Send:
+    """A ``send`` that adds the headers that a page needs to read an answer, and the client's own id.
 
     Args:
         scope: the request.
-        send: takes ASGI's messages.
-        origin: of the page that asks, which may; ``None``: none does.
+        send: takes messages of ASGI.
+        origin: of the page that sent the request, which may; ``None``: no page did.
     """
     id = client_id(scope)
     if origin is None and not id:
@@ -106,11 +106,11 @@ def dressed(scope: Scope, send: Send, origin: str | None) -> Send:
 
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":
-            told: Any = [h for h in message.get("headers", ()) if not (id and h[0].lower() == b"x-request-id")]
-            message = {**message, "headers": [*told, *more]}
+            kept: Any = [h for h in message.get("headers", ()) if not (id and h[0].lower() == b"x-request-id")]
+            message = {**message, "headers": [*kept, *more]}
         await send(message)
 
     return sending
 
 
-__all__ = ["Origins", "check_origin", "dressed", "header", "preflight"]
+__all__ = ["Origins", "check_origin", "header", "preflight", "with_headers"]

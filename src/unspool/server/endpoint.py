@@ -1,4 +1,4 @@
-"""The way of a request: key, size, fields, prompt; then it runs."""
+"""`Endpoint`: one POST of a protocol, from the API key and the body to the answer."""
 
 import asyncio
 import hmac
@@ -8,19 +8,18 @@ from typing import Any, Final
 from starlette.types import Receive, Scope, Send
 
 from ..engines.threads import Awaited
-from ..parser import Parser
+from ..generation.admission import Overloaded
+from ..generation.run import Run
+from ..generation.service import Service, log
+from ..request.chat_request import ChatRequest, check_text
+from ..request.fields import BadRequest, read_object
+from ..request.prepared import Prepared, prepare
+from ..request.protocols import WireProtocol
 from ..wire.common import Failure
-from .admission import Overloaded
-from .checks import BadRequest, read_object
-from .core import Core, log
-from .job import Job, check_text
-from .prepared import Prepared, prepare
-from .protocols import Protocol
-from .replies import Reply, failed
-from .run import Run
+from .replies import ErrorBody, Reply, StreamReply, client_id, failed
 
 _LONG: Final = 16 * 1024
-"""Bytes of a request from which on reading it takes long enough to be done in a thread."""
+"""Bytes from which a request is read in a thread."""
 
 
 class TooLarge(Exception):
@@ -34,92 +33,102 @@ class Disconnected(Exception):
 class Endpoint:
     """An ASGI application that answers the requests of one protocol."""
 
-    def __init__(self, core: Core, protocol: Protocol) -> None:
-        self._core = core
+    def __init__(self, service: Service, protocol: WireProtocol) -> None:
+        self._service = service
         self._protocol = protocol
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        await answer(self._core, self._protocol.error_body, scope, receive, send, self._answer)
+        await answer(self._service, self._protocol.error_body, scope, receive, send, self._answer)
 
     async def _answer(self, scope: Scope, body: bytes, send: Send) -> None:
+        protocol = self._protocol
         try:
-            prepared, parsers = await self._prepare(body)
+            prepared = await self._prepare(body)
             del body
         except BadRequest as error:
-            status = error.status or self._protocol.invalid
-            reply = failed(self._protocol, Failure(str(error), status, error.param))
+            status = error.status or protocol.invalid_status
+            reply = failed(protocol.error_body, Failure(str(error), status, error.param))
         except Exception:
             log.exception("%s: the request could not be read", scope["path"])
-            reply = failed(self._protocol, Failure("the server failed", 500))
+            reply = failed(protocol.error_body, Failure("the server failed", 500))
         else:
-            await Run(self._core, self._protocol, scope, prepared, parsers).respond(send)
+            run = Run(self._service, protocol, prepared, client_id(scope))
+            with self._service.running(run):
+                await self._run(run, scope, send, prepared.request.stream)
             return
-        self._core.metrics.response(scope["path"], reply.status)
+        self._service.metrics.response(scope["path"], reply.status)
         await reply.send(send)
 
-    async def _prepare(self, body: bytes) -> tuple[Prepared, list[Parser]]:
-        """Read a request, and make what reads its outputs, which goes through the end of the prompt; in a thread where
-        it is long, or where a grammar may have to be derived."""
-        core, size = self._core, len(body)
+    async def _run(self, run: Run, scope: Scope, send: Send, streamed: bool) -> None:
+        metrics = self._service.metrics
+        stream = StreamReply(send, run.id) if streamed else None
+        failure = await run.generate(stream)
+        if stream is not None and stream.begun:
+            metrics.response(scope["path"], "failed" if failure else 200)
+            return
+        if failure is not None:
+            reply = failed(self._protocol.error_body, failure, run.id)
+        else:
+            reply = Reply(run.whole(), request_id=run.id)
+        metrics.response(scope["path"], reply.status)
+        await reply.send(send)
 
-        def read(awaited: Awaited | None = None) -> Job:
-            job = self._protocol.read(read_object(body))
-            if size > core.settings.limits.text:  # else there cannot be so many characters
-                check_text(job, core.settings.limits)
-            return job
+    async def _prepare(self, body: bytes) -> Prepared:
+        """Read a request; in a thread where it is long, or where a grammar may have to be derived."""
+        service, size = self._service, len(body)
 
-        def make(awaited: Awaited) -> tuple[Prepared, list[Parser]]:
-            tokenizer = core.engine.tokenizer
-            prepared = prepare(job, core.settings, core.prompts, tokenizer, core.constraints, awaited)
-            parsers = []
-            for _ in range(job.n):
-                awaited.check()
-                parsers.append(prepared.parser(core.settings, tokenizer))
-            return prepared, parsers
+        def read(awaited: Awaited | None = None) -> ChatRequest:
+            request = self._protocol.read(read_object(body))
+            if size > service.settings.limits.text:  # else there cannot be so many characters
+                check_text(request, service.settings.limits)
+            return request
 
-        job = read() if size < _LONG else await core.apart(size, read)
-        if size < _LONG and not job.tools and job.response_format is None:
+        def make(awaited: Awaited) -> Prepared:
+            engine = service.engine
+            return prepare(request, service.settings, service.prompts, engine.tokenizer, service.constraints, awaited)
+
+        request = read() if size < _LONG else await service.in_thread(size, read)
+        if size < _LONG and not request.tools and request.response_format is None:
             return make(Awaited())
-        return await core.apart(size, make)
+        return await service.in_thread(size, make)
 
 
 async def answer(
-    core: Core,
-    error_body: Callable[[Failure], bytes],
+    service: Service,
+    error_body: ErrorBody,
     scope: Scope,
     receive: Receive,
     send: Send,
     work: Callable[[Scope, bytes, Send], Awaitable[None]],
 ) -> None:
-    """Read a request's body and do the work that answers it, unless the client goes away: then that is cancelled.
+    """Read a request's body and do the work that answers it; cancelled where the client goes away.
 
     Args:
-        core: the server.
-        error_body: the body of an answer that is an error.
+        service: what all requests share.
+        error_body: writes the body of an answer that is an error.
         scope, receive, send: the request.
         work: answers it, given its body.
     """
-    reply = refusal(core, error_body, scope)
-    limit = core.settings.limits.body
-    with core.holding() as hold:
+    reply = refusal(service, error_body, scope)
+    limit = service.settings.limits.body
+    with service.holding() as hold:
         try:
             body = b"" if reply else await read_body(scope, receive, limit, hold)
         except Disconnected:
             return
         except TooLarge:
             failure = Failure(f"the body is larger than {limit:,} bytes", 413)
-            reply = Reply(error_body(failure), 413, close=True)
+            reply = failed(error_body, failure, close=True)
         except Overloaded as error:
-            failure = Failure(str(error), 429)
-            reply = Reply(error_body(failure), 429, retry_after=error.retry_after, close=True)
+            reply = failed(error_body, Failure(str(error), 429, retry_after=error.retry_after), close=True)
         if reply is not None:
-            core.metrics.response(scope["path"], reply.status)
+            service.metrics.response(scope["path"], reply.status)
             await reply.send(send)
             return
         task = asyncio.ensure_future(work(scope, body, send))
         del body
-        watch = asyncio.ensure_future(_gone(receive))
+        watch = asyncio.ensure_future(_disconnect(receive))
         try:
             await asyncio.wait({task, watch}, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -127,24 +136,24 @@ async def answer(
             watch.cancel()
             ended, _ = await asyncio.gather(task, watch, return_exceptions=True)
         if isinstance(ended, asyncio.CancelledError):
-            core.metrics.response(scope["path"], "cancelled")
+            service.metrics.response(scope["path"], "cancelled")
         elif ended is not None:
             raise ended
 
 
-def refusal(core: Core, error_body: Callable[[Failure], bytes], scope: Scope, draining: bool = True) -> Reply | None:
-    """The answer to a client that has no key, or, if ``draining`` counts, that comes too late."""
-    key = core.settings.api_key
+def refusal(service: Service, error_body: ErrorBody, scope: Scope, draining: bool = True) -> Reply | None:
+    """The answer to a client without the API key, or, if ``draining`` counts, to one that comes too late."""
+    key = service.settings.api_key
     if key is not None and not any(hmac.compare_digest(key.encode(), given) for given in _keys(scope)):
         text = "the API key is missing or wrong; send it as Authorization: Bearer KEY"
-        return Reply(error_body(Failure(text, 401)), 401, close=True)
-    if draining and core.draining:
-        return Reply(error_body(Failure("the server is shutting down", 503)), 503, retry_after=5, close=True)
+        return failed(error_body, Failure(text, 401), close=True)
+    if draining and service.draining:
+        return failed(error_body, Failure("the server is shutting down", 503, retry_after=5), close=True)
     return None
 
 
 def _keys(scope: Scope) -> list[bytes]:
-    """The keys that a request presents, in OpenAI's way or in Anthropic's."""
+    """The API keys of a request, sent as OpenAI or Anthropic do."""
     found = []
     for name, value in scope["headers"]:
         if name == b"authorization" and value[:7].lower() == b"bearer ":
@@ -160,7 +169,7 @@ async def read_body(scope: Scope, receive: Receive, limit: int, hold: Callable[[
     Args:
         scope, receive: the request.
         limit: how many bytes it may have.
-        hold: is told of each part.
+        hold: called with the size of each part.
 
     Raises:
         TooLarge: it has more bytes than ``limit``.
@@ -185,7 +194,7 @@ async def read_body(scope: Scope, receive: Receive, limit: int, hold: Callable[[
             return b"".join(parts)
 
 
-async def _gone(receive: Receive) -> None:
-    """Returns when the client is gone. (A handler is not told by itself, whether it streams or not.)"""
+async def _disconnect(receive: Receive) -> None:
+    """Wait until the client is gone; ASGI does not tell a handler by itself."""
     while (await receive())["type"] != "http.disconnect":
         pass

@@ -1,4 +1,4 @@
-"""Running the server: uvicorn, a line that tells what holds, and an orderly end."""
+"""`serve`: runs the application in uvicorn, logs how it is set up, and shuts it down in order."""
 
 import asyncio
 import ctypes
@@ -7,40 +7,38 @@ import math
 import socket
 import sys
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import uvicorn
 
 from ..engines import Engine
+from ..generation.service import Service, log
+from ..request.prompts import Prompts
+from ..request.settings import Settings
 from ..wire.common import Failure
 from .app import create_app
-from .core import log
-from .http import limited, patrol
-from .settings import Settings
-
-if TYPE_CHECKING:
-    from .prompts import Prompts
+from .connection import limited, patrol
 
 _AFTER_DRAIN = 0.5  # seconds for the last errors to be sent
-_SWITCH = 0.0005  # seconds: threads that compute give way to the loop sooner than by default (0.005)
+_SWITCH = 0.0005  # seconds after which a computing thread yields to the loop; Python's default is 0.005
 _M_MMAP_THRESHOLD = -3  # of glibc's malloc.h
 
 
 class Server(uvicorn.Server):
-    """uvicorn, draining.
+    """uvicorn, which lets running answers end when it shuts down.
 
     Args:
-        settings: what holds.
-        engine: what generates.
+        settings: how the server is set up.
+        engine: generates the outputs.
         host, port: where to listen; port 0 takes any that is free.
         prompts: the model's chat template.
     """
 
     def __init__(
-        self, settings: Settings, engine: Engine, host: str, port: int, prompts: "Prompts | None" = None
+        self, settings: Settings, engine: Engine, host: str, port: int, prompts: Prompts | None = None
     ) -> None:
         app = create_app(settings, engine, prompts)
-        self._core = app.state.core
+        self._service: Service = app.state.service
         super().__init__(
             uvicorn.Config(
                 app,
@@ -66,18 +64,18 @@ class Server(uvicorn.Server):
         return 0
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen, and tell what holds."""
+        """Listen, and log how the server is set up."""
         await super().startup(sockets)
         if self.started:
             self._patrol = asyncio.ensure_future(patrol(self.server_state.connections))
-            settings = self._core.settings
+            settings = self._service.settings
             host = f"[{self.config.host}]" if ":" in self.config.host else self.config.host
-            log.info("listening on http://%s:%d; %s", host, self.port, settings.holds())
+            log.info("listening on http://%s:%d; %s", host, self.port, settings.summary())
             log.info("try: %s", settings.example(f"http://{host}:{self.port}"))
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Let the running responses end, for a while."""
-        self._core.draining = True
+        """Give running responses time to end."""
+        self._service.draining = True
         end = asyncio.ensure_future(self._end())
         await super().shutdown(sockets)
         for task in (end, self._patrol):
@@ -85,19 +83,19 @@ class Server(uvicorn.Server):
         await asyncio.gather(end, self._patrol, return_exceptions=True)
 
     async def _end(self) -> None:
-        """Give what runs its time, then end it with an error, then close what is still open."""
-        connections = self.server_state.connections
-        if self._core.runs:
-            log.info("draining: %d responses have %g s to end", len(self._core.runs), self._core.settings.limits.drain)
-        await _empty(connections, self._core.settings.limits.drain)
-        self._core.abort(Failure("the server is shutting down", 503))
+        """Wait for running responses, then end them with an error, then close all connections."""
+        connections, drain = self.server_state.connections, self._service.settings.limits.drain
+        if self._service.runs:
+            log.info("draining: %d responses have %g s to end", len(self._service.runs), drain)
+        await _empty(connections, drain)
+        self._service.abort(Failure("the server is shutting down", 503))
         await _empty(connections, _AFTER_DRAIN)
         for connection in list(connections):
             connection.transport.abort()
 
 
 async def _empty(connections: Collection[Any], seconds: float) -> None:
-    """Return when there are no connections, or after so long."""
+    """Wait until there are no connections, or for so long."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + seconds
     while connections and loop.time() < deadline:
@@ -109,7 +107,7 @@ def serve(
     engine: Engine,
     host: str = "127.0.0.1",
     port: int = 8192,
-    prompts: "Prompts | None" = None,
+    prompts: Prompts | None = None,
     *,
     listener: socket.socket | None = None,
 ) -> bool:
@@ -117,7 +115,7 @@ def serve(
 
     Args:
         settings, engine, host, port, prompts: see `Server`.
-        listener: a socket that listens there already.
+        listener: a socket that already listens there.
 
     Returns:
         Whether it ever listened; why it did not is in the log.
@@ -131,10 +129,11 @@ def serve(
 
 
 def _return_large_blocks() -> None:
-    """Have the memory of bodies and prompts go back to the system as soon as it is free.
+    """Return the memory of bodies and prompts to the system as soon as it is free.
 
-    glibc raises the size from which on it does so with every large block that is freed, up to 32 MiB: what many clients
-    sent would then stay with the process. Naming a size ends that; other libraries have no such call.
+    glibc does so for blocks above a threshold, and raises it with every large block that is freed, up to 32 MiB: the
+    memory of many requests would then stay with the process. Setting the threshold stops that. Other C libraries have
+    no such call.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
     if mallopt is not None:

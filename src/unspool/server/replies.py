@@ -1,25 +1,25 @@
-"""Answers that are not streamed, as ASGI's messages."""
+"""Answers as messages of ASGI: `Reply` is a whole one, `StreamReply` is a stream of server-sent events."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 import msgspec
-from starlette.types import Scope
+from starlette.types import Scope, Send
 
 from ..regex import Regex
 from ..wire import sse
 from ..wire.common import Failure
-from .protocols import Protocol
 
 JSON: Final = "application/json"
-
+ErrorBody = Callable[[Failure], bytes]
+"""Writes the body of an answer that is an error, in the form of a protocol."""
 
 _ID: Final = Regex(r"[!-~]{1,128}")
-"""What is taken for the id of a request: so many visible characters of ASCII at most."""
+"""Ids of requests that are accepted: visible ASCII."""
 
 
 def client_id(scope: Scope) -> str:
-    """The client's own id of a request (``X-Request-Id``), else nothing."""
+    """The client's own id of a request (``X-Request-Id``); empty where there is none."""
     for name, value in scope["headers"]:
         if name == b"x-request-id":
             text = value.decode("latin-1")
@@ -34,9 +34,9 @@ class Reply(msgspec.Struct, frozen=True):
         body: its bytes.
         status: HTTP's.
         media_type: of the body.
-        request_id: told in a header, where there is one.
-        retry_after: seconds, told in a header.
-        close: whether the connection ends with it, as the request has not been read.
+        request_id: for the header of that name, where there is one.
+        retry_after: seconds, for the header of that name.
+        close: whether the connection is closed after it, as the request has not been read.
     """
 
     body: bytes
@@ -46,7 +46,7 @@ class Reply(msgspec.Struct, frozen=True):
     retry_after: int | None = None
     close: bool = False
 
-    async def send(self, send: Callable[[dict[str, Any]], Awaitable[None]]) -> None:
+    async def send(self, send: Send) -> None:
         """Send all of it."""
         headers = [(b"content-type", self.media_type.encode()), (b"content-length", b"%d" % len(self.body))]
         if self.request_id:
@@ -61,9 +61,11 @@ class Reply(msgspec.Struct, frozen=True):
         await send({"type": "http.response.body", "body": self.body})
 
 
-def failed(protocol: Protocol, failure: Failure, request_id: str = "") -> Reply:
+def failed(error_body: ErrorBody, failure: Failure, request_id: str = "", *, close: bool = False) -> Reply:
     """An answer that is an error."""
-    return Reply(protocol.error_body(failure), failure.status, request_id=request_id, retry_after=failure.retry_after)
+    return Reply(
+        error_body(failure), failure.status, request_id=request_id, retry_after=failure.retry_after, close=close
+    )
 
 
 _STREAM_HEADERS: Final = [
@@ -72,7 +74,37 @@ _STREAM_HEADERS: Final = [
 ]
 
 
-def stream_start(request_id: str) -> dict[str, Any]:
-    """What begins a stream of server-sent events."""
-    headers = [*_STREAM_HEADERS, (b"x-request-id", request_id.encode())]
-    return {"type": "http.response.start", "status": 200, "headers": headers}
+class StreamReply:
+    """A stream of server-sent events; a `Sink` of `unspool.generation.outbox`. The head goes with the first bytes.
+
+    Args:
+        send: takes messages of ASGI.
+        request_id: for the header of that name.
+    """
+
+    def __init__(self, send: Send, request_id: str) -> None:
+        self._send = send
+        self._head: dict[str, Any] | None = {
+            "type": "http.response.start",
+            "status": 200,
+            "headers": [*_STREAM_HEADERS, (b"x-request-id", request_id.encode())],
+        }
+
+    @property
+    def begun(self) -> bool:
+        """Whether the head was sent."""
+        return self._head is None
+
+    def write(self, data: bytes) -> Awaitable[None]:
+        """Send some bytes."""
+        body = {"type": "http.response.body", "body": data, "more_body": True}
+        return self._send(body) if self._head is None else self._first(self._head, body)
+
+    def end(self) -> Awaitable[None]:
+        """End the answer."""
+        return self._send({"type": "http.response.body", "body": b""})
+
+    async def _first(self, head: dict[str, Any], body: dict[str, Any]) -> None:
+        self._head = None
+        await self._send(head)
+        await self._send(body)

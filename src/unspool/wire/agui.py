@@ -2,15 +2,16 @@
 
 Every start has its end before the run finishes. All text and all calls belong to one assistant message; reasoning that
 is interrupted is a message of its own each time. Frames are ``data:`` lines without names, and nothing follows the last
-event. The protocol has no whole answers.
+event. A whole answer is the same stream.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from ..events import ToolCallEnd, ToolCallStart
+from ..events import Event, ToolCallEnd, ToolCallStart
+from ..message import Message
 from . import sse
-from .blocks import BlockWriter, TextKind
+from .blocks import BlockWriter, TextKind, replay, the_one
 from .common import Failure, Usage
 from .encoding import encode, on_one_line, quoted
 
@@ -56,7 +57,7 @@ class AguiWriter(BlockWriter):
         parent = {} if self._parent is None else {"parentRunId": self._parent}
         return _event("RUN_STARTED", **self._run, protocolVersion=PROTOCOL_VERSION, **parent)
 
-    def finish(self, usage: Usage | None = None) -> bytes:
+    def finish(self, usage: Usage | None = None, stop_sequence: str | None = None) -> bytes:
         """``RUN_FINISHED``. Calls are left to the client; ``result`` tells the finish reason, which has no field."""
         told: dict[str, Any] = {"result": {"finishReason": self._finish_reason}, "outcome": {"type": "success"}}
         if self._calls:
@@ -76,6 +77,22 @@ class AguiWriter(BlockWriter):
     def error(self, failure: Failure) -> bytes:
         """``RUN_ERROR``, after which nothing may follow; what is open stays open."""
         return sse.data(error_body(failure))
+
+    def whole(
+        self,
+        messages: Sequence[Message],
+        usage: Usage | None = None,
+        *,
+        logprobs: Sequence[Sequence[Any]] = (),
+        events: Sequence[Sequence[Event]] = (),
+        stop_sequence: str | None = None,
+    ) -> bytes:
+        """The whole run as one stream: the protocol has no other form.
+
+        Raises:
+            ValueError: not exactly one message.
+        """
+        return self.start() + self.events(0, replay(the_one(messages))) + self.finish(usage)
 
     def _open(self, kind: TextKind) -> bytes:
         if kind == "content":

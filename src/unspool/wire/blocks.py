@@ -7,7 +7,7 @@ answer the sum of its stream.
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from ..arguments import wrong_type
 from ..events import (
@@ -79,8 +79,8 @@ class BlockWriter(ABC):
         self._waiting: list[Event] = []
         self._finish_reason = ""
 
-    def events(self, choice: int, events: Sequence[Event]) -> bytes:
-        """The next events.
+    def events(self, choice: int, events: Sequence[Event], logprobs: Sequence[Any] = ()) -> bytes:
+        """The next events. These protocols have no field for ``logprobs``.
 
         Raises:
             ValueError: a choice other than 0; the protocol has no others.

@@ -124,11 +124,12 @@ class CandleWriter(ChatWriter):
         logprobs: Sequence[Sequence[Any]] = (),
         *,
         events: Sequence[Sequence[Event]] = (),
+        stop_sequence: str | None = None,
     ) -> bytes:
         """The whole answer.
 
         Args:
-            messages, usage, logprobs: as for `ChatWriter.whole`.
+            messages, usage, logprobs, stop_sequence: as for `ChatWriter.whole`.
             events: those of each choice. Their pieces stand in ``extensions``; without them, each block is one piece.
         """
         runs = [_before_failure(e) for e in events or [replay(m) for m in messages]]

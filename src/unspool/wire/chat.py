@@ -156,7 +156,7 @@ class ChatWriter:
                     c.tail = c.plain
         return b"".join(out)
 
-    def finish(self, usage: Usage | None = None) -> bytes:
+    def finish(self, usage: Usage | None = None, stop_sequence: str | None = None) -> bytes:
         """What follows the last event of the last choice: the usage, where asked for, and the stream's end."""
         if usage is None or not self._include_usage:
             return sse.DONE
@@ -204,6 +204,9 @@ class ChatWriter:
         messages: Sequence[Message],
         usage: Usage | None = None,
         logprobs: Sequence[Sequence[Any]] = (),
+        *,
+        events: Sequence[Sequence[Event]] = (),
+        stop_sequence: str | None = None,
     ) -> bytes:
         """The whole answer.
 
@@ -211,6 +214,7 @@ class ChatWriter:
             messages: one for each choice.
             usage: of all choices together.
             logprobs: the engine's entries for each choice.
+            events, stop_sequence: not used; the protocol has no field for them.
         """
         return encode(self._answer(messages, usage, logprobs))
 

@@ -7,6 +7,7 @@ import msgspec
 
 from ..arguments import described
 from ..events import Event
+from ..message import Message
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,22 +79,42 @@ class Failure(msgspec.Struct, frozen=True):
 
 
 class Writer(Protocol):
-    """What writes one response of any protocol. What every method returns is ready to be sent; it may be nothing.
+    """Writes one response of any protocol: a stream, or `whole`. The bytes of every method are ready to be sent.
+
+    Arguments that a protocol has no field for are left out of its answers.
 
     Attributes:
-        KEEP_ALIVE: what may be sent between any two events.
+        KEEP_ALIVE: may be sent between any two events.
     """
 
     KEEP_ALIVE: bytes
 
     def start(self) -> bytes:
-        """What precedes all events."""
+        """The beginning of a stream, before any event; may be empty."""
 
-    def events(self, choice: int, events: Sequence[Event]) -> bytes:
-        """The next events of a choice."""
+    def events(self, choice: int, events: Sequence[Event], logprobs: Sequence[Any] = ()) -> bytes:
+        """The next events of a choice, with the log probabilities of their tokens; may be empty."""
 
-    def finish(self, usage: Usage | None = None) -> bytes:
-        """What follows the last event of the last choice."""
+    def finish(self, usage: Usage | None = None, stop_sequence: str | None = None) -> bytes:
+        """The end of a stream. ``stop_sequence`` is the request's stop string that ended the output, if one did."""
 
     def error(self, failure: Failure) -> bytes:
-        """What follows instead where the engine fails after the first byte."""
+        """The end of a stream where the engine fails."""
+
+    def whole(
+        self,
+        messages: Sequence[Message],
+        usage: Usage | None = None,
+        *,
+        logprobs: Sequence[Sequence[Any]] = (),
+        events: Sequence[Sequence[Event]] = (),
+        stop_sequence: str | None = None,
+    ) -> bytes:
+        """The whole answer.
+
+        Args:
+            messages: one for each choice.
+            usage: of all choices together.
+            logprobs, events: those of each choice, where they are known.
+            stop_sequence: as for `finish`.
+        """

@@ -5,6 +5,9 @@ from typing import Any, Final
 
 import msgspec
 
+INVALID_JSON: Final = "INVALID_JSON"
+"""The key of arguments that are not a JSON object, where a protocol or a template needs one."""
+
 _encode: Final = msgspec.json.Encoder().encode
 
 # Engines may hand out halves of surrogate pairs, which UTF-8 cannot carry. The other three end a line for clients that

@@ -10,15 +10,12 @@ from typing import Any, Final
 
 import msgspec
 
-from ..events import ToolCallEnd, ToolCallStart
+from ..events import Event, ToolCallEnd, ToolCallStart
 from ..message import Message, ToolCall
 from . import sse
 from .blocks import BlockWriter, TextKind, blocks, the_one
 from .common import Failure, Usage
-from .encoding import clean, encode, quoted
-
-INVALID_JSON: Final = "INVALID_JSON"
-"""The key under which arguments stand that are no JSON object."""
+from .encoding import INVALID_JSON, clean, encode, quoted
 
 STOP_REASONS: Final = {
     "stop": "end_turn",
@@ -133,7 +130,15 @@ class MessagesWriter(BlockWriter):
 
     # -- whole -----------------------------------------------------------------------------------------------------
 
-    def whole(self, messages: Sequence[Message], usage: Usage | None = None, stop_sequence: str | None = None) -> bytes:
+    def whole(
+        self,
+        messages: Sequence[Message],
+        usage: Usage | None = None,
+        stop_sequence: str | None = None,
+        *,
+        logprobs: Sequence[Sequence[Any]] = (),
+        events: Sequence[Sequence[Event]] = (),
+    ) -> bytes:
         """The whole answer; inputs keep the arguments' own bytes.
 
         Raises:

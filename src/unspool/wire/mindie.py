@@ -69,7 +69,7 @@ class MindieWriter(ChatWriter):
         self._finish_reason = self._reason(event.reason)
         return b""
 
-    def finish(self, usage: Usage | None = None) -> bytes:
+    def finish(self, usage: Usage | None = None, stop_sequence: str | None = None) -> bytes:
         """The last chunk and the stream's end. Times are told in whole answers only."""
         told = {} if usage is None else {"usage": usage.openai()}
         content = self._told + b'"' if self._full_text else b'""'

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from ..events import ToolCallEnd, ToolCallStart
+from ..events import Event, ToolCallEnd, ToolCallStart
 from ..message import Message, ToolCall
 from . import sse
 from .blocks import BlockWriter, TextKind, blocks, the_one
@@ -74,7 +74,7 @@ class ResponsesWriter(BlockWriter):
             "response.in_progress", response=response
         )
 
-    def finish(self, usage: Usage | None = None) -> bytes:
+    def finish(self, usage: Usage | None = None, stop_sequence: str | None = None) -> bytes:
         """``response.completed``, or ``response.incomplete`` with its reason."""
         status = "incomplete" if self._finish_reason in INCOMPLETE else "completed"
         response = self._finished(self._finish_reason, self._output, usage)
@@ -159,7 +159,15 @@ class ResponsesWriter(BlockWriter):
 
     # -- whole -----------------------------------------------------------------------------------------------------
 
-    def whole(self, messages: Sequence[Message], usage: Usage | None = None) -> bytes:
+    def whole(
+        self,
+        messages: Sequence[Message],
+        usage: Usage | None = None,
+        *,
+        logprobs: Sequence[Sequence[Any]] = (),
+        events: Sequence[Sequence[Event]] = (),
+        stop_sequence: str | None = None,
+    ) -> bytes:
         """The whole response, the same as the one in the event that ends a stream.
 
         Raises:

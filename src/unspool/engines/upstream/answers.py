@@ -1,4 +1,4 @@
-"""What upstream servers answer: the events of their streams, and their errors, as pieces of output."""
+"""The answers of upstream servers: the events of their streams as deltas, and their errors."""
 
 import json
 from collections.abc import Mapping
@@ -7,24 +7,9 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from ...wire.common import Usage
-from ..base import EngineError
+from ..base import Delta, EngineError
 
-__all__ = ["Piece", "complaint", "failure", "read_completion", "read_native"]
-
-
-class Piece(msgspec.Struct, frozen=True):
-    """What one event of a stream tells.
-
-    Attributes:
-        text, token_ids, logprobs, usage: see `unspool.engines.Delta`.
-        finish_reason: in OpenAI's words.
-    """
-
-    text: str = ""
-    token_ids: tuple[int, ...] = ()
-    logprobs: tuple[dict[str, Any], ...] = ()
-    finish_reason: str | None = None
-    usage: Usage | None = None
+__all__ = ["complaint", "failure", "read_completion", "read_native"]
 
 
 # -- the events of OpenAI's completions --------------------------------------------------------------------------------
@@ -67,7 +52,7 @@ class _Completion(msgspec.Struct):
     error: Any = None
 
 
-def read_completion(data: bytes, alternatives: int = 0, keep_end: bool = False) -> Piece:
+def read_completion(data: bytes, alternatives: int = 0, keep_end: bool = False) -> Delta:
     """An event of ``/v1/completions``, as vLLM, SGLang, FastDeploy, llama-cpp-python and transformers write it.
 
     Args:
@@ -77,14 +62,14 @@ def read_completion(data: bytes, alternatives: int = 0, keep_end: bool = False) 
             left out too.
 
     Raises:
-        EngineError: it tells an error, or is not what it should be.
+        EngineError: it is an error, or malformed.
     """
     event = _decode(data, _Completion)
     if event.error is not None:
         raise failure(*complaint({"error": event.error}))
     usage = None if event.usage is None else _usage(event.usage)
     if not event.choices:
-        return Piece(usage=usage)
+        return Delta(usage=usage)
     choice = event.choices[0]
     ids = tuple(choice.token_ids or ())
     logprobs = () if choice.logprobs is None else _logprobs(choice.logprobs, alternatives)
@@ -93,7 +78,8 @@ def read_completion(data: bytes, alternatives: int = 0, keep_end: bool = False) 
         if len(logprobs) == len(ids):
             logprobs = logprobs[:-1]
         ids = ids[:-1]
-    return Piece(choice.text or "", ids, logprobs, _reason(choice.finish_reason), usage)
+    reason = _reason(choice.finish_reason)
+    return Delta(text=choice.text or "", token_ids=ids, logprobs=logprobs, finish_reason=reason, usage=usage)
 
 
 def _usage(told: _Usage) -> Usage:
@@ -127,7 +113,7 @@ def _entry(token: str, logprob: float | None, told: list[int] | None = None) -> 
 
 
 def _number(logprob: float | None) -> float:
-    """A logarithm that JSON can hold."""
+    """A logarithm that JSON can represent."""
     return -9999.0 if logprob is None else max(logprob, -9999.0)
 
 
@@ -135,10 +121,10 @@ _REASONS: Final = {"length": "length", "content_filter": "content_filter"}
 
 
 def _reason(word: str | None) -> str | None:
-    """A finish reason in OpenAI's words; whatever else ends an output on its own account is ``stop``.
+    """A finish reason in OpenAI's terms; any other regular end is ``stop``.
 
     Raises:
-        EngineError: the generation was given up, or failed.
+        EngineError: the generation was aborted, or failed.
     """
     if word in ("abort", "error"):
         raise EngineError(f"the engine gave the generation up ({word})", 503)
@@ -170,13 +156,13 @@ class _Native(msgspec.Struct):
     error: Any = None
 
 
-def read_native(data: bytes, alternatives: int = 0, keep_end: bool = False) -> Piece:
+def read_native(data: bytes, alternatives: int = 0, keep_end: bool = False) -> Delta:
     """An event of ``/completion``, as llama.cpp's server writes it; arguments as for `read_completion`.
 
     Its ids are not read: of a character in several tokens only the last one is told.
 
     Raises:
-        EngineError: it tells an error, or is not what it should be.
+        EngineError: it is an error, or malformed.
     """
     event = _decode(data, _Native)
     if event.error is not None:
@@ -189,13 +175,14 @@ def read_native(data: bytes, alternatives: int = 0, keep_end: bool = False) -> P
         for p in event.completion_probabilities
     )
     if not event.stop:
-        return Piece(event.content, logprobs=logprobs)
+        return Delta(text=event.content, logprobs=logprobs)
     usage = Usage(
         prompt_tokens=event.tokens_evaluated,
         completion_tokens=event.tokens_predicted,
         cached_tokens=None if event.timings is None else event.timings.cache_n,
     )
-    return Piece(event.content, (), logprobs, "length" if event.stop_type == "limit" else "stop", usage)
+    reason = "length" if event.stop_type == "limit" else "stop"
+    return Delta(text=event.content, logprobs=logprobs, finish_reason=reason, usage=usage)
 
 
 # -- JSON and errors ---------------------------------------------------------------------------------------------------
@@ -217,7 +204,7 @@ def _decode(data: bytes, kind: type[_T]) -> _T:
 
 
 def complaint(body: Any) -> tuple[str, int | None]:
-    """The message of an error, and its code where it tells one, from any of the shapes that servers use."""
+    """The message of an error, and its code where there is one, in any of the forms that servers use."""
     inner = body.get("error", body) if isinstance(body, Mapping) else body
     if isinstance(inner, str):
         return inner[:_SHOWN], None
@@ -233,21 +220,21 @@ def complaint(body: Any) -> tuple[str, int | None]:
 
 
 def failure(message: str, status: int | None, retry_after: int | None = None) -> EngineError:
-    """The error to raise for one of an upstream's: the client's fault stays the client's, all else is the engine's, and
-    what it says of itself is for the operator alone.
+    """The error to raise for one of an upstream's: the client's fault stays the client's, all else is the engine's,
+    whose own message is for the operator alone.
 
     Args:
         message: the upstream's.
         status: the HTTP status, or the code within a stream.
-        retry_after: seconds that it tells.
+        retry_after: seconds, by its header.
     """
     told = f": {message}" if message else ""
     if status in (400, 409, 413, 422, 501):
         return EngineError(f"the engine refuses the request{told}", 400)
     if status in (401, 403):  # what it says concerns the operator's key
-        return EngineError("the engine does not let the server in", 503)
+        return EngineError("the engine refuses the API key that the server sends", 503)
     if status in (404, 405):  # of the operator's making too: the path, or the model's name
-        return EngineError("the engine does not know what it is asked for", 502, detail=message)
+        return EngineError("the engine knows no such path or model", 502, detail=message)
     if status in (408, 504):
         return EngineError("the engine took too long", 504, detail=message)
     if status in (429, 503):

@@ -181,15 +181,16 @@ class Upstream:
                     if data == b"[DONE]":
                         done = True
                         break
-                    piece = kind.read(data, alternatives, self._keep_end)
-                    usage = piece.usage or usage
-                    reason = piece.finish_reason or reason
-                    if piece.text or piece.token_ids or piece.logprobs:
-                        told = piece.usage
-                        if told is None and known is not None:
-                            told = msgspec.structs.replace(known, completion_tokens=len(piece.token_ids) or 1)
+                    delta = kind.read(data, alternatives, self._keep_end)
+                    usage = delta.usage or usage
+                    reason = delta.finish_reason or reason
+                    if delta.text or delta.token_ids or delta.logprobs:
+                        counts = delta.usage
+                        if counts is None and known is not None:
+                            counts = msgspec.structs.replace(known, completion_tokens=len(delta.token_ids) or 1)
                         known = None
-                        yield Delta(text=piece.text, token_ids=piece.token_ids, logprobs=piece.logprobs, usage=told)
+                        # The reason comes last, when the stream has ended.
+                        yield msgspec.structs.replace(delta, finish_reason=None, usage=counts)
                     deadline = time.monotonic() + self._next  # time in which nobody pulled does not count
             if reason is None:
                 raise Unavailable("the engine ended its stream early", 502)

@@ -20,8 +20,8 @@ import msgspec
 from ...errors import ConstraintError
 from ...grammar import Constraint
 from ...grammar.gbnf import gbnf
-from ..base import EngineError, Request
-from .answers import Piece, read_completion, read_native
+from ..base import Delta, EngineError, Request
+from .answers import read_completion, read_native
 
 __all__ = ["KINDS", "Kind", "Served", "body", "detect"]
 
@@ -97,7 +97,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     markers: str = ""
     listed: bool = True
     constrain: Callable[[Constraint], dict[str, Any]] | None = None
-    read: Callable[[bytes, int, bool], Piece] = read_completion
+    read: Callable[[bytes, int, bool], Delta] = read_completion
 
 
 def _tag(constraint: Constraint) -> dict[str, Any]:

@@ -1,7 +1,6 @@
-"""HTTP connections with limits: of what a head may hold, of the time a request may take, and of clients that read
-nothing.
+"""`Connection`: uvicorn's HTTP connection with limits on the size of headers and on slow clients.
 
-uvicorn's protocol knows none of them. One patrol looks at all connections, so that a request costs no timers.
+One patrol looks at all connections from time to time, so that a request costs no timers.
 """
 
 import asyncio
@@ -11,7 +10,7 @@ from typing import Any, Final
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from .settings import Limits
+from ..request.settings import Limits
 
 __all__ = ["Connection", "limited", "patrol"]
 
@@ -36,7 +35,7 @@ class Connection(HttpToolsProtocol):
         self._unsent = 0
         self._unsent_since: float | None = None
 
-    # -- uvicorn's own steps, watched ------------------------------------------------------------------------------
+    # -- uvicorn's own steps ------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """See `asyncio.Protocol`."""
@@ -92,7 +91,7 @@ class Connection(HttpToolsProtocol):
         self._deadline = None if seconds is None else self.loop.time() + seconds
 
     def _refuse(self, status: int, message: str) -> None:
-        """Answer what cannot be read, unless an answer has begun, and read no more."""
+        """Answer a request that cannot be read, unless an answer has begun, and close."""
         self._refused = True
         self._await("nothing", None)
         if self.transport.is_closing():
@@ -105,21 +104,21 @@ class Connection(HttpToolsProtocol):
         self.transport.close()
 
     def look(self, now: float) -> None:
-        """Give up a client that sends too slowly or reads nothing."""
+        """Disconnect a client that sends too slowly or reads nothing."""
         late = self._deadline is not None and now > self._deadline
-        if late and not self.flow.read_paused:  # while reading is paused, nobody can be blamed
+        if late and not self.flow.read_paused:  # while reading is paused, the client is not to blame
             if self._reading == "head" and not self._head:
-                self.transport.abort()  # it has not said a word
+                self.transport.abort()  # it has sent nothing
             else:
                 what = "headers" if self._reading == "head" else "body"
                 self._refuse(408, f"the {what} did not come in time")
         unsent = self.transport.get_write_buffer_size()
-        # Nobody writes then: what does not become less is not being read.
+        # Nothing is written then: what does not become less is not being read.
         still = self.flow.write_paused or self.transport.is_closing() or (self.cycle and self.cycle.response_complete)
         if not unsent or not still or unsent != self._unsent or self._unsent_since is None:
             self._unsent_since = now
         elif now - self._unsent_since > self.limits.stall:
-            log.warning("a client read nothing for %g s; it is given up", self.limits.stall)
+            log.warning("a client read nothing for %g s; it is disconnected", self.limits.stall)
             self.transport.abort()
         self._unsent = unsent
 

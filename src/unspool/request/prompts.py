@@ -1,8 +1,8 @@
-"""Prompts: a model's own chat template, with Hugging Face's semantics, in a sandbox.
+"""Prompts: the model's own chat template, with Hugging Face's semantics, in a sandbox.
 
-What a request may tell a template are the variables that the template itself asks for, and thinking switches. Text of
-users and tools that spells a special token is broken up by a zero-width space: it is text, whatever it says. So are the
-declarations of tools and the arguments of calls. System prompts and answers of the assistant are the application's.
+A request may set the variables that the template itself uses, and the thinking switches. Special tokens are broken up
+by a zero-width space in the text of users and tools, in the declarations of tools and in the arguments of calls, so
+that they stay text. System prompts and answers of the assistant belong to the application and are not touched.
 """
 
 import datetime
@@ -22,29 +22,29 @@ import msgspec
 from ..dialect.file import Dialect
 from ..dialect.registry import list_dialects
 from ..parser import parse
-from ..wire.encoding import clean
-from ..wire.messages import INVALID_JSON
-from .checks import BadRequest
-from .job import SWITCHES, Job, tool
-from .marks import Marks
+from ..wire.encoding import INVALID_JSON, clean
+from .chat_request import ChatRequest
+from .common import SWITCHES, tool
+from .fields import BadRequest
+from .special_tokens import SpecialTokens
 
-_GOING_ON: Final = "\ue000unspool\ue001"
-"""Put behind a message that is to be gone on with, to find its end in the prompt."""
-_APPLICATIONS: Final = {"system", "developer", "assistant"}
-"""Roles whose text is not broken up."""
+_SENTINEL: Final = "\ue000unspool\ue001"
+"""Appended to a message that the model is to continue, to find its end in the prompt."""
+_TRUSTED: Final = {"system", "developer", "assistant"}
+"""Roles whose text belongs to the application."""
 _SPECIAL: Final = ("bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token", "mask_token")
 _OURS: Final = {"messages", "tools", "documents", "add_generation_prompt", "continue_final_message", *_SPECIAL}
-_NOT_ASKED: Final = {*_OURS, "raise_exception", "strftime_now", "range", "namespace", "dict", "lipsum", "cycler"}
+_BUILT_IN: Final = {*_OURS, "raise_exception", "strftime_now", "range", "namespace", "dict", "lipsum", "cycler"}
 
 Form = Literal["object", "text"]
 
 
 class TemplateError(ValueError):
-    """A chat template is missing, wrong, or does not fit the dialect; for whoever starts the server."""
+    """A chat template is missing, wrong, or does not fit the dialect. Raised before the server starts."""
 
 
 class Generation(jinja2.ext.Extension):
-    """``{% generation %}``: marks what the model wrote, for training. It stands for its body, a scope of its own."""
+    """``{% generation %}``, which marks what the model wrote, for training: rendered as its body, in its own scope."""
 
     tags = {"generation"}  # noqa: RUF012 - as jinja2 declares it
 
@@ -56,13 +56,13 @@ class Generation(jinja2.ext.Extension):
 
 
 class Tokenizer(msgspec.Struct, frozen=True):
-    """What a model's files tell of its prompts.
+    """What a model's files say about its prompts.
 
     Attributes:
         template: its chat template, and the one for requests with tools, where that is another.
         special: named special tokens, such as ``bos_token``.
-        added: every special token, and every other added one that the template writes: only these can be taken for
-            the structure of a prompt.
+        added: every special token, and every other added token that the template writes: the only ones that can be
+            mistaken for the structure of a prompt.
     """
 
     template: str
@@ -76,7 +76,7 @@ def read_tokenizer(path: str | Path) -> Tokenizer:
 
     Raises:
         OSError: a file cannot be read.
-        TemplateError: there is no template, or a file is not what it should be.
+        TemplateError: there is no template, or a file is wrong.
     """
     folder = Path(path)
     config = _json(folder / "tokenizer_config.json")
@@ -89,7 +89,7 @@ def read_tokenizer(path: str | Path) -> Tokenizer:
     if (folder / "chat_template.jinja").is_file():
         template, tool_template = (folder / "chat_template.jinja").read_text(encoding="utf-8"), ""
     if not template:
-        raise TemplateError(f"{folder}: holds no chat template (tokenizer_config.json or chat_template.jinja)")
+        raise TemplateError(f"{folder}: has no chat template (tokenizer_config.json or chat_template.jinja)")
     special = {name: _token(config[name]) for name in _SPECIAL if config.get(name)}
     added = list(config.get("added_tokens_decoder", {}).values())
     added += _json(folder / "tokenizer.json").get("added_tokens", ())
@@ -126,7 +126,7 @@ class Prompts:
         tokenizer: the model's.
 
     Raises:
-        TemplateError: a template is no jinja.
+        TemplateError: a template is not valid Jinja.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
@@ -137,41 +137,41 @@ class Prompts:
         environment.filters["tojson"] = _tojson
         environment.globals["raise_exception"] = _raise
         environment.globals["strftime_now"] = lambda form: datetime.datetime.now().strftime(form)
-        self._asked: set[str] = set()
+        self._variables: set[str] = set()
         self._templates = []
         try:
             for text in (tokenizer.template, tokenizer.tool_template):
-                self._asked |= jinja2.meta.find_undeclared_variables(environment.parse(text)) - _NOT_ASKED
+                self._variables |= jinja2.meta.find_undeclared_variables(environment.parse(text)) - _BUILT_IN
                 self._templates.append(environment.from_string(text))
         except jinja2.TemplateSyntaxError as error:
             raise TemplateError(f"the chat template, line {error.lineno}: {error.message}") from None
-        self._marks = Marks(tokenizer.added)
-        self._form: Form = "object"
-        self._nothing: str | None = ""
+        self._special = SpecialTokens(tokenizer.added)
+        self._arguments_as: Form = "object"
+        self._no_content: str | None = ""
 
-    def render(self, job: Job) -> str:
-        """The prompt of a request; tokenizers take no lone surrogates, so it holds none.
+    def render(self, request: ChatRequest) -> str:
+        """The prompt of a request, without lone surrogates, which tokenizers refuse.
 
         Raises:
-            BadRequest: the request tells the template what it does not ask for, or the template refuses.
+            BadRequest: the request sets a variable that the template does not use, or the template refuses.
         """
-        for name in job.template:
-            if name not in self._asked and name not in SWITCHES:
-                allowed = ", ".join(sorted(self._asked)) or "none"
+        for name in request.template:
+            if name not in self._variables and name not in SWITCHES:
+                allowed = ", ".join(sorted(self._variables)) or "none"
                 raise BadRequest(f"chat_template_kwargs.{name}", f"is not known to the template; allowed are {allowed}")
-        told = {name: value for name, value in job.template.items() if name in self._asked}
-        going_on = job.given.get("continue_final_message") is True
+        variables = {name: value for name, value in request.template.items() if name in self._variables}
+        continuing = request.body.get("continue_final_message") is True
         try:
-            messages = [self._message(m) for m in job.messages]
-            if going_on:
-                _mark_end(messages)
-            tools = [] if job.tool_choice == "none" else self._marks.broken(job.tools)
-            prompt = self._render(messages, tools, generate=not going_on, told=told)
+            messages = [self._message(m) for m in request.messages]
+            if continuing:
+                _append_sentinel(messages)
+            tools = [] if request.toolset.kind == "none" else self._special.break_up(request.tools)
+            prompt = self._render(messages, tools, generate=not continuing, variables=variables)
         except BadRequest:
             raise
-        except Exception as error:  # a template is a program of somebody else's: it may fail in any way
+        except Exception as error:  # a template is a foreign program, which may fail in any way
             raise BadRequest("messages", f"the chat template refuses: {error}") from None
-        return clean(_before_mark(prompt) if going_on else prompt)
+        return clean(_before_sentinel(prompt) if continuing else prompt)
 
     def _render(
         self,
@@ -179,7 +179,7 @@ class Prompts:
         tools: Sequence[Any],
         *,
         generate: bool,
-        told: Mapping[str, Any] | None = None,
+        variables: Mapping[str, Any] | None = None,
     ) -> str:
         return self._templates[bool(tools)].render(
             messages=messages,
@@ -187,64 +187,64 @@ class Prompts:
             documents=None,
             add_generation_prompt=generate,
             **self._tokenizer.special,
-            **(told or {}),
+            **(variables or {}),
         )
 
     # -- messages --------------------------------------------------------------------------------------------------
 
     def _message(self, message: Mapping[str, Any]) -> dict[str, Any]:
-        """A message as templates take it: with text in one piece, as few read parts and hardly any expects none, and
-        with its reasoning by both names that templates have for it."""
-        told = {**message, "content": _in_one_piece(message.get("content")) or ""}
-        if told["role"] not in _APPLICATIONS:
-            return {key: value if key == "role" else self._marks.broken(value) for key, value in told.items()}
-        if told.get("reasoning_content"):
-            told.setdefault("thinking", told["reasoning_content"])
-        if told.get("tool_calls"):
-            told["tool_calls"] = [self._call(call) for call in told["tool_calls"]]
-            told["content"] = told["content"] or self._nothing
-        return told
+        """A message as templates expect it: its content as one string, since few templates read parts or expect none,
+        and its reasoning under both names that templates use."""
+        made = {**message, "content": _in_one_piece(message.get("content")) or ""}
+        if made["role"] not in _TRUSTED:
+            return {key: value if key == "role" else self._special.break_up(value) for key, value in made.items()}
+        if made.get("reasoning_content"):
+            made.setdefault("thinking", made["reasoning_content"])
+        if made.get("tool_calls"):
+            made["tool_calls"] = [self._call(call) for call in made["tool_calls"]]
+            made["content"] = made["content"] or self._no_content
+        return made
 
     def _call(self, call: Mapping[str, Any]) -> dict[str, Any]:
-        """A call with its arguments as the template takes them. Broken ones of the history are told, not refused."""
-        function = self._marks.broken(call["function"])
+        """A call with its arguments as the template expects them. Invalid ones are passed on, not refused."""
+        function = self._special.break_up(call["function"])
         arguments = function.get("arguments")
-        if self._form == "object" and not isinstance(arguments, dict):
+        if self._arguments_as == "object" and not isinstance(arguments, dict):
             function["arguments"] = _as_object(arguments)
-        elif self._form == "text" and not isinstance(arguments, str):
+        elif self._arguments_as == "text" and not isinstance(arguments, str):
             function["arguments"] = _tojson(arguments or {})
         return {**call, "function": function}
 
     # -- the check at the start ------------------------------------------------------------------------------------
 
     def check(self, dialect: Dialect) -> bool:
-        """Whether a call that the template writes is one that the dialect reads.
+        """Whether the dialect reads the calls that the template writes.
 
-        Also finds out whether the template takes arguments as objects or as text, and what it takes for no content
-        beside calls: many write a ``None`` as it is, or fail on it; some go by it.
+        Also finds out whether the template expects arguments as objects or as text, and what it expects as the content
+        beside calls where there is none: many print ``None`` or fail on it; some depend on it.
 
         Returns:
             ``False`` where the template writes no calls at all.
 
         Raises:
-            TemplateError: it writes them otherwise; tells which dialects would fit.
+            TemplateError: the dialect does not read them; names the dialects that would.
         """
         written = [w for form in _FORMS for nothing in ("", None) for w in self._written(form, nothing)]
         if not written:
             return False
         fitting = [w for w in written if _reads(dialect, w)]
-        if fitting:  # a template that does not expect what it is given writes more
-            self._form, self._nothing, _, _ = min(fitting, key=lambda w: len(w.turn))
+        if fitting:  # a template that is given what it does not expect writes more
+            self._arguments_as, self._no_content, _, _ = min(fitting, key=lambda w: len(w.turn))
             return True
         others = [d.name for d in list_dialects() if any(_reads(d, w) for w in written)]
-        told = f"these would: {', '.join(others)}" if others else "no other does"
+        instead = f"these would: {', '.join(others)}" if others else "no other does"
         raise TemplateError(
-            f"dialect {dialect.name} does not read the calls that the chat template writes; {told}; the template "
+            f"dialect {dialect.name} does not read the calls that the chat template writes; {instead}; the template "
             f"writes {written[0].turn[:200]!r}"
         )
 
     def _written(self, form: Form, nothing: str | None) -> "Iterator[_Written]":
-        """What the template writes for a call, if it writes any."""
+        """What the template writes for a call, in each form that it accepts."""
         arguments: Any = _ARGUMENTS if form == "object" else _tojson(_ARGUMENTS)
         asked = [{"role": "user", "content": "?"}]
         for id in _IDS:
@@ -253,7 +253,7 @@ class Prompts:
             try:
                 prompt = self._render(asked, [_TOOL], generate=False)
                 whole = self._render([*asked, answer], [_TOOL], generate=False)
-            except Exception:  # it takes the other form, or no calls
+            except Exception:  # it expects the other form, or no calls
                 continue
             same = next((i for i, (a, b) in enumerate(zip(prompt, whole, strict=False)) if a != b), len(prompt))
             if "Paris" in whole[same:]:
@@ -261,7 +261,7 @@ class Prompts:
 
 
 class _Written(NamedTuple):
-    """A call as a template writes it: what it was given, the prompt before, and the turn."""
+    """A call as a template writes it: the forms that it was given, the prompt before, and the turn."""
 
     form: Form
     nothing: str | None
@@ -292,7 +292,7 @@ def _reads_turn(dialect: Dialect, prompt: str, turn: str) -> bool:
     if [c.name for c in message.tool_calls] != [_NAME] or message.tool_calls[0].status != "ok":
         return False
     found: dict[str, Any] = json.loads(message.tool_calls[0].arguments)
-    # Some families' templates write every value as a string, which their models do not.
+    # The templates of some families write every value as a string; their models do not.
     return {name: str(value) for name, value in found.items()} == {n: str(v) for n, v in _ARGUMENTS.items()}
 
 
@@ -303,25 +303,25 @@ def _in_one_piece(content: Any) -> Any:
     return "".join(texts) if len(texts) == len(content) else content
 
 
-def _mark_end(messages: Sequence[dict[str, Any]]) -> None:
-    """Mark the end of the last message's text.
+def _append_sentinel(messages: Sequence[dict[str, Any]]) -> None:
+    """Append the sentinel to the last message's text.
 
     Raises:
-        BadRequest: it is not the assistant's, or more than text.
+        BadRequest: it is not the assistant's, or has more than text.
     """
     last = messages[-1] if messages else {"role": "", "content": None}
     if last["role"] != "assistant" or not isinstance(last["content"], str):
         raise BadRequest("continue_final_message", "needs a last message of the assistant with text")
-    last["content"] += _GOING_ON + " "  # the space tells whether the template trims
+    last["content"] += _SENTINEL + " "  # the space shows whether the template trims
 
 
-def _before_mark(prompt: str) -> str:
-    """A prompt up to where the last message is gone on with.
+def _before_sentinel(prompt: str) -> str:
+    """A prompt up to where the model continues the last message.
 
     Raises:
-        BadRequest: the mark is not in it.
+        BadRequest: the sentinel is not in it.
     """
-    before, found, after = prompt.rpartition(_GOING_ON)
+    before, found, after = prompt.rpartition(_SENTINEL)
     if not found:
         raise BadRequest("continue_final_message", "the chat template does not write the last message as it is")
     return before if after.startswith(" ") else before.rstrip()
@@ -344,7 +344,7 @@ def _tojson(
     separators: tuple[str, str] | None = None,
     sort_keys: bool = False,
 ) -> str:
-    """Hugging Face's filter: characters stay as they are, HTML's too."""
+    """Hugging Face's ``tojson``: no character is escaped for ASCII or HTML."""
     return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
 
 

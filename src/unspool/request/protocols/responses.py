@@ -1,37 +1,37 @@
-"""OpenAI's Responses: requests, and what writes their answers. Nothing is stored: each request tells all."""
+"""OpenAI's Responses, without a store: each request carries the whole conversation."""
 
-from collections.abc import Sequence
 from typing import Any
 
-from ...wire import Failure, ResponsesWriter, Usage
+from ...wire import ResponsesWriter
 from ...wire import responses as wire
-from ..checks import Fields, shown
-from ..job import (
+from ..chat_request import ChatRequest
+from ..common import (
     MAX_TOKENS,
-    Job,
     check_messages,
     check_served,
-    check_tools,
     not_text,
-    read_choice,
+    read_parameters,
     sampling,
     thinking,
     tool,
+    toolset,
 )
-from .base import Protocol, Result
-from .chat import FORMATS, read_parameters
+from ..fields import Fields
+from .base import WireProtocol
+from .chat import FORMATS
 
 _ROLES = ("user", "assistant", "system", "developer")
 _ITEMS = ("message", "function_call", "function_call_output", "reasoning")
 
 
-class ResponsesProtocol(Protocol):
+class ResponsesProtocol(WireProtocol):
     """Responses have one choice."""
 
     id_prefix = "resp_"
+    error_body = staticmethod(wire.error_body)
 
-    def read(self, fields: Fields) -> Job:
-        """See `Protocol.read`."""
+    def read(self, fields: Fields) -> ChatRequest:
+        """See `WireProtocol.read`."""
         for stored in ("previous_response_id", "conversation", "prompt"):
             if fields.has(stored):
                 raise fields.wrong(stored, "is not supported: nothing is stored; send the whole input")
@@ -45,15 +45,11 @@ class ResponsesProtocol(Protocol):
         if fields.integer("top_logprobs", 0, 20, 0):
             raise fields.wrong("top_logprobs", "is not supported; leave it out")
         fields.one_of("truncation", ("auto", "disabled"), None)
-        tools = _tools(fields)
-        check_tools("tools", tools, self.settings.limits)
-        choice, callable_ = read_choice(fields, fields.raw.get("tool_choice"), tools)
+        tools = toolset(fields, _tools(fields), fields.raw.get("tool_choice"), self.settings.limits)
         think, template = thinking(fields)
-        return Job(
+        return ChatRequest(
             messages=_input(fields),
-            tools=tools,
-            callable=callable_,
-            tool_choice=choice,
+            toolset=tools,
             parallel=fields.flag("parallel_tool_calls", True),
             max_tokens=fields.integer("max_output_tokens", 1, MAX_TOKENS),
             sampling=sampling(fields),
@@ -61,21 +57,13 @@ class ResponsesProtocol(Protocol):
             thinking=think,
             template=template,
             stream=fields.flag("stream"),
-            given=fields.raw,
+            body=fields.raw,
         )
 
-    def writer(self, job: Job, id: str, created: int) -> ResponsesWriter:
-        """See `Protocol.writer`."""
-        given = {k: v for k, v in job.given.items() if v is not None and k != "store"}
-        return ResponsesWriter(id=id, model=self.settings.model, created=created, request=given)
-
-    def whole(self, job: Job, id: str, created: int, results: Sequence[Result], usage: Usage | None) -> bytes:
-        """See `Protocol.whole`."""
-        return self.writer(job, id, created).whole([r.message for r in results], usage)
-
-    def error_body(self, failure: Failure) -> bytes:
-        """See `Protocol.error_body`."""
-        return wire.error_body(failure)
+    def writer(self, request: ChatRequest, id: str, created: int) -> ResponsesWriter:
+        """See `WireProtocol.writer`."""
+        body = {k: v for k, v in request.body.items() if v is not None and k != "store"}
+        return ResponsesWriter(id=id, model=self.settings.model, created=created, request=body)
 
 
 def _tools(fields: Fields) -> list[dict[str, Any]]:
@@ -88,13 +76,13 @@ def _tools(fields: Fields) -> list[dict[str, Any]]:
 
 
 def _format(fields: Fields) -> dict[str, Any] | None:
-    told = fields.object("text").object("format")
-    kind = told.one_of("type", FORMATS, "text")
+    found = fields.object("text").object("format")
+    kind = found.one_of("type", FORMATS, "text")
     if kind == "text":
         return None
     if kind == "json_object":
         return {"type": kind}
-    schema = {"name": told.text("name", ""), "schema": told.object("schema").raw, "strict": told.flag("strict")}
+    schema = {"name": found.text("name", ""), "schema": found.object("schema").raw, "strict": found.flag("strict")}
     return {"type": kind, "json_schema": schema}
 
 
@@ -102,7 +90,7 @@ def _format(fields: Fields) -> dict[str, Any] | None:
 
 
 def _input(fields: Fields) -> list[dict[str, Any]]:
-    """The input as chat completions have it: what an assistant did at once stands in one message there."""
+    """The input as chat completions have it, where one message has all that an assistant did at once."""
     messages: list[dict[str, Any]] = []
     instructions = fields.text("instructions", None)
     if instructions:
@@ -146,7 +134,7 @@ def _content(item: Fields, field: str) -> str:
     if isinstance(value, str):
         return value
     if value is None:
-        raise item.wrong(field, f"is required; {shown(value)} is not allowed")
+        raise item.wrong(field, "is required; null is not allowed")
     return "".join(_part(p)["text"] for p in item.objects(field))
 
 

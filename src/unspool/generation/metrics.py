@@ -13,10 +13,10 @@ _BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0
 
 
 class Metrics:
-    """What happened since the server started.
+    """Counts since the server started.
 
     Args:
-        dialect: the label of what is counted by dialect.
+        dialect: the value of the label of that name.
     """
 
     def __init__(self, dialect: str) -> None:
@@ -29,31 +29,31 @@ class Metrics:
         self._first_sum = 0.0
 
     def response(self, path: str, status: int | str) -> None:
-        """A request was answered, with an HTTP status or otherwise: ``cancelled``, or ``failed`` halfway."""
+        """Count an answered request, by its HTTP status, or ``cancelled``, or ``failed`` after the first byte."""
         self._responses[path, str(status)] += 1
 
     def first_event(self, seconds: float) -> None:
-        """The first events of a response were there, so long after its request."""
+        """Count a response whose first events came so many seconds after its request."""
         self._first[bisect_left(_BUCKETS, seconds)] += 1
         self._first_sum += seconds
 
     def output(self, message: Message) -> None:
-        """An output was parsed to its end."""
+        """Count the calls and notices of a finished output."""
         self._calls.update(c.status for c in message.tool_calls)
         self._notices.update(n.kind for n in message.notices)
 
     def usage(self, usage: Usage) -> None:
-        """What an engine counted."""
+        """Count tokens."""
         self._tokens["prompt"] += usage.prompt_tokens
         self._tokens["completion"] += usage.completion_tokens
-        if usage.reasoning_tokens is not None:  # where nobody knows, none would be wrong
+        if usage.reasoning_tokens is not None:  # unknown is not zero
             self._tokens["reasoning"] += usage.reasoning_tokens
 
     def text(self, gauges: Mapping[str, tuple[str, int]]) -> str:
         """All counts.
 
         Args:
-            gauges: what stands at this moment: its help and its value, by name.
+            gauges: the current values: help and value, by name.
         """
         lines: list[str] = []
         d = (("dialect", self._dialect),)
@@ -62,7 +62,7 @@ class Metrics:
         for name, text, label, counts in (
             ("tokens", "Tokens by the engine's count.", "kind", self._tokens),
             ("tool_calls", "Calls that ended.", "status", self._calls),
-            ("notices", "What was not as the format has it.", "kind", self._notices),
+            ("notices", "Deviations of outputs from their format.", "kind", self._notices),
         ):
             _counter(lines, name, text, [((*d, (label, k)), n) for k, n in sorted(counts.items())])
         for name, (text, value) in gauges.items():
@@ -86,8 +86,8 @@ def _counter(lines: list[str], name: str, text: str, rows: Iterable[tuple[Labels
 
 
 def _labels(labels: Labels) -> str:
-    told = ",".join(f'{name}="{_escaped(value)}"' for name, value in labels)
-    return "{" + told + "}"
+    pairs = ",".join(f'{name}="{_escaped(value)}"' for name, value in labels)
+    return "{" + pairs + "}"
 
 
 def _escaped(value: str) -> str:

@@ -1,4 +1,4 @@
-"""What a server is told when it starts."""
+"""`Settings`: how a server is set up, and `Limits`: how much it accepts."""
 
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -14,32 +14,31 @@ from ..wire.coalesce import Coalescer
 Profile = Literal["openai", "mindie", "candle"]
 PROFILES: tuple[Profile, ...] = ("openai", "mindie", "candle")
 
-
 LIMITS = {
     "generations": "outputs generated at once; each choice of a request is one",
-    "waiting": "outputs that may wait for their turn; more are refused with 429",
-    "queue": "events of a response that wait for a slow client; then its engine waits too",
+    "waiting": "outputs that may wait for their turn; beyond, 429",
+    "queue": "events of a response that may wait for a slow client; beyond, its engine waits",
     "body": "bytes of a request",
     "text": "characters of a request's messages and tools together, or of a text to parse",
-    "held": "bytes of all requests that are being read and answered; beyond them 429",
+    "held": "bytes of all requests that are being read and answered; beyond, 429",
     "headers": "bytes of a request's line and headers",
     "messages": "messages of a request",
     "tools": "tools of a request",
     "choices": "choices of a request",
     "stops": "stop strings of a request",
-    "depth": "how deep a tool's schema may nest",
-    "head": "seconds that a request's line and headers may take",
-    "receive": "seconds that a request's body may take",
-    "idle": "seconds that a connection is kept for the next request",
-    "stall": "seconds after which a client that reads nothing is given up",
-    "silence": "seconds without a byte, after which a stream says something to keep the connection",
-    "drain": "seconds that running responses have left after SIGTERM",
+    "depth": "levels of nesting in a tool's schema",
+    "head": "seconds to receive a request's line and headers",
+    "receive": "seconds to receive a request's body",
+    "idle": "seconds that an idle connection is kept open",
+    "stall": "seconds after which a client that reads nothing is disconnected",
+    "silence": "seconds without output, after which a stream sends a keep-alive",
+    "drain": "seconds for running responses to end after SIGTERM",
 }
 """The fields of `Limits` and what they limit."""
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """What a server takes at most; `LIMITS` tells each.
+    """How much a server accepts; `LIMITS` describes each field.
 
     Raises:
         ValueError: a limit is not positive.
@@ -72,26 +71,27 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """What holds for every request.
+    """How a server is set up; the same for every request.
 
     Attributes:
         model: the served name. Requests may name any.
-        dialect: how the model writes; its policy is the default.
+        dialect: the format of the model's output; its policy is the default.
         policy: fields that override the dialect's.
-        profile: which server's chat completions are written.
-        reasoning_field: where chat completions tell the reasoning.
+        profile: whose chat completions are written: OpenAI's or those of another server.
+        reasoning_field: the field of chat completions for the reasoning.
         full_text, timing: see `unspool.wire.MindieWriter`.
         content_chunks: see `unspool.wire.CandleWriter`.
-        coalesce_reasoning, coalesce_arguments: streams tell the reasoning by sentence, arguments at boundaries of JSON.
-        coalesce_delay: seconds that a delta is held back at most; alone, every delta is held back that long.
+        coalesce_reasoning, coalesce_arguments: whether streams join reasoning by sentence, arguments at boundaries of
+            JSON.
+        coalesce_delay: seconds for which a delta is held back at most; without the other two, every delta is.
         named_reason: the finish reason of an answer to a named ``tool_choice``: OpenAI's ``stop``, or ``tool_calls``.
-        strict_level: constrains calls under ``auto`` also where no tool is strict, as far as their schemas can be kept.
-        tools, tool_choice: how outputs are read whose requests declare no tools. Recordings bring theirs; ``None``: the
-            tools are unknown, and marked calls are read.
-        api_key: what clients have to present; ``None``: nothing.
-        engine: what generates, for people.
-        cors: origins of websites whose pages may use the server, besides those on the loopback; ``*``: any.
-        limits: what is taken at most.
+        strict_level: constrains calls under ``auto`` where no tool is strict, as far as a grammar can express them.
+        tools, tool_choice: for outputs of requests that declare no tools, as recordings bring them; ``None``: the tools
+            are unknown, and marked calls are parsed.
+        api_key: the key that clients have to send; ``None``: none is needed.
+        engine: a description of the engine, for the log.
+        cors: origins of websites that may use the server, besides those on the loopback; ``*``: any.
+        limits: how much is accepted.
     """
 
     model: str
@@ -115,29 +115,29 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     limits: Limits = Limits()
 
     def coalescer(self) -> Coalescer | None:
-        """What joins the deltas of one choice of a stream; ``None`` where they go on as they are."""
+        """A coalescer for one choice of a stream; ``None`` where deltas are not joined."""
         if not (self.coalesce_reasoning or self.coalesce_arguments or self.coalesce_delay):
             return None
         return Coalescer(
             sentences=self.coalesce_reasoning, boundaries=self.coalesce_arguments, max_delay=self.coalesce_delay
         )
 
-    def holds(self) -> str:
-        """What holds, in one line for the log: dialect, stage, and every policy that is not the library's default."""
+    def summary(self) -> str:
+        """The settings in one line for the log: dialect, stage, and every policy that is not the library's default."""
         policy = self.policy.over(self.dialect.policy).over(DEFAULTS)
-        told = [f"{f}={getattr(policy, f)}" for f in CHOICES if getattr(policy, f) != getattr(DEFAULTS, f)]
+        changed = [f"{f}={getattr(policy, f)}" for f in CHOICES if getattr(policy, f) != getattr(DEFAULTS, f)]
         parts = [
             f"model={self.model}",
             f"dialect={self.dialect.name}",
             f"stage={self.dialect.stage.value}",
-            f"policy: {', '.join(told) or 'the defaults'}",
+            f"policy: {', '.join(changed) or 'the defaults'}",
             f"profile={self.profile}",
             *([f"engine={self.engine}"] if self.engine else []),
         ]
         return "; ".join(parts)
 
     def example(self, url: str) -> str:
-        """A command that asks a server at this URL something, to be pasted into a shell."""
+        """A shell command that sends a request to a server at this URL."""
         body = '{"messages": [{"role": "user", "content": "Hello!"}]}'
         key = "" if self.api_key is None else " -H 'Authorization: Bearer KEY'"
         return f"curl {url}/v1/chat/completions -H 'Content-Type: application/json'{key} -d '{body}'"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
 
-from unspool.server.marks import BREAK, Marks
+from unspool.request.special_tokens import BREAK, SpecialTokens
 
 FAMILIES: dict[str, list[str]] = {
     "qwen": [
@@ -52,39 +52,39 @@ def added(made: Tokenizer, text: str) -> list[int]:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_no_text_of_fragments_becomes_a_special_token(family: str) -> None:
     tokens = FAMILIES[family]
-    made, marks = tokenizer(tokens), Marks(tokens)
+    made, marks = tokenizer(tokens), SpecialTokens(tokens)
     rng = random.Random(family)
     for token in tokens:
         assert added(made, token), "the tokenizer knows it"
-        assert not added(made, marks.broken(token))
+        assert not added(made, marks.break_up(token))
     for _ in range(300):
         cuts = [(t, rng.randrange(len(t) + 1)) for t in rng.choices(tokens, k=6)]
         text = "".join(rng.choice((t, t[:at], t[at:])) for t, at in cuts)
-        broken = marks.broken(text)
+        broken = marks.break_up(text)
         assert not added(made, broken), text
         assert broken.replace(BREAK, "") == text
         parts = [{"type": "text", "text": piece} for piece in (text[:7], text[7:11], text[11:])]
-        told = marks.broken([*parts, {"type": "image"}])
+        told = marks.break_up([*parts, {"type": "image"}])
         assert not added(made, "".join(p.get("text", "") for p in told)), text
 
 
 def test_other_text_stays_as_it_is() -> None:
-    marks = Marks(FAMILIES["qwen"])
+    marks = SpecialTokens(FAMILIES["qwen"])
     values: list[Any] = ["a < b <|im_star", "", 3, None, True, ["<", {"a": ["<|im_"]}]]
     for value in values:
-        assert marks.broken(value) == value
-    assert Marks([]).broken("<s>") == "<s>"
+        assert marks.break_up(value) == value
+    assert SpecialTokens([]).break_up("<s>") == "<s>"
 
 
 @pytest.mark.parametrize("family", ["reserved", "overlapping", "minimax"])
 def test_hostile_text_takes_linear_time(family: str) -> None:
-    marks = Marks(FAMILIES[family])
+    marks = SpecialTokens(FAMILIES[family])
     token = FAMILIES[family][0]
     times = []
     for size in (20_000, 200_000):
         text = (token[:-1] * size)[:size]
         began = time.perf_counter()
-        marks.broken(text)
+        marks.break_up(text)
         times.append(time.perf_counter() - began)
     assert times[1] < 30 * times[0] + 0.05
     assert times[1] < 2.0

@@ -1,73 +1,76 @@
-"""What waits between an engine and a client: bounded, so that a slow client slows its own engine and nobody else's."""
+"""A bounded queue between an engine and a client, so that a slow client slows its own engine and no other."""
 
 import asyncio
 import types
-from collections.abc import Awaitable, Callable, Generator
-from typing import Any, Final
-
-Send = Callable[[dict[str, Any]], Awaitable[None]]
+from collections.abc import Awaitable, Generator
+from typing import Any, Final, Protocol
 
 MOST_BYTES: Final = 512 * 1024
 """How many bytes of a response may wait for a client before its engine waits too."""
-"""What takes ASGI's messages."""
+
+
+class Sink(Protocol):
+    """Takes the bytes of a stream, such as a connection."""
+
+    def write(self, data: bytes) -> Awaitable[None]:
+        """Take some bytes; waits while the client does not read."""
+
+    def end(self) -> Awaitable[None]:
+        """End the stream."""
 
 
 class Outbox:
-    """The bytes of one streamed response, on their way from its producers to the connection.
+    """The bytes of one streamed response, on their way from its producers to the client.
 
-    What is put goes to the connection at once, without a task of its own or a turn of the loop, as long as the
-    connection takes it. What comes in the same moment of the loop's clock, as engines say several things at once, waits
-    for the end of the loop's turn, and what comes while the client does not read waits for that; both go on in one
-    piece.
+    Bytes go to the sink at once, without a task or a turn of the loop, as long as it takes them. What is put at the
+    same time of the loop's clock, as engines often have several pieces at once, waits for the end of the loop's turn.
+    What is put while the client does not read waits until it does. Both are then sent in one piece.
 
     Args:
-        send: takes ASGI's messages.
-        head: the message that begins the response; it goes with the first bytes.
+        sink: takes the bytes.
         limit: how many events may wait before `full`; bytes may be `MOST_BYTES`.
+
+    Attributes:
+        begun: whether anything was put.
+        over: whether the last bytes were put.
+        events: how many events wait, those that are being sent included.
+        stalled_since: since when, by the loop's clock, the sink has taken nothing.
+        sent_at: when, by the loop's clock, something was last sent.
     """
 
-    def __init__(self, send: Send, head: dict[str, Any], limit: int) -> None:
-        self._send = send
+    def __init__(self, sink: Sink, limit: int) -> None:
+        self._sink = sink
         self._loop = asyncio.get_running_loop()
         self._clock = self._loop.time
-        self._head: dict[str, Any] | None = head
         self._limit = limit
         self._waiting: list[bytes] = []
         self._sender: asyncio.Future[None] | None = None
         self._room = asyncio.Event()
+        self._bytes = 0  # that wait
         self.events = 0
-        """How many events wait, those that are being sent included."""
-        self._bytes = 0  # and how many bytes
+        self.begun = self.over = False
         self.stalled_since: float | None = None
-        """Since when, by the loop's clock, the connection has taken nothing."""
-        self.over = False
-        """Whether the last bytes were put."""
         self.sent_at = 0.0
-        """When, by the loop's clock, something was last put."""
 
     @property
     def full(self) -> bool:
-        """Whether whoever puts has to wait for `room`."""
+        """Whether producers have to wait for `room`."""
         return self.events >= self._limit or self._bytes >= MOST_BYTES
-
-    @property
-    def begun(self) -> bool:
-        """Whether there is a response to end."""
-        return self._head is None
 
     def put(self, data: bytes, events: int) -> None:
         """Send the bytes of some events.
 
         Raises:
-            OSError: the connection is lost, as some servers tell it.
+            OSError: the connection is lost.
         """
+        self.begun = True
         if self._sender is not None and self._sender.done():
             self._sender.result()  # raises what ended it
         if self._sender is None and not self._waiting:
             now = self._clock()
             if now != self.sent_at:
                 self.sent_at = now
-                self._begin((self._write(data) if self._head else self._send(_body(data))).__await__())
+                self._begin(self._sink.write(data).__await__())
                 return
             self._loop.call_soon(self._flush)
         self._waiting.append(data)
@@ -75,10 +78,10 @@ class Outbox:
         self._bytes += len(data)
 
     async def room(self) -> None:
-        """Return when less waits than the limits allow.
+        """Wait until less waits than the limits allow.
 
         Raises:
-            OSError: the connection is lost, as some servers tell it.
+            OSError: the connection is lost.
         """
         while self.full:
             self._room.clear()
@@ -87,13 +90,13 @@ class Outbox:
                 self._sender.result()
 
     async def end(self, data: bytes) -> None:
-        """Send the last bytes; returns when the connection has taken everything."""
+        """Send the last bytes; returns when the sink has taken everything."""
         self.over = True
         self.put(data, 0)
         self._flush()
         if self._sender is not None:
             await self._sender
-        self._begin(self._send({"type": "http.response.body", "body": b""}).__await__())
+        self._begin(self._sink.end().__await__())
         if self._sender is not None:
             await self._sender
 
@@ -104,23 +107,17 @@ class Outbox:
             self._sender.cancel()
             await asyncio.gather(self._sender, return_exceptions=True)
 
-    async def _write(self, data: bytes) -> None:
-        if self._head is not None:
-            head, self._head = self._head, None
-            await self._send(head)
-        await self._send(_body(data))
-
     def _begin(self, writing: Generator[Any, Any, None]) -> None:
-        """Run until the connection makes it wait; only then does it need a task."""
+        """Run until the sink waits; only then is a task needed."""
         try:
             waits_for = next(writing)
         except StopIteration:
             return
         self.stalled_since = self._clock()
-        self._sender = asyncio.ensure_future(self._go_on(_rest(writing, waits_for)))
+        self._sender = asyncio.ensure_future(self._continue(_rest(writing, waits_for)))
 
     def _flush(self) -> None:
-        """Send what came in one moment."""
+        """Send what was put at one time."""
         if self._sender is None and self._waiting:
             self.sent_at = self._clock()
             try:
@@ -129,7 +126,7 @@ class Outbox:
                 self._sender = self._loop.create_future()
                 self._sender.set_exception(error)
 
-    async def _go_on(self, writing: Awaitable[None]) -> None:
+    async def _continue(self, writing: Awaitable[None]) -> None:
         try:
             await writing
             await self._drain()
@@ -138,35 +135,31 @@ class Outbox:
             self._room.set()
 
     async def _drain(self) -> None:
-        """Send all that waits, and what comes to wait meanwhile."""
+        """Send all that waits, and what is put meanwhile."""
         while self._waiting:
             data, events, size = b"".join(self._waiting), self.events, self._bytes
             self._waiting = []
             if self._sender is not None:
                 self.stalled_since = self._clock()
-            await self._write(data)
+            await self._sink.write(data)
             self.events -= events
             self._bytes -= size
             self._room.set()
 
 
-def _body(data: bytes) -> dict[str, Any]:
-    return {"type": "http.response.body", "body": data, "more_body": True}
-
-
 @types.coroutine
-def _rest(begun: Generator[Any, Any, None], waits_for: Any) -> Generator[Any, Any, None]:
-    """What is left of an awaiting that was begun outside of a task and waits for a future."""
+def _rest(started: Generator[Any, Any, None], waits_for: Any) -> Generator[Any, Any, None]:
+    """The rest of an awaitable that was started outside of a task and waits for a future."""
     try:
         while True:
             try:
                 sent = yield waits_for
             except GeneratorExit:
-                begun.close()
+                started.close()
                 raise
             except BaseException as error:
-                waits_for = begun.throw(error)
+                waits_for = started.throw(error)
             else:
-                waits_for = begun.send(sent)
+                waits_for = started.send(sent)
     except StopIteration:
         return

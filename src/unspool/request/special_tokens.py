@@ -1,4 +1,4 @@
-"""Special tokens in text that only means to speak of them: they are broken up by a zero-width space."""
+"""Special tokens that a request's text spells: a zero-width space breaks them up, so that they stay text."""
 
 import os.path
 import re
@@ -7,31 +7,31 @@ from itertools import groupby
 from typing import Any, Final
 
 BREAK: Final = "\u200b"
-"""Stands behind the first character of what would have been a special token."""
+"""Put behind the first character of what would be a special token."""
 
 
-class Marks:
-    """Breaks special tokens up, wherever a value of a request spells one.
+class SpecialTokens:
+    """Breaks up special tokens in the values of a request.
 
     Args:
         tokens: their texts.
     """
 
     def __init__(self, tokens: Iterable[str]) -> None:
-        told = sorted(tokens)
-        self._begins = _beginnings(told) if told else None
+        words = sorted(tokens)
+        self._begins = _beginnings(words) if words else None
 
-    def broken(self, value: Any) -> Any:
-        """The value without special tokens: not in a string, a key, or in texts of parts one after another."""
+    def break_up(self, value: Any) -> Any:
+        """The value without special tokens in its strings, its keys, and the texts of adjacent parts."""
         if self._begins is None:
             return value
         if isinstance(value, str):
             return self._begins.sub(rf"\g<0>{BREAK}", value)
         if isinstance(value, dict):
-            return {self.broken(k): self.broken(v) for k, v in value.items()}
+            return {self.break_up(k): self.break_up(v) for k, v in value.items()}
         if not isinstance(value, list):
             return value
-        values = [self.broken(v) for v in value]
+        values = [self.break_up(v) for v in value]
         texts = [v for v in values if isinstance(v, dict) and isinstance(v.get("text"), str)]
         if self._begins.search("".join(v["text"] for v in texts)):
             for v in texts[1:]:
@@ -42,7 +42,7 @@ class Marks:
 def _beginnings(words: Iterable[str]) -> re.Pattern[str]:
     """Matches the first character of each occurrence of a word, also where they overlap.
 
-    The words are a tree, so that even a text made of their beginnings takes linear time.
+    The pattern is a tree of the words, so that even a text made of their beginnings takes linear time.
 
     Args:
         words: sorted.
@@ -53,10 +53,10 @@ def _beginnings(words: Iterable[str]) -> re.Pattern[str]:
 
 def _tree(words: Iterable[str]) -> str:
     """A pattern that matches where any of the sorted words begins."""
-    told = []
+    parts = []
     for _, group in groupby(words, lambda word: word[:1]):
         alike = list(group)
         common = os.path.commonprefix(alike)  # noqa: RUF071 - of strings, not of paths
         rest = _tree([w[len(common) :] for w in alike]) if common not in alike else ""
-        told.append(re.escape(common) + rest)
-    return f"(?:{'|'.join(told)})"
+        parts.append(re.escape(common) + rest)
+    return f"(?:{'|'.join(parts)})"

@@ -1,7 +1,7 @@
-"""The request sides of the protocols, each beside the writer of its answers."""
+"""The protocols: each reads its requests and makes the writers of its answers."""
 
 from .agui import AguiProtocol
-from .base import Protocol, Result
+from .base import WireProtocol
 from .chat import CandleProtocol, ChatProtocol, MindieProtocol
 from .messages import MessagesProtocol
 from .responses import ResponsesProtocol
@@ -12,7 +12,6 @@ __all__ = [
     "ChatProtocol",
     "MessagesProtocol",
     "MindieProtocol",
-    "Protocol",
     "ResponsesProtocol",
-    "Result",
+    "WireProtocol",
 ]

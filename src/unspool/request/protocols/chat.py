@@ -1,42 +1,42 @@
-"""Chat completions: requests, and the three profiles of answers."""
+"""OpenAI's chat completions, and the two other profiles of their answers."""
 
 from collections.abc import Sequence
 from typing import Any
 
 from ...dialect.file import Dialect
 from ...dialect.template import Piece
-from ...wire import CandleWriter, ChatWriter, Failure, MindieWriter, Usage
+from ...wire import CandleWriter, ChatWriter, MindieWriter
 from ...wire import chat as wire
 from ...wire import mindie as mindie_wire
-from ..checks import BadRequest, Fields
-from ..job import (
+from ..chat_request import ChatRequest
+from ..common import (
     MAX_TOKENS,
-    Job,
     check_messages,
     check_served,
-    check_tools,
     not_text,
-    read_choice,
+    read_parameters,
     reasoning_of,
     sampling,
     thinking,
     tool,
+    toolset,
 )
-from ..settings import Limits
-from .base import Protocol, Result
+from ..fields import BadRequest, Fields
+from .base import WireProtocol
 
 ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 FORMATS = ("text", "json_object", "json_schema")
 MAX_LOGPROBS = 20
 
 
-class ChatProtocol(Protocol):
+class ChatProtocol(WireProtocol):
     """OpenAI's own."""
 
     id_prefix = "chatcmpl-"
+    error_body = staticmethod(wire.error_body)
 
-    def read(self, fields: Fields) -> Job:
-        """See `Protocol.read`."""
+    def read(self, fields: Fields) -> ChatRequest:
+        """See `WireProtocol.read`."""
         limits = self.settings.limits
         for legacy, instead in (("functions", "tools"), ("function_call", "tool_choice")):
             if fields.has(legacy):
@@ -46,19 +46,16 @@ class ChatProtocol(Protocol):
         check_served(fields)
         check_messages(fields, "messages", limits)
         messages = read_messages(fields)
-        tools = read_tools(fields, limits)
-        choice, callable_ = read_choice(fields, fields.raw.get("tool_choice"), tools)
+        tools = toolset(fields, read_tools(fields), fields.raw.get("tool_choice"), limits)
         logprobs = fields.flag("logprobs", None)
         top = fields.integer("top_logprobs", 0, MAX_LOGPROBS)
         if top is not None and not logprobs:
             raise fields.wrong("top_logprobs", "needs logprobs to be true")
         think, template = thinking(fields)
         most = fields.integer("max_tokens", 1, MAX_TOKENS)
-        return Job(
+        return ChatRequest(
             messages=messages,
-            tools=tools,
-            callable=callable_,
-            tool_choice=choice,
+            toolset=tools,
             parallel=fields.flag("parallel_tool_calls", True),
             n=fields.integer("n", 1, min(limits.choices, limits.generations), 1),
             stop=fields.texts("stop", limits.stops),
@@ -69,61 +66,50 @@ class ChatProtocol(Protocol):
             template=template,
             stream=fields.flag("stream"),
             include_usage=fields.object("stream_options").flag("include_usage"),
-            given=fields.raw,
+            body=fields.raw,
         )
 
-    def writer(self, job: Job, id: str, created: int) -> ChatWriter:
-        """See `Protocol.writer`."""
+    def writer(self, request: ChatRequest, id: str, created: int) -> ChatWriter:
+        """See `WireProtocol.writer`."""
         return ChatWriter(
             id=id,
             model=self.settings.model,
             created=created,
-            n=job.n,
+            n=request.n,
             reasoning_field=self.settings.reasoning_field,
-            include_usage=job.include_usage,
-            calls_reason=self._calls_reason(job),
+            include_usage=request.include_usage,
+            calls_reason=self._calls_reason(request),
         )
 
-    def whole(self, job: Job, id: str, created: int, results: Sequence[Result], usage: Usage | None) -> bytes:
-        """See `Protocol.whole`."""
-        return self.writer(job, id, created).whole([r.message for r in results], usage, _logprobs(results))
-
-    def error_body(self, failure: Failure) -> bytes:
-        """See `Protocol.error_body`."""
-        return wire.error_body(failure)
-
-    def _calls_reason(self, job: Job) -> str:
-        return self.settings.named_reason if job.named else "tool_calls"
+    def _calls_reason(self, request: ChatRequest) -> str:
+        return self.settings.named_reason if request.toolset.kind == "named" else "tool_calls"
 
 
 class MindieProtocol(ChatProtocol):
     """The MindIE profile."""
 
     id_prefix = "endpoint_common_"
-    invalid = 422
+    invalid_status = 422
+    error_body = staticmethod(mindie_wire.error_body)
 
-    def read(self, fields: Fields) -> Job:
-        """See `Protocol.read`; there is one choice."""
-        job = super().read(fields)
-        if job.n != 1:
-            raise fields.wrong("n", f"{job.n} is not 1")
-        return job
+    def read(self, fields: Fields) -> ChatRequest:
+        """See `WireProtocol.read`; there is one choice."""
+        request = super().read(fields)
+        if request.n != 1:
+            raise fields.wrong("n", f"{request.n} is not 1")
+        return request
 
-    def writer(self, job: Job, id: str, created: int) -> MindieWriter:
-        """See `Protocol.writer`."""
+    def writer(self, request: ChatRequest, id: str, created: int) -> MindieWriter:
+        """See `WireProtocol.writer`."""
         return MindieWriter(
             id=id,
             model=self.settings.model,
             created=created,
             reasoning_field=self.settings.reasoning_field,
-            calls_reason=self._calls_reason(job),
+            calls_reason=self._calls_reason(request),
             full_text=self.settings.full_text,
             timing=self.settings.timing,
         )
-
-    def error_body(self, failure: Failure) -> bytes:
-        """See `Protocol.error_body`."""
-        return mindie_wire.error_body(failure)
 
 
 class CandleProtocol(ChatProtocol):
@@ -131,33 +117,22 @@ class CandleProtocol(ChatProtocol):
 
     keeps_events = True
 
-    def writer(self, job: Job, id: str, created: int) -> CandleWriter:
-        """See `Protocol.writer`."""
+    def writer(self, request: ChatRequest, id: str, created: int) -> CandleWriter:
+        """See `WireProtocol.writer`."""
         return CandleWriter(
             id=id,
             model=self.settings.model,
             created=created,
             markers=reasoning_markers(self.settings.dialect),
-            n=job.n,
-            include_usage=job.include_usage,
-            calls_reason=self._calls_reason(job),
+            n=request.n,
+            include_usage=request.include_usage,
+            calls_reason=self._calls_reason(request),
             content_chunks=self.settings.content_chunks,
         )
 
-    def whole(self, job: Job, id: str, created: int, results: Sequence[Result], usage: Usage | None) -> bytes:
-        """See `Protocol.whole`."""
-        events = [r.events for r in results]
-        messages = [r.message for r in results]
-        return self.writer(job, id, created).whole(messages, usage, _logprobs(results), events=events)
-
-
-def _logprobs(results: Sequence[Result]) -> Sequence[Sequence[Any]]:
-    told = [r.logprobs for r in results]
-    return told if any(told) else ()
-
 
 def reasoning_markers(dialect: Dialect) -> tuple[str, str]:
-    """What a dialect opens and closes reasoning with; empty where it has none."""
+    """The markers that open and close reasoning; empty where a dialect has none."""
 
     def text(pieces: Sequence[Piece]) -> str:
         return "".join(p for p in pieces if isinstance(p, str))
@@ -171,10 +146,10 @@ def reasoning_markers(dialect: Dialect) -> tuple[str, str]:
 
 
 def read_messages(fields: Fields) -> list[dict[str, Any]]:
-    """The conversation. Reasoning of the history is told as ``reasoning_content``, whatever it was called.
+    """The conversation, with the reasoning of each message as ``reasoning_content``, whatever field it was in.
 
     Raises:
-        BadRequest: a message is not as it should be.
+        BadRequest: a message is wrong.
     """
     messages = [_message(m) for m in fields.objects("messages")]
     if not messages:
@@ -225,11 +200,11 @@ def _message(fields: Fields) -> dict[str, Any]:
     return message
 
 
-def read_tools(fields: Fields, limits: Limits) -> list[dict[str, Any]]:
-    """The tools.
+def read_tools(fields: Fields) -> list[dict[str, Any]]:
+    """The declared tools.
 
     Raises:
-        BadRequest: a tool is not as it should be.
+        BadRequest: a tool is wrong.
     """
     found = []
     for one in fields.objects("tools", ()):
@@ -237,33 +212,24 @@ def read_tools(fields: Fields, limits: Limits) -> list[dict[str, Any]]:
         function = Fields(one.raw.get("function"), one.path("function"))
         strict = function.flag("strict", None)
         found.append(tool(function.text("name"), function.text("description", None), read_parameters(function), strict))
-    return check_tools("tools", found, limits)
-
-
-def read_parameters(fields: Fields) -> dict[str, Any] | None:
-    """The schema of a tool's arguments, where it has one.
-
-    Raises:
-        BadRequest: it is no object.
-    """
-    return fields.object("parameters").raw if fields.has("parameters") else None
+    return found
 
 
 def read_format(fields: Fields) -> dict[str, Any] | None:
     """``response_format``, where it asks for more than text.
 
     Raises:
-        BadRequest: it is none of those that there are.
+        BadRequest: it is not one of `FORMATS`, or its schema is wrong.
     """
     if not fields.has("response_format"):
         return None
-    told = fields.object("response_format")
-    if told.one_of("type", FORMATS) == "text":
+    found = fields.object("response_format")
+    if found.one_of("type", FORMATS) == "text":
         return None
-    if told.raw["type"] == "json_schema":
-        schema = told.object("json_schema")
+    if found.raw["type"] == "json_schema":
+        schema = found.object("json_schema")
         schema.text("name", None)
         schema.flag("strict", None)
         if not isinstance(schema.raw.get("schema"), dict):
             raise BadRequest(schema.path("schema"), "must be an object")
-    return told.raw
+    return found.raw

@@ -1,25 +1,26 @@
 """What is put goes on at once while the connection takes it, and waits in order while it does not."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 import pytest
 
-from unspool.server.outbox import MOST_BYTES, Outbox
+from unspool.generation.outbox import MOST_BYTES, Outbox
+from unspool.server.replies import StreamReply
 
 
 class Connection:
     """Takes messages; may be stopped and started again."""
 
     def __init__(self) -> None:
-        self.taken: list[dict[str, Any]] = []
+        self.taken: list[MutableMapping[str, Any]] = []
         self.open = asyncio.Event()
         self.open.set()
         self.error: Exception | None = None
         self.closes_after: bytes | None = None
 
-    async def send(self, message: dict[str, Any]) -> None:
+    async def send(self, message: MutableMapping[str, Any]) -> None:
         await self.open.wait()
         if self.error is not None:
             raise self.error
@@ -32,13 +33,10 @@ class Connection:
         return [m["body"] for m in self.taken if "body" in m]
 
 
-HEAD: dict[str, Any] = {"type": "http.response.start", "status": 200}
-
-
 def with_connection(test: Callable[[Connection, Outbox], Awaitable[None]], limit: int = 3) -> None:
     async def run() -> None:
         connection = Connection()
-        outbox = Outbox(connection.send, HEAD, limit)
+        outbox = Outbox(StreamReply(connection.send, "id"), limit)
         await test(connection, outbox)
         await outbox.close()
 
@@ -50,7 +48,7 @@ def test_what_is_put_is_sent_before_put_returns() -> None:
         assert not outbox.begun
         outbox.put(b"a", 1)
         outbox.put(b"b", 1)
-        assert connection.taken[0] == HEAD
+        assert (connection.taken[0]["type"], connection.taken[0]["status"]) == ("http.response.start", 200)
         assert connection.bodies == [b"a", b"b"]
         assert (outbox.begun, outbox.events, outbox.stalled_since) == (True, 0, None)
         await outbox.end(b"z")

@@ -1,4 +1,4 @@
-"""One choice of a response: an engine's pieces in, the events that the client is told out."""
+"""`Choice`: one output of a request, from the engine's deltas to the events for the client."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -11,15 +11,14 @@ from ..events import Event, Finish
 from ..message import Message, fold
 from ..parser import Parser
 from ..wire import Coalescer, Usage
-from .protocols import Result
 from .stops import Stops
 
 
 class Times:
-    """When the tokens of an output came.
+    """When the tokens of an output arrived.
 
     Args:
-        clock: tells the time, in seconds.
+        clock: returns the time in seconds.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -29,11 +28,11 @@ class Times:
         self._between: list[float] = []
 
     def begin(self) -> None:
-        """The engine was asked."""
+        """Note that the engine was asked."""
         self._last = self._clock()
 
-    def came(self, tokens: int) -> None:
-        """So many tokens came at once."""
+    def arrived(self, tokens: int) -> None:
+        """Note that so many tokens arrived at once."""
         if not tokens:
             return
         now = self._clock()
@@ -44,27 +43,30 @@ class Times:
             passed = 0.0
         self._between += [round(passed / tokens, 3)] * tokens if tokens else []
 
-    def told(self, usage: Usage) -> Usage:
-        """The counts with the times, where the engine tells none."""
+    def added_to(self, usage: Usage) -> Usage:
+        """The counts with the times, unless the engine sent its own."""
         if usage.prefill_time is not None or usage.decode_time_arr is not None or self._first is None:
             return usage
         return msgspec.structs.replace(usage, prefill_time=self._first, decode_time_arr=self._between)
 
 
 class Choice:
-    """The reading side of one choice.
+    """Reads one output of a request.
 
-    Token ids are fed where the engine tells them and their tokenizer is known: then a marker that is only spelled is
-    text, and the tokens of the reasoning are counted.
+    Token ids are parsed where the engine sends them and their tokenizer is known: then a marker that is only spelled
+    is text, and the tokens of the reasoning are counted.
 
     Args:
         parser: reads the output.
         stop: strings at which the content ends.
-        one_call: whether the output ends behind its first call.
-        coalescer: joins deltas, if they are to be joined.
-        keep: whether `result` is to tell the events.
+        one_call: whether the output ends after its first call.
+        coalescer: joins deltas.
+        keep: whether `kept` has the events.
         by_ids: whether the parser knows the engine's tokenizer.
-        timed: whether `usage` is to tell times.
+        timed: whether `usage` has times.
+
+    Attributes:
+        logprobs: the engine's entries for the tokens so far.
     """
 
     def __init__(
@@ -84,16 +86,16 @@ class Choice:
         self._clock = asyncio.get_running_loop().time
         self._kept: list[Event] | None = [] if keep or self._stops else None
         self._by_ids = by_ids
-        self._passes = self._stops or keep or coalescer
+        self._filtered = self._stops or keep or coalescer
         self._reason: str | None = None
         self._usage: Usage | None = None
-        self._since = 0  # tokens since the engine last told its counts
+        self._since = 0  # tokens since the engine's last counts
         self._times: Times | None = Times(self._clock) if timed else None
         self.logprobs: list[Any] = []
 
     @property
     def over(self) -> bool:
-        """Whether it ended before its engine does."""
+        """Whether it ended before its engine did."""
         return self._stops is not None and self._stops.over
 
     @property
@@ -103,41 +105,40 @@ class Choice:
 
     @property
     def due(self) -> float | None:
-        """When to call `tick`, by the loop's clock: then what is held back has to go on."""
+        """When to call `tick`, by the loop's clock; ``None`` while nothing is held back."""
         return None if self._coalescer is None else self._coalescer.due
 
     @property
     def usage(self) -> Usage | None:
-        """The engine's counts. What it cannot tell is counted here: what came since it last told them where it is cut
-        off, and of a text whose tokens are known the reasoning."""
+        """The engine's counts. Two are added here: the tokens since its last counts where the output was cut off, and
+        the tokens of the reasoning where they are known."""
         usage = self._usage
         if self.over:
-            told = usage or Usage()
-            usage = msgspec.structs.replace(
-                told, completion_tokens=told.completion_tokens + self._since, total_tokens=None
-            )
+            known = usage or Usage()
+            completion = known.completion_tokens + self._since
+            usage = msgspec.structs.replace(known, completion_tokens=completion, total_tokens=None)
         if usage is None:
             return None
         if usage.reasoning_tokens is None:
             usage = msgspec.structs.replace(usage, reasoning_tokens=self._parser.message.reasoning_tokens)
-        return usage if self._times is None else self._times.told(usage)
+        return usage if self._times is None else self._times.added_to(usage)
 
     def begin(self) -> None:
-        """The engine was asked."""
+        """Note that the engine was asked."""
         if self._times is not None:
             self._times.begin()
 
     def counted(self, prompt: int) -> None:
-        """Tell how many tokens the prompt has, where the engine was cut off before it did."""
+        """Set the number of the prompt's tokens, see `uncounted`."""
         self._usage = msgspec.structs.replace(self._usage or Usage(), prompt_tokens=prompt)
 
     @property
     def uncounted(self) -> bool:
-        """Whether the engine was cut off before it told how many tokens the prompt has."""
+        """Whether the engine was cut off before it sent the number of the prompt's tokens."""
         return self.over and (self._usage is None or not self._usage.prompt_tokens)
 
     def feed(self, delta: Delta) -> list[Event]:
-        """The events of the engine's next piece."""
+        """The events of the engine's next delta."""
         if delta.finish_reason is not None:
             self._reason = delta.finish_reason
         tokens = len(delta.token_ids) or (1 if delta.text else 0)
@@ -146,26 +147,26 @@ class Choice:
         else:
             self._since += tokens
         if self._times is not None:
-            self._times.came(tokens)
+            self._times.arrived(tokens)
         if self._by_ids and delta.token_ids:
             events = self._parser.feed_tokens(delta.token_ids, delta.stage)
         else:
             events = self._parser.feed(delta.text, delta.stage)
-        return self._passed(events) if events and self._passes else events
+        return self._filter(events) if events and self._filtered else events
 
     def close(self) -> list[Event]:
         """The last events."""
-        return self._passed(self._parser.close(self._reason))
+        return self._filter(self._parser.close(self._reason))
 
     def tick(self) -> list[Event]:
-        """What was held back for long enough."""
+        """The events that were held back for long enough."""
         return [] if self._coalescer is None else self._coalescer.tick(self._clock())
 
     def flush(self) -> list[Event]:
-        """What was held back."""
+        """The events that were held back."""
         return [] if self._coalescer is None else self._coalescer.flush()
 
-    def _passed(self, events: list[Event]) -> list[Event]:
+    def _filter(self, events: list[Event]) -> list[Event]:
         if self._stops is not None:
             events = self._stops.feed(events)
         if self._kept is not None:
@@ -174,10 +175,10 @@ class Choice:
             events = self._coalescer.feed(events, self._clock())
         return events
 
-    def result(self, *, events: bool, logprobs: bool) -> Result:
-        """The choice, complete."""
-        kept = (self._kept or ()) if events else ()
-        return Result(self.message(), kept, self.logprobs if logprobs else (), self.stop)
+    @property
+    def kept(self) -> Sequence[Event]:
+        """The events so far, where they are kept."""
+        return self._kept or ()
 
     def message(self) -> Message:
         """The choice as a message."""

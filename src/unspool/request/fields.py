@@ -1,4 +1,4 @@
-"""Reading a request's fields: each check names the field and what is allowed."""
+"""The fields of a request's JSON: each reader checks one, and its error names the field and what is allowed."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -6,20 +6,21 @@ from typing import Any
 
 import msgspec
 
+from ..arguments import json_kind, json_shown
+
 REQUIRED: Any = object()
-"""As a default: the field has to be there."""
+"""As a default: the field is required."""
 _MANY = 1_000_000
-"""How many objects, lists and strings a request may hold."""
-_SHOWN = 60  # characters of a wrong value that a message repeats
+"""How many objects, lists and strings a request may have."""
 
 
 class BadRequest(Exception):
     """A request is wrong.
 
     Args:
-        param: the field that is at fault; ``None``: the request as a whole.
+        param: the wrong field; ``None``: the request as a whole.
         message: what is wrong with it, and what is allowed.
-        status: the HTTP status; ``None``: what the protocol has for a wrong field.
+        status: the HTTP status; ``None``: the protocol's own for a wrong field.
     """
 
     def __init__(self, param: str | None, message: str, status: int | None = None) -> None:
@@ -29,21 +30,21 @@ class BadRequest(Exception):
 
 
 class Fields:
-    """An object of a request. Fields that nobody asks for are let pass; ``null`` is as good as nothing.
+    """An object of a request. Unknown fields are ignored; ``null`` counts as missing.
 
     Args:
-        value: what the request has there.
+        value: the value at that place of the request.
         where: the path of the object, for messages; empty for the request itself.
 
     Raises:
-        BadRequest: the value is no object.
+        BadRequest: the value is not an object.
     """
 
     __slots__ = ("_where", "raw")
 
     def __init__(self, value: Any, where: str = "") -> None:
         if not isinstance(value, dict):
-            raise BadRequest(where or None, f"must be an object, not {kind(value)}")
+            raise BadRequest(where or None, f"must be an object, not {json_kind(value)}")
         self.raw: dict[str, Any] = value
         self._where = where
 
@@ -52,7 +53,7 @@ class Fields:
         return f"{self._where}.{field}" if self._where else field
 
     def has(self, field: str) -> bool:
-        """Whether the field says anything."""
+        """Whether the field is there and not ``null``."""
         return self.raw.get(field) is not None
 
     def wrong(self, field: str, message: str) -> BadRequest:
@@ -71,34 +72,34 @@ class Fields:
         """A string."""
         value = self._get(field, default)
         if value is not default and not isinstance(value, str):
-            raise self.wrong(field, f"must be a string, not {kind(value)}")
+            raise self.wrong(field, f"must be a string, not {json_kind(value)}")
         return value
 
     def flag(self, field: str, default: Any = False) -> Any:
         """True or false."""
         value = self._get(field, default)
         if value is not default and not isinstance(value, bool):
-            raise self.wrong(field, f"must be true or false, not {kind(value)}")
+            raise self.wrong(field, f"must be true or false, not {json_kind(value)}")
         return value
 
     def integer(self, field: str, low: int, high: int, default: Any = None) -> Any:
-        """A whole number between two bounds, both allowed."""
+        """An integer between two bounds, inclusive."""
         value = self._get(field, default)
         if value is default:
             return value
         if isinstance(value, bool) or not isinstance(value, int):
-            raise self.wrong(field, f"must be an integer, not {kind(value)}")
+            raise self.wrong(field, f"must be an integer, not {json_kind(value)}")
         if not low <= value <= high:
             raise self.wrong(field, f"{value} is not between {low:,} and {high:,}")
         return value
 
     def number(self, field: str, low: float, high: float) -> float | None:
-        """A number between two bounds, both allowed."""
+        """A number between two bounds, inclusive."""
         value = self._get(field, None)
         if value is None:
             return None
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise self.wrong(field, f"must be a number, not {kind(value)}")
+            raise self.wrong(field, f"must be a number, not {json_kind(value)}")
         if not low <= value <= high:
             raise self.wrong(field, f"{value} is not between {low:g} and {high:g}")
         return float(value)
@@ -107,18 +108,18 @@ class Fields:
         """One of these words."""
         value = self._get(field, default)
         if value is not default and (not isinstance(value, str) or value not in allowed):
-            raise self.wrong(field, f"{shown(value)} is not one of {', '.join(allowed)}")
+            raise self.wrong(field, f"{json_shown(value)} is not one of {', '.join(allowed)}")
         return value
 
     def array(self, field: str, default: Any = REQUIRED) -> Any:
         """A list."""
         value = self._get(field, default)
         if value is not default and not isinstance(value, list):
-            raise self.wrong(field, f"must be a list, not {kind(value)}")
+            raise self.wrong(field, f"must be a list, not {json_kind(value)}")
         return value
 
     def object(self, field: str) -> "Fields":
-        """An object; an empty one where the field is missing."""
+        """An object; empty where the field is missing."""
         value = self._get(field, None)
         return Fields({} if value is None else value, self.path(field))
 
@@ -144,11 +145,11 @@ def read_object(body: bytes) -> Fields:
     """A request's body.
 
     Raises:
-        BadRequest: it is not a JSON object, or holds too many values.
+        BadRequest: it is not a JSON object, or has too many values.
     """
-    # What there is at least one of for each object, list and string: they take much more memory than bytes here.
+    # A lower bound of the objects, lists and strings: each takes much more memory than its bytes here.
     if len(body) > _MANY and body.count(b"{") + body.count(b"[") + body.count(b'"') // 2 > _MANY:
-        raise BadRequest(None, f"the body holds more than {_MANY:,} values", 413)
+        raise BadRequest(None, f"the body has more than {_MANY:,} values", 413)
     try:
         value = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -157,7 +158,7 @@ def read_object(body: bytes) -> Fields:
 
 
 def _decode_slowly(body: bytes) -> Any:
-    """With what msgspec does not take: lone surrogates, which clients send in histories that engines cut."""
+    """Decode what msgspec refuses: lone surrogates, which clients send back in histories that an engine cut."""
     try:
         return json.loads(body, parse_constant=_no_constant)
     except RecursionError:
@@ -167,26 +168,14 @@ def _decode_slowly(body: bytes) -> Any:
 
 
 def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not allowed")
 
 
 def depth_within(value: Any, most: int) -> bool:
-    """Whether lists and objects nest at most so deep."""
+    """Whether lists and objects nest at most ``most`` levels deep."""
     level = [value]
     for _ in range(most + 1):
         level = [c for v in level for c in (v.values() if isinstance(v, dict) else v) if isinstance(c, dict | list)]
         if not level:
             return True
     return False
-
-
-def kind(value: Any) -> str:
-    """JSON's name of a value's type."""
-    names = {dict: "an object", list: "a list", str: "a string", bool: "a boolean", type(None): "null"}
-    return names.get(type(value), "a number")
-
-
-def shown(value: Any) -> str:
-    """A wrong value, as far as a message repeats it."""
-    text = json.dumps(value)
-    return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"

@@ -1,26 +1,29 @@
-"""``POST /parse``: raw text in, a message or events out; no engine takes part."""
+"""`ParseEndpoint`: ``POST /parse``, which parses a text without an engine into a message or events."""
+
+from typing import Any
 
 from starlette.types import Receive, Scope, Send
 
+from ..arguments import json_shown
 from ..dialect.file import Dialect
 from ..dialect.registry import get_dialect
 from ..engines.threads import Awaited
 from ..errors import DialectError, ToolsError, UnknownDialect
 from ..events import Stage
+from ..generation.service import Service, log
 from ..parser import Parser
 from ..policy import CHOICES, Policy
+from ..request.common import toolset
+from ..request.fields import BadRequest, Fields, read_object
+from ..request.protocols.chat import read_tools
 from ..wire import parse as wire
 from ..wire.common import Failure
-from .checks import BadRequest, Fields, read_object, shown
-from .core import Core, log
 from .endpoint import answer
-from .job import read_choice
-from .protocols.chat import read_tools
-from .replies import Reply
+from .replies import Reply, failed
 
 _FORMATS = ("message", "events")
-_PIECE = 16 * 1024
-"""Characters between two looks whether the client is still there; how a text is cut changes nothing."""
+_PIECE = 2 * 1024
+"""Characters that are parsed between two checks; a few milliseconds."""
 _FIELDS = (
     "text",
     "dialect",
@@ -42,24 +45,24 @@ class ParseEndpoint:
     the server's policies. ``format`` is ``message`` or ``events``.
     """
 
-    def __init__(self, core: Core) -> None:
-        self._core = core
+    def __init__(self, service: Service) -> None:
+        self._service = service
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        await answer(self._core, wire.error_body, scope, receive, send, self._answer)
+        await answer(self._service, wire.error_body, scope, receive, send, self._answer)
 
     async def _answer(self, scope: Scope, body: bytes, send: Send) -> None:
         try:
-            # In a thread: a text takes a while, and streams go on meanwhile.
-            reply = Reply(await self._core.apart(len(body), lambda awaited: self._parse(body, awaited)))
+            # In a thread: a text takes a while, and streams must not wait for it.
+            reply = Reply(await self._service.in_thread(len(body), lambda awaited: self._parse(body, awaited)))
         except BadRequest as error:
             status = error.status or 400
-            reply = Reply(wire.error_body(Failure(str(error), status, error.param)), status)
+            reply = failed(wire.error_body, Failure(str(error), status, error.param))
         except Exception:
             log.exception("%s: the request failed", scope["path"])
-            reply = Reply(wire.error_body(Failure("the server failed", 500)), 500)
-        self._core.metrics.response(scope["path"], reply.status)
+            reply = failed(wire.error_body, Failure("the server failed", 500))
+        self._service.metrics.response(scope["path"], reply.status)
         await reply.send(send)
 
     def _parse(self, body: bytes, awaited: Awaited) -> bytes:
@@ -78,32 +81,31 @@ class ParseEndpoint:
         unknown = sorted(fields.raw.keys() - set(_FIELDS))
         if unknown:
             raise fields.wrong(unknown[0], f"is not known; allowed are {', '.join(_FIELDS)}")
-        settings = self._core.settings
-        tools = read_tools(fields, settings.limits) if fields.has("tools") else None
+        settings = self._service.settings
+        for field in ("text", "prompt"):
+            size = len(fields.text(field, None) or "")
+            if size > settings.limits.text:
+                raise fields.wrong(field, f"{size:,} characters; allowed are {settings.limits.text:,}")
         own = not fields.has("dialect") and not fields.has("reasoning")
         dialect = settings.dialect if own else _dialect(fields, settings.dialect)
         stage = fields.one_of("stage", tuple(Stage), None)
         prompt = fields.text("prompt", None)
         policy = _policy(fields.object("policy")).over(settings.policy if own else Policy())
-        choice = (
-            fields.raw.get("tool_choice")
-            if tools is None
-            else read_choice(fields, fields.raw.get("tool_choice"), tools)[0]
-        )
+        tools: Any = None
+        choice = fields.raw.get("tool_choice")
+        if fields.has("tools"):
+            found = toolset(fields, read_tools(fields), choice, settings.limits)
+            tools, choice = list((found.tools or {}).values()), found.choice
         try:
             parser = Parser(dialect, tools=tools, tool_choice=choice, stage=stage, prompt=prompt, policy=policy)
-        except ToolsError as error:  # a choice without tools, which the parser checks itself
+        except ToolsError as error:  # a choice without tools
             raise BadRequest(error.field, error.message) from None
         reason = fields.text("finish_reason", "stop")
-        for field in ("text", "prompt"):
-            size = len(fields.text(field, None) or "")
-            if size > settings.limits.text:
-                raise fields.wrong(field, f"{size:,} characters; allowed are {settings.limits.text:,}")
         return parser, fields.text("text"), reason, fields.one_of("format", _FORMATS, "message")
 
 
 def _dialect(fields: Fields, default: Dialect) -> Dialect:
-    """A dialect by its names. Files are not taken: a request must not read the server's disk."""
+    """A dialect by its name, never by its file: a request must not read the server's disk."""
     field = "dialect"
     try:
         dialect = get_dialect(fields.text("dialect")) if fields.has("dialect") else default
@@ -124,5 +126,5 @@ def _policy(fields: Fields) -> Policy:
             raise fields.wrong(field, f"is not known; allowed are {', '.join(CHOICES)}")
         if value is not None and value not in CHOICES[field]:
             allowed = ", ".join(str(c) for c in CHOICES[field])
-            raise fields.wrong(field, f"{shown(value)} is not one of {allowed}")
+            raise fields.wrong(field, f"{json_shown(value)} is not one of {allowed}")
     return Policy(**fields.raw)

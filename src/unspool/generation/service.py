@@ -1,65 +1,80 @@
-"""What all requests of a server share."""
+"""`Service`: the engine, the places, the counts and the threads that all requests of a server share."""
 
 import asyncio
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from ..engines import Engine
 from ..engines.threads import Awaited, Threads
+from ..request.prepared import Constraints
+from ..request.prompts import Prompts
+from ..request.settings import Settings
 from ..wire.common import Failure
 from .admission import Admission, Overloaded
 from .metrics import Metrics
-from .prepared import Constraints
-from .settings import Settings
-
-if TYPE_CHECKING:
-    from .prompts import Prompts
-    from .run import Run
 
 log = logging.getLogger("unspool.server")
 _T = TypeVar("_T")
-_PATROL = 1.0  # seconds between two looks at the clients
+_PATROL: Final = 1.0  # seconds between two looks at the running answers
 _LONG: Final = 256 * 1024
-"""Bytes of a request from which on its reading has a thread of its own, so that it holds up no short one."""
+"""Bytes from which a request is read in a thread of its own, so that it delays no short one."""
 
 
-class Core:
-    """Settings, engine, places, counts, and the requests that are being answered.
+class Answer(Protocol):
+    """A running answer, as `Service` knows it."""
+
+    @property
+    def queued(self) -> int:
+        """How many events wait for the client."""
+
+    def look(self, now: float) -> None:
+        """Do what is due at this time of the loop's clock."""
+
+    def abort(self, failure: Failure) -> None:
+        """End with an error."""
+
+
+class Service:
+    """What all requests of a server share.
 
     Args:
-        settings: what holds.
-        engine: what generates.
+        settings: the server's.
+        engine: generates the outputs.
         prompts: the model's chat template; without it the engine gets the messages alone.
+
+    Attributes:
+        runs: the answers that are running.
+        held: bytes of the requests that are being read and answered.
+        draining: whether the server is shutting down.
     """
 
-    def __init__(self, settings: Settings, engine: Engine, prompts: "Prompts | None" = None) -> None:
+    def __init__(self, settings: Settings, engine: Engine, prompts: Prompts | None = None) -> None:
         self.settings = settings
         self.engine = engine
         self.prompts = prompts
         self.admission = Admission(settings.limits.generations, settings.limits.waiting)
         self.constraints = Constraints(settings)
         self.metrics = Metrics(settings.dialect.name)
-        self.runs: set[Run] = set()
+        self.runs: set[Answer] = set()
         self.held = 0
-        """Bytes of the requests that are being read and answered."""
         self.draining = False
         self._short = Threads(2, "requests")
         self._long = Threads(1, "long-requests")
 
-    async def apart(self, size: int, work: Callable[[Awaited], _T]) -> _T:
+    async def in_thread(self, size: int, work: Callable[[Awaited], _T]) -> _T:
         """Do what takes a while in a thread; see `Threads.run`.
 
         Args:
-            size: bytes of the request.
-            work: does it.
+            size: bytes of the request; long ones have a thread of their own.
+            work: what to do.
         """
         return await (self._short if size < _LONG else self._long).run(work)
 
     @contextmanager
-    def holding(self) -> "Iterator[Callable[[int], None]]":
-        """Account for the bytes of one request, as long as the block lasts: each part is told as it comes.
+    def holding(self) -> Iterator[Callable[[int], None]]:
+        """Count the bytes of one request while the block lasts; call what it gives with the size of each part.
 
         Raises:
             Overloaded: all requests together are too large.
@@ -78,13 +93,22 @@ class Core:
         finally:
             self.held -= size
 
+    @contextmanager
+    def running(self, run: Answer) -> Iterator[None]:
+        """Count an answer among the running ones while the block lasts."""
+        self.runs.add(run)
+        try:
+            yield
+        finally:
+            self.runs.discard(run)
+
     def close(self) -> None:
-        """Let go of the threads."""
+        """Stop the threads."""
         self._short.close()
         self._long.close()
 
     def gauges(self) -> dict[str, tuple[str, int]]:
-        """What `Metrics.text` tells of this moment."""
+        """The gauges of `Metrics.text`: help and value, by name."""
         return {
             "open_streams": ("Responses that are being written.", len(self.runs)),
             "generations": ("Outputs that are being generated.", self.admission.running),
@@ -94,18 +118,14 @@ class Core:
         }
 
     async def patrol(self) -> None:
-        """Keep silent streams alive; runs until it is cancelled."""
+        """Look at the running answers from time to time; runs until it is cancelled."""
         while True:
             await asyncio.sleep(_PATROL)
             now = asyncio.get_running_loop().time()
             for run in list(self.runs):
-                outbox = run.outbox
-                if outbox is None or not outbox.begun or outbox.stalled_since is not None:
-                    continue
-                if now - outbox.sent_at > self.settings.limits.silence:
-                    run.keep_alive()
+                run.look(now)
 
     def abort(self, failure: Failure) -> None:
-        """End what runs with an error of its protocol."""
+        """End the running answers with an error of their protocol."""
         for run in list(self.runs):
             run.abort(failure)

@@ -1,51 +1,39 @@
-"""Anthropic's Messages: requests, and what writes their answers."""
+"""Anthropic's Messages."""
 
 import json
 from collections.abc import Sequence
 from typing import Any
 
-from ...wire import Failure, MessagesWriter, Usage, Writer
+from ...wire import MessagesWriter
 from ...wire import messages as wire
-from ..checks import REQUIRED, Fields
-from ..job import (
-    MAX_TOKENS,
-    Job,
-    check_messages,
-    check_served,
-    check_tools,
-    not_text,
-    read_choice,
-    sampling,
-    thinking,
-    tool,
-)
-from .base import Protocol, Result
+from ..chat_request import ChatRequest
+from ..common import MAX_TOKENS, check_messages, check_served, not_text, sampling, thinking, tool, toolset
+from ..fields import REQUIRED, Fields
+from .base import WireProtocol
 
 
-class MessagesProtocol(Protocol):
+class MessagesProtocol(WireProtocol):
     """Messages have one choice."""
 
     id_prefix = "msg_"
+    error_body = staticmethod(wire.error_body)
 
-    def read(self, fields: Fields) -> Job:
-        """See `Protocol.read`."""
+    def read(self, fields: Fields) -> ChatRequest:
+        """See `WireProtocol.read`."""
         limits = self.settings.limits
         fields.text("model", None)
         check_served(fields)
         check_messages(fields, "messages", limits)
         tools = _tools(fields)
-        check_tools("tools", tools, limits)
-        asked, parallel = _choice(fields, tools)
-        choice, callable_ = read_choice(fields, asked, tools)
+        choice, parallel = _choice(fields, tools)
+        found = toolset(fields, tools, choice, limits)
         think, template = thinking(fields)
         messages = _system(fields) + [m for one in fields.objects("messages") for m in _messages(one)]
         if not fields.array("messages"):
             raise fields.wrong("messages", "is empty; at least one message is needed")
-        return Job(
+        return ChatRequest(
             messages=messages,
-            tools=tools,
-            callable=callable_,
-            tool_choice=choice,
+            toolset=found,
             parallel=parallel,
             stop=fields.texts("stop_sequences", limits.stops),
             max_tokens=fields.integer("max_tokens", 1, MAX_TOKENS, REQUIRED),
@@ -53,25 +41,12 @@ class MessagesProtocol(Protocol):
             thinking=think,
             template=template,
             stream=fields.flag("stream"),
-            given=fields.raw,
+            body=fields.raw,
         )
 
-    def writer(self, job: Job, id: str, created: int) -> MessagesWriter:
-        """See `Protocol.writer`."""
+    def writer(self, request: ChatRequest, id: str, created: int) -> MessagesWriter:
+        """See `WireProtocol.writer`."""
         return MessagesWriter(id=id, model=self.settings.model)
-
-    def whole(self, job: Job, id: str, created: int, results: Sequence[Result], usage: Usage | None) -> bytes:
-        """See `Protocol.whole`."""
-        return self.writer(job, id, created).whole([r.message for r in results], usage, results[0].stop)
-
-    def finish(self, writer: Writer, usage: Usage | None, stop: str | None) -> bytes:
-        """See `Protocol.finish`."""
-        assert isinstance(writer, MessagesWriter)
-        return writer.finish(usage, stop)
-
-    def error_body(self, failure: Failure) -> bytes:
-        """See `Protocol.error_body`."""
-        return wire.error_body(failure)
 
 
 def _tools(fields: Fields) -> list[dict[str, Any]]:
@@ -87,18 +62,18 @@ def _choice(fields: Fields, tools: list[dict[str, Any]]) -> tuple[Any, bool]:
     """The choice as chat completions have it, and whether there may be several calls."""
     if not fields.has("tool_choice"):
         return "auto", True
-    told = fields.object("tool_choice")
-    kind = told.one_of("type", ("auto", "any", "tool", "none"))
-    parallel = not told.flag("disable_parallel_tool_use")
+    choice = fields.object("tool_choice")
+    kind = choice.one_of("type", ("auto", "any", "tool", "none"))
+    parallel = not choice.flag("disable_parallel_tool_use")
     if kind == "tool":
-        return {"type": "function", "name": told.text("name")}, parallel
+        return {"type": "function", "name": choice.text("name")}, parallel
     if kind == "any" and not tools:  # in the protocol's own word
-        raise told.wrong("type", "'any' needs tools")
+        raise choice.wrong("type", "'any' needs tools")
     return {"any": "required"}.get(kind, kind), parallel
 
 
 _SAID = ("text", "thinking", "redacted_thinking", "tool_use")
-"""Blocks of the assistant. What only Anthropic can read is let go."""
+"""Blocks of the assistant. Redacted thinking, which only Anthropic can read, is left out."""
 
 # -- history -----------------------------------------------------------------------------------------------------------
 
@@ -108,7 +83,7 @@ def _system(fields: Fields) -> list[dict[str, Any]]:
     if isinstance(system, list):
         for block in fields.objects("system"):
             block.one_of("type", ("text",))
-        system = _told([_part(block) for block in fields.objects("system")])
+        system = _joined([_part(block) for block in fields.objects("system")])
     elif system is not None:
         system = fields.text("system")
     return [{"role": "system", "content": system}] if system is not None else []
@@ -121,12 +96,12 @@ def _part(block: Fields) -> dict[str, Any]:
     raise not_text(block, "text")
 
 
-def _told(parts: list[dict[str, Any]]) -> str:
+def _joined(parts: list[dict[str, Any]]) -> str:
     return "".join(p["text"] for p in parts)
 
 
 def _messages(fields: Fields) -> list[dict[str, Any]]:
-    """A message as chat completions have it; each result of a tool is one of its own there."""
+    """A message as chat completions have it, where each result of a tool is a message of its own."""
     role = fields.one_of("role", ("user", "assistant", "system"))
     content = fields.raw.get("content")
     if isinstance(content, str):
@@ -144,17 +119,17 @@ def _user(role: str, blocks: Sequence[Fields]) -> list[dict[str, Any]]:
     parts: list[dict[str, Any]] = []
     for block in blocks:
         if block.text("type") == "tool_result":
-            told = {"role": "tool", "tool_call_id": block.text("tool_use_id"), "content": _result(block)}
-            results.append(told)
+            result = {"role": "tool", "tool_call_id": block.text("tool_use_id"), "content": _result(block)}
+            results.append(result)
         else:
             parts.append(_part(block))
-    return [*results, {"role": role, "content": _told(parts)}] if parts else results
+    return [*results, {"role": role, "content": _joined(parts)}] if parts else results
 
 
 def _result(block: Fields) -> Any:
     if isinstance(block.raw.get("content"), str):
         return block.raw["content"]
-    return _told([_part(one) for one in block.objects("content", ())])
+    return _joined([_part(one) for one in block.objects("content", ())])
 
 
 def _assistant(blocks: Sequence[Fields]) -> dict[str, Any]:

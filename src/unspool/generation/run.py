@@ -1,4 +1,4 @@
-"""One request under way: an engine's outputs through parsers, and the answer on its way to the client."""
+"""`Run`: one request under way, from the engine's outputs through parsers to the bytes of the answer."""
 
 import asyncio
 import contextlib
@@ -8,61 +8,52 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-from starlette.types import Scope
 
 from ..engines import EngineError
 from ..events import Event
 from ..message import Message
 from ..parser import Parser
-from ..wire.common import Failure, Usage, Writer
+from ..request.prepared import Prepared
+from ..request.protocols import WireProtocol
+from ..wire.common import Failure, Usage
 from .admission import Overloaded
 from .choice import Choice
-from .core import Core, log
-from .outbox import Outbox, Send
-from .prepared import Prepared
-from .protocols import Protocol
-from .replies import Reply, client_id, failed, stream_start
+from .outbox import Outbox, Sink
+from .service import Service, log
 
 
 class Run:
     """Answers one request.
 
     Args:
-        core: the server.
+        service: what all requests share.
         protocol: the client's.
-        scope: ASGI's, of the request.
         prepared: the request.
-        parsers: one for each choice.
+        client_id: the client's own id of the request, for the log; empty where it has none.
     """
 
-    def __init__(
-        self, core: Core, protocol: Protocol, scope: Scope, prepared: Prepared, parsers: Sequence[Parser]
-    ) -> None:
+    def __init__(self, service: Service, protocol: WireProtocol, prepared: Prepared, client_id: str = "") -> None:
         self.id = protocol.id_prefix + new_id()
-        self.outbox: Outbox | None = None
-        """What waits for the client of a stream, once there is something to send."""
-        self._core = core
+        self._service = service
         self._protocol = protocol
-        self._path: str = scope["path"]
-        theirs = client_id(scope)
-        self._name = f"{self.id} ({theirs})" if theirs else self.id
+        self._name = f"{self.id} ({client_id})" if client_id else self.id
         self._prepared = prepared
-        job = prepared.job
-        self._created = int(time.time())
+        self._request = prepared.request
         self._clock = asyncio.get_running_loop().time
-        self._began = self._clock()
-        self._writer: Writer | None = protocol.writer(job, self.id, self._created) if job.stream else None
-        self._choices = [self._choice(parser) for parser in parsers]
+        self._started = self._clock()
+        self._writer = protocol.writer(self._request, self.id, int(time.time()))
+        self._choices = [self._choice(parser) for parser in prepared.parsers]
+        self._outbox: Outbox | None = None
         self._begun = False
         self._producing = False
         self._timers: dict[int, asyncio.TimerHandle] = {}
         self._abort: Failure | None = None
-        self._work: asyncio.Task[None] | None = None
+        self._work: asyncio.Task[Any] | None = None
 
     @property
     def queued(self) -> int:
         """How many events wait for the client."""
-        return 0 if self.outbox is None else self.outbox.events
+        return 0 if self._outbox is None else self._outbox.events
 
     def abort(self, failure: Failure) -> None:
         """End the answer with an error, unless it is complete."""
@@ -70,47 +61,56 @@ class Run:
             self._abort = failure
             self._work.cancel()
 
-    def keep_alive(self) -> None:
-        """Say something while the engine says nothing, lest something on the way closes the connection."""
-        if self.outbox is not None and self._writer is not None and not self.outbox.over:
-            with contextlib.suppress(OSError):  # of a connection that is lost: whoever puts next is told again
-                self.outbox.put(self._writer.KEEP_ALIVE, 0)
+    def look(self, now: float) -> None:
+        """Send a keep-alive where a stream has been silent for too long."""
+        outbox = self._outbox
+        if outbox is None or not outbox.begun or outbox.over or outbox.stalled_since is not None:
+            return
+        if now - outbox.sent_at > self._service.settings.limits.silence:
+            with contextlib.suppress(OSError):  # of a lost connection: the next `put` raises it again
+                outbox.put(self._writer.KEEP_ALIVE, 0)
 
-    async def respond(self, send: Send) -> None:
-        """Answer the request; where the task that runs this is cancelled, the engine stops.
+    async def generate(self, sink: Sink | None = None) -> Failure | None:
+        """Generate the answer. Where the task that runs this is cancelled, the engine stops.
 
         Args:
-            send: takes ASGI's messages.
+            sink: takes the bytes of a stream; ``None``: the answer is not streamed, and `whole` has it afterwards.
+
+        Returns:
+            What the engine failed with. A stream that has begun ends with it.
         """
         self._work = asyncio.current_task()
-        self._core.runs.add(self)
         try:
-            await self._respond(send)
+            if sink is None:
+                return await self._produce()
+            return await self._stream(sink)
         except asyncio.CancelledError:
             log.info("%s: the client is gone; cancelled", self._name)
             raise
-        finally:
-            self._core.runs.discard(self)
 
-    async def _respond(self, send: Send) -> None:
-        outbox = Outbox(send, stream_start(self.id), self._core.settings.limits.queue)
+    def whole(self) -> bytes:
+        """The answer that is not streamed."""
+        choices, protocol = self._choices, self._protocol
+        logprobs = [c.logprobs for c in choices] if self._request.sampling.logprobs is not None else []
+        return self._writer.whole(
+            [c.message() for c in choices],
+            self._usage(),
+            logprobs=logprobs if any(logprobs) else (),
+            events=[c.kept for c in choices] if protocol.keeps_events else (),
+            stop_sequence=choices[0].stop,
+        )
+
+    async def _stream(self, sink: Sink) -> Failure | None:
+        outbox = self._outbox = Outbox(sink, self._service.settings.limits.queue)
         try:
-            self.outbox = outbox if self._writer is not None else None
             failure = await self._produce()
-            if self._writer is None or (failure is not None and not outbox.begun):
-                await self._reply(failure).send(send)
-                return
-            self._core.metrics.response(self._path, "failed" if failure else 200)
-            await outbox.end(self._writer.error(failure) if failure else self._last(self._writer))
+            if failure is None:
+                await outbox.end(self._writer.finish(self._usage(), self._choices[0].stop))
+            elif outbox.begun:
+                await outbox.end(self._writer.error(failure))
+            return failure
         finally:
             await outbox.close()
-
-    def _reply(self, failure: Failure | None) -> Reply:
-        """The answer that is not streamed."""
-        self._core.metrics.response(self._path, failure.status if failure else 200)
-        if failure is not None:
-            return failed(self._protocol, failure, self.id)
-        return Reply(self._whole(), request_id=self.id)
 
     # -- producing -------------------------------------------------------------------------------------------------
 
@@ -118,7 +118,7 @@ class Run:
         """Run the engine; returns what it failed with."""
         self._producing = True
         try:
-            async with self._core.admission.places(len(self._choices)):
+            async with self._service.admission.places(len(self._choices)):
                 if len(self._choices) == 1:
                     await self._generate(0)
                 else:
@@ -149,9 +149,9 @@ class Run:
             raise errors.exceptions[0] from None
 
     async def _generate(self, index: int) -> None:
-        choice, outbox = self._choices[index], self.outbox
+        choice, outbox = self._choices[index], self._outbox
         choice.begin()
-        stream = self._core.engine.generate(self._prepared.request(self._core.settings, self.id, index))
+        stream = self._service.engine.generate(self._prepared.for_engine(self._service.settings, self.id, index))
         try:
             async for delta in stream:
                 events = choice.feed(delta)
@@ -175,13 +175,13 @@ class Run:
         events = choice.close()
         if events:
             self._emit(index, events)
-        if choice.uncounted and self._prepared.prompt is not None and self._core.engine.tokenizer is not None:
+        if choice.uncounted and self._prepared.prompt is not None and self._service.engine.tokenizer is not None:
             prompt = self._prepared.prompt
-            choice.counted(await self._core.apart(len(prompt), lambda _: self._count(prompt)))
-        self._noted(choice.message())
+            choice.counted(await self._service.in_thread(len(prompt), lambda _: self._count(prompt)))
+        self._finished(choice.message())
 
     def _wake(self, index: int) -> None:
-        """See to it that what the choice holds back goes on in time, should the engine say nothing more until then."""
+        """Set a timer for what the choice holds back, in case the engine sends nothing more until then."""
         due = self._choices[index].due
         if due is not None and index not in self._timers:
             self._timers[index] = asyncio.get_running_loop().call_at(due, self._tick, index)
@@ -195,60 +195,50 @@ class Run:
         first = not self._begun
         if first:
             self._begun = True
-            self._core.metrics.first_event(self._clock() - self._began)
-        writer = self._writer
-        if writer is None or self.outbox is None:
+            self._service.metrics.first_event(self._clock() - self._started)
+        outbox = self._outbox
+        if outbox is None:
             self._choices[index].logprobs += logprobs
             return
-        start = writer.start() if first else b""
-        if logprobs and self._prepared.job.sampling.logprobs is not None:
-            data = writer.events(index, events, logprobs)  # type: ignore[call-arg]  # only chat completions ask for them
+        start = self._writer.start() if first else b""
+        if logprobs and self._request.sampling.logprobs is not None:
+            data = self._writer.events(index, events, logprobs)
         else:
-            data = writer.events(index, events)
+            data = self._writer.events(index, events)
         if start or data:
-            self.outbox.put(start + data, len(events))
-
-    def _last(self, writer: Writer) -> bytes:
-        """What ends the stream."""
-        return self._protocol.finish(writer, self._usage(), self._choices[0].stop)
-
-    def _whole(self) -> bytes:
-        """The answer that is not streamed."""
-        logprobs = self._prepared.job.sampling.logprobs is not None
-        results = [c.result(events=self._protocol.keeps_events, logprobs=logprobs) for c in self._choices]
-        return self._protocol.whole(self._prepared.job, self.id, self._created, results, self._usage())
+            outbox.put(start + data, len(events))
 
     def _usage(self) -> Usage | None:
         usage = total([c.usage for c in self._choices])
         if usage is not None:
-            self._core.metrics.usage(usage)
+            self._service.metrics.usage(usage)
         return usage
 
-    def _noted(self, message: Message) -> None:
-        self._core.metrics.output(message)
+    def _finished(self, message: Message) -> None:
+        self._service.metrics.output(message)
         for notice in message.notices:
             log.warning("%s: %s at %d: %s", self._name, notice.kind, notice.start, notice.detail)
 
     def _count(self, prompt: str) -> int:
         """How many tokens the prompt has, by the engine's tokenizer."""
-        encoded = self._core.engine.tokenizer.encode(prompt, add_special_tokens=False)
+        encoded = self._service.engine.tokenizer.encode(prompt, add_special_tokens=False)
         return len(getattr(encoded, "ids", encoded))
 
     def _choice(self, parser: Parser) -> Choice:
-        settings, job = self._core.settings, self._prepared.job
+        settings, request = self._service.settings, self._request
         return Choice(
             parser,
-            job.stop,
-            settings.coalescer() if job.stream else None,
-            one_call=not job.parallel,
-            keep=self._protocol.keeps_events and not job.stream,
-            by_ids=self._core.engine.tokenizer is not None,
-            timed=settings.profile == "mindie" and not job.stream,
+            request.stop,
+            settings.coalescer() if request.stream else None,
+            one_call=not request.parallel,
+            keep=self._protocol.keeps_events and not request.stream,
+            by_ids=self._service.engine.tokenizer is not None,
+            timed=settings.profile == "mindie" and not request.stream,
         )
 
 
 def total(usages: Sequence[Usage | None]) -> Usage | None:
-    """The counts of all choices together: the prompt is the same one. Those of a single choice are not touched."""
+    """The counts of all choices together, which share one prompt. Those of a single choice are not changed."""
     known = [u for u in usages if u is not None]
     if len(known) < 2:
         return known[0] if known else None
@@ -262,5 +252,5 @@ def total(usages: Sequence[Usage | None]) -> Usage | None:
 
 
 def new_id() -> str:
-    """What follows the prefix of a response's id."""
+    """A unique id, without the protocol's prefix."""
     return uuid.uuid4().hex

@@ -1,4 +1,4 @@
-"""Who generates, who waits and who is sent away."""
+"""`Admission`: how many outputs are generated at once, how many wait, and which are refused."""
 
 import asyncio
 import math
@@ -7,15 +7,15 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
-_LOOKS: Final = 5
-_PAUSE: Final = 0.1  # seconds between two looks whether there is room in the line
+_TRIES: Final = 5
+_PAUSE: Final = 0.1  # seconds between two tries to enter a full queue
 
 
 class Overloaded(Exception):
     """There is no room to wait.
 
     Attributes:
-        retry_after: seconds after which it may be worth another try.
+        retry_after: seconds after which a client may try again.
     """
 
     def __init__(self, retry_after: int) -> None:
@@ -24,16 +24,19 @@ class Overloaded(Exception):
 
 
 class Admission:
-    """A number of places and a line before them, served in order.
+    """A number of places and a queue before them, served in order.
 
     Args:
         places: how many outputs are generated at once.
-        line: how many may wait.
+        queue: how many may wait.
+
+    Attributes:
+        running, waiting: how many outputs do.
     """
 
-    def __init__(self, places: int, line: int) -> None:
+    def __init__(self, places: int, queue: int) -> None:
         self._places = places
-        self._line = line
+        self._queue = queue
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._takes = 1.0  # seconds an output takes, a moving average
         self.running = 0
@@ -41,10 +44,10 @@ class Admission:
 
     @asynccontextmanager
     async def places(self, n: int) -> AsyncIterator[None]:
-        """Hold ``n`` places, as soon as there are so many free.
+        """Occupy ``n`` places while the block lasts; waits until they are free.
 
         Raises:
-            Overloaded: the line is full.
+            Overloaded: the queue is full.
         """
         loop = asyncio.get_running_loop()
         if self._waiting or self.running + n > self._places:
@@ -60,10 +63,10 @@ class Admission:
             self._admit()
 
     async def _wait(self, n: int) -> None:
-        for _ in range(_LOOKS):
-            if self.waiting + n <= self._line:
+        for _ in range(_TRIES):
+            if self.waiting + n <= self._queue:
                 break
-            await asyncio.sleep(_PAUSE)  # of clients that left together, not all may have been noticed yet
+            await asyncio.sleep(_PAUSE)  # clients that left together may not all have been noticed yet
         else:
             raise Overloaded(self._retry_after())
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -78,12 +81,12 @@ class Admission:
                 self._waiting.remove(entry)
                 self.waiting -= n
             elif not turn.cancelled():
-                self.running -= n  # its turn came as it went away
+                self.running -= n  # its turn came as it was cancelled
             self._admit()
             raise
 
     def _admit(self) -> None:
-        """Let in whose turn it is. Who is cancelled but has not run since stands in the line as if nothing was."""
+        """Start whose turn it is. Cancelled tasks that have not run since are still in the queue."""
         while self._waiting:
             n, turn = self._waiting[0]
             if not turn.cancelled() and self.running + n > self._places:
@@ -95,5 +98,5 @@ class Admission:
                 turn.set_result(None)
 
     def _retry_after(self) -> int:
-        """About as long as the line takes."""
+        """About as many seconds as the queue takes."""
         return min(max(math.ceil(self._takes * (1 + self.waiting / self._places)), 1), 60)

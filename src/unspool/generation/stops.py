@@ -1,4 +1,4 @@
-"""What ends an output before its engine does: stop strings, matched on content alone, and a first call."""
+"""`Stops`: ends an output before its engine does, at a stop string in the content or after the first call."""
 
 from collections.abc import Sequence
 
@@ -8,14 +8,13 @@ from ..events import ContentDelta, Event, Finish, Markup, Notice, ToolCallEnd
 
 
 class Stops:
-    """Cuts the events of one choice where its content holds a stop string, which is left out, or behind its first call.
+    """Cuts the events of one choice before a stop string in its content, or after its first call.
 
-    A text that may be the beginning of a stop string waits. Other blocks interrupt the content: a stop string does not
-    reach across them.
+    Text that may begin a stop string is held back. A stop string does not reach across anything else, such as a call.
 
     Args:
         stops: the stop strings.
-        one_call: whether the output ends behind its first call.
+        one_call: whether the output ends after its first call.
 
     Attributes:
         over: whether the events were cut.
@@ -32,7 +31,7 @@ class Stops:
         self.matched: str | None = None
 
     def feed(self, events: Sequence[Event]) -> list[Event]:
-        """The events that may go on; after the cut the last one is a `Finish`, and later events are dropped."""
+        """The events up to the cut, where a `Finish` follows; later events are dropped."""
         out: list[Event] = []
         for event in events:
             if self.over:
@@ -75,7 +74,7 @@ class Stops:
         return 0
 
     def _release(self, size: int, out: list[Event]) -> None:
-        """Let the first characters go on."""
+        """Pass on the first characters of what is held back."""
         while size > 0:
             event = self._held[0]
             if len(event.text) <= size:

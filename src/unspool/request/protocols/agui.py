@@ -1,35 +1,27 @@
-"""AG-UI: runs of an agent, always streamed."""
+"""AG-UI: runs of an agent, which are always streamed."""
 
 from typing import Any
 
-from ...wire import AguiWriter, Failure
+from ...wire import AguiWriter
 from ...wire import agui as wire
-from ..checks import Fields
-from ..job import (
-    MAX_TOKENS,
-    Job,
-    check_messages,
-    check_served,
-    check_tools,
-    read_choice,
-    sampling,
-    thinking,
-    tool,
-)
-from .base import Protocol
-from .chat import read_content, read_parameters
+from ..chat_request import ChatRequest
+from ..common import MAX_TOKENS, check_messages, check_served, read_parameters, sampling, thinking, tool, toolset
+from ..fields import Fields
+from .base import WireProtocol
+from .chat import read_content
 
 _ROLES = ("developer", "system", "user", "assistant", "tool", "activity", "reasoning")
 
 
-class AguiProtocol(Protocol):
-    """``forwardedProps`` may hold sampling, ``max_tokens``, ``tool_choice`` and thinking switches by the names that
+class AguiProtocol(WireProtocol):
+    """``forwardedProps`` may have sampling, ``max_tokens``, ``tool_choice`` and thinking switches by the names that
     chat completions have for them."""
 
     id_prefix = "run_"
+    error_body = staticmethod(wire.error_body)
 
-    def read(self, fields: Fields) -> Job:
-        """See `Protocol.read`."""
+    def read(self, fields: Fields) -> ChatRequest:
+        """See `WireProtocol.read`."""
         fields.text("threadId")
         fields.text("runId")
         fields.text("parentRunId", None)
@@ -41,56 +33,48 @@ class AguiProtocol(Protocol):
             tool(one.text("name"), one.text("description", None), read_parameters(one))
             for one in fields.objects("tools", ())
         ]
-        check_tools("tools", tools, self.settings.limits)
-        choice, callable_ = read_choice(options, options.raw.get("tool_choice"), tools)
+        choice = options.raw.get("tool_choice")
         think, template = thinking(options)
-        return Job(
+        return ChatRequest(
             messages=_context(fields) + _messages(fields),
-            tools=tools,
-            callable=callable_,
-            tool_choice=choice,
+            toolset=toolset(fields, tools, choice, self.settings.limits, options=options),
             max_tokens=options.integer("max_tokens", 1, MAX_TOKENS),
             sampling=sampling(options),
             thinking=think,
             template=template,
             stream=True,
-            given=fields.raw,
+            body=fields.raw,
         )
 
-    def writer(self, job: Job, id: str, created: int) -> AguiWriter:
-        """See `Protocol.writer`."""
-        given = job.given
+    def writer(self, request: ChatRequest, id: str, created: int) -> AguiWriter:
+        """See `WireProtocol.writer`."""
         return AguiWriter(
-            thread_id=given["threadId"],
-            run_id=given["runId"],
+            thread_id=request.body["threadId"],
+            run_id=request.body["runId"],
             message_id=id,
-            call_ids=[call["id"] for m in job.messages for call in m.get("tool_calls", ())],
-            parent_run_id=given.get("parentRunId"),
+            call_ids=[call["id"] for m in request.messages for call in m.get("tool_calls", ())],
+            parent_run_id=request.body.get("parentRunId"),
             model=self.settings.model,
         )
 
-    def error_body(self, failure: Failure) -> bytes:
-        """See `Protocol.error_body`."""
-        return wire.error_body(failure)
-
 
 def _context(fields: Fields) -> list[dict[str, Any]]:
-    """What the application tells the agent of itself."""
-    told = [f"{c.text('description')}: {c.text('value')}" for c in fields.objects("context", ())]
-    return [{"role": "system", "content": "\n".join(told)}] if told else []
+    """The application's own context, as a system message."""
+    lines = [f"{c.text('description')}: {c.text('value')}" for c in fields.objects("context", ())]
+    return [{"role": "system", "content": "\n".join(lines)}] if lines else []
 
 
 def _messages(fields: Fields) -> list[dict[str, Any]]:
     """The messages as chat completions have them.
 
-    Reasoning belongs to the assistant's message that follows. What comes behind one, as clients keep the reasoning that
-    went on between calls, belongs to that one; without any the model never answered, and it is let go.
+    Reasoning belongs to the assistant's message that follows it, else to the one before it: clients put the reasoning
+    between calls there. Without any, the model never answered, and the reasoning is left out.
     """
     messages: list[dict[str, Any]] = []
     reasoning = ""
     for one in fields.objects("messages"):
         role = one.one_of("role", _ROLES)
-        if role == "activity":  # which is for people
+        if role == "activity":  # shown to people alone
             continue
         if role == "reasoning":
             reasoning += one.text("content")
@@ -119,5 +103,5 @@ def _think(messages: list[dict[str, Any]], reasoning: str) -> None:
 
 def _call(fields: Fields) -> dict[str, Any]:
     function = fields.object("function")
-    told = {"name": function.text("name"), "arguments": function.text("arguments")}
-    return {"id": fields.text("id"), "type": "function", "function": told}
+    call = {"name": function.text("name"), "arguments": function.text("arguments")}
+    return {"id": fields.text("id"), "type": "function", "function": call}

@@ -8,12 +8,12 @@ import pytest
 
 from unspool import get_dialect
 from unspool.cli import main
-from unspool.server.checks import BadRequest, Fields
-from unspool.server.prompts import Prompts, TemplateError, read_tokenizer
-from unspool.server.protocols import ChatProtocol
-from unspool.server.settings import Settings
+from unspool.request.fields import BadRequest, Fields
+from unspool.request.prompts import Prompts, TemplateError, read_tokenizer
+from unspool.request.protocols import ChatProtocol
+from unspool.request.settings import Settings
 
-from .support import HELLO, WEATHER, Scripted, live
+from ..server.support import HELLO, WEATHER, Scripted, live
 
 CHATML = """{%- if tools %}<|im_start|>system
 {% for tool in tools %}{{ tool | tojson }}{% endfor %}<|im_end|>
@@ -305,7 +305,7 @@ def test_the_command_checks_the_template_finds_its_dialect_and_can_be_told_not_t
     assert main([*command, "--dialect", "hermes", "--no-self-check"]) == 0
     assert main(command) == 0
     assert served[-1][0].dialect.name == "deepseekv31"
-    for wrong, error in (("{% if %}", "line 1"), ("", "holds no chat template")):
+    for wrong, error in (("{% if %}", "line 1"), ("", "has no chat template")):
         folder(tmp_path, wrong)
         assert main([*command, "--dialect", "hermes"]) == 2
         assert error in capsys.readouterr().err

@@ -1,0 +1,185 @@
+"""The engines that ``--engine`` can name, one row each, and those of the entry-point group ``unspool.engines``."""
+
+import argparse
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..dialect.file import Dialect
+from ..policy import Policy
+from .common import Misuse, missing, read_key
+
+if TYPE_CHECKING:
+    from importlib import metadata
+
+    from ..engines import Engine, Recording
+
+GROUP = "unspool.engines"
+"""Entry points that make an engine from the text after ``NAME:``, empty where there is none."""
+
+
+class Opening(NamedTuple):
+    """What an engine is made from.
+
+    Attributes:
+        options: the command line.
+        argument: what follows the engine's name and a colon; else empty.
+        urls: the engine's URLs, where it is a server.
+        folder: the model's folder, where there is one.
+        dialect: the dialect of the outputs.
+        recordings: those to play.
+    """
+
+    options: argparse.Namespace
+    argument: str
+    urls: Sequence[str]
+    folder: str | Path | None
+    dialect: Dialect
+    recordings: "Sequence[Recording]"
+
+
+@dataclass(frozen=True)
+class EngineKind:
+    """A kind of engine.
+
+    Attributes:
+        form: how it is written on the command line.
+        make: makes one.
+        extra: the extra of unspool that it needs.
+        folder: the model's folder by the argument, where ``--tokenizer`` does not name one.
+        local: whether it computes in this process, where grammars are at hand.
+        needs_template: whether it takes prompts alone, so that there has to be a chat template.
+    """
+
+    form: str
+    make: "Callable[[Opening], Engine]"
+    extra: str = "server"
+    folder: Callable[[str], str | Path | None] = lambda argument: None
+    local: bool = False
+    needs_template: bool = False
+
+    @property
+    def name(self) -> str:
+        """What the command line calls it."""
+        return self.form.partition(":")[0]
+
+
+def _builtin(opening: Opening) -> "Engine":
+    from ..engines.batching import Batching
+    from ..engines.builtin.serving import SAMPLING, served
+
+    return Batching(served(), slots=opening.options.slots, sampling=SAMPLING)
+
+
+def _builtin_folder(argument: str) -> Path:
+    from ..engines.builtin.model import FOLDER
+
+    return FOLDER
+
+
+def _replay(opening: Opening) -> "Engine":
+    from ..engines import Replay
+
+    return Replay(opening.recordings, opening.options.replay_speed)
+
+
+def _transformers(opening: Opening) -> "Engine":
+    from ..engines.batching import Batching
+    from ..engines.hf import TransformersModel
+
+    options = opening.options
+    model = TransformersModel(opening.argument, device=options.device, context=options.context)
+    return Batching(model, slots=options.slots, sampling=model.sampling)
+
+
+def _upstream(opening: Opening) -> "Engine":
+    from ..dialect.plan import compile_plan
+    from ..engines.upstream import Upstream
+
+    options = opening.options
+    tokenizer = None
+    file = None if opening.folder is None else Path(opening.folder) / "tokenizer.json"
+    if file is not None and file.is_file():
+        from tokenizers import Tokenizer
+
+        tokenizer = Tokenizer.from_file(str(file))
+    return Upstream(
+        opening.urls,
+        kind=options.engine_kind,
+        model=options.engine_model,
+        api_key=read_key("--engine-key", options.engine_key),
+        tokenizer=tokenizer,
+        markers=sorted(compile_plan(opening.dialect, Policy(), "auto").literals),
+        keep_end=options.engine_keep_end,
+    )
+
+
+BUILTIN = EngineKind("builtin", _builtin, folder=_builtin_folder, local=True)
+REPLAY = EngineKind("replay:PATH", _replay)
+TRANSFORMERS = EngineKind(
+    "transformers:DIR", _transformers, "transformers", folder=lambda argument: argument, local=True
+)
+UPSTREAM = EngineKind("URL", _upstream, needs_template=True)
+KINDS = (BUILTIN, REPLAY, TRANSFORMERS)
+"""Those with a name."""
+ENGINES = ", ".join(kind.form for kind in KINDS) + ", the URL of a server, or the name of an engine that is installed"
+
+
+@cache
+def _entry_points() -> "dict[str, metadata.EntryPoint]":
+    from importlib import metadata  # slow to import, rarely needed
+
+    return {entry.name: entry for entry in metadata.entry_points(group=GROUP)}
+
+
+def find_engine(engines: Sequence[str]) -> tuple[EngineKind, str]:
+    """The kind of the engine that ``--engine`` names, and its argument.
+
+    Raises:
+        Misuse: there is no such engine.
+    """
+    if all(engine.startswith(("http://", "https://")) for engine in engines):
+        return UPSTREAM, engines[0]
+    if len(engines) > 1:
+        raise Misuse("--engine: only URLs can be several")
+    name, colon, argument = engines[0].partition(":")
+    for kind in KINDS:
+        if kind.name == name and bool(colon and argument) == (":" in kind.form):
+            return kind, argument
+    if name in _entry_points():
+        return _installed(_entry_points()[name]), argument
+    installed = f"; installed are {', '.join(sorted(_entry_points()))}" if _entry_points() else ""
+    raise Misuse(f"--engine: {engines[0]!r}: allowed are {ENGINES}{installed}")
+
+
+def _installed(entry: "metadata.EntryPoint") -> EngineKind:
+    """The kind of an entry point."""
+
+    def make(opening: Opening) -> "Engine":
+        try:
+            engine: Engine = entry.load()(opening.argument)
+        except (ImportError, AttributeError) as error:
+            raise Misuse(f"--engine: {entry.name}: cannot load {entry.value}: {error}") from None
+        return engine
+
+    return EngineKind(entry.name, make)
+
+
+def open_engine(kind: EngineKind, opening: Opening) -> "Engine":
+    """Make an engine.
+
+    Raises:
+        Misuse: an argument is wrong, or a package is missing.
+    """
+    if opening.options.slots < 1:
+        raise Misuse(f"--slots: {opening.options.slots} is less than 1")
+    try:
+        return kind.make(opening)
+    except ImportError as error:
+        raise missing(error, kind.extra) from None
+    except OSError as error:
+        raise Misuse(f"--engine: {opening.argument}: {error.strerror or error}") from None
+    except ValueError as error:
+        raise Misuse(f"--engine: {error}") from None

@@ -1,0 +1,15 @@
+"""Reading a request: from the JSON of any protocol to a rendered prompt and the grammar of the output. No HTTP here.
+
+The steps, each a module that imports only those before it::
+
+    fields          the JSON of a body, read field by field
+    settings        the settings of a server and its limits
+    chat_request    a request in the one form that every protocol is read into
+    common          fields that several protocols share
+    protocols       one reader for each protocol, beside the writer of its answers
+    special_tokens  special tokens that a request's text spells
+    prompts         the model's chat template
+    prepared        the request with its prompt and its grammar, ready for an engine
+
+The answers are written by `unspool.wire`; `unspool.generation` runs what was read.
+"""

@@ -1,0 +1,206 @@
+"""Fields that several protocols share: tools and the choice among them, thinking switches, sampling, the history.
+
+Also the fields of other servers that would change the answer and are refused, see `UNSERVED`.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..arguments import json_shown
+from ..engines import Sampling
+from ..errors import ToolsError
+from ..toolset import Toolset, read_toolset
+from .fields import BadRequest, Fields, depth_within
+from .settings import Limits
+
+MAX_TOKENS = 2**31 - 1
+
+# -- tools -------------------------------------------------------------------------------------------------------------
+
+
+def tool(name: str, description: Any, parameters: Any, strict: Any = None) -> dict[str, Any]:
+    """A tool as chat completions have it."""
+    function = {"name": name, "description": description, "parameters": parameters, "strict": strict}
+    return {"type": "function", "function": {k: v for k, v in function.items() if v is not None}}
+
+
+def read_parameters(fields: Fields) -> dict[str, Any] | None:
+    """The schema of a tool's arguments, where it has one.
+
+    Raises:
+        BadRequest: it is not an object.
+    """
+    return fields.object("parameters").raw if fields.has("parameters") else None
+
+
+def toolset(
+    fields: Fields, tools: list[dict[str, Any]], choice: Any, limits: Limits, *, options: Fields | None = None
+) -> Toolset:
+    """The declared tools and the choice among them, checked.
+
+    Args:
+        fields: the object with ``tools``.
+        tools: its tools, as `tool` makes them.
+        choice: the value of ``tool_choice``, as chat completions or Responses have it.
+        limits: of the number of tools and of the depth of their schemas.
+        options: the object with ``tool_choice``, where it is another one.
+
+    Raises:
+        BadRequest: a tool or the choice is wrong.
+    """
+    if len(tools) > limits.tools:
+        raise fields.wrong("tools", f"{len(tools):,} tools; allowed are {limits.tools:,}")
+    try:
+        found = read_toolset(tools, choice)
+    except ToolsError as error:
+        holder = fields if options is None or not error.field.startswith("tool_choice") else options
+        raise holder.wrong(error.field, error.message) from None
+    for i, one in enumerate(tools):
+        if not depth_within(one["function"].get("parameters", {}), limits.depth):
+            raise fields.wrong(f"tools[{i}]", f"the schema nests deeper than {limits.depth}")
+    return found
+
+
+# -- fields that are not supported -------------------------------------------------------------------------------------
+
+UNSERVED: dict[str, str] = {
+    **dict.fromkeys(("guided_json", "structured_outputs", "json_schema"), "use response_format"),
+    **dict.fromkeys(("guided_regex", "guided_choice", "guided_grammar", "guided_decoding_backend"), ""),
+    **dict.fromkeys(("grammar", "regex", "ebnf", "structural_tag"), ""),
+    **dict.fromkeys(("chat_template", "add_generation_prompt", "documents"), ""),
+    **dict.fromkeys(("logit_bias", "bad_words", "allowed_token_ids", "stop_token_ids"), ""),
+    **dict.fromkeys(("min_tokens", "ignore_eos", "echo", "suffix", "best_of", "use_beam_search", "length_penalty"), ""),
+    **dict.fromkeys(("prompt_logprobs", "include_stop_str_in_output", "no_stop_trim", "truncate_prompt_tokens"), ""),
+    **dict.fromkeys(("typical_p", "mirostat", "repeat_penalty", "top_a", "logits_processors"), ""),
+    **dict.fromkeys(("prediction", "audio", "web_search_options", "max_tool_calls"), ""),
+    **dict.fromkeys(("mcp_servers", "container", "context_management", "output_format", "output_config"), ""),
+}
+"""Fields of other servers that would change the answer, and what to use instead; they are refused."""
+_IDLE: tuple[Any, ...] = (None, False, 0, "", [], {})
+"""Values of theirs that have no effect."""
+_IDLE_TRUE = ("add_generation_prompt",)
+_IDLE_ONE = ("best_of", "length_penalty", "repeat_penalty", "typical_p")
+
+
+def check_served(fields: Fields) -> None:
+    """Refuse fields that would change the answer and are not supported.
+
+    Raises:
+        BadRequest: names the field, and what to use instead.
+    """
+    for name in fields.raw.keys() & UNSERVED.keys():
+        value = fields.raw[name]
+        idle = value in _IDLE or (value == 1 and name in _IDLE_ONE) or (value is True and name in _IDLE_TRUE)
+        if not idle:
+            raise fields.wrong(name, f"is not supported; {UNSERVED[name] or 'leave it out'}")
+    for name in ("skip_special_tokens", "spaces_between_special_tokens", "add_special_tokens"):
+        fields.flag(name, None)
+    if "modalities" in fields.raw and fields.raw["modalities"] not in (None, ["text"]):
+        got = json_shown(fields.raw["modalities"])
+        raise fields.wrong("modalities", f"{got} is not supported; allowed is ['text']")
+
+
+def not_text(part: Fields, *allowed: str) -> BadRequest:
+    """The error of a part that is not text: engines take text alone."""
+    return part.wrong("type", f"{json_shown(part.raw.get('type'))} is not supported; allowed are {', '.join(allowed)}")
+
+
+def check_messages(fields: Fields, field: str, limits: Limits) -> None:
+    """Check the number of messages.
+
+    Raises:
+        BadRequest: there are more than allowed.
+    """
+    messages = fields.raw.get(field)
+    if isinstance(messages, list) and len(messages) > limits.messages:
+        raise fields.wrong(field, f"{len(messages):,} messages; allowed are {limits.messages:,}")
+
+
+# -- thinking ----------------------------------------------------------------------------------------------------------
+
+SWITCHES = ("thinking", "enable_thinking", "reasoning", "enable_reasoning", "reasoning_effort")
+"""The spellings of the thinking switch; the last one also says how much."""
+EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+
+
+def thinking(fields: Fields) -> tuple[bool | None, dict[str, Any]]:
+    """Whether the model is to think, and the variables of the chat template.
+
+    The switch may stand at top level or in ``chat_template_kwargs``, which wins, in any of its spellings. Templates
+    read it by different names, so the variables have all of them.
+
+    Raises:
+        BadRequest: the value of a switch is wrong.
+    """
+    extra = fields.object("chat_template_kwargs")
+    found: bool | None = None
+    effort: str | None = None
+    for source in (fields, extra):
+        if source.has("reasoning_effort"):
+            effort = source.one_of("reasoning_effort", EFFORTS)
+            found = effort != "none"
+        for name in SWITCHES[:-1]:
+            value = source.raw.get(name)
+            if isinstance(value, bool):
+                found = value
+            elif isinstance(value, dict):
+                switch, effort = _switch(Fields(value, source.path(name)), effort)
+                found = found if switch is None else switch
+            elif value is not None:
+                raise source.wrong(name, f"{json_shown(value)} is not one of true, false")
+    template = {**extra.raw}
+    if found is not None:
+        template = {**dict.fromkeys(SWITCHES[:-1], found), **template}
+    if effort is not None:
+        template["reasoning_effort"] = effort
+    return found, template
+
+
+def _switch(value: Fields, effort: str | None) -> tuple[bool | None, str | None]:
+    """A switch that is an object, ``{"type": "enabled"}``, ``{"effort": "high"}`` or ``{"enabled": true}``; the effort
+    is kept where the object does not set it."""
+    if value.has("type"):
+        return value.one_of("type", ("enabled", "adaptive", "disabled")) != "disabled", effort
+    if value.has("enabled"):
+        return value.flag("enabled"), effort
+    if value.has("effort"):
+        effort = value.one_of("effort", EFFORTS)
+        return effort != "none", effort
+    return None, effort
+
+
+# -- sampling ----------------------------------------------------------------------------------------------------------
+
+
+def sampling(fields: Fields, logprobs: int | None = None) -> Sampling:
+    """The sampling parameters.
+
+    Raises:
+        BadRequest: a field is out of its bounds.
+    """
+    return Sampling(
+        temperature=fields.number("temperature", 0, 2),
+        top_p=fields.number("top_p", 0, 1),
+        top_k=fields.integer("top_k", -1, MAX_TOKENS),
+        min_p=fields.number("min_p", 0, 1),
+        presence_penalty=fields.number("presence_penalty", -2, 2),
+        frequency_penalty=fields.number("frequency_penalty", -2, 2),
+        repetition_penalty=fields.number("repetition_penalty", 0, 10),
+        seed=fields.integer("seed", -(2**63), 2**64 - 1),
+        logprobs=logprobs,
+    )
+
+
+# -- history -----------------------------------------------------------------------------------------------------------
+
+
+def reasoning_of(message: Mapping[str, Any]) -> str:
+    """The reasoning of a message of the history, whatever field it is in."""
+    for field in ("reasoning_content", "reasoning"):
+        if isinstance(message.get(field), str):
+            return str(message[field])
+    details = message.get("reasoning_details")
+    if not isinstance(details, list):
+        return ""
+    texts = [d.get("text") or d.get("summary") for d in details if isinstance(d, dict)]
+    return "".join(t for t in texts if isinstance(t, str))

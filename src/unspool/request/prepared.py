@@ -1,0 +1,216 @@
+"""A request ready for an engine: its prompt rendered, its grammar derived, the parser of its output."""
+
+import logging
+from hashlib import sha256
+from typing import Any, Final
+
+import msgspec
+
+from .. import engines
+from ..engines.kept import Kept
+from ..engines.threads import Awaited
+from ..errors import ConstraintError
+from ..events import Stage
+from ..grammar import Constraint, ToolStrictLevel, bounds, constrain
+from ..parser import Parser
+from ..stage import detect_stage
+from .chat_request import ChatRequest, stage_of
+from .fields import BadRequest
+from .prompts import Prompts
+from .settings import Settings
+
+log = logging.getLogger("unspool.server")
+_KEPT: Final = 64
+"""How many grammars are kept."""
+_KEPT_BYTES: Final = 64 * 1024 * 1024
+
+
+class Prepared(msgspec.Struct, frozen=True):
+    """A request ready for an engine.
+
+    Attributes:
+        request: what was asked for.
+        prompt: rendered, where there is a chat template.
+        stage: where the output begins, where that is known without a prompt.
+        constraint: what may be generated; ``None``: anything.
+        parsers: one for each choice, not fed yet.
+    """
+
+    request: ChatRequest
+    prompt: str | None
+    stage: Stage | None
+    constraint: Constraint | None
+    parsers: tuple[Parser, ...]
+
+    def for_engine(self, settings: Settings, id: str, choice: int) -> engines.Request:
+        """The engine's request for one choice.
+
+        Args:
+            settings: the server's.
+            id: the response's.
+            choice: its index.
+        """
+        request = self.request
+        sampling = request.sampling
+        if choice and sampling.seed is not None:  # choices with one seed would be the same
+            sampling = msgspec.structs.replace(sampling, seed=sampling.seed + choice)
+        return engines.Request(
+            id=id,
+            model=settings.model,
+            prompt=self.prompt,
+            messages=request.messages,
+            tools=request.tools,
+            tool_choice=request.toolset.choice,
+            stage=self.stage,
+            choice=choice,
+            sampling=sampling,
+            max_tokens=request.max_tokens,
+            constraint=self.constraint,
+        )
+
+
+def prepare(
+    request: ChatRequest,
+    settings: Settings,
+    prompts: Prompts | None,
+    tokenizer: Any = None,
+    constraints: "Constraints | None" = None,
+    awaited: Awaited | None = None,
+) -> Prepared:
+    """Render the prompt, derive the grammar and make the parsers.
+
+    Args:
+        request: what is asked for.
+        settings: the server's.
+        prompts: the model's chat template.
+        tokenizer: the engine's.
+        constraints: derives grammars, and keeps them.
+        awaited: whether anybody waits for the result.
+
+    Raises:
+        BadRequest: the template refuses, or nothing can satisfy what is asked for.
+        Abandoned: nobody waits any more.
+    """
+    awaited = awaited or Awaited()
+    constraints = constraints or Constraints(settings)
+    prompt = None if prompts is None else prompts.render(request)
+    awaited.check()
+    stage = forced = stage_of(request, settings.dialect) if prompt is None else None
+    begins = stage
+    if prompt is not None and (constraints.needed(request) or request.thinking is False):
+        begins = detect_stage(settings.dialect, prompt)
+        # The model may still think behind a prompt that ends in content, unless the request switches that off.
+        if begins is Stage.CONTENT and request.thinking is False and not settings.dialect.framed:
+            forced = Stage.CONTENT
+    try:
+        constraint = constraints.derive(request, forced, prompt, begins, tokenizer, awaited)
+    except ConstraintError as error:
+        field, _, message = str(error).partition(": ")
+        raise BadRequest(field, message) from None
+    parsers = []
+    for _ in range(request.n):
+        awaited.check()
+        parsers.append(_parser(request, settings, stage, prompt, tokenizer))
+    return Prepared(request, prompt, stage, constraint, tuple(parsers))
+
+
+def _parser(
+    request: ChatRequest, settings: Settings, stage: Stage | None, prompt: str | None, tokenizer: Any
+) -> Parser:
+    """A parser of one output; requests without tools are read with those of the settings."""
+    own = bool(request.tools) or request.toolset.kind == "none"
+    return Parser(
+        settings.dialect,
+        tools=request.tools if own else settings.tools,
+        tool_choice=request.toolset.choice if own else settings.tool_choice,
+        stage=stage,
+        prompt=prompt,
+        policy=settings.policy,
+        tokenizer=tokenizer,
+    )
+
+
+class Constraints:
+    """Derives the grammars of requests, and keeps them for requests with the same tools.
+
+    Args:
+        settings: the server's.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._kept: Kept[Constraint] = Kept(_KEPT, _KEPT_BYTES)
+
+    def needed(self, request: ChatRequest) -> bool:
+        """Whether a request may need a grammar."""
+        tools = request.toolset
+        return bool(tools.callable) or request.response_format is not None or tools.kind not in ("auto", "none")
+
+    def derive(
+        self,
+        request: ChatRequest,
+        stage: Stage | None,
+        prompt: str | None,
+        begins: Stage | None,
+        tokenizer: Any,
+        awaited: Awaited,
+    ) -> Constraint | None:
+        """The grammar of a request, if it needs one.
+
+        Args:
+            request: what is asked for.
+            stage: where the output has to begin; ``None``: where the prompt ends.
+            prompt: the rendered prompt.
+            begins: where the output begins, by the prompt or without one; part of the key.
+            tokenizer: the engine's, for its special tokens.
+            awaited: whether anybody waits for the result.
+
+        Raises:
+            ConstraintError: nothing can satisfy what is asked for.
+            Abandoned: nobody waits any more.
+        """
+        settings, tools = self._settings, request.toolset
+        if not self.needed(request):
+            return None
+        key = None
+        if begins is not Stage.TOOL_CALL:  # inside a call, the grammar depends on the prompt itself
+            parts = [tools.callable, tools.choice, request.parallel, stage, begins, request.response_format]
+            key = _key(parts)
+        found = None if key is None else self._kept.get(key[0])
+        if found is None:
+            with bounds.awaited(awaited.check):
+                try:
+                    found = self._derive(request, stage, prompt, tokenizer, settings.strict_level)
+                except ConstraintError as error:
+                    if settings.strict_level is ToolStrictLevel.OFF:
+                        raise
+                    # What the request asks for has to be kept; the server's own level, as far as possible.
+                    found = self._derive(request, stage, prompt, tokenizer, ToolStrictLevel.OFF)
+                    log.warning("calls are not constrained: %s", error)
+            if found is not None and key is not None:
+                self._kept.put(key[0], found, 16 * key[1])
+        return found
+
+    def _derive(
+        self, request: ChatRequest, stage: Stage | None, prompt: str | None, tokenizer: Any, level: ToolStrictLevel
+    ) -> Constraint | None:
+        return constrain(
+            self._settings.dialect,
+            request.toolset.callable,
+            request.toolset.choice,
+            request.parallel,
+            stage=stage,
+            prompt=prompt,
+            response_format=request.response_format,
+            strict_level=level,
+            tokenizer=tokenizer,
+        )
+
+
+def _key(parts: list[Any]) -> tuple[bytes, int] | None:
+    """A key of what a grammar is derived from, and its size in bytes; ``None`` where a schema has lone surrogates."""
+    try:
+        text = msgspec.json.encode(parts)
+    except UnicodeEncodeError:
+        return None
+    return sha256(text).digest(), len(text)
