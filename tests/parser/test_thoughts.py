@@ -7,7 +7,7 @@ import pytest
 from unspool import Dialect, Message, Policy, Stage, detect_stage, get_dialect
 
 from ..support import CALLING, THINKING, named, notices, number, run, same, tool, values
-from ..writing import write_calls, write_reasoning
+from ..writing import around_reasoning, write_calls
 
 TOOLS = [tool("f", a="string", n="integer"), tool("g", a="string")]
 F: list[tuple[str, Any]] = [("f", {"a": "x"})]
@@ -25,7 +25,7 @@ def both(dialect: Dialect | str, raw: str, **options: Any) -> Message:
 
 def tags(dialect: Dialect) -> tuple[str, str]:
     """What opens reasoning and what closes it."""
-    opening, closing = write_reasoning(dialect, "XYZ").split("XYZ")
+    opening, closing = around_reasoning(dialect)
     return opening.strip(), closing.strip()
 
 

@@ -1,0 +1,343 @@
+"""Dialect files that nobody wrote: hypothesis draws markers, frames, separators, styles of arguments, ids and margins,
+with hostile overlaps between them; and what each file that `check_dialect` accepts keeps to.
+
+    python -m tests.dialect.drawn --files 300 [--seed 1] [--keep FOLDER]
+
+Prints how many files were refused and why, and for a fault the file; the exit code is then 1.
+"""
+
+import argparse
+import json
+import random
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import strategies as st
+
+from tests.fuzz import NOISE
+from tests.grammar.sampling import PLAIN, Sampler, as_tools, words_of
+from tests.grammar.support import Grammars, eos, read, told
+from unspool import Dialect, DialectError, Policy, constrain, parse, render
+from unspool.check import check_dialect
+from unspool.dialect.file import example_tools, parse_dialect
+from unspool.dialect.registry import find_base
+from unspool.policy import CHOICES
+from unspool.promises import empty, literals, notices, number, random_split, run, same
+
+# -- files -------------------------------------------------------------------------------------------------------------
+
+WORDS = ("think", "call", "tool", "x", "a", "end", "f", "name", "get", "1", "é")
+PAIRS = (
+    ("<{}>", "</{}>"), ("<|{}|>", "<|/{}|>"), ("<|{}_begin|>", "<|{}_end|>"), ("[{}]", "[/{}]"), ("@{}", "@end"),
+    ("%% {}\n", "%%"), ("«{}»", "«/{}»"), ("```{}\n", "\n```"), ("({}", "{})"), ("<{}", "/>"), ("#{}#", "#"), ("[", "]"),
+    ("{}:", ";"), ("<<", ">>"), ("* ", " *"), ("<{} a='b'>", "</{}>"),
+)  # fmt: skip
+SPACES = ("", "", "", "\n", " ", "\n\n", "  ")
+SEPARATORS = ("", "", "", ", ", "\n", ";", " | ", "<sep>", "]", "\n\n")
+IDS = ("call_????????????????????????", "?????????", "{name}:{index}", "c-{number}", "{index}", "functions.{name}:{index}")
+OBJECTS = (
+    '{"name": "{name}", "arguments": {arguments}}', '{"{name}": {arguments}}', '{"tool": "{name}", "input": {arguments}}',
+    '{"id": "{id}", "name": "{name}", "arguments": {arguments}}', "{'name': '{name}', 'parameters': {arguments}}",
+    '{"name": "{name}", "arguments": {arguments}, "index": {index}}', '{"type": "function", "name": "{name}"}',
+)  # fmt: skip
+NAMES = ("{name}", "{name}", "{name}", '"{name}"', "name={name}", "{name}:{index}", "{name} [{id}]", "{name}#{number}", "{any}{name}")
+BEHIND = ("", " ", "\n", ">", "(", ":", "|", ": ", "<args>", "\n```json\n", "[ARGS]", "=")
+ARGUMENTS = (
+    "<{key}>{value}</{key}>", '<p name="{key}">{value}</p>', "<k>{key}</k><v>{value}</v>", "{key}={value};",
+    "  {key} := {value} ;;\n", '<p name="{key}" string="{string}">{value}</p>', "<p={key}>\n{value}\n</p>\n",
+    '<p name="{key}" type="{type}">{value}</p>', "@{key} {value} @", "[{key}] {value} [/]\n", "{key}: {value}\n",
+    "<|p|>{key}<|v|>{value}<|/p|>",
+)  # fmt: skip
+
+
+def pairs(draw: st.DrawFn, known: list[tuple[str, str]]) -> tuple[str, str]:
+    """An opening and a closing; now and then one of another part, or one that begins like it."""
+    kind = draw(st.integers(0, 11))
+    if known and kind == 0:
+        return draw(st.sampled_from(known))
+    if known and kind == 1:  # closes like another part
+        return _pair(draw)[0], draw(st.sampled_from(known))[1]
+    if known and kind == 2:  # begins like another part
+        opening, closing = draw(st.sampled_from(known))
+        return opening + draw(st.sampled_from(("x", ">", " ", "<", "1"))), closing
+    if known and kind == 3:  # is the beginning of another part's
+        opening, closing = draw(st.sampled_from(known))
+        return opening[: max(1, len(opening) - 1)], closing
+    return _pair(draw)
+
+
+def _pair(draw: st.DrawFn) -> tuple[str, str]:
+    word = draw(st.sampled_from(WORDS))
+    opening, closing = draw(st.sampled_from(PAIRS))
+    return opening.replace("{}", word), closing.replace("{}", word)
+
+
+@st.composite
+def files(draw: st.DrawFn) -> str:
+    """The text of a dialect file, its examples written by the renderer where that can write them."""
+    keys = _keys(draw)
+    head = "".join(f"{key} = {_toml(value)}\n" for key, value in keys.items())
+    try:
+        dialect = parse_dialect(head + '[[examples]]\nraw = "x"\ncontent = "x"\n', "drawn.toml", find_base)
+    except DialectError:
+        return head + '[[examples]]\nraw = "Hello."\ncontent = "Hello."\n'
+    return head + "".join(_examples(dialect)) or head
+
+
+def _keys(draw: st.DrawFn) -> dict[str, Any]:
+    known: list[tuple[str, str]] = []
+
+    def around(body: str, *, empty: bool = False) -> str:
+        opening, closing = ("", "") if empty else pairs(draw, known)
+        if not empty:
+            known.append((opening, closing))
+        spaces = [draw(st.sampled_from(SPACES)) for _ in range(4)]
+        return spaces[0] + opening + spaces[1] + body + spaces[2] + closing + spaces[3]
+
+    def maybe(chance: int) -> bool:
+        return draw(st.integers(1, 10)) <= chance
+
+    keys: dict[str, Any] = {"name": "drawn"}
+    if maybe(7):
+        keys["start"] = draw(st.sampled_from(("<|bot|>", "<bot>\n", "«bot»", "assistant:", "[x]")))
+    if maybe(7):
+        keys["end"] = draw(st.sampled_from((["<|eot|>"], ["</s>"], ["@end"], ["<|eot|>", "<|call|>"], [";"])))
+    framed = maybe(2)
+    begun = keys.get("start", "") if framed and maybe(7) else ""
+    if maybe(8):
+        keys["reasoning"] = begun + around("{reasoning}").lstrip() if begun else around("{reasoning}")
+    if framed:
+        keys["content"] = begun + around("{content}").lstrip() if begun else around("{content}")
+    if maybe(9):
+        _calling(draw, keys, around, begun, maybe)
+    if maybe(1):
+        field = draw(st.sampled_from(("text_before_tools", "text_between_tools", "markers_in_strings", "bad_arguments")))
+        keys["policy"] = {field: draw(st.sampled_from(CHOICES[field]))}
+    return keys
+
+
+def _calling(draw: st.DrawFn, keys: dict[str, Any], around: Any, begun: str, maybe: Any) -> None:
+    body = draw(st.sampled_from(("{calls}", "{calls}", "{call}")))
+    block = around(body, empty=maybe(4))
+    keys["calls"] = begun + block.lstrip() if begun else block
+    if draw(st.booleans()):
+        keys["separator"] = {"calls": draw(st.sampled_from(SEPARATORS))}
+    style = draw(st.sampled_from(("object", "json", "json", "python", "quote", "markup", "markup", "markup")))
+    if style == "object":
+        call = draw(st.sampled_from(OBJECTS))
+        keys["call"] = around("\0", empty=maybe(5)).replace("\0", call)
+    else:
+        name, behind = draw(st.sampled_from(NAMES)), draw(st.sampled_from(BEHIND))
+        keys["call"] = around("\0", empty=maybe(2)).replace("\0", f"{name}{behind}{{arguments}}")
+    if style == "python":
+        keys["arguments"] = "python"
+        if maybe(8):
+            keys["call"] = around("\0", empty=maybe(5)).replace("\0", "{name}({arguments})")
+    if style == "quote":
+        keys["quote"] = draw(st.sampled_from(("<q>", "'", "<|\"|>", "é", "]")))
+    if style == "markup":
+        argument = draw(st.sampled_from(ARGUMENTS))
+        if maybe(3):
+            argument = around("{key}" + draw(st.sampled_from(("=", ": ", "|", ">"))) + "{value}")
+        keys["argument"] = argument
+        if maybe(4):
+            keys.setdefault("separator", {})["arguments"] = draw(st.sampled_from(SEPARATORS))
+        if maybe(1):
+            keys["item"] = "<item>{value}</item>"
+    if maybe(5):
+        keys["id"] = draw(st.sampled_from(IDS))
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{k} = {_toml(v)}" for k, v in value.items()) + " }"
+    return json.dumps(value, ensure_ascii=False)
+
+
+F = ("f", {"city": "Paris", "days": 3})
+NOW: tuple[str, dict[str, Any]] = ("now", {})
+TURNS: tuple[tuple[str, str, tuple[tuple[str, dict[str, Any]], ...]], ...] = (
+    ("", "Hello.", ()),
+    ("plan", "answer", ()),
+    ("", "", (F,)),
+    ("plan", "", (F, NOW, F)),
+    ("", "Sure.", (NOW,)),
+)
+
+
+def _examples(dialect: Dialect) -> Iterator[str]:
+    for reasoning, content, calls in TURNS:
+        message = {
+            "role": "assistant",
+            "reasoning_content": reasoning,
+            "content": content,
+            "tool_calls": [{"function": {"name": n, "arguments": a}} for n, a in calls],
+        }
+        try:
+            raw = render(message, dialect)
+        except DialectError:
+            continue
+        ids = [c.id for c in parse(raw, dialect).tool_calls] if "?" not in dialect.id or "{id}" in _written(dialect) else []
+        listed = [
+            {"name": n, **({"arguments": a} if a else {}), **({"id": ids[i]} if i < len(ids) else {})}
+            for i, (n, a) in enumerate(calls)
+        ]
+        table = f"tool_calls = [{', '.join(map(_toml, listed))}]\n" if listed else ""
+        yield f"[[examples]]\nraw = {_toml(raw)}\nreasoning = {_toml(reasoning)}\ncontent = {_toml(content)}\n{table}"
+
+
+def _written(dialect: Dialect) -> str:
+    return dialect.call[0].text if dialect.call else ""
+
+
+# -- what an accepted file keeps to ------------------------------------------------------------------------------------
+
+
+def refusal(text: str) -> str:
+    """Why the loader, or `check_dialect`, refuses a file; empty where both take it."""
+    try:
+        dialect = parse_dialect(text, "drawn.toml", find_base)
+    except DialectError as error:
+        assert str(error).startswith("drawn.toml: "), error
+        return str(error).removeprefix("drawn.toml: ")
+    problems = check_dialect(dialect)
+    return str(problems[0]) if problems else ""
+
+
+def keeps_to_everything(dialect: Dialect, rng: random.Random) -> None:
+    """What the generic tests ask of a shipped dialect, at random places.
+
+    Raises:
+        AssertionError: it does not hold.
+    """
+    outputs_mean_the_same_however_they_are_cut(dialect, rng)
+    no_literal_is_silently_empty(dialect)
+    plain_words_and_calls_are_written_and_read(dialect, rng)
+    if dialect.call:
+        the_loop_closes(dialect, rng)
+
+
+def outputs_mean_the_same_however_they_are_cut(dialect: Dialect, rng: random.Random) -> None:
+    raws = [raw for example in dialect.examples for raw in example.raw]
+    own = literals(dialect)
+    for _ in range(25):
+        text = rng.choice(raws)
+        for _ in range(rng.randint(1, 4)):
+            at = rng.randint(0, len(text))
+            to = min(len(text), at + rng.choice((1, 2, 5, 20)))
+            new = rng.choice((rng.choice(own), rng.choice(own)[:2], rng.choice(NOISE), rng.choice(raws), ""))
+            text = text[:at] + new + text[rng.choice((at, to)) :]
+        policy = None
+        if rng.random() < 0.4:
+            fields = rng.sample(sorted(CHOICES), 2)
+            policy = Policy(**{f: rng.choice(CHOICES[f]) for f in fields})
+        tools = rng.choice((None, example_tools(dialect)))
+        stage = rng.choice((None, None, "content", "reasoning", "undecided", "tool_call"))
+        options: dict[str, Any] = {"tools": tools, "policy": policy, "stage": stage, "ids": number}
+        whole = run(dialect, [text], **options)[0]
+        for chunks in (list(text), random_split(text, rng, 5), random_split(text, rng, 30)):
+            got = run(dialect, chunks, **options)[0]
+            assert same(got) == same(whole), (text, options, chunks, same(got), same(whole))
+        for call in whole.tool_calls:
+            if call.status in ("ok", "repaired"):
+                assert isinstance(json.loads(call.arguments), dict), (text, call)
+
+
+def no_literal_is_silently_empty(dialect: Dialect) -> None:
+    for literal in literals(dialect):
+        for stage in ("content", "reasoning", "undecided", "tool_call"):
+            message, _ = run(dialect, [literal], stage=stage)
+            assert empty(message) == ("empty" in notices(message)), (literal, stage, message)
+
+
+def plain_words_and_calls_are_written_and_read(dialect: Dialect, rng: random.Random) -> None:
+    words = ("the", "fox,", "über", "x<4", "&", "北京", "it's", "fine.", "says")
+    for _ in range(6):
+        calls = [(rng.choice(("get_weather", "now")), {"q": " ".join(rng.choices(words, k=3)), "n": rng.randint(-9, 99)})]
+        calls *= rng.randint(0, 2) if dialect.call else 0
+        content = "" if calls else "An answer, " + " ".join(rng.choices(words, k=3))
+        reasoning = " ".join(rng.choices(words, k=3)) if dialect.reasoning else ""
+        message = {
+            "role": "assistant",
+            "content": content,
+            "reasoning_content": reasoning,
+            "tool_calls": [{"function": {"name": n, "arguments": a}} for n, a in calls],
+        }
+        text = render(message, dialect)
+        got = parse(text, dialect, tools=[{"function": {"name": n}} for n in ("get_weather", "now")])
+        assert (got.reasoning, got.content) == (reasoning, content), text
+        assert [(c.name, c.status) for c in got.tool_calls] == [(n, "ok") for n, _ in calls], text
+
+
+def the_loop_closes(dialect: Dialect, rng: random.Random) -> None:
+    tools = as_tools(PLAIN)
+    words = words_of(dialect, PLAIN)
+    for choice in ("auto", "required"):
+        constraint = constrain(dialect, tools, choice)
+        assert constraint is not None
+        grammar = Grammars(constraint)
+        for _ in range(3):
+            data, done = Sampler(words, rng, eos(), 400).sample(grammar.matcher())
+            if not done:
+                continue
+            text = data.decode()
+            message = parse(text, dialect, tools=tools, tool_choice=choice)
+            again = read(text, dialect, rng, tools=tools, tool_choice=choice)
+            assert told(message) == told(again), (choice, text)
+            assert len(message.tool_calls) >= (choice == "required"), (choice, text, message)
+            for call in message.tool_calls:
+                assert (call.status, call.known) == ("ok", True), (choice, text, call)
+                jsonschema.validate(json.loads(call.arguments), PLAIN[call.name])
+
+
+# -- the long run ------------------------------------------------------------------------------------------------------
+
+
+def main() -> int:
+    p = argparse.ArgumentParser()
+    p.add_argument("--files", type=int, default=300)
+    p.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
+    p.add_argument("--keep", type=Path, help="write the accepted files into this folder")
+    options = p.parse_args()
+    print(f"seed {options.seed}")
+    why: Counter[str] = Counter()
+    accepted: list[str] = []
+    faults: list[tuple[str, str]] = []
+
+    @seed(options.seed)
+    @settings(
+        max_examples=options.files, deadline=None, database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
+    )
+    @given(files())
+    def draw(text: str) -> None:
+        refused = refusal(text)
+        if refused:
+            why[refused.split("got")[0][:110]] += 1
+            return
+        accepted.append(text)
+        dialect = parse_dialect(text, "drawn.toml", find_base)
+        try:
+            keeps_to_everything(dialect, random.Random(text))
+        except Exception as error:  # whatever it is, it is a fault of a file that was accepted
+            faults.append((text, f"{type(error).__name__}: {error}"))
+
+    draw()
+    if options.keep:
+        options.keep.mkdir(parents=True, exist_ok=True)
+        for i, text in enumerate(accepted):
+            (options.keep / f"drawn_{i}z.toml").write_text(text.replace('"drawn"', f'"drawn_{i}z"', 1), encoding="utf-8")
+    for reason, count in why.most_common(40):
+        print(f"{count:5} refused: {reason}")
+    for text, fault in faults:
+        print(f"--- {fault[:1500]}\n{text}")
+    print(f"{len(accepted)} accepted, {sum(why.values())} refused, {len(faults)} faults")
+    return bool(faults)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
