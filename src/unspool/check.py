@@ -90,7 +90,7 @@ def check_dialect(dialect: Dialect) -> list[Problem]:
             for promise in (*RAW_PROMISES, *(WRITTEN_PROMISES if j == 0 else ())):
                 found += _kept(f"examples[{i}].raw[{j}]", partial(promise, case))
     for general in DIALECT_PROMISES:
-        found += _kept("call", partial(general, dialect))
+        found += _kept("file", partial(general, dialect))
     return found
 
 

@@ -10,6 +10,7 @@ import argparse
 import json
 import random
 import sys
+import traceback
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,7 +28,7 @@ from unspool.check import check_dialect
 from unspool.dialect.file import example_tools, parse_dialect
 from unspool.dialect.registry import find_base
 from unspool.policy import CHOICES
-from unspool.promises import empty, literals, notices, number, random_split, run, same
+from unspool.promises import literals, number, random_split, run, same
 
 # -- files -------------------------------------------------------------------------------------------------------------
 
@@ -39,13 +40,20 @@ PAIRS = (
 )  # fmt: skip
 SPACES = ("", "", "", "\n", " ", "\n\n", "  ")
 SEPARATORS = ("", "", "", ", ", "\n", ";", " | ", "<sep>", "]", "\n\n")
-IDS = ("call_????????????????????????", "?????????", "{name}:{index}", "c-{number}", "{index}", "functions.{name}:{index}")
+IDS = (
+    "call_????????????????????????",
+    "?????????",
+    "{name}:{index}",
+    "c-{number}",
+    "{index}",
+    "functions.{name}:{index}",
+)
 OBJECTS = (
     '{"name": "{name}", "arguments": {arguments}}', '{"{name}": {arguments}}', '{"tool": "{name}", "input": {arguments}}',
     '{"id": "{id}", "name": "{name}", "arguments": {arguments}}', "{'name': '{name}', 'parameters': {arguments}}",
     '{"name": "{name}", "arguments": {arguments}, "index": {index}}', '{"type": "function", "name": "{name}"}',
 )  # fmt: skip
-NAMES = ("{name}", "{name}", "{name}", '"{name}"', "name={name}", "{name}:{index}", "{name} [{id}]", "{name}#{number}", "{any}{name}")
+NAMES = ("{name}", "{name}", "{name}", '"{name}"', "name={name}", "{name}:{index}", "{name} [{id}]", "{name}#{number}")
 BEHIND = ("", " ", "\n", ">", "(", ":", "|", ": ", "<args>", "\n```json\n", "[ARGS]", "=")
 ARGUMENTS = (
     "<{key}>{value}</{key}>", '<p name="{key}">{value}</p>', "<k>{key}</k><v>{value}</v>", "{key}={value};",
@@ -116,7 +124,9 @@ def _keys(draw: st.DrawFn) -> dict[str, Any]:
     if maybe(9):
         _calling(draw, keys, around, begun, maybe)
     if maybe(1):
-        field = draw(st.sampled_from(("text_before_tools", "text_between_tools", "markers_in_strings", "bad_arguments")))
+        field = draw(
+            st.sampled_from(("text_before_tools", "text_between_tools", "markers_in_strings", "bad_arguments"))
+        )
         keys["policy"] = {field: draw(st.sampled_from(CHOICES[field]))}
     return keys
 
@@ -139,7 +149,7 @@ def _calling(draw: st.DrawFn, keys: dict[str, Any], around: Any, begun: str, may
         if maybe(8):
             keys["call"] = around("\0", empty=maybe(5)).replace("\0", "{name}({arguments})")
     if style == "quote":
-        keys["quote"] = draw(st.sampled_from(("<q>", "'", "<|\"|>", "é", "]")))
+        keys["quote"] = draw(st.sampled_from(("<q>", "'", '<|"|>', "é", "]")))
     if style == "markup":
         argument = draw(st.sampled_from(ARGUMENTS))
         if maybe(3):
@@ -182,7 +192,11 @@ def _examples(dialect: Dialect) -> Iterator[str]:
             raw = render(message, dialect)
         except DialectError:
             continue
-        ids = [c.id for c in parse(raw, dialect).tool_calls] if "?" not in dialect.id or "{id}" in _written(dialect) else []
+        ids = (
+            [c.id for c in parse(raw, dialect).tool_calls]
+            if "?" not in dialect.id or "{id}" in _written(dialect)
+            else []
+        )
         listed = [
             {"name": n, **({"arguments": a} if a else {}), **({"id": ids[i]} if i < len(ids) else {})}
             for i, (n, a) in enumerate(calls)
@@ -216,8 +230,6 @@ def keeps_to_everything(dialect: Dialect, rng: random.Random) -> None:
         AssertionError: it does not hold.
     """
     outputs_mean_the_same_however_they_are_cut(dialect, rng)
-    no_literal_is_silently_empty(dialect)
-    plain_words_and_calls_are_written_and_read(dialect, rng)
     if dialect.call:
         the_loop_closes(dialect, rng)
 
@@ -246,32 +258,6 @@ def outputs_mean_the_same_however_they_are_cut(dialect: Dialect, rng: random.Ran
         for call in whole.tool_calls:
             if call.status in ("ok", "repaired"):
                 assert isinstance(json.loads(call.arguments), dict), (text, call)
-
-
-def no_literal_is_silently_empty(dialect: Dialect) -> None:
-    for literal in literals(dialect):
-        for stage in ("content", "reasoning", "undecided", "tool_call"):
-            message, _ = run(dialect, [literal], stage=stage)
-            assert empty(message) == ("empty" in notices(message)), (literal, stage, message)
-
-
-def plain_words_and_calls_are_written_and_read(dialect: Dialect, rng: random.Random) -> None:
-    words = ("the", "fox,", "über", "x<4", "&", "北京", "it's", "fine.", "says")
-    for _ in range(6):
-        calls = [(rng.choice(("get_weather", "now")), {"q": " ".join(rng.choices(words, k=3)), "n": rng.randint(-9, 99)})]
-        calls *= rng.randint(0, 2) if dialect.call else 0
-        content = "" if calls else "An answer, " + " ".join(rng.choices(words, k=3))
-        reasoning = " ".join(rng.choices(words, k=3)) if dialect.reasoning else ""
-        message = {
-            "role": "assistant",
-            "content": content,
-            "reasoning_content": reasoning,
-            "tool_calls": [{"function": {"name": n, "arguments": a}} for n, a in calls],
-        }
-        text = render(message, dialect)
-        got = parse(text, dialect, tools=[{"function": {"name": n}} for n in ("get_weather", "now")])
-        assert (got.reasoning, got.content) == (reasoning, content), text
-        assert [(c.name, c.status) for c in got.tool_calls] == [(n, "ok") for n, _ in calls], text
 
 
 def the_loop_closes(dialect: Dialect, rng: random.Random) -> None:
@@ -306,31 +292,41 @@ def main() -> int:
     options = p.parse_args()
     print(f"seed {options.seed}")
     why: Counter[str] = Counter()
+    known: set[str] = set()
     accepted: list[str] = []
     faults: list[tuple[str, str]] = []
 
     @seed(options.seed)
     @settings(
-        max_examples=options.files, deadline=None, database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
+        max_examples=options.files,
+        deadline=None,
+        database=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
     )
     @given(files())
     def draw(text: str) -> None:
-        refused = refusal(text)
-        if refused:
-            why[refused.split("got")[0][:110]] += 1
+        if text in known:
             return
-        accepted.append(text)
-        dialect = parse_dialect(text, "drawn.toml", find_base)
+        known.add(text)
         try:
-            keeps_to_everything(dialect, random.Random(text))
-        except Exception as error:  # whatever it is, it is a fault of a file that was accepted
-            faults.append((text, f"{type(error).__name__}: {error}"))
+            refused = refusal(text)
+            if refused:
+                why[refused.split("got")[0][:110]] += 1
+                return
+            accepted.append(text)
+            keeps_to_everything(parse_dialect(text, "drawn.toml", find_base), random.Random(text))
+        except Exception as error:  # whatever it is, it is a fault: of a file that was accepted, or of the check
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            faults.append((text, f"{type(error).__name__} at {place.filename}:{place.lineno}: {error}"))
 
     draw()
     if options.keep:
         options.keep.mkdir(parents=True, exist_ok=True)
         for i, text in enumerate(accepted):
-            (options.keep / f"drawn_{i}z.toml").write_text(text.replace('"drawn"', f'"drawn_{i}z"', 1), encoding="utf-8")
+            (options.keep / f"drawn_{i}z.toml").write_text(
+                text.replace('"drawn"', f'"drawn_{i}z"', 1), encoding="utf-8"
+            )
     for reason, count in why.most_common(40):
         print(f"{count:5} refused: {reason}")
     for text, fault in faults:

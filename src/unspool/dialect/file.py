@@ -9,8 +9,8 @@ import msgspec
 from ..errors import DialectError
 from ..events import Stage
 from ..policy import CHOICES, Policy
-from ..regex import Regex
-from .template import BODIES, FIELDS, Field, Template, parse_template, pieces
+from .impossible import impossible
+from .template import FIELDS, Field, Template, parse_template, pieces
 
 KEYS: dict[str, str] = {
     "name": "what the dialect answers to",
@@ -160,10 +160,12 @@ def parse_dialect(text: str, where: str, bases: Any, *, trusted: bool = False) -
     """
     data = _toml(text.split("\n[[examples]]", 1)[0] if trusted else text, where)
     comment = text.lstrip().split("\n", 1)[0]
-    loaded = _Loader(where, data, bases).load(comment.lstrip("# ").rstrip() if comment.startswith("#") else "")
+    loader = _Loader(where, data, bases)
+    loaded = loader.load(comment.lstrip("# ").rstrip() if comment.startswith("#") else "")
     dialect = msgspec.structs.replace(loaded, file=(where, text))
     if not trusted:
-        dialect.compiled["examples"] = _Loader(where, data, bases).examples()
+        loader.check_possible(dialect)
+        dialect.compiled["examples"] = loader.examples()
     return dialect
 
 
@@ -197,7 +199,10 @@ class _Loader:
             raise self.fail("name", "is missing")
         base = Dialect("")
         if "base" in data:
-            base = self.bases(self.string("base", ""))
+            try:
+                base = self.bases(self.string("base", ""))
+            except DialectError as error:
+                raise self.fail("base", str(error).removeprefix("base: ")) from None
         values: dict[str, Any] = {
             "name": name,
             "aliases": self.strings("aliases", ()),
@@ -300,16 +305,24 @@ class _Loader:
             raise self.fail("quote", "stands only where the arguments are JSON")
         if d.argument and d.codec != "json":
             raise self.fail("arguments", "stands only without `argument`")
+
+    def check_possible(self, d: Dialect) -> None:
+        """Refuse templates that nothing could read back; shipped files are known to have none."""
         for key in _TEMPLATES:
-            body = BODIES[key][0]
             for t in getattr(d, key):
-                if body == "reasoning" and not t.before:
-                    why = "has no opening: write in front of {reasoning} what begins it"
-                    raise self.fail(key, f"{t.text!r} {why}; where the prompt begins it, set `stage` as well")
-                if body in ("reasoning", "value") and not t.after:
-                    closed = t.text + closing_for(t.text.partition(f"{{{body}}}")[0])
-                    why = f"has no closing: write behind {{{body}}} what the model ends it with"
-                    raise self.fail(key, f"{t.text!r} {why}, as in {closed!r}")
+                why = impossible(key, t, python=d.codec == "python", arguments=d.argument)
+                if why:
+                    raise self.fail(key, f"{t.text!r} {why}")
+        if d.item and not all(t.before and isinstance(t.before[0], str) for t in d.argument):
+            why = "a value that is text would be read as arguments; let `argument` begin with a marker"
+            raise self.fail("item", f"stands beside an `argument` that begins with a field: {why}")
+        seen: dict[str, str] = {}
+        for key in ("reasoning", "content", "calls"):
+            for t in getattr(d, key)[:1]:
+                opening = " ".join(t.opening.split())
+                if opening and seen.setdefault(opening, key) != key:
+                    why = f"{t.text!r} begins as `{seen[opening]}` does, with {t.opening.strip()!r}"
+                    raise self.fail(key, f"{why}: nothing would tell them apart")
 
     def examples(self) -> tuple[Example, ...]:
         tables = self.data.get("examples", [])
@@ -349,17 +362,6 @@ class _Loader:
             table.get("content", ""),
             tuple(ExampleCall(c.name, c.arguments, c.id) for c in calls),
         )
-
-
-def closing_for(opening: str) -> str:
-    """What would close an opening if the format closed it in a usual way: a tag by its end tag."""
-    tag = _TAG.search(opening)
-    if tag is None:
-        return "\n" if opening.endswith("\n") else "<end>"
-    return f"{tag[1]}/{tag[2]}{tag[3]}"
-
-
-_TAG = Regex(r"([<\[])([\w.:-]+)[^<>\[\]]*([>\]])[^<>\[\]]*$")
 
 
 class _StrictCall(msgspec.Struct, forbid_unknown_fields=True):

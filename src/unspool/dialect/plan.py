@@ -9,7 +9,7 @@ from ..regex import Regex
 from .file import Dialect
 from .patterns import LITERAL, SPACE, Atom, Pattern, closing, finder, firsts, joined, spaced
 from .syntax import Syntax
-from .template import ObjectShape, Piece, Template
+from .template import ObjectShape, Piece, Template, unstarted
 
 REASONING, REASONING_END, FRAME, FRAME_END = "reasoning", "reasoning_end", "frame", "frame_end"
 CALL, END, START = "call", "end", "start"
@@ -231,11 +231,8 @@ def _literals(parts: tuple[Piece, ...]) -> str:
 
 def _unstarted(parts: tuple[Piece, ...], starts: tuple[str, ...]) -> tuple[Piece, ...]:
     """A template's opening without the ``start`` that the prompt holds already."""
-    if parts and isinstance(parts[0], str):
-        for start in sorted(starts, key=len, reverse=True):
-            if parts[0].startswith(start):
-                rest = parts[0][len(start) :].lstrip()
-                return (rest, *parts[1:]) if rest else parts[1:]
+    if parts and isinstance(parts[0], str) and (rest := unstarted(parts[0], starts)) != parts[0]:
+        return (rest.lstrip(), *parts[1:]) if rest.strip() else parts[1:]
     return parts
 
 

@@ -1,7 +1,7 @@
 """The arguments of a call as nodes: JSON, keyword arguments, quotes of the dialect's own, and markup."""
 
 import itertools
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Any, Final
 
 import msgspec
@@ -9,7 +9,7 @@ import msgspec
 from ..dialect.file import Dialect
 from ..dialect.patterns import ANY, LITERAL, SPACE, WORD, Pattern, closing
 from ..dialect.plan import CALL, Plan, plain_arguments, string_ends
-from ..dialect.template import Template, steps, writable
+from ..dialect.template import Step, Template, literal, without, writable
 from ..errors import ConstraintError
 from ..parser.wrapped import WRAPPERS
 from ..schema import Schema, decode
@@ -93,26 +93,24 @@ class Arguments:
 
     def around(self, template: Template, key: Node, kind: str) -> tuple[Node, str, Node]:
         """What stands before a value, the first marker behind it, and the rest."""
-        opening, _, end = template.text.partition("{value}")
         fields = {"string": "true" if kind == "string" else "false", "type": kind}
 
-        def write(text: str) -> Node:
+        def write(steps: Iterable[Step]) -> Node:
             parts: list[Node] = []
-            for step in steps(text):
+            for step in steps:
                 if step.name == "key":
                     parts.append(Const(step.write({"key": key.text})) if isinstance(key, Const) else key)
                 else:
                     parts.append(Const(step.write(fields)))
             return seq(*parts)
 
-        if not isinstance(key, Const) and "{key}" in end:
+        if not isinstance(key, Const) and any(step.name == "key" for step in template.tail):
             raise ConstraintError(
                 f"additionalProperties: dialect {self.d.name!r} closes an argument with its name; allowed is false"
             )
-        stop = end.partition("{")[0]
-        bare = stop.strip()
-        rest = end[len(stop) - len(stop.lstrip()) + len(bare) :]
-        return write(opening), bare, write(rest)
+        stop = literal(template.tail)
+        rest = without(template.tail, len(stop) - len(stop.lstrip()) + len(stop.strip()))
+        return write(template.head), stop.strip(), write(rest)
 
     # -- arguments whose values are markup ------------------------------------------------------------------------
 
@@ -137,7 +135,7 @@ class Arguments:
         return self._nested(values, schema, stop, rest, at)
 
     def _nested(self, values: Values, schema: dict[str, Any] | bool, stop: str, rest: Node, at: str) -> Node:
-        opened = self.d.argument[0].text.partition("{key}")[0]
+        opened = literal(self.d.argument[0].head)
         end = seq(Const(stop), rest)
         found: list[Node] = []
         known: list[tuple[str, dict[str, Any]]] = []
@@ -191,7 +189,7 @@ class _Markup:
         self.at = at
         self.end = end
         self.template = arguments.d.argument[0]
-        self.opening = self.template.text.partition("{key}")[0]
+        self.opening = literal(self.template.head)
         self.entries, self.extra = shape(schema)
         self.names = named(schema)
 
@@ -468,5 +466,5 @@ def _readable(parts: list[tuple[str, dict[str, Any]]]) -> list[tuple[str, dict[s
 
 def _continues(other: Template, first: Template) -> bool:
     """Whether a template's opening goes on from another's, and it closes otherwise."""
-    opening = first.text.partition("{value}")[0]
-    return other.text.startswith(opening) and len(other.text.partition("{value}")[0]) > len(opening)
+    opening, longer = first.lead + first.opening, other.lead + other.opening
+    return longer.startswith(opening) and len(longer) > len(opening)

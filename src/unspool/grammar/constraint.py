@@ -9,7 +9,6 @@ import msgspec
 from ..arguments import check, check_prompt
 from ..dialect.file import Dialect
 from ..dialect.registry import as_dialect
-from ..dialect.template import sides
 from ..errors import ConstraintError, DialectError, ToolsError
 from ..events import Stage
 from ..parser.prompt import decode_ids
@@ -245,7 +244,7 @@ def _stage(d: Dialect, stage: Stage | str | None, prompt: Any, tokenizer: Any) -
     found = detect_stage(d, prompt, tokenizer=tokenizer)
     if found is Stage.TOOL_CALL:
         text = prompt if isinstance(prompt, str) else decode_ids(tokenizer, prompt)
-        openings = [sides(t)[0].strip() for t in d.calls]
+        openings = [t.opening.strip() for t in d.calls]
         if not any(o and text.rstrip().endswith(o) for o in openings):
             raise ConstraintError("prompt: ends inside a call; allowed is its end directly behind what opens calls")
     return found
