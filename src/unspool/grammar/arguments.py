@@ -1,7 +1,7 @@
 """The arguments of a call as nodes: JSON, keyword arguments, quotes of the dialect's own, and markup."""
 
 import itertools
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, Final
 
 import msgspec
@@ -123,20 +123,30 @@ class Arguments:
             )
         entries = []
         for name, node, required in declared:
-            head, stop, rest = self.around(self.d.argument[0], Const(name), "")
-            entries.append((seq(head, self.nested(values, node, stop, rest, f"{at}.{name}")), required))
+            entries.append((self.nested(values, node, self.d.argument[0], Const(name), f"{at}.{name}"), required))
         return values.members(entries, None, self.d.argument_separator)
 
-    def nested(self, values: Values, schema: dict[str, Any] | bool, stop: str, rest: Node, at: str) -> Node:
-        """A value and what closes it."""
-        if isinstance(schema, dict) and "$ref" in schema:
-            key = ("nested", id(values.definitions), schema["$ref"], stop, rest)
-            return self.rules.once(key, lambda: self._nested(values, schema, stop, rest, at))
-        return self._nested(values, schema, stop, rest, at)
+    def nested(self, values: Values, schema: dict[str, Any] | bool, template: Template, key: Const, at: str) -> Node:
+        """An argument or an item whose value may nest."""
+        typed = any(step.name in ("string", "type") for step in template.steps)
+        head, stop, rest = self.around(template, key, "")
 
-    def _nested(self, values: Values, schema: dict[str, Any] | bool, stop: str, rest: Node, at: str) -> Node:
+        def around(kind: str) -> tuple[Node, str, Node]:
+            return self.around(template, key, kind) if typed else (EMPTY, stop, rest)
+
+        def make() -> Node:
+            return self.values_in(around, values, schema, at)
+
+        if isinstance(schema, dict) and "$ref" in schema:
+            own = (key, template) if typed else (stop, rest)
+            node = self.rules.once(("nested", id(values.definitions), schema["$ref"], *own), make)
+        else:
+            node = make()
+        return node if typed else seq(head, node)
+
+    def values_in(self, around: "_Around", values: Values, schema: dict[str, Any] | bool, at: str) -> Node:
+        """The values of a schema, each in the markup for its type."""
         opened = literal(self.d.argument[0].head)
-        end = seq(Const(stop), rest)
         found: list[Node] = []
         known: list[tuple[str, dict[str, Any]]] = []
         types = Schema(schema, {"$defs": values.definitions}).types
@@ -144,33 +154,39 @@ class Arguments:
             if branch is False:
                 continue
             if branch is True or not branch or types is None:
-                found.append(seq(Text(stop, others((*self.ends_of(self.d.argument[0]), opened), stop)), rest))
+                head, stop, rest = around("string")
+                found.append(seq(head, Text(stop, others((*self.ends_of(self.d.argument[0]), opened), stop)), rest))
             else:
                 known += _by_type(branch, at)
         for kind, one in _readable(known):
+            head, stop, rest = around("number" if kind == "integer" else kind)
+            end = seq(Const(stop), rest)
             if kind == "object":
-                found.append(seq(self.nested_members(values, one, at), end))
+                found.append(seq(head, self.nested_members(values, one, at), end))
             elif kind == "array":
-                found.append(seq(self.nested_items(values, one, at), end))
+                found.append(seq(head, self.nested_items(values, one, at), end))
             elif kind != "string":
-                found.append(seq(values.value(one, at), end))
+                found.append(seq(head, values.value(one, at), end))
             elif (listed := _listed(one)) is not None:
-                found += [seq(Const(v), end) for v in listed if isinstance(v, str) and opened not in v]
+                found += [seq(head, Const(v), end) for v in listed if isinstance(v, str) and opened not in v]
             else:
                 bounds = (one.get("minLength", 0), one.get("maxLength"), one.get("pattern", ""))
-                found.append(seq(Text(stop, others((opened, stop), stop), (), *bounds), rest))
+                found.append(seq(head, Text(stop, others((opened, stop), stop), (), *bounds), rest))
         if not found:
             raise ConstraintError(f"{at}: admits no value")
         return choice(found)
 
     def nested_items(self, values: Values, schema: dict[str, Any], at: str) -> Node:
         _only(schema, ("type", "items", "prefixItems", "minItems", "maxItems"), at)
-        head, stop, rest = self.around(self.d.item[0], EMPTY, "")
 
         def item(node: dict[str, Any] | bool, name: str) -> Node:
-            return seq(head, self.nested(values, node, stop, rest, f"{at}.{name}"))
+            return self.nested(values, node, self.d.item[0], EMPTY, f"{at}.{name}")
 
         return values.elements(schema, item, "")
+
+
+_Around = Callable[[str], tuple[Node, str, Node]]
+"""By the type of a value: what stands before it, the first marker behind it, and the rest."""
 
 
 class _Markup:
