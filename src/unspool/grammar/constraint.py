@@ -21,6 +21,7 @@ from ..toolset import ToolChoice, Toolset, read_toolset
 from .bounds import Budget, derivation
 from .build import Demand, Tool, build
 from .calls import ToolStrictLevel, strict_tools, structure_info
+from .gbnf import gbnf
 from .lark import lark
 from .nodes import Grammar
 from .schemas import prepare
@@ -61,6 +62,16 @@ class Constraint:
         """A Lark grammar for llguidance; markers that are special tokens of the tokenizer by id, others as text."""
         with derivation():
             return lark(self.grammar, self._special)
+
+    @cached_property
+    def gbnf(self) -> str:
+        """A GBNF grammar, which llama.cpp takes.
+
+        Raises:
+            ConstraintError: a schema asks for what such grammars cannot keep.
+        """
+        with derivation():
+            return gbnf(self.grammar)
 
 
 @derivation()
