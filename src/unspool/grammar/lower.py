@@ -32,16 +32,21 @@ class Abilities(msgspec.Struct, frozen=True):
 
 
 def lowered(grammar: Grammar, abilities: Abilities) -> Grammar:
-    """The same grammar, or a narrower one, without `Finer` and without what the form cannot say."""
+    """The same grammar, or a narrower one, without `Finer`, without what the form cannot say, and without rules that
+    nothing refers to."""
     lower = _Lowering(abilities)
     root = lower.node(grammar.root)
-    return Grammar(root, {name: lower.node(node) for name, node in grammar.rules.items()}, grammar.dense)
+    rules: dict[str, Node] = {}
+    while missing := [name for name in lower.wanted if name not in rules]:
+        rules |= {name: lower.node(grammar.rules[name]) for name in missing}
+    return Grammar(root, rules, grammar.dense)
 
 
 class _Lowering:
     def __init__(self, abilities: Abilities) -> None:
         self.can = abilities
         self.done: dict[int, Node] = {}  # by identity: what is shared stays shared
+        self.wanted: dict[str, None] = {}
 
     def node(self, node: Node) -> Node:
         found = self.done.get(id(node))
@@ -52,7 +57,10 @@ class _Lowering:
 
     def made(self, node: Node) -> Node:
         match node:
-            case Const() | Chars() | Ref() | Word():
+            case Const() | Chars() | Word():
+                return node
+            case Ref():
+                self.wanted[node.name] = None
                 return node
             case Seq() | Choice():
                 parts = tuple(map(self.node, node.parts))
