@@ -227,7 +227,7 @@ def rules(dialect: Dialect) -> Iterator[str]:
             if first and key not in begins.setdefault(first, []):
                 begins[first].append(key)
             opening = literal(template.head).strip()
-            searched = Pattern((opening,)).first
+            searched = Pattern((opening,)).first if opening else ""
             common = not any(c.isalnum() for c in searched) or searched.isalnum()
             if " " in opening and searched != opening and common:
                 what = f"`{key}` begins with {opening!r}, in which white space is soft"

@@ -7,8 +7,9 @@ from typing import Any, Final
 import msgspec
 
 from ..dialect.file import Dialect
+from ..dialect.follows import follows
 from ..dialect.patterns import ANY, LITERAL, SPACE, WORD, Pattern, closing
-from ..dialect.plan import CALL, Plan, plain_arguments, string_ends
+from ..dialect.plan import Plan, plain_arguments, string_ends
 from ..dialect.template import Step, Template, literal, without, writable
 from ..errors import ConstraintError
 from ..parser.wrapped import WRAPPERS
@@ -365,25 +366,14 @@ def _follows(follow: list[tuple[str, Node]]) -> Node:
 def _guard(d: Dialect, plan: Plan) -> tuple[Node, ...]:
     """What ends a text value: a closing, and something that may follow it. Nothing where a closing holds a field, which
     would be too much for lexers: text then holds no closing at all."""
-    own = [closing(d.argument[0].after)]
-    calls = [f.suffix for f in plan.forms if f.suffix]
-    blocks = [b.suffix for b in plan.blocks if b.suffix]
-    ends = [o.pattern.first for o in plan.ends]
-    opened = [p.opening.first for p in plan.parameters]
-    begun = [o.pattern.first for o in (*plan.inner, *plan.edge) if o.kind == CALL and o.marked]
-    if any(a.kind not in (LITERAL, SPACE) for p in (*own, *calls, *blocks) for a in p.atoms):
+    rule = follows(plan, closing(d.argument[0].after))
+    if any(a.kind not in (LITERAL, SPACE) for part in rule for p in part.closings for a in p.atoms):
         return ()
-    closed = [p.first for p in (*calls, *blocks)]
     found: list[Node] = []
-    pairs = (
-        (own, [*opened, *closed, *begun, *ends]),
-        (calls, [*(p.first for p in blocks), *begun, *ends]),
-        (blocks, ends),
-    )
-    for markers, followers in pairs:
-        wanted = [f for f in dict.fromkeys(followers) if f]
-        if markers and wanted:
-            found.append(seq(choice(map(_whole, markers)), _BETWEEN, choice(map(Const, wanted))))
+    for part in rule:
+        wanted = [first for first in dict.fromkeys(p.first for p in part.followers) if first]
+        if part.closings and wanted:
+            found.append(seq(choice(map(_whole, part.closings)), _BETWEEN, choice(map(Const, wanted))))
     return tuple(found)
 
 
