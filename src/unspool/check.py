@@ -232,8 +232,6 @@ def rules(dialect: Dialect) -> Iterator[str]:
             if " " in opening and searched != opening and common:
                 what = f"`{key}` begins with {opening!r}, in which white space is soft"
                 yield f"hint: {what}: text is searched for {searched!r} alone, which it may hold for another reason"
-        if key == "argument" and any(not Pattern(t.before).first for t in dialect.argument):
-            yield "hint: `argument` begins with a field: whatever stands before an argument is part of its key"
     for first, keys in begins.items():
         if len(keys) > 1:
             what = f"{', '.join(f'`{key}`' for key in keys)} begin with {first!r}"

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from .dialect.file import Dialect, Example, ExampleCall, example_tools
 from .dialect.plan import marked
-from .dialect.template import writable
+from .dialect.template import Template, writable
 from .errors import DialectError
 from .events import (
     NOTICES,
@@ -461,7 +461,11 @@ def texts_of_any_words_are_written_and_read(dialect: Dialect) -> None:
 def _told(dialect: Dialect) -> bool:
     """Whether calls behind content can be told from it: by a marker with a letter or digit, or by where they begin."""
     pairs = itertools.product(writable(dialect.calls), writable(dialect.call))
-    return any(marked(b.before) or marked(c.before) or (b.lead and not b.opening) for b, c in pairs)
+    return any(marked(b.before) or marked(c.before) or _lined(b, c) for b, c in pairs)
+
+
+def _lined(block: Template, call: Template) -> bool:
+    return bool(block.lead) and not block.opening and bool(call.before or call.object)
 
 
 def _is_written_and_read(

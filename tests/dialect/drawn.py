@@ -1,18 +1,21 @@
 """Dialect files that nobody wrote: hypothesis draws markers, frames, separators, styles of arguments, ids and margins,
-with hostile overlaps between them; and what each file that `check_dialect` accepts keeps to.
+with hostile overlaps between them. What `check_dialect` accepts keeps to all that shipped dialects do.
 
-    python -m tests.dialect.drawn --files 300 [--seed 1] [--keep FOLDER]
+    python -m tests.dialect.drawn --files 300 [--seed 1] [--among 5]
 
-Prints how many files were refused and why, and for a fault the file; the exit code is then 1.
+Prints why files were refused, and each fault with its file: something that does not hold of an accepted file, or a text
+that means something else when it is cut, whatever the file is. With ``--among``, so many of the accepted files are put
+among the shipped ones for the generic tests. The exit code is 1 where there was a fault.
 """
 
 import argparse
 import json
 import random
 import sys
+import tempfile
 import traceback
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,37 +33,35 @@ from unspool.dialect.registry import find_base
 from unspool.policy import CHOICES
 from unspool.promises import literals, number, random_split, run, same
 
+from . import among
+
 # -- files -------------------------------------------------------------------------------------------------------------
 
 WORDS = ("think", "call", "tool", "x", "a", "end", "f", "name", "get", "1", "é")
 PAIRS = (
     ("<{}>", "</{}>"), ("<|{}|>", "<|/{}|>"), ("<|{}_begin|>", "<|{}_end|>"), ("[{}]", "[/{}]"), ("@{}", "@end"),
-    ("%% {}\n", "%%"), ("«{}»", "«/{}»"), ("```{}\n", "\n```"), ("({}", "{})"), ("<{}", "/>"), ("#{}#", "#"), ("[", "]"),
-    ("{}:", ";"), ("<<", ">>"), ("* ", " *"), ("<{} a='b'>", "</{}>"),
+    ("%% {}\n", "%%"), ("«{}»", "«/{}»"), ("```{}\n", "\n```"), ("({}", "{})"), ("<{}", "/>"), ("#{}#", "#"),
+    ("[", "]"), ("{}:", ";"), ("<<", ">>"), ("* ", " *"), ("<{} a='b'>", "</{}>"),
 )  # fmt: skip
 SPACES = ("", "", "", "\n", " ", "\n\n", "  ")
 SEPARATORS = ("", "", "", ", ", "\n", ";", " | ", "<sep>", "]", "\n\n")
-IDS = (
-    "call_????????????????????????",
-    "?????????",
-    "{name}:{index}",
-    "c-{number}",
-    "{index}",
-    "functions.{name}:{index}",
-)
+IDS = ("call_????????????????", "?????????", "{name}:{index}", "c-{number}", "{index}", "functions.{name}:{index}")
 OBJECTS = (
-    '{"name": "{name}", "arguments": {arguments}}', '{"{name}": {arguments}}', '{"tool": "{name}", "input": {arguments}}',
-    '{"id": "{id}", "name": "{name}", "arguments": {arguments}}', "{'name': '{name}', 'parameters': {arguments}}",
-    '{"name": "{name}", "arguments": {arguments}, "index": {index}}', '{"type": "function", "name": "{name}"}',
+    '{"name": "{name}", "arguments": {arguments}}', '{"{name}": {arguments}}',
+    '{"tool": "{name}", "input": {arguments}}', '{"id": "{id}", "name": "{name}", "arguments": {arguments}}',
+    "{'name': '{name}', 'parameters': {arguments}}", '{"name": "{name}", "arguments": {arguments}, "index": {index}}',
 )  # fmt: skip
-NAMES = ("{name}", "{name}", "{name}", '"{name}"', "name={name}", "{name}:{index}", "{name} [{id}]", "{name}#{number}")
+NAMES = (
+    "{name}", "{name}", "{name}", '"{name}"', "name={name}", "{name}:{index}", "{name} [{id}]", "{name}#{number}",
+)  # fmt: skip
 BEHIND = ("", " ", "\n", ">", "(", ":", "|", ": ", "<args>", "\n```json\n", "[ARGS]", "=")
 ARGUMENTS = (
-    "<{key}>{value}</{key}>", '<p name="{key}">{value}</p>', "<k>{key}</k><v>{value}</v>", "{key}={value};",
-    "  {key} := {value} ;;\n", '<p name="{key}" string="{string}">{value}</p>', "<p={key}>\n{value}\n</p>\n",
-    '<p name="{key}" type="{type}">{value}</p>', "@{key} {value} @", "[{key}] {value} [/]\n", "{key}: {value}\n",
+    "<{key}>{value}</{key}>", '<p name="{key}">{value}</p>', "<k>{key}</k><v>{value}</v>", "~{key}={value};",
+    "  - {key} := {value} ;;\n", '<p name="{key}" string="{string}">{value}</p>', "<p={key}>\n{value}\n</p>\n",
+    '<p name="{key}" type="{type}">{value}</p>', "@{key} = {value} @", "[{key}] {value} [/]\n", "@{key}: {value}\n",
     "<|p|>{key}<|v|>{value}<|/p|>",
 )  # fmt: skip
+BLANK = '[[examples]]\nraw = "Hello."\ncontent = "Hello."\n'
 
 
 def pairs(draw: st.DrawFn, known: list[tuple[str, str]]) -> tuple[str, str]:
@@ -91,10 +92,10 @@ def files(draw: st.DrawFn) -> str:
     keys = _keys(draw)
     head = "".join(f"{key} = {_toml(value)}\n" for key, value in keys.items())
     try:
-        dialect = parse_dialect(head + '[[examples]]\nraw = "x"\ncontent = "x"\n', "drawn.toml", find_base)
+        dialect = parse_dialect(head + BLANK, "drawn.toml", find_base)
     except DialectError:
-        return head + '[[examples]]\nraw = "Hello."\ncontent = "Hello."\n'
-    return head + "".join(_examples(dialect)) or head
+        return head + BLANK
+    return head + "".join(examples(dialect))
 
 
 def _keys(draw: st.DrawFn) -> dict[str, Any]:
@@ -180,7 +181,8 @@ TURNS: tuple[tuple[str, str, tuple[tuple[str, dict[str, Any]], ...]], ...] = (
 )
 
 
-def _examples(dialect: Dialect) -> Iterator[str]:
+def examples(dialect: Dialect) -> Iterator[str]:
+    """Examples of a dialect, as far as it can write them."""
     for reasoning, content, calls in TURNS:
         message = {
             "role": "assistant",
@@ -192,21 +194,14 @@ def _examples(dialect: Dialect) -> Iterator[str]:
             raw = render(message, dialect)
         except DialectError:
             continue
-        ids = (
-            [c.id for c in parse(raw, dialect).tool_calls]
-            if "?" not in dialect.id or "{id}" in _written(dialect)
-            else []
-        )
+        kept = "?" not in dialect.id or any(step.name == "id" for t in dialect.call[:1] for step in t.steps)
+        ids = [c.id for c in parse(raw, dialect).tool_calls] if calls and kept else []
         listed = [
             {"name": n, **({"arguments": a} if a else {}), **({"id": ids[i]} if i < len(ids) else {})}
             for i, (n, a) in enumerate(calls)
         ]
         table = f"tool_calls = [{', '.join(map(_toml, listed))}]\n" if listed else ""
         yield f"[[examples]]\nraw = {_toml(raw)}\nreasoning = {_toml(reasoning)}\ncontent = {_toml(content)}\n{table}"
-
-
-def _written(dialect: Dialect) -> str:
-    return dialect.call[0].text if dialect.call else ""
 
 
 # -- what an accepted file keeps to ------------------------------------------------------------------------------------
@@ -217,8 +212,7 @@ def refusal(text: str) -> str:
     try:
         dialect = parse_dialect(text, "drawn.toml", find_base)
     except DialectError as error:
-        assert str(error).startswith("drawn.toml: "), error
-        return str(error).removeprefix("drawn.toml: ")
+        return str(error)
     problems = check_dialect(dialect)
     return str(problems[0]) if problems else ""
 
@@ -284,17 +278,61 @@ def the_loop_closes(dialect: Dialect, rng: random.Random) -> None:
 # -- the long run ------------------------------------------------------------------------------------------------------
 
 
+class Tally:
+    """What became of the files that were drawn."""
+
+    def __init__(self) -> None:
+        self.refused: Counter[str] = Counter()
+        self.accepted: list[str] = []
+        self.faults: list[tuple[str, str]] = []
+        self._known: set[str] = set()
+
+    def take(self, text: str) -> None:
+        """Try one file."""
+        if text in self._known:
+            return
+        self._known.add(text)
+        try:
+            why = refusal(text)
+            if why:
+                self.refused[why.split(" got ")[0][:140]] += 1
+                if "it means something else" in why:
+                    self.faults.append((text, why))
+                return
+            self.accepted.append(text)
+            keeps_to_everything(parse_dialect(text, "drawn.toml", find_base), random.Random(text))
+        except Exception as error:  # whatever it is, it is a fault: of the accepted file, or of the check
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            self.faults.append((text, f"{type(error).__name__} at {place.filename}:{place.lineno}: {error}"))
+
+    def report(self) -> None:
+        """Print it all."""
+        for reason, count in self.refused.most_common():
+            print(f"{count:5} refused: {reason}")
+        for text, fault in self.faults:
+            print(f"--- {fault[:1500]}\n{text}")
+        refused = sum(self.refused.values())
+        print(f"{len(self.accepted)} accepted, {refused} refused, {len(self.faults)} faults")
+
+
+def put_among(texts: Sequence[str]) -> int:
+    """Run the generic tests of these files as if they were shipped; pytest's exit code."""
+    with tempfile.TemporaryDirectory() as folder:
+        files = [Path(folder) / f"drawn_{i}z.toml" for i in range(len(texts))]
+        for file, text in zip(files, texts, strict=True):
+            file.write_text(text.replace('"drawn"', f'"{file.stem}"', 1), encoding="utf-8")
+            print(f"--- {file.stem}\n{text}", flush=True)
+        return among.run(files, "-p", "no:xdist")
+
+
 def main() -> int:
     p = argparse.ArgumentParser()
     p.add_argument("--files", type=int, default=300)
     p.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
-    p.add_argument("--keep", type=Path, help="write the accepted files into this folder")
+    p.add_argument("--among", type=int, default=0)
     options = p.parse_args()
     print(f"seed {options.seed}")
-    why: Counter[str] = Counter()
-    known: set[str] = set()
-    accepted: list[str] = []
-    faults: list[tuple[str, str]] = []
+    tally = Tally()
 
     @seed(options.seed)
     @settings(
@@ -306,33 +344,12 @@ def main() -> int:
     )
     @given(files())
     def draw(text: str) -> None:
-        if text in known:
-            return
-        known.add(text)
-        try:
-            refused = refusal(text)
-            if refused:
-                why[refused.split("got")[0][:110]] += 1
-                return
-            accepted.append(text)
-            keeps_to_everything(parse_dialect(text, "drawn.toml", find_base), random.Random(text))
-        except Exception as error:  # whatever it is, it is a fault: of a file that was accepted, or of the check
-            place = traceback.extract_tb(error.__traceback__)[-1]
-            faults.append((text, f"{type(error).__name__} at {place.filename}:{place.lineno}: {error}"))
+        tally.take(text)
 
     draw()
-    if options.keep:
-        options.keep.mkdir(parents=True, exist_ok=True)
-        for i, text in enumerate(accepted):
-            (options.keep / f"drawn_{i}z.toml").write_text(
-                text.replace('"drawn"', f'"drawn_{i}z"', 1), encoding="utf-8"
-            )
-    for reason, count in why.most_common(40):
-        print(f"{count:5} refused: {reason}")
-    for text, fault in faults:
-        print(f"--- {fault[:1500]}\n{text}")
-    print(f"{len(accepted)} accepted, {sum(why.values())} refused, {len(faults)} faults")
-    return bool(faults)
+    tally.report()
+    chosen = random.Random(options.seed).sample(tally.accepted, min(options.among, len(tally.accepted)))
+    return bool(tally.faults) or bool(chosen and put_among(chosen))
 
 
 if __name__ == "__main__":

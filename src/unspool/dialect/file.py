@@ -10,7 +10,7 @@ from ..errors import DialectError
 from ..events import Stage
 from ..policy import CHOICES, Policy
 from .impossible import impossible
-from .template import FIELDS, Field, Template, parse_template, pieces
+from .template import FIELDS, Field, Template, literal, parse_template, pieces
 
 KEYS: dict[str, str] = {
     "name": "what the dialect answers to",
@@ -313,16 +313,19 @@ class _Loader:
                 why = impossible(key, t, python=d.codec == "python", arguments=d.argument)
                 if why:
                     raise self.fail(key, f"{t.text!r} {why}")
-        if d.item and not all(t.before and isinstance(t.before[0], str) for t in d.argument):
-            why = "a value that is text would be read as arguments; let `argument` begin with a marker"
-            raise self.fail("item", f"stands beside an `argument` that begins with a field: {why}")
+        for t in d.call:
+            if t.lead and not all(b.opening for b in d.calls):
+                why = f"{t.text!r} begins with white space, and no marker of `calls` stands in front of it"
+                moved = d.calls[0].text.replace("{", f"{t.lead}{{", 1)
+                raise self.fail("call", f"{why}: write it into `calls`, as in {moved!r}, and into `separator.calls`")
+        first = [(key, t, t.opening) for key in ("reasoning", "content", "calls") for t in getattr(d, key)[:1]]
+        first += [("call", t, literal(t.head)) for t in d.call[:1] if not d.calls[0].opening]
         seen: dict[str, str] = {}
-        for key in ("reasoning", "content", "calls"):
-            for t in getattr(d, key)[:1]:
-                opening = " ".join(t.opening.split())
-                if opening and seen.setdefault(opening, key) != key:
-                    why = f"{t.text!r} begins as `{seen[opening]}` does, with {t.opening.strip()!r}"
-                    raise self.fail(key, f"{why}: nothing would tell them apart")
+        for key, t, opening in first:
+            written = " ".join(opening.split())
+            if written and seen.setdefault(written, key) != key:
+                why = f"{t.text!r} begins as `{seen[written]}` does, with {opening.strip()!r}"
+                raise self.fail(key, f"{why}: nothing would tell them apart")
 
     def examples(self) -> tuple[Example, ...]:
         tables = self.data.get("examples", [])

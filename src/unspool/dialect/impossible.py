@@ -29,8 +29,11 @@ def impossible(key: str, t: Template, *, python: bool, arguments: Sequence[Templ
         return f"has {{{body}}} in front of {{{first}}}, which tells what it is: write {{{first}}} first"
     if key == "call" and not python and not arguments and "{{arguments}}" in t.text:
         return f"doubles the braces that JSON has of its own: write {t.text.replace('{{arguments}}', '{arguments}')!r}"
-    begins = [a.before[0] if a.before else "" for a in arguments]
-    wordy = python or any(not isinstance(b, str) or not b or _NAMED.match(b) for b in begins)
+    if key == "argument" and not literal(t.steps).strip():
+        proposal = t.text.replace("{", "@{", 1)
+        why = "begins with a field, so that any text is a key"
+        return f"{why}: write in front of it what begins an argument, as in {proposal!r}"
+    wordy = python or any(_NAMED.match(literal(a.head).lstrip()) for a in arguments)
     return _unseparated(t, wordy) if key in ("call", "argument") else ""
 
 
