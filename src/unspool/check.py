@@ -125,7 +125,7 @@ def _problems(dialect: Dialect) -> Iterator[Problem]:
             where = f"examples[{i}].raw[{j}]"
             message, events = _parse(dialect, tools, example, raw)
             differences = list(_differences(message, example))
-            hints = [*_trace(events, example), *_end_hint(dialect, raw), *rules(dialect)] if differences else []
+            hints = [*_end_hint(dialect, raw), *_trace(events, example), *rules(dialect)] if differences else []
             yield from (Problem(where, what, tuple(hints)) for what in differences[:1])
             yield from (Problem(where, what) for what in differences[1:])
         for what in _written(dialect, tools, example):
