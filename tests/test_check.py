@@ -226,8 +226,7 @@ def test_a_long_trace_shows_the_events_around_the_difference(write: Any) -> None
     trace = next(line for line in first.why if line.startswith("read as: "))
     assert trace.startswith("read as: …, ")
     assert trace.endswith(", …")
-    assert "'\\n', call" not in trace
-    assert "arguments '{\"a\": 19}'" in trace or "19" in trace
+    assert "arguments '{\"a\": 19}'" in trace
     assert '"a": 2}' not in trace
 
 

@@ -461,7 +461,9 @@ def texts_of_any_words_are_written_and_read(dialect: Dialect) -> None:
 def _told(dialect: Dialect) -> bool:
     """Whether calls behind content can be told from it: by a marker with a letter or digit, or by where they begin."""
     pairs = itertools.product(writable(dialect.calls), writable(dialect.call))
-    return any(marked(b.before) or marked(c.before) or _lined(b, c) for b, c in pairs)
+    return any(
+        marked(b.before, dialect.anywhere) or marked(c.before, dialect.anywhere) or _lined(b, c) for b, c in pairs
+    )
 
 
 def _lined(block: Template, call: Template) -> bool:

@@ -25,6 +25,7 @@ KEYS: dict[str, str] = {
     "preamble": "content that calls follow, where it is written otherwise",
     "calls": "template of a block of calls",
     "call": "template of one call",
+    "anywhere": "openings of calls that count anywhere in text, though nothing tells them from it",
     "argument": "template of one argument; without it the arguments are one object",
     "item": "template of a list element; makes values nest",
     "separator": "what is written between two `calls` or `arguments`",
@@ -80,6 +81,7 @@ class Dialect(msgspec.Struct, frozen=True, eq=False):
     call: tuple[Template, ...] = ()
     argument: tuple[Template, ...] = ()
     item: tuple[Template, ...] = ()
+    anywhere: tuple[str, ...] = ()
     call_separator: str = ""
     argument_separator: str = ""
     codec: str = "json"
@@ -209,6 +211,7 @@ class _Loader:
             "models": self.strings("models", ()),
             "start": self.strings("start", base.start, empty=False),
             "end": self.strings("end", base.end, empty=False),
+            "anywhere": self.strings("anywhere", base.anywhere, empty=False),
             "stage": Stage(self.choice("stage", base.stage.value, _STAGES)),
             "codec": self.choice("arguments", base.codec, _CODECS),
             "quote": self.string("quote", base.quote) or '"',
@@ -294,7 +297,7 @@ class _Loader:
 
     def check(self, d: Dialect) -> None:
         if not d.call:
-            for key in ("calls", "argument", "item"):
+            for key in ("calls", "argument", "item", "anywhere"):
                 if getattr(d, key):
                     raise self.fail(key, "stands without `call`")
             if not d.reasoning and not d.framed:
@@ -313,6 +316,10 @@ class _Loader:
                 why = impossible(key, t, python=d.codec == "python", arguments=d.argument)
                 if why:
                     raise self.fail(key, f"{t.text!r} {why}")
+        openings = [t.opening.strip() for t in (*d.calls, *d.call)]
+        for text in d.anywhere:
+            if not any(o.startswith(text) for o in openings):
+                raise self.fail("anywhere", f"{text!r} begins no template of `calls` or `call`")
         for t in d.call:
             if t.lead and not all(b.opening for b in d.calls):
                 why = f"{t.text!r} begins with white space, and no marker of `calls` stands in front of it"

@@ -277,6 +277,9 @@ class _Builder:
         preamble = writable(self.d.preamble or self.d.content)[0]
         if self.content_first:
             return []
+        if not preamble.after and self.trigger:
+            head = self.started(preamble.opening) if first else preamble.opening
+            return [seq(Const(head), self.preceded())]
         if preamble.before or preamble.after:
             frame = self.frame(preamble, first=first)
             return [seq(frame, self.margin(), self.section(first=False))]
@@ -314,7 +317,7 @@ class _Builder:
 
     def told(self, block: Template) -> bool:
         """Whether a letter or digit tells a block of calls from text."""
-        return marked(block.before) or marked(self.d.call[0].before)
+        return any(marked(t.before, self.d.anywhere) for t in (block, self.d.call[0]))
 
     @property
     def lined(self) -> bool:
