@@ -160,6 +160,9 @@ def _calling(draw: st.DrawFn, keys: dict[str, Any], around: Any, begun: str, may
             keys.setdefault("separator", {})["arguments"] = draw(st.sampled_from(SEPARATORS))
         if maybe(1):
             keys["item"] = "<item>{value}</item>"
+    opening = next((o for o in (t.partition("{")[0].strip() for t in (keys["calls"], keys["call"])) if o), "")
+    if opening and maybe(2):
+        keys["anywhere"] = [opening[: draw(st.sampled_from((1, 3, 99)))].strip()]
     if maybe(5):
         keys["id"] = draw(st.sampled_from(IDS))
 
