@@ -453,12 +453,12 @@ def texts_of_any_words_are_written_and_read(dialect: Dialect) -> None:
     for thought, text in itertools.product(thoughts, ("", *WORDS)):
         _is_written_and_read(dialect, thought, text, ())
     if dialect.call:
-        behind = dialect.policy.text_before_tools != "content" and _told(dialect)
+        behind = dialect.policy.text_before_tools != "content" and _stands_out(dialect)
         for thought, text in ((thoughts[-1], ""), *(((thoughts[-1], WORDS[0]), ("", WORDS[1])) if behind else ())):
             _is_written_and_read(dialect, thought, text, TURNS[0] + TURNS[1])
 
 
-def _told(dialect: Dialect) -> bool:
+def _stands_out(dialect: Dialect) -> bool:
     """Whether calls behind content can be told from it: by a marker with a letter or digit, or by where they begin."""
     pairs = itertools.product(writable(dialect.calls), writable(dialect.call))
     return any(
