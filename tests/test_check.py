@@ -205,10 +205,9 @@ def test_a_template_without_a_closing_is_told_what_one_would_be(write: Any, temp
 
 
 def test_a_promise_of_every_dialect_is_one_of_a_users_file(write: Any) -> None:
-    head = HEAD.replace('{"name": "{name}", "arguments": {arguments}}', "call:{name}{arguments}")
-    example = (
-        "[[examples]]\nraw = '<tools>[call:f{a:1}]</tools>'\ntool_calls = [{ name = 'f', arguments = { a = 1 } }]\n"
-    )
+    head = HEAD.replace('{"name": "{name}", "arguments": {arguments}}', "call:{name}{arguments}<end>")
+    raw = "<tools>[call:f{a:1}<end>]</tools>"
+    example = f"[[examples]]\nraw = '{raw}'\ntool_calls = [{{ name = 'f', arguments = {{ a = 1 }} }}]\n"
     assert check_dialect(read_file(write(example, head + "quote = '<q>'\n"))) == []
     # Strings that stand between these quotes cannot hold one.
     problem, *_ = check_dialect(read_file(write(example, head + "quote = 'é'\n")))

@@ -33,6 +33,7 @@ from .grammar import ToolStrictLevel, constrain
 from .grammar.matchers import from_lark
 from .message import Message, fold
 from .parser import Parser
+from .policy import Policy
 from .renderer import render
 
 MAX_PLACES: Final = 3_000
@@ -486,6 +487,20 @@ def _is_written_and_read(
         demand(kept, f"{raw!r} is read as {got!r}, expected {' and '.join(parts)}")
 
 
+def a_broken_call_leaves_the_next_one_alone(dialect: Dialect) -> None:
+    """Where arguments are one value and go wrong, the next call is read all the same."""
+    if not dialect.call or dialect.argument or not dialect.call[0].body:
+        return
+    calls = [{"function": {"name": n, "arguments": json.dumps(a)}} for n, a in (("f", {"a": "@@"}), ("g", {"a": "x"}))]
+    raw = render({"role": "assistant", "tool_calls": calls}, dialect, tools=TOOLS)
+    for quote in (dialect.quote, "'"):
+        raw = raw.replace(f"{quote}@@{quote}", "@@", 1)
+    message, _ = run(dialect, [raw], tools=TOOLS, policy=Policy(bad_arguments="raw"))
+    got = [(c.name, c.status) for c in message.tool_calls]
+    why = "let `call` close with a marker that has a letter or digit, by which the call's end is found"
+    demand(got == [("f", "invalid"), ("g", "ok")], f"behind a broken call the next is not read: {raw!r}; {why}")
+
+
 def no_marker_alone_is_silently_empty(dialect: Dialect) -> None:
     """An output of one literal means something, or has the notice `empty`."""
     for text in literals(dialect):
@@ -508,6 +523,7 @@ DIALECT_PROMISES: Final[tuple[Callable[[Dialect], None], ...]] = (
     calls_of_any_values_are_written_and_read,
     markers_inside_strings_are_data,
     texts_of_any_words_are_written_and_read,
+    a_broken_call_leaves_the_next_one_alone,
     no_marker_alone_is_silently_empty,
 )
 """What holds for a dialect whatever its examples are."""
