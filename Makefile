@@ -13,7 +13,7 @@ ARGS     ?=
 SECONDS_ ?= 600
 
 .DEFAULT_GOAL := help
-.PHONY: help quick test coverage lint format bench fuzz templates infer engines attacks vllm sglang llama agui readme serve clean
+.PHONY: help quick test coverage lint format bench fuzz drawn templates infer engines attacks vllm sglang llama agui readme serve clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  \1\t/'
@@ -50,6 +50,9 @@ bench: $(STAMP) ## print the table of speed and memory
 
 fuzz: $(STAMP) ## mutate model output for SECONDS_ seconds (default: ten minutes)
 	$(BIN)/python -m tests.fuzz --seconds $(SECONDS_) $(ARGS)
+
+drawn: $(STAMP) ## draw dialect files (ARGS="--files 1000 --among 20"): what check accepts keeps to all that shipped ones do
+	$(BIN)/python -m tests.dialect.drawn $(ARGS)
 
 templates: $(STAMP) ## compare the renderer with the families' own chat templates
 	$(BIN)/python -m pytest -m templates tests/templates $(ARGS)

@@ -205,16 +205,60 @@ def test_a_template_without_a_closing_is_told_what_one_would_be(write: Any, temp
 
 
 def test_a_promise_of_every_dialect_is_one_of_a_users_file(write: Any) -> None:
-    head = HEAD.replace('{"name": "{name}", "arguments": {arguments}}', "call:{name}{arguments}")
-    example = (
-        "[[examples]]\nraw = '<tools>[call:f{a:1}]</tools>'\ntool_calls = [{ name = 'f', arguments = { a = 1 } }]\n"
-    )
+    head = HEAD.replace('{"name": "{name}", "arguments": {arguments}}', "call:{name}{arguments}<end>")
+    raw = "<tools>[call:f{a:1}<end>]</tools>"
+    example = f"[[examples]]\nraw = '{raw}'\ntool_calls = [{{ name = 'f', arguments = {{ a = 1 }} }}]\n"
     assert check_dialect(read_file(write(example, head + "quote = '<q>'\n"))) == []
     # Strings that stand between these quotes cannot hold one.
-    (problem,) = check_dialect(read_file(write(example, head + "quote = 'é'\n")))
+    problem, *_ = check_dialect(read_file(write(example, head + "quote = 'é'\n")))
     assert str(problem).startswith(
-        "call: the calls (('f', {'a': 'Paris', 'b': 'é 北京 🌧️', 'n': -3}),) cannot be written"
+        "file: the calls (('f', {'a': 'Paris', 'b': 'é 北京 🌧️', 'n': -3}),) cannot be written"
     )
+
+
+def test_a_long_trace_shows_the_events_around_the_difference(write: Any) -> None:
+    calls = ", ".join(f'{{"name": "f", "arguments": {{"a": {i}}}}}' for i in range(30))
+    table = ", ".join(f'{{ name = "{"g" if i == 20 else "f"}", arguments = {{ a = {i} }} }}' for i in range(30))
+    first, *_ = check_dialect(
+        read_file(write(f"[[examples]]\nraw = '<tools>[{calls}]</tools>'\ntool_calls = [{table}]\n{GOOD}"))
+    )
+    trace = next(line for line in first.why if line.startswith("read as: "))
+    assert trace.startswith("read as: …, ")
+    assert trace.endswith(", …")
+    assert "arguments '{\"a\": 19}'" in trace
+    assert '"a": 2}' not in trace
+
+
+@pytest.mark.parametrize(
+    ("head", "hint"),
+    [
+        (
+            HEAD.replace("<think>{reasoning}</think>", "<tools>a{reasoning}</think>"),
+            "`reasoning`, `calls` begin with '<tools>'",
+        ),
+        (
+            HEAD.replace("<think>{reasoning}</think>", "%% plan {reasoning}%%"),
+            "`reasoning` begins with '%% plan', in which white space is soft: text is searched for '%%' alone",
+        ),
+        (
+            HEAD.replace("</tools>", "<|end|>"),
+            "the `end` string '<|end|>' stands in `calls` too",
+        ),
+    ],
+)
+def test_a_failing_file_comes_with_the_rules_that_bite(write: Any, head: str, hint: str) -> None:
+    example = '[[examples]]\nraw = "Hello."\ncontent = "Bye."\n'
+    first, *_ = check_dialect(read_file(write(example, head)))
+    assert any(hint in why for why in first.why), first.why
+
+
+def test_an_id_that_the_file_does_not_make_is_named(write: Any) -> None:
+    head = HEAD.replace('{"name": "{name}"', '{"id": "{id}", "name": "{name}"')
+    raw = '<tools>[{"id": "c-1", "name": "f", "arguments": {}}]</tools>'
+    example = f"[[examples]]\nraw = '{raw}'\ntool_calls = [{{ name = 'f', id = 'c-1' }}]\n"
+    (problem,) = check_dialect(read_file(write(example, head)))
+    assert str(problem).startswith("examples[0].tool_calls[0].id: 'c-1' does not fit `id`, 'call_????")
+    assert check_dialect(read_file(write(example, head + 'id = "c-{number}"\n'))) == []
 
 
 def test_an_examples_message_has_the_calls_as_json_text() -> None:

@@ -520,6 +520,39 @@ def test_dialects_name_shows_every_key_that_the_file_sets(run: Run) -> None:
     assert "models" not in shown
 
 
+def test_new_writes_a_commented_file_that_passes_check_as_it_is(run: Run, files: Path) -> None:
+    result = run("new", "finch")
+    assert (result.code, result.err) == (0, "")
+    assert result.out == "finch.toml: a dialect to start from; change it, and try it with `unspool check finch.toml`\n"
+    text = (files / "finch.toml").read_text(encoding="utf-8")
+    assert text.startswith("# finch: one line about the family")
+    assert text.count("\n# ") > 20
+    assert run("check", "finch.toml").out.startswith("finch.toml: ok (4 examples, ")
+    assert run("new", "finch", "--output", "-").out == text
+
+
+@pytest.mark.parametrize(
+    ("argv", "told"),
+    [
+        (("new",), "NAME"),
+        (("new", "my model"), "NAME: 'my model' is no name; allowed are letters, digits and _ . -"),
+        (("new", "Hermes"), "NAME: 'Hermes' is a dialect already, 'hermes'"),
+        (("new", "mine", "-o", "mine.toml"), "--output: mine.toml exists already"),
+        (("new", "other", "-o", "none/other.toml"), "--output: none/other.toml: No such file or directory"),
+    ],
+)
+def test_new_overwrites_nothing_and_takes_no_known_name(run: Run, argv: tuple[str, ...], told: str) -> None:
+    result = run(*argv)
+    assert result.code == 2
+    assert told in result.err
+
+
+def test_constrain_prints_gbnf(run: Run, files: Path) -> None:
+    result = run("constrain", "-d", "hermes", "--tools", "tools.json", "--format", "gbnf")
+    assert result.code == 0
+    assert "root ::= " in result.out
+
+
 def test_check_counts_what_it_tried(run: Run) -> None:
     raw = len(unspool.load_dialect("mine.toml").examples[0].raw[0])
     assert run("check", "mine.toml") == (0, f"mine.toml: ok (1 examples, 1 raw texts, {raw - 1} cuts)\n", "")

@@ -9,6 +9,7 @@ import unspool
 from unspool.check import check_dialect
 from unspool.dialect.file import KEYS
 from unspool.dialect.template import FIELDS
+from unspool.policy import CHOICES
 
 GUIDE = (Path(__file__).parent.parent / "docs" / "en" / "dialects.md").read_text(encoding="utf-8")
 ALL_FIELDS = sorted({(kind, field) for kind, fields in FIELDS.items() for field in fields})
@@ -54,7 +55,22 @@ def test_the_guides_frames_make_a_dialect(tmp_path: Path) -> None:
 
 
 def test_the_guide_stays_short() -> None:
-    assert len(GUIDE.splitlines()) < 200
+    assert len(GUIDE.splitlines()) < 340
+
+
+def test_the_guides_family_with_markup_holds_and_its_text_is_the_example(tmp_path: Path) -> None:
+    section = GUIDE.split("\n## A family with markup", 1)[1]
+    path = tmp_path / "wren.toml"
+    path.write_text(re.findall(r"```toml\n(.*?)```", section, re.S)[0], encoding="utf-8")
+    dialect = unspool.load_dialect(path)
+    assert check_dialect(dialect) == []
+    assert dialect.examples[0].raw[0] + "\n" == re.findall(r"```text\n(.*?)```", section, re.S)[0]
+
+
+def test_the_guide_lists_every_policy_and_its_values() -> None:
+    table = {field: re.findall(r"`(\w+)`", row[0]) for field, row in rows("Policies").items()}
+    told = {f: [str(v).lower() if isinstance(v, bool) else v for v in values] for f, values in CHOICES.items()}
+    assert table == told
 
 
 def test_a_fence_counts_where_the_guide_says(tmp_path: Path) -> None:

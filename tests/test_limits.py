@@ -10,7 +10,7 @@ import pytest
 from unspool import ContentDelta, Dialect, Parser, Policy
 
 from .support import CALLING, DIALECTS, THINKING, named, notices, tool
-from .writing import write_calls, write_reasoning
+from .writing import around_reasoning, write_calls, write_reasoning
 
 CAP = 65_536
 TOOLS = [tool("f", a="string", b="string", n="integer"), tool("g", a="string"), tool("now")]
@@ -55,7 +55,7 @@ def test_plain_words_of_reasoning_go_out_at_once(dialect: Dialect) -> None:
 
 @pytest.mark.parametrize(**named(CALLING))
 def test_string_arguments_stream_as_they_arrive(dialect: Dialect) -> None:
-    head, tail = write_calls(dialect, [("f", {"a": "HERE"})]).split("HERE")
+    head, tail = write_calls(dialect, [("f", {"a": "⌖"})]).split("⌖")
     parser = Parser(dialect, tools=TOOLS)
     parser.feed(head)
     for word in (SENTENCE * 3).split(" "):
@@ -94,7 +94,7 @@ def endless(dialect: Dialect) -> list[tuple[str, str]]:
     """Beginnings, and what follows them without an end."""
     heads = [""]
     if dialect.reasoning:
-        heads.append(write_reasoning(dialect, "MARK").split("MARK")[0])
+        heads.append(around_reasoning(dialect)[0])
     if dialect.call:
         call = write_calls(dialect, [("f", {"a": "MARK"})])
         at = call.index("MARK")

@@ -9,7 +9,7 @@ from unspool import Dialect, Message, Policy, ToolCallEnd, ToolCallStart, get_di
 from unspool.policy import CHOICES
 
 from .support import CALLING, THINKING, named, notices, number, run, same, tool, values
-from .writing import write_arguments, write_calls, write_content, write_reasoning
+from .writing import around_reasoning, write_arguments, write_calls, write_content, write_reasoning
 
 TOOLS = [tool("f", a="string", n="integer"), tool("g", a="string"), tool("now")]
 Calls = list[tuple[str, Any]]
@@ -255,7 +255,7 @@ def test_a_tool_that_is_not_declared_goes_where_the_policy_says(dialect: Dialect
 def test_reasoning_that_is_never_closed_is_reasoning_or_content(dialect: Dialect) -> None:
     for raw, stage in (
         ("plan and more", "reasoning"),
-        (write_reasoning(dialect, "plan and more").split("more")[0] + "more", None),
+        (around_reasoning(dialect)[0] + "plan and more", None),
     ):
         message = both(dialect, raw, Policy(unclosed_reasoning="reasoning"), stage=stage)
         assert (message.reasoning, message.content) == ("plan and more", "")
@@ -303,7 +303,7 @@ def test_a_call_in_reasoning_is_text_or_its_end_or_an_interruption(dialect: Dial
 
 @pytest.mark.parametrize(**named(INSIDE))
 def test_a_call_at_the_end_of_reasoning_that_it_closes_leaves_no_text(dialect: Dialect) -> None:
-    opening = write_reasoning(dialect, "X").split("X")[0]
+    opening = around_reasoning(dialect)[0]
     message = both(dialect, f"{opening}plan" + write_calls(dialect, F + G), Policy(call_in_reasoning="close"))
     assert (message.reasoning, message.content, values(message)) == ("plan", "", F + G)
 

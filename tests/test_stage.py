@@ -36,7 +36,7 @@ from .support import (
     tool,
     values,
 )
-from .writing import write_calls, write_content, write_reasoning
+from .writing import around_reasoning, write_calls, write_content, write_reasoning
 
 TOOLS = [tool("f", a="string", b="string", n="integer"), tool("g", a="string"), tool("now")]
 STARTING = [d for d in DIALECTS if d.start]
@@ -49,12 +49,12 @@ CAP = 65_536
 
 def opening(dialect: Dialect) -> str:
     """What opens reasoning, as the template writes it."""
-    return write_reasoning(dialect, "\0").split("\0")[0]
+    return around_reasoning(dialect)[0]
 
 
 def closing(dialect: Dialect) -> str:
     """What closes reasoning, without margins."""
-    return write_reasoning(dialect, "\0").split("\0")[1].strip()
+    return around_reasoning(dialect)[1].strip()
 
 
 def history(dialect: Dialect) -> str:
@@ -240,7 +240,7 @@ def test_the_callers_stage_beats_the_prompt(dialect: Dialect) -> None:
 
 @pytest.mark.parametrize(**named(THINKING))
 def test_reasoning_alone_means_just_after_its_opening(dialect: Dialect) -> None:
-    head, tail = write_reasoning(dialect, "plan").split("plan")
+    head, tail = around_reasoning(dialect)
     for lead in ("", head[len(head.rstrip()) :]):
         raw = f"{lead}plan{tail}{dialect.reasoning[0].trail}" + write_content(dialect, "answer")
         for chunks in ([raw], list(raw)):
@@ -323,7 +323,7 @@ def test_without_stage_and_prompt_the_dialects_own_stage_holds(dialect: Dialect)
 
 @pytest.mark.parametrize(**named(THINKING))
 def test_undecided_text_is_held_until_a_marker_decides(dialect: Dialect) -> None:
-    tail = write_reasoning(dialect, "plan").split("plan")[1]
+    tail = around_reasoning(dialect)[1]
     parser = Parser(dialect, stage="undecided", tools=TOOLS)
     for word in ("plan", " and", " more"):
         assert parser.feed(word) == []
@@ -408,13 +408,12 @@ def test_an_engine_may_say_that_a_chunk_is_a_call(dialect: Dialect) -> None:
 
 @pytest.mark.parametrize(**named(THINKING))
 def test_the_same_word_again_and_again_changes_nothing(dialect: Dialect) -> None:
-    raw = write_reasoning(dialect, "plan and more")
-    body = raw.split("plan")[1]
-    whole, _ = run(dialect, [f"plan{body}"], stage="reasoning")
+    tail = around_reasoning(dialect)[1]
+    whole, _ = run(dialect, [f"plan and more{tail}"], stage="reasoning")
     parser = Parser(dialect, stage="reasoning")
     for chunk in random_split("plan and more", random.Random(3), 3):
         parser.feed(chunk, stage="reasoning")
-    for event in parser.feed(body.removeprefix(" and more")):
+    for event in parser.feed(tail):
         assert not isinstance(event, ReasoningDelta)
     parser.close()
     assert parser.message.reasoning == whole.reasoning == "plan and more"

@@ -66,7 +66,8 @@ def special(name: str) -> Tokenizer:
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     found = [t for t in literals(get_dialect(name)) if len(t) > 3 and not any(c.isspace() for c in t)]
-    found = [FOREIGN, *(t for t in found if not t.isalnum())]
+    # Byte-level decoders take some characters, such as «, for bytes: no token that is decoded alone can spell them.
+    found = [FOREIGN, *(t for t in found if not t.isalnum() and decoders.ByteLevel().decode([t]) == t)]
     tokenizer.add_special_tokens([AddedToken(t, special=True) for t in found])
     return tokenizer
 
@@ -231,7 +232,7 @@ def test_markers_spelled_as_text_inside_text_values_stay_data_where_policy_ignor
     closing = "".join(p for p in last if isinstance(p, str)).strip()
     if closing not in tokenizer.get_vocab():
         pytest.skip("the closing is not one special token")
-    head, tail = write_calls(dialect, [("f", {"a": "HERE"})]).split("HERE")
+    head, tail = write_calls(dialect, [("f", {"a": "⌖"})]).split("⌖")
     inner = f"x {closing}{tail.strip()} y"
     ids = encode(tokenizer, head) + plain(tokenizer, inner) + encode(tokenizer, tail)
     for pieces in ways(ids):

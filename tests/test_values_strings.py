@@ -69,7 +69,9 @@ def test_a_closing_that_something_legal_follows_ends_an_open_string_where_the_po
 def test_a_closing_that_nothing_legal_follows_is_the_strings_text(dialect: Dialect) -> None:
     after = dialect.call[0].after or dialect.calls[0].after
     marker = "".join(p for p in after if isinstance(p, str)).strip()
-    for value in (f"a{marker}b", f"{marker} ", f"x {marker}{marker} y", f"{marker}\n{marker[:-1]}"):
+    # Where calls and blocks close alike, the one may follow the other.
+    twice = marker if dialect.call[0].after == dialect.calls[0].after else marker * 2
+    for value in (f"a{marker}b", f"{marker} ", f"x {twice} y", f"{marker}\n{marker[:-1]}"):
         raw = write_calls(dialect, [("f", {"a": value, "b": "x"}), ("g", {"a": value})])
         for policy in (END, Policy(markers_in_strings="data")):
             message = every_way(dialect, raw, policy=policy)

@@ -41,6 +41,11 @@ def write_call(dialect: Dialect, index: int, name: str, arguments: Arguments) ->
     )  # fmt: skip
 
 
+def an_id(dialect: Dialect, index: int, name: str) -> str:
+    """An id such as the dialect makes them."""
+    return fill(dialect.id, name=name, index=str(index), number=str(index + 1)).replace("?", "0")
+
+
 def write_arguments(dialect: Dialect, values: dict[str, Any]) -> str:
     """The arguments of a call."""
     if dialect.argument:
@@ -98,6 +103,12 @@ def _quoted(dialect: Dialect, value: Any) -> str:
 def write_reasoning(dialect: Dialect, reasoning: str) -> str:
     """A reasoning part; its margins are left out."""
     return fill(dialect.reasoning[0].text, reasoning=reasoning).strip()
+
+
+def around_reasoning(dialect: Dialect) -> tuple[str, str]:
+    """What opens a reasoning part and what closes it; margins are left out."""
+    head, _, tail = write_reasoning(dialect, "\0").partition("\0")
+    return head, tail
 
 
 def write_content(dialect: Dialect, content: str) -> str:

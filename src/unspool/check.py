@@ -1,6 +1,7 @@
 """A dialect file against its own examples, and against what is promised of every dialect."""
 
 import json
+import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from os import PathLike
@@ -11,7 +12,9 @@ import msgspec
 
 from .arguments import check
 from .dialect.file import Dialect, Example, example_tools, read_dialect
+from .dialect.patterns import Pattern
 from .dialect.registry import find_base
+from .dialect.template import id_steps, literal
 from .errors import ConstraintError, DialectError
 from .events import (
     NOTICES,
@@ -78,7 +81,7 @@ def check_dialect(dialect: Dialect) -> list[Problem]:
     """
     from .promises import DIALECT_PROMISES, RAW_PROMISES, WRITTEN_PROMISES, Case  # loading does not need the grammar
 
-    found = list(_problems(dialect))
+    found = [*_problems(dialect), *_foreign_ids(dialect)]
     if dialect.call and not any(example.tool_calls for example in dialect.examples):
         found.append(Problem("examples", "none holds a call, though the file has `call`: add one with `tool_calls`"))
     if found:
@@ -90,7 +93,9 @@ def check_dialect(dialect: Dialect) -> list[Problem]:
             for promise in (*RAW_PROMISES, *(WRITTEN_PROMISES if j == 0 else ())):
                 found += _kept(f"examples[{i}].raw[{j}]", partial(promise, case))
     for general in DIALECT_PROMISES:
-        found += _kept("call", partial(general, dialect))
+        found += _kept("file", partial(general, dialect))
+    if found:
+        found[0] = msgspec.structs.replace(found[0], why=tuple(rules(dialect)))
     return found
 
 
@@ -120,10 +125,11 @@ def _problems(dialect: Dialect) -> Iterator[Problem]:
             where = f"examples[{i}].raw[{j}]"
             message, events = _parse(dialect, tools, example, raw)
             differences = list(_differences(message, example))
-            hints = [*_end_hint(dialect, raw), *_trace(events)] if differences else []
+            hints = [*_end_hint(dialect, raw), *_trace(events, example), *rules(dialect)] if differences else []
             yield from (Problem(where, what, tuple(hints)) for what in differences[:1])
             yield from (Problem(where, what) for what in differences[1:])
-        yield from (Problem(f"examples[{i}].raw[0]", what) for what in _written(dialect, tools, example))
+        for what in _written(dialect, tools, example):
+            yield Problem(f"examples[{i}].raw[0]", what, tuple(rules(dialect)))
 
 
 def _parse(dialect: Dialect, tools: list[dict[str, Any]], example: Example, raw: str) -> tuple[Message, list[Event]]:
@@ -138,19 +144,60 @@ def _made_id(index: int, name: str) -> str:
     return f"made-{index}"
 
 
-_MAX_EVENTS = 24
-_MAX_TEXT = 40  # characters of an event's text that a trace shows
+def _foreign_ids(dialect: Dialect) -> Iterator[Problem]:
+    """Ids of examples that the model could not have been made to write: those that `id` does not fit."""
+    if not dialect.call or not any(step.name == "id" for step in dialect.call[0].steps):
+        return
+    for i, example in enumerate(dialect.examples):
+        for j, call in enumerate(example.tool_calls):
+            if call.id is not None and not re.fullmatch(_id_pattern(dialect.id, call.name), call.id):
+                what = f"{call.id!r} does not fit `id`, {dialect.id!r}, by which ids are generated: let `id` say how"
+                yield Problem(f"examples[{i}].tool_calls[{j}].id", f"{what} the model writes them")
 
 
-def _trace(events: Sequence[Event]) -> Iterator[str]:
-    """How a text was read: its notices, and its events in short."""
+def _id_pattern(template: str, name: str) -> str:
+    parts = []
+    for step in id_steps(template):
+        if step.name:
+            parts.append(re.escape(name) if step.name == "name" else "[0-9]+")
+        else:
+            parts += ["[A-Za-z0-9]" if c == "?" else re.escape(c) for c in step.text]
+    return "".join(parts)
+
+
+_AROUND = 12  # events that a trace shows on either side of the difference
+_MAX_TEXT = 40  # characters of an event's text that it shows
+
+
+def _trace(events: Sequence[Event], example: Example) -> Iterator[str]:
+    """How a text was read: its notices, and the events around the first that does not belong to the example."""
     for event in events:
         if isinstance(event, Notice):
             detail = f" ({event.detail})" if event.detail else ""
             yield f"notice {event.kind} at {event.start}: {NOTICES[event.kind]}{detail}"
-    told = [word for event in events if (word := _in_short(event))]
-    more = [f"… {len(told) - _MAX_EVENTS} more"] if len(told) > _MAX_EVENTS else []
-    yield "read as: " + ", ".join([*told[:_MAX_EVENTS], *more])
+    at = _first_wrong(events, example)
+    begin = max(0, at - _AROUND)
+    told = [word for event in events[begin : at + _AROUND] if (word := _in_short(event))]
+    before = ["…"] if any(map(_in_short, events[:begin])) else []
+    behind = ["…"] if any(map(_in_short, events[at + _AROUND :])) else []
+    yield "read as: " + ", ".join([*before, *told, *behind])
+
+
+def _first_wrong(events: Sequence[Event], example: Example) -> int:
+    """The place of the first event that tells what the example does not have; the end, where none does."""
+    rest = {ReasoningDelta: example.reasoning, ContentDelta: example.content}
+    names = [call.name for call in example.tool_calls]
+    for at, event in enumerate(events):
+        if isinstance(event, ReasoningDelta | ContentDelta):
+            if not rest[type(event)].startswith(event.text):
+                return at
+            rest[type(event)] = rest[type(event)][len(event.text) :]
+        elif isinstance(event, ToolCallStart):
+            if names[event.index : event.index + 1] != [event.name]:
+                return at
+        elif isinstance(event, ToolCallEnd) and event.status not in ("ok", "repaired"):
+            return at
+    return len(events)
 
 
 def _in_short(event: Event) -> str:
@@ -169,6 +216,35 @@ def _in_short(event: Event) -> str:
 
 def _short(text: str) -> str:
     return repr(text if len(text) <= _MAX_TEXT else text[: _MAX_TEXT - 1] + "…")
+
+
+def rules(dialect: Dialect) -> Iterator[str]:
+    """The rules of reading by which a dialect's own templates may not mean what they seem to, with proposals."""
+    begins: dict[str, list[str]] = {}
+    for key in ("reasoning", "content", "preamble", "calls", "call", "argument", "item"):
+        for template in getattr(dialect, key):
+            first = Pattern(template.before).first
+            if first and key not in begins.setdefault(first, []):
+                begins[first].append(key)
+            opening = literal(template.head).strip()
+            searched = Pattern((opening,)).first if opening else ""
+            common = not any(c.isalnum() for c in searched) or searched.isalnum()
+            if " " in opening and searched != opening and common:
+                what = f"`{key}` begins with {opening!r}, in which white space is soft"
+                yield f"hint: {what}: text is searched for {searched!r} alone, which it may hold for another reason"
+    for first, keys in begins.items():
+        if len(keys) > 1:
+            what = f"{', '.join(f'`{key}`' for key in keys)} begin with {first!r}"
+            yield f"hint: {what}: the most literal template that fits is read, and text in them cannot hold it"
+        for other in begins:
+            if other != first and other.startswith(first):
+                yield f"hint: {first!r} of `{begins[first][0]}` is the beginning of {other!r} of `{begins[other][0]}`"
+    for end in dialect.end:
+        inside = [
+            k for k in ("reasoning", "calls", "call", "argument", "item") for t in getattr(dialect, k) if end in t.text
+        ]
+        if inside and not end.isspace():
+            yield f"hint: the `end` string {end!r} stands in `{inside[0]}` too, where it ends nothing but that part"
 
 
 def _end_hint(dialect: Dialect, raw: str) -> Iterator[str]:

@@ -11,6 +11,8 @@ from functools import cache
 from typing import Any, Final, NamedTuple
 
 from .dialect.file import Dialect, Example, ExampleCall, example_tools
+from .dialect.plan import marked
+from .dialect.template import Template, writable
 from .errors import DialectError
 from .events import (
     NOTICES,
@@ -22,6 +24,7 @@ from .events import (
     ReasoningDelta,
     ReasoningEnd,
     ReasoningStart,
+    Stage,
     ToolCallDelta,
     ToolCallEnd,
     ToolCallStart,
@@ -30,6 +33,7 @@ from .grammar import ToolStrictLevel, constrain
 from .grammar.matchers import from_lark
 from .message import Message, fold
 from .parser import Parser
+from .policy import Policy
 from .renderer import render
 
 MAX_PLACES: Final = 3_000
@@ -440,6 +444,71 @@ def markers_inside_strings_are_data(dialect: Dialect) -> None:
         demand(kept, f"a string that holds {text!r} is read as something else: {raw!r}")
 
 
+WORDS: Final = ("An answer, as the fox: x<4 & [sic].", "über 北京 {it's}", "one\n\ntwo (2), three; ``four``")
+"""Texts that every dialect holds as reasoning and as content."""
+
+
+def texts_of_any_words_are_written_and_read(dialect: Dialect) -> None:
+    """Reasoning, content and both are written and read back, as are calls behind them."""
+    thoughts = ("", *WORDS) if dialect.reasoning else ("",)
+    for thought, text in itertools.product(thoughts, ("", *WORDS)):
+        _is_written_and_read(dialect, thought, text, ())
+    if dialect.call:
+        behind = dialect.policy.text_before_tools != "content" and _stands_out(dialect)
+        for thought, text in ((thoughts[-1], ""), *(((thoughts[-1], WORDS[0]), ("", WORDS[1])) if behind else ())):
+            _is_written_and_read(dialect, thought, text, TURNS[0] + TURNS[1])
+
+
+def _stands_out(dialect: Dialect) -> bool:
+    """Whether calls behind content can be told from it: by a marker with a letter or digit, or by where they begin."""
+    pairs = itertools.product(writable(dialect.calls), writable(dialect.call))
+    return any(
+        marked(b.before, dialect.anywhere) or marked(c.before, dialect.anywhere) or _lined(b, c) for b, c in pairs
+    )
+
+
+def _lined(block: Template, call: Template) -> bool:
+    return bool(block.lead) and not block.opening and bool(call.before or call.object)
+
+
+def _is_written_and_read(
+    dialect: Dialect, thought: str, text: str, calls: Sequence[tuple[str, dict[str, Any]]]
+) -> None:
+    made = [{"function": {"name": n, "arguments": json.dumps(a, ensure_ascii=False)}} for n, a in calls]
+    message = {"role": "assistant", "reasoning_content": thought, "content": text, "tool_calls": made}
+    parts = [p for p, there in (("reasoning", thought), ("content", text), ("calls", calls)) if there]
+    try:
+        raw = render(message, dialect, tools=TOOLS)
+    except DialectError as error:
+        raise Broken(f"a message of {' and '.join(parts)} cannot be written: {error}") from None
+    for chunks in ([raw], list(raw)):
+        got, _ = run(dialect, chunks, tools=TOOLS)
+        kept = (got.reasoning, got.content, len(got.tool_calls)) == (thought, text, len(calls))
+        demand(kept, f"{raw!r} is read as {got!r}, expected {' and '.join(parts)}")
+
+
+def a_broken_call_leaves_the_next_one_alone(dialect: Dialect) -> None:
+    """Where arguments are one value and go wrong, the next call is read all the same."""
+    if not dialect.call or dialect.argument or not dialect.call[0].body:
+        return
+    calls = [{"function": {"name": n, "arguments": json.dumps(a)}} for n, a in (("f", {"a": "@@"}), ("g", {"a": "x"}))]
+    raw = render({"role": "assistant", "tool_calls": calls}, dialect, tools=TOOLS)
+    for quote in (dialect.quote, "'"):
+        raw = raw.replace(f"{quote}@@{quote}", "@@", 1)
+    message, _ = run(dialect, [raw], tools=TOOLS, policy=Policy(bad_arguments="raw"))
+    got = [(c.name, c.status) for c in message.tool_calls]
+    why = "let `call` close with a marker that has a letter or digit, by which the call's end is found"
+    demand(got == [("f", "invalid"), ("g", "ok")], f"behind a broken call the next is not read: {raw!r}; {why}")
+
+
+def no_marker_alone_is_silently_empty(dialect: Dialect) -> None:
+    """An output of one literal means something, or has the notice `empty`."""
+    for text in literals(dialect):
+        for stage in Stage:
+            message, _ = run(dialect, [text], tools=TOOLS, stage=stage)
+            demand(empty(message) == ("empty" in notices(message)), f"{text!r} alone is {message!r}, stage {stage}")
+
+
 def literals(dialect: Dialect) -> list[str]:
     """Every literal of a dialect, trimmed."""
     templates = (
@@ -453,5 +522,8 @@ def literals(dialect: Dialect) -> list[str]:
 DIALECT_PROMISES: Final[tuple[Callable[[Dialect], None], ...]] = (
     calls_of_any_values_are_written_and_read,
     markers_inside_strings_are_data,
+    texts_of_any_words_are_written_and_read,
+    a_broken_call_leaves_the_next_one_alone,
+    no_marker_alone_is_silently_empty,
 )
 """What holds for a dialect whatever its examples are."""

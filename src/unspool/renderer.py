@@ -10,7 +10,7 @@ from typing import Any, Final
 from .dialect.file import Dialect
 from .dialect.plan import compile_plan, string_ends
 from .dialect.registry import as_dialect
-from .dialect.template import Template, fill, sides, steps, writable
+from .dialect.template import Template, id_steps, unstarted, writable, written
 from .errors import DialectError
 from .events import Stage
 from .message import Message
@@ -227,8 +227,8 @@ class _Renderer:
 
     def part(self, name: str, text: str, *, first: bool, opened: bool = False) -> _Part:
         template = self.alternatives[name][self.chosen[name]]
-        opening, closing = sides(template)
-        opening = "" if opened else self.started(opening) if first else opening
+        opening, closing = template.opening, template.closing
+        opening = "" if opened else unstarted(opening, self.d.start) if first else opening
         lead, trail = self.margins(name)
         return _Part(lead, opening + text + closing, trail)
 
@@ -239,22 +239,15 @@ class _Renderer:
             return templates[0].lead, templates[0].trail
         return max((t.lead for t in templates), key=len), max((t.trail for t in templates), key=len)
 
-    def started(self, opening: str) -> str:
-        """An opening without the ``start`` that stands in the prompt."""
-        for start in sorted(self.d.start, key=len, reverse=True):
-            if opening.startswith(start):
-                return opening[len(start) :]
-        return opening
-
     def calls(self, *, first: bool) -> _Part:
         template = self.alternatives["calls"][self.chosen["calls"]]
-        opening, closing = sides(template)
+        opening, closing = template.opening, template.closing
         calls = [self.call(i) for i in range(len(self.turn.calls))]
         begin = opening
         if first:
-            begin = "" if self.begin is Stage.TOOL_CALL else self.started(opening)
+            begin = "" if self.begin is Stage.TOOL_CALL else unstarted(opening, self.d.start)
             if not opening:
-                calls[0] = self.started(calls[0])
+                calls[0] = unstarted(calls[0], self.d.start)
         separator = self.d.call_separator
         lead, trail = self.margins("calls")
         if template.body == "call":
@@ -272,7 +265,7 @@ class _Renderer:
             fields["arguments"] = self.json(call) if style is JSON else write(call.value, PYTHON)
         elif form.call.body:
             fields["arguments"] = self.arguments(call, form)
-        return fill(form.call, fields)
+        return form.call.fill(fields)
 
     def arguments(self, call: Call, form: _Form) -> str:
         d = self.d
@@ -291,7 +284,7 @@ class _Renderer:
     def argument(self, template: Template, key: str, value: Value) -> str:
         if self.d.item:
             return "".join(unfold({key: value}, lambda v: self.nested(template, v), _plain))
-        return fill(template, _argument_fields(key, value) | {"value": _plain(value)})
+        return template.fill(_argument_fields(key, value) | {"value": _plain(value)})
 
     def nested(self, template: Template, value: dict[str, Any] | list[Any]) -> list[Value]:
         """An object as arguments, a list as items."""
@@ -300,7 +293,7 @@ class _Renderer:
         for key, child in value.items() if isinstance(value, dict) else (("", v) for v in value):
             chosen = template if isinstance(value, dict) else item
             fields = _argument_fields(key, child)
-            for step in steps(chosen.text):
+            for step in chosen.steps:
                 found.append(child if step.name == "value" else Raw(step.write(fields)))
         return found
 
@@ -341,8 +334,7 @@ class _Renderer:
 
     def written_id(self, i: int) -> str | None:
         """The id that a call's text tells before the arguments; one behind them comes too late for a stream."""
-        names = [step.name for step in steps(self.forms[i].call.text)]
-        names = names[: names.index("arguments")] if "arguments" in names else names
+        names = [step.name for step in self.forms[i].call.head]
         index, own = self.ids[i]
         if "id" in names:
             return own
@@ -394,13 +386,13 @@ def _call_ids(template: str, calls: Sequence[Call]) -> list[tuple[str, str]]:
 
 def _fill_id(template: str, name: str, index: str) -> str:
     fields = {"name": name, "index": index, "number": str(int(index) + 1)}
-    return "".join(step.write(fields) for step in steps(template, markup=False))
+    return written(id_steps(template), fields)
 
 
 def _index_in(template: str, call: Call) -> str | None:
     found = False
     pattern = ""
-    for step in steps(template, markup=False):
+    for step in id_steps(template):
         if step.name == "name":
             pattern += re.escape(call.name)
         elif step.name:

@@ -6,7 +6,7 @@ from typing import Any
 
 from unspool.dialect.file import Dialect
 from unspool.dialect.plan import compile_plan
-from unspool.dialect.template import sides
+from unspool.dialect.template import literal
 from unspool.grammar.matchers import Matcher, _LlguidanceMatcher
 from unspool.policy import Policy
 
@@ -99,12 +99,13 @@ def words_of(dialect: Dialect, names: Iterable[str] = ()) -> list[str]:
     """What brings an output on: the markers of the dialect, and how calls of tools begin."""
     plan = compile_plan(dialect, Policy())
     words = {w for w in (*plan.literals, *(s.first for s in plan.suffixes), dialect.quote) if w and w.strip()}
-    head, _, end = dialect.call[0].text.partition("{arguments}")
+    call, block = dialect.call[0], dialect.calls[0]
+    head, end = call.lead + call.opening, call.closing + call.trail
     if dialect.argument:  # a value ends where something follows that may
-        closing = dialect.argument[0].text.partition("{value}")[2]
-        opening = dialect.argument[0].text.partition("{key}")[0]
+        closing = dialect.argument[0].closing + dialect.argument[0].trail
+        opening = literal(dialect.argument[0].head)
         words |= {closing + end, closing + dialect.argument_separator + opening}
-    begin = dialect.calls[0].lead + sides(dialect.calls[0])[0]
+    begin = block.lead + block.opening
     words |= {"null", "None", "true", "True", "false", "False"}
     return sorted(words | {begin + head.replace("{name}", name) for name in names if "{index}" not in head})
 

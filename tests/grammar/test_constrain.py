@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -9,7 +10,22 @@ import pytest
 import unspool
 from unspool import ConstraintError, Dialect, ToolStrictLevel, constrain, structure_constraint, structure_info
 from unspool.grammar import flat, lark, tag
-from unspool.grammar.nodes import Chars, Choice, Const, Finer, Json, Ref, Repeat, Seq, Text, Word, walk
+from unspool.grammar.lower import Abilities, lowered
+from unspool.grammar.nodes import (
+    Chars,
+    Choice,
+    Const,
+    Finer,
+    Grammar,
+    Json,
+    Node,
+    Ref,
+    Repeat,
+    Seq,
+    Text,
+    Word,
+    children,
+)  # fmt: skip
 
 from .sampling import JSON_ONLY, PLAIN, RICH, as_tools
 from .support import WITH_CALLS, named
@@ -43,7 +59,7 @@ def test_the_function_level_leaves_arguments_free() -> None:
 
 def schemas(constraint: unspool.Constraint | None) -> list[dict[str, Any]]:
     assert constraint is not None
-    found = [n.schema for n in walk(constraint.grammar) if isinstance(n, Json)]
+    found = [n.schema for n in nodes(constraint.grammar) if isinstance(n, Json)]
     return sorted((s for s in found if isinstance(s, dict)), key=lambda s: "properties" in s)
 
 
@@ -84,12 +100,42 @@ def test_every_dialect_that_parses_calls_constrains_them(dialect: unspool.Dialec
             assert json.loads(json.dumps(constraint.structural_tag)) == constraint.structural_tag
 
 
+def nodes(grammar: Grammar) -> Iterator[Node]:
+    """Every node of a grammar, rules included."""
+    waiting = [grammar.root, *grammar.rules.values()]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        waiting.extend(children(node))
+
+
+@pytest.mark.parametrize("name", ["hermes", "pythonic", "gemma4", "qwen3-coder"])
+def test_a_lowered_grammar_holds_nothing_that_the_form_cannot_say(name: str) -> None:
+    constraint = constrain(name, as_tools(RICH))
+    assert constraint is not None
+    plain = list(nodes(lowered(constraint.grammar, Abilities())))
+    assert not any(isinstance(n, Finer) for n in plain)
+    assert not any(n.unlike or n.folded or n.guard for n in plain if isinstance(n, Text))
+    assert not any(n.without and n.spelled for n in plain if isinstance(n, Json))
+    able = Abilities(guards=True, beginnings=True, mixed_case=True, excludes=True)
+    texts = [n for n in nodes(lowered(constraint.grammar, able)) if isinstance(n, Text)]
+    assert any(n.unlike or n.guard or n.folded for n in texts)
+    assert any(n.guard for n in texts) == (name == "qwen3-coder")
+
+
+def test_gbnf_is_a_form_like_the_others() -> None:
+    constraint = constrain("hermes", as_tools(RICH))
+    assert constraint is not None
+    assert "\nroot ::= " in "\n" + constraint.gbnf
+    assert constraint.gbnf is constraint.gbnf
+
+
 def test_every_kind_of_node_is_used() -> None:
     found: set[type] = set()
     for name in ("hermes", "pythonic", "gemma4", "qwen3-coder"):
         constraint = constrain(name, as_tools(RICH))
         assert constraint is not None
-        found |= {type(n) for n in walk(constraint.grammar)}
+        found |= {type(n) for n in nodes(constraint.grammar)}
     assert found == {Choice, Chars, Const, Finer, Json, Ref, Repeat, Seq, Text, Word}
 
 

@@ -9,7 +9,7 @@ from unspool.dialect.plan import compile_plan, text
 from unspool.parser.quoting import MAX_SPAN, Quoting
 
 from ..support import CALLING, THINKING, literals, named, notices, number, run, same, tool, values
-from ..writing import write_calls, write_reasoning
+from ..writing import around_reasoning, write_calls
 
 TOOLS = [tool("f", a="string", n="integer"), tool("g", a="string")]
 F: list[tuple[str, Any]] = [("f", {"a": "x"})]
@@ -173,7 +173,7 @@ def test_a_doubled_opening_does_not_hide_the_call() -> None:
 
 @pytest.mark.parametrize(**named([d for d in THINKING if not d.framed and d.policy.stray_markers != "text"]))
 def test_a_second_closing_of_reasoning_is_dropped(dialect: Dialect) -> None:
-    closing = write_reasoning(dialect, "X").split("X")[1].strip()
+    closing = around_reasoning(dialect)[1].strip()
     if any(closing.startswith(e) for e in dialect.end) or text_of(closing) not in closings(dialect):
         pytest.skip("the closing of reasoning is no tag, or ends any part")
     message = both(dialect, f"plan{closing}one {closing} two", stage="reasoning")

@@ -1,4 +1,4 @@
-"""The command line: ``unspool parse | serve | generate | constrain | dialects | check | render | detect | infer …``.
+"""The command line: ``unspool parse | serve | generate | constrain | dialects | new | check | render | infer …``.
 
 Exit codes: 0; 1 where ``parse --strict`` met a failed call, an engine failed, or ``infer`` proved nothing; 2 for
 misuse, with one line on standard error that names the argument. A reader that closes the pipe early ends the command
@@ -15,6 +15,7 @@ from ..arguments import near
 from .common import Arguments, Misuse, forget_output
 from .generate import generate_arguments, run_generate
 from .infer import infer_arguments, run_infer
+from .new import new_arguments, run_new
 from .parse import constrain_arguments, parse_arguments, render_arguments, run_constrain, run_parse, run_render
 from .serve import run_serve, serve_arguments
 from .show import (
@@ -78,6 +79,7 @@ _COMMANDS: dict[str, tuple[Callable[[argparse.ArgumentParser], None], Callable[[
     "generate": (generate_arguments, run_generate, "prompt an engine, and show its answer as it comes"),
     "constrain": (constrain_arguments, run_constrain, "print the grammar of what may be generated"),
     "dialects": (dialects_arguments, run_dialects, "list the dialects, or show one"),
+    "new": (new_arguments, run_new, "write a dialect file to start from"),
     "check": (check_arguments, run_check, "try a dialect file on its own examples"),
     "render": (render_arguments, run_render, "write a message the way a model writes it"),
     "detect": (detect_arguments, run_detect, "find the dialect of a model"),

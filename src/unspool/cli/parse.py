@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ..engines import Recording
 
 FORMATS = ("message", "openai", "events", "pretty")
-CONSTRAINTS = ("structural_tag", "lark", "json_schema")
+CONSTRAINTS = ("structural_tag", "lark", "gbnf", "json_schema")
 FAILED_NOTICES = ("bad_arguments", "call_without_name", "undeclared_tool")
 """Notices of calls that failed, whatever a policy made of them: `parse --strict` minds these too."""
 
@@ -210,8 +210,8 @@ def run_constrain(options: argparse.Namespace) -> int:
         )
         if constraint is None:
             raise Misuse("--tool-choice: nothing is constrained; make a tool strict, or raise --strict-level")
-        if options.format == "lark":
-            write(constraint.lark)
+        if options.format in ("lark", "gbnf"):
+            write(getattr(constraint, options.format))
         else:
             write_json(getattr(constraint, options.format))
     except ConstraintError as error:

@@ -79,6 +79,7 @@ def describe(dialect: Dialect) -> str:
         "arguments": (dialect.codec, "json"),
         "quote": (dialect.quote, '"'),
         "id": (dialect.id, Dialect("").id),
+        "anywhere": (", ".join(dialect.anywhere), ""),
         "separator.calls": (dialect.call_separator, ""),
         "separator.arguments": (dialect.argument_separator, ""),
     }

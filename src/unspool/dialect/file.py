@@ -9,8 +9,8 @@ import msgspec
 from ..errors import DialectError
 from ..events import Stage
 from ..policy import CHOICES, Policy
-from ..regex import Regex
-from .template import BODIES, FIELDS, Field, Template, parse_template, pieces
+from .impossible import impossible
+from .template import FIELDS, Field, Template, literal, parse_template, pieces
 
 KEYS: dict[str, str] = {
     "name": "what the dialect answers to",
@@ -25,6 +25,7 @@ KEYS: dict[str, str] = {
     "preamble": "content that calls follow, where it is written otherwise",
     "calls": "template of a block of calls",
     "call": "template of one call",
+    "anywhere": "openings of calls that count anywhere in text, though nothing tells them from it",
     "argument": "template of one argument; without it the arguments are one object",
     "item": "template of a list element; makes values nest",
     "separator": "what is written between two `calls` or `arguments`",
@@ -80,6 +81,7 @@ class Dialect(msgspec.Struct, frozen=True, eq=False):
     call: tuple[Template, ...] = ()
     argument: tuple[Template, ...] = ()
     item: tuple[Template, ...] = ()
+    anywhere: tuple[str, ...] = ()
     call_separator: str = ""
     argument_separator: str = ""
     codec: str = "json"
@@ -160,10 +162,12 @@ def parse_dialect(text: str, where: str, bases: Any, *, trusted: bool = False) -
     """
     data = _toml(text.split("\n[[examples]]", 1)[0] if trusted else text, where)
     comment = text.lstrip().split("\n", 1)[0]
-    loaded = _Loader(where, data, bases).load(comment.lstrip("# ").rstrip() if comment.startswith("#") else "")
+    loader = _Loader(where, data, bases)
+    loaded = loader.load(comment.lstrip("# ").rstrip() if comment.startswith("#") else "")
     dialect = msgspec.structs.replace(loaded, file=(where, text))
     if not trusted:
-        dialect.compiled["examples"] = _Loader(where, data, bases).examples()
+        loader.check_possible(dialect)
+        dialect.compiled["examples"] = loader.examples()
     return dialect
 
 
@@ -197,13 +201,17 @@ class _Loader:
             raise self.fail("name", "is missing")
         base = Dialect("")
         if "base" in data:
-            base = self.bases(self.string("base", ""))
+            try:
+                base = self.bases(self.string("base", ""))
+            except DialectError as error:
+                raise self.fail("base", str(error).removeprefix("base: ")) from None
         values: dict[str, Any] = {
             "name": name,
             "aliases": self.strings("aliases", ()),
             "models": self.strings("models", ()),
             "start": self.strings("start", base.start, empty=False),
             "end": self.strings("end", base.end, empty=False),
+            "anywhere": self.strings("anywhere", base.anywhere, empty=False),
             "stage": Stage(self.choice("stage", base.stage.value, _STAGES)),
             "codec": self.choice("arguments", base.codec, _CODECS),
             "quote": self.string("quote", base.quote) or '"',
@@ -289,7 +297,7 @@ class _Loader:
 
     def check(self, d: Dialect) -> None:
         if not d.call:
-            for key in ("calls", "argument", "item"):
+            for key in ("calls", "argument", "item", "anywhere"):
                 if getattr(d, key):
                     raise self.fail(key, "stands without `call`")
             if not d.reasoning and not d.framed:
@@ -300,16 +308,31 @@ class _Loader:
             raise self.fail("quote", "stands only where the arguments are JSON")
         if d.argument and d.codec != "json":
             raise self.fail("arguments", "stands only without `argument`")
+
+    def check_possible(self, d: Dialect) -> None:
+        """Refuse templates that nothing could read back; shipped files are known to have none."""
         for key in _TEMPLATES:
-            body = BODIES[key][0]
             for t in getattr(d, key):
-                if body == "reasoning" and not t.before:
-                    why = "has no opening: write in front of {reasoning} what begins it"
-                    raise self.fail(key, f"{t.text!r} {why}; where the prompt begins it, set `stage` as well")
-                if body in ("reasoning", "value") and not t.after:
-                    closed = t.text + closing_for(t.text.partition(f"{{{body}}}")[0])
-                    why = f"has no closing: write behind {{{body}}} what the model ends it with"
-                    raise self.fail(key, f"{t.text!r} {why}, as in {closed!r}")
+                why = impossible(key, t, python=d.codec == "python", arguments=d.argument)
+                if why:
+                    raise self.fail(key, f"{t.text!r} {why}")
+        openings = [t.opening.strip() for t in (*d.calls, *d.call)]
+        for text in d.anywhere:
+            if not any(o.startswith(text) for o in openings):
+                raise self.fail("anywhere", f"{text!r} begins no template of `calls` or `call`")
+        for t in d.call:
+            if t.lead and not all(b.opening for b in d.calls):
+                why = f"{t.text!r} begins with white space, and no marker of `calls` stands in front of it"
+                moved = d.calls[0].text.replace("{", f"{t.lead}{{", 1)
+                raise self.fail("call", f"{why}: write it into `calls`, as in {moved!r}, and into `separator.calls`")
+        first = [(key, t, t.opening) for key in ("reasoning", "content", "calls") for t in getattr(d, key)[:1]]
+        first += [("call", t, literal(t.head)) for t in d.call[:1] if not d.calls[0].opening]
+        seen: dict[str, str] = {}
+        for key, t, opening in first:
+            written = " ".join(opening.split())
+            if written and seen.setdefault(written, key) != key:
+                why = f"{t.text!r} begins as `{seen[written]}` does, with {opening.strip()!r}"
+                raise self.fail(key, f"{why}: nothing would tell them apart")
 
     def examples(self) -> tuple[Example, ...]:
         tables = self.data.get("examples", [])
@@ -349,17 +372,6 @@ class _Loader:
             table.get("content", ""),
             tuple(ExampleCall(c.name, c.arguments, c.id) for c in calls),
         )
-
-
-def closing_for(opening: str) -> str:
-    """What would close an opening if the format closed it in a usual way: a tag by its end tag."""
-    tag = _TAG.search(opening)
-    if tag is None:
-        return "\n" if opening.endswith("\n") else "<end>"
-    return f"{tag[1]}/{tag[2]}{tag[3]}"
-
-
-_TAG = Regex(r"([<\[])([\w.:-]+)[^<>\[\]]*([>\]])[^<>\[\]]*$")
 
 
 class _StrictCall(msgspec.Struct, forbid_unknown_fields=True):

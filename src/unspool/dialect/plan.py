@@ -9,7 +9,7 @@ from ..regex import Regex
 from .file import Dialect
 from .patterns import LITERAL, SPACE, Atom, Pattern, closing, finder, firsts, joined, spaced
 from .syntax import Syntax
-from .template import ObjectShape, Piece, Template
+from .template import ObjectShape, Piece, Template, unstarted
 
 REASONING, REASONING_END, FRAME, FRAME_END = "reasoning", "reasoning_end", "frame", "frame_end"
 CALL, END, START = "call", "end", "start"
@@ -231,17 +231,17 @@ def _literals(parts: tuple[Piece, ...]) -> str:
 
 def _unstarted(parts: tuple[Piece, ...], starts: tuple[str, ...]) -> tuple[Piece, ...]:
     """A template's opening without the ``start`` that the prompt holds already."""
-    if parts and isinstance(parts[0], str):
-        for start in sorted(starts, key=len, reverse=True):
-            if parts[0].startswith(start):
-                rest = parts[0][len(start) :].lstrip()
-                return (rest, *parts[1:]) if rest else parts[1:]
+    if parts and isinstance(parts[0], str) and (rest := unstarted(parts[0], starts)) != parts[0]:
+        return (rest.lstrip(), *parts[1:]) if rest.strip() else parts[1:]
     return parts
 
 
-def marked(parts: tuple[Piece, ...]) -> bool:
-    """Whether a letter or digit tells an opening from plain text; the language of a code fence does not."""
+def marked(parts: tuple[Piece, ...], anywhere: tuple[str, ...] = ()) -> bool:
+    """Whether an opening counts anywhere in text: a letter or digit tells it from that (the language of a code fence
+    does not), or the file says so."""
     text = _literals(parts)
+    if parts and isinstance(parts[0], str) and parts[0].startswith(anywhere):
+        return True
     if parts and isinstance(parts[0], str) and parts[0].startswith("```"):
         text = _FENCE.sub("", text, count=1)
     return any(c.isalnum() for c in text)
@@ -262,7 +262,7 @@ def _form(t: Template, d: Dialect, barriers: tuple[str, ...]) -> Form:
             syntax = Syntax.QUOTE
         else:
             syntax = Syntax.PYTHON if d.codec == "python" else Syntax.JSON
-    return Form(opening, closing(t.after), t.object, syntax, bool(t.body), marked(before))
+    return Form(opening, closing(t.after), t.object, syntax, bool(t.body), marked(before, d.anywhere))
 
 
 _FORCED = ObjectShape((("name", "name"), ("arguments", "arguments")), False, '"')
@@ -288,7 +288,7 @@ def _compile(d: Dialect, policy: Policy, forced: str) -> Plan:
             closing(t.after),
             t.lead,
             t.trail,
-            marked(t.before),
+            marked(t.before, d.anywhere),
         )
         for t in d.calls
     ]

@@ -1,7 +1,7 @@
 """Templates: text as the model writes it, with fields in braces where the varying text goes."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -66,6 +66,37 @@ class Template(msgspec.Struct, frozen=True):
     inner_lead: str
     inner_trail: str
     object: "ObjectShape | None" = None
+
+    @property
+    def steps(self) -> "tuple[Step, ...]":
+        """The literals and fields of the text, to be written one after another."""
+        # In an object, quotes are the object's own.
+        return _steps(self.text, self.object is None)
+
+    @property
+    def head(self) -> "tuple[Step, ...]":
+        """The steps before the body; all of them, where the template has no body."""
+        return _sides(self)[0]
+
+    @property
+    def tail(self) -> "tuple[Step, ...]":
+        """The steps behind the body."""
+        return _sides(self)[1]
+
+    @property
+    def opening(self) -> str:
+        """The text before the body, without the margin."""
+        return self.text.partition(f"{{{self.body}}}")[0][len(self.lead) :]
+
+    @property
+    def closing(self) -> str:
+        """The text behind the body, without the margin."""
+        closing = self.text.partition(f"{{{self.body}}}")[2]
+        return closing[: len(closing) - len(self.trail)]
+
+    def fill(self, fields: Mapping[str, str]) -> str:
+        """The text with its fields filled."""
+        return written(self.steps, fields)
 
 
 class ObjectShape(msgspec.Struct, frozen=True, gc=False):
@@ -224,8 +255,8 @@ def unescape(text: str) -> str:
 
 
 @lru_cache(maxsize=1024)
-def steps(text: str, *, markup: bool = True) -> tuple[Step, ...]:
-    """The literals and fields of a template's text; without ``markup``, quotes are the text's own affair."""
+def _steps(text: str, markup: bool) -> tuple[Step, ...]:
+    """The literals and fields of a text; without ``markup``, a quote around a field escapes nothing."""
     parts = pieces(text)
     found = []
     for i, part in enumerate(parts):
@@ -238,16 +269,42 @@ def steps(text: str, *, markup: bool = True) -> tuple[Step, ...]:
     return tuple(found)
 
 
-def fill(template: Template, fields: Mapping[str, str]) -> str:
-    """The template's text with its fields filled."""
-    # In an object, quotes are the object's own.
-    return "".join([step.write(fields) for step in steps(template.text, markup=template.object is None)])
+@lru_cache(maxsize=1024)
+def _sides(template: Template) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
+    steps = template.steps
+    at = next((i for i, step in enumerate(steps) if step.name and step.name == template.body), len(steps))
+    return steps[:at], steps[at + 1 :]
 
 
-def sides(template: Template) -> tuple[str, str]:
-    """What stands before and behind the body, without the margins."""
-    opening, _, closing = template.text.partition(f"{{{template.body}}}")
-    return opening[len(template.lead) :], closing[: len(closing) - len(template.trail)]
+def id_steps(text: str) -> tuple[Step, ...]:
+    """The steps of an ``id``."""
+    return _steps(text, False)
+
+
+def written(steps: Iterable[Step], fields: Mapping[str, str]) -> str:
+    """The text of steps."""
+    return "".join([step.write(fields) for step in steps])
+
+
+def literal(steps: Sequence[Step]) -> str:
+    """The text of steps up to the first field."""
+    return steps[0].text if steps and not steps[0].name else ""
+
+
+def without(steps: Sequence[Step], count: int) -> tuple[Step, ...]:
+    """Steps without so many characters of the literal that they begin with."""
+    if not count:
+        return tuple(steps)
+    rest = literal(steps)[count:]
+    return (Step("", rest), *steps[1:]) if rest else tuple(steps[1:])
+
+
+def unstarted(opening: str, starts: Iterable[str]) -> str:
+    """An opening without the ``start`` that the prompt holds already."""
+    for start in sorted(starts, key=len, reverse=True):
+        if opening.startswith(start):
+            return opening[len(start) :]
+    return opening
 
 
 def writable(templates: Sequence[Template]) -> list[Template]:

@@ -1,15 +1,16 @@
 """The arguments of a call as nodes: JSON, keyword arguments, quotes of the dialect's own, and markup."""
 
 import itertools
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, Final
 
 import msgspec
 
 from ..dialect.file import Dialect
+from ..dialect.follows import follows
 from ..dialect.patterns import ANY, LITERAL, SPACE, WORD, Pattern, closing
-from ..dialect.plan import CALL, Plan, plain_arguments, string_ends
-from ..dialect.template import Template, steps, writable
+from ..dialect.plan import Plan, plain_arguments, string_ends
+from ..dialect.template import Step, Template, literal, without, writable
 from ..errors import ConstraintError
 from ..parser.wrapped import WRAPPERS
 from ..schema import Schema, decode
@@ -93,26 +94,24 @@ class Arguments:
 
     def around(self, template: Template, key: Node, kind: str) -> tuple[Node, str, Node]:
         """What stands before a value, the first marker behind it, and the rest."""
-        opening, _, end = template.text.partition("{value}")
         fields = {"string": "true" if kind == "string" else "false", "type": kind}
 
-        def write(text: str) -> Node:
+        def write(steps: Iterable[Step]) -> Node:
             parts: list[Node] = []
-            for step in steps(text):
+            for step in steps:
                 if step.name == "key":
                     parts.append(Const(step.write({"key": key.text})) if isinstance(key, Const) else key)
                 else:
                     parts.append(Const(step.write(fields)))
             return seq(*parts)
 
-        if not isinstance(key, Const) and "{key}" in end:
+        if not isinstance(key, Const) and any(step.name == "key" for step in template.tail):
             raise ConstraintError(
                 f"additionalProperties: dialect {self.d.name!r} closes an argument with its name; allowed is false"
             )
-        stop = end.partition("{")[0]
-        bare = stop.strip()
-        rest = end[len(stop) - len(stop.lstrip()) + len(bare) :]
-        return write(opening), bare, write(rest)
+        stop = literal(template.tail)
+        rest = without(template.tail, len(stop) - len(stop.lstrip()) + len(stop.strip()))
+        return write(template.head), stop.strip(), write(rest)
 
     # -- arguments whose values are markup ------------------------------------------------------------------------
 
@@ -125,20 +124,30 @@ class Arguments:
             )
         entries = []
         for name, node, required in declared:
-            head, stop, rest = self.around(self.d.argument[0], Const(name), "")
-            entries.append((seq(head, self.nested(values, node, stop, rest, f"{at}.{name}")), required))
+            entries.append((self.nested(values, node, self.d.argument[0], Const(name), f"{at}.{name}"), required))
         return values.members(entries, None, self.d.argument_separator)
 
-    def nested(self, values: Values, schema: dict[str, Any] | bool, stop: str, rest: Node, at: str) -> Node:
-        """A value and what closes it."""
-        if isinstance(schema, dict) and "$ref" in schema:
-            key = ("nested", id(values.definitions), schema["$ref"], stop, rest)
-            return self.rules.once(key, lambda: self._nested(values, schema, stop, rest, at))
-        return self._nested(values, schema, stop, rest, at)
+    def nested(self, values: Values, schema: dict[str, Any] | bool, template: Template, key: Const, at: str) -> Node:
+        """An argument or an item whose value may nest."""
+        typed = any(step.name in ("string", "type") for step in template.steps)
+        head, stop, rest = self.around(template, key, "")
 
-    def _nested(self, values: Values, schema: dict[str, Any] | bool, stop: str, rest: Node, at: str) -> Node:
-        opened = self.d.argument[0].text.partition("{key}")[0]
-        end = seq(Const(stop), rest)
+        def around(kind: str) -> tuple[Node, str, Node]:
+            return self.around(template, key, kind) if typed else (EMPTY, stop, rest)
+
+        def make() -> Node:
+            return self.values_in(around, values, schema, at)
+
+        if isinstance(schema, dict) and "$ref" in schema:
+            own = (key, template) if typed else (stop, rest)
+            node = self.rules.once(("nested", id(values.definitions), schema["$ref"], *own), make)
+        else:
+            node = make()
+        return node if typed else seq(head, node)
+
+    def values_in(self, around: "_Around", values: Values, schema: dict[str, Any] | bool, at: str) -> Node:
+        """The values of a schema, each in the markup for its type."""
+        opened = literal(self.d.argument[0].head)
         found: list[Node] = []
         known: list[tuple[str, dict[str, Any]]] = []
         types = Schema(schema, {"$defs": values.definitions}).types
@@ -146,33 +155,39 @@ class Arguments:
             if branch is False:
                 continue
             if branch is True or not branch or types is None:
-                found.append(seq(Text(stop, others((*self.ends_of(self.d.argument[0]), opened), stop)), rest))
+                head, stop, rest = around("string")
+                found.append(seq(head, Text(stop, others((*self.ends_of(self.d.argument[0]), opened), stop)), rest))
             else:
                 known += _by_type(branch, at)
         for kind, one in _readable(known):
+            head, stop, rest = around("number" if kind == "integer" else kind)
+            end = seq(Const(stop), rest)
             if kind == "object":
-                found.append(seq(self.nested_members(values, one, at), end))
+                found.append(seq(head, self.nested_members(values, one, at), end))
             elif kind == "array":
-                found.append(seq(self.nested_items(values, one, at), end))
+                found.append(seq(head, self.nested_items(values, one, at), end))
             elif kind != "string":
-                found.append(seq(values.value(one, at), end))
+                found.append(seq(head, values.value(one, at), end))
             elif (listed := _listed(one)) is not None:
-                found += [seq(Const(v), end) for v in listed if isinstance(v, str) and opened not in v]
+                found += [seq(head, Const(v), end) for v in listed if isinstance(v, str) and opened not in v]
             else:
                 bounds = (one.get("minLength", 0), one.get("maxLength"), one.get("pattern", ""))
-                found.append(seq(Text(stop, others((opened, stop), stop), (), *bounds), rest))
+                found.append(seq(head, Text(stop, others((opened, stop), stop), (), *bounds), rest))
         if not found:
             raise ConstraintError(f"{at}: admits no value")
         return choice(found)
 
     def nested_items(self, values: Values, schema: dict[str, Any], at: str) -> Node:
         _only(schema, ("type", "items", "prefixItems", "minItems", "maxItems"), at)
-        head, stop, rest = self.around(self.d.item[0], EMPTY, "")
 
         def item(node: dict[str, Any] | bool, name: str) -> Node:
-            return seq(head, self.nested(values, node, stop, rest, f"{at}.{name}"))
+            return self.nested(values, node, self.d.item[0], EMPTY, f"{at}.{name}")
 
         return values.elements(schema, item, "")
+
+
+_Around = Callable[[str], tuple[Node, str, Node]]
+"""By the type of a value: what stands before it, the first marker behind it, and the rest."""
 
 
 class _Markup:
@@ -191,7 +206,7 @@ class _Markup:
         self.at = at
         self.end = end
         self.template = arguments.d.argument[0]
-        self.opening = self.template.text.partition("{key}")[0]
+        self.opening = literal(self.template.head)
         self.entries, self.extra = shape(schema)
         self.names = named(schema)
 
@@ -351,25 +366,14 @@ def _follows(follow: list[tuple[str, Node]]) -> Node:
 def _guard(d: Dialect, plan: Plan) -> tuple[Node, ...]:
     """What ends a text value: a closing, and something that may follow it. Nothing where a closing holds a field, which
     would be too much for lexers: text then holds no closing at all."""
-    own = [closing(d.argument[0].after)]
-    calls = [f.suffix for f in plan.forms if f.suffix]
-    blocks = [b.suffix for b in plan.blocks if b.suffix]
-    ends = [o.pattern.first for o in plan.ends]
-    opened = [p.opening.first for p in plan.parameters]
-    begun = [o.pattern.first for o in (*plan.inner, *plan.edge) if o.kind == CALL and o.marked]
-    if any(a.kind not in (LITERAL, SPACE) for p in (*own, *calls, *blocks) for a in p.atoms):
+    rule = follows(plan, closing(d.argument[0].after))
+    if any(a.kind not in (LITERAL, SPACE) for part in rule for p in part.closings for a in p.atoms):
         return ()
-    closed = [p.first for p in (*calls, *blocks)]
     found: list[Node] = []
-    pairs = (
-        (own, [*opened, *closed, *begun, *ends]),
-        (calls, [*(p.first for p in blocks), *begun, *ends]),
-        (blocks, ends),
-    )
-    for markers, followers in pairs:
-        wanted = [f for f in dict.fromkeys(followers) if f]
-        if markers and wanted:
-            found.append(seq(choice(map(_whole, markers)), _BETWEEN, choice(map(Const, wanted))))
+    for part in rule:
+        wanted = [first for first in dict.fromkeys(p.first for p in part.followers) if first]
+        if part.closings and wanted:
+            found.append(seq(choice(map(_whole, part.closings)), _BETWEEN, choice(map(Const, wanted))))
     return tuple(found)
 
 
@@ -468,5 +472,5 @@ def _readable(parts: list[tuple[str, dict[str, Any]]]) -> list[tuple[str, dict[s
 
 def _continues(other: Template, first: Template) -> bool:
     """Whether a template's opening goes on from another's, and it closes otherwise."""
-    opening = first.text.partition("{value}")[0]
-    return other.text.startswith(opening) and len(other.text.partition("{value}")[0]) > len(opening)
+    opening, longer = first.lead + first.opening, other.lead + other.opening
+    return longer.startswith(opening) and len(longer) > len(opening)

@@ -5,7 +5,7 @@ of the markers by which the machine, compiled from the same file, would take it 
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import Any, Final
 
@@ -14,7 +14,7 @@ import msgspec
 from ..dialect.file import Dialect
 from ..dialect.patterns import LITERAL, NAME, SPACE, Pattern, joined
 from ..dialect.plan import CALL, REASONING, Opening, Plan, Scan, compile_plan, marked
-from ..dialect.template import ObjectShape, Template, sides, steps, writable
+from ..dialect.template import ObjectShape, Step, Template, id_steps, literal, unstarted, without, writable, written
 from ..errors import ConstraintError
 from ..events import Stage
 from ..parser.headers import ARGUMENT_KEYS
@@ -109,14 +109,14 @@ class _Builder:
     def reasoning(self, *, first: bool, opened: bool = False) -> Node:
         """A reasoning part; behind it, the white space that the template writes there."""
         template = writable(self.d.reasoning)[0]
-        opening, closed = sides(template)
+        opening, closed = template.opening, template.closing
         scan = self.plan.reasoning if self.policy.call_in_reasoning == "text" else self.plan.reasoning_calls
         head = "" if opened else self.started(opening) if first else opening
         return self.free(head, closed, scan.triggers)
 
     def guessed(self) -> Node:
         """Reasoning that nothing opens, told by its closing; a call would tell that it is none."""
-        closed = sides(writable(self.d.reasoning)[0])[1].lstrip()
+        closed = writable(self.d.reasoning)[0].closing.lstrip()
         unlike = tuple(_begins(o.pattern) for o in self.plan.edge if o.kind == REASONING)
         return self.kept(closed, self.plan.undecided.triggers | self.plan.reasoning.triggers, unlike)
 
@@ -237,7 +237,7 @@ class _Builder:
         return choice((content, self.calls(first=first), *self.announced(first=first)))
 
     def frame(self, template: Template, *, first: bool) -> Node:
-        opening, closed = sides(template)
+        opening, closed = template.opening, template.closing
         head = self.started(opening) if first else opening
         scan = self.plan.frame if self.d.call else self.plan.frame_plain
         if not closed.strip():
@@ -248,7 +248,8 @@ class _Builder:
         """Content by the schema of the answer."""
         schema = self.demand.answer
         assert schema is not None
-        opening, closed = sides(writable(self.d.content)[0])
+        template = writable(self.d.content)[0]
+        opening, closed = template.opening, template.closing
         head = self.started(opening) if first else opening
         plan = self.plan
         without = dict.fromkeys(
@@ -276,6 +277,9 @@ class _Builder:
         preamble = writable(self.d.preamble or self.d.content)[0]
         if self.content_first:
             return []
+        if not preamble.after and self.trigger:
+            head = self.started(preamble.opening) if first else preamble.opening
+            return [seq(Const(head), self.preceded())]
         if preamble.before or preamble.after:
             frame = self.frame(preamble, first=first)
             return [seq(frame, self.margin(), self.section(first=False))]
@@ -306,14 +310,14 @@ class _Builder:
         if self.lined:
             # In a fence that prose opened they would be no calls.
             return choice(
-                seq(self.text(self.prefix(tool), "```"), self.section(first=False, opened=True, begun=tool))
+                seq(self.text(self.begun(tool)[0], "```"), self.section(first=False, opened=True, begun=tool))
                 for tool in self.demand.tools
             )
         return seq(self.text(self.trigger), self.section(first=False, cut=len(self.trigger), block=self.behind))
 
     def told(self, block: Template) -> bool:
         """Whether a letter or digit tells a block of calls from text."""
-        return marked(block.before) or marked(self.d.call[0].before)
+        return any(marked(t.before, self.d.anywhere) for t in (block, self.d.call[0]))
 
     @property
     def lined(self) -> bool:
@@ -326,16 +330,17 @@ class _Builder:
         block, call = self.behind, self.d.call[0]
         if block is None or not self.told(block):
             return ""
-        opening = sides(block)[0] + call.text
-        pattern = joined(Pattern(block.before), Pattern(call.before))
-        return pattern.first if opening.startswith(pattern.first) else _literal(opening)
+        opening = block.opening + literal(call.head)
+        first = joined(Pattern(block.before), Pattern(call.before)).first
+        return opening[: opening.index(first) + len(first)]
 
-    def prefix(self, tool: Tool) -> str:
-        """All that stands before a tool's arguments, the margin included."""
-        block = self.block
+    def begun(self, tool: Tool) -> tuple[str, tuple[Step, ...]]:
+        """How a call of a tool begins, the margin of its block included, up to its id, its place or its arguments; and
+        the steps up to the arguments that are left."""
+        block, head = self.block, self.d.call[0].head
         assert block is not None
-        head = self.d.call[0].text.partition("{arguments}")[0]
-        return block.lead + sides(block)[0] + "".join(s.write({"name": tool.name}) for s in steps(head))
+        known = next((i for i, step in enumerate(head) if step.name not in ("", "name")), len(head))
+        return block.lead + block.opening + written(head[:known], {"name": tool.name}), head[known:]
 
     def section(
         self,
@@ -352,42 +357,43 @@ class _Builder:
             first: the output begins with it: what the prompt holds of it is not written.
             opened: what opens the block has been written.
             cut: so many characters of its beginning have been.
-            begun: this tool's call has been begun, up to its arguments.
+            begun: this tool's call has been begun; see the method of this name.
             block: its template; default: the first.
         """
         d, demand = self.d, self.demand
         template = block or self.block
         assert template is not None
-        opening, closed = sides(template)
+        opening, closed = template.opening, template.closing
+        head = d.call[0].head
         text = "" if opened else self.started(opening) if first else opening
-        head = d.call[0].text
+        begin = (Step("", text), *head) if text else head
         if first and not opening:
-            head = self.started(head)
-        if cut:
-            text, head = (text[cut:], head) if opening else ("", head[cut:])
-        one = self.arguments_and_end(begun) if begun else self.each(text, head)
+            begin = without(begin, len(literal(begin)) - len(self.started(literal(begin))))
+        begin = without(begin, cut)
+        if begun:
+            one = seq(self.header(self.begun(begun)[1], begun), self.arguments_and_end(begun))
+        else:
+            one = self.each(begin)
         separator = d.call_separator
         if template.body == "call":
             separator = closed + template.trail + separator + opening
         many: Node = EMPTY
         if demand.high != 1:
-            more = self.each(separator, d.call[0].text)
+            more = self.each((Step("", separator), *head))
             many = Repeat(more, 0, None if demand.high is None else demand.high - 1)
         ends = choice((Const(closed + template.trail), Const(closed))) if template.trail else Const(closed)
         return seq(one, many, ends)
 
-    def each(self, before: str, head: str) -> Node:
-        """A call of any of the tools, behind a text."""
-        opening = before + head.partition("{arguments}")[0]
+    def each(self, opening: Sequence[Step]) -> Node:
+        """A call of any of the tools, behind this opening."""
         return choice(seq(self.header(opening, tool), self.arguments_and_end(tool)) for tool in self.demand.tools)
 
-    def header(self, opening: str, tool: Tool) -> Node:
-        template = self.d.call[0]
+    def header(self, opening: Sequence[Step], tool: Tool) -> Node:
         escape: Callable[[str], str] = str
-        if template.object is not None:
+        if self.d.call[0].object is not None:
             escape = _inside_json
         parts: list[Node] = []
-        for step in steps(opening, markup=template.object is None):
+        for step in opening:
             if step.name == "name":
                 parts.append(Const(step.write({"name": escape(tool.name)})))
             elif step.name == "id":
@@ -400,7 +406,7 @@ class _Builder:
 
     def id(self, tool: Tool) -> Node:
         parts: list[Node] = []
-        for step in steps(self.d.id, markup=False):
+        for step in id_steps(self.d.id):
             if step.name == "name":
                 parts.append(Const(tool.name))
             elif step.name:
@@ -413,11 +419,9 @@ class _Builder:
         """A tool's arguments and what closes the call."""
 
         def make() -> Node:
-            template = self.d.call[0]
-            end = template.text.partition("{arguments}")[2]
             closing_ = ""
             rest: list[Node] = []
-            for step in steps(end, markup=template.object is None):
+            for step in self.d.call[0].tail:
                 if step.name and step.name != "name":  # an id or a place that is told behind the arguments
                     rest.append(self.id(tool) if step.name == "id" else _INDEX)
                 elif rest:
@@ -432,10 +436,7 @@ class _Builder:
 
     def started(self, opening: str) -> str:
         """An opening without the ``start`` that the prompt holds."""
-        for start in sorted(self.d.start, key=len, reverse=True):
-            if opening.startswith(start):
-                return opening[len(start) :]
-        return opening
+        return unstarted(opening, self.d.start)
 
 
 def _first_member(shape: ObjectShape, names: Node) -> Node:
@@ -463,10 +464,6 @@ def _named(pattern: Pattern) -> Node:
 
 def _begins(pattern: Pattern) -> Node:
     return seq(_WHITE, Const(pattern.first))
-
-
-def _literal(text: str) -> str:
-    return text.partition("{")[0]
 
 
 def _inside_json(text: str) -> str:

@@ -10,7 +10,7 @@ import msgspec
 from ..dialect.file import Dialect
 from ..dialect.patterns import Pattern, joined
 from ..dialect.registry import as_dialect
-from ..dialect.template import sides, steps
+from ..dialect.template import written
 from ..errors import ConstraintError
 from ..schema import function_of, tool_name
 from ..values import JSON
@@ -64,15 +64,13 @@ def structure_info(dialect: str | Dialect, tool: "Mapping[str, Any] | str", *, i
     if not d.call or d.argument_format != "json":
         return None
     block, call = d.calls[0], d.call[0]
-    head, _, tail = call.text.partition("{arguments}")
     escaped = JSON.string(name)[1:-1] if call.object is not None else name
     fields = {"name": escaped, "index": str(index), "number": str(index + 1)}
     try:
-        head = "".join(s.write(fields) for s in steps(head, markup=call.object is None))
-        tail = "".join(s.write(fields) for s in steps(tail, markup=call.object is None))
+        head, tail = written(call.head, fields), written(call.tail, fields)
     except KeyError:
         return None
-    opening, closing = sides(block)
+    opening, closing = block.opening, block.closing
     trigger = joined(Pattern(block.before), Pattern(call.before)).first
     begin = opening + head.lstrip() if not opening else opening + head
     if not any(c.isalnum() for c in trigger) or not begin.startswith(trigger) or begin.startswith(d.start):

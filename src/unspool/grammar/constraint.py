@@ -9,7 +9,6 @@ import msgspec
 from ..arguments import check, check_prompt
 from ..dialect.file import Dialect
 from ..dialect.registry import as_dialect
-from ..dialect.template import sides
 from ..errors import ConstraintError, DialectError, ToolsError
 from ..events import Stage
 from ..parser.prompt import decode_ids
@@ -22,6 +21,7 @@ from ..toolset import ToolChoice, Toolset, read_toolset
 from .bounds import Budget, derivation
 from .build import Demand, Tool, build
 from .calls import ToolStrictLevel, strict_tools, structure_info
+from .gbnf import gbnf
 from .lark import lark
 from .nodes import Grammar
 from .schemas import prepare
@@ -62,6 +62,16 @@ class Constraint:
         """A Lark grammar for llguidance; markers that are special tokens of the tokenizer by id, others as text."""
         with derivation():
             return lark(self.grammar, self._special)
+
+    @cached_property
+    def gbnf(self) -> str:
+        """A GBNF grammar, which llama.cpp takes.
+
+        Raises:
+            ConstraintError: a schema asks for what such grammars cannot keep.
+        """
+        with derivation():
+            return gbnf(self.grammar)
 
 
 @derivation()
@@ -245,7 +255,7 @@ def _stage(d: Dialect, stage: Stage | str | None, prompt: Any, tokenizer: Any) -
     found = detect_stage(d, prompt, tokenizer=tokenizer)
     if found is Stage.TOOL_CALL:
         text = prompt if isinstance(prompt, str) else decode_ids(tokenizer, prompt)
-        openings = [sides(t)[0].strip() for t in d.calls]
+        openings = [t.opening.strip() for t in d.calls]
         if not any(o and text.rstrip().endswith(o) for o in openings):
             raise ConstraintError("prompt: ends inside a call; allowed is its end directly behind what opens calls")
     return found

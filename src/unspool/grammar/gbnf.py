@@ -9,20 +9,20 @@ character with which one begins (JSON strings may still hold it, escaped).
 
 import re
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, assert_never
 
 import msgspec
 
 from ..errors import ConstraintError
-from .bounds import derivation
 from .flat import count
+from .lower import Abilities, lowered
 from .nodes import Chars, Choice, Const, Finer, Grammar, Json, Node, Ref, Repeat, Seq, Text, Word
 from .ranges import integers
-from .tag import signs
 from .values import JSON_SPELLING, Rules, Values
 
 __all__ = ["gbnf"]
 
+_ABILITIES: Final = Abilities(mixed_case=True)
 _MAX_SIZE: Final = 1_000_000
 """How many characters a grammar may have."""
 _MAX_COUNT: Final = 2_000
@@ -35,14 +35,13 @@ _NAMED: Final = {"\\n": "\n", "\\r": "\r", "\\t": "\t"}
 _ITEM: Final = re.compile(r"\\x[0-9a-fA-F]{2}|\\.|-|[^\\]", re.S)
 
 
-@derivation()
 def gbnf(grammar: Grammar) -> str:
     """The text of a grammar whose rule ``root`` is the grammar's root.
 
     Raises:
         ConstraintError: a schema asks for what these grammars cannot keep, or the text would be too large.
     """
-    return _Printer(grammar).text()
+    return _Printer(lowered(grammar, _ABILITIES)).text()
 
 
 class _Printer:
@@ -75,32 +74,36 @@ class _Printer:
 
     def node(self, node: Node, scope: str) -> str:
         """The node as an expression; ``scope`` tells whose rules it refers to: the grammar's, or a JSON value's."""
-        if isinstance(node, Const):
-            return _quoted(node.text)
-        if isinstance(node, Ref):
-            name, new = self.name("r", (scope, node.name))
-            if new:
-                self.waiting.append((name, scope, self.scopes[scope][node.name]))
-            return name
-        if isinstance(node, Chars):
-            return _class(node)
-        if isinstance(node, Seq):
-            return " ".join(self.grouped(p, scope) for p in node.parts)
-        if isinstance(node, Choice):
-            return " | ".join(self.node(p, scope) for p in node.parts)
-        if isinstance(node, Repeat):
-            return self.repeat(node, scope)
-        if isinstance(node, Finer):
-            return self.grouped(node.plain, scope)
-        if isinstance(node, Word):
-            return self.word(node, scope)
-        if isinstance(node, Text):
-            return self.free(node)
-        return self.json(node, scope)
+        match node:
+            case Const():
+                return _quoted(node.text)
+            case Ref():
+                name, new = self.name("r", (scope, node.name))
+                if new:
+                    self.waiting.append((name, scope, self.scopes[scope][node.name]))
+                return name
+            case Chars():
+                return _class(node)
+            case Seq():
+                return " ".join(self.grouped(p, scope) for p in node.parts)
+            case Choice():
+                return " | ".join(self.node(p, scope) for p in node.parts)
+            case Repeat():
+                return self.repeat(node, scope)
+            case Word():
+                return self.word(node, scope)
+            case Text():
+                return self.free(node)
+            case Json():
+                return self.json(node, scope)
+            case Finer():
+                raise TypeError("the grammar is not lowered")
+            case _:
+                assert_never(node)
 
     def grouped(self, node: Node, scope: str) -> str:
         text = self.node(node, scope)
-        return f"({text})" if isinstance(node, Choice | Finer | Word) else text
+        return f"({text})" if isinstance(node, Choice | Word) else text
 
     def repeat(self, node: Repeat, scope: str) -> str:
         if node.max == 0:
@@ -132,9 +135,7 @@ class _Printer:
 
     def json(self, node: Json, scope: str) -> str:
         if node.without:
-            if node.spelled is None:
-                raise ConstraintError("tools: JSON that must not hold a marker cannot be written as GBNF")
-            return f"({self.node(node.spelled, scope)})"
+            raise ConstraintError("tools: JSON that must not hold a marker cannot be written as GBNF")
         if isinstance(node.schema, dict) and (bounds := sorted(set(node.schema) & _BOUNDS)):
             if node.schema.get("type") != "integer" or "multipleOf" in bounds:
                 raise ConstraintError(
@@ -153,8 +154,7 @@ class _Printer:
     def free(self, node: Text) -> str:
         if node.pattern:
             raise ConstraintError(f"pattern: {node.pattern!r} cannot be kept where text is unquoted")
-        begins = (sign for u in node.unlike for sign in signs(u))
-        without = tuple(dict.fromkeys(t for t in (*node.without, *begins) if t and t != node.stop))
+        without = tuple(dict.fromkeys(t for t in node.without if t and t != node.stop))
         head = _quoted(node.head) + " " if node.head else ""
         if node.min or node.max is not None:
             firsts = _single(sorted({t[0] for t in (node.stop, *without) if t}))

@@ -7,15 +7,17 @@ llguidance never lets text spell a special token.
 
 import json
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, assert_never
 
 import msgspec
 
 from .flat import ANY, OPEN_SPAN, count, expression, folded, literal, searched
-from .nodes import MAX_JSON_SPACE, Chars, Choice, Const, Finer, Grammar, Node, Ref, Repeat, Seq, Text, Word
+from .lower import Abilities, lowered
+from .nodes import MAX_JSON_SPACE, Chars, Choice, Const, Finer, Grammar, Json, Node, Ref, Repeat, Seq, Text, Word
 
 __all__ = ["lark"]
 
+_ABILITIES: Final = Abilities(guards=True, beginnings=True, mixed_case=True)
 _OPTIONS: Final = {"whitespace_pattern": f"[\\x20\\x0A\\x0D\\x09]{{1,{MAX_JSON_SPACE}}}", "coerce_one_of": True}
 
 
@@ -25,6 +27,7 @@ def lark(grammar: Grammar, special: Mapping[str, int]) -> str:
     Args:
         special: the special tokens of the tokenizer, by text.
     """
+    grammar = lowered(grammar, _ABILITIES)
     printer = _Printer(special)
     rules = [f"start: {printer.node(grammar.root)}"]
     # Only what is referred to, in the order in which it is.
@@ -50,29 +53,31 @@ class _Printer:
         return self.names[key]
 
     def node(self, node: Node) -> str:
-        if isinstance(node, Const):
-            return self.const(node.text)
-        if isinstance(node, Ref):
-            if node.name not in self.wanted:
-                self.wanted.append(node.name)
-            return node.name
-        if isinstance(node, Finer):
-            return f"({self.node(node.exact)})"
-        if isinstance(node, Chars):
-            return self.define("T", f"/{expression(node)}/")
-        if isinstance(node, Seq):
-            return " ".join(f"({self.node(p)})" if isinstance(p, Choice) else self.node(p) for p in node.parts)
-        if isinstance(node, Choice):
-            return " | ".join(self.node(p) for p in node.parts)
-        if isinstance(node, Repeat):
-            return self.repeat(node)
-        if isinstance(node, Word):
-            return self.define("T", f"/{expression(node)}/" + self.limits(Text("", node.without), node.without))
-        if isinstance(node, Text):
-            return self.text(node)
-        if node.without and node.spelled is not None:
-            return f"({self.node(node.spelled)})"
-        return self.json(node.schema)
+        match node:
+            case Const():
+                return self.const(node.text)
+            case Ref():
+                if node.name not in self.wanted:
+                    self.wanted.append(node.name)
+                return node.name
+            case Chars():
+                return self.define("T", f"/{expression(node)}/")
+            case Seq():
+                return " ".join(f"({self.node(p)})" if isinstance(p, Choice) else self.node(p) for p in node.parts)
+            case Choice():
+                return " | ".join(self.node(p) for p in node.parts)
+            case Repeat():
+                return self.repeat(node)
+            case Word():
+                return self.define("T", f"/{expression(node)}/" + self.limits(Text("", node.without), node.without))
+            case Text():
+                return self.text(node)
+            case Json():
+                return self.json(node.schema)
+            case Finer():
+                raise TypeError("the grammar is not lowered")
+            case _:
+                assert_never(node)
 
     def const(self, text: str) -> str:
         if not text:

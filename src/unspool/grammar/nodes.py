@@ -231,12 +231,3 @@ def children(node: Node) -> tuple[Node, ...]:
     if isinstance(node, Json) and node.spelled is not None:
         return (node.spelled,)
     return ()
-
-
-def walk(grammar: Grammar) -> Iterator[Node]:
-    """Every node of a grammar, rules included, each once."""
-    waiting = [grammar.root, *grammar.rules.values()]
-    while waiting:
-        node = waiting.pop()
-        yield node
-        waiting.extend(children(node))

@@ -5,10 +5,11 @@ else as nested formats. Where a structural tag is narrower than the grammar: a m
 with is kept out of all of it, and text of a bounded length holds no character with which a marker begins.
 """
 
-from typing import Any, Final
+from typing import Any, Final, assert_never
 
 from ..errors import ConstraintError
-from .flat import cases, count, expression
+from .flat import count, expression
+from .lower import Abilities, lowered
 from .nodes import (
     MAX_JSON_SPACE,
     Chars,
@@ -26,10 +27,11 @@ from .nodes import (
     children,
 )
 
-__all__ = ["signs", "structural_tag"]
+__all__ = ["structural_tag"]
 
 Format = dict[str, Any]
 
+_ABILITIES: Final = Abilities(excludes=True)
 _MAX_PARTS: Final = 100_000
 
 
@@ -39,7 +41,8 @@ def structural_tag(grammar: Grammar) -> dict[str, Any]:
     Raises:
         ConstraintError: a schema asks for what the format cannot keep.
     """
-    return {"type": "structural_tag", "format": _Printer(grammar).format(grammar.root)}
+    plain = lowered(grammar, _ABILITIES)
+    return {"type": "structural_tag", "format": _Printer(plain).format(plain.root)}
 
 
 class _Printer:
@@ -54,24 +57,31 @@ class _Printer:
         self.size += 1
         if self.size > _MAX_PARTS:
             raise ConstraintError("tools: the structural tag would be too large")
-        if isinstance(node, Ref):
-            return self.rule(node)
-        if isinstance(node, Const):
-            return {"type": "const_string", "value": node.text}
-        if isinstance(node, Finer):
-            return self.format(node.plain)
-        if isinstance(node, Chars | Word):
-            return {"type": "regex", "pattern": expression(node)}
-        if isinstance(node, Seq):
-            return self.sequence([self.format(p) for p in node.parts])
-        if isinstance(node, Choice):
-            parts = [self.format(p) for p in node.parts if p != Const("")]
-            either = parts[0] if len(parts) == 1 else {"type": "or", "elements": parts}
-            return {"type": "optional", "content": either} if len(parts) < len(node.parts) else either
-        if isinstance(node, Repeat):
-            return self.repeat(node)
-        if isinstance(node, Text):
-            return self.text(node)
+        match node:
+            case Ref():
+                return self.rule(node)
+            case Const():
+                return {"type": "const_string", "value": node.text}
+            case Chars() | Word():
+                return {"type": "regex", "pattern": expression(node)}
+            case Seq():
+                return self.sequence([self.format(p) for p in node.parts])
+            case Choice():
+                parts = [self.format(p) for p in node.parts if p != Const("")]
+                either = parts[0] if len(parts) == 1 else {"type": "or", "elements": parts}
+                return {"type": "optional", "content": either} if len(parts) < len(node.parts) else either
+            case Repeat():
+                return self.repeat(node)
+            case Text():
+                return self.text(node)
+            case Json():
+                return self.json(node)
+            case Finer():
+                raise TypeError("the grammar is not lowered")
+            case _:
+                assert_never(node)
+
+    def json(self, node: Json) -> Format:
         if _holds(node.schema, "allOf"):
             raise ConstraintError("allOf: its parts cannot be joined into one schema, and structural tags know none")
         found: Format = {
@@ -132,9 +142,7 @@ class _Printer:
             raise ConstraintError(
                 f"pattern: {node.pattern!r} cannot be kept by a structural tag where text is unquoted"
             )
-        begins = [sign for u in node.unlike for sign in signs(u)]
-        mixed = [c for t in node.folded for c in cases(t)]
-        without = list(dict.fromkeys(t for t in (node.stop, *node.without, *begins, *mixed) if t))
+        without = list(dict.fromkeys(t for t in (node.stop, *node.without) if t))
         body: Format
         if node.min:
             body = {"type": "regex", "pattern": expression(Chars(_firsts(without), True, node.min, node.max))}
@@ -210,22 +218,6 @@ def _repeated(part: Format, low: int, high: int | None) -> Format:
     )
 
 
-def signs(node: Node) -> list[str]:
-    """Texts of which everything that a flat node tells holds one: its names with what is around them, or a literal."""
-    parts = node.parts if isinstance(node, Seq) else (node,)
-    for i in reversed(range(len(parts))):
-        part, before = parts[i], parts[i - 1] if i else None
-        options = part.parts if isinstance(part, Choice) else (part,)
-        texts = [p.text for p in options if isinstance(p, Const)]
-        if len(texts) < len(options) or not all(any(c.isalnum() for c in t) for t in texts):
-            continue
-        if isinstance(before, Chars) and before.set == "\"'":
-            return [f'"{t}"' for t in texts]
-        later = next((p.text for p in parts[i + 1 :] if isinstance(p, Const)), "")
-        return [t + later for t in texts]
-    return [p.text for p in parts if isinstance(p, Const)][-1:]
-
-
 def _recursive(grammar: Grammar) -> frozenset[str]:
     """The rules that can be reached from themselves."""
     uses = {name: _references(node) for name, node in grammar.rules.items()}
@@ -250,9 +242,7 @@ def _references(node: Node) -> set[str]:
         one = waiting.pop()
         if isinstance(one, Ref):
             found.add(one.name)
-        elif isinstance(one, Finer):
-            waiting.append(one.plain)
-        elif not isinstance(one, Json):  # a schema is written as itself
+        else:
             waiting.extend(children(one))
     return found
 
@@ -276,34 +266,45 @@ class _Ebnf:
         return "\n".join([f"root ::= {root.name}", *self.lines])
 
     def node(self, node: Node) -> str:
-        if isinstance(node, Ref):
-            return node.name
-        if isinstance(node, Const):
-            return _quoted(node.text)
-        if isinstance(node, Finer):
-            return f"({self.node(node.plain)})"
-        if isinstance(node, Chars):
-            return f"[{'^' if node.negated or not node.set else ''}{node.set}]" + count(node.min, node.max)
-        if isinstance(node, Word):
-            return f"({self.node(node.part)})"
-        if isinstance(node, Seq):
-            return " ".join(f"({self.node(p)})" if isinstance(p, Choice) else self.node(p) for p in node.parts)
-        if isinstance(node, Choice):
-            return " | ".join(self.node(p) for p in node.parts)
-        if isinstance(node, Repeat):
-            part = f"({self.node(node.part)})"
-            if not node.separator:
-                return part + count(node.min, node.max)
-            high = None if node.max is None else max(0, node.max - 1)
-            more = f"({_quoted(node.separator)} {part})" + count(max(0, node.min - 1), high)
-            return f"({part} {more})" + ("" if node.min else "?")
-        if isinstance(node, Text) and not (node.pattern or node.min or node.max is not None or node.code):
-            name = f"text{len(self.lines)}"
-            mixed = [c for t in node.folded for c in cases(t)]
-            listed = ", ".join(_quoted(t) for t in dict.fromkeys((node.stop, *node.without, *mixed)) if t)
-            self.lines.append(f"{name} ::= TagDispatch(excludes=({listed},))")
-            return " ".join((*([_quoted(node.head)] if node.head else []), name, _quoted(node.stop)))
-        raise ConstraintError("$ref: a schema that refers to itself has bounds that a structural tag cannot keep")
+        match node:
+            case Ref():
+                return node.name
+            case Const():
+                return _quoted(node.text)
+            case Chars():
+                return f"[{'^' if node.negated or not node.set else ''}{node.set}]" + count(node.min, node.max)
+            case Word():
+                return f"({self.node(node.part)})"
+            case Seq():
+                return " ".join(f"({self.node(p)})" if isinstance(p, Choice) else self.node(p) for p in node.parts)
+            case Choice():
+                return " | ".join(self.node(p) for p in node.parts)
+            case Repeat():
+                return self.repeat(node)
+            case Text() if not (node.pattern or node.min or node.max is not None or node.code):
+                return self.text(node)
+            case Text() | Json():
+                raise ConstraintError(
+                    "$ref: a schema that refers to itself has bounds that a structural tag cannot keep"
+                )
+            case Finer():
+                raise TypeError("the grammar is not lowered")
+            case _:
+                assert_never(node)
+
+    def repeat(self, node: Repeat) -> str:
+        part = f"({self.node(node.part)})"
+        if not node.separator:
+            return part + count(node.min, node.max)
+        high = None if node.max is None else max(0, node.max - 1)
+        more = f"({_quoted(node.separator)} {part})" + count(max(0, node.min - 1), high)
+        return f"({part} {more})" + ("" if node.min else "?")
+
+    def text(self, node: Text) -> str:
+        name = f"text{len(self.lines)}"
+        listed = ", ".join(_quoted(t) for t in dict.fromkeys((node.stop, *node.without)) if t)
+        self.lines.append(f"{name} ::= TagDispatch(excludes=({listed},))")
+        return " ".join((*([_quoted(node.head)] if node.head else []), name, _quoted(node.stop)))
 
 
 def _quoted(text: str) -> str:

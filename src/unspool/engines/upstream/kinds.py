@@ -19,7 +19,6 @@ import msgspec
 
 from ...errors import ConstraintError
 from ...grammar import Constraint
-from ...grammar.gbnf import gbnf
 from ..base import Delta, EngineError, Request
 from .answers import read_completion, read_native
 
@@ -106,11 +105,11 @@ def _tag(constraint: Constraint) -> dict[str, Any]:
 
 
 def _guided(constraint: Constraint) -> dict[str, Any]:
-    return {"guided_grammar": gbnf(constraint.grammar)}
+    return {"guided_grammar": constraint.gbnf}
 
 
 def _grammar(constraint: Constraint) -> dict[str, Any]:
-    return {"grammar": gbnf(constraint.grammar)}
+    return {"grammar": constraint.gbnf}
 
 
 def _lark(constraint: Constraint) -> dict[str, Any]:

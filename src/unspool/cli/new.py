@@ -1,0 +1,52 @@
+"""The command ``new``: a dialect file to start from."""
+
+import argparse
+from importlib import resources
+from pathlib import Path
+
+from ..dialect.registry import find_base
+from ..errors import DialectError
+from ..regex import Regex
+from .common import Misuse, write
+
+_NAME = Regex(r"[A-Za-z0-9][\w.-]*")
+
+
+def new_arguments(p: argparse.ArgumentParser) -> None:
+    p.add_argument("name", metavar="NAME", help="what the dialect shall be called; the file is NAME.toml")
+    p.add_argument("-o", "--output", metavar="FILE", help="another file; - for standard output")
+
+
+def run_new(options: argparse.Namespace) -> int:
+    name: str = options.name
+    if not _NAME.fullmatch(name):
+        raise Misuse(f"NAME: {name!r} is no name; allowed are letters, digits and _ . -, a letter or digit first")
+    _refuse_known(name)
+    text = file_to_start_from(name)
+    if options.output == "-":
+        write(text)
+        return 0
+    path = Path(options.output or f"{name}.toml")
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise Misuse(f"{'--output' if options.output else 'NAME'}: {path} exists already") from None
+    except OSError as error:
+        raise Misuse(f"{'--output' if options.output else 'NAME'}: {path}: {error.strerror}") from None
+    write(f"{path}: a dialect to start from; change it, and try it with `unspool check {path}`\n")
+    return 0
+
+
+def _refuse_known(name: str) -> None:
+    try:
+        known = find_base(name)
+    except DialectError:
+        return
+    raise Misuse(f"NAME: {name!r} is a dialect already, {known.name!r}; `unspool dialects {known.name}` shows it")
+
+
+def file_to_start_from(name: str) -> str:
+    """The text of a dialect file of this name, commented, with examples that hold."""
+    text = (resources.files("unspool.dialect") / "new.toml").read_text(encoding="utf-8")
+    return text.replace("NAME", name)

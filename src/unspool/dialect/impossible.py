@@ -1,0 +1,83 @@
+"""Templates that nothing could read back, whatever stands in their fields: why, and what would do."""
+
+from collections.abc import Sequence
+
+from ..regex import Regex
+from .template import BODIES, Step, Template, literal
+
+
+def impossible(key: str, t: Template, *, python: bool, arguments: Sequence[Template]) -> str:
+    """Why a template cannot be read back, with a proposal; empty where it can.
+
+    Args:
+        key: the key of the file that it stands under.
+        t: the template.
+        python: whether arguments are Python's.
+        arguments: the templates of arguments.
+    """
+    body = BODIES[key][0]
+    if body == "reasoning" and not t.before:
+        why = "has no opening: write in front of {reasoning} what begins it"
+        return f"{why}; where the prompt begins it, set `stage` as well"
+    if body in ("reasoning", "value") and not t.after:
+        return _unclosed(t, body)
+    if t.object is not None:
+        return ""
+    names = [step.name for step in t.steps]
+    first = {"call": "name", "argument": "key"}.get(key)
+    if first and body in names and names.index(body) < names.index(first):
+        return f"has {{{body}}} in front of {{{first}}}, which tells what it is: write {{{first}}} first"
+    if key == "call" and not python and not arguments and "{{arguments}}" in t.text:
+        return f"doubles the braces that JSON has of its own: write {t.text.replace('{{arguments}}', '{arguments}')!r}"
+    if key == "argument" and not literal(t.steps).strip():
+        proposal = t.text.replace("{", "@{", 1)
+        why = "begins with a field, so that any text is a key"
+        return f"{why}: write in front of it what begins an argument, as in {proposal!r}"
+    wordy = python or any(_NAMED.match(literal(a.head).lstrip()) for a in arguments)
+    return _unseparated(t, wordy) if key in ("call", "argument") else ""
+
+
+_NAMED = Regex(r"[\w.\-:/]")
+
+
+def _unclosed(t: Template, body: str) -> str:
+    behind = t.text.partition(f"{{{body}}}")[2]
+    if behind:
+        proposal = t.text.removesuffix(behind) + " ;;" + behind
+        why = f"closes with white space alone, which a {body} holds too"
+        return f"{why}: write behind {{{body}}} a marker that it does not hold, as in {proposal!r}"
+    proposal = t.text + closing_for(t.opening)
+    return f"has no closing: write behind {{{body}}} what the model ends it with, as in {proposal!r}"
+
+
+def _unseparated(t: Template, wordy: bool) -> str:
+    """Two fields of which nothing tells where the first ends; ``wordy``: arguments may go on as a name does."""
+    steps = t.steps
+    for i, one in enumerate(steps):
+        space = literal(steps[i + 1 :])
+        two = _next(steps[i + 2 if space else i + 1 :])
+        if not two or (space and not space.isspace()) or one.name not in ("name", "key", "id"):
+            continue
+        if one.name == "name" and (space or (two == "arguments" and not wordy)):
+            continue
+        found, written = f"{{{one.name}}}{space}{{{two}}}", f"{{{one.name}}}: {{{two}}}"
+        why = f"nothing but white space stands between {{{one.name}}} and {{{two}}}" if space else f"has {found} glued"
+        why = f"{why}, so that nothing tells where the first ends"
+        return f"{why}: write a marker between them, as in {t.text.replace(found, written)!r}"
+    return ""
+
+
+def _next(steps: Sequence[Step]) -> str:
+    """The name of the field that steps begin with; empty where they begin with text, or with what is never written."""
+    return steps[0].name if steps and steps[0].name != "any" else ""
+
+
+def closing_for(opening: str) -> str:
+    """What would close an opening if the format closed it in a usual way: a tag by its end tag."""
+    tag = _TAG.search(opening)
+    if tag is None:
+        return "<end>"
+    return f"{tag[1]}/{tag[2]}{tag[3]}"
+
+
+_TAG = Regex(r"([<\[])([\w.:-]+)[^<>\[\]]*([>\]])[^<>\[\]]*$")

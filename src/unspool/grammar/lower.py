@@ -1,0 +1,108 @@
+"""A grammar in terms of what one form of grammar can say, so that its printer only prints.
+
+What a form cannot say is said in another way, which may be narrower: free text that must not *begin* with something
+does not hold it at all, and markup whose text may hold its own closing holds none.
+"""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from .bounds import step
+from .flat import cases
+from .nodes import Chars, Choice, Const, Finer, Grammar, Json, Node, Ref, Repeat, Seq, Text, Word
+
+__all__ = ["Abilities", "lowered"]
+
+
+class Abilities(msgspec.Struct, frozen=True):
+    """What a form of grammar can say.
+
+    Attributes:
+        guards: text that holds a marker unless something follows it.
+        beginnings: text that does not begin with something.
+        mixed_case: text that holds no marker in any mixture of upper and lower case.
+        excludes: JSON whose strings do not hold some texts.
+    """
+
+    guards: bool = False
+    beginnings: bool = False
+    mixed_case: bool = False
+    excludes: bool = False
+
+
+def lowered(grammar: Grammar, abilities: Abilities) -> Grammar:
+    """The same grammar, or a narrower one, without `Finer`, without what the form cannot say, and without rules that
+    nothing refers to."""
+    lower = _Lowering(abilities)
+    root = lower.node(grammar.root)
+    rules: dict[str, Node] = {}
+    while missing := [name for name in lower.wanted if name not in rules]:
+        rules |= {name: lower.node(grammar.rules[name]) for name in missing}
+    return Grammar(root, rules, grammar.dense)
+
+
+class _Lowering:
+    def __init__(self, abilities: Abilities) -> None:
+        self.can = abilities
+        self.done: dict[int, Node] = {}  # by identity: what is shared stays shared
+        self.wanted: dict[str, None] = {}
+
+    def node(self, node: Node) -> Node:
+        found = self.done.get(id(node))
+        if found is None:
+            step()
+            found = self.done[id(node)] = self.made(node)
+        return found
+
+    def made(self, node: Node) -> Node:
+        match node:
+            case Const() | Chars() | Word():
+                return node
+            case Ref():
+                self.wanted[node.name] = None
+                return node
+            case Seq() | Choice():
+                parts = tuple(map(self.node, node.parts))
+                return node if _same(parts, node.parts) else type(node)(parts)
+            case Repeat():
+                part = self.node(node.part)
+                return node if part is node.part else Repeat(part, node.min, node.max, node.separator)
+            case Finer():
+                return self.node(node.exact if self.can.guards else node.plain)
+            case Json():
+                if not node.without or node.spelled is None:
+                    return node
+                return Json(node.schema, node.without) if self.can.excludes else self.node(node.spelled)
+            case Text():
+                return self.text(node)
+
+    def text(self, node: Text) -> Text:
+        begins = node.unlike if node.unlike and not self.can.beginnings else ()
+        mixed = node.folded if node.folded and not self.can.mixed_case else ()
+        if not begins and not mixed:
+            return node
+        more = (*(sign for u in begins for sign in signs(u)), *(c for t in mixed for c in cases(t)))
+        without = tuple(t for t in dict.fromkeys((*node.without, *more)) if t and t != node.stop)
+        unlike, folded = () if begins else node.unlike, () if mixed else node.folded
+        return msgspec.structs.replace(node, without=without, unlike=unlike, folded=folded)
+
+
+def _same(one: Iterable[Node], other: Iterable[Node]) -> bool:
+    return all(a is b for a, b in zip(one, other, strict=True))
+
+
+def signs(node: Node) -> list[str]:
+    """Texts of which everything that a flat node tells holds one: its names with what is around them, or a literal."""
+    parts = node.parts if isinstance(node, Seq) else (node,)
+    for i in reversed(range(len(parts))):
+        part, before = parts[i], parts[i - 1] if i else None
+        options = part.parts if isinstance(part, Choice) else (part,)
+        texts = [p.text for p in options if isinstance(p, Const)]
+        if len(texts) < len(options) or not all(any(c.isalnum() for c in t) for t in texts):
+            continue
+        if isinstance(before, Chars) and before.set == "\"'":
+            return [f'"{t}"' for t in texts]
+        later = next((p.text for p in parts[i + 1 :] if isinstance(p, Const)), "")
+        return [t + later for t in texts]
+    return [p.text for p in parts if isinstance(p, Const)][-1:]

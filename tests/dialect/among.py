@@ -1,0 +1,51 @@
+"""The tests that are generic in the dialect, with dialect files put among the shipped ones.
+
+    python -m tests.dialect.among FILE.toml… [-- PYTEST_ARGUMENT…]
+
+The files become dialects by an entry point each, as those of any package do; the exit code is pytest's.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from unspool.check import read_file
+
+SUITES = (
+    "tests/test_invariants.py", "tests/test_limits.py", "tests/test_message.py", "tests/test_policies.py",
+    "tests/test_render.py", "tests/test_stage.py", "tests/test_tokens_feed.py", "tests/test_traps.py",
+    "tests/test_values_read.py", "tests/test_values_strings.py", "tests/dialect", "tests/grammar", "tests/parser",
+    "tests/server/test_streams.py", "tests/wire/test_every_wire.py",
+)  # fmt: skip
+"""Where tests stand that are parametrized by dialects."""
+
+
+def package(files: Sequence[Path], folder: Path) -> None:
+    """Make a package of dialect files: a module with their paths, and the metadata that names its entry points."""
+    names = [read_file(f).name for f in files]
+    paths = "".join(f"d{i} = {str(f.resolve())!r}\n" for i, f in enumerate(files))
+    (folder / "dialects_among.py").write_text(paths, encoding="utf-8")
+    info = folder / "dialects_among-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: dialects-among\nVersion: 1.0\n", encoding="utf-8")
+    points = "".join(f"{name} = dialects_among:d{i}\n" for i, name in enumerate(names))
+    (info / "entry_points.txt").write_text(f"[unspool.dialects]\n{points}", encoding="utf-8")
+
+
+def run(files: Sequence[Path], *arguments: str) -> int:
+    """Run the generic tests of these files alone; returns pytest's exit code."""
+    chosen = " or ".join(read_file(f).name for f in files)
+    with tempfile.TemporaryDirectory() as folder:
+        package(files, Path(folder))
+        paths = os.pathsep.join(p for p in (folder, os.environ.get("PYTHONPATH", "")) if p)
+        command = [sys.executable, "-m", "pytest", *SUITES, "-k", chosen, *arguments]
+        return subprocess.run(command, env={**os.environ, "PYTHONPATH": paths}, check=False).returncode
+
+
+if __name__ == "__main__":
+    words = sys.argv[1:]
+    at = words.index("--") if "--" in words else len(words)
+    sys.exit(run([Path(w) for w in words[:at]], *words[at + 1 :]))

@@ -1,0 +1,359 @@
+"""Dialect files that nobody wrote: hypothesis draws markers, frames, separators, styles of arguments, ids and margins,
+with hostile overlaps between them. What `check_dialect` accepts keeps to all that shipped dialects do.
+
+    python -m tests.dialect.drawn --files 300 [--seed 1] [--among 5]
+
+Prints why files were refused, and each fault with its file: something that does not hold of an accepted file, or a text
+that means something else when it is cut, whatever the file is. With ``--among``, so many of the accepted files are put
+among the shipped ones for the generic tests. The exit code is 1 where there was a fault.
+"""
+
+import argparse
+import json
+import random
+import sys
+import tempfile
+import traceback
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import strategies as st
+
+from tests.fuzz import NOISE
+from tests.grammar.sampling import PLAIN, Sampler, as_tools, words_of
+from tests.grammar.support import Grammars, eos, read, told
+from unspool import Dialect, DialectError, Policy, constrain, parse, render
+from unspool.check import check_dialect
+from unspool.dialect.file import example_tools, parse_dialect
+from unspool.dialect.registry import find_base
+from unspool.policy import CHOICES
+from unspool.promises import literals, number, random_split, run, same
+
+from . import among
+
+# -- files -------------------------------------------------------------------------------------------------------------
+
+WORDS = ("think", "call", "tool", "x", "a", "end", "f", "name", "get", "1", "é")
+PAIRS = (
+    ("<{}>", "</{}>"), ("<|{}|>", "<|/{}|>"), ("<|{}_begin|>", "<|{}_end|>"), ("[{}]", "[/{}]"), ("@{}", "@end"),
+    ("%% {}\n", "%%"), ("«{}»", "«/{}»"), ("```{}\n", "\n```"), ("({}", "{})"), ("<{}", "/>"), ("#{}#", "#"),
+    ("[", "]"), ("{}:", ";"), ("<<", ">>"), ("* ", " *"), ("<{} a='b'>", "</{}>"),
+)  # fmt: skip
+SPACES = ("", "", "", "\n", " ", "\n\n", "  ")
+SEPARATORS = ("", "", "", ", ", "\n", ";", " | ", "<sep>", "]", "\n\n")
+IDS = ("call_????????????????", "?????????", "{name}:{index}", "c-{number}", "{index}", "functions.{name}:{index}")
+OBJECTS = (
+    '{"name": "{name}", "arguments": {arguments}}', '{"{name}": {arguments}}',
+    '{"tool": "{name}", "input": {arguments}}', '{"id": "{id}", "name": "{name}", "arguments": {arguments}}',
+    "{'name': '{name}', 'parameters': {arguments}}", '{"name": "{name}", "arguments": {arguments}, "index": {index}}',
+)  # fmt: skip
+NAMES = (
+    "{name}", "{name}", "{name}", '"{name}"', "name={name}", "{name}:{index}", "{name} [{id}]", "{name}#{number}",
+)  # fmt: skip
+BEHIND = ("", " ", "\n", ">", "(", ":", "|", ": ", "<args>", "\n```json\n", "[ARGS]", "=")
+ARGUMENTS = (
+    "<{key}>{value}</{key}>", '<p name="{key}">{value}</p>', "<k>{key}</k><v>{value}</v>", "~{key}={value};",
+    "  - {key} := {value} ;;\n", '<p name="{key}" string="{string}">{value}</p>', "<p={key}>\n{value}\n</p>\n",
+    '<p name="{key}" type="{type}">{value}</p>', "@{key} = {value} @", "[{key}] {value} [/]\n", "@{key}: {value}\n",
+    "<|p|>{key}<|v|>{value}<|/p|>",
+)  # fmt: skip
+BLANK = '[[examples]]\nraw = "Hello."\ncontent = "Hello."\n'
+
+
+def pairs(draw: st.DrawFn, known: list[tuple[str, str]]) -> tuple[str, str]:
+    """An opening and a closing; now and then one of another part, or one that begins like it."""
+    kind = draw(st.integers(0, 11))
+    if known and kind == 0:
+        return draw(st.sampled_from(known))
+    if known and kind == 1:  # closes like another part
+        return _pair(draw)[0], draw(st.sampled_from(known))[1]
+    if known and kind == 2:  # begins like another part
+        opening, closing = draw(st.sampled_from(known))
+        return opening + draw(st.sampled_from(("x", ">", " ", "<", "1"))), closing
+    if known and kind == 3:  # is the beginning of another part's
+        opening, closing = draw(st.sampled_from(known))
+        return opening[: max(1, len(opening) - 1)], closing
+    return _pair(draw)
+
+
+def _pair(draw: st.DrawFn) -> tuple[str, str]:
+    word = draw(st.sampled_from(WORDS))
+    opening, closing = draw(st.sampled_from(PAIRS))
+    return opening.replace("{}", word), closing.replace("{}", word)
+
+
+@st.composite
+def files(draw: st.DrawFn) -> str:
+    """The text of a dialect file, its examples written by the renderer where that can write them."""
+    keys = _keys(draw)
+    head = "".join(f"{key} = {_toml(value)}\n" for key, value in keys.items())
+    try:
+        dialect = parse_dialect(head + BLANK, "drawn.toml", find_base)
+    except DialectError:
+        return head + BLANK
+    return head + "".join(examples(dialect))
+
+
+def _keys(draw: st.DrawFn) -> dict[str, Any]:
+    known: list[tuple[str, str]] = []
+
+    def around(body: str, *, empty: bool = False) -> str:
+        opening, closing = ("", "") if empty else pairs(draw, known)
+        if not empty:
+            known.append((opening, closing))
+        spaces = [draw(st.sampled_from(SPACES)) for _ in range(4)]
+        return spaces[0] + opening + spaces[1] + body + spaces[2] + closing + spaces[3]
+
+    def maybe(chance: int) -> bool:
+        return draw(st.integers(1, 10)) <= chance
+
+    keys: dict[str, Any] = {"name": "drawn"}
+    if maybe(7):
+        keys["start"] = draw(st.sampled_from(("<|bot|>", "<bot>\n", "«bot»", "assistant:", "[x]")))
+    if maybe(7):
+        keys["end"] = draw(st.sampled_from((["<|eot|>"], ["</s>"], ["@end"], ["<|eot|>", "<|call|>"], [";"])))
+    framed = maybe(2)
+    begun = keys.get("start", "") if framed and maybe(7) else ""
+    if maybe(8):
+        keys["reasoning"] = begun + around("{reasoning}").lstrip() if begun else around("{reasoning}")
+    if framed:
+        keys["content"] = begun + around("{content}").lstrip() if begun else around("{content}")
+    if maybe(9):
+        _calling(draw, keys, around, begun, maybe)
+    if maybe(1):
+        field = draw(
+            st.sampled_from(("text_before_tools", "text_between_tools", "markers_in_strings", "bad_arguments"))
+        )
+        keys["policy"] = {field: draw(st.sampled_from(CHOICES[field]))}
+    return keys
+
+
+def _calling(draw: st.DrawFn, keys: dict[str, Any], around: Any, begun: str, maybe: Any) -> None:
+    body = draw(st.sampled_from(("{calls}", "{calls}", "{call}")))
+    block = around(body, empty=maybe(4))
+    keys["calls"] = begun + block.lstrip() if begun else block
+    if draw(st.booleans()):
+        keys["separator"] = {"calls": draw(st.sampled_from(SEPARATORS))}
+    style = draw(st.sampled_from(("object", "json", "json", "python", "quote", "markup", "markup", "markup")))
+    if style == "object":
+        call = draw(st.sampled_from(OBJECTS))
+        keys["call"] = around("\0", empty=maybe(5)).replace("\0", call)
+    else:
+        name, behind = draw(st.sampled_from(NAMES)), draw(st.sampled_from(BEHIND))
+        keys["call"] = around("\0", empty=maybe(2)).replace("\0", f"{name}{behind}{{arguments}}")
+    if style == "python":
+        keys["arguments"] = "python"
+        if maybe(8):
+            keys["call"] = around("\0", empty=maybe(5)).replace("\0", "{name}({arguments})")
+    if style == "quote":
+        keys["quote"] = draw(st.sampled_from(("<q>", "'", '<|"|>', "é", "]")))
+    if style == "markup":
+        argument = draw(st.sampled_from(ARGUMENTS))
+        if maybe(3):
+            argument = around("{key}" + draw(st.sampled_from(("=", ": ", "|", ">"))) + "{value}")
+        keys["argument"] = argument
+        if maybe(4):
+            keys.setdefault("separator", {})["arguments"] = draw(st.sampled_from(SEPARATORS))
+        if maybe(1):
+            keys["item"] = "<item>{value}</item>"
+    opening = next((o for o in (t.partition("{")[0].strip() for t in (keys["calls"], keys["call"])) if o), "")
+    if opening and maybe(2):
+        keys["anywhere"] = [opening[: draw(st.sampled_from((1, 3, 99)))].strip()]
+    if maybe(5):
+        keys["id"] = draw(st.sampled_from(IDS))
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{k} = {_toml(v)}" for k, v in value.items()) + " }"
+    return json.dumps(value, ensure_ascii=False)
+
+
+F = ("f", {"city": "Paris", "days": 3})
+NOW: tuple[str, dict[str, Any]] = ("now", {})
+TURNS: tuple[tuple[str, str, tuple[tuple[str, dict[str, Any]], ...]], ...] = (
+    ("", "Hello.", ()),
+    ("plan", "answer", ()),
+    ("", "", (F,)),
+    ("plan", "", (F, NOW, F)),
+    ("", "Sure.", (NOW,)),
+)
+
+
+def examples(dialect: Dialect) -> Iterator[str]:
+    """Examples of a dialect, as far as it can write them."""
+    for reasoning, content, calls in TURNS:
+        message = {
+            "role": "assistant",
+            "reasoning_content": reasoning,
+            "content": content,
+            "tool_calls": [{"function": {"name": n, "arguments": a}} for n, a in calls],
+        }
+        try:
+            raw = render(message, dialect)
+        except DialectError:
+            continue
+        kept = "?" not in dialect.id or any(step.name == "id" for t in dialect.call[:1] for step in t.steps)
+        ids = [c.id for c in parse(raw, dialect).tool_calls] if calls and kept else []
+        listed = [
+            {"name": n, **({"arguments": a} if a else {}), **({"id": ids[i]} if i < len(ids) else {})}
+            for i, (n, a) in enumerate(calls)
+        ]
+        table = f"tool_calls = [{', '.join(map(_toml, listed))}]\n" if listed else ""
+        yield f"[[examples]]\nraw = {_toml(raw)}\nreasoning = {_toml(reasoning)}\ncontent = {_toml(content)}\n{table}"
+
+
+# -- what an accepted file keeps to ------------------------------------------------------------------------------------
+
+
+def refusal(text: str) -> str:
+    """Why the loader, or `check_dialect`, refuses a file; empty where both take it."""
+    try:
+        dialect = parse_dialect(text, "drawn.toml", find_base)
+    except DialectError as error:
+        return str(error)
+    problems = check_dialect(dialect)
+    return str(problems[0]) if problems else ""
+
+
+def keeps_to_everything(dialect: Dialect, rng: random.Random) -> None:
+    """What the generic tests ask of a shipped dialect, at random places.
+
+    Raises:
+        AssertionError: it does not hold.
+    """
+    outputs_mean_the_same_however_they_are_cut(dialect, rng)
+    if dialect.call:
+        the_loop_closes(dialect, rng)
+
+
+def outputs_mean_the_same_however_they_are_cut(dialect: Dialect, rng: random.Random) -> None:
+    raws = [raw for example in dialect.examples for raw in example.raw]
+    own = literals(dialect)
+    for _ in range(25):
+        text = rng.choice(raws)
+        for _ in range(rng.randint(1, 4)):
+            at = rng.randint(0, len(text))
+            to = min(len(text), at + rng.choice((1, 2, 5, 20)))
+            new = rng.choice((rng.choice(own), rng.choice(own)[:2], rng.choice(NOISE), rng.choice(raws), ""))
+            text = text[:at] + new + text[rng.choice((at, to)) :]
+        policy = None
+        if rng.random() < 0.4:
+            fields = rng.sample(sorted(CHOICES), 2)
+            policy = Policy(**{f: rng.choice(CHOICES[f]) for f in fields})
+        tools = rng.choice((None, example_tools(dialect)))
+        stage = rng.choice((None, None, "content", "reasoning", "undecided", "tool_call"))
+        options: dict[str, Any] = {"tools": tools, "policy": policy, "stage": stage, "ids": number}
+        whole = run(dialect, [text], **options)[0]
+        for chunks in (list(text), random_split(text, rng, 5), random_split(text, rng, 30)):
+            got = run(dialect, chunks, **options)[0]
+            assert same(got) == same(whole), (text, options, chunks, same(got), same(whole))
+        for call in whole.tool_calls:
+            if call.status in ("ok", "repaired"):
+                assert isinstance(json.loads(call.arguments), dict), (text, call)
+
+
+def the_loop_closes(dialect: Dialect, rng: random.Random) -> None:
+    tools = as_tools(PLAIN)
+    words = words_of(dialect, PLAIN)
+    for choice in ("auto", "required"):
+        constraint = constrain(dialect, tools, choice)
+        assert constraint is not None
+        grammar = Grammars(constraint)
+        for _ in range(3):
+            data, done = Sampler(words, rng, eos(), 400).sample(grammar.matcher())
+            if not done:
+                continue
+            text = data.decode()
+            message = parse(text, dialect, tools=tools, tool_choice=choice)
+            again = read(text, dialect, rng, tools=tools, tool_choice=choice)
+            assert told(message) == told(again), (choice, text)
+            assert len(message.tool_calls) >= (choice == "required"), (choice, text, message)
+            for call in message.tool_calls:
+                assert (call.status, call.known) == ("ok", True), (choice, text, call)
+                jsonschema.validate(json.loads(call.arguments), PLAIN[call.name])
+
+
+# -- the long run ------------------------------------------------------------------------------------------------------
+
+
+class Tally:
+    """What became of the files that were drawn."""
+
+    def __init__(self) -> None:
+        self.refused: Counter[str] = Counter()
+        self.accepted: list[str] = []
+        self.faults: list[tuple[str, str]] = []
+        self._known: set[str] = set()
+
+    def take(self, text: str) -> None:
+        """Try one file."""
+        if text in self._known:
+            return
+        self._known.add(text)
+        try:
+            why = refusal(text)
+            if why:
+                self.refused[why.split(" got ")[0][:140]] += 1
+                if "it means something else" in why:
+                    self.faults.append((text, why))
+                return
+            self.accepted.append(text)
+            keeps_to_everything(parse_dialect(text, "drawn.toml", find_base), random.Random(text))
+        except Exception as error:  # whatever it is, it is a fault: of the accepted file, or of the check
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            self.faults.append((text, f"{type(error).__name__} at {place.filename}:{place.lineno}: {error}"))
+
+    def report(self) -> None:
+        """Print it all."""
+        for reason, count in self.refused.most_common():
+            print(f"{count:5} refused: {reason}")
+        for text, fault in self.faults:
+            print(f"--- {fault[:1500]}\n{text}")
+        refused = sum(self.refused.values())
+        print(f"{len(self.accepted)} accepted, {refused} refused, {len(self.faults)} faults")
+
+
+def put_among(texts: Sequence[str]) -> int:
+    """Run the generic tests of these files as if they were shipped; pytest's exit code."""
+    with tempfile.TemporaryDirectory() as folder:
+        files = [Path(folder) / f"drawn_{i}z.toml" for i in range(len(texts))]
+        for file, text in zip(files, texts, strict=True):
+            file.write_text(text.replace('"drawn"', f'"{file.stem}"', 1), encoding="utf-8")
+            print(f"--- {file.stem}\n{text}", flush=True)
+        return among.run(files, "-p", "no:xdist")
+
+
+def main() -> int:
+    p = argparse.ArgumentParser()
+    p.add_argument("--files", type=int, default=300)
+    p.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
+    p.add_argument("--among", type=int, default=0)
+    options = p.parse_args()
+    print(f"seed {options.seed}")
+    tally = Tally()
+
+    @seed(options.seed)
+    @settings(
+        max_examples=options.files,
+        deadline=None,
+        database=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(files())
+    def draw(text: str) -> None:
+        tally.take(text)
+
+    draw()
+    tally.report()
+    chosen = random.Random(options.seed).sample(tally.accepted, min(options.among, len(tally.accepted)))
+    return bool(tally.faults) or bool(chosen and put_among(chosen))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,81 @@
+"""A file that `unspool check` accepts keeps to all that shipped dialects keep to; `make drawn` draws many more."""
+
+import random
+
+from hypothesis import HealthCheck, Phase, given, settings
+
+from unspool.dialect.file import parse_dialect
+from unspool.dialect.registry import find_base
+
+from .drawn import BLANK, Tally, examples, files, keeps_to_everything, refusal
+
+HOSTILE = (
+    # Closings that are alike, a margin on either side, ids by number, a separator.
+    r"""
+start = "<bot>\n"
+end = ["<|eot|>"]
+reasoning = "  [name]\n{reasoning}[/name]"
+calls = "\n<|x|>{calls}<|/x|>"
+call = "<|f|>{name}#{number}|{arguments}<|/x|>"
+separator.calls = ", "
+id = "c-{number}"
+""",
+    # Marked up arguments that nest, with types.
+    """
+call = '<f {name}>{arguments}</f>'
+argument = '<p name="{key}" type="{type}">{value}</p>'
+item = "<i>{value}</i>"
+""",
+    # Frames in guillemets, each opened by the start, and Python.
+    """
+start = "«bot»"
+end = ["«eot»"]
+reasoning = "«bot»«mull»{reasoning}«/mull»"
+content = "«bot»«say»{content}«/say»"
+calls = "«bot»«act»{call}«/act»"
+call = "{name}({arguments})"
+arguments = "python"
+""",
+    # Quotes of its own, and ids that stand in lines behind prose.
+    r"""
+reasoning = "<|a|>{reasoning}<|/a|>"
+calls = "\n{calls}"
+call = "<c {name} [{id}]={arguments}</c>"
+separator.calls = "\n"
+quote = "<q>"
+id = "{name}:{index}"
+""",
+)
+
+
+def test_files_with_hostile_overlaps_are_accepted_and_keep_to_everything() -> None:
+    for keys in HOSTILE:
+        text = written(keys)
+        assert refusal(text) == "", text
+        keeps_to_everything(parse_dialect(text, "drawn.toml", find_base), random.Random(text))
+
+
+def written(keys: str) -> str:
+    """A whole file with these keys; the renderer writes its examples."""
+    head = f'name = "drawn"{keys}'
+    return head + "".join(examples(parse_dialect(head + BLANK, "drawn.toml", find_base)))
+
+
+def test_a_file_is_refused_with_a_reason_or_keeps_to_everything() -> None:
+    tally = Tally()
+
+    @settings(
+        max_examples=16,
+        derandomize=True,
+        database=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(files())
+    def draw(text: str) -> None:
+        tally.take(text)
+
+    draw()
+    assert [fault for fault in tally.faults if "it means something else" not in fault[1]] == []
+    assert tally.accepted
+    assert all(": " in reason for reason in tally.refused)

@@ -1,0 +1,63 @@
+"""Files that nothing could read back are refused by the loader, with the reason and what would do instead."""
+
+import pytest
+
+from unspool import DialectError, list_dialects
+from unspool.dialect.file import Dialect, parse_dialect
+from unspool.dialect.registry import find_base
+
+# ruff: noqa: E501 (a table)
+XML = 'call = "<c {name}>{arguments}</c>"\n'
+
+
+def load(keys: str) -> Dialect:
+    return parse_dialect(f'name = "mine"\n{keys}\n[[examples]]\nraw = "x"\ncontent = "x"\n', "mine.toml", find_base)
+
+
+@pytest.mark.parametrize(
+    ("keys", "why", "proposal"),
+    [
+        ('call = "<c>{arguments}{name}</c>"', "call: '<c>{arguments}{name}</c>' has {arguments} in front of {name}", ""),
+        (XML + 'argument = "<a>{value}</a>{key}"', "argument: '<a>{value}</a>{key}' has {value} in front of {key}", ""),
+        ('call = "<c>{name}{{arguments}}</c>"', "doubles the braces", "<c>{name}{arguments}</c>"),
+        ('call = "<c>{name}{arguments}</c>"\narguments = "python"', "has {name}{arguments} glued", "<c>{name}: {arguments}</c>"),
+        ('call = "<c>{name}{arguments}</c>"\nargument = "a={key}|{value};"', "has {name}{arguments} glued", ""),
+        ('call = "<c>{name}{id} {arguments}</c>"', "has {name}{id} glued", "<c>{name}: {id} {arguments}</c>"),
+        ('call = "<c>{name}#{id} {arguments}</c>"', "nothing but white space stands between {id} and {arguments}", ""),
+        (XML + 'argument = "<{key} {value}>"', "nothing but white space stands between {key} and {value}", "<{key}: {value}>"),
+        (XML + 'argument = "  @{key}: {value}\\n"', "closes with white space alone, which a value holds too", "  @{key}: {value} ;;\\n"),
+        ('reasoning = "Thoughts:\\n{reasoning}\\n\\n"', "closes with white space alone", "Thoughts:\\n{reasoning} ;;\\n\\n"),
+        (XML + 'argument = "{key}={value};"', "begins with a field, so that any text is a key", "@{key}={value};"),
+        ('reasoning = "<a>{reasoning}</a>"\ncontent = "<a>{content}</b>"', "content: '<a>{content}</b>' begins as `reasoning`", ""),
+        ('reasoning = "<a>{reasoning}</a>"\ncalls = "<a>{calls}</b>"\n' + XML, "calls: '<a>{calls}</b>' begins as `reasoning`", ""),
+        ('reasoning = "<c {reasoning}</a>"\n' + XML, "call: '<c {name}>{arguments}</c>' begins as `reasoning`", ""),
+        ('call = "\\n<c {name}>{arguments}</c>"', "begins with white space, and no marker of `calls`", "\\n{calls}"),
+        ('base = "no-such"', "mine.toml: base: no dialect is called 'no-such'", ""),
+    ],
+)  # fmt: skip
+def test_an_impossible_file_is_refused_with_a_reason_and_a_proposal(keys: str, why: str, proposal: str) -> None:
+    with pytest.raises(DialectError) as caught:
+        load(keys)
+    text = str(caught.value)
+    assert text.startswith("mine.toml: ")
+    assert why in text
+    assert f"as in '{proposal}'" in text or f"write '{proposal}'" in text or not proposal
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        'call = "<c>{name}{arguments}</c>"',  # an object begins with a brace, which is in no name
+        'call = "<c>{name}{arguments}</c>"\nargument = "<{key}>{value}</{key}>"',
+        'call = "<c>{name} {arguments}</c>"\narguments = "python"',
+        'call = "<c>{name} [{id}] {arguments}</c>"',
+        'calls = "<calls>{calls}</calls>"\ncall = "\\n<c {name}>{arguments}</c>"',
+    ],
+)
+def test_what_looks_alike_and_can_be_read_is_taken(keys: str) -> None:
+    assert load(keys).call
+
+
+@pytest.mark.parametrize("dialect", list_dialects(), ids=lambda d: d.name)
+def test_no_shipped_file_would_be_refused(dialect: Dialect) -> None:
+    assert parse_dialect(dialect.file[1], dialect.file[0], find_base).name == dialect.name

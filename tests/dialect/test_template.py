@@ -1,0 +1,53 @@
+"""A template is cut once: its sides, its steps, and what is left of an opening where the prompt holds its beginning."""
+
+import pytest
+
+from unspool import Dialect, list_dialects
+from unspool.dialect.template import Template, literal, parse_template, unstarted, without, written
+
+
+def cut(kind: str, text: str) -> Template:
+    return parse_template(kind, text, "mine.toml: key", first=True)
+
+
+def test_the_sides_are_without_the_margins_and_the_steps_with_them() -> None:
+    t = cut("argument", '\n <p name="{key}">\n{value}\n</p>\n')
+    assert (t.lead, t.opening, t.closing, t.trail) == ("\n ", '<p name="{key}">\n', "\n</p>", "\n")
+    assert literal(t.head) == '\n <p name="'
+    assert written(t.head, {"key": 'a"b'}) == '\n <p name="a&quot;b">\n'
+    assert written(t.tail, {}) == "\n</p>\n"
+    assert t.fill({"key": "k", "value": "v"}) == '\n <p name="k">\nv\n</p>\n'
+
+
+def test_quotes_of_an_object_are_its_own() -> None:
+    t = cut("call", '{"name": "{name}", "arguments": {arguments}}')
+    assert written(t.head, {"name": 'a"b'}) == '{"name": "a"b", "arguments": '
+    assert written(t.tail, {}) == "}"
+
+
+def test_a_template_without_a_body_has_no_tail() -> None:
+    t = cut("call", "<now {name}/>\n")
+    assert (written(t.head, {"name": "f"}), t.tail) == ("<now f/>\n", ())
+
+
+def test_characters_are_cut_off_the_first_literal() -> None:
+    head = cut("call", "<c {name}>{arguments}").head
+    assert literal(without(head, 2)) == " "
+    assert [step.name or step.text for step in without(head, 3)] == ["name", ">"]
+    assert without(head, 0) == head
+
+
+@pytest.mark.parametrize(
+    ("opening", "rest"), [("<|bot|>\n<x>", "<x>"), ("<|bot|><x>", "<x>"), ("<x>", "<x>"), ("", "")]
+)
+def test_the_longest_start_is_taken_off_an_opening(opening: str, rest: str) -> None:
+    assert unstarted(opening, ("<|bot|>", "<|bot|>\n")) == rest
+
+
+@pytest.mark.parametrize("dialect", list_dialects(), ids=lambda d: d.name)
+def test_the_sides_make_the_text(dialect: Dialect) -> None:
+    for key in ("reasoning", "content", "preamble", "calls", "call", "argument", "item"):
+        for t in getattr(dialect, key):
+            body = f"{{{t.body}}}" if t.body else ""
+            assert t.lead + t.opening + body + t.closing + t.trail == t.text or not t.body
+            assert len(t.head) + len(t.tail) + bool(t.body) == len(t.steps)
