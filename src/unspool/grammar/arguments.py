@@ -11,7 +11,7 @@ from ..dialect.patterns import ANY, LITERAL, SPACE, WORD, Pattern, closing
 from ..dialect.plan import CALL, Plan, plain_arguments, string_ends
 from ..dialect.template import Template, steps, writable
 from ..errors import ConstraintError
-from ..parser.wrapped import WRAPPERS
+from ..parser.readers.wrapped import WRAPPERS
 from ..schema import Schema, decode
 from .nodes import EMPTY, WHITE, Chars, Const, Finer, Json, Node, Seq, Text, choice, seq
 from .values import JSON_SPELLING, PYTHON_SPELLING, Rules, Values, named, other_names, quote_spelling, shape
@@ -356,7 +356,7 @@ def _guard(d: Dialect, plan: Plan) -> tuple[Node, ...]:
     blocks = [b.suffix for b in plan.blocks if b.suffix]
     ends = [o.pattern.first for o in plan.ends]
     opened = [p.opening.first for p in plan.parameters]
-    begun = [o.pattern.first for o in (*plan.inner, *plan.edge) if o.kind == CALL and o.marked]
+    begun = [o.pattern.first for o in (*plan.inner, *plan.reading.edge) if o.kind == CALL and o.marked]
     if any(a.kind not in (LITERAL, SPACE) for p in (*own, *calls, *blocks) for a in p.atoms):
         return ()
     closed = [p.first for p in (*calls, *blocks)]

@@ -4,10 +4,10 @@ import json
 import re
 from typing import Final
 
-from ..dialect.syntax import Syntax
-from ..regex import Regex
-from ..schema import Schema, declared_object
-from .literals import DONE, ERROR, STRING, VALUE, LiteralReader, Root
+from ...dialect.syntax import Syntax
+from ...regex import Regex
+from ...schema import Schema, declared_object
+from .literal import DONE, ERROR, STRING, VALUE, LiteralReader, Root
 
 
 class UnwrapReader(LiteralReader):

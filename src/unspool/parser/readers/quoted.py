@@ -2,8 +2,8 @@
 
 import re
 
-from ..dialect.syntax import Syntax
-from ..regex import Regex
+from ...dialect.syntax import Syntax
+from ...regex import Regex
 from .strings import (
     JSON_PARTIAL,
     JSON_RUN,

@@ -5,7 +5,7 @@ from functools import lru_cache
 from json.encoder import encode_basestring
 from typing import Final
 
-from ..regex import Regex
+from ...regex import Regex
 
 SHORT: Final = 16
 """Pieces up to this length recur, since they are tokens: what was found out about them is remembered."""

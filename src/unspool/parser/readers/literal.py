@@ -11,8 +11,8 @@ and comes back with more text behind it.
 import re
 from json.encoder import encode_basestring
 
-from ..dialect.syntax import Syntax
-from ..regex import Regex
+from ...dialect.syntax import Syntax
+from ...regex import Regex
 from .numbers import Magnitude
 from .quoted import STRING_OPEN, Strings
 from .syntax import (

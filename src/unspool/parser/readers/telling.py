@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Callable
 
-from ..dialect.syntax import Syntax
+from ...dialect.syntax import Syntax
 from .numbers import Magnitude
 from .strings import marker_scan
 from .syntax import AFTER, DONE, ERROR, FIRST_KEY, MAX_HELD, MAX_KEYS, SIGN, STRING, VALUE, Root

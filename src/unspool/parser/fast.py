@@ -1,0 +1,279 @@
+"""Fast paths: pieces of text that can only be more of the same, without a look at the machine."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from ..dialect.syntax import Syntax
+from ..events import ContentDelta, Event, ReasoningDelta, ToolCallDelta
+from ..message import Fold, OpenSegment
+from .call import Sink
+from .machine import Machine
+from .readers.markup import MarkupReader
+from .readers.strings import (
+    JSON_PARTIAL,
+    JSON_RUN,
+    SHORT,
+    escaped,
+    escaped_piece,
+    json_piece,
+    python_piece,
+    quoted_piece,
+)
+from .states import State
+from .white import held_suffix
+
+_run = JSON_RUN.match
+
+Take = Callable[[str], "list[Event] | None"]
+"""The events of a piece of text; ``None`` where the machine has to look at it."""
+
+
+class FastPaths:
+    """Reads on in the machine's place, while it stands in a string, in reasoning or in content.
+
+    All that is read is said: what a piece leaves waits for the next one. `Take` is what the last choice gave; whoever
+    calls anything else than it has to call `stop` first, and the machine goes on.
+    """
+
+    __slots__ = (
+        "_at",
+        "_begun",
+        "_buf",
+        "_call",
+        "_content",
+        "_escapes",
+        "_find",
+        "_fold",
+        "_hold_back",
+        "_hold_back2",
+        "_kept",
+        "_machine",
+        "_pieces",
+        "_plain",
+        "_segment",
+        "_stop",
+        "_verbatim",
+    )
+
+    def __init__(self, machine: Machine, fold: Fold) -> None:
+        self._machine = machine
+        self._fold = fold
+        self._at = 0  # the offset up to which all is said
+        self._buf = ""  # what waits
+        self._call = 0  # the index of the call that is read
+        self._pieces: list[str] = []  # its arguments
+        self._kept: list[str] = []  # what is read of it, where that may still be asked for
+        self._begun = 0  # pieces that were there before
+        self._verbatim = False  # the pieces are what was read
+        self._content = False
+        self._segment: OpenSegment | None = None  # the reasoning or content that goes on
+        self._find: re.Pattern[str] = JSON_RUN  # finds what may end it
+        self._stop = ""  # what has to stand in a text for that
+        self._plain: Callable[[str], object] = json_piece  # whether a piece holds nothing that needs a look
+        self._escapes = False
+        self._hold_back = self._hold_back2 = ""  # white space at the end that may belong to what ends it
+
+    # -- beginning and end --------------------------------------------------------------------------------------------
+
+    def choose(self) -> Take | None:
+        """How the next piece can be read; ``None`` where only the machine can."""
+        machine = self._machine
+        ledger, tape = machine.ledger, machine.tape
+        at = tape.here
+        if ledger.holds or machine.look.by_ids or ledger.at != at or at < 0:
+            return None
+        state = machine.at.state
+        if state is State.ARGUMENTS or state is State.OBJECT or state is State.MARKUP:
+            take = self._in_call()
+        elif (state is State.TEXT and ledger.prose) or (state is State.REASONING and ledger.spoken):
+            take = self._in_text()
+        else:
+            return None
+        if take is not None:
+            kept = tape.lend()
+            self._kept = [] if kept is None else kept
+            self._buf = tape.buf
+            self._at = at
+        return take
+
+    def _in_call(self) -> Take | None:
+        machine = self._machine
+        call = machine.calls.call
+        if call is None or call.sink is not Sink.CALL or not call.started:
+            return None
+        self._pieces = self._fold.arguments
+        self._begun = len(self._pieces)
+        self._call = call.index
+        self._segment = None
+        self._verbatim = False
+        buf, i = machine.tape.buf, machine.tape.i
+        if isinstance(machine.calls.reader, MarkupReader):
+            value = None if call.thought else machine.calls.reader.streams()
+            if value is None or value.parameter.find.search(buf, i):
+                return None
+            # Where several markers may end it the search alone tells (every text holds the empty string).
+            firsts = value.parameter.firsts
+            self._stop = firsts if len(firsts) == 1 else ""
+            self._find = value.parameter.find
+            self._hold_back = value.margin
+            return self._value
+        arguments = machine.calls.arguments
+        literal = None if arguments is None else arguments.streams()
+        if literal is None:
+            return None
+        scan = None if literal.python else machine.openings.string_ends()
+        if scan is not None:
+            self._find, self._plain = scan.find, scan.plain.fullmatch
+            return self._guarded if literal.verbatim() and not scan.find.search(buf, i) else None
+        if literal.verbatim():
+            self._verbatim = True
+            return self._string
+        self._stop = literal.delimiter[0]
+        self._escapes = call.form.syntax is not Syntax.QUOTE
+        return self._translated
+
+    def _in_text(self) -> Take | None:
+        machine = self._machine
+        region = machine.prose.region()
+        self._content = machine.at.state is State.TEXT
+        segment = self._fold.growing("content" if self._content else "reasoning")
+        if segment is None or region.scan.find.search(machine.tape.buf, machine.tape.i):
+            return None
+        inner, margin = region.inner, region.margin
+        longer = len(margin) > len(inner)
+        self._hold_back, self._hold_back2 = (margin, inner) if longer else (inner, margin)
+        if not set(self._hold_back2) <= set(self._hold_back):
+            return None
+        self._segment = segment
+        self._begun = len(segment.parts)
+        self._find = region.scan.find
+        return self._prose
+
+    def stop(self) -> None:
+        """The machine goes on."""
+        machine = self._machine
+        at = self._at
+        if self._verbatim:
+            self._kept += self._pieces[self._begun :]
+        said = ""
+        if self._segment is not None and self._content:
+            said = "".join(self._segment.parts[self._begun :])
+        machine.tape.take_back(self._buf, at)
+        machine.ledger.said(at, content=said)
+
+    @property
+    def read(self) -> tuple[int, int]:
+        """How many characters are said, and how many wait."""
+        return self._at, len(self._buf)
+
+    def joins(self) -> None:
+        """The message is asked for, which joins the pieces of the arguments to one."""
+        if self._verbatim:
+            self._kept += self._pieces[self._begun :]
+            self._begun = 1
+
+    # -- paths --------------------------------------------------------------------------------------------------------
+
+    def _string(self, text: str) -> list[Event] | None:
+        """In a JSON string."""
+        if '"' in text or "\\" in text or self._buf or not text.isprintable() or not text:
+            text = self._buf + text
+            if len(text) > SHORT or not json_piece(text):
+                end = _run(text).end()  # type: ignore[union-attr]
+                if end < len(text) and (text[end] != "\\" or not JSON_PARTIAL.match(text, end)):
+                    return None
+                self._buf = text[end:]
+                text = text[:end]
+                if not text:
+                    return []
+            elif self._buf:
+                self._buf = ""
+        start = self._at
+        self._at = stop = start + len(text)
+        self._pieces.append(text)
+        return [ToolCallDelta(self._call, text, start, stop)]
+
+    def _guarded(self, text: str) -> list[Event] | None:
+        """In a JSON string that a marker would end."""
+        if self._buf or not self._plain(text):
+            whole = self._buf + text
+            m = self._find.search(whole)
+            if not text or (m is not None and m.end() < len(whole)):
+                return None
+            piece = whole if m is None else whole[: m.start()]
+            end = _run(piece).end()  # type: ignore[union-attr]
+            if end < len(piece) and (m is not None or piece[end] != "\\" or not JSON_PARTIAL.match(piece, end)):
+                return None
+            self._buf = whole[end:]
+            if not end:
+                return []
+            text = piece[:end]
+        start = self._at
+        self._at = stop = start + len(text)
+        self._kept.append(text)
+        self._pieces.append(text)
+        return [ToolCallDelta(self._call, text, start, stop)]
+
+    def _translated(self, text: str) -> list[Event] | None:
+        """In a string of another syntax."""
+        fragment = text
+        if '"' in text or "\\" in text or self._stop in text or self._buf or not text.isprintable() or not text:
+            text = self._buf + text
+            if not text:
+                return []
+            find = python_piece if self._escapes else quoted_piece
+            piece = find(text, self._stop) if len(text) <= SHORT else find.__wrapped__(text, self._stop)
+            if piece is None:
+                return None
+            self._buf = ""
+            fragment = piece
+        start = self._at
+        self._at = stop = start + len(text)
+        self._kept.append(text)
+        self._pieces.append(fragment)
+        return [ToolCallDelta(self._call, fragment, start, stop)]
+
+    def _value(self, text: str) -> list[Event] | None:
+        """In the text of an argument."""
+        fragment = text
+        if '"' in text or "\\" in text or self._stop in text or self._buf or not text.isprintable() or not text:
+            whole = self._buf + text
+            if not text or (self._stop in whole and self._find.search(whole)):
+                return None
+            text = whole
+            if whole[-1] in self._hold_back:
+                end = len(whole) - 1
+                if len(self._hold_back) > 1:
+                    end = len(whole) - held_suffix(whole, 0, len(whole), self._hold_back)
+                self._buf = whole[end:]
+                if not end:
+                    return []
+                text = whole[:end]
+            elif self._buf:
+                self._buf = ""
+            fragment = escaped_piece(text) if len(text) <= SHORT else escaped(text)
+        start = self._at
+        self._at = stop = start + len(text)
+        self._kept.append(text)
+        self._pieces.append(fragment)
+        return [ToolCallDelta(self._call, fragment, start, stop)]
+
+    def _prose(self, text: str) -> list[Event] | None:
+        """In running text."""
+        whole = self._buf + text
+        if not text or self._find.search(whole):
+            return None
+        end = len(whole)
+        if whole[-1] in self._hold_back:
+            end -= max(held_suffix(whole, 0, end, self._hold_back), held_suffix(whole, 0, end, self._hold_back2))
+        self._buf = whole[end:]
+        if not end:
+            return []
+        piece = whole[:end]
+        start = self._at
+        self._at = stop = start + end
+        segment = self._segment
+        segment.grow(piece, stop)  # type: ignore[union-attr]
+        return [ContentDelta(piece, start, stop) if self._content else ReasoningDelta(piece, start, stop)]
