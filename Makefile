@@ -13,7 +13,7 @@ ARGS     ?=
 SECONDS_ ?= 600
 
 .DEFAULT_GOAL := help
-.PHONY: help test coverage lint format bench fuzz same templates infer engines attacks vllm sglang llama agui readme serve clean
+.PHONY: help test coverage lint format bench fuzz same transitions templates infer engines attacks vllm sglang llama agui readme serve clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  \1\t/'
@@ -48,6 +48,9 @@ fuzz: $(STAMP) ## mutate model output for SECONDS_ seconds (default: ten minutes
 
 same: $(STAMP) ## compare the machine's events with those of REF's (default: HEAD) over mutated output; SHARE=0.1 is quick
 	$(BIN)/python -m tests.same_events --ref $(or $(REF),HEAD) --share $(or $(SHARE),1) $(ARGS)
+
+transitions: $(STAMP) ## find the transitions of the machine's table that a fixed corpus does not reach
+	$(BIN)/python -m tests.transitions $(ARGS)
 
 templates: $(STAMP) ## compare the renderer with the families' own chat templates
 	$(BIN)/python -m pytest -m templates tests/templates $(ARGS)

@@ -28,10 +28,12 @@ RUNS = 240_000
 SIZE = 8
 """Bytes of a run's digest."""
 NOISE = [
-    "<", ">", "</", "{", "}", "[", "]", "(", ")", '"', "'", "\\", "`", "```", "```json\n", "<|", "|>", "\n", " ", 
-    "\n\n", ",", ";", ":", "=", "null", "true", "None", "-1", "1e400", "1e5", "007", "NaN", "12345678901234567890", "é", "🌧️",
-    "\\u00e9", "\\ud83d", '\\"', "\\n", "]]>", "&quot;", "Sure.", " a b ", "x=1", '"a": 1', '{"a": "b"}', 
-    "\r\n", "\x00", '"name"', '"arguments"', "get_weather", "search", "now", '{"name": "now", "arguments": {}}', "{'a', 'b'}", "<|x|>",
+    "<", ">", "</", "{", "}", "[", "]", "(", ")", '"', "'", "\\", "`", "```", "```json\n", "<|", "|>", "\n", " ",
+    "\n\n", ",", ";", ":", "=", "null", "true", "None", "-1", "1e400", "1e5", "007", "NaN", "12345678901234567890", "é",
+    "🌧️",
+    "\\u00e9", "\\ud83d", '\\"', "\\n", "]]>", "&quot;", "Sure.", " a b ", "x=1", '"a": 1', '{"a": "b"}',
+    "\r\n", "\x00", '"name"', '"arguments"', "get_weather", "search", "now", '{"name": "now", "arguments": {}}',
+    "{'a', 'b'}", "<|x|>",
     '{"name": "get_weather", "arguments": {"city": "Paris"}}', "[get_weather(city='Paris')]", "city", "arguments",
 ]  # fmt: skip
 FILLERS = ["word ", " ", "a", '"', "\\", "<", "[", "`x` ", "\n", "\\n", "1", "{", '{"k": '] * 2
@@ -262,7 +264,11 @@ def work(path: str, seed: int, start: int, count: int, target: str) -> None:
 
 def loaded(path: str) -> dict[str, Any]:
     """The corpus, read back."""
-    found: dict[str, Any] = json.loads(Path(path).read_text(encoding="utf-8"))
+    return indexed(json.loads(Path(path).read_text(encoding="utf-8")))
+
+
+def indexed(found: dict[str, Any]) -> dict[str, Any]:
+    """The corpus with what all its runs draw from."""
     found["names"] = sorted(found["dialects"])
     # Not too many: a plan is compiled for each. Each value alone, and some together.
     choices = found["choices"]

@@ -497,9 +497,7 @@ def _outlines(d: Dialect, parts: _Parts, *, named: bool) -> tuple[Outline, Outli
     return reading, plain
 
 
-def _parameters(
-    d: Dialect, parts: _Parts, templates: Iterable[Template], barriers: tuple[str, ...]
-) -> list[Parameter]:
+def _parameters(d: Dialect, parts: _Parts, templates: Iterable[Template], barriers: tuple[str, ...]) -> list[Parameter]:
     outer = [*(f.suffix.first for f in parts.forms if f.suffix), *(b.suffix.first for b in parts.blocks if b.suffix)]
     openings = [first for t in d.argument if (first := Pattern(t.before, barriers).first)]
     found: list[Parameter] = []

@@ -13,7 +13,7 @@ import msgspec
 
 from ..dialect.file import Dialect
 from ..dialect.patterns import LITERAL, NAME, SPACE, Pattern, joined
-from ..dialect.plan import CALL, REASONING, Marker, Opening, Plan, Scan, compile_plan, marked
+from ..dialect.plan import CALL, REASONING, Opening, Plan, Scan, compile_plan, marked
 from ..dialect.template import ObjectShape, Template, sides, steps, writable
 from ..errors import ConstraintError
 from ..events import Stage
@@ -252,7 +252,9 @@ class _Builder:
         head = self.started(opening) if first else opening
         plan = self.plan
         without = dict.fromkeys(
-            c for t in self.markers((plan.reading.frame if closed.strip() else plan.reading.text).scan) for c in self.cases(t)
+            c
+            for t in self.markers((plan.reading.frame if closed.strip() else plan.reading.text).scan)
+            for c in self.cases(t)
         )
         value: Node = Json(schema)
         if isinstance(schema, dict):

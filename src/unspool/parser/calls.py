@@ -180,7 +180,7 @@ class Calls:
         reader = self.reader.inner if isinstance(self.reader, ObjectReader) else self.reader
         return reader if isinstance(reader, ArgumentsReader) and reader.literal is not None else None
 
-    def arguments_step(self) -> bool:
+    def inside(self) -> bool:
         """In arguments that are one literal, or written one by one."""
         reader = self.reader
         assert reader is not None
@@ -294,7 +294,6 @@ class Calls:
         assert call is not None
         self._let_out(call)
         self._drop_call()
-        self._at.go(State.BLOCK)
         ledger = self._ledger
         if call.sink is not Sink.CALL:
             call.pass_by(end)
@@ -304,20 +303,25 @@ class Calls:
             if ledger.held_for(Why.THOUGHT_CALL) and status not in ("ok", "repaired"):
                 self.back_to_thought(self.discard())
                 return
-            if ledger.held_for(Why.BAD_CALL) and status == "invalid":
-                self.discard()
-                if self._plan.policy.bad_arguments == "text":
-                    ledger.text(end)
-                else:
-                    ledger.markup(end)
-                ledger.notice("bad_arguments", call.name)
-                self.let_go()
-                return
-            if ledger.held_for(Why.THOUGHT_CALL, Why.BAD_CALL):
-                ledger.commit()
-                ledger.commit_thought()
-            ledger.count_call()
+            self._settle(call, status, end)
+        self._at.go(State.BLOCK)
         self.let_go()
+
+    def _settle(self, call: Call, status: Status, end: int) -> None:
+        """A call that was sent is over: what was held for its arguments' sake is said, or forgotten."""
+        ledger = self._ledger
+        if ledger.held_for(Why.BAD_CALL) and status == "invalid":
+            self.discard()
+            if self._plan.policy.bad_arguments == "text":
+                ledger.text(end)
+            else:
+                ledger.markup(end)
+            ledger.notice("bad_arguments", call.name)
+            return
+        if ledger.held_for(Why.THOUGHT_CALL, Why.BAD_CALL):
+            ledger.commit()
+            ledger.commit_thought()
+        ledger.count_call()
 
     def _drop_call(self) -> None:
         self.call = None

@@ -64,6 +64,21 @@ class Hold:
         self.place = place
         self.events = ledger.events
 
+    def take(self) -> list[Event]:
+        """The events that came before it, which go out."""
+        due, self.events = self.events, []
+        return due
+
+    def go_on(self, why: Why) -> None:
+        """It holds for another reason."""
+        self.why = why
+
+    def restart(self) -> None:
+        """A prompt has opened it: nothing was said before it."""
+        self.events = []
+        self.index = 0
+        self.thinking = self.thinking and self.why is not Why.BAD_CALL  # what the prompt's call ended stays ended
+
 
 class Ledger:
     """What has been said, what is being said, and what may have to be said otherwise.
@@ -252,7 +267,7 @@ class Ledger:
 
     def hold_on(self, why: Why) -> None:
         """The innermost hold goes on for another reason."""
-        self.holds[-1].why = why
+        self.holds[-1].go_on(why)
 
     def commit(self) -> None:
         """What the innermost hold holds is said."""
@@ -285,9 +300,8 @@ class Ledger:
         """The events that are due."""
         holds = self.holds
         if holds:
-            due, holds[0].events = holds[0].events, []
-        else:
-            due, self.events = self.events, []
+            return holds[0].take()
+        due, self.events = self.events, []
         return due
 
     def as_content(self) -> None:
@@ -318,9 +332,7 @@ class Ledger:
             self.commit()  # who wrote the prompt meant a call
         said: Iterable[Event] = [*(e for hold in self.holds for e in hold.events), *self.events]
         for hold in self.holds:
-            hold.events = []
-            hold.index = 0
-            hold.thinking = hold.thinking and hold.why is not Why.BAD_CALL  # what the prompt's call ended stays ended
+            hold.restart()
         self.events = []
         self.spoken = self.prose = False
         self.calls = self.index = 0

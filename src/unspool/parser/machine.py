@@ -70,8 +70,8 @@ class Machine:
             blocks.between,
             blocks.text,
             calls.object,
-            calls.arguments_step,
-            calls.arguments_step,
+            calls.inside,
+            calls.inside,
             calls.recover,
             calls.close,
         )

@@ -1,6 +1,17 @@
-"""Where the output stands: the states, and what leads from one to another.
+"""The machine's rules, its states, and what leads from one to another.
 
-RULES
+* A step reads from the tape, says what it read to the ledger, and may change the state. `TABLE` lists the states, the
+  method that takes a step in each, and all that a step may lead to; the tests fail on any other change.
+* The end of the output, an engine's own word, a prompt and a hold that grew too large come from outside: `OUTSIDE`
+  lists what they lead to.
+* Only `Standing.go` changes the state.
+* A step first asks what stands here (`Lookout`, `Openings`): the answer is yes, no, or that more text must decide.
+* The inside of a call is its reader's; `Calls` acts on the mode in which a step leaves the reader. What stands inside a
+  call that went wrong, its closing marker too, is `BrokenReader`'s, in the state RECOVER.
+* What may turn out to be something else is held (`Ledger.hold`). If it does, it is given back: said as text, or read
+  again in the state in which the hold began.
+
+`docs/en/architecture.md` shows a picture that is made from `TABLE`.
 """
 
 import enum
@@ -17,6 +28,7 @@ class State(enum.IntEnum):
     REASONING_START = 2
     """Behind an opening of reasoning."""
     REASONING = 3
+    """In reasoning."""
     UNDECIDED = 4
     """In text that a marker will tell to be reasoning or not."""
     FRAME_START = 5
@@ -24,7 +36,7 @@ class State(enum.IntEnum):
     RESUMING = 6
     """Behind a call that interrupted reasoning."""
     BLOCK = 7
-    """Behind a call."""
+    """Behind a call, or behind the opening of a block of calls."""
     BLOCK_TEXT = 8
     """In stray text in a block of calls."""
     OBJECT = 9
@@ -43,34 +55,145 @@ class Row(NamedTuple):
     """A state's line in the table.
 
     Attributes:
-        step: the name of the method that takes a step.
-        leads_to: what a step may change the state to, and why.
+        step: the method that takes a step.
+        leads_to: the states that a step may lead to, and what leads there.
     """
 
     step: str
     leads_to: dict[State, str]
 
 
-TABLE: Final[dict[State, Row]] = {
-    State.EDGE: Row("_edge", {}),
-    State.TEXT: Row("_text", {}),
-    State.REASONING_START: Row("_reasoning_start", {}),
-    State.REASONING: Row("_text", {}),
-    State.UNDECIDED: Row("_undecided", {}),
-    State.FRAME_START: Row("_frame_start", {}),
-    State.RESUMING: Row("_resuming", {}),
-    State.BLOCK: Row("_block", {}),
-    State.BLOCK_TEXT: Row("_block_text", {}),
-    State.OBJECT: Row("_object", {}),
-    State.ARGUMENTS: Row("_arguments", {}),
-    State.MARKUP: Row("_arguments", {}),
-    State.RECOVER: Row("_recover", {}),
-    State.CLOSE: Row("_close", {}),
+class Outside(NamedTuple):
+    """What changes the state from outside a step.
+
+    Attributes:
+        why: what happens.
+        states: where it may happen.
+        leads_to: what it may lead to.
+    """
+
+    why: str
+    states: frozenset[State]
+    leads_to: frozenset[State]
+
+
+_CALL: Final = {
+    State.OBJECT: "call that is an object",
+    State.ARGUMENTS: "call, arguments in one literal",
+    State.MARKUP: "call, arguments one by one",
+    State.CLOSE: "call without arguments",
 }
+_BEHIND_BLOCK: Final = {
+    State.EDGE: "the block closes, or something else begins",
+    State.REASONING_START: "the same, and reasoning is open",
+}
+_NO_CALL: Final = {State.REASONING: "no call: given back", State.RESUMING: "no call: given back"}
+
+TABLE: Final[dict[State, Row]] = {
+    State.EDGE: Row(
+        "Prose.edge",
+        {
+            State.TEXT: "text",
+            State.REASONING_START: "reasoning opens",
+            State.FRAME_START: "a frame opens",
+            **_CALL,
+        },
+    ),
+    State.TEXT: Row(
+        "Prose.text",
+        {
+            State.EDGE: "a frame closes, the turn ends, or a frame opens",
+            State.REASONING_START: "reasoning opens",
+            State.BLOCK_TEXT: "a block and a call open, without a name",
+            **_CALL,
+        },
+    ),
+    State.REASONING_START: Row("Prose.reasoning_start", {State.REASONING: "white space is taken"}),
+    State.REASONING: Row(
+        "Prose.text",
+        {
+            State.EDGE: "it closes, or the turn ends",
+            State.TEXT: "the turn ends: it was none",
+            **_CALL,
+        },
+    ),
+    State.UNDECIDED: Row(
+        "Prose.undecided",
+        {State.REASONING_START: "reasoning closes: it was that", State.EDGE: "anything else decides"},
+    ),
+    State.FRAME_START: Row("Prose.frame_start", {State.TEXT: "white space is taken"}),
+    State.RESUMING: Row(
+        "Prose.resuming",
+        {
+            State.REASONING_START: "text: it goes on",
+            State.EDGE: "it closes, the turn ends, or a frame opens",
+            **_CALL,
+        },
+    ),
+    State.BLOCK: Row(
+        "Blocks.between",
+        {State.BLOCK_TEXT: "text", State.RESUMING: "a call interrupted reasoning", **_BEHIND_BLOCK, **_CALL},
+    ),
+    State.BLOCK_TEXT: Row(
+        "Blocks.text",
+        {State.BLOCK: "a call opens", State.TEXT: "the closing of an opening that is text", **_BEHIND_BLOCK},
+    ),
+    State.OBJECT: Row(
+        "Calls.object",
+        {
+            State.CLOSE: "its end",
+            State.RECOVER: "an error",
+            State.TEXT: "no call: given back",
+            State.BLOCK_TEXT: "no call, in a block: given back",
+            **_NO_CALL,
+        },
+    ),
+    State.ARGUMENTS: Row("Calls.inside", {State.CLOSE: "their end", State.RECOVER: "an error"}),
+    State.MARKUP: Row(
+        "Calls.inside",
+        {
+            State.CLOSE: "the call's closing",
+            State.RECOVER: "an error",
+            State.ARGUMENTS: "JSON instead",
+            State.BLOCK: "the block's closing, or another call",
+            **_NO_CALL,
+        },
+    ),
+    State.RECOVER: Row(
+        "Calls.recover",
+        {State.CLOSE: "a marker or a bracket ends it", State.OBJECT: "a bracket ends the arguments"},
+    ),
+    State.CLOSE: Row("Calls.close", {State.BLOCK: "the call is over"}),
+}
+
+INSIDE: Final = (State.OBJECT, State.ARGUMENTS, State.MARKUP, State.RECOVER, State.CLOSE)
+"""The states of a call."""
+_CUT: Final = frozenset(INSIDE)
+_OPEN: Final = frozenset(State) - _CUT
+
+OUTSIDE: Final = (
+    Outside(
+        "the output begins elsewhere",
+        frozenset((State.EDGE,)),
+        frozenset((State.REASONING_START, State.UNDECIDED, State.BLOCK)),
+    ),
+    Outside("an engine's own word", _OPEN, frozenset((State.EDGE, State.REASONING_START, State.BLOCK))),
+    Outside("the end cuts a call", _CUT, frozenset((State.BLOCK,))),
+    Outside(
+        "a hold is given back: at the end, by a bad call in a thought, or because it grew too large",
+        frozenset(State) - {State.EDGE, State.UNDECIDED},
+        frozenset((State.TEXT, State.BLOCK_TEXT, State.REASONING, State.RESUMING)),
+    ),
+    Outside(
+        "a token's id ends a string",
+        frozenset((State.OBJECT, State.ARGUMENTS)),
+        frozenset((State.CLOSE, State.RECOVER, State.TEXT, State.BLOCK_TEXT, State.REASONING, State.RESUMING)),
+    ),
+)
 
 
 class Standing:
-    """The state of one output.
+    """Where one output stands.
 
     Attributes:
         state: see `TABLE`.

@@ -48,7 +48,7 @@ class ArgumentsReader:
         desk: Desk,
         openings: Openings,
         tape: Tape,
-        literal: LiteralReader | None = None,
+        literal: LiteralReader | UnwrapReader | None = None,
         *,
         skip: bool = False,
     ) -> None:
@@ -114,7 +114,7 @@ class ArgumentsReader:
         """Whether the literal stands inside a string of the arguments."""
         return self.literal is not None and self.literal.mode == STRING and not self.skip
 
-    def streams(self) -> LiteralReader | None:
+    def streams(self) -> LiteralReader | UnwrapReader | None:
         """The literal, where it stands in a string whose text is handed on piece by piece."""
         literal = self.literal
         if literal is None or self.skip or literal.mode != STRING or self._unwrapping is not None:
@@ -123,7 +123,7 @@ class ArgumentsReader:
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
-    def _read_on(self, literal: LiteralReader) -> bool:
+    def _read_on(self, literal: LiteralReader | UnwrapReader) -> bool:
         """Read more of the literal; true where a marker in an open string ended it."""
         tape = self._tape
         openings = self._openings
@@ -147,7 +147,7 @@ class ArgumentsReader:
                     return True
             pos = p + 1
 
-    def _read_to(self, literal: LiteralReader, until: int) -> None:
+    def _read_to(self, literal: LiteralReader | UnwrapReader, until: int) -> None:
         """Let the literal's reader have the text up to ``until``."""
         tape = self._tape
         buf = tape.buf
@@ -180,7 +180,7 @@ class ArgumentsReader:
 
     # -- its end ------------------------------------------------------------------------------------------------------
 
-    def _complete(self, literal: LiteralReader) -> None:
+    def _complete(self, literal: LiteralReader | UnwrapReader) -> None:
         call = self._call
         if self._unwrapping is not None:
             text = self._unwrapping.close()
@@ -213,7 +213,7 @@ class ArgumentsReader:
         self.mode = Mode.DONE
         return True
 
-    def _broken(self, literal: LiteralReader) -> bool:
+    def _broken(self, literal: LiteralReader | UnwrapReader) -> bool:
         """The literal is broken here; a closing marker right here may be all that is wrong with it."""
         tape, call = self._tape, self._call
         if self.skip or not call.started:
@@ -272,7 +272,7 @@ class ArgumentsReader:
         return True
 
 
-def literal_of(openings: Openings, c: str, syntax: Syntax) -> LiteralReader:
+def literal_of(openings: Openings, c: str, syntax: Syntax) -> LiteralReader | UnwrapReader:
     """The reader of arguments that begin with a character."""
     repair = openings.repairing
     if c == '"' and syntax is Syntax.JSON:
