@@ -135,12 +135,17 @@ def resolve(root: object, ref: object) -> object:
 
 def tool_name(tool: Mapping[str, Any]) -> str | None:
     """A tool's name, or ``None`` where the dict holds none."""
-    name = function_of(tool).get("name")
+    function = tool.get("function", tool) if type(tool) is dict else None
+    name = (function if type(function) is dict else function_of(tool)).get("name")
     return name if isinstance(name, str) and name else None
 
 
 def function_of(tool: object) -> Mapping[str, Any]:
     """The part of an OpenAI tool dict that tells name and parameters, nested (``function``) or flat."""
+    if type(tool) is dict:  # the common case, without the look at abstract classes
+        function = tool.get("function", tool)
+        if type(function) is dict:
+            return function
     function = tool.get("function", tool) if isinstance(tool, Mapping) else None
     return function if isinstance(function, Mapping) else {}
 

@@ -307,12 +307,16 @@ _FORCED = ObjectShape((("name", "name"), ("arguments", "arguments")), False, '"'
 
 def compile_plan(d: Dialect, policy: Policy, choice: str = "auto") -> Plan:
     """Compile a dialect under a policy; where the ``choice`` demands a call, bare objects are calls."""
-    policy = policy.over(d.policy).over(DEFAULTS)
-    forced = choice if choice in ("required", "named") else ""
-    key = (policy, forced)
-    if key not in d.compiled:
-        d.compiled[key] = _compile(d, policy, forced)
-    plan: Plan = d.compiled[key]
+    asked = (policy, choice)
+    plan: Plan | None = d.compiled.get(asked)
+    if plan is None:
+        policy = policy.over(d.policy).over(DEFAULTS)
+        forced = choice if choice in ("required", "named") else ""
+        key = (policy, forced)
+        plan = d.compiled.get(key)
+        if plan is None:
+            plan = d.compiled[key] = _compile(d, policy, forced)
+        d.compiled[asked] = plan
     return plan
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from ..dialect.syntax import Syntax
 from ..events import ContentDelta, Event, ReasoningDelta, ToolCallDelta
 from ..message import Fold, OpenSegment
 from .call import Sink
@@ -18,8 +17,7 @@ from .readers.strings import (
     escaped,
     escaped_piece,
     json_piece,
-    python_piece,
-    quoted_piece,
+    python_part,
 )
 from .states import State
 from .white import held_suffix
@@ -49,6 +47,7 @@ class FastPaths:
         "_hold_back",
         "_hold_back2",
         "_kept",
+        "_length",
         "_machine",
         "_pieces",
         "_plain",
@@ -73,6 +72,7 @@ class FastPaths:
         self._stop = ""  # what has to stand in a text for that
         self._plain: Callable[[str], object] = json_piece  # whether a piece holds nothing that needs a look
         self._escapes = False
+        self._length = 0  # of the quote that ends it
         self._hold_back = self._hold_back2 = ""  # white space at the end that may belong to what ends it
 
     # -- beginning and end --------------------------------------------------------------------------------------------
@@ -131,7 +131,11 @@ class FastPaths:
             self._verbatim = True
             return self._string
         self._stop = literal.delimiter[0]
-        self._escapes = call.form.syntax is not Syntax.QUOTE
+        scan_quote = literal.quote_scan
+        self._escapes = scan_quote is None
+        if scan_quote is not None:
+            self._find = scan_quote
+            self._length = len(literal.delimiter)
         return self._translated
 
     def _in_text(self) -> Take | None:
@@ -223,17 +227,34 @@ class FastPaths:
             text = self._buf + text
             if not text:
                 return []
-            find = python_piece if self._escapes else quoted_piece
-            piece = find(text, self._stop) if len(text) <= SHORT else find.__wrapped__(text, self._stop)
-            if piece is None:
+            if self._escapes:
+                part = (
+                    python_part(text, self._stop) if len(text) <= SHORT else python_part.__wrapped__(text, self._stop)
+                )
+            else:
+                part = self._quoted(text)
+            if part is None:
                 return None
-            self._buf = ""
-            fragment = piece
+            fragment, self._buf = part
+            if not fragment:
+                return []
+            text = text[: len(text) - len(self._buf)]
         start = self._at
         self._at = stop = start + len(text)
         self._kept.append(text)
         self._pieces.append(fragment)
         return [ToolCallDelta(self._call, fragment, start, stop)]
+
+    def _quoted(self, text: str) -> tuple[str, str] | None:
+        """A piece of a string that only its quote ends, as JSON, and what may begin the quote; ``None`` if it ends."""
+        m = self._find.search(text) if self._stop in text else None
+        if m is None:
+            return (escaped_piece(text) if len(text) <= SHORT else escaped(text)), ""
+        return (
+            None
+            if m.end() < len(text) or m.end() - m.start() == self._length
+            else (escaped(text[: m.start()]), m.group())
+        )
 
     def _value(self, text: str) -> list[Event] | None:
         """In the text of an argument."""

@@ -1,6 +1,7 @@
 """The machine: takes steps while it can, and does what is said to it from outside: a stage, a prompt, the end."""
 
 from collections.abc import Callable
+from typing import Any, Final
 
 from ..dialect.patterns import MORE
 from ..events import Stage
@@ -15,6 +16,24 @@ from .prose import Prose
 from .readers.object import ObjectReader
 from .states import Standing, State
 from .tape import Tape
+
+STEPS: Final[tuple[Callable[[Any], bool], ...]] = (
+    Prose.edge,
+    Prose.text,
+    Prose.reasoning_start,
+    Prose.text,
+    Prose.undecided,
+    Prose.frame_start,
+    Prose.resuming,
+    Blocks.between,
+    Blocks.text,
+    Calls.object,
+    Calls.inside,
+    Calls.inside,
+    Calls.recover,
+    Calls.close,
+)
+"""What takes a step, by state: what `TABLE` says in words."""
 
 
 class Machine:
@@ -33,9 +52,9 @@ class Machine:
     __slots__ = (
         "_blocks",
         "_closed_at",
+        "_owners",
         "_parts",
         "_plan",
-        "_steps",
         "at",
         "calls",
         "ledger",
@@ -58,30 +77,17 @@ class Machine:
         calls = self.calls = Calls(at, tape, desk, openings, parts)
         prose = self.prose = Prose(at, plan, tape, ledger, parts, calls, openings)
         blocks = self._blocks = Blocks(at, plan, tape, ledger, parts, calls, openings)
-        # By state; the table in `states` says the same in words.
-        self._steps: tuple[Callable[[], bool], ...] = (
-            prose.edge,
-            prose.text,
-            prose.reasoning_start,
-            prose.text,
-            prose.undecided,
-            prose.frame_start,
-            prose.resuming,
-            blocks.between,
-            blocks.text,
-            calls.object,
-            calls.inside,
-            calls.inside,
-            calls.recover,
-            calls.close,
-        )
+        # By state, whose steps `STEPS` lists.
+        self._owners: tuple[Any, ...] = (
+            prose, prose, prose, prose, prose, prose, prose, blocks, blocks, calls, calls, calls, calls, calls,
+        )  # fmt: skip
         self._closed_at = ALWAYS  # up to here no closing of a thought stands behind the cursor
 
     # -- running ------------------------------------------------------------------------------------------------------
 
     def run(self) -> None:
         """Take steps until more text is needed."""
-        ledger, calls, at, steps = self.ledger, self.calls, self.at, self._steps
+        ledger, calls, at, owners = self.ledger, self.calls, self.at, self._owners
         while True:
             call = calls.call
             if ledger.holds:
@@ -90,25 +96,30 @@ class Machine:
             if call is not None and call.thought and calls.ends_with_thought():
                 going = self._thought_step()
             else:
-                going = steps[at.state]()
+                state = at.state
+                going = STEPS[state](owners[state])
             if not going:
                 if ledger.too_much():
                     continue
                 calls.release_space()
                 return
 
+    def _step(self) -> bool:
+        state = self.at.state
+        return STEPS[state](self._owners[state])
+
     def _thought_step(self) -> bool:
         """A step of a call up to the closing of the thought it stands in, or up to what may become that."""
-        tape, calls, steps, at = self.tape, self.calls, self._steps, self.at
+        tape, calls = self.tape, self.calls
         end, certain = self._thought_closes()
         if end == len(tape.buf) or (tape.final and not certain):
-            return steps[at.state]()
+            return self._step()
         rest = tape.cut(end)
-        going = tape.i < end and steps[at.state]()
+        going = tape.i < end and self._step()
         if not going and certain and not self.ledger.too_much():
             final, ended, call = tape.final, tape.ended, calls.call
             tape.finish()
-            while calls.call is call and steps[at.state]():
+            while calls.call is call and self._step():
                 pass
             if calls.call is call:
                 calls.cut()

@@ -114,10 +114,10 @@ class ArgumentsReader:
         """Whether the literal stands inside a string of the arguments."""
         return self.literal is not None and self.literal.mode == STRING and not self.skip
 
-    def streams(self) -> LiteralReader | UnwrapReader | None:
+    def streams(self) -> LiteralReader | None:
         """The literal, where it stands in a string whose text is handed on piece by piece."""
         literal = self.literal
-        if literal is None or self.skip or literal.mode != STRING or self._unwrapping is not None:
+        if not isinstance(literal, LiteralReader) or self.skip or self._unwrapping is not None:
             return None
         return literal if literal.simple() else None
 

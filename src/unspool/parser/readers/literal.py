@@ -14,6 +14,7 @@ from json.encoder import encode_basestring
 from ...dialect.syntax import Syntax
 from ...regex import Regex
 from .numbers import Magnitude
+from .plain import whole_object
 from .quoted import STRING_OPEN, Strings
 from .syntax import (
     AFTER,
@@ -58,6 +59,12 @@ class LiteralReader(Strings):
 
     def read(self, text: str, i: int) -> int:
         """Consume ``text`` from ``i``; returns the position up to which it is consumed."""
+        if self.mode == VALUE and not self.stack and self._how.keep:
+            end = whole_object(text, i)
+            if end:
+                self.out.append(text[i:end])
+                self.mode = DONE
+                return end
         n = len(text)
         self._mark = i
         doubt = self._doubt

@@ -206,6 +206,11 @@ class Telling:
         """Whether it reads Python."""
         return self._how.syntax is Syntax.PYTHON
 
+    @property
+    def quote_scan(self) -> re.Pattern[str] | None:
+        """Finds what ends a string, or its beginning at the end of a text, where only that does (`Syntax.QUOTE`)."""
+        return self._how.scan
+
     def verbatim(self) -> bool:
         """Inside a string that is handed on as it is."""
         return self._how.keep and self.delimiter == '"' and not self._pending
