@@ -17,6 +17,9 @@ Ids = Callable[[int, str], str]
 _ALPHABET: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 
 
+_LETTERS: Final = bytes(ord(_ALPHABET[i % len(_ALPHABET)]) for i in range(256))
+
+
 class Sink(enum.Enum):
     """Where what is read of a call goes."""
 
@@ -85,7 +88,9 @@ class Desk:
         if "?" not in template:
             return template
         size = len(template)
-        number = int.from_bytes(_digest(f"{index}:{instead}", size) if instead else os.urandom(size))
+        if not instead:
+            return _filled(template, os.urandom(size).translate(_LETTERS).decode())
+        number = int.from_bytes(_digest(f"{index}:{instead}", size))
         made: list[str] = []
         for c in template:
             if c == "?":
@@ -251,6 +256,14 @@ def fill_id(template: str, name: str, index: str) -> str:
     """An id by a dialect's template; ``?`` stays for the caller."""
     number = str(int(index) + 1) if "{number}" in template else ""
     return template.replace("{name}", name).replace("{index}", index).replace("{number}", number)
+
+
+def _filled(template: str, letters: str) -> str:
+    """A template with letters in place of its ``?``."""
+    head = template.rstrip("?")
+    if "?" not in head:
+        return head + letters[len(head) :]
+    return "".join(letter if c == "?" else c for c, letter in zip(template, letters, strict=True))
 
 
 def _digest(text: str, size: int) -> bytes:

@@ -144,7 +144,10 @@ class Calls:
         reader = self.reader
         assert isinstance(reader, ObjectReader)
         assert self.call is not None
+        ledger = self._ledger
         going = reader.read()
+        while going and reader.mode is Mode.READING and not (ledger.holds and ledger.too_much()):
+            going = reader.read()
         if reader.mode is Mode.NAMED:
             if self.announce_object(self.call):
                 reader.go_on()

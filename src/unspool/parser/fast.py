@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import Final
 
 from ..events import ContentDelta, Event, ReasoningDelta, ToolCallDelta
 from ..message import Fold, OpenSegment
 from .call import Sink
 from .machine import Machine
+from .readers.literal import DONE, LiteralReader
 from .readers.markup import MarkupReader
 from .readers.strings import (
     JSON_PARTIAL,
@@ -26,6 +28,10 @@ _run = JSON_RUN.match
 
 Take = Callable[[str], "list[Event] | None"]
 """The events of a piece of text; ``None`` where the machine has to look at it."""
+
+
+AGAIN: Final[list[Event]] = []
+"""The text is taken, but the machine has to go on with it."""
 
 
 class FastPaths:
@@ -48,9 +54,11 @@ class FastPaths:
         "_hold_back2",
         "_kept",
         "_length",
+        "_literal",
         "_machine",
         "_pieces",
         "_plain",
+        "_read",
         "_segment",
         "_stop",
         "_verbatim",
@@ -73,6 +81,8 @@ class FastPaths:
         self._plain: Callable[[str], object] = json_piece  # whether a piece holds nothing that needs a look
         self._escapes = False
         self._length = 0  # of the quote that ends it
+        self._literal: LiteralReader | None = None  # reads JSON outside of strings
+        self._read = 0  # what of the text that waits it has read
         self._hold_back = self._hold_back2 = ""  # white space at the end that may belong to what ends it
 
     # -- beginning and end --------------------------------------------------------------------------------------------
@@ -122,7 +132,8 @@ class FastPaths:
         arguments = machine.calls.arguments
         literal = None if arguments is None else arguments.streams()
         if literal is None:
-            return None
+            self._literal = None if arguments is None else arguments.flows()
+            return None if self._literal is None else self._structure
         scan = None if literal.python else machine.openings.string_ends()
         if scan is not None:
             self._find, self._plain = scan.find, scan.plain.fullmatch
@@ -165,6 +176,9 @@ class FastPaths:
         if self._segment is not None and self._content:
             said = "".join(self._segment.parts[self._begun :])
         machine.tape.take_back(self._buf, at)
+        if self._read:
+            machine.tape.move(self._read)
+            self._read = 0
         machine.ledger.said(at, content=said)
 
     @property
@@ -255,6 +269,29 @@ class FastPaths:
             if m.end() < len(text) or m.end() - m.start() == self._length
             else (escaped(text[: m.start()]), m.group())
         )
+
+    def _structure(self, text: str) -> list[Event] | None:
+        """In JSON, outside of strings or in and out of them."""
+        literal = self._literal
+        assert literal is not None
+        whole = self._buf + text if self._buf else text
+        end = literal.read(whole, 0)
+        if literal.mode >= DONE or literal.notes or not end or literal.simple():
+            # Read, and not said: the machine says it, and what follows from it.
+            self._buf = whole
+            self._read = end
+            return AGAIN
+        self._buf = whole[end:]
+        fragment = literal.take()
+        if not fragment:
+            self._buf = whole
+            self._read = end
+            return AGAIN
+        start = self._at
+        self._at = stop = start + end
+        self._kept.append(whole[:end] if self._buf else whole)
+        self._pieces.append(fragment)
+        return [ToolCallDelta(self._call, fragment, start, stop)]
 
     def _value(self, text: str) -> list[Event] | None:
         """In the text of an argument."""

@@ -12,7 +12,7 @@ from ..message import Fold, Message
 from ..policy import Policy
 from ..toolset import ToolChoice, read_toolset
 from .call import Desk
-from .fast import FastPaths, Take
+from .fast import AGAIN, FastPaths, Take
 from .ledger import Ledger
 from .lookout import Lookout
 from .machine import Machine
@@ -142,6 +142,8 @@ class Parser:
         take = self._take
         if take is not None and stage is None and type(text) is str:
             events = take(text)
+            if events is AGAIN:
+                return self._go_on()
             if events is not None:
                 return events
         # What cannot be fed is refused before anything has changed.
@@ -207,6 +209,14 @@ class Parser:
             machine.force(stage)
         self._tape.feed(text)
         machine.run()
+        events = self._due()
+        self._take = self._fast.choose()
+        return events
+
+    def _go_on(self) -> list[Event]:
+        """The machine goes on behind what a fast path has read."""
+        self._slow()
+        self._machine.run()
         events = self._due()
         self._take = self._fast.choose()
         return events

@@ -121,6 +121,15 @@ class ArgumentsReader:
             return None
         return literal if literal.simple() else None
 
+    def flows(self) -> LiteralReader | None:
+        """The literal, where all that it reads is handed on as it is read."""
+        literal = self.literal
+        if not isinstance(literal, LiteralReader) or self.skip or not self._looked or self._unwrapping is not None:
+            return None
+        if literal.mode >= DONE or (not literal.python and self._openings.string_ends()):
+            return None
+        return literal
+
     # -- reading ------------------------------------------------------------------------------------------------------
 
     def _read_on(self, literal: LiteralReader | UnwrapReader) -> bool:
