@@ -10,7 +10,7 @@ from ..events import ContentDelta, Event, ReasoningDelta, ToolCallDelta
 from ..message import Fold, OpenSegment
 from .call import Sink
 from .machine import Machine
-from .readers.literal import DONE, LiteralReader
+from .readers.literal import DONE, STRING, LiteralReader
 from .readers.markup import MarkupReader
 from .readers.strings import (
     JSON_PARTIAL,
@@ -26,7 +26,7 @@ from .white import held_suffix
 
 _run = JSON_RUN.match
 
-Take = Callable[[str], "list[Event] | None"]
+Take = Callable[["FastPaths", str], "list[Event] | None"]
 """The events of a piece of text; ``None`` where the machine has to look at it."""
 
 
@@ -37,8 +37,11 @@ AGAIN: Final[list[Event]] = []
 class FastPaths:
     """Reads on in the machine's place, while it stands in a string, in reasoning or in content.
 
-    All that is read is said: what a piece leaves waits for the next one. `Take` is what the last choice gave; whoever
-    calls anything else than it has to call `stop` first, and the machine goes on.
+    All that is read is said: what a piece leaves waits for the next one. Before the machine goes on, `stop` has to tell
+    it what went here.
+
+    Attributes:
+        take: how the next piece is read; ``None`` where only the machine can.
     """
 
     __slots__ = (
@@ -47,7 +50,6 @@ class FastPaths:
         "_buf",
         "_call",
         "_content",
-        "_escapes",
         "_find",
         "_fold",
         "_hold_back",
@@ -62,9 +64,11 @@ class FastPaths:
         "_segment",
         "_stop",
         "_verbatim",
+        "take",
     )
 
     def __init__(self, machine: Machine, fold: Fold) -> None:
+        self.take: Take | None = None
         self._machine = machine
         self._fold = fold
         self._at = 0  # the offset up to which all is said
@@ -79,34 +83,30 @@ class FastPaths:
         self._find: re.Pattern[str] = JSON_RUN  # finds what may end it
         self._stop = ""  # what has to stand in a text for that
         self._plain: Callable[[str], object] = json_piece  # whether a piece holds nothing that needs a look
-        self._escapes = False
-        self._length = 0  # of the quote that ends it
+        self._length = 0  # of the quote that ends it, where nothing else does
         self._literal: LiteralReader | None = None  # reads JSON outside of strings
         self._read = 0  # what of the text that waits it has read
         self._hold_back = self._hold_back2 = ""  # white space at the end that may belong to what ends it
 
     # -- beginning and end --------------------------------------------------------------------------------------------
 
-    def choose(self) -> Take | None:
-        """How the next piece can be read; ``None`` where only the machine can."""
+    def choose(self) -> None:
+        """Choose how the next piece can be read."""
         machine = self._machine
         ledger, tape = machine.ledger, machine.tape
         at = tape.here
         if ledger.holds or machine.look.by_ids or ledger.at != at or at < 0:
-            return None
+            return
         state = machine.at.state
         if state is State.ARGUMENTS or state is State.OBJECT or state is State.MARKUP:
-            take = self._in_call()
+            self.take = self._in_call()
         elif (state is State.TEXT and ledger.prose) or (state is State.REASONING and ledger.spoken):
-            take = self._in_text()
-        else:
-            return None
-        if take is not None:
+            self.take = self._in_text()
+        if self.take is not None:
             kept = tape.lend()
             self._kept = [] if kept is None else kept
             self._buf = tape.buf
             self._at = at
-        return take
 
     def _in_call(self) -> Take | None:
         machine = self._machine
@@ -128,26 +128,32 @@ class FastPaths:
             self._stop = firsts if len(firsts) == 1 else ""
             self._find = value.parameter.find
             self._hold_back = value.margin
-            return self._value
+            return FastPaths._value
         arguments = machine.calls.arguments
-        literal = None if arguments is None else arguments.streams()
+        literal = self._literal = None if arguments is None else arguments.flows()
         if literal is None:
-            self._literal = None if arguments is None else arguments.flows()
-            return None if self._literal is None else self._structure
-        scan = None if literal.python else machine.openings.string_ends()
+            return None
+        if not literal.simple():
+            return None if machine.openings.guards(literal.python) else FastPaths._structure
+        return self._in_string(literal, buf, i)
+
+    def _in_string(self, literal: LiteralReader, buf: str, i: int) -> Take | None:
+        """How a string is read, of which ``buf[i:]`` waits."""
+        scan = None if literal.python else self._machine.openings.string_ends()
         if scan is not None:
             self._find, self._plain = scan.find, scan.plain.fullmatch
-            return self._guarded if literal.verbatim() and not scan.find.search(buf, i) else None
+            return FastPaths._guarded if literal.verbatim() and not scan.find.search(buf, i) else None
         if literal.verbatim():
             self._verbatim = True
-            return self._string
+            self._begun = len(self._pieces)
+            return FastPaths._string
         self._stop = literal.delimiter[0]
         scan_quote = literal.quote_scan
-        self._escapes = scan_quote is None
+        self._length = 0
         if scan_quote is not None:
             self._find = scan_quote
             self._length = len(literal.delimiter)
-        return self._translated
+        return FastPaths._translated
 
     def _in_text(self) -> Take | None:
         machine = self._machine
@@ -164,10 +170,11 @@ class FastPaths:
         self._segment = segment
         self._begun = len(segment.parts)
         self._find = region.scan.find
-        return self._prose
+        return FastPaths._prose
 
     def stop(self) -> None:
         """The machine goes on."""
+        self.take = None
         machine = self._machine
         at = self._at
         if self._verbatim:
@@ -197,16 +204,17 @@ class FastPaths:
     def _string(self, text: str) -> list[Event] | None:
         """In a JSON string."""
         if '"' in text or "\\" in text or self._buf or not text.isprintable() or not text:
-            text = self._buf + text
-            if len(text) > SHORT or not json_piece(text):
-                end = _run(text).end()  # type: ignore[union-attr]
-                if end < len(text) and (text[end] != "\\" or not JSON_PARTIAL.match(text, end)):
-                    return None
-                self._buf = text[end:]
-                text = text[:end]
+            whole = self._buf + text
+            if len(whole) > SHORT or not json_piece(whole):
+                end = _run(whole).end()  # type: ignore[union-attr]
+                if end < len(whole) and (whole[end] != "\\" or not JSON_PARTIAL.match(whole, end)):
+                    return self._string_over(text)
+                self._buf = whole[end:]
+                text = whole[:end]
                 if not text:
                     return []
-            elif self._buf:
+            else:
+                text = whole
                 self._buf = ""
         start = self._at
         self._at = stop = start + len(text)
@@ -241,7 +249,7 @@ class FastPaths:
             text = self._buf + text
             if not text:
                 return []
-            if self._escapes:
+            if not self._length:
                 part = (
                     python_part(text, self._stop) if len(text) <= SHORT else python_part.__wrapped__(text, self._stop)
                 )
@@ -271,27 +279,38 @@ class FastPaths:
         )
 
     def _structure(self, text: str) -> list[Event] | None:
-        """In JSON, outside of strings or in and out of them."""
+        """In a literal, outside of strings or in and out of them."""
+        if not text:
+            return []
         literal = self._literal
         assert literal is not None
         whole = self._buf + text if self._buf else text
         end = literal.read(whole, 0)
-        if literal.mode >= DONE or literal.notes or not end or literal.simple():
-            # Read, and not said: the machine says it, and what follows from it.
-            self._buf = whole
-            self._read = end
-            return AGAIN
-        self._buf = whole[end:]
-        fragment = literal.take()
-        if not fragment:
-            self._buf = whole
-            self._read = end
-            return AGAIN
-        start = self._at
-        self._at = stop = start + end
-        self._kept.append(whole[:end] if self._buf else whole)
-        self._pieces.append(fragment)
-        return [ToolCallDelta(self._call, fragment, start, stop)]
+        if literal.mode < DONE and not literal.notes:
+            fragment = literal.take()
+            if fragment:
+                self._buf = whole[end:]
+                start = self._at
+                self._at = stop = start + end
+                self._kept.append(whole[:end] if self._buf else whole)
+                self._pieces.append(fragment)
+                if literal.mode == STRING and literal.simple():
+                    self.take = self._in_string(literal, self._buf, 0)
+                return [ToolCallDelta(self._call, fragment, start, stop)]
+            if not end:  # the beginning of a word or an escape
+                self._buf = whole
+                return []
+        # Read, and not said: the machine says it, and what follows from it.
+        self._buf = whole
+        self._read = end
+        return AGAIN
+
+    def _string_over(self, text: str) -> list[Event] | None:
+        """What waits and a piece, in which the string ends, or does not go on as it should."""
+        self._kept += self._pieces[self._begun :]
+        self._verbatim = False
+        self.take = FastPaths._structure
+        return self._structure(text)
 
     def _value(self, text: str) -> list[Event] | None:
         """In the text of an argument."""

@@ -12,7 +12,7 @@ from ..message import Fold, Message
 from ..policy import Policy
 from ..toolset import ToolChoice, read_toolset
 from .call import Desk
-from .fast import AGAIN, FastPaths, Take
+from .fast import AGAIN, FastPaths
 from .ledger import Ledger
 from .lookout import Lookout
 from .machine import Machine
@@ -47,7 +47,6 @@ class Parser:
         "_fold",
         "_machine",
         "_nonblank",
-        "_take",
         "_tape",
         "_tokenizer",
         "_tokens",
@@ -83,7 +82,6 @@ class Parser:
         self._machine = Machine(tape, Desk(ledger, plan, request, ids), openings)
         self._fold = Fold()
         self._fast = FastPaths(self._machine, self._fold)
-        self._take: Take | None = None  # the fast path that the next piece may go
         self._dialect = d
         self._tokenizer = tokenizer
         self._tokens: TokenFeed | None = None
@@ -98,8 +96,8 @@ class Parser:
 
     def __repr__(self) -> str:
         message = self.message
-        said, waits = self._fast.read if self._take is not None else (self._machine.ledger.at, 0)
-        read = said + waits if self._take is not None else self._tape.end
+        said, waits = self._fast.read if self._fast.take is not None else (self._machine.ledger.at, 0)
+        read = said + waits if self._fast.take is not None else self._tape.end
         parts = [f"{max(read, 0):,} characters read"]
         if read > max(said, 0):
             parts.append(f"{read - max(said, 0):,} held back")
@@ -114,7 +112,7 @@ class Parser:
     @property
     def message(self) -> Message:
         """The message so far."""
-        if self._take is not None:
+        if self._fast.take is not None:
             self._fast.joins()
         return self._fold.message()
 
@@ -139,9 +137,10 @@ class Parser:
             ValueError: the parser is closed, or there is no such stage.
             TypeError: the text is no string.
         """
-        take = self._take
+        fast = self._fast
+        take = fast.take
         if take is not None and stage is None and type(text) is str:
-            events = take(text)
+            events = take(fast, text)
             if events is AGAIN:
                 return self._go_on()
             if events is not None:
@@ -191,8 +190,7 @@ class Parser:
 
     def _slow(self) -> None:
         """Leave the fast path: the machine goes on."""
-        if self._take is not None:
-            self._take = None
+        if self._fast.take is not None:
             self._fast.stop()
 
     def _feed(self, text: str, stage: Stage | None) -> list[Event]:
@@ -210,7 +208,7 @@ class Parser:
         self._tape.feed(text)
         machine.run()
         events = self._due()
-        self._take = self._fast.choose()
+        self._fast.choose()
         return events
 
     def _go_on(self) -> list[Event]:
@@ -218,7 +216,7 @@ class Parser:
         self._slow()
         self._machine.run()
         events = self._due()
-        self._take = self._fast.choose()
+        self._fast.choose()
         return events
 
     def _due(self) -> list[Event]:

@@ -114,21 +114,12 @@ class ArgumentsReader:
         """Whether the literal stands inside a string of the arguments."""
         return self.literal is not None and self.literal.mode == STRING and not self.skip
 
-    def streams(self) -> LiteralReader | None:
-        """The literal, where it stands in a string whose text is handed on piece by piece."""
-        literal = self.literal
-        if not isinstance(literal, LiteralReader) or self.skip or self._unwrapping is not None:
-            return None
-        return literal if literal.simple() else None
-
     def flows(self) -> LiteralReader | None:
         """The literal, where all that it reads is handed on as it is read."""
         literal = self.literal
-        if not isinstance(literal, LiteralReader) or self.skip or not self._looked or self._unwrapping is not None:
+        if not isinstance(literal, LiteralReader) or self.skip or self._unwrapping is not None:
             return None
-        if literal.mode >= DONE or (not literal.python and self._openings.string_ends()):
-            return None
-        return literal
+        return literal if self._looked and literal.mode < DONE else None
 
     # -- reading ------------------------------------------------------------------------------------------------------
 

@@ -59,7 +59,9 @@ class LiteralReader(Strings):
 
     def read(self, text: str, i: int) -> int:
         """Consume ``text`` from ``i``; returns the position up to which it is consumed."""
-        if self.mode == VALUE and not self.stack and self._how.keep:
+        how = self._how
+        verbatim = how.keep and not how.repair
+        if verbatim and self.mode == VALUE and not self.stack:
             end = whole_object(text, i)
             if end:
                 self.out.append(text[i:end])
@@ -80,22 +82,34 @@ class LiteralReader(Strings):
             elif mode == NUMBER:
                 j = self._digits(text, i, n)
             else:
-                k = self._how.space.match(text, i).end()  # type: ignore[union-attr]
-                if k > i:
-                    if self._pending:
-                        self._pending += text[i:k]
-                        self._mark = k
-                    elif not self._how.keep:
-                        self._mark = k
-                    i = k
+                c = text[i]
+                if c <= " " or c > "\x7f":
+                    k = how.space.match(text, i).end()  # type: ignore[union-attr]
+                    if k > i:
+                        if self._pending:
+                            self._pending += text[i:k]
+                            self._mark = k
+                        elif not how.keep:
+                            self._mark = k
+                        i = k
+                        continue
+                if verbatim and c == "," and mode == AFTER:
+                    self._comma = True
+                    self.mode = KEY if self.stack[-1] == "{" else VALUE
+                    i += 1
                     continue
-                j = self._token(text, i, n, text[i])
+                if verbatim and c == ":" and mode == COLON:
+                    self._comma = False
+                    self.mode = VALUE
+                    i += 1
+                    continue
+                j = self._token(text, i, n, c)
             if j < 0:
                 if self.mode == ERROR:
                     i = self._mark
                 break
             i = j
-        if self._how.keep and i > self._mark and not self._pending:
+        if how.keep and i > self._mark and not self._pending:
             self.out.append(text[self._mark : i])
         if doubt.since >= 0 and doubt.dropping < 0 and doubt.read(i):
             self._overflows()
