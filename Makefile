@@ -13,7 +13,7 @@ ARGS     ?=
 SECONDS_ ?= 600
 
 .DEFAULT_GOAL := help
-.PHONY: help quick test coverage lint format bench fuzz drawn templates infer engines attacks vllm sglang llama agui readme serve clean
+.PHONY: help quick test coverage lint format bench fuzz drawn same transitions templates infer engines attacks vllm sglang llama agui readme serve clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  \1\t/'
@@ -53,6 +53,12 @@ fuzz: $(STAMP) ## mutate model output for SECONDS_ seconds (default: ten minutes
 
 drawn: $(STAMP) ## draw dialect files (ARGS="--files 1000 --among 20"): what check accepts keeps to all that shipped ones do
 	$(BIN)/python -m tests.dialect.drawn $(ARGS)
+
+same: $(STAMP) ## compare the machine's events with those of REF's (default: HEAD) over mutated output; SHARE=0.1 is quick
+	$(BIN)/python -m tests.same_events --ref $(or $(REF),HEAD) --share $(or $(SHARE),1) $(ARGS)
+
+transitions: $(STAMP) ## find the transitions of the machine's table that a fixed corpus does not reach
+	$(BIN)/python -m tests.transitions $(ARGS)
 
 templates: $(STAMP) ## compare the renderer with the families' own chat templates
 	$(BIN)/python -m pytest -m templates tests/templates $(ARGS)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+from .answers import answers
 from .clock import bare_call
 from .constraints import constraints
 from .effort import FULL, QUICK, Effort
@@ -24,6 +25,7 @@ MEASUREMENTS: Final[dict[str, Callable[[Effort], Iterator[Row]]]] = {
     "flat": flat,
     "kinds": kinds,
     "whole": whole,
+    "answers": answers,
     "construct": construct,
     "import": imports,
     "first-use": first_use,

@@ -2,10 +2,13 @@
 
 import zlib
 from collections import defaultdict
+from collections.abc import Iterator
 from typing import TypeVar
 
 import pytest
 from hypothesis import settings
+
+from .transitions import recorded
 
 T = TypeVar("T")
 
@@ -36,3 +39,10 @@ def sample(cases: list[T], most: int, seed: int) -> list[T]:
     """At most so many of a test's cases, evenly spread; the seed turns the wheel, so that each test takes others."""
     count = min(most, len(cases))
     return [cases[(seed + i * len(cases) // count) % len(cases)] for i in range(count)]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def table_of_states() -> Iterator[None]:
+    """Whatever a test does, the machine changes its state only as its table says."""
+    with recorded():
+        yield

@@ -21,9 +21,11 @@ import unspool
 from unspool.cli.show import dialect_row
 from unspool.policy import CHOICES
 
+from .transitions import drawing, rows
+
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
-PAGES = [README, ROOT / "docs" / "en" / "library.md", ROOT / "docs" / "en" / "reference.md"]
+PAGES = [README, *(ROOT / "docs" / "en" / name for name in ("architecture.md", "library.md", "reference.md"))]
 _PORT = "8192"
 BLOCK = re.compile(r"(?:<!-- file: (?P<file>\S+) -->\n)?^```(?P<language>\w+)\n(?P<text>.*?)^```$", re.M | re.S)
 _OUTPUT = re.compile(r"\n\n```text\n(.*?)^```$", re.M | re.S)
@@ -54,7 +56,7 @@ def policies() -> str:
     return _table(("field", "values"), [(f"`{f}`", ", ".join(f"`{v}`" for v in CHOICES[f])) for f in CHOICES])
 
 
-TABLES = {"dialects": dialects, "notices": notices, "policies": policies}
+TABLES = {"dialects": dialects, "notices": notices, "policies": policies, "picture": drawing, "states": rows}
 
 
 def _table(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:

@@ -17,7 +17,8 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 CORE = [
     m
     for m in MODULES
-    if m.parent.name == "parser" or m.stem in ("template", "dialect", "registry", "render", "message", "events")
+    if m.relative_to(SOURCE).parts[0] in ("parser", "dialect")
+    or m.stem in ("template", "dialect", "registry", "render", "message", "events")
 ]
 
 SCHEMA_WORDS = {"json", "python", "think", "openai"}

@@ -130,6 +130,11 @@ class OpenSegment:
         self.call = call
         self.parts: list[str] = []
 
+    def grow(self, text: str, end: int) -> None:
+        """More text, up to an offset."""
+        self.parts.append(text)
+        self.end = end
+
 
 class Fold:
     """Puts a message together from events, one at a time, in constant work per event."""
@@ -188,6 +193,10 @@ class Fold:
         self._segments.append(segment)
         self._open = segment
         return segment
+
+    def count_reasoning_tokens(self) -> None:
+        """The output comes as token ids."""
+        self.reasoning_tokens = 0
 
     def growing(self, kind: str) -> OpenSegment | None:
         """The segment that text of a kind goes on in."""

@@ -12,9 +12,12 @@ import enum
 import json
 import re
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from json.encoder import encode_basestring as _quote
 from math import isinf
 from typing import Any, Final, Literal, NamedTuple, cast, get_args
+
+import msgspec
 
 from .regex import Regex
 
@@ -30,9 +33,14 @@ MAX_VISITS: Final = 10_000
 """How many nodes (and values of enums) one question looks at."""
 MAX_NESTING: Final = 512
 """How many arrays and objects may lie in each other in a value."""
+_REMEMBERED: Final = 64
+"""How many names of members a schema remembers, and how long they are."""
+_MAX_KEPT: Final = 16_384
+"""How long, in bytes of JSON, a schema is that is kept for later requests."""
 _MAX_POINTER: Final = 2_048
 """How long, in characters, a ``$ref`` may be."""
 
+_encode: Final = msgspec.json.Encoder().encode
 _NAMES: Final = frozenset(get_args(JsonType))
 _NOTHING: Final[Types] = frozenset()
 _NULL: Final[Types] = frozenset({"null"})
@@ -59,13 +67,15 @@ class Kinds(NamedTuple):
 class Schema:
     """One node of a schema, read lazily; ``root`` is what its ``$ref`` pointers start from."""
 
-    __slots__ = ("_kinds", "_known", "_node", "_root")
+    __slots__ = ("_declared", "_kinds", "_known", "_members", "_node", "_root")
 
     def __init__(self, node: object, root: object = None) -> None:
         self._node = node
         self._root = node if root is None else root
         self._known = False
         self._kinds: Kinds | None = None
+        self._members: dict[str, Schema | None] = {}  # what was asked for before
+        self._declared: dict[str, bool] = {}
 
     @property
     def kinds(self) -> Kinds | None:
@@ -104,11 +114,21 @@ class Schema:
 
     def property(self, name: str) -> "Schema | None":
         """The schema of an object's member, or ``None`` where it is not declared."""
-        return self._child(lambda node: _own_property(node, name))
+        found = self._members.get(name, self)
+        if found is self:
+            found = self._child(lambda node: _own_property(node, name))
+            if len(self._members) < _REMEMBERED and len(name) < _REMEMBERED:
+                self._members[name] = found
+        return found
 
     def declares(self, name: str) -> bool:
         """Whether the schema names this member of an object."""
-        return self._child(lambda node: _named_property(node, name)) is not None
+        found = self._declared.get(name)
+        if found is None:
+            found = self._child(lambda node: _named_property(node, name)) is not None
+            if len(self._declared) < _REMEMBERED and len(name) < _REMEMBERED:
+                self._declared[name] = found
+        return found
 
     def items(self) -> "Schema | None":
         """The schema of an array's elements, whatever their place, or ``None`` where it is not declared."""
@@ -124,8 +144,21 @@ class Schema:
 
 
 def for_tool(tool: Mapping[str, Any]) -> Schema:
-    """The schema of a tool's arguments, from an OpenAI tool dict, nested (``function``) or flat."""
-    return Schema(function_of(tool).get("parameters"))
+    """The schema of a tool's arguments, from an OpenAI tool dict, nested (``function``) or flat.
+
+    Requests repeat their tools: a schema is walked once for all that hold the same JSON.
+    """
+    parameters = function_of(tool).get("parameters")
+    try:
+        key = _encode(parameters)
+    except (TypeError, ValueError, OverflowError, RecursionError):  # Python, not JSON
+        return Schema(parameters)
+    return _of_json(key) if len(key) <= _MAX_KEPT else Schema(parameters)
+
+
+@lru_cache(256)
+def _of_json(text: bytes) -> Schema:
+    return Schema(msgspec.json.decode(text))
 
 
 def resolve(root: object, ref: object) -> object:
@@ -135,12 +168,17 @@ def resolve(root: object, ref: object) -> object:
 
 def tool_name(tool: Mapping[str, Any]) -> str | None:
     """A tool's name, or ``None`` where the dict holds none."""
-    name = function_of(tool).get("name")
+    function = tool.get("function", tool) if type(tool) is dict else None
+    name = (function if type(function) is dict else function_of(tool)).get("name")
     return name if isinstance(name, str) and name else None
 
 
 def function_of(tool: object) -> Mapping[str, Any]:
     """The part of an OpenAI tool dict that tells name and parameters, nested (``function``) or flat."""
+    if type(tool) is dict:  # the common case, without the look at abstract classes
+        function = tool.get("function", tool)
+        if type(function) is dict:
+            return function
     function = tool.get("function", tool) if isinstance(tool, Mapping) else None
     return function if isinstance(function, Mapping) else {}
 

@@ -10,7 +10,7 @@ import msgspec
 
 from .arguments import json_kind, json_shown
 from .errors import ToolsError
-from .schema import tool_name
+from .schema import Schema, for_tool, tool_name
 
 __all__ = ["CHOICES", "ToolChoice", "Toolset", "choice_of", "read_tools", "read_toolset"]
 
@@ -40,6 +40,22 @@ class Toolset(msgspec.Struct, frozen=True):
     kind: Kind = "auto"
     name: str = ""
     allowed: tuple[str, ...] | None = None
+    _schemas: dict[str, Schema] = msgspec.field(default_factory=dict)
+    """Of the arguments of tools: read once, when they are asked for."""
+
+    @property
+    def names(self) -> Mapping[str, Any] | None:
+        """The tools that a call may name, by name; ``None`` where any may be."""
+        if self.tools is None and self.name:
+            return {self.name: None}
+        return self.tools
+
+    def schema(self, name: str) -> Schema | None:
+        """The schema of a tool's arguments; ``None`` where it is not declared."""
+        found = self._schemas.get(name)
+        if found is None and self.tools is not None and name in self.tools:
+            found = self._schemas[name] = for_tool(self.tools[name])
+        return found
 
     @property
     def choice(self) -> ToolChoice:

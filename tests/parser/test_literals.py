@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from unspool.dialect.syntax import Syntax
-from unspool.parser.literals import DONE, ERROR, LiteralReader, Root
-from unspool.parser.wrapped import UnwrapReader
+from unspool.parser.readers.literal import DONE, ERROR, LiteralReader, Root
+from unspool.parser.readers.wrapped import UnwrapReader
 
 TEXTS = ["", "a", 'say "hi"', "it's", "a\\b\n\t", "é\U0001f600", "\x01", "</x>", "{["]
 VALUES = [*TEXTS, 0, -1, 3.5, 1e-07, 2**70, True, False, None]
 
 
-def read(reader: LiteralReader, text: str, rng: random.Random | None = None) -> tuple[str, str]:
+def read(reader: LiteralReader | UnwrapReader, text: str, rng: random.Random | None = None) -> tuple[str, str]:
     """The JSON text read and what is left, cut as a seeded chance has it."""
     waiting = told = ""
     for piece in cuts(text, rng):

@@ -91,11 +91,11 @@ def test_an_unclosed_code_span_does_not_keep_a_turn_open() -> None:
 
 
 def closings(dialect: Dialect) -> list[str]:
-    return [text(s.pattern) for s in compile_plan(dialect, Policy()).strays if not s.opens]
+    return [text(s.pattern) for s in compile_plan(dialect, Policy()).reading.strays if not s.opens]
 
 
 def openings(dialect: Dialect) -> list[tuple[str, list[str]]]:
-    strays = compile_plan(dialect, Policy()).strays
+    strays = compile_plan(dialect, Policy()).reading.strays
     return [(text(s.pattern), [text(c) for c in s.closings]) for s in strays if s.opens]
 
 

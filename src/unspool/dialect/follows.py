@@ -28,7 +28,7 @@ def follows(plan: Plan, own: Pattern) -> tuple[Follows, Follows, Follows]:
     """
     calls = [f.suffix for f in plan.forms if f.suffix]
     blocks = [b.suffix for b in plan.blocks if b.suffix]
-    begun = [o.pattern for o in (*plan.inner, *plan.edge) if o.kind == CALL and o.marked]
+    begun = [o.pattern for o in (*plan.inner, *plan.reading.edge) if o.kind == CALL and o.marked]
     ends = [o.pattern for o in plan.ends]
     arguments = [p.opening for p in plan.parameters]
     return (

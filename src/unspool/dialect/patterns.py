@@ -92,9 +92,10 @@ class Pattern:
         weight: how literal it is: the number of literal characters.
         after_name: whether a literal stands behind the name, so that the name is certain to be complete.
         last_name: the place of its last name among the atoms, -1 where it has none.
+        splits_name: the place, from 1, of a name that ends inside a run of characters of names; 0 where none does.
     """
 
-    __slots__ = ("after_name", "any_case", "atoms", "first", "last_name", "weight")
+    __slots__ = ("after_name", "any_case", "atoms", "first", "last_name", "splits_name", "weight")
 
     def __init__(self, parts: Iterable[Piece], barriers: tuple[str, ...] = (), *, any_case: bool = False) -> None:
         self.atoms = _atoms(parts)
@@ -102,7 +103,6 @@ class Pattern:
             if any_case and atom.kind == LITERAL and _TAG.fullmatch(atom.text):
                 atom.text = atom.text.lower()
                 atom.any_case = True
-        self._measure()
         for i, atom in enumerate(self.atoms):
             later = [a.text for a in self.atoms[i + 1 :] if a.kind == LITERAL]
             if atom.kind == UNTIL:
@@ -116,6 +116,7 @@ class Pattern:
                 follower = next((a for a in self.atoms[i + 1 :] if a.kind != SPACE), None)
                 inside = follower is not None and follower.kind == LITERAL and _NAME.match(follower.text)
                 atom.stops = (follower.text,) if follower is not None and inside else ()
+        self._measure()
 
     def _measure(self) -> None:
         atoms = self.atoms
@@ -125,6 +126,7 @@ class Pattern:
         self.weight = sum(len(a.text) for a in atoms if a.kind == LITERAL)
         named = [i for i, a in enumerate(atoms) if a.text == "name" and a.kind in (NAME, SAME)]
         self.last_name = max(named, default=-1)
+        self.splits_name = next((i + 1 for i, a in enumerate(atoms) if a.kind == NAME and not a.quote and a.stops), 0)
         self.after_name = self.last_name >= 0 and LITERAL in kinds[self.last_name :]
 
     def __bool__(self) -> bool:
@@ -149,8 +151,6 @@ class Pattern:
                     if here != literal:
                         return MORE if n - i < len(literal) and literal.startswith(here) else NO
                 i += len(literal)
-                if at > self.last_name >= 0:
-                    fields["named"] = "yes"  # a literal behind the name: it is complete
             elif kind == SPACE:
                 i = _bounded_space(text, i)
             else:
@@ -158,6 +158,27 @@ class Pattern:
                 if i < 0:
                     return i
         return i
+
+    def named(self, text: str, i: int) -> bool:
+        """Whether the name is complete in a text that ends in the middle of the pattern, which begins at ``i``."""
+        behind = (at for at in range(self.last_name + 1, len(self.atoms)) if self.atoms[at].kind == LITERAL)
+        return self.last_name >= 0 and self._place(text, i, next(behind, len(self.atoms)) + 1) >= 0
+
+    def longer_name(self, text: str, i: int) -> str:
+        """The run of characters of which the pattern, which begins at ``i``, takes a part as the name, else ``""``."""
+        if not self.splits_name:
+            return ""
+        begins = self._place(text, i, self.splits_name - 1)
+        m = _NAME.match(text, begins) if begins >= 0 else None
+        return "" if m is None else m.group()
+
+    def _place(self, text: str, i: int, at: int) -> int:
+        """Where the atom with a number begins in a text that holds those before it, else `NO`."""
+        if at > len(self.atoms):
+            return NO
+        part = Pattern(())
+        part.atoms = self.atoms[:at]
+        return part.match(text, i, {})
 
     def head(self) -> "Pattern":
         """What stands before the first field."""
@@ -213,7 +234,6 @@ class Pattern:
         if end == n and end - i < MAX_FIELD:
             return MORE
         if atom.stops:
-            fields["whole"] = text[i:end]
             end = text.rfind(atom.stops[0], i + 1, end)
             if end < 0:
                 return NO

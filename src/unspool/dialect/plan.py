@@ -1,6 +1,8 @@
 """A dialect as the machine needs it, compiled once: the openings and closings of its parts, and how to find them."""
 
 import re
+from collections.abc import Iterable
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
@@ -11,9 +13,11 @@ from .patterns import LITERAL, SPACE, Atom, Pattern, closing, finder, firsts, jo
 from .syntax import Syntax
 from .template import ObjectShape, Piece, Template, unstarted
 
-REASONING, REASONING_END, FRAME, FRAME_END = "reasoning", "reasoning_end", "frame", "frame_end"
-CALL, END, START = "call", "end", "start"
+# What begins at an opening, and what ends at a closing.
+REASONING, FRAME, CALL, START = "reasoning", "frame", "call", "start"
+REASONING_END, FRAME_END, CALL_END, BLOCK_END, END = "reasoning_end", "frame_end", "call_end", "block_end", "end"
 
+_M = TypeVar("_M", bound="Marker")
 _FENCE = Regex(r"```\w*")
 
 
@@ -46,19 +50,29 @@ class Block(msgspec.Struct, eq=False):
     """The calls that may follow in it, where they are not the dialect's."""
 
 
-class Opening(msgspec.Struct, eq=False):
-    """Something that may begin here."""
+class Marker(msgspec.Struct, eq=False):
+    """Something that is found in text: an `Opening` or a `Closing`."""
 
     kind: str
     pattern: Pattern
-    template: Template | None = None
-    block: Block | None = None
-    form: Form | None = None
     marked: bool = True
     """Whether letters or digits tell it from text; where not, it counts for declared tools, where content or a line
     begins."""
+    block: Block | None = None
+    """The block that it opens or closes, alone or with a call's marker."""
+
+
+class Opening(Marker, eq=False):
+    """What a part begins with: reasoning, a frame of content, a call (with its block's opening or without), a turn."""
+
+    template: Template | None = None
+    form: Form | None = None
     spaced: bool = False
     """Not marked, it counts behind any space too."""
+
+
+class Closing(Marker, eq=False):
+    """What a part ends with: reasoning, a frame of content, a call, a block of calls, a turn."""
 
 
 class Stray(msgspec.Struct, eq=False):
@@ -87,11 +101,11 @@ class Parameter(msgspec.Struct, eq=False):
 
 
 class Scan:
-    """A set of openings or closings that may stand in running text, and how to find the first of them.
+    """A set of markers that may stand in running text, and how to find the first of them.
 
     Attributes:
         triggers: the literals that they begin with.
-        openings: in the order in which they are tried, the most literal first.
+        markers: in the order in which they are tried, the most literal first.
         find: finds a trigger, or the beginning of one at the end of the text.
         plain: matches a piece from inside a JSON string that holds nothing with which a trigger, an escape or the
             string's end begins.
@@ -100,10 +114,10 @@ class Scan:
     find: re.Pattern[str]
     plain: re.Pattern[str]
 
-    def __init__(self, openings: list[Opening], strays: "list[Stray] | tuple[()]" = ()) -> None:
+    def __init__(self, markers: Iterable[Marker], strays: "list[Stray] | tuple[()]" = ()) -> None:
         # Those that begin with a field cannot be found in text.
-        self.openings = sorted((o for o in openings if o.pattern.first), key=_rank)
-        self.triggers = firsts(x.pattern for x in (*self.openings, *strays))
+        self.markers = ranked(m for m in markers if m.pattern.first)
+        self.triggers = firsts(x.pattern for x in (*self.markers, *strays))
 
     def at(self, text: str, i: int) -> int:
         """Whether a trigger stands in a text at ``i``: 1, 0, or -1 where the text ends in it."""
@@ -122,9 +136,43 @@ class Scan:
         raise AttributeError(name)
 
 
-def _rank(o: Opening) -> tuple[int, int]:
-    # The most literal reading wins; what ends a turn comes last among equals.
-    return (-o.pattern.weight, o.kind in (END, START))
+class Region(msgspec.Struct, eq=False):
+    """A stretch of running text.
+
+    Attributes:
+        scan: the markers that count in it.
+        inner: white space at its end that belongs to its closing.
+        margin: white space whose parts a block of calls, or reasoning, may take from it.
+    """
+
+    scan: Scan
+    inner: str = ""
+    margin: str = ""
+
+
+class Outline(msgspec.Struct, eq=False):
+    """What counts where: once while calls are read, and once while they are text.
+
+    Attributes:
+        calls: whether calls are read.
+        edge: what may begin at a boundary, the most literal first.
+        text: content outside frames; ``frame``: in one.
+        undecided: what decides whether text is reasoning.
+        strays: markers that are dropped where they open or close nothing.
+    """
+
+    calls: bool
+    edge: list[Marker]
+    text: Region
+    frame: Region
+    reasoning: Region
+    undecided: Scan
+    strays: list[Stray]
+
+
+def ranked(markers: Iterable[_M]) -> list[_M]:
+    """The most literal reading first; what ends a turn comes last among equals."""
+    return sorted(markers, key=lambda m: (-m.pattern.weight, m.kind in (END, START)))
 
 
 def tags(pattern: Pattern) -> list[Pattern]:
@@ -147,7 +195,7 @@ def tags(pattern: Pattern) -> list[Pattern]:
 
 
 class Plan(msgspec.Struct, eq=False):
-    """The compiled dialect. The lists of openings are ordered: the most literal reading first."""
+    """The compiled dialect. Lists of markers are ordered: the most literal reading first."""
 
     dialect: Dialect
     policy: Policy
@@ -156,34 +204,27 @@ class Plan(msgspec.Struct, eq=False):
     blocks: list[Block]
     parameters: list[Parameter]
     items: list[Parameter]
-    edge: list[Opening]
-    """All that may begin at a boundary."""
-    edge_plain: list[Opening]
-    """The same without calls."""
-    text: Scan
-    """What may begin in content outside frames."""
-    text_plain: Scan
-    frame: Scan
-    """What may begin or close in a frame."""
-    frame_plain: Scan
-    reasoning: Scan
-    reasoning_calls: Scan
-    """The same with calls, where a call may stand in reasoning."""
-    undecided: Scan
-    undecided_plain: Scan
-    resuming: list[Opening]
+    reading: Outline
+    """What counts while calls are read."""
+    plain: Outline
+    """What counts while calls are text."""
+    resuming: list[Marker]
     """What may follow a call in reasoning, other than more reasoning."""
+    reasoning_ends: list[Closing]
     thought_ends: Scan
-    """What closes reasoning."""
-    strays: list[Stray]
-    """Markers that open or close nothing where they stand in content."""
-    strays_plain: list[Stray]
-    reasoning_ends: list[Opening]
+    """The same, to be found in text."""
     reasoning_lead: str
+    reasoning_trail: str
+    frame_trail: str
+    block_trail: str
     inner: list[Opening]
     """Calls as they stand in a block, by themselves."""
     inner_bare: list[Opening]
     """The same where the block is not marked."""
+    next_calls: list[Opening]
+    """Marked calls that may follow one whose block is closed."""
+    next_inside: list[Opening]
+    """The same where the block may be open."""
     block_text: Scan
     """What ends stray text in a block."""
     separator: Pattern
@@ -196,21 +237,17 @@ class Plan(msgspec.Struct, eq=False):
     suffixes: list[Pattern]
     """Closings of calls."""
     block_suffixes: list[Block]
-    ends: list[Opening]
+    """Blocks that have a closing."""
+    closings: list[Pattern]
+    """Closings of calls and of blocks."""
+    ends: list[Marker]
+    """What ends a turn, or begins another."""
     recover: Scan
     """Where a call whose arguments went wrong ends."""
     string_ends: Scan
     """What ends a call even inside an open string, where the policy says so."""
-    margin: str
-    """White space whose parts a block of calls, or reasoning, may take from the text before it."""
-    margin_plain: str
-    """The same of reasoning alone."""
-    reasoning_trail: str
-    reasoning_inner: str
     literals: frozenset[str]
     """All literals, for recognising special tokens by id."""
-    frame_inner: str
-    frame_trail: str
 
 
 def _longest(texts: list[str]) -> str:
@@ -270,18 +307,130 @@ _FORCED = ObjectShape((("name", "name"), ("arguments", "arguments")), False, '"'
 
 def compile_plan(d: Dialect, policy: Policy, choice: str = "auto") -> Plan:
     """Compile a dialect under a policy; where the ``choice`` demands a call, bare objects are calls."""
-    policy = policy.over(d.policy).over(DEFAULTS)
-    forced = choice if choice in ("required", "named") else ""
-    key = (policy, forced)
-    if key not in d.compiled:
-        d.compiled[key] = _compile(d, policy, forced)
-    plan: Plan = d.compiled[key]
+    asked = (policy, choice)
+    plan: Plan | None = d.compiled.get(asked)
+    if plan is None:
+        policy = policy.over(d.policy).over(DEFAULTS)
+        forced = choice if choice in ("required", "named") else ""
+        key = (policy, forced)
+        plan = d.compiled.get(key)
+        if plan is None:
+            plan = d.compiled[key] = _compile(d, policy, forced)
+        d.compiled[asked] = plan
     return plan
+
+
+class _Parts(NamedTuple):
+    """A dialect's markers, by what they open or close."""
+
+    policy: Policy
+    forms: list[Form]
+    blocks: list[Block]
+    calls: list[Opening]
+    """Calls with their block's opening."""
+    forced: list[Opening]
+    """Bare objects, where the request demands a call."""
+    reasoning: list[Opening]
+    frames: list[Opening]
+    ends: list[Closing]
+    starts: list[Opening]
+    frame_ends: list[Closing]
+    reasoning_ends: list[Closing]
+
+    @property
+    def headers(self) -> list[Opening]:
+        """The frames' openings in full: one that begins with a ``start`` is found by that."""
+        return [o for o in self.frames if o.template and o.pattern.weight == Pattern(o.template.before).weight]
+
+    @property
+    def thought_calls(self) -> list[Opening]:
+        """The calls that may stand in reasoning."""
+        blocks = self.blocks
+        return [c for c in self.calls if c.marked and c.block and (c.block.marked or not blocks[0].marked)]
+
+    @property
+    def others(self) -> list[Marker]:
+        """All that may begin at a boundary except calls."""
+        return ranked([*self.reasoning, *self.frames, *self.ends, *self.starts])
 
 
 def _compile(d: Dialect, policy: Policy, forced: str) -> Plan:
     barriers = (*(e.strip() for e in d.end), *(s.strip() for s in d.start))
+    parts = _parts(d, policy, forced, barriers)
+    forms, blocks = parts.forms, parts.blocks
+    reading, plain = _outlines(d, parts, named=forced == "named")
+    inner = ranked(Opening(CALL, f.opening, form=f) for f in forms)
+    suffixes = sorted((f.suffix for f in forms if f.suffix), key=lambda p: -p.weight)
+    block_suffixes = sorted((b for b in blocks if b.suffix), key=lambda b: -b.suffix.weight)
+    return Plan(
+        dialect=d,
+        policy=policy,
+        framed=bool(parts.frames),
+        forms=sorted(forms, key=lambda f: -f.opening.weight),
+        blocks=blocks,
+        parameters=sorted(_parameters(d, parts, plain_arguments(d), barriers), key=lambda p: -p.opening.weight),
+        items=_parameters(d, parts, d.item, barriers),
+        reading=reading,
+        plain=plain,
+        resuming=ranked([*parts.reasoning_ends, *parts.thought_calls, *parts.others]),
+        reasoning_ends=parts.reasoning_ends,
+        thought_ends=Scan(parts.reasoning_ends),
+        reasoning_lead=_longest([t.inner_lead for t in d.reasoning]),
+        reasoning_trail=_longest([t.trail for t in d.reasoning]),
+        frame_trail=_longest([t.trail for t in _framed(d)]),
+        block_trail=_longest([b.trail for b in blocks]),
+        inner=inner,
+        inner_bare=[Opening(CALL, o.pattern, o.form is not None and o.form.marked, form=o.form) for o in inner],
+        next_calls=_next_calls(reading.edge),
+        next_inside=_next_calls([*reading.edge, *inner]),
+        block_text=_block_text(parts, inner),
+        separator=Pattern((d.call_separator.strip(),)) if d.call_separator.strip(" \t\r\n,;") else Pattern(()),
+        comma=Pattern((d.argument_separator.strip(),)) if d.argument_separator.strip() else Pattern(()),
+        breaks=_breaks(d),
+        quoted=len(plain_arguments(d)) < len(d.argument),
+        suffixes=suffixes,
+        block_suffixes=block_suffixes,
+        closings=[*suffixes, *(b.suffix for b in block_suffixes)],
+        ends=[*parts.ends, *parts.starts],
+        recover=_recover(parts),
+        string_ends=Scan(_string_ends(forms, blocks)),
+        literals=frozenset(_all_literals(d)),
+    )
+
+
+def _framed(d: Dialect) -> list[Template]:
+    """The templates of content that stands in a frame."""
+    return [t for t in (*d.content, *d.preamble) if t.before or t.after]
+
+
+def _breaks(d: Dialect) -> bool:
+    return "\n" in "".join([*(t.text for t in d.argument), d.argument_separator])
+
+
+def _parts(d: Dialect, policy: Policy, forced: str, barriers: tuple[str, ...]) -> _Parts:
+    def opening(kind: str, t: Template, *, any_case: bool = False) -> Opening:
+        return Opening(kind, Pattern(_unstarted(t.before, d.start), barriers, any_case=any_case), template=t)
+
     forms = [_form(t, d, barriers) for t in d.call]
+    blocks = _blocks(d, policy, forms, barriers)
+    framed = _framed(d)
+    return _Parts(
+        policy=policy,
+        forms=forms,
+        blocks=blocks,
+        calls=[_call(b, f) for b in blocks for f in forms],
+        forced=_forced_calls() if forced and forms else [],
+        # Tags of reasoning are read in any case: models write `<Think>` too.
+        reasoning=[opening(REASONING, t, any_case=True) for t in d.reasoning],
+        frames=[opening(FRAME, t) for t in framed if t.before],
+        ends=[Closing(END, Pattern((e.strip(),))) for e in d.end if e.strip()],
+        starts=[Opening(START, Pattern((s.strip(),))) for s in d.start if s.strip()],
+        frame_ends=[Closing(FRAME_END, closing(t.after)) for t in framed if t.after],
+        reasoning_ends=[Closing(REASONING_END, closing(t.after, any_case=True)) for t in d.reasoning],
+    )
+
+
+def _blocks(d: Dialect, policy: Policy, forms: list[Form], barriers: tuple[str, ...]) -> list[Block]:
     blocks = [
         Block(
             Pattern(_unstarted(t.before, d.start), barriers),
@@ -294,152 +443,137 @@ def _compile(d: Dialect, policy: Policy, forced: str) -> Plan:
     ]
     if forms and policy.bare_calls and all(b.prefix for b in blocks):
         blocks.append(Block(Pattern(()), Pattern(()), "", "", False))
-    calls = [
-        Opening(
-            CALL,
-            joined(b.prefix, f.opening),
-            block=b,
-            form=f,
-            marked=b.marked or (f.marked and not b.prefix),
-            spaced=" " in b.lead,
-        )
-        for b in blocks
-        for f in forms
-    ]
-    extra: list[Opening] = []
-    if forced and forms:
-        bare = Form(Pattern(("{",)), Pattern(()), _FORCED, Syntax.JSON, True, False, True)
-        for prefix, suffix in (((), ()), (("[",), ("]",))):
-            inner_call = Opening(CALL, bare.opening, form=bare, marked=False)
-            block = Block(Pattern(prefix), Pattern(suffix), "", "", False, inner=[inner_call])
-            extra.append(Opening(CALL, joined(block.prefix, bare.opening), block=block, form=bare, marked=False))
-    # Tags of reasoning are read in any case: models write `<Think>` too.
-    reasoning = [
-        Opening(REASONING, Pattern(_unstarted(t.before, d.start), barriers, any_case=True), template=t)
-        for t in d.reasoning
-    ]
-    framed_parts = [t for t in (*d.content, *d.preamble) if t.before or t.after]
-    frames = [
-        Opening(FRAME, Pattern(_unstarted(t.before, d.start), barriers), template=t) for t in framed_parts if t.before
-    ]
-    ends = [Opening(END, Pattern((e.strip(),))) for e in d.end if e.strip()]
-    starts = [Opening(START, Pattern((s.strip(),))) for s in d.start if s.strip()]
-    framed = bool(frames)
-    edge_plain = sorted([*reasoning, *frames, *ends, *starts], key=_rank)
     longest = _longest([b.lead for b in blocks] + [t.lead for t in d.reasoning])
     for block in blocks:
         block.margin = block.lead or longest
-    frame_ends = [Opening(FRAME_END, closing(t.after), template=t) for t in framed_parts if t.after]
-    reasoning_ends = [Opening(REASONING_END, closing(t.after, any_case=True), template=t) for t in d.reasoning]
-    part_starts = starts if framed else []
-    # A header that begins with a ``start`` is found by it.
-    headers = [o for o in frames if o.template and o.pattern.weight == Pattern(o.template.before).weight]
-    told_in_thoughts = [c for c in calls if c.marked and c.block and (c.block.marked or not blocks[0].marked)]
-    strays, strays_plain = _strays(policy, blocks, forms, reasoning_ends, frame_ends, [*ends, *starts])
-    content = [*reasoning, *headers, *ends, *part_starts]
-    undecided = reasoning if policy.reasoning_in_content != "text" else []
+    return blocks
+
+
+def _call(b: Block, f: Form) -> Opening:
+    marked = b.marked or (f.marked and not b.prefix)
+    return Opening(CALL, joined(b.prefix, f.opening), marked, block=b, form=f, spaced=" " in b.lead)
+
+
+def _forced_calls() -> list[Opening]:
+    """A bare object, or a list of them."""
+    bare = Form(Pattern(("{",)), Pattern(()), _FORCED, Syntax.JSON, True, False, True)
+    found: list[Opening] = []
+    for prefix, suffix in (((), ()), (("[",), ("]",))):
+        inner = [Opening(CALL, bare.opening, False, form=bare)]
+        block = Block(Pattern(prefix), Pattern(suffix), "", "", False, inner=inner)
+        found.append(Opening(CALL, joined(block.prefix, bare.opening), False, block=block, form=bare))
+    return found
+
+
+def _outlines(d: Dialect, parts: _Parts, *, named: bool) -> tuple[Outline, Outline]:
+    """What counts while calls are read, and while they are text."""
+    policy, blocks, calls = parts.policy, parts.blocks, parts.calls
+    ends, frame_ends, reasoning_ends = parts.ends, parts.frame_ends, parts.reasoning_ends
+    starts = parts.starts if parts.frames else []
+    strays, strays_plain = _strays(parts)
+    content: list[Marker] = [*parts.reasoning, *parts.headers, *ends, *starts]
+    undecided = parts.reasoning if policy.reasoning_in_content != "text" else []
     # Calls that are text: their closings are text too, even where they would end a frame or the turn.
     closers = {o.pattern.first for o in (*frame_ends, *ends)}
     shared = [c for c in calls if c.form and c.block and {c.form.suffix.first, c.block.suffix.first} & closers]
-    call_ends = [
-        *(Opening(CALL, f.suffix, form=f) for f in forms if f.suffix and f.marked),
-        *(Opening(CALL, f.suffix, form=f) for f in forms if f.suffix and any(c.isalnum() for c in f.suffix.first)),
-        *(Opening(CALL, b.suffix, block=b) for b in blocks if any(c.isalnum() for c in b.suffix.first)),
-        *(Opening(CALL, b.suffix, block=b) for b in blocks if b.suffix.weight > 1),
-    ]
-    outer = [*(f.suffix.first for f in forms if f.suffix), *(b.suffix.first for b in blocks if b.suffix)]
-
-    openings = [Pattern(t.before, barriers) for t in d.argument]
-    breaks = "\n" in "".join([*(t.text for t in d.argument), d.argument_separator])
-
-    def parameter(t: Template) -> Parameter:
-        own = closing(t.after)
-        triggers = frozenset((own.first, *outer, *(o.first for o in openings if o.first)))
-        firsts = "".join(sorted({x[0] for x in triggers}))
-        trail = t.inner_trail
-        gap = "\n" if breaks and "\n" not in trail else trail
-        return Parameter(Pattern(t.before, barriers), own, t.inner_lead, trail, finder(triggers), triggers, firsts, gap)
-
-    inner = sorted((Opening(CALL, f.opening, form=f) for f in forms), key=_rank)
-    return Plan(
-        dialect=d,
-        policy=policy,
-        framed=framed,
-        forms=sorted(forms, key=lambda f: -f.opening.weight),
-        blocks=blocks,
-        parameters=sorted(map(parameter, plain_arguments(d)), key=lambda p: -p.opening.weight),
-        items=list(map(parameter, d.item)),
-        edge=_edge([*calls, *edge_plain], extra, named=forced == "named"),
-        edge_plain=edge_plain,
-        text=Scan([*calls, *content], strays),
-        text_plain=Scan([*content, *shared], strays_plain),
-        frame=Scan([*frame_ends, *calls, *content], strays),
-        frame_plain=Scan([*frame_ends, *content, *shared], strays_plain),
-        reasoning=Scan([*reasoning_ends, *headers, *ends, *part_starts]),
-        reasoning_calls=Scan([*reasoning_ends, *headers, *ends, *part_starts, *told_in_thoughts]),
+    thought: list[Marker] = [*reasoning_ends, *parts.headers, *ends, *starts]
+    in_thoughts = policy.call_in_reasoning != "text"
+    frame_inner = _longest([t.inner_trail for t in _framed(d)])
+    reasoning_inner = _longest([t.inner_trail for t in d.reasoning])
+    margin = _margin([*(b.lead for b in blocks), *(t.lead for t in d.reasoning)])
+    plain_margin = _longest([t.lead for t in d.reasoning])
+    reading = Outline(
+        calls=True,
+        edge=_edge([*calls, *parts.others], parts.forced, named=named),
+        text=Region(Scan([*calls, *content], strays), "", margin),
+        frame=Region(Scan([*frame_ends, *calls, *content], strays), frame_inner, margin),
+        reasoning=Region(
+            Scan([*thought, *parts.thought_calls] if in_thoughts else thought),
+            reasoning_inner,
+            margin if in_thoughts else "",
+        ),
         undecided=Scan([*reasoning_ends, *undecided, *(c for c in calls if c.marked), *ends]),
-        undecided_plain=Scan([*reasoning_ends, *undecided, *ends]),
-        resuming=sorted([*reasoning_ends, *told_in_thoughts, *edge_plain], key=_rank),
-        thought_ends=Scan(reasoning_ends),
         strays=strays,
-        strays_plain=strays_plain,
-        reasoning_ends=reasoning_ends,
-        reasoning_lead=_longest([t.inner_lead for t in d.reasoning]),
-        inner=inner,
-        inner_bare=[Opening(CALL, o.pattern, form=o.form, marked=o.form is not None and o.form.marked) for o in inner],
-        block_text=Scan(
-            [
-                *(Opening(CALL, b.suffix, block=b) for b in blocks if b.suffix),
-                *calls,
-                *(o for o in inner if o.form and o.form.marked),
-                *ends,
-                *starts,
-            ]
-        ),
-        separator=Pattern((d.call_separator.strip(),)) if d.call_separator.strip(" \t\r\n,;") else Pattern(()),
-        comma=Pattern((d.argument_separator.strip(),)) if d.argument_separator.strip() else Pattern(()),
-        breaks=breaks,
-        quoted=len(plain_arguments(d)) < len(d.argument),
-        suffixes=sorted((f.suffix for f in forms if f.suffix), key=lambda p: -p.weight),
-        block_suffixes=sorted((b for b in blocks if b.suffix), key=lambda b: -b.suffix.weight),
-        ends=[*ends, *starts],
-        recover=Scan(
-            [
-                *call_ends,
-                *ends,
-                *starts,
-                *(c for c in calls if (c.marked and c.form and c.form.marked) or (c.block and c.block.marked)),
-            ]
-        ),
-        string_ends=Scan(_string_ends(forms, blocks)),
-        margin=_margin([*(b.lead for b in blocks), *(t.lead for t in d.reasoning)]),
-        margin_plain=_longest([t.lead for t in d.reasoning]),
-        reasoning_trail=_longest([t.trail for t in d.reasoning]),
-        reasoning_inner=_longest([t.inner_trail for t in d.reasoning]),
-        literals=frozenset(_all_literals(d)),
-        frame_inner=_longest([t.inner_trail for t in framed_parts]),
-        frame_trail=_longest([t.trail for t in framed_parts]),
+    )
+    plain = Outline(
+        calls=False,
+        edge=parts.others,
+        text=Region(Scan([*content, *shared], strays_plain), "", plain_margin),
+        frame=Region(Scan([*frame_ends, *content, *shared], strays_plain), frame_inner, plain_margin),
+        reasoning=Region(Scan(thought), reasoning_inner),
+        undecided=Scan([*reasoning_ends, *undecided, *ends]),
+        strays=strays_plain,
+    )
+    return reading, plain
+
+
+def _parameters(d: Dialect, parts: _Parts, templates: Iterable[Template], barriers: tuple[str, ...]) -> list[Parameter]:
+    outer = [*(f.suffix.first for f in parts.forms if f.suffix), *(b.suffix.first for b in parts.blocks if b.suffix)]
+    openings = [first for t in d.argument if (first := Pattern(t.before, barriers).first)]
+    found: list[Parameter] = []
+    for t in templates:
+        own = closing(t.after)
+        triggers = frozenset((own.first, *outer, *openings))
+        trail = t.inner_trail
+        gap = "\n" if _breaks(d) and "\n" not in trail else trail
+        found.append(
+            Parameter(
+                opening=Pattern(t.before, barriers),
+                closing=own,
+                lead=t.inner_lead,
+                trail=trail,
+                find=finder(triggers),
+                triggers=triggers,
+                firsts="".join(sorted({x[0] for x in triggers})),
+                gap=gap,
+            )
+        )
+    return found
+
+
+def _next_calls(markers: Iterable[Marker]) -> list[Opening]:
+    calls = (o for o in markers if isinstance(o, Opening) and o.kind == CALL and o.marked and o.pattern.first)
+    return [o for o in calls if o.form and (o.block or o.form.marked)]
+
+
+def _block_text(parts: _Parts, inner: list[Opening]) -> Scan:
+    return Scan(
+        [
+            *(Closing(BLOCK_END, b.suffix, block=b) for b in parts.blocks if b.suffix),
+            *parts.calls,
+            *(o for o in inner if o.form and o.form.marked),
+            *parts.ends,
+            *parts.starts,
+        ]
     )
 
 
-def _strays(
-    policy: Policy,
-    blocks: list[Block],
-    forms: list[Form],
-    reasoning_ends: list[Opening],
-    frame_ends: list[Opening],
-    ends: list[Opening],
-) -> tuple[list[Stray], list[Stray]]:
+def _recover(parts: _Parts) -> Scan:
+    forms, blocks = parts.forms, parts.blocks
+    closings = [
+        *(Closing(CALL_END, f.suffix) for f in forms if f.suffix and f.marked),
+        *(Closing(CALL_END, f.suffix) for f in forms if f.suffix and any(c.isalnum() for c in f.suffix.first)),
+        *(Closing(BLOCK_END, b.suffix, block=b) for b in blocks if any(c.isalnum() for c in b.suffix.first)),
+        *(Closing(BLOCK_END, b.suffix, block=b) for b in blocks if b.suffix.weight > 1),
+    ]
+    marked = (c for c in parts.calls if (c.marked and c.form and c.form.marked) or (c.block and c.block.marked))
+    return Scan([*closings, *parts.ends, *parts.starts, *marked])
+
+
+def _strays(parts: _Parts) -> tuple[list[Stray], list[Stray]]:
     """The markers that are dropped where they open or close nothing, and those of them that are no calls'."""
-    if policy.stray_markers != "drop":
+    if parts.policy.stray_markers != "drop":
         return [], []
-    known = {text(o.pattern) for o in ends}
+    known = {text(o.pattern) for o in (*parts.ends, *parts.starts)}
 
     def closings(*patterns: Pattern) -> list[Stray]:
         return [Stray(t, False, []) for p in patterns for t in tags(p) if text(t) not in known]
 
-    plain = _distinct(closings(*(o.pattern for o in (*reasoning_ends, *frame_ends))))
-    pairs = [*((b.prefix, b.suffix) for b in blocks), *((f.opening.head(), f.suffix) for f in forms)]
+    plain = _distinct(closings(*(o.pattern for o in (*parts.reasoning_ends, *parts.frame_ends))))
+    pairs = [
+        *((b.prefix, b.suffix) for b in parts.blocks),
+        *((f.opening.head(), f.suffix) for f in parts.forms),
+    ]
     openings: list[Stray] = []
     for head, suffix in pairs:
         first = tags(head)[:1]
@@ -473,11 +607,11 @@ def quotes_value(t: Template, d: Dialect) -> bool:
     return '"{value}"' in t.text and t.text.replace('"{value}"', "{value}") == d.argument[0].text
 
 
-def _string_ends(forms: list[Form], blocks: list[Block]) -> list[Opening]:
+def _string_ends(forms: list[Form], blocks: list[Block]) -> list[Closing]:
     """The closings of calls, and of blocks where calls have none of their own; only those with a word in them."""
-    found = [Opening(CALL, f.suffix, form=f) for f in forms if f.suffix.worded]
+    found = [Closing(CALL_END, f.suffix) for f in forms if f.suffix.worded]
     if len(found) < len(forms):
-        found += [Opening(CALL, b.suffix, block=b) for b in blocks if b.suffix.worded]
+        found += [Closing(BLOCK_END, b.suffix, block=b) for b in blocks if b.suffix.worded]
     return found
 
 
@@ -485,16 +619,16 @@ def string_ends(plan: Plan) -> tuple[str, ...]:
     """The markers that a JSON string must not spell, since they would end it under the plan's policy."""
     if plan.policy.markers_in_strings != "end":
         return ()
-    atoms = [a for o in plan.string_ends.openings for a in o.pattern.atoms if a.kind == LITERAL]
+    atoms = [a for o in plan.string_ends.markers for a in o.pattern.atoms if a.kind == LITERAL]
     return tuple(dict.fromkeys(a.text for a in atoms if any(c.isalnum() for c in a.text)))
 
 
-def _edge(openings: list[Opening], extra: list[Opening], *, named: bool) -> list[Opening]:
-    ranked = sorted(openings, key=_rank)
+def _edge(markers: list[Marker], forced: list[Opening], *, named: bool) -> list[Marker]:
+    best = ranked(markers)
     if not named:
-        return [*ranked, *extra]
+        return [*best, *forced]
     # A named choice reads a bare object in its own way.
-    return [*(o for o in ranked if o.marked), *extra, *(o for o in ranked if not o.marked)]
+    return [*(m for m in best if m.marked), *forced, *(m for m in best if not m.marked)]
 
 
 def _all_literals(d: Dialect) -> list[str]:

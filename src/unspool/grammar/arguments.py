@@ -12,7 +12,7 @@ from ..dialect.patterns import ANY, LITERAL, SPACE, WORD, Pattern, closing
 from ..dialect.plan import Plan, plain_arguments, string_ends
 from ..dialect.template import Step, Template, literal, without, writable
 from ..errors import ConstraintError
-from ..parser.wrapped import WRAPPERS
+from ..parser.readers.wrapped import WRAPPERS
 from ..schema import Schema, decode
 from .nodes import EMPTY, WHITE, Chars, Const, Finer, Json, Node, Seq, Text, choice, seq
 from .values import JSON_SPELLING, PYTHON_SPELLING, Rules, Values, named, other_names, quote_spelling, shape

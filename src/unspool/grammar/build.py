@@ -17,7 +17,7 @@ from ..dialect.plan import CALL, REASONING, Opening, Plan, Scan, compile_plan, m
 from ..dialect.template import ObjectShape, Step, Template, id_steps, literal, unstarted, without, writable, written
 from ..errors import ConstraintError
 from ..events import Stage
-from ..parser.headers import ARGUMENT_KEYS
+from ..parser.openings import ARGUMENT_KEYS
 from ..policy import Policy
 from ..values import JSON
 from .arguments import Arguments, Tool, others, spelled
@@ -110,15 +110,15 @@ class _Builder:
         """A reasoning part; behind it, the white space that the template writes there."""
         template = writable(self.d.reasoning)[0]
         opening, closed = template.opening, template.closing
-        scan = self.plan.reasoning if self.policy.call_in_reasoning == "text" else self.plan.reasoning_calls
+        scan = self.plan.reading.reasoning.scan
         head = "" if opened else self.started(opening) if first else opening
         return self.free(head, closed, scan.triggers)
 
     def guessed(self) -> Node:
         """Reasoning that nothing opens, told by its closing; a call would tell that it is none."""
         closed = writable(self.d.reasoning)[0].closing.lstrip()
-        unlike = tuple(_begins(o.pattern) for o in self.plan.edge if o.kind == REASONING)
-        return self.kept(closed, self.plan.undecided.triggers | self.plan.reasoning.triggers, unlike)
+        unlike = tuple(_begins(o.pattern) for o in self.plan.reading.edge if o.kind == REASONING)
+        return self.kept(closed, self.plan.reading.undecided.triggers | self.plan.plain.reasoning.scan.triggers, unlike)
 
     def free(self, head: str, closed: str, without: Iterable[str]) -> Node:
         """Free text between two markers; white space before the second belongs to it or to the text."""
@@ -151,7 +151,7 @@ class _Builder:
     @cached_property
     def tags(self) -> frozenset[str]:
         """The markers of reasoning that are read in any mixture of upper and lower case."""
-        patterns = [*(o.pattern for o in self.plan.edge if o.kind == REASONING)]
+        patterns = [*(o.pattern for o in self.plan.reading.edge if o.kind == REASONING)]
         patterns += [o.pattern for o in self.plan.reasoning_ends]
         return frozenset(p.first for p in patterns if _TAG.fullmatch(p.first))
 
@@ -165,17 +165,17 @@ class _Builder:
         calls = not self.content_first
         thoughts = self.policy.reasoning_in_content != "text"
         counts = {CALL: calls, REASONING: thoughts}
-        found = [o.pattern.first for o in scan.openings if o.marked and counts.get(o.kind, True)]
-        return found + [s.pattern.first for s in self.plan.strays]
+        found = [o.pattern.first for o in scan.markers if o.marked and counts.get(o.kind, True)]
+        return found + [s.pattern.first for s in self.plan.reading.strays]
 
     # -- content --------------------------------------------------------------------------------------------------
 
     def text(self, stop: str, *more: str) -> Text:
         """Content outside frames, without ``more``, up to a marker, or to the end."""
         plan = self.plan
-        scan = plan.text if self.d.call else plan.text_plain
+        scan = (plan.reading if self.d.call else plan.plain).text.scan
         without = [*self.markers(scan), *more]
-        begins = [o.pattern.first for o in plan.edge if o.marked]
+        begins = [o.pattern.first for o in plan.reading.edge if o.marked]
         begins += [o.pattern.first for o in plan.reasoning_ends]  # at the very start, it closes an empty one
         begins = [t for t in dict.fromkeys(begins) if not any(w in t for w in without)]
         begins = [c for t in begins for c in self.cases(t)]
@@ -186,7 +186,7 @@ class _Builder:
             without += [o.pattern.first for o in plan.reasoning_ends]
         names = choice(map(Const, self.demand.names)) if self.demand.names else None
         if names is not None:
-            bare = [o for o in plan.edge if o.kind == CALL and not o.marked]
+            bare = [o for o in plan.reading.edge if isinstance(o, Opening) and o.kind == CALL and not o.marked]
             bare = [o for o in bare if not any(w in _literals(o) for w in without)]
             spaced = [o for o in bare if o.spaced]
             # Engines take patterns up to a size: where calls may stand behind any space, one rule is for all places.
@@ -239,7 +239,7 @@ class _Builder:
     def frame(self, template: Template, *, first: bool) -> Node:
         opening, closed = template.opening, template.closing
         head = self.started(opening) if first else opening
-        scan = self.plan.frame if self.d.call else self.plan.frame_plain
+        scan = (self.plan.reading if self.d.call else self.plan.plain).frame.scan
         if not closed.strip():
             return seq(Const(head), self.text(""))
         return seq(EMPTY if first else self.margin(template), self.free(head, closed, self.markers(scan)))
@@ -253,7 +253,9 @@ class _Builder:
         head = self.started(opening) if first else opening
         plan = self.plan
         without = dict.fromkeys(
-            c for t in self.markers(plan.frame if closed.strip() else plan.text) for c in self.cases(t)
+            c
+            for t in self.markers((plan.reading.frame if closed.strip() else plan.reading.text).scan)
+            for c in self.cases(t)
         )
         value: Node = Json(schema)
         if isinstance(schema, dict):

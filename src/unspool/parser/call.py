@@ -1,13 +1,23 @@
-"""The state of the call that is being read."""
+"""One call, from its opening to its end, and what is said of it."""
 
 import enum
-from typing import NamedTuple
+import os
+from collections.abc import Callable
+from typing import Final
 
-from ..dialect.plan import Block, Form, Parameter
+from ..dialect.patterns import MAX_SPACE
+from ..dialect.plan import Block, Form, Plan
 from ..events import Status
-from ..schema import Kinds, Marked, Schema
-from .literals import LiteralReader
-from .wrapped import Unwrapping
+from ..schema import Schema
+from ..toolset import Toolset
+from .ledger import Ledger, Why
+
+Ids = Callable[[int, str], str]
+
+_ALPHABET: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+
+
+_LETTERS: Final = bytes(ord(_ALPHABET[i % len(_ALPHABET)]) for i in range(256))
 
 
 class Sink(enum.Enum):
@@ -18,133 +28,114 @@ class Sink(enum.Enum):
     DROP = "drop"
 
 
-class ValueMode(enum.Enum):
-    """How the text of an argument becomes JSON."""
-
-    STRING = "string"
-    """As it arrives."""
-    NULLABLE = "nullable"
-    """Held while it may be `null`, else a string."""
-    GUESS = "guess"
-    """Held while it may be JSON, else a string."""
-    TYPED = "typed"
-    """Held to its end, then decoded by what its schema and its markup admit."""
-    QUOTED = "quoted"
-    """Held while it may be a string in quotes that would be something else without them."""
-
-
-# What an object-shaped call expects next.
-FIRST, KEY, COLON, VALUE, AFTER = range(5)
-
-
-class Held(NamedTuple):
-    """A value that waits for its container's end.
+class Desk:
+    """What the calls of one output share: the ledger, the tools, and the ids that are given.
 
     Attributes:
-        json: its JSON text.
-        text: what the model wrote; ``None`` for a container.
-        fits: whether it fits its schema.
+        ledger: where events go.
+        plan: of the dialect.
+        tools: what may be called.
     """
 
-    json: str
-    text: str | None = None
-    fits: bool = True
+    __slots__ = ("_given", "_ids", "ledger", "plan", "tools")
 
+    def __init__(self, ledger: Ledger, plan: Plan, tools: Toolset, ids: Ids | None) -> None:
+        self.ledger = ledger
+        self.plan = plan
+        self.tools = tools
+        self._ids = ids
+        self._given: dict[str, int] = {}  # ids of calls, and the index of the call that has each
 
-class Level:
-    """An open container of nested arguments: the outermost one is the arguments object itself.
+    def known(self, name: str) -> bool | None:
+        """Whether a tool is declared; ``None`` where the tools are unknown."""
+        names = self.tools.names
+        return None if names is None else name in names
 
-    Attributes:
-        given: the keys that were given.
-        held: while the container is held, the values that are not yet told, by key.
-        children: its members have no schema: a key given twice makes a list.
-        wrapper: the key of a first argument that may hold all arguments.
-    """
+    def schema(self, name: str) -> Schema | None:
+        """The schema of a tool's arguments, where it is declared."""
+        return self.tools.schema(name)
 
-    __slots__ = ("bracket", "children", "empty", "fields", "given", "held", "parameter", "schema", "wrapper")
+    def id_of(self, index: int, name: str, fields: dict[str, str]) -> str:
+        """The id of a call: its own, by its template's fields, or one made for it."""
+        if fields.get("id"):
+            return fields["id"]
+        template = self.plan.dialect.id
+        number = fields.get("index")
+        if "number" in fields:
+            number = str(int(fields["number"]) - 1)
+        if number is not None and "{index}" in template:
+            return fill_id(template, name, number)
+        return self._new_id(index, name) if self._ids is None else self._ids(index, name)
 
-    def __init__(
-        self, bracket: str, parameter: Parameter | None, fields: dict[str, str], schema: Schema | None
-    ) -> None:
-        self.bracket = bracket
-        self.parameter = parameter
-        self.fields = fields
-        self.schema = schema
-        self.empty = True
-        self.given: set[str] = set()
-        self.held: dict[str, list[Held]] | None = None
-        self.children = False
-        self.wrapper = ""
+    def own_id(self, call_id: str, index: int, name: str) -> str:
+        """An id for the call, which no call before it has: this one if that is free."""
+        given = self._given
+        if given.get(call_id, index) < index:
+            self.ledger.notice("duplicate_id", call_id)
+            number = index
+            made = self._new_id(number, name, call_id)
+            while given.get(made, index) < index:
+                number += 1
+                another = self._new_id(number, name, call_id)
+                made = another if another != made else f"{call_id}-{number}"
+            call_id = made
+        given[call_id] = index
+        return call_id
+
+    def _new_id(self, index: int, name: str, instead: str = "") -> str:
+        """An id in the dialect's form; random, or always the same ``instead`` of the same one."""
+        template = fill_id(self.plan.dialect.id, name, str(index))
+        if "?" not in template:
+            return template
+        size = len(template)
+        if not instead:
+            return _filled(template, os.urandom(size).translate(_LETTERS).decode())
+        number = int.from_bytes(_digest(f"{index}:{instead}", size))
+        made: list[str] = []
+        for c in template:
+            if c == "?":
+                number, digit = divmod(number, len(_ALPHABET))
+                c = _ALPHABET[digit]
+            made.append(c)
+        return "".join(made)
 
 
 class Call:
-    """One call, from its opening to its end.
+    """One call.
 
     Attributes:
+        form, block: how it is written.
         start: offset of its first character, with the block's opening where it opens one.
+        index: its number, -1 while it is not announced.
+        sink: where what is read of it goes.
+        started: its name is known and was told, or told to nobody.
         complete: the arguments have closed themselves.
-        quiet: what comes is no longer handed on as arguments.
-        early: arguments that came before the name.
         thought: it stands in reasoning.
-        track: brackets that are open in a call that went wrong, innermost last; ``None`` where only markers end it.
-        hold: the outermost container that is held (-1: none); so are all in it. ``weight``: characters held in them.
-        parts: pieces of the value that is being read in a container that is held.
-        dropped: how many containers were open where the value began that is not told (-1: none).
-        margin: white space before what ends a value, which is not the value's.
-        limit: how much of a value is held at most.
+        place: what the machine goes back to if it is none.
     """
 
     __slots__ = (
-        "begun",
+        "_desk",
+        "_early",
         "block",
         "complete",
-        "dropped",
-        "early",
-        "expects",
         "fields",
         "form",
-        "held",
-        "held_size",
-        "hold",
         "id",
         "index",
-        "key",
-        "kinds",
         "known",
-        "levels",
-        "limit",
-        "line_start",
-        "looked",
-        "margin",
-        "marked",
-        "mode",
         "name",
-        "parameter",
-        "parts",
-        "quiet",
-        "quote",
-        "reader",
-        "rest",
-        "role",
-        "schema",
+        "place",
         "sink",
         "start",
         "started",
         "status",
         "thought",
-        "track",
-        "unwrapping",
-        "value_fields",
-        "weight",
-        "within",
     )
 
-    @property
-    def held_back(self) -> bool:
-        """Whether values that are read are not told (yet)."""
-        return self.hold >= 0 or self.dropped >= 0
-
-    def __init__(self, form: Form, block: Block, start: int, fields: dict[str, str]) -> None:
+    def __init__(self, desk: Desk, form: Form, block: Block, start: int, fields: dict[str, str], place: object) -> None:
+        self._desk = desk
+        self._early: list[str] = []  # arguments that came before the name
         self.form = form
         self.block = block
         self.start = start
@@ -157,35 +148,125 @@ class Call:
         self.sink = Sink.CALL
         self.started = False
         self.complete = False
-        self.quiet = False
-        self.thought = False
-        self.early: list[str] | None = None
-        self.track: list[str] | None = None
-        self.quote = ""
-        self.within = ""  # the quote of a string that went wrong and goes on
-        self.reader: LiteralReader | None = None
-        self.unwrapping: Unwrapping | None = None
-        self.looked = False  # whether arguments may lie in a wrapping
-        # an object-shaped call
-        self.expects = FIRST
-        self.key = ""
-        self.role = ""
-        # arguments with templates
-        self.schema: Schema | None = None
-        self.levels: list[Level] = []
-        self.parameter: Parameter | None = None
-        self.value_fields: dict[str, str] = {}
-        self.mode = ValueMode.STRING
-        self.kinds: Kinds | None = None
-        self.marked = Marked.NOT
-        self.line_start = False  # the value's text, of which nothing is taken yet, begins at a line's start
-        self.margin = ""
-        self.limit = 0
-        self.hold = -1
-        self.weight = 0
-        self.parts: list[str] = []
-        self.dropped = -1
-        self.begun = False
-        self.held: list[str] = []
-        self.held_size = 0
-        self.rest = ""
+        self.thought = desk.ledger.thinking or desk.ledger.paused
+        self.place = place
+
+    # -- what the model wrote -----------------------------------------------------------------------------------------
+
+    def call_it(self, name: str) -> None:
+        """Its name."""
+        self.name = name
+
+    def identify(self, call_id: str) -> None:
+        """The id that it bears."""
+        self.id = call_id
+
+    def close(self) -> None:
+        """Its arguments are whole."""
+        self.complete = True
+
+    def spoil(self) -> None:
+        """Its arguments are wrong."""
+        self.status = "invalid"
+
+    def repair(self) -> None:
+        """It is not as it should be, and was repaired."""
+        if self.status == "ok":
+            self.status = "repaired"
+
+    def mend(self) -> None:
+        """What was wrong with it is repaired."""
+        self.status = "repaired"
+
+    # -- what is said -------------------------------------------------------------------------------------------------
+
+    def announce(self, end: int) -> None:
+        """The name is known, in a header that ends at an offset: the call is sent, or goes where policy says."""
+        desk = self._desk
+        ledger = desk.ledger
+        policy = desk.plan.policy
+        self.known = known = desk.known(self.name)
+        self.started = True
+        header = ledger.held_for(Why.HEADER)
+        if known is False and policy.unknown_tool != "forward":
+            self.sink = Sink.TEXT if policy.unknown_tool == "text" else Sink.DROP
+            if header:
+                ledger.discard()
+            ledger.notice("undeclared_tool", self.name)
+            self.pass_by(end)
+            return
+        # In a thought, a call of an unknown tool is none before its arguments are complete.
+        unsure = self.thought and not known
+        if unsure or policy.bad_arguments in ("drop", "text"):
+            why = Why.THOUGHT_CALL if unsure else Why.BAD_CALL
+            if header:
+                ledger.hold_on(why)
+            else:
+                ledger.hold(why, self.place)
+        else:
+            if header:
+                ledger.commit()
+            ledger.commit_thought()
+        if known is False:
+            ledger.notice("undeclared_tool", self.name)
+        self.index = ledger.index
+        self.id = desk.own_id(self.id or desk.id_of(self.index, self.name, self.fields), self.index, self.name)
+        if ledger.thinking:
+            ledger.end_reasoning(ledger.at, pause=policy.call_in_reasoning == "resume")
+        ledger.start_call(self.id, self.name, end, known)
+
+    def put(self, fragment: str, end: int) -> None:
+        """Arguments, read up to an offset."""
+        if self.sink is not Sink.CALL:
+            self.pass_by(end)
+        elif not self.started:
+            self._early.append(fragment)
+        elif fragment:
+            self._desk.ledger.arguments(self.index, fragment, end)
+        elif end - self._desk.ledger.at > MAX_SPACE:
+            self._desk.ledger.markup(end)  # a long stretch of dropped white space
+
+    def put_early(self) -> None:
+        """Arguments that came before the name."""
+        fragment = "".join(self._early)
+        if fragment and self.started and self.sink is Sink.CALL:
+            ledger = self._desk.ledger
+            ledger.arguments(self.index, fragment, ledger.at)
+        self._early = []
+
+    def pass_by(self, end: int) -> None:
+        """What was read, up to an offset, of a call that is not sent."""
+        if self.sink is Sink.TEXT:
+            self._desk.ledger.text(end)
+        else:
+            self._desk.ledger.markup(end)
+
+    def notice(self, kind: str, detail: str) -> None:
+        """Something in it is not as the format has it."""
+        self._desk.ledger.notice(kind, detail)
+
+    def replayed(self) -> None:
+        """A prompt opened it: it is the output's first, and what was read of it is told."""
+        begun = self._desk.ledger.replayed(self.index)
+        self.index = 0
+        self._desk.ledger.reopen_call(self.id, self.name, self.known, begun)
+
+
+def fill_id(template: str, name: str, index: str) -> str:
+    """An id by a dialect's template; ``?`` stays for the caller."""
+    number = str(int(index) + 1) if "{number}" in template else ""
+    return template.replace("{name}", name).replace("{index}", index).replace("{number}", number)
+
+
+def _filled(template: str, letters: str) -> str:
+    """A template with letters in place of its ``?``."""
+    head = template.rstrip("?")
+    if "?" not in head:
+        return head + letters[len(head) :]
+    return "".join(letter if c == "?" else c for c, letter in zip(template, letters, strict=True))
+
+
+def _digest(text: str, size: int) -> bytes:
+    from hashlib import shake_128  # rarely needed
+
+    return shake_128(text.encode("utf-8", "surrogatepass")).digest(size)

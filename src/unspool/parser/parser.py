@@ -7,18 +7,22 @@ from ..arguments import check, check_ids, check_prompt, described, wrong_type
 from ..dialect.file import Dialect
 from ..dialect.plan import compile_plan
 from ..dialect.registry import as_dialect
-from ..events import Event, Finish, ReasoningStart, Stage, ToolCallDelta, ToolCallStart
-from ..message import Message
+from ..events import Event, Stage
+from ..message import Fold, Message
 from ..policy import Policy
 from ..toolset import ToolChoice, read_toolset
-from .call import Sink
-from .literals import STRING
-from .output import ARGUMENTS, BAD_CALL, BLOCK, BLOCK_TEXT, CLOSE, HEADER, OBJECT, THOUGHT_CALL, UNDECIDED
+from .call import Desk
+from .fast import AGAIN, FastPaths
+from .ledger import Ledger
+from .lookout import Lookout
+from .machine import Machine
+from .openings import Openings
 from .prompt import decode_ids, prompt_end, prompt_tail
-from .stream import Stream, to_stage
+from .tape import Tape
+from .tokens import TokenFeed, closes, is_marker
 
 
-class Parser(Stream):
+class Parser:
     """Turns one output (one choice) into events.
 
     Args:
@@ -37,10 +41,15 @@ class Parser(Stream):
     """
 
     __slots__ = (
+        "_closed",
         "_dialect",
-        "_special",
+        "_fast",
+        "_fold",
+        "_machine",
+        "_nonblank",
+        "_tape",
         "_tokenizer",
-        "_total",
+        "_tokens",
     )
 
     def __init__(
@@ -65,35 +74,37 @@ class Parser(Stream):
             raise wrong_type("ids", ids, "a callable (index, name) -> str or None")
         if tokenizer is not None and not hasattr(tokenizer, "decode"):
             raise wrong_type("tokenizer", tokenizer, "a tokenizer, an object with a method `decode`, or None")
-        names: dict[str, Any] | None = None
-        if request.tools is not None:
-            names = request.tools
-        elif request.name:
-            names = {request.name: None}
         plan = compile_plan(d, policy, request.kind)
-        super().__init__(plan, names, request.name, ids or self._new_id)
+        calls = bool(plan.forms) and request.kind != "none" and (tools is None or bool(request.tools))
+        tape = self._tape = Tape()
+        ledger = Ledger(tape)
+        openings = Openings(Lookout(plan, tape, ledger, calls=calls), tape, request.names, request.name)
+        self._machine = Machine(tape, Desk(ledger, plan, request, ids), openings)
+        self._fold = Fold()
+        self._fast = FastPaths(self._machine, self._fold)
         self._dialect = d
-        self._plain = not plan.forms or request.kind == "none" or (tools is not None and not names)
         self._tokenizer = tokenizer
-        self._special: frozenset[str] = frozenset()  # tokens that the tokenizer marks as special
-        self._total = 0  # code points of the tokens fed
+        self._tokens: TokenFeed | None = None
+        self._closed = False
+        self._nonblank = False
         if stage is not None:
-            self._begin_at(to_stage(stage, "stage"))
+            self._machine.begin(to_stage(stage, "stage"))
         elif prompt is not None:
             self._read_prompt(self._prompt_text(prompt))
         else:
-            self._begin_at(d.stage)
+            self._machine.begin(d.stage)
 
     def __repr__(self) -> str:
-        told = self._told()
-        read = (self._at if self._fast else self._base) + len(self._buf)
+        message = self.message
+        said, waits = self._fast.read if self._fast.take is not None else (self._machine.ledger.at, 0)
+        read = said + waits if self._fast.take is not None else self._tape.end
         parts = [f"{max(read, 0):,} characters read"]
-        if read > max(self._at, 0):
-            parts.append(f"{read - max(self._at, 0):,} held back")
-        parts += [f"{len(text):,} of {kind}" for kind in ("reasoning", "content") if (text := getattr(told, kind))]
-        if told.tool_calls:
-            parts.append("calls of " + ", ".join(call.name for call in told.tool_calls))
-        state = f"closed ({told.finish_reason})" if self._closed else f"in {self._stage().value}"
+        if read > max(said, 0):
+            parts.append(f"{read - max(said, 0):,} held back")
+        parts += [f"{len(text):,} of {kind}" for kind in ("reasoning", "content") if (text := getattr(message, kind))]
+        if message.tool_calls:
+            parts.append("calls of " + ", ".join(call.name for call in message.tool_calls))
+        state = f"closed ({message.finish_reason})" if self._closed else f"in {self.stage.value}"
         return f"<Parser {self._dialect.name}: {state}; {', '.join(parts)}>"
 
     # -- the public face ------------------------------------------------------------------------------------------
@@ -101,17 +112,45 @@ class Parser(Stream):
     @property
     def message(self) -> Message:
         """The message so far."""
-        return self._told()
+        if self._fast.take is not None:
+            self._fast.joins()
+        return self._fold.message()
 
     @property
     def stage(self) -> Stage:
         """Where the output stands."""
-        return self._stage()
+        return self._machine.stage()
 
     @property
     def dialect(self) -> Dialect:
         """The dialect that is read."""
         return self._dialect
+
+    def feed(self, text: str, stage: Stage | str | None = None) -> list[Event]:
+        """Take the next piece of the output; returns its events.
+
+        Args:
+            text: any piece; the cuts between pieces do not matter.
+            stage: an engine's own word for where this piece belongs; it overrides what the markers said before.
+
+        Raises:
+            ValueError: the parser is closed, or there is no such stage.
+            TypeError: the text is no string.
+        """
+        fast = self._fast
+        take = fast.take
+        if take is not None and stage is None and type(text) is str:
+            events = take(fast, text)
+            if events is AGAIN:
+                return self._go_on()
+            if events is not None:
+                return events
+        # What cannot be fed is refused before anything has changed.
+        given: object = text
+        if not isinstance(given, str):
+            hint = "; decode bytes as they come, with codecs.getincrementaldecoder" if isinstance(given, bytes) else ""
+            raise TypeError(f"text: must be a string, not {described(given)}{hint}")
+        return self._feed(text, None if stage is None else to_stage(stage, "stage"))
 
     def close(self, finish_reason: str | None = "stop") -> list[Event]:
         """The output is over.
@@ -126,100 +165,79 @@ class Parser(Stream):
         check("finish_reason", finish_reason, (str, type(None)), "a string or None")
         if self._closed:
             raise ValueError("close: the parser is closed already")
-        self._sync()
-        if self._tokenizer is not None and self._base == 0 and not self._buf:
+        self._slow()
+        if self._tokenizer is not None and self._tokens is None and not self._tape.end:
             self.feed_tokens(())  # an output without a token is one of tokens all the same
+        machine = self._machine
+        ledger = machine.ledger
         events: list[Event] = []
-        if self._decoder is not None:
-            text, cut = self._decoder.flush()
+        if self._tokens is not None:
+            text, cut = self._tokens.flush()
             if text:
                 events = self._feed(text, None)
-                self._total += len(text)
+                self._slow()
             if cut:
-                self._notice("cut_character")
+                ledger.notice("cut_character")
         self._closed = True
-        self._fast = 0
-        self._final = True
-        self._ended = finish_reason != "length"
-        self._run()
-        self._cut()
-        self._run()
-        self._cut()
-        end = self._base + len(self._buf)
-        if self._thinking:
-            if self._at < end:
-                self._put_text(end)
-            self._thinking = False
-            self._notice("unclosed_reasoning")
-        if self._at < end:
-            self._put_markup(end)
-        if self._within is not None and self._within.suffix and self._state in (BLOCK, BLOCK_TEXT, CLOSE):
-            self._notice("missing_close", self._within.suffix.first)
-        nothing = not self._seen_text and not self._index and self._nonblank
-        if nothing:
-            self._notice("empty")
+        machine.close(ended=finish_reason != "length")
+        if not ledger.spoken and not ledger.index and self._nonblank:
+            ledger.notice("empty")
         reason = finish_reason or "stop"
-        if reason == "stop" and self._calls:
-            reason = "tool_calls"
-        at = max(self._at, 0)
-        self._out.append(Finish(reason, at, at))
-        return events + self._flush_events()
+        ledger.finish("tool_calls" if reason == "stop" and ledger.calls else reason)
+        return events + self._due()
 
-    def _feed(self, text: str, stage: Stage | str | None) -> list[Event]:
-        # What cannot be fed is refused before anything has changed.
-        given: object = text
-        if not isinstance(given, str):
-            hint = "; decode bytes as they come, with codecs.getincrementaldecoder" if isinstance(given, bytes) else ""
-            raise TypeError(f"text: must be a string, not {described(given)}{hint}")
+    # -- feeding --------------------------------------------------------------------------------------------------
+
+    def _slow(self) -> None:
+        """Leave the fast path: the machine goes on."""
+        if self._fast.take is not None:
+            self._fast.stop()
+
+    def _feed(self, text: str, stage: Stage | None) -> list[Event]:
+        if self._closed:
+            raise ValueError("feed: the parser is closed")
+        if not text:
+            return []
+        self._slow()
+        if not self._nonblank and not text.isspace():
+            self._nonblank = True
+        machine = self._machine
         if stage is not None:
-            stage = to_stage(stage, "stage")
-        return super()._feed(text, stage)
+            self._tape.drop()
+            machine.force(stage)
+        self._tape.feed(text)
+        machine.run()
+        events = self._due()
+        self._fast.choose()
+        return events
+
+    def _go_on(self) -> list[Event]:
+        """The machine goes on behind what a fast path has read."""
+        self._slow()
+        self._machine.run()
+        events = self._due()
+        self._fast.choose()
+        return events
+
+    def _due(self) -> list[Event]:
+        """The events that are due, in the message too."""
+        events = self._machine.ledger.take()
+        if self._tokens is not None:
+            events = self._tokens.with_spans(events)
+        add = self._fold.add
+        for event in events:
+            add(event)
+        return events
 
     # -- beginnings -----------------------------------------------------------------------------------------------
-
-    def _begin_at(self, stage: Stage) -> None:
-        if stage is Stage.REASONING and self._plan.reasoning_ends:
-            self._begin_reasoning(0, self._plan.reasoning_lead)
-            self._seen_part = False
-        elif stage is Stage.UNDECIDED and self._plan.reasoning_ends:
-            self._state = UNDECIDED
-        elif stage is Stage.TOOL_CALL and not self._plain:
-            self._enter_block()
 
     def _read_prompt(self, prompt: str) -> None:
         """Replay what follows the last opening of an assistant's turn, silently."""
         tail = prompt_tail(self._dialect, prompt)
         if tail is None:
-            self._begin_at(prompt_end(self._dialect, prompt))
-            return
-        self._replay = True
-        self._base = self._at = -len(tail)
-        self._buf = tail
-        self._run()
-        self._replay = False
-        if self._holds and self._holds[-1].kind == THOUGHT_CALL:
-            self._commit()  # who wrote the prompt meant a call
-        said = [e for h in self._holds for e in h.events] + self._out
-        for hold in self._holds:
-            hold.events = []
-            hold.index = 0
-            hold.thinking = hold.thinking and hold.kind != BAD_CALL  # what the prompt's call ended stays ended
-        self._out = []
-        self._seen_text = self._prose = False
-        self._calls = self._index = 0
-        call = self._call
-        if call is not None and call.started and call.sink is Sink.CALL:
-            # The call that the prompt opened starts anew, with the prompt's part of its arguments.
-            begun = "".join(e.arguments for e in said if isinstance(e, ToolCallDelta) and e.index == call.index)
-            call.index, self._index = 0, 1
-            self._out.append(ToolCallStart(0, call.id, call.name, 0, 0, call.known))
-            if begun:
-                self._out.append(ToolCallDelta(0, begun, 0, 0))
-        elif self._thinking:
-            outer = self._holds[0].events if self._holds and self._holds[0].kind == HEADER else self._out
-            outer.append(ReasoningStart(0, 0))
-        if self._at > self._base + self._i:
-            self._at = self._base + self._i
+            self._machine.begin(prompt_end(self._dialect, prompt))
+        else:
+            self._machine.replay(tail)
 
     def _prompt_text(self, prompt: str | Sequence[int]) -> str:
         check_prompt(prompt)
@@ -246,73 +264,55 @@ class Parser(Stream):
             raise wrong_type("ids", ids, "token ids, an iterable of integers")
         ids = tuple(ids)
         check_ids("ids", ids)
-        if stage is not None:
-            to_stage(stage, "stage")
-        decoder = self._decoder
-        if decoder is None:
+        said = None if stage is None else to_stage(stage, "stage")
+        tokens = self._tokens
+        if tokens is None:
             if self._tokenizer is None:
                 raise ValueError("feed_tokens: the parser was made without a tokenizer")
-            from ..tokens import Detokenizer, added_tokens, marked_special  # not needed for text
-
-            decoder = self._decoder = Detokenizer(self._tokenizer)
-            self._added = added_tokens(self._tokenizer)
-            self._special = marked_special(self._tokenizer)
-            self._marks = set()
-            self._fold.reasoning_tokens = 0
-            self._sync()
+            tokens = self._tokens = TokenFeed(self._tokenizer)
+            self._machine.look.know_tokens(tokens.added)
+            self._fold.count_reasoning_tokens()
+            self._slow()
         events: list[Event] = []
         pending: list[str] = []
         for token in ids:
-            text, literal = decoder.push(token)
-            self._tokens.append(self._total)
+            text, literal = tokens.push(token)
             if text:
                 pending.append(text)
-                self._total += len(text)
             if literal:
                 if pending:
-                    events += self._feed("".join(pending), stage)
+                    events += self._feed("".join(pending), said)
                     pending = []
-                events += self._feed_special(literal, stage)
-                self._total += len(literal)
+                events += self._feed_special(tokens, literal, said)
+                tokens.count(literal)
         if pending:
-            events += self._feed("".join(pending), stage)
-        if self._marks and len(self._marks) > 64:
-            self._marks = {m for m in self._marks if m >= self._base + self._i}
+            events += self._feed("".join(pending), said)
+        self._machine.look.forget_marks()
         return events
 
-    def _feed_special(self, literal: str, stage: Stage | str | None) -> list[Event]:
+    def _feed_special(self, tokens: TokenFeed, literal: str, stage: Stage | None) -> list[Event]:
         """A token whose id says what it is."""
-        assert self._marks is not None
-        if self._is_marker(literal):
-            self._marks.add(self._total)
-            call = self._call
-            reader = None if call is None else call.reader
-            if call is not None and reader is not None and self._closes(literal) and self._state in (ARGUMENTS, OBJECT):
-                # A closing marker by its id ends the call even inside a string.
-                self._run()
-                goes_on = call is self._call and call.reader is reader and not call.complete and call.role != "skip"
-                if goes_on and reader.mode == STRING:
-                    if self._repairing():
-                        self._i = len(self._buf)  # the beginning of an escape means nothing
-                    self._string_cut(call, reader)
-        if self._call is None and literal in self._special and not self._named_in(literal):
-            self._foreign.append((self._total, self._total + len(literal)))
+        machine = self._machine
+        plan = machine.look.plan
+        if is_marker(literal, plan):
+            machine.look.mark(tokens.total)
+            if machine.calls.call is not None and closes(literal, plan):
+                machine.end_string()
+        if machine.calls.call is None and tokens.foreign(literal, plan):
+            machine.ledger.foreign(tokens.total, tokens.total + len(literal))
         return self._feed(literal, stage)
 
-    def _named_in(self, literal: str) -> bool:
-        """Whether a template names a token, or the token holds what a template names."""
-        return any(literal in t or (t in literal and any(c.isalnum() for c in t)) for t in self._plan.literals)
 
-    def _is_marker(self, literal: str) -> bool:
-        return any(literal in text or text in literal for text in self._plan.literals)
+def to_stage(value: Stage | str, where: str) -> Stage:
+    """A stage by name.
 
-    def _closes(self, literal: str) -> bool:
-        plan = self._plan
-        return (
-            any(s.first.startswith(literal) for s in plan.suffixes)
-            or any(b.suffix.first.startswith(literal) for b in plan.block_suffixes)
-            or any(o.pattern.first.startswith(literal) for o in plan.ends)
-        )
+    Raises:
+        ValueError: there is none of this name.
+    """
+    try:
+        return Stage(value)
+    except ValueError:
+        raise ValueError(f"{where}: {value!r} is not one of {', '.join(Stage)}") from None
 
 
 _NO_POLICY = Policy()

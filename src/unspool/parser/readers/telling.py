@@ -3,8 +3,9 @@
 import json
 import re
 from collections.abc import Callable
+from functools import lru_cache
 
-from ..dialect.syntax import Syntax
+from ...dialect.syntax import Syntax
 from .numbers import Magnitude
 from .strings import marker_scan
 from .syntax import AFTER, DONE, ERROR, FIRST_KEY, MAX_HELD, MAX_KEYS, SIGN, STRING, VALUE, Root
@@ -13,6 +14,100 @@ _SPACE = re.compile(r"[ \t\n\r]*+")
 PYTHON_SPACE = re.compile(r"\s*+")
 _WORDS = {"true": "true", "false": "false", "null": "null"}
 _PYTHON_WORDS = _WORDS | {"True": "true", "False": "false", "None": "null"}
+
+
+class Spelling:
+    """How a literal is written, and what it has to be.
+
+    Attributes:
+        syntax, root: of the literal.
+        quote: what strings stand between (`Syntax.QUOTE`); ``scan`` finds it.
+        mend: what can be mended from left to right is; ``repair``: the same, in JSON.
+        keep: it is handed on as it is.
+        space: matches white space.
+        words: what words stand for.
+        stops: whether something that ends the call stands in a text at an index (1, 0; -1: perhaps): a quote in front
+            of it closes its string.
+    """
+
+    __slots__ = ("keep", "mend", "quote", "repair", "root", "scan", "space", "stops", "syntax", "words")
+
+    def __init__(
+        self, syntax: Syntax, root: Root, repair: bool, quote: str, stops: Callable[[str, int], int] | None
+    ) -> None:
+        self.syntax = syntax
+        self.root = root
+        self.mend = repair
+        self.repair = repair and syntax is Syntax.JSON  # JSON is also read as other languages write it
+        self.stops = stops
+        self.keep = syntax is Syntax.JSON
+        self.space = _SPACE if syntax is Syntax.JSON and not repair else PYTHON_SPACE
+        self.words = _PYTHON_WORDS if syntax is Syntax.PYTHON or repair else _WORDS
+        self.quote = quote
+        self.scan = marker_scan(quote) if syntax is Syntax.QUOTE else None
+
+
+spelling = lru_cache(256)(Spelling)
+"""A `Spelling`, made once."""
+
+
+class Doubt:
+    """What of a reader's output waits until it is certain.
+
+    Attributes:
+        since: what stands in the output from here on is undecided (-1: nothing): a set or an object, a key given twice.
+        dropping: how many brackets were open where the value began that is dropped (-1: none).
+        maybe_set: an object may be a set.
+    """
+
+    __slots__ = ("_from", "_size", "dropping", "maybe_set", "since")
+
+    def __init__(self) -> None:
+        self.since = -1
+        self.dropping = -1
+        self.maybe_set = False
+        self._size = 0  # characters read for it, up to where the last reading began
+        self._from = 0
+
+    def wait(self, since: int, i: int, *, maybe_set: bool = False) -> None:
+        """What is told from ``since`` on, read from ``i`` on, may have to be told otherwise."""
+        self.since = since
+        self.maybe_set = maybe_set
+        self._size = 0
+        self._from = i
+
+    def decide(self) -> None:
+        """What was held is what it looked like."""
+        self.since = -1
+        self.maybe_set = False
+
+    def told(self) -> None:
+        """What stood before it in the output is told."""
+        self.since = 0
+
+    def drop(self, depth: int, since: int = -1) -> None:
+        """What is told from ``since`` on to the end of the value that comes is not."""
+        if since >= 0:
+            self.since = since
+        self.dropping = depth
+
+    def over(self) -> None:
+        """The value that is dropped is over."""
+        self.since = self.dropping = -1
+
+    def reads(self, i: int) -> None:
+        """Reading begins at ``i``."""
+        self._from = i
+
+    def read(self, i: int) -> bool:
+        """It was read up to ``i``; whether that is too much."""
+        self._size += i - self._from
+        self._from = i
+        return self._size > MAX_HELD
+
+    def too_much(self, i: int) -> bool:
+        """Whether more is held than may be if reading stands at ``i``."""
+        return self._size + i - self._from > MAX_HELD
 
 
 class Telling:
@@ -31,35 +126,22 @@ class Telling:
     __slots__ = (
         "_broken",
         "_comma",
-        "_dropping",
+        "_doubt",
         "_escape_free",
         "_given",
-        "_held",
-        "_hold",
+        "_how",
         "_is_key",
-        "_keep",
         "_key_at",
         "_key_text",
         "_mark",
-        "_maybe_set",
-        "_mend",
         "_number",
         "_pending",
-        "_quote_scan",
-        "_read_from",
-        "_repair",
-        "_root",
         "_size",
-        "_space",
-        "_stops",
-        "_syntax",
-        "_words",
         "delimiter",
         "error",
         "mode",
         "notes",
         "out",
-        "quote",
         "repaired",
         "stack",
     )
@@ -73,37 +155,15 @@ class Telling:
         quote: str = '"',
         stops: Callable[[str, int], int] | None = None,
     ) -> None:
-        """Start a value.
-
-        Args:
-            syntax: how it is written.
-            root: what it has to be.
-            repair: mend what can be mended from left to right.
-            quote: what strings stand between (`Syntax.QUOTE`).
-            stops: whether something that ends the call stands in a text at an index (1, 0; -1: perhaps): a quote in
-                front of it closes its string.
-        """
-        self._syntax = syntax
-        self._root = root
-        self._mend = repair
-        self._repair = repair and syntax is Syntax.JSON  # JSON is also read as other languages write it
-        self._stops = stops
-        self._keep = syntax is Syntax.JSON
-        self._space = _SPACE if syntax is Syntax.JSON and not repair else PYTHON_SPACE
-        self._words = _PYTHON_WORDS if syntax is Syntax.PYTHON or repair else _WORDS
-        self.quote = quote
-        self._quote_scan = marker_scan(quote) if syntax is Syntax.QUOTE else None
+        """Start a value; the arguments are those of `Spelling`."""
+        self._how = spelling(syntax, root, repair, quote, stops)
+        self._doubt = Doubt()
         self.out: list[str] = []
         self.error = ""
         self.repaired = ""
         self.notes: list[tuple[str, str]] = []
         self.stack: list[str] = []
         self._given: list[set[int]] = []  # hashes of the keys of the objects that are open
-        self._hold = -1  # what stands in `out` from here on is undecided: a set or an object, a key given twice
-        self._held = 0  # characters read for it, up to where the last reading began
-        self._read_from = 0
-        self._dropping = -1  # how many brackets were open where the value began that is dropped
-        self._maybe_set = False
         self._key_text: str | None = ""  # of a key that is handed on as it is; ``None`` where it is too long
         self._key_at = 0  # where, behind the hold, the text of a key begins that is translated
         self._size = Magnitude()
@@ -127,10 +187,11 @@ class Telling:
         out = self.out
         if not out:
             return ""
-        if self._hold >= 0:
-            text = "".join(out[: self._hold])
-            self.out = [] if self._dropping >= 0 else out[self._hold :]
-            self._hold = 0
+        doubt = self._doubt
+        if doubt.since >= 0:
+            text = "".join(out[: doubt.since])
+            self.out = [] if doubt.dropping >= 0 else out[doubt.since :]
+            doubt.told()
             return text
         text = out[0] if len(out) == 1 else "".join(out)
         self.out = []
@@ -138,54 +199,48 @@ class Telling:
 
     def simple(self) -> bool:
         """Inside the string of a value, where a piece of text can be read by itself."""
-        return self.mode == STRING and not self._is_key and not self._escape_free and self._dropping < 0
+        return self.mode == STRING and not self._is_key and not self._escape_free and self._doubt.dropping < 0
 
     @property
     def python(self) -> bool:
         """Whether it reads Python."""
-        return self._syntax is Syntax.PYTHON
+        return self._how.syntax is Syntax.PYTHON
+
+    @property
+    def quote_scan(self) -> re.Pattern[str] | None:
+        """Finds what ends a string, or its beginning at the end of a text, where only that does (`Syntax.QUOTE`)."""
+        return self._how.scan
 
     def verbatim(self) -> bool:
         """Inside a string that is handed on as it is."""
-        return self._keep and self.delimiter == '"' and not self._pending
+        return self._how.keep and self.delimiter == '"' and not self._pending
 
     # -- what is undecided ----------------------------------------------------------------------------------------
 
     def rest(self) -> str:
         """What is still held, as it looks, when nothing more comes."""
-        if self._dropping >= 0:
+        if self._doubt.dropping >= 0:
             return ""
-        self._decide()
+        self._doubt.decide()
         comma, self._pending = self._pending, ""
         return self.take() + comma
-
-    def _wait(self, told: int, i: int) -> None:
-        """What is told from ``out[told]``, read from ``i``, on may have to be told otherwise."""
-        self._hold = told
-        self._held = 0
-        self._read_from = i
-
-    def _decide(self) -> None:
-        """What was held is what it looked like."""
-        self._hold = -1
-        self._maybe_set = False
 
     def _overflows(self) -> None:
         self.notes.append(("hold_overflow", "a key"))
         self._key_text = None
-        self._decide()
+        self._doubt.decide()
 
     def _too_much(self, i: int) -> bool:
         """Whether more is held than may be, here, at ``i``: then it is decided, as it would have been in pieces."""
-        if self._held + i - self._read_from <= MAX_HELD:
+        if not self._doubt.too_much(i):
             return False
         self._overflows()
         return True
 
     def _is_set(self) -> None:
         """The object that was begun is a set."""
-        self.out[self._hold] = "["
-        self._decide()
+        self.out[self._doubt.since] = "["
+        self._doubt.decide()
         self.stack[-1] = "s"
         self._given.pop()
         self._mended("set")
@@ -202,19 +257,19 @@ class Telling:
         return False
 
     def _drop(self) -> None:
-        """What is told from ``_hold`` on to the end of the value that comes is not."""
-        del self.out[self._hold :]
-        self._dropping = len(self.stack)
+        """What is held, and the value that comes, is not told."""
+        del self.out[self._doubt.since :]
+        self._doubt.drop(len(self.stack))
 
     # -- telling ----
 
     def _fail(self, text: str, i: int, why: str) -> int:
         if not self._pending:
             self._flush(text, i)
-        if self._hold >= 0:
-            if self._dropping >= 0:
-                del self.out[self._hold :]
-            self._decide()
+        if self._doubt.since >= 0:
+            if self._doubt.dropping >= 0:
+                del self.out[self._doubt.since :]
+            self._doubt.decide()
         self._mark = i
         self._broken = self.mode
         self.mode = ERROR
@@ -222,13 +277,13 @@ class Telling:
         return -1
 
     def _flush(self, text: str, i: int) -> None:
-        if self._keep and i > self._mark:
+        if self._how.keep and i > self._mark:
             self.out.append(text[self._mark : i])
         self._mark = i
 
     def _fix(self, what: str) -> None:
         # What is right in Python is a repair in JSON.
-        if self._repair:
+        if self._how.repair:
             self._mended(what)
 
     def _mended(self, what: str) -> None:
@@ -240,7 +295,7 @@ class Telling:
         if self._pending:
             self.out.append(self._pending)
             self._pending = ""
-        elif self._comma and not self._keep:
+        elif self._comma and not self._how.keep:
             self.out.append(", ")
         self._comma = False
 
@@ -250,9 +305,10 @@ class Telling:
 
     def _ended(self) -> None:
         self.mode = AFTER if self.stack else DONE
-        if self._dropping == len(self.stack):
-            del self.out[self._hold :]
-            self._hold = self._dropping = -1
+        doubt = self._doubt
+        if doubt.dropping == len(self.stack):
+            del self.out[doubt.since :]
+            doubt.over()
 
 
 def unescaped(key: str) -> str:

@@ -11,9 +11,10 @@ and comes back with more text behind it.
 import re
 from json.encoder import encode_basestring
 
-from ..dialect.syntax import Syntax
-from ..regex import Regex
+from ...dialect.syntax import Syntax
+from ...regex import Regex
 from .numbers import Magnitude
+from .plain import whole_object
 from .quoted import STRING_OPEN, Strings
 from .syntax import (
     AFTER,
@@ -30,7 +31,6 @@ from .syntax import (
     INT,
     KEY,
     MAX_DEPTH,
-    MAX_HELD,
     MAX_KEY,
     MAX_WORD,
     NUMBER,
@@ -59,8 +59,18 @@ class LiteralReader(Strings):
 
     def read(self, text: str, i: int) -> int:
         """Consume ``text`` from ``i``; returns the position up to which it is consumed."""
+        how = self._how
+        verbatim = how.keep and not how.repair
+        if verbatim and self.mode == VALUE and not self.stack:
+            end = whole_object(text, i)
+            if end:
+                self.out.append(text[i:end])
+                self.mode = DONE
+                return end
         n = len(text)
-        self._mark = self._read_from = i
+        self._mark = i
+        doubt = self._doubt
+        doubt.reads(i)
         while i < n:
             mode = self.mode
             if mode == STRING:
@@ -72,28 +82,37 @@ class LiteralReader(Strings):
             elif mode == NUMBER:
                 j = self._digits(text, i, n)
             else:
-                k = self._space.match(text, i).end()  # type: ignore[union-attr]
-                if k > i:
-                    if self._pending:
-                        self._pending += text[i:k]
-                        self._mark = k
-                    elif not self._keep:
-                        self._mark = k
-                    i = k
+                c = text[i]
+                if c <= " " or c > "\x7f":
+                    k = how.space.match(text, i).end()  # type: ignore[union-attr]
+                    if k > i:
+                        if self._pending:
+                            self._pending += text[i:k]
+                            self._mark = k
+                        elif not how.keep:
+                            self._mark = k
+                        i = k
+                        continue
+                if verbatim and c == "," and mode == AFTER:
+                    self._comma = True
+                    self.mode = KEY if self.stack[-1] == "{" else VALUE
+                    i += 1
                     continue
-                j = self._token(text, i, n, text[i])
+                if verbatim and c == ":" and mode == COLON:
+                    self._comma = False
+                    self.mode = VALUE
+                    i += 1
+                    continue
+                j = self._token(text, i, n, c)
             if j < 0:
                 if self.mode == ERROR:
                     i = self._mark
                 break
             i = j
-        if self._keep and i > self._mark and not self._pending:
+        if how.keep and i > self._mark and not self._pending:
             self.out.append(text[self._mark : i])
-        if self._hold >= 0 and self._dropping < 0:
-            self._held += i - self._read_from
-            self._read_from = i
-            if self._held > MAX_HELD:
-                self._overflows()
+        if doubt.since >= 0 and doubt.dropping < 0 and doubt.read(i):
+            self._overflows()
         return i
 
     def close_all(self) -> str:
@@ -104,8 +123,8 @@ class LiteralReader(Strings):
         tail = ""
         stack = self.stack
         mode = self._broken if self.mode == ERROR else self.mode
-        if self._dropping >= 0:
-            stack = stack[: self._dropping]
+        if self._doubt.dropping >= 0:
+            stack = stack[: self._doubt.dropping]
         elif mode == STRING and not self._is_key:
             tail = '"'
         elif mode == NUMBER:
@@ -126,7 +145,7 @@ class LiteralReader(Strings):
         if mode == AFTER:
             if c == ",":
                 self._comma = True
-                if self._repair:
+                if self._how.repair:
                     self._flush(text, i)
                     self._pending = ","
                     self._mark = i + 1
@@ -141,15 +160,15 @@ class LiteralReader(Strings):
             return self._value(text, i, n, c)
         if mode == COLON:
             keyword = self.stack[-1] == "("
-            if self._maybe_set:
+            if self._doubt.maybe_set:
                 if c in ",}" and not self._too_much(i):
                     self._is_set()
                     self._ended()
                     return i
-                self._decide()
+                self._doubt.decide()
             if c != ("=" if keyword else ":"):
                 return self._fail(text, i, f"{c!r} after a key")
-            if not self._keep:
+            if not self._how.keep:
                 self.out.append(": ")
             self.mode = VALUE
             self._comma = False
@@ -164,7 +183,7 @@ class LiteralReader(Strings):
         return self._key(text, i, n, c)
 
     def _lenient(self, what: str) -> bool:
-        if self._syntax is Syntax.JSON and not self._repair:
+        if self._how.syntax is Syntax.JSON and not self._how.repair:
             return False
         self._fix(what)
         return True
@@ -177,9 +196,9 @@ class LiteralReader(Strings):
             if m.end() == n:
                 return -1 if n - i <= MAX_KEY else self._fail(text, i, "a name that never ends")
             return self._bare_key(m.group(), m.end())
-        if self._syntax is Syntax.QUOTE:
-            if not text.startswith(self.quote, i):
-                if self.quote.startswith(text[i:n]):
+        if self._how.syntax is Syntax.QUOTE:
+            if not text.startswith(self._how.quote, i):
+                if self._how.quote.startswith(text[i:n]):
                     return -1
                 m = _BARE_KEY.match(text, i)
                 assert m is not None
@@ -189,19 +208,19 @@ class LiteralReader(Strings):
                     return self._fail(text, i, "an object without a key")
                 return self._bare_key(m.group().rstrip(), m.end())
             return self._open_string(text, i, n, True)
-        if c == '"' or (c in "'rRuU" and self._syntax is Syntax.PYTHON) or (c == "'" and self._repair):
+        if c == '"' or (c in "'rRuU" and self._how.syntax is Syntax.PYTHON) or (c == "'" and self._how.repair):
             return self._open_string(text, i, n, True)
-        if self._repair and (c.isalpha() or c == "_"):
+        if self._how.repair and (c.isalpha() or c == "_"):
             m = _WORD.match(text, i)
             if m is not None:
                 if m.end() == n:
                     return -1 if n - i <= MAX_KEY else self._fail(text, i, "a key that never ends")
                 self._fix("bare key")
                 self._flush(text, i)
-                self._decide()
+                self._doubt.decide()
                 self._mark = m.end()
                 return self._bare_key(m.group(), m.end())
-        if self._maybe_set:
+        if self._doubt.maybe_set:
             self._is_set()
             self.mode = VALUE
             return self._value(text, i, n, c)
@@ -212,34 +231,36 @@ class LiteralReader(Strings):
         told = len(self.out)
         self._element()
         self.out.append(encode_basestring(key))
-        if self._dropping < 0 and self._known(key) and not self._keep:
-            self._hold = told
+        if self._doubt.dropping < 0 and self._known(key) and not self._how.keep:
+            self._doubt.wait(told, 0)
             self._drop()
         self.mode = COLON
         return end
 
     def _value(self, text: str, i: int, n: int, c: str) -> int:
-        if self._root is Root.OBJECT and not self.stack and c != "{":
+        if self._how.root is Root.OBJECT and not self.stack and c != "{":
             return self._fail(text, i, "not an object")
-        if self._syntax is Syntax.QUOTE:
-            if text.startswith(self.quote, i):
+        if self._how.syntax is Syntax.QUOTE:
+            if text.startswith(self._how.quote, i):
                 return self._open_string(text, i, n, False)
-            if n - i < len(self.quote) and self.quote.startswith(text[i:n]):
+            if n - i < len(self._how.quote) and self._how.quote.startswith(text[i:n]):
                 return -1
         elif c == '"':
             return self._open_string(text, i, n, False)
-        elif self._syntax is Syntax.PYTHON:
+        elif self._how.syntax is Syntax.PYTHON:
             if c == "'" or STRING_OPEN.match(text, i):
                 return self._open_string(text, i, n, False)
             if c in "rRuU" and i + 1 == n:
                 return -1
-        elif c == "'" and self._repair:
+        elif c == "'" and self._how.repair:
             return self._open_string(text, i, n, False)
-        if c in "{[" or (c == "(" and self._syntax is Syntax.PYTHON):
+        if c in "{[" or (c == "(" and self._how.syntax is Syntax.PYTHON):
             if len(self.stack) >= MAX_DEPTH:
                 return self._fail(text, i, f"nested deeper than {MAX_DEPTH}")
             return self._open_bracket(text, i, c)
-        if c in "-0123456789" or (c in "+." and self._syntax is not Syntax.QUOTE and (self._repair or not self._keep)):
+        if c in "-0123456789" or (
+            c in "+." and self._how.syntax is not Syntax.QUOTE and (self._how.repair or not self._how.keep)
+        ):
             self._begin(text, i)
             self._number = SIGN
             self._size = Magnitude()
@@ -252,7 +273,7 @@ class LiteralReader(Strings):
                     self._number = DOT
                 return i + 1
             if c == "-":
-                if not self._keep:
+                if not self._how.keep:
                     self.out.append("-")
                 return i + 1
             return i
@@ -261,13 +282,12 @@ class LiteralReader(Strings):
     def _open_bracket(self, text: str, i: int, c: str) -> int:
         self._begin(text, i)
         # Where sets are mended, what follows tells whether this is one.
-        maybe_set = c == "{" and self._mend and self._syntax is not Syntax.QUOTE and bool(self.stack)
-        if maybe_set and self._dropping < 0:
-            self._wait(len(self.out), i)
-            self._maybe_set = True
+        maybe_set = c == "{" and self._how.mend and self._how.syntax is not Syntax.QUOTE and bool(self.stack)
+        if maybe_set and self._doubt.dropping < 0:
+            self._doubt.wait(len(self.out), i, maybe_set=True)
             self.out.append(c)
             self._mark = i + 1
-        elif not self._keep:
+        elif not self._how.keep:
             self.out.append("[" if c == "(" else c)
         self.stack.append("t" if c == "(" else c)
         if c == "{":
@@ -286,11 +306,11 @@ class LiteralReader(Strings):
             # A word ends where another character begins.
             self.mode = WORD
             return -1
-        word = self._words.get(m.group())
+        word = self._how.words.get(m.group())
         if word is None:
             return self._fail(text, i, f"{m.group()} is no value")
         self._begin(text, i)
-        if not self._keep or word != m.group():
+        if not self._how.keep or word != m.group():
             if word != m.group():
                 self._fix("Python literal")
             self.out.append(word)
@@ -314,12 +334,12 @@ class LiteralReader(Strings):
         self.stack.pop()
         if top == "{":
             self._given.pop()
-            if self._maybe_set:  # an empty object
-                self._decide()
-        if top == "s" and self._keep:
+            if self._doubt.maybe_set:  # an empty object
+                self._doubt.decide()
+        if top == "s" and self._how.keep:
             self._flush(text, i)
             self._mark = i + 1
-        if not self._keep or top == "s":
+        if not self._how.keep or top == "s":
             self.out.append("}" if top == "{" else "]")
         self._ended()
         return i + 1
@@ -328,7 +348,7 @@ class LiteralReader(Strings):
 
     def _digits(self, text: str, i: int, n: int) -> int:
         state = self._number
-        lenient = self._repair or self._syntax is Syntax.PYTHON
+        lenient = self._how.repair or self._how.syntax is Syntax.PYTHON
         j = _DIGITS.match(text, i).end()  # type: ignore[union-attr]
         if j > i:
             if state == SIGN and text[i] == "0":
@@ -349,7 +369,7 @@ class LiteralReader(Strings):
                 self._size.fraction(digits)
             else:
                 self._size.exponent(digits)
-            if not self._keep:
+            if not self._how.keep:
                 self.out.append(digits)
             return j
         c = text[i]
@@ -362,7 +382,7 @@ class LiteralReader(Strings):
             state = EXP
         elif c in "+-" and state == EXP:
             state = EXP_SIGN
-            self._size.negative = c == "-"
+            self._size.sign(c)
         elif c == "_" and state in (INT, FRACTION, EXP_DIGITS) and lenient:
             self._fix("number")
             self._flush(text, i)
@@ -382,13 +402,13 @@ class LiteralReader(Strings):
         else:
             return self._fail(text, i, f"{c!r} in a number")
         self._number = state
-        if not self._keep:
+        if not self._how.keep:
             self.out.append(c)
         return i + 1
 
     def _zero(self, text: str, i: int, n: int) -> int:
         """A zero that a number begins with: all of its integer part, or too many."""
-        if self._mend:
+        if self._how.mend:
             if i + 1 == n:
                 return -1
             if text[i + 1] in "0123456789":
@@ -397,7 +417,7 @@ class LiteralReader(Strings):
                 self._mended("leading zero")
                 return i + 1
         self._number = ZERO
-        if not self._keep:
+        if not self._how.keep:
             self.out.append("0")
         return i + 1
 

@@ -4,28 +4,77 @@ import json
 import re
 from typing import Final
 
-from ..dialect.syntax import Syntax
-from ..regex import Regex
-from ..schema import Schema, declared_object
-from .literals import DONE, ERROR, STRING, VALUE, LiteralReader, Root
+from ...dialect.syntax import Syntax
+from ...regex import Regex
+from ...schema import Schema, declared_object
+from .literal import DONE, ERROR, STRING, VALUE, LiteralReader, Root
 
 
-class UnwrapReader(LiteralReader):
-    """Reads arguments that come as a JSON string holding an object: decodes the string and reads what it holds."""
+class UnwrapReader:
+    """Reads arguments that come as a JSON string holding an object: decodes the string and reads what it holds.
 
-    __slots__ = ("_decoded", "_inner", "_inner_error", "_raw", "_started")
+    It is asked what a `LiteralReader` is.
+    """
+
+    __slots__ = (
+        "_decoded",
+        "_inner",
+        "_inner_error",
+        "_outer",
+        "_raw",
+        "_started",
+        "error",
+        "mode",
+        "notes",
+        "out",
+        "repaired",
+    )
 
     def __init__(self, *, repair: bool = False) -> None:
-        super().__init__(Syntax.JSON, Root.ANY, repair=repair)
+        self._outer = LiteralReader(Syntax.JSON, Root.ANY, repair=repair)
         self._inner = LiteralReader(Syntax.JSON, Root.OBJECT, repair=repair)
         self._inner_error = ""
         self._decoded = ""
         self._raw = ""
         self._started = False
+        self.mode = VALUE
+        self.error = ""
+        self.repaired = ""
+        self.notes: list[tuple[str, str]] = []
+        self.out: list[str] = []
+
+    @property
+    def stack(self) -> list[str]:
+        """The brackets that are open around the string."""
+        return self._outer.stack
+
+    @property
+    def delimiter(self) -> str:
+        """Inside the string, what ends it."""
+        return self._outer.delimiter
+
+    @property
+    def python(self) -> bool:
+        """It reads JSON."""
+        return False
 
     def simple(self) -> bool:
         """What is inside is read by another reader."""
         return False
+
+    def verbatim(self) -> bool:
+        """What is inside is not handed on as it stands there."""
+        return False
+
+    def take(self) -> str:
+        """The JSON text read since the last call."""
+        text = "".join(self.out)
+        self.out = []
+        return text
+
+    def rest(self) -> str:
+        """What is still held."""
+        return self.take()
 
     def close_all(self) -> str:
         """What would close the object inside."""
@@ -33,9 +82,12 @@ class UnwrapReader(LiteralReader):
 
     def read(self, text: str, i: int) -> int:
         """Consume ``text`` from ``i`` on; see `LiteralReader.read`."""
-        i = super().read(text, i)
-        self._raw += "".join(self.out)
-        self.out = []
+        outer = self._outer
+        i = outer.read(text, i)
+        self.mode = outer.mode
+        self.error = outer.error
+        self.repaired = self.repaired or outer.repaired
+        self._raw += outer.take()
         # Whole escapes only; half a surrogate pair waits for the other half.
         raw = self._raw
         if not self._started:
@@ -59,7 +111,7 @@ class UnwrapReader(LiteralReader):
             out.append(self._inner.take())
             self.repaired = self.repaired or self._inner.repaired
             self.notes += self._inner.notes
-            self._inner.notes = []
+            self._inner.notes.clear()
             if self._inner.mode == ERROR:
                 self._inner_error = self._inner.error
             elif self._inner.mode == DONE and self._decoded.strip():

@@ -13,13 +13,13 @@ _PLACES: Final = 18
 class Magnitude:
     """The size of one number, fed with its digits from left to right."""
 
-    __slots__ = ("_digits", "_exponent", "_places", "negative")
+    __slots__ = ("_digits", "_exponent", "_negative", "_places")
 
     def __init__(self) -> None:
         self._digits = ""  # significant ones; the number is 0.digits * 10 ** (places + exponent)
         self._places = 0
         self._exponent = 0
-        self.negative = False  # the exponent
+        self._negative = False  # the exponent
 
     def integer(self, digits: str) -> None:
         """Digits before the point."""
@@ -36,6 +36,10 @@ class Magnitude:
             digits = significant
         self._keep(digits)
 
+    def sign(self, c: str) -> None:
+        """The sign of the exponent."""
+        self._negative = c == "-"
+
     def exponent(self, digits: str) -> None:
         """Digits of the exponent."""
         if not self._exponent:
@@ -49,7 +53,7 @@ class Magnitude:
         """Whether the number, written with a point or an exponent, rounds to infinity."""
         if not self._digits:
             return False
-        power = self._places + (-self._exponent if self.negative else self._exponent)
+        power = self._places + (-self._exponent if self._negative else self._exponent)
         if not 308 <= power <= 310:
             return power > 310
         return float(f"0.{self._digits}e{power}") == inf

@@ -5,7 +5,7 @@ from functools import lru_cache
 from json.encoder import encode_basestring
 from typing import Final
 
-from ..regex import Regex
+from ...regex import Regex
 
 SHORT: Final = 16
 """Pieces up to this length recur, since they are tokens: what was found out about them is remembered."""
@@ -38,15 +38,11 @@ def escaped_piece(text: str) -> str:
 
 
 @lru_cache(4096)
-def python_piece(text: str, quote: str) -> str | None:
-    """A piece from inside a Python string as JSON, if it neither ends the string nor breaks off in an escape."""
-    return translated(text) if PYTHON_RUNS[quote].fullmatch(text) else None
-
-
-@lru_cache(4096)
-def quoted_piece(text: str, stop: str) -> str | None:
-    """A piece from inside an unescaped string as JSON, if it does not hold what may end the string."""
-    return escaped(text) if stop not in text else None
+def python_part(text: str, quote: str) -> tuple[str, str] | None:
+    """A piece from inside a Python string as JSON, and the escape at its end that is cut; ``None`` if it ends it."""
+    end = PYTHON_RUNS[quote].match(text).end()  # type: ignore[union-attr]
+    rest = text[end:]
+    return (translated(text[:end]), rest) if not rest or rest == "\\" else None
 
 
 def translated(run: str) -> str:

@@ -2,8 +2,8 @@
 
 import re
 
-from ..dialect.syntax import Syntax
-from ..regex import Regex
+from ...dialect.syntax import Syntax
+from ...regex import Regex
 from .strings import (
     JSON_PARTIAL,
     JSON_RUN,
@@ -32,13 +32,13 @@ class Strings(Telling):
 
     def _open_string(self, text: str, i: int, n: int, is_key: bool) -> int:
         self._escape_free = False
-        if self._syntax is Syntax.QUOTE:
-            self.delimiter = self.quote
-            end = i + len(self.quote)
-        elif self._syntax is Syntax.JSON and (text[i] == '"'):
+        if self._how.syntax is Syntax.QUOTE:
+            self.delimiter = self._how.quote
+            end = i + len(self._how.quote)
+        elif self._how.syntax is Syntax.JSON and (text[i] == '"'):
             self.delimiter = '"'
             end = i + 1
-        elif self._syntax is Syntax.JSON:
+        elif self._how.syntax is Syntax.JSON:
             self._fix("single quotes")
             self.delimiter = "'"
             end = i + 1
@@ -56,21 +56,21 @@ class Strings(Telling):
         self._begin(text, i)
         self._is_key = is_key
         self.mode = STRING
-        translated_text = not (self._keep and self.delimiter == '"')
+        translated_text = not (self._how.keep and self.delimiter == '"')
         if translated_text:
             self.out.append('"')
             self._mark = end
-        if is_key and self._dropping < 0:
+        if is_key and self._doubt.dropping < 0:
             self._key_text = ""
-            if translated_text and self._hold < 0:
-                self._wait(told, i)  # until it is known that it is not given twice
-            self._key_at = len(self.out) - self._hold if translated_text else -1
+            if translated_text and self._doubt.since < 0:
+                self._doubt.wait(told, i)  # until it is known that it is not given twice
+            self._key_at = len(self.out) - self._doubt.since if translated_text else -1
         return end
 
     def _string(self, text: str, i: int, n: int) -> int:
-        if self._syntax is Syntax.JSON and self.delimiter == '"':
+        if self._how.syntax is Syntax.JSON and self.delimiter == '"':
             return self._json_string(text, i, n)
-        if self._syntax is Syntax.QUOTE:
+        if self._how.syntax is Syntax.QUOTE:
             return self._quote_string(text, i, n)
         return self._python_string(text, i, n)
 
@@ -82,20 +82,20 @@ class Strings(Telling):
             return
         self._is_key = False
         self.mode = COLON
-        if self._dropping >= 0:
+        if self._doubt.dropping >= 0:
             return
-        if self._maybe_set or self._key_at >= 0:
+        if self._doubt.maybe_set or self._key_at >= 0:
             self._too_much(end)
         if self._key_text is None:
             return
-        text = self._key_text if self._key_at < 0 else "".join(self.out[self._hold + self._key_at : -1])
+        text = self._key_text if self._key_at < 0 else "".join(self.out[self._doubt.since + self._key_at : -1])
         twice = self._known(unescaped(text))
-        if self._key_at < 0 or self._maybe_set:
+        if self._key_at < 0 or self._doubt.maybe_set:
             return
-        if twice and not self._keep:
+        if twice and not self._how.keep:
             self._drop()
         else:
-            self._decide()
+            self._doubt.decide()
 
     def _json_string(self, text: str, i: int, n: int) -> int:
         j = JSON_RUN.match(text, i).end()  # type: ignore[union-attr]
@@ -110,7 +110,7 @@ class Strings(Telling):
         if c == "\\" and JSON_PARTIAL.match(text, j):
             # Consume what is whole; the beginning of an escape waits.
             return j if j > i else -1
-        if not self._repair:
+        if not self._how.repair:
             return self._fail(text, j, "a bad escape" if c == "\\" else "a control character in a string")
         self._flush(text, j)
         if c == "\\":
@@ -129,14 +129,14 @@ class Strings(Telling):
         return self._mark
 
     def _quote_string(self, text: str, i: int, n: int) -> int:
-        assert self._quote_scan is not None
-        m = self._quote_scan.search(text, i)
+        assert self._how.scan is not None
+        m = self._how.scan.search(text, i)
         end = n if m is None else m.start()
         if end > i:
             self.out.append(escaped(text[i:end]))
         if m is None:
             return n
-        if m.group() == self.quote:
+        if m.group() == self._how.quote:
             self.out.append('"')
             self._string_ended(m.end())
             return m.end()
@@ -179,7 +179,7 @@ class Strings(Telling):
                 i += 1
                 self._mark = i
                 continue
-            if self._mend and len(self.delimiter) == 1:
+            if self._how.mend and len(self.delimiter) == 1:
                 closes = self._closes(text, i + 1, n)
                 if closes < 0:
                     return i
@@ -205,7 +205,7 @@ class Strings(Telling):
             return -1
         if text[j] in ",)]}:":
             return 1
-        return 0 if self._stops is None else self._stops(text, j)
+        return 0 if self._how.stops is None else self._how.stops(text, j)
 
     def _escape(self, text: str, i: int, n: int) -> int:
         out = self.out

@@ -1,0 +1,133 @@
+"""A whole answer, parser included, beside what somebody would write in ten lines for its format alone."""
+
+import json
+import re
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import unspool
+
+from .clock import seconds
+from .effort import Effort
+from .table import Row
+
+_WANTED: Final = {"json": 2.5, "markup": 3.5}
+_ROUND: Final = 40
+
+_THOUGHT: Final = (
+    "The user asks for the weather in two cities, and wants to know what to pack. I look up both, in the units that "
+    "they use, and then compare. There is no need to ask for the dates: they said next week, so that a forecast of "
+    "seven days is what I want. If one of the two fails I say so, and answer with the other. It is a short trip, and "
+    "they want to travel light: what is for rain and what is for cold should be the same coat, if that can be."
+)
+_CONTENT: Final = "I look at the forecast for both cities, and tell you then what to pack."
+_CALLS: Final = [
+    (
+        "get_weather",
+        {"city": "Paris", "days": "7", "unit": "celsius", "note": "next week, with wind and rain by the hour"},
+    ),
+    ("get_weather", {"city": "New York", "days": "7", "unit": "fahrenheit", "note": "the same, for the comparison"}),
+]
+TOOLS: Final = [
+    {
+        "type": "function",
+        "function": {
+            "name": "get_weather",
+            "description": "The forecast for a city.",
+            "parameters": {
+                "type": "object",
+                "properties": {name: {"type": "string"} for name in ("city", "days", "unit", "note")},
+            },
+        },
+    }
+]
+
+
+def _json_text() -> str:
+    calls = "\n".join(
+        f"<tool_call>\n{json.dumps({'name': name, 'arguments': arguments})}\n</tool_call>" for name, arguments in _CALLS
+    )
+    return f"<think>\n{_THOUGHT}\n</think>\n\n{_CONTENT}\n{calls}"
+
+
+def _markup_text() -> str:
+    def call(name: str, arguments: dict[str, str]) -> str:
+        values = "".join(f"<parameter={k}>\n{v}\n</parameter>\n" for k, v in arguments.items())
+        return f"<tool_call>\n<function={name}>\n{values}</function>\n</tool_call>"
+
+    return f"<think>\n{_THOUGHT}\n</think>\n\n{_CONTENT}\n\n" + "\n".join(call(*c) for c in _CALLS)
+
+
+_THINK: Final = re.compile(r"\s*<think>\n?(.*?)\n?</think>\s*", re.S)
+_JSON_CALL: Final = re.compile(r"<tool_call>\s*(\{.*?\})\s*</tool_call>", re.S)
+_MARKUP_CALL: Final = re.compile(r"<tool_call>\s*<function=([^>]+)>(.*?)</function>\s*</tool_call>", re.S)
+_PARAMETER: Final = re.compile(r"<parameter=([^>]+)>\n?(.*?)\n?</parameter>", re.S)
+
+
+def _ten_lines(text: str) -> dict[str, Any]:
+    thought = _THINK.match(text)
+    rest = text[thought.end() :] if thought else text
+    calls = []
+    for found in _JSON_CALL.findall(rest):
+        call = json.loads(found)
+        function = {"name": call["name"], "arguments": json.dumps(call["arguments"])}
+        calls.append({"id": f"call_{uuid.uuid4().hex}", "type": "function", "function": function})
+    content = _JSON_CALL.sub("", rest).strip()
+    return _message(thought[1] if thought else None, content or None, calls)
+
+
+def _ten_lines_of_markup(text: str) -> dict[str, Any]:
+    thought = _THINK.match(text)
+    rest = text[thought.end() :] if thought else text
+    calls = []
+    for name, body in _MARKUP_CALL.findall(rest):
+        function = {"name": name, "arguments": json.dumps(dict(_PARAMETER.findall(body)))}
+        calls.append({"id": f"call_{uuid.uuid4().hex}", "type": "function", "function": function})
+    content = _MARKUP_CALL.sub("", rest).strip()
+    return _message(thought[1] if thought else None, content or None, calls)
+
+
+def _message(reasoning: str | None, content: str | None, calls: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"role": "assistant", "content": content, "reasoning_content": reasoning, "tool_calls": calls}
+
+
+def _read(dialect: str, text: str) -> dict[str, Any]:
+    return unspool.parse(text, dialect, tools=TOOLS).to_openai()
+
+
+def _same(ours: dict[str, Any], theirs: dict[str, Any]) -> bool:
+    def told(message: dict[str, Any]) -> object:
+        calls = [call["function"] for call in message["tool_calls"]]
+        return calls, message["reasoning_content"], message["content"].strip()
+
+    return told(ours) == told(theirs)
+
+
+def answers(effort: Effort) -> Iterator[Row]:
+    """1.1 kB of reasoning, text and two calls: our time over that of the ten lines."""
+    for kind, dialect, text, other in (
+        ("json", "hermes", _json_text(), _ten_lines),
+        ("markup", "qwen3-coder", _markup_text(), _ten_lines_of_markup),
+    ):
+        if not _same(_read(dialect, text), other(text)):
+            raise AssertionError(f"{dialect}: {_read(dialect, text)!r} is not {other(text)!r}")
+        ratios = sorted(_ratio(dialect, text, other) for _ in range(max(9, effort.rounds)))
+        yield Row(
+            "whole answer, parser included",
+            f"{len(text):,} characters, {kind}",
+            ratios[len(ratios) // 2],
+            "× regex",
+            _WANTED[kind],
+        )
+
+
+def _ratio(dialect: str, text: str, other: Callable[[str], dict[str, Any]]) -> float:
+    start = seconds()
+    for _ in range(_ROUND):
+        _read(dialect, text)
+    ours = seconds() - start
+    start = seconds()
+    for _ in range(_ROUND):
+        other(text)
+    return ours / (seconds() - start)

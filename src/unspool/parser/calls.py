@@ -1,0 +1,463 @@
+"""Calls: from an opening to what follows the closing, and what is given back as text."""
+
+from ..dialect.patterns import MAX_SPACE, MORE, skip_space
+from ..dialect.plan import Block, Opening, Plan
+from ..dialect.syntax import Syntax
+from ..events import Status
+from .call import Call, Desk, Sink
+from .ledger import CAP, Hold, Ledger, Why
+from .lookout import Lookout
+from .openings import Match, Openings
+from .parts import Parts
+from .readers.arguments import ArgumentsReader
+from .readers.broken import BrokenReader
+from .readers.literal import LiteralReader, Root
+from .readers.markup import MarkupReader
+from .readers.object import ObjectReader
+from .readers.reader import Mode, Reader
+from .states import Standing, State
+from .tape import Tape
+from .white import common_suffix
+
+
+class Calls:
+    """Opens, reads and ends calls, one at a time.
+
+    Attributes:
+        call: the one that is read, if any.
+        reader: what reads its inside; ``broken``: what reads what is left of it after an error.
+        within: the block of calls that is open.
+    """
+
+    __slots__ = (
+        "_at",
+        "_desk",
+        "_ledger",
+        "_look",
+        "_openings",
+        "_parts",
+        "_plan",
+        "_tape",
+        "broken",
+        "call",
+        "reader",
+        "within",
+    )
+
+    def __init__(self, at: Standing, tape: Tape, desk: Desk, openings: Openings, parts: Parts) -> None:
+        self._at = at
+        self._tape = tape
+        self._desk = desk
+        self._plan: Plan = desk.plan
+        self._ledger: Ledger = desk.ledger
+        self._openings = openings
+        self._look: Lookout = openings.look
+        self._parts = parts
+        self.call: Call | None = None
+        self.reader: Reader | None = None
+        self.broken: BrokenReader | None = None
+        self.within: Block | None = None
+
+    def enter(self, block: Block | None) -> None:
+        """A block of calls is open; ``None``: which one it is, the first call says."""
+        self.within = block
+
+    def refused(self, i: int) -> bool:
+        """Whether a policy makes a call that begins at ``i``, and all that follow, text."""
+        if not self._look.outline.calls:
+            return True
+        ledger, tape = self._ledger, self._tape
+        policy = self._plan.policy
+        choice = policy.text_between_tools if ledger.calls else policy.text_before_tools
+        if choice != "content":
+            return False
+        low = max(tape.i, -tape.base)  # a prompt's text is no prose of the output
+        waits = self._at.state is State.TEXT and not ledger.thinking and bool(tape.buf[low:i].strip())
+        if not ledger.prose and not waits:
+            return False
+        self._look.no_calls()
+        ledger.notice("call_markers_as_text", "prose stood before a call")
+        return True
+
+    def open(self, o: Opening, i: int, match: Match) -> None:
+        """The opening of a call stands at ``buf[i:match.end]``."""
+        tape, ledger = self._tape, self._ledger
+        block, form, end = o.block or self.within or self._plan.blocks[0], o.form, match.end
+        assert form is not None
+        buf, base = tape.buf, tape.base
+        self._look.forget_spared()
+        if self._at.state in (State.TEXT, State.REASONING):
+            low = max(tape.i, ledger.at - base)
+            take = common_suffix(buf, low, i, block.margin)
+            if ledger.thinking:
+                take = max(take, common_suffix(buf, low, i, self._look.outline.reasoning.inner))
+            ledger.text(base + i - take)
+        tape.keep()
+        start = max(ledger.at, 0)
+        place = self._parts.place()
+        if form.shape is not None:
+            ledger.hold(Why.HEADER, place)
+        if self._at.state in (State.EDGE, State.TEXT, State.REASONING, State.RESUMING):
+            ledger.markup(base + i)
+            start = base + i
+        call = self.call = Call(self._desk, form, block, start, match.fields, place)
+        self.within = block
+        self._parts.leaves("")
+        if form.shape is None:
+            call.announce(base + end)
+            self._begin_arguments(call, end)
+        elif form.forced and self._openings.named and self._openings.wrapped(end) == 0:
+            call.call_it(self._openings.named)
+            call.announce(base + end - 1)
+            literal = LiteralReader(Syntax.JSON, Root.OBJECT, repair=self._openings.repairing)
+            self.reader = ArgumentsReader(call, self._desk, self._openings, tape, literal)
+            tape.move(end - 1)
+            self._at.go(State.ARGUMENTS)
+        else:
+            j = skip_space(buf, end)
+            quote = "'" if j < len(buf) and buf[j] == "'" else form.shape.quote
+            if quote != form.shape.quote:
+                call.mend()
+            self.reader = ObjectReader(call, self._desk, self._openings, tape, quote)
+            tape.move(end)
+            self._at.go(State.OBJECT)
+
+    def _begin_arguments(self, call: Call, i: int) -> None:
+        tape = self._tape
+        tape.move(i)
+        form = call.form
+        if not form.arguments:
+            call.put("{}", tape.here)
+            call.close()
+            self._at.go(State.CLOSE)
+        elif form.syntax is None:
+            self.reader = MarkupReader(call, self._openings, tape, self._desk.schema(call.name))
+            self._at.go(State.MARKUP)
+        else:
+            reader = self.reader = ArgumentsReader(call, self._desk, self._openings, tape)
+            if form.syntax is Syntax.PYTHON:
+                reader.begin("(", Syntax.PYTHON)
+            self._at.go(State.ARGUMENTS)
+
+    def object(self) -> bool:
+        """In a call that is an object."""
+        reader = self.reader
+        assert isinstance(reader, ObjectReader)
+        assert self.call is not None
+        ledger = self._ledger
+        going = reader.read()
+        while going and reader.mode is Mode.READING and not (ledger.holds and ledger.too_much()):
+            going = reader.read()
+        if reader.mode is Mode.NAMED:
+            if self.announce_object(self.call):
+                reader.go_on()
+            return going
+        return self._object_settled(self.call, reader, going=going)
+
+    def _object_settled(self, call: Call, reader: ObjectReader, *, going: bool) -> bool:
+        """Act on the mode of an object's reader; ``going``: it has taken a step."""
+        if reader.mode is Mode.NAME_DUE:
+            if not self.announce_object(call):
+                return True
+            reader.go_on()
+            going = reader.read()
+        if reader.mode is Mode.NONE:
+            self._ledger.notice_before("call_without_name", reader.why)
+            self._abort_header()
+        elif reader.mode is not Mode.READING:
+            self._after(call, reader.mode)
+        return going
+
+    def announce_object(self, call: Call) -> bool:
+        """Announce an object-shaped call; false where it turned out to be text."""
+        if not self._openings.takes_name(call.form, call.block, call.name):
+            self._abort_header()
+            return False
+        call.announce(self._tape.here)
+        call.put_early()
+        return True
+
+    @property
+    def arguments(self) -> ArgumentsReader | None:
+        """What reads the literal in the call, if one has begun."""
+        reader = self.reader.inner if isinstance(self.reader, ObjectReader) else self.reader
+        return reader if isinstance(reader, ArgumentsReader) and reader.literal is not None else None
+
+    def inside(self) -> bool:
+        """In arguments that are one literal, or written one by one."""
+        reader = self.reader
+        assert reader is not None
+        assert self.call is not None
+        going = reader.read()
+        if reader.mode is not Mode.READING:
+            self._after(self.call, reader.mode)
+        return going
+
+    def recover(self) -> bool:
+        """In what is left of a call that went wrong: it ends at a marker, or where its brackets close."""
+        broken = self.broken
+        assert broken is not None
+        assert self.call is not None
+        going = broken.read()
+        if broken.mode is not Mode.READING:
+            self._after(self.call, broken.mode)
+        return going
+
+    def _after(self, call: Call, mode: Mode) -> None:
+        """A reader has come to an end of what it reads."""
+        tape = self._tape
+        reader = self.reader
+        assert reader is not None
+        if mode is Mode.DONE:
+            self._at.go(State.CLOSE)
+        elif mode is Mode.FAILED:
+            self._fail(call, reader)
+        elif mode is Mode.LOST:
+            if call.complete:
+                self._ledger.notice("missing_close", reader.why)
+            else:
+                self._ledger.notice("bad_arguments", reader.why)
+                call.spoil()
+            self.broken = BrokenReader(call, self._openings, tape, track=["{"], quiet=call.complete)
+            self._at.go(State.RECOVER)
+        elif mode is Mode.JSON:
+            arguments = self.reader = ArgumentsReader(call, self._desk, self._openings, tape)
+            arguments.begin("{", Syntax.JSON)
+            self._at.go(State.ARGUMENTS)
+        elif mode is Mode.OBJECT:
+            self.broken = None
+            if not isinstance(reader, ObjectReader):
+                reader = self.reader = ObjectReader(call, self._desk, self._openings, tape, "")
+            reader.resume()
+            self._at.go(State.OBJECT)
+        elif mode is Mode.OVER:
+            assert isinstance(reader, MarkupReader)
+            self._end_call(reader.status, tape.here)
+
+    def _fail(self, call: Call, reader: Reader) -> None:
+        """The arguments are wrong: what is left of the call is handed on as it is."""
+        self._let_out(call)
+        call.spoil()
+        self._ledger.notice("bad_arguments", reader.why)
+        inner = reader.inner if isinstance(reader, ObjectReader) else reader
+        track, within = (inner.track, inner.within) if isinstance(inner, ArgumentsReader) else (None, "")
+        self.broken = BrokenReader(call, self._openings, self._tape, track=track, within=within)
+        self._at.go(State.RECOVER)
+
+    def _let_out(self, call: Call) -> None:
+        """What is held of the arguments is said, as it is."""
+        if self.reader is not None and self.broken is None:
+            text = self.reader.take()
+            if text is not None:
+                call.put(text, self._tape.here)
+
+    def cut_string(self, call: Call, inner: ArgumentsReader) -> None:
+        """A closing marker, known by its token, stands in a string of the arguments."""
+        if self._openings.repairing:
+            self._tape.move(len(self._tape.buf))  # the beginning of an escape means nothing
+        inner.cut()
+        if isinstance(self.reader, ObjectReader):
+            self.reader.settle(inner)
+            self._object_settled(call, self.reader, going=True)
+        else:
+            self._after(call, inner.mode)
+
+    def close(self) -> bool:
+        """The arguments are over: the call's own closing is due."""
+        call = self.call
+        assert call is not None
+        tape, look = self._tape, self._look
+        suffix = call.form.suffix
+        i = tape.i
+        if not suffix:
+            self._end_call(call.status, tape.here)
+            return True
+        j = skip_space(tape.buf, i)
+        if j == len(tape.buf) and not tape.final and j - i <= MAX_SPACE:
+            return False
+        more = False
+        for pattern in (suffix, *(s for s in self._plan.suffixes if s is not suffix)):
+            r = look.stands(pattern, j, dict(call.fields))
+            if r >= 0:
+                tape.move(r)
+                self._end_call(call.status, tape.here)
+                return True
+            more = more or r == MORE
+        if more and not tape.final:
+            return False
+        self._ledger.notice("missing_close", call.name)
+        end = len(tape.buf) if more else max(p.progress(tape.buf, j) for p in (suffix, *self._plan.suffixes))
+        tape.move(end if end > j else i)
+        self._end_call(call.status, tape.here)
+        return True
+
+    def _end_call(self, status: Status, end: int) -> None:
+        """The call is over at an offset."""
+        call = self.call
+        assert call is not None
+        self._let_out(call)
+        self._drop_call()
+        ledger = self._ledger
+        if call.sink is not Sink.CALL:
+            call.pass_by(end)
+        else:
+            call.put_early()
+            ledger.end_call(call.index, status, call.start, end)
+            if ledger.held_for(Why.THOUGHT_CALL) and status not in ("ok", "repaired"):
+                self.back_to_thought(self.discard())
+                return
+            self._settle(call, status, end)
+        self._at.go(State.BLOCK)
+        self.let_go()
+
+    def _settle(self, call: Call, status: Status, end: int) -> None:
+        """A call that was sent is over: what was held for its arguments' sake is said, or forgotten."""
+        ledger = self._ledger
+        if ledger.held_for(Why.BAD_CALL) and status == "invalid":
+            self.discard()
+            if self._plan.policy.bad_arguments == "text":
+                ledger.text(end)
+            else:
+                ledger.markup(end)
+            ledger.notice("bad_arguments", call.name)
+            return
+        if ledger.held_for(Why.THOUGHT_CALL, Why.BAD_CALL):
+            ledger.commit()
+            ledger.commit_thought()
+        ledger.count_call()
+
+    def _drop_call(self) -> None:
+        self.call = None
+        self.reader = None
+        self.broken = None
+
+    def discard(self) -> Hold:
+        """Forget what the innermost hold holds."""
+        hold = self._ledger.discard()
+        self._parts.back_to(hold.place)
+        return hold
+
+    def let_go(self) -> None:
+        if self.call is None and not self._ledger.holds:
+            self._tape.let_go()
+
+    def _rewind(self, to: int) -> None:
+        """Read again from an offset on."""
+        self._tape.rewind(to, keep=bool(self._ledger.holds))
+        self._ledger.back_to(to)
+
+    def _abort_header(self) -> None:
+        """What opened a call holds no name: it comes back as text."""
+        hold = self.discard()
+        if hold.thinking or hold.paused:
+            self.back_to_thought(hold)
+            return
+        here = self._tape.here
+        self._drop_call()
+        state = hold.place.state
+        if state is State.BLOCK:
+            self._ledger.text(here)
+            state = State.BLOCK_TEXT
+        elif state in (State.EDGE, State.TEXT):
+            if state is State.EDGE:
+                self._parts.put_edge(here)
+            self._ledger.text(here)
+            state = State.TEXT
+        else:
+            self._ledger.text(here)
+        self._at.go(state)
+        self.let_go()
+
+    def back_to_thought(self, hold: Hold) -> None:
+        """What began as a call in a thought was none: it is read again, and no call begins in it."""
+        self._drop_call()
+        self._openings.no_calls(min(self._tape.here, hold.start + CAP))
+        self._rewind(hold.start)
+        self._at.go(State.RESUMING if hold.paused else hold.place.state)
+        self.let_go()
+
+    def reopen(self) -> None:
+        """What opened reasoning in content was text: it is read again, and nothing opens reasoning in it."""
+        hold = self.discard()
+        self._look.no_thoughts(min(self._tape.here, hold.start + CAP))
+        self._rewind(hold.start)
+        self._at.go(State.TEXT)
+        self.let_go()
+
+    def release_holds(self) -> None:
+        """What was held too long, or is certain to be none, is held no more."""
+        self._overflow()
+        if self.call is not None and self.call.status == "invalid" and self._ledger.held_for(Why.THOUGHT_CALL):
+            self.back_to_thought(self.discard())
+
+    def _overflow(self) -> None:
+        """Holds that have grown beyond their cap are released."""
+        ledger = self._ledger
+        while ledger.too_much():
+            if ledger.held_for(Why.HEADER):
+                ledger.notice_before("hold_overflow", "a call's name")
+                self._abort_header()
+            elif ledger.held_for(Why.OPENED_REASONING):
+                ledger.notice_before("hold_overflow", "reasoning")
+                self.reopen()
+            else:
+                call = ledger.held_for(Why.BAD_CALL, Why.THOUGHT_CALL)
+                ledger.commit()
+                ledger.notice("hold_overflow", "a call" if call else "reasoning")
+
+    def cut_header(self) -> None:
+        """The output ended in a call before its name: what is there of it holds nothing."""
+        tape, ledger = self._tape, self._ledger
+        hold, call = ledger.holds[-1], self.call
+        marked = call is not None and (call.form.marked or call.block.marked)
+        thought = hold.thinking or hold.paused
+        if not marked or thought or self._plan.policy.stray_markers != "drop":
+            self._abort_header()
+            return
+        marker = tape.source(hold.start, tape.here)
+        self.discard()
+        self._drop_call()
+        self._at.go(State.TEXT if hold.place.state is State.EDGE else hold.place.state)
+        ledger.markup(tape.here)
+        ledger.notice("stray_open", marker.strip())
+        self.let_go()
+
+    def cut(self) -> None:
+        call, tape = self.call, self._tape
+        assert call is not None
+        if self.broken is not None and self._at.state is State.RECOVER:
+            self.broken.finish()
+            self._end_call(call.status, tape.end)
+        elif call.complete:
+            if call.form.suffix or call.form.shape is not None:
+                self._ledger.notice("missing_close", call.name)
+            tape.move(len(tape.buf))
+            self._end_call(call.status, tape.end)
+        else:
+            tape.move(len(tape.buf))
+            self._end_call("incomplete", tape.end)
+
+    def _reading_value(self) -> bool:
+        """Whether what is read of the call is its arguments', not framing."""
+        if self.broken is not None:
+            return False
+        reader = self.reader
+        if isinstance(reader, MarkupReader):
+            return reader.in_value or reader.guessing or reader.containers.holding
+        inner = self.arguments
+        return inner is not None and not inner.shut
+
+    def release_space(self) -> None:
+        """Framing inside a call is not kept waiting without end."""
+        call = self.call
+        if call is None or not call.started or call.sink is not Sink.CALL:
+            return
+        here = self._tape.here
+        if here - self._ledger.at > MAX_SPACE and not self._reading_value() and not self._ledger.held_for(Why.HEADER):
+            self._ledger.markup(here)
+
+    def ends_with_thought(self) -> bool:
+        """Whether the closing of the thought would end the call that is read: it does outside of strings."""
+        if self._at.state is State.MARKUP:
+            return True
+        return self._at.state is State.RECOVER and self.broken is not None and not self.broken.within

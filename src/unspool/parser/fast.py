@@ -1,0 +1,356 @@
+"""Fast paths: pieces of text that can only be more of the same, without a look at the machine."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+from ..events import ContentDelta, Event, ReasoningDelta, ToolCallDelta
+from ..message import Fold, OpenSegment
+from .call import Sink
+from .machine import Machine
+from .readers.literal import DONE, STRING, LiteralReader
+from .readers.markup import MarkupReader
+from .readers.strings import (
+    JSON_PARTIAL,
+    JSON_RUN,
+    SHORT,
+    escaped,
+    escaped_piece,
+    json_piece,
+    python_part,
+)
+from .states import State
+from .white import held_suffix
+
+_run = JSON_RUN.match
+
+Take = Callable[["FastPaths", str], "list[Event] | None"]
+"""The events of a piece of text; ``None`` where the machine has to look at it."""
+
+
+AGAIN: Final[list[Event]] = []
+"""The text is taken, but the machine has to go on with it."""
+
+
+class FastPaths:
+    """Reads on in the machine's place, while it stands in a string, in reasoning or in content.
+
+    All that is read is said: what a piece leaves waits for the next one. Before the machine goes on, `stop` has to tell
+    it what went here.
+
+    Attributes:
+        take: how the next piece is read; ``None`` where only the machine can.
+    """
+
+    __slots__ = (
+        "_at",
+        "_begun",
+        "_buf",
+        "_call",
+        "_content",
+        "_find",
+        "_fold",
+        "_hold_back",
+        "_hold_back2",
+        "_kept",
+        "_length",
+        "_literal",
+        "_machine",
+        "_pieces",
+        "_plain",
+        "_read",
+        "_segment",
+        "_stop",
+        "_verbatim",
+        "take",
+    )
+
+    def __init__(self, machine: Machine, fold: Fold) -> None:
+        self.take: Take | None = None
+        self._machine = machine
+        self._fold = fold
+        self._at = 0  # the offset up to which all is said
+        self._buf = ""  # what waits
+        self._call = 0  # the index of the call that is read
+        self._pieces: list[str] = []  # its arguments
+        self._kept: list[str] = []  # what is read of it, where that may still be asked for
+        self._begun = 0  # pieces that were there before
+        self._verbatim = False  # the pieces are what was read
+        self._content = False
+        self._segment: OpenSegment | None = None  # the reasoning or content that goes on
+        self._find: re.Pattern[str] = JSON_RUN  # finds what may end it
+        self._stop = ""  # what has to stand in a text for that
+        self._plain: Callable[[str], object] = json_piece  # whether a piece holds nothing that needs a look
+        self._length = 0  # of the quote that ends it, where nothing else does
+        self._literal: LiteralReader | None = None  # reads JSON outside of strings
+        self._read = 0  # what of the text that waits it has read
+        self._hold_back = self._hold_back2 = ""  # white space at the end that may belong to what ends it
+
+    # -- beginning and end --------------------------------------------------------------------------------------------
+
+    def choose(self) -> None:
+        """Choose how the next piece can be read."""
+        machine = self._machine
+        ledger, tape = machine.ledger, machine.tape
+        at = tape.here
+        if ledger.holds or machine.look.by_ids or ledger.at != at or at < 0:
+            return
+        state = machine.at.state
+        if state is State.ARGUMENTS or state is State.OBJECT or state is State.MARKUP:
+            self.take = self._in_call()
+        elif (state is State.TEXT and ledger.prose) or (state is State.REASONING and ledger.spoken):
+            self.take = self._in_text()
+        if self.take is not None:
+            kept = tape.lend()
+            self._kept = [] if kept is None else kept
+            self._buf = tape.buf
+            self._at = at
+
+    def _in_call(self) -> Take | None:
+        machine = self._machine
+        call = machine.calls.call
+        if call is None or call.sink is not Sink.CALL or not call.started:
+            return None
+        self._pieces = self._fold.arguments
+        self._begun = len(self._pieces)
+        self._call = call.index
+        self._segment = None
+        self._verbatim = False
+        buf, i = machine.tape.buf, machine.tape.i
+        if isinstance(machine.calls.reader, MarkupReader):
+            value = None if call.thought else machine.calls.reader.streams()
+            if value is None or value.parameter.find.search(buf, i):
+                return None
+            # Where several markers may end it the search alone tells (every text holds the empty string).
+            firsts = value.parameter.firsts
+            self._stop = firsts if len(firsts) == 1 else ""
+            self._find = value.parameter.find
+            self._hold_back = value.margin
+            return FastPaths._value
+        arguments = machine.calls.arguments
+        literal = self._literal = None if arguments is None else arguments.flows()
+        if literal is None:
+            return None
+        if not literal.simple():
+            return None if machine.openings.guards(literal.python) else FastPaths._structure
+        return self._in_string(literal, buf, i)
+
+    def _in_string(self, literal: LiteralReader, buf: str, i: int) -> Take | None:
+        """How a string is read, of which ``buf[i:]`` waits."""
+        scan = None if literal.python else self._machine.openings.string_ends()
+        if scan is not None:
+            self._find, self._plain = scan.find, scan.plain.fullmatch
+            return FastPaths._guarded if literal.verbatim() and not scan.find.search(buf, i) else None
+        if literal.verbatim():
+            self._verbatim = True
+            self._begun = len(self._pieces)
+            return FastPaths._string
+        self._stop = literal.delimiter[0]
+        scan_quote = literal.quote_scan
+        self._length = 0
+        if scan_quote is not None:
+            self._find = scan_quote
+            self._length = len(literal.delimiter)
+        return FastPaths._translated
+
+    def _in_text(self) -> Take | None:
+        machine = self._machine
+        region = machine.prose.region()
+        self._content = machine.at.state is State.TEXT
+        segment = self._fold.growing("content" if self._content else "reasoning")
+        if segment is None or region.scan.find.search(machine.tape.buf, machine.tape.i):
+            return None
+        inner, margin = region.inner, region.margin
+        longer = len(margin) > len(inner)
+        self._hold_back, self._hold_back2 = (margin, inner) if longer else (inner, margin)
+        if not set(self._hold_back2) <= set(self._hold_back):
+            return None
+        self._segment = segment
+        self._begun = len(segment.parts)
+        self._find = region.scan.find
+        return FastPaths._prose
+
+    def stop(self) -> None:
+        """The machine goes on."""
+        self.take = None
+        machine = self._machine
+        at = self._at
+        if self._verbatim:
+            self._kept += self._pieces[self._begun :]
+        said = ""
+        if self._segment is not None and self._content:
+            said = "".join(self._segment.parts[self._begun :])
+        machine.tape.take_back(self._buf, at)
+        if self._read:
+            machine.tape.move(self._read)
+            self._read = 0
+        machine.ledger.said(at, content=said)
+
+    @property
+    def read(self) -> tuple[int, int]:
+        """How many characters are said, and how many wait."""
+        return self._at, len(self._buf)
+
+    def joins(self) -> None:
+        """The message is asked for, which joins the pieces of the arguments to one."""
+        if self._verbatim:
+            self._kept += self._pieces[self._begun :]
+            self._begun = 1
+
+    # -- paths --------------------------------------------------------------------------------------------------------
+
+    def _string(self, text: str) -> list[Event] | None:
+        """In a JSON string."""
+        if '"' in text or "\\" in text or self._buf or not text.isprintable() or not text:
+            whole = self._buf + text
+            if len(whole) > SHORT or not json_piece(whole):
+                end = _run(whole).end()  # type: ignore[union-attr]
+                if end < len(whole) and (whole[end] != "\\" or not JSON_PARTIAL.match(whole, end)):
+                    return self._string_over(text)
+                self._buf = whole[end:]
+                text = whole[:end]
+                if not text:
+                    return []
+            else:
+                text = whole
+                self._buf = ""
+        start = self._at
+        self._at = stop = start + len(text)
+        self._pieces.append(text)
+        return [ToolCallDelta(self._call, text, start, stop)]
+
+    def _guarded(self, text: str) -> list[Event] | None:
+        """In a JSON string that a marker would end."""
+        if self._buf or not self._plain(text):
+            whole = self._buf + text
+            m = self._find.search(whole)
+            if not text or (m is not None and m.end() < len(whole)):
+                return None
+            piece = whole if m is None else whole[: m.start()]
+            end = _run(piece).end()  # type: ignore[union-attr]
+            if end < len(piece) and (m is not None or piece[end] != "\\" or not JSON_PARTIAL.match(piece, end)):
+                return None
+            self._buf = whole[end:]
+            if not end:
+                return []
+            text = piece[:end]
+        start = self._at
+        self._at = stop = start + len(text)
+        self._kept.append(text)
+        self._pieces.append(text)
+        return [ToolCallDelta(self._call, text, start, stop)]
+
+    def _translated(self, text: str) -> list[Event] | None:
+        """In a string of another syntax."""
+        fragment = text
+        if '"' in text or "\\" in text or self._stop in text or self._buf or not text.isprintable() or not text:
+            text = self._buf + text
+            if not text:
+                return []
+            if not self._length:
+                part = (
+                    python_part(text, self._stop) if len(text) <= SHORT else python_part.__wrapped__(text, self._stop)
+                )
+            else:
+                part = self._quoted(text)
+            if part is None:
+                return None
+            fragment, self._buf = part
+            if not fragment:
+                return []
+            text = text[: len(text) - len(self._buf)]
+        start = self._at
+        self._at = stop = start + len(text)
+        self._kept.append(text)
+        self._pieces.append(fragment)
+        return [ToolCallDelta(self._call, fragment, start, stop)]
+
+    def _quoted(self, text: str) -> tuple[str, str] | None:
+        """A piece of a string that only its quote ends, as JSON, and what may begin the quote; ``None`` if it ends."""
+        m = self._find.search(text) if self._stop in text else None
+        if m is None:
+            return (escaped_piece(text) if len(text) <= SHORT else escaped(text)), ""
+        return (
+            None
+            if m.end() < len(text) or m.end() - m.start() == self._length
+            else (escaped(text[: m.start()]), m.group())
+        )
+
+    def _structure(self, text: str) -> list[Event] | None:
+        """In a literal, outside of strings or in and out of them."""
+        if not text:
+            return []
+        literal = self._literal
+        assert literal is not None
+        whole = self._buf + text if self._buf else text
+        end = literal.read(whole, 0)
+        if literal.mode < DONE and not literal.notes:
+            fragment = literal.take()
+            if fragment:
+                self._buf = whole[end:]
+                start = self._at
+                self._at = stop = start + end
+                self._kept.append(whole[:end] if self._buf else whole)
+                self._pieces.append(fragment)
+                if literal.mode == STRING and literal.simple():
+                    self.take = self._in_string(literal, self._buf, 0)
+                return [ToolCallDelta(self._call, fragment, start, stop)]
+            if not end:  # the beginning of a word or an escape
+                self._buf = whole
+                return []
+        # Read, and not said: the machine says it, and what follows from it.
+        self._buf = whole
+        self._read = end
+        return AGAIN
+
+    def _string_over(self, text: str) -> list[Event] | None:
+        """What waits and a piece, in which the string ends, or does not go on as it should."""
+        self._kept += self._pieces[self._begun :]
+        self._verbatim = False
+        self.take = FastPaths._structure
+        return self._structure(text)
+
+    def _value(self, text: str) -> list[Event] | None:
+        """In the text of an argument."""
+        fragment = text
+        if '"' in text or "\\" in text or self._stop in text or self._buf or not text.isprintable() or not text:
+            whole = self._buf + text
+            if not text or (self._stop in whole and self._find.search(whole)):
+                return None
+            text = whole
+            if whole[-1] in self._hold_back:
+                end = len(whole) - 1
+                if len(self._hold_back) > 1:
+                    end = len(whole) - held_suffix(whole, 0, len(whole), self._hold_back)
+                self._buf = whole[end:]
+                if not end:
+                    return []
+                text = whole[:end]
+            elif self._buf:
+                self._buf = ""
+            fragment = escaped_piece(text) if len(text) <= SHORT else escaped(text)
+        start = self._at
+        self._at = stop = start + len(text)
+        self._kept.append(text)
+        self._pieces.append(fragment)
+        return [ToolCallDelta(self._call, fragment, start, stop)]
+
+    def _prose(self, text: str) -> list[Event] | None:
+        """In running text."""
+        whole = self._buf + text
+        if not text or self._find.search(whole):
+            return None
+        end = len(whole)
+        if whole[-1] in self._hold_back:
+            end -= max(held_suffix(whole, 0, end, self._hold_back), held_suffix(whole, 0, end, self._hold_back2))
+        self._buf = whole[end:]
+        if not end:
+            return []
+        piece = whole[:end]
+        start = self._at
+        self._at = stop = start + end
+        segment = self._segment
+        segment.grow(piece, stop)  # type: ignore[union-attr]
+        return [ContentDelta(piece, start, stop) if self._content else ReasoningDelta(piece, start, stop)]

@@ -1,0 +1,359 @@
+"""The events that go out, and those that wait for a decision."""
+
+import enum
+from collections.abc import Iterable
+from typing import Any, Final
+
+from ..events import (
+    ContentDelta,
+    Event,
+    Finish,
+    Markup,
+    Notice,
+    ReasoningDelta,
+    ReasoningEnd,
+    ReasoningStart,
+    Status,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
+)
+from .quoting import Quoting
+from .tape import Tape
+
+CAP: Final = 65_536
+"""How many characters may be held back before they are released."""
+MAX_DETAIL: Final = 80
+
+
+class Why(enum.Enum):
+    """Why events are held back."""
+
+    HEADER = "header"
+    """The name of a call is not known."""
+    BAD_CALL = "bad call"
+    """The arguments of a call may be wrong, and a policy asks what becomes of it then."""
+    THOUGHT_CALL = "thought call"
+    """A call in a thought is none if its arguments are wrong."""
+    OPEN_REASONING = "open reasoning"
+    """Reasoning that is never closed is content."""
+    OPENED_REASONING = "opened reasoning"
+    """Reasoning that opened in content and is never closed is none."""
+
+
+_THOUGHTS: Final = (Why.OPEN_REASONING, Why.OPENED_REASONING)
+
+
+class Hold:
+    """Events that wait, and what holds again if they are discarded.
+
+    Attributes:
+        start: where the span of the events begins.
+        thinking, paused, index: of the ledger.
+        place: what the machine goes back to.
+    """
+
+    __slots__ = ("events", "index", "paused", "place", "start", "thinking", "why")
+
+    def __init__(self, why: Why, ledger: "Ledger", place: Any) -> None:
+        self.why = why
+        self.start = ledger.at
+        self.thinking = ledger.thinking
+        self.paused = ledger.paused
+        self.index = ledger.index
+        self.place = place
+        self.events = ledger.events
+
+    def take(self) -> list[Event]:
+        """The events that came before it, which go out."""
+        due, self.events = self.events, []
+        return due
+
+    def go_on(self, why: Why) -> None:
+        """It holds for another reason."""
+        self.why = why
+
+    def restart(self) -> None:
+        """A prompt has opened it: nothing was said before it."""
+        self.events = []
+        self.index = 0
+        self.thinking = self.thinking and self.why is not Why.BAD_CALL  # what the prompt's call ended stays ended
+
+
+class Ledger:
+    """What has been said, what is being said, and what may have to be said otherwise.
+
+    Events tile the output: each begins at ``at``, where the one before it ended. While something is held, events gather
+    behind it; `commit` sends them after what came before, `discard` forgets them.
+
+    Attributes:
+        events: those that are due, or belong to the innermost hold.
+        at: the offset up to which the output has been said.
+        holds: the outermost first.
+        thinking: text is reasoning.
+        paused: a call has interrupted reasoning, which goes on if text follows.
+        index: of the next call.
+        calls: how many calls have ended.
+        prose: text stood since the beginning or the last call.
+        spoken: text, of reasoning or content, has been said.
+        quoting: code in the content.
+    """
+
+    __slots__ = (
+        "_foreign",
+        "_tape",
+        "at",
+        "calls",
+        "events",
+        "holds",
+        "index",
+        "paused",
+        "prose",
+        "quoting",
+        "spoken",
+        "thinking",
+    )
+
+    def __init__(self, tape: Tape) -> None:
+        self._tape = tape
+        self._foreign: list[tuple[int, int]] = []  # spans of special tokens that no template names
+        self.events: list[Event] = []
+        self.at = 0
+        self.holds: list[Hold] = []
+        self.thinking = False
+        self.paused = False
+        self.index = 0
+        self.calls = 0
+        self.prose = False
+        self.spoken = False
+        self.quoting = Quoting()
+
+    # -- saying -------------------------------------------------------------------------------------------------------
+
+    def text(self, end: int) -> None:
+        """Text up to an offset, as reasoning or content."""
+        foreign = self._foreign
+        while foreign and foreign[0][0] < end:
+            first, last = foreign.pop(0)
+            self.text(first)
+            self.markup(last)
+        start = self.at
+        if end <= start:
+            return
+        text = self._tape.source(start, end)
+        self.at = end
+        if not self.thinking:
+            self.quoting.put(text, start)
+        if start < 0:  # the prompt's part of it has been said
+            text = text[-start:]
+            start = 0
+            if end <= 0:
+                return
+        if self.thinking:
+            self.events.append(ReasoningDelta(text, start, end))
+            self.spoken = True
+        else:
+            self.events.append(ContentDelta(text, start, end))
+            if not (self.prose and self.spoken) and not text.isspace():
+                self.prose = self.spoken = True
+
+    def markup(self, end: int) -> None:
+        """Framing up to an offset."""
+        start = self.at
+        if end <= start:
+            return
+        text = self._tape.source(start, end)
+        self.at = end
+        if start < 0:
+            if end <= 0:
+                return
+            text = text[-start:]
+            start = 0
+        self.events.append(Markup(text, start, end))
+
+    def notice(self, kind: str, detail: str = "") -> None:
+        """Something is not as the format has it."""
+        self.events.append(_notice(kind, detail, self.at))
+
+    def notice_before(self, kind: str, detail: str = "") -> None:
+        """A notice that stands before what is held."""
+        hold = self.holds[-1]
+        hold.events.append(_notice(kind, detail, hold.start))
+
+    def open_reasoning(self, end: int) -> None:
+        """Reasoning opens; its opening ends at an offset."""
+        start, stop = self._span(end)
+        self.events.append(ReasoningStart(start, stop))
+        self.thinking = True
+        self.paused = False
+
+    def end_reasoning(self, end: int, *, pause: bool = False) -> None:
+        """Reasoning closes, or pauses for a call; its closing ends at an offset."""
+        start, stop = self._span(end)
+        self.events.append(ReasoningEnd(start, stop))
+        self.thinking = False
+        self.paused = pause
+
+    def stop_reasoning(self) -> None:
+        """The output ends in reasoning."""
+        self.thinking = False
+
+    def forget_pause(self) -> None:
+        """The reasoning that a call interrupted does not go on."""
+        self.paused = False
+
+    def start_call(self, call_id: str, name: str, end: int, known: bool | None) -> None:
+        """The next call; its header ends at an offset."""
+        start, stop = self._span(end)
+        self.events.append(ToolCallStart(self.index, call_id, name, start, stop, known))
+        self.index += 1
+
+    def arguments(self, index: int, fragment: str, end: int) -> None:
+        """A piece of a call's arguments."""
+        start, self.at = self.at, end if end > self.at else self.at
+        self.events.append(ToolCallDelta(index, fragment, start if start > 0 else 0, self.at if self.at > 0 else 0))
+
+    def end_call(self, index: int, status: Status, begun: int, end: int) -> None:
+        """A call, which began at an offset, ends at another."""
+        start, stop = self._span(end)
+        raw = "" if status == "ok" else self._tape.source(max(begun, 0), stop)
+        self.events.append(ToolCallEnd(index, status, start, stop, raw))
+
+    def count_call(self) -> None:
+        """A call has ended for good; what follows is a new beginning for text."""
+        self.calls += 1
+        self.prose = False
+        self.quoting.restart()
+
+    def finish(self, reason: str) -> None:
+        """The output is over."""
+        at = max(self.at, 0)
+        self.events.append(Finish(reason, at, at))
+
+    def foreign(self, start: int, end: int) -> None:
+        """A special token that no template names stands there."""
+        self._foreign.append((start, end))
+
+    def foreign_at(self, offset: int) -> int:
+        """Where a special token that no template names, and begins at an offset, ends; else -1. It is taken."""
+        return self._foreign.pop(0)[1] if self._foreign and self._foreign[0][0] == offset else -1
+
+    def said(self, at: int, *, content: str = "") -> None:
+        """A fast path has said the output up to an offset, ``content`` among it."""
+        if content:
+            self.quoting.put(content, at - len(content))
+        self.at = at
+
+    def back_to(self, at: int) -> None:
+        """What follows an offset is read again."""
+        self.at = at
+
+    def _span(self, end: int) -> tuple[int, int]:
+        start, self.at = self.at, max(end, self.at)
+        return max(start, 0), max(self.at, 0)
+
+    # -- holding ------------------------------------------------------------------------------------------------------
+
+    def hold(self, why: Why, place: Any) -> None:
+        """What comes now waits for `commit` or `discard`."""
+        self._tape.keep()
+        self.holds.append(Hold(why, self, place))
+        self.events = []
+
+    def held_for(self, *why: Why) -> bool:
+        """Whether the innermost hold is for one of these reasons."""
+        holds = self.holds
+        return bool(holds) and holds[-1].why in why
+
+    def hold_on(self, why: Why) -> None:
+        """The innermost hold goes on for another reason."""
+        self.holds[-1].go_on(why)
+
+    def commit(self) -> None:
+        """What the innermost hold holds is said."""
+        hold = self.holds.pop()
+        hold.events.extend(self.events)
+        self.events = hold.events
+
+    def commit_thought(self) -> bool:
+        """Reasoning that may be none is settled, if there is such."""
+        if not self.held_for(*_THOUGHTS):
+            return False
+        self.commit()
+        return True
+
+    def discard(self) -> Hold:
+        """Forget the events of the innermost hold; what it spans has not been said."""
+        hold = self.holds.pop()
+        self.events = hold.events
+        self.at = hold.start
+        self.index = hold.index
+        self.thinking = hold.thinking
+        self.paused = hold.paused
+        return hold
+
+    def too_much(self) -> bool:
+        """Whether more is held back than the cap allows."""
+        return bool(self.holds) and self._tape.here - self.holds[0].start > CAP
+
+    def take(self) -> list[Event]:
+        """The events that are due."""
+        holds = self.holds
+        if holds:
+            return holds[0].take()
+        due, self.events = self.events, []
+        return due
+
+    def as_content(self) -> None:
+        """What the innermost hold holds is reasoning that nobody closed: it is said as content."""
+        hold = self.holds.pop()
+        told = [self._content(event) for event in self.events]
+        self.events = [*hold.events, *(event for event in told if event is not None)]
+        self.thinking = False
+
+    def _content(self, event: Event) -> Event | None:
+        if isinstance(event, ReasoningDelta):
+            return ContentDelta(event.text, event.start, event.end)
+        if isinstance(event, ReasoningStart):
+            if event.end == event.start:
+                return None
+            return Markup(self._tape.source(event.start, event.end), event.start, event.end)
+        return None if isinstance(event, ReasoningEnd) else event
+
+    # -- a prompt -----------------------------------------------------------------------------------------------------
+
+    def replay(self, at: int) -> None:
+        """What is read from here on is a prompt's, at a negative offset."""
+        self.at = at
+
+    def replayed(self, call: int) -> str:
+        """The prompt is read: forget what was said of it. Gives the arguments of a call, by its number."""
+        if self.held_for(Why.THOUGHT_CALL):
+            self.commit()  # who wrote the prompt meant a call
+        said: Iterable[Event] = [*(e for hold in self.holds for e in hold.events), *self.events]
+        for hold in self.holds:
+            hold.restart()
+        self.events = []
+        self.spoken = self.prose = False
+        self.calls = self.index = 0
+        self.at = min(self.at, self._tape.here)
+        return "".join(e.arguments for e in said if isinstance(e, ToolCallDelta) and e.index == call)
+
+    def reopen_call(self, call_id: str, name: str, known: bool | None, begun: str) -> None:
+        """The call that the prompt opened starts anew, with the prompt's part of its arguments."""
+        self.events.append(ToolCallStart(0, call_id, name, 0, 0, known))
+        if begun:
+            self.events.append(ToolCallDelta(0, begun, 0, 0))
+        self.index = 1
+
+    def reopen_reasoning(self) -> None:
+        """The reasoning that the prompt opened starts anew."""
+        outer = self.holds[0].events if self.holds and self.holds[0].why is Why.HEADER else self.events
+        outer.append(ReasoningStart(0, 0))
+
+
+def _notice(kind: str, detail: str, at: int) -> Notice:
+    at = max(at, 0)
+    if len(detail) > MAX_DETAIL:
+        detail = detail[:MAX_DETAIL] + "…"
+    return Notice(kind, detail, at, at)

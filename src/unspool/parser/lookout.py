@@ -1,0 +1,270 @@
+"""What stands here: markers, whether they count, and what may follow them."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from ..dialect.patterns import MAX_SPACE, MORE, NO, Pattern, skip_space
+from ..dialect.plan import END, Marker, Outline, Plan, Stray, tags, text
+from .ledger import Ledger
+from .quoting import Quoting
+from .tape import Tape
+
+ALWAYS: Final = -(1 << 62)
+"""Before any offset."""
+
+
+class Lookout:
+    """Looks at the text that waits and reads none of it.
+
+    Where a question has a place for its answer, that is where what stands there ends; else the answer is `NO`, or
+    `MORE` where more text must decide (``min`` joins the two).
+
+    Attributes:
+        outline: what counts: while calls are read, or while they are text.
+        replay: a prompt is looked at.
+        thoughts_from: what would open reasoning in content before this offset is text.
+    """
+
+    __slots__ = (
+        "_added",
+        "_ignore",
+        "_ledger",
+        "_marks",
+        "_spared",
+        "_spared_at",
+        "_tape",
+        "outline",
+        "plan",
+        "replay",
+        "thoughts_from",
+    )
+
+    def __init__(self, plan: Plan, tape: Tape, ledger: Ledger, *, calls: bool) -> None:
+        self.plan = plan
+        self.outline: Outline = plan.reading if calls else plan.plain
+        self.replay = False
+        self.thoughts_from = ALWAYS
+        self._tape = tape
+        self._ledger = ledger
+        self._marks: set[int] | None = None  # offsets of special tokens that are markers, when ids are fed
+        self._added: Iterable[str] = ()  # the tokenizer's added tokens
+        self._ignore = plan.policy.text_markers == "ignore"
+        self._spared: dict[str, int] = {}  # closings of openings that are text, and how many: they are text too
+        self._spared_at = ALWAYS  # the last marker that was spared
+
+    # -- what the machine says ----------------------------------------------------------------------------------------
+
+    def no_calls(self) -> None:
+        """From here on, calls are text."""
+        self.outline = self.plan.plain
+
+    def no_thoughts(self, until: int) -> None:
+        """Nothing opens reasoning in content before an offset."""
+        self.thoughts_from = until
+
+    def look_at_prompt(self, *, prompt: bool) -> None:
+        """What stands here is a prompt's."""
+        self.replay = prompt
+
+    def forget_spared(self) -> None:
+        """A part begins: closings of what was text before it close nothing."""
+        self._spared.clear()
+
+    # -- tokens -------------------------------------------------------------------------------------------------------
+
+    @property
+    def quoting(self) -> Quoting:
+        """Code in the content."""
+        return self._ledger.quoting
+
+    @property
+    def by_ids(self) -> bool:
+        """Whether token ids are fed."""
+        return self._marks is not None
+
+    def know_tokens(self, added: Iterable[str]) -> None:
+        """Token ids are fed; these are the literals of special tokens."""
+        self._marks = set()
+        self._added = added
+
+    def mark(self, offset: int) -> None:
+        """A special token that is a marker, known by its id, stands at an offset."""
+        assert self._marks is not None
+        self._marks.add(offset)
+
+    def forget_marks(self) -> None:
+        """What was read is behind: so are the tokens in it."""
+        if self._marks and len(self._marks) > 64:
+            here = self._tape.here
+            self._marks = {m for m in self._marks if m >= here}
+
+    def certain(self, i: int) -> bool:
+        """Whether a special token stands here, known by its id."""
+        return self._marks is not None and self._tape.base + i in self._marks
+
+    def _spelled(self, first: str, i: int) -> bool:
+        """Whether text here only spells a special token where that does not count."""
+        if not self._ignore or self._marks is None or self._tape.base + i in self._marks:
+            return False
+        buf = self._tape.buf
+        return any(
+            text and (first.startswith(text) or (text.startswith(first) and buf.startswith(text, i)))
+            for text in self._added
+        )
+
+    # -- patterns -----------------------------------------------------------------------------------------------------
+
+    def stands(self, pattern: Pattern, i: int, fields: dict[str, str] | None = None) -> int:
+        """Where a pattern that begins at ``i`` ends; a special token only spelled may not count. Fills ``fields``."""
+        r = pattern.match(self._tape.buf, i, {} if fields is None else fields)
+        return NO if r != NO and self._ignore and self._spelled(pattern.first, i) else r
+
+    def first(self, patterns: Iterable[Pattern], i: int) -> int:
+        """Where the first of some patterns that begins at ``i`` ends."""
+        found = NO
+        for pattern in patterns:
+            r = self.stands(pattern, i)
+            if r >= 0:
+                return r
+            found = min(found, r)
+        return found
+
+    def soonest(self, patterns: Iterable[Pattern], i: int) -> int:
+        """As `first`, but `MORE` as soon as one of them may stand there."""
+        for pattern in patterns:
+            r = self.stands(pattern, i)
+            if r >= 0 or (r == MORE and not self._tape.final):
+                return r
+        return NO
+
+    def marker(self, marker: Marker, i: int) -> int:
+        """Where a marker that begins at ``i``, and counts, ends."""
+        r = self.stands(marker.pattern, i)
+        return self.end_counts(i, r) if r >= 0 and marker.kind == END else r
+
+    def first_marker(self, markers: Iterable[Marker], i: int) -> int:
+        """Where the first of some markers that begins at ``i``, and counts, ends."""
+        found = NO
+        for marker in markers:
+            r = self.marker(marker, i)
+            if r >= 0:
+                return r
+            found = min(found, r)
+        return found
+
+    def end_here(self, i: int) -> int:
+        """Where an ``end`` or ``start`` that stands at ``i`` ends."""
+        r = self.first_marker(self.plan.ends, i)
+        return NO if r == MORE and self._tape.final else r
+
+    def end_counts(self, i: int, end: int) -> int:
+        """An ``end`` spelled as text counts only where nothing but white space follows it, or an end, or an opening."""
+        if self.replay or self.certain(i):
+            return end
+        tape = self._tape
+        buf = tape.buf
+        j = skip_space(buf, end)
+        if j == len(buf):
+            if tape.final:
+                return end
+            return MORE if j - end <= MAX_SPACE else NO
+        found = NO
+        for marker in self.outline.edge:
+            pattern = marker.pattern
+            if not marker.marked or not pattern.first:
+                continue
+            r = pattern.match(buf, j, {})
+            if r >= 0:
+                return end
+            found = min(found, r)
+        return end if found == MORE and tape.final else found
+
+    def closing(self, i: int) -> int:
+        """Where what stands at ``i`` ends, if it closes a call, a block or the turn."""
+        r = self.first(self.plan.closings, i)
+        if r >= 0:
+            return r
+        end = self.end_here(i)
+        return end if end >= 0 else min(r, end)
+
+    # -- code, and what is text with its opening ----------------------------------------------------------------------
+
+    def quoted(self, i: int) -> bool:
+        """Whether a marker at ``i`` stands in a code span of the content."""
+        ledger = self._ledger
+        if ledger.thinking:
+            return False
+        here = self._tape.base + i
+        start = min(max(ledger.at, ledger.quoting.upto), here)
+        return ledger.quoting.quotes(self._tape.source(start, here), start)
+
+    def spare(self, i: int, *closings: Pattern) -> None:
+        """The opening at ``i`` stays text: so will what closes it."""
+        here = self._tape.base + i
+        if not closings or self._spared_at == here:  # it was looked at before
+            return
+        self._spared_at = here
+        for literal in {text(t) for c in closings for t in (tags(c) or [c]) if t}:
+            self._spared[literal] = self._spared.get(literal, 0) + 1
+
+    def is_spared(self, i: int) -> bool:
+        """Whether the closing at ``i`` belongs to an opening that is text."""
+        here = self._tape.base + i
+        if self._spared_at == here:
+            return True
+        for literal, times in self._spared.items():
+            if times and self._tape.buf.startswith(literal, i):
+                self._spared[literal] = times - 1
+                self._spared_at = here
+                return True
+        return False
+
+    # -- strays -------------------------------------------------------------------------------------------------------
+
+    def stray_counts(self, i: int) -> bool:
+        """Whether a marker at ``i`` that holds nothing may be dropped."""
+        ledger = self._ledger
+        return self.plan.policy.stray_markers == "drop" and not self.quoted(i) and not ledger.quoting.fenced
+
+    def closed_behind(self, i: int) -> bool:
+        """Whether a closing stands somewhere behind an opening at ``i``: it was not the end that cut it."""
+        buf = self._tape.buf
+        return any(buf.find(text(s.pattern), i) >= 0 for s in self.plan.reading.strays if not s.opens)
+
+    def stray(self, i: int) -> tuple[int, bool]:
+        """Where a marker at ``i`` that opens or closes nothing, and is dropped, ends; and whether it opens."""
+        for stray in self.outline.strays:
+            r = self.stands(stray.pattern, i)
+            if r == MORE and not self._tape.final:
+                return MORE, stray.opens
+            if r < 0:
+                continue
+            if not stray.opens:
+                return r if self.stray_counts(i) and not self.is_spared(i) else NO, False
+            end = self._empty(stray, r)
+            if end == MORE:
+                return MORE, True
+            if end >= 0:
+                return end if self.stray_counts(i) else NO, True
+        return NO, False
+
+    def _empty(self, stray: Stray, i: int) -> int:
+        """Where a stray opening, which ends at ``i``, ends with what makes it hold nothing."""
+        tape = self._tape
+        j = skip_space(tape.buf, i)
+        if j == len(tape.buf):
+            return j if tape.final else MORE if j - i <= MAX_SPACE else NO
+        ends = [self.stands(c, j) for c in stray.closings]
+        again = self.stands(stray.pattern, j)
+        if not tape.final and MORE in (*ends, again):
+            return MORE
+        end = max([*ends, NO])
+        return j if end < 0 and again >= 0 else end
+
+    def stray_closings(self, i: int) -> list[Pattern]:
+        """What closes the openings at ``i`` that open nothing."""
+        found: list[Pattern] = []
+        for stray in self.plan.reading.strays:
+            if stray.opens and self.stands(stray.pattern, i) >= 0:
+                found += stray.closings
+        return found

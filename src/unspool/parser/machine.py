@@ -1,0 +1,267 @@
+"""The machine: takes steps while it can, and does what is said to it from outside: a stage, a prompt, the end."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from ..dialect.patterns import MORE
+from ..events import Stage
+from .blocks import Blocks
+from .call import Desk, Sink
+from .calls import Calls
+from .ledger import Ledger, Why
+from .lookout import ALWAYS, Lookout
+from .openings import Openings
+from .parts import Parts
+from .prose import Prose
+from .readers.object import ObjectReader
+from .states import Standing, State
+from .tape import Tape
+
+STEPS: Final[tuple[Callable[[Any], bool], ...]] = (
+    Prose.edge,
+    Prose.text,
+    Prose.reasoning_start,
+    Prose.text,
+    Prose.undecided,
+    Prose.frame_start,
+    Prose.resuming,
+    Blocks.between,
+    Blocks.text,
+    Calls.object,
+    Calls.inside,
+    Calls.inside,
+    Calls.recover,
+    Calls.close,
+)
+"""What takes a step, by state: what `TABLE` says in words."""
+
+
+class Machine:
+    """Reads one output: feed the tape, then `run`. The events are the ledger's.
+
+    Attributes:
+        at: where the output stands.
+        tape: the text.
+        ledger: the events.
+        look: what stands here.
+        openings: where calls begin.
+        calls: the call that is read.
+        prose: reasoning and content.
+    """
+
+    __slots__ = (
+        "_blocks",
+        "_closed_at",
+        "_owners",
+        "_parts",
+        "_plan",
+        "at",
+        "calls",
+        "ledger",
+        "look",
+        "openings",
+        "prose",
+        "tape",
+    )
+
+    def __init__(self, tape: Tape, desk: Desk, openings: Openings) -> None:
+        plan = self._plan = desk.plan
+        ledger: Ledger = desk.ledger
+        at = self.at = Standing()
+        look: Lookout = openings.look
+        self.tape = tape
+        self.ledger = ledger
+        self.look = look
+        self.openings = openings
+        parts = self._parts = Parts(at, plan, tape, ledger, look)
+        calls = self.calls = Calls(at, tape, desk, openings, parts)
+        prose = self.prose = Prose(at, plan, tape, ledger, parts, calls, openings)
+        blocks = self._blocks = Blocks(at, plan, tape, ledger, parts, calls, openings)
+        # By state, whose steps `STEPS` lists.
+        self._owners: tuple[Any, ...] = (
+            prose, prose, prose, prose, prose, prose, prose, blocks, blocks, calls, calls, calls, calls, calls,
+        )  # fmt: skip
+        self._closed_at = ALWAYS  # up to here no closing of a thought stands behind the cursor
+
+    # -- running ------------------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Take steps until more text is needed."""
+        ledger, calls, at, owners = self.ledger, self.calls, self.at, self._owners
+        while True:
+            call = calls.call
+            if ledger.holds:
+                calls.release_holds()
+                call = calls.call
+            if call is not None and call.thought and calls.ends_with_thought():
+                going = self._thought_step()
+            else:
+                state = at.state
+                going = STEPS[state](owners[state])
+            if not going:
+                if ledger.too_much():
+                    continue
+                calls.release_space()
+                return
+
+    def _step(self) -> bool:
+        state = self.at.state
+        return STEPS[state](self._owners[state])
+
+    def _thought_step(self) -> bool:
+        """A step of a call up to the closing of the thought it stands in, or up to what may become that."""
+        tape, calls = self.tape, self.calls
+        end, certain = self._thought_closes()
+        if end == len(tape.buf) or (tape.final and not certain):
+            return self._step()
+        rest = tape.cut(end)
+        going = tape.i < end and self._step()
+        if not going and certain and not self.ledger.too_much():
+            final, ended, call = tape.final, tape.ended, calls.call
+            tape.finish()
+            while calls.call is call and self._step():
+                pass
+            if calls.call is call:
+                calls.cut()
+            tape.go_on(final=final, ended=ended)
+            going = True
+        tape.join(rest)
+        return going or self.ledger.too_much()
+
+    def _thought_closes(self) -> tuple[int, bool]:
+        """Where the closing of the thought stands, or may begin; the text's end where neither is."""
+        tape = self.tape
+        buf = tape.buf
+        scan = self._plan.thought_ends
+        pos = max(tape.i, self._closed_at - tape.base)
+        while True:
+            m = scan.find.search(buf, pos)
+            if m is None:
+                self._closed_at = tape.end
+                return len(buf), False
+            p = m.start()
+            ends = [self.look.stands(o.pattern, p) for o in scan.markers]
+            if max(ends) >= 0 or MORE in ends:
+                self._closed_at = tape.base + p
+                return p, max(ends) >= 0
+            pos = p + 1
+
+    # -- from outside -------------------------------------------------------------------------------------------------
+
+    def stage(self) -> Stage:
+        """Where the output stands, for an engine."""
+        state = self.at.state
+        held = self.ledger.held_for(Why.HEADER)
+        if self.calls.call is not None or held or state in (State.BLOCK, State.BLOCK_TEXT):
+            return Stage.TOOL_CALL
+        if state is State.UNDECIDED:
+            return Stage.UNDECIDED
+        if state is State.RESUMING:
+            return Stage.REASONING
+        if self.openings.pending():
+            return Stage.TOOL_CALL
+        return Stage.REASONING if self.ledger.thinking else Stage.CONTENT
+
+    def begin(self, stage: Stage) -> None:
+        """The output begins there."""
+        if stage is Stage.REASONING and self._plan.reasoning_ends:
+            self._parts.begin_reasoning(0, self._plan.reasoning_lead)
+            self._parts.unseen()
+        elif stage is Stage.UNDECIDED and self._plan.reasoning_ends:
+            self.at.go(State.UNDECIDED)
+        elif stage is Stage.TOOL_CALL and self.look.outline.calls:
+            self._blocks.enter()
+
+    def force(self, stage: Stage) -> None:
+        """An engine says where the output stands: what was read so far ends there."""
+        if stage is Stage.UNDECIDED or stage is self.stage():
+            return
+        tape, ledger = self.tape, self.ledger
+        tape.finish()
+        self.run()
+        self._cut()
+        tape.go_on()
+        if self.at.state in (State.TEXT, State.REASONING):
+            ledger.text(tape.end)
+        else:
+            ledger.markup(tape.end)
+        tape.move(len(tape.buf))
+        if ledger.thinking and stage is not Stage.REASONING:
+            self._parts.end_reasoning(ledger.at)
+        if stage is Stage.REASONING:
+            if not ledger.thinking:
+                self._parts.begin_reasoning(ledger.at, self._plan.reasoning_lead)
+        elif stage is Stage.TOOL_CALL:
+            self._blocks.enter()
+        else:
+            self.at.go(State.EDGE)
+
+    def replay(self, tail: str) -> None:
+        """Read the end of a prompt: it says nothing, but where the output begins."""
+        ledger = self.ledger
+        self.tape.replay(tail)
+        ledger.replay(-len(tail))
+        self.look.look_at_prompt(prompt=True)
+        self.run()
+        self.look.look_at_prompt(prompt=False)
+        call = self.calls.call
+        if call is not None and call.started and call.sink is Sink.CALL:
+            call.replayed()
+        else:
+            ledger.replayed(-1)
+            if ledger.thinking:
+                ledger.reopen_reasoning()
+
+    def end_string(self) -> None:
+        """A closing marker, known by its token, follows: it ends the call even inside a string."""
+        calls = self.calls
+        call, inner = calls.call, calls.arguments
+        if call is None or inner is None or self.at.state not in (State.ARGUMENTS, State.OBJECT):
+            return
+        self.run()
+        if calls.call is call and calls.arguments is inner and not call.complete and inner.in_string():
+            calls.cut_string(call, inner)
+
+    def close(self, *, ended: bool) -> None:
+        """The output is over; ``ended``: the model ended it."""
+        tape, ledger = self.tape, self.ledger
+        tape.finish(ended=ended)
+        for _ in range(2):  # what is cut may be read once more
+            self.run()
+            self._cut()
+        if ledger.thinking:
+            if ledger.at < tape.end:
+                ledger.text(tape.end)
+            ledger.stop_reasoning()
+            ledger.notice("unclosed_reasoning")
+        ledger.markup(tape.end)
+        within = self.calls.within
+        if within is not None and within.suffix and self.at.state in (State.BLOCK, State.BLOCK_TEXT, State.CLOSE):
+            ledger.notice("missing_close", within.suffix.first)
+
+    def _cut(self) -> None:
+        """The output, or an engine's stage, is over: what is still open ends here."""
+        tape, ledger, calls = self.tape, self.ledger, self.calls
+        while calls.call is not None or ledger.holds:
+            if ledger.held_for(Why.HEADER):
+                call, reader = calls.call, calls.reader
+                named = isinstance(reader, ObjectReader) and reader.named()
+                if call is not None and named and calls.announce_object(call):
+                    continue
+                if ledger.held_for(Why.HEADER):
+                    tape.move(len(tape.buf))
+                    calls.cut_header()
+                self.run()
+            elif calls.call is not None:
+                calls.cut()
+            elif ledger.held_for(Why.OPEN_REASONING) and ledger.thinking:
+                ledger.text(tape.end)
+                ledger.as_content()
+                ledger.notice("unclosed_reasoning")
+            elif ledger.held_for(Why.OPENED_REASONING) and (ledger.thinking or ledger.paused):
+                tape.move(len(tape.buf))
+                calls.reopen()
+                self.run()
+            else:
+                ledger.commit()
+        calls.let_go()

@@ -1,0 +1,305 @@
+"""Where a call opens, and what ends the one before it."""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from ..dialect.patterns import MAX_SPACE, MORE, NO, plain_name, skip_separators, skip_space
+from ..dialect.plan import CALL, Block, Form, Opening, Scan
+from ..dialect.syntax import Syntax
+from ..regex import Regex
+from .lookout import ALWAYS, Lookout
+from .tape import Tape
+
+NULL: Final = "null"
+ARGUMENT_KEYS: Final = frozenset(("arguments", "parameters", "args", "input"))
+
+_JSON_KEY = Regex(r'\s*+"((?:[^"\\\n]|\\.){0,256}+)"\s*+:')
+_JSON_KEY_MAYBE = Regex(r'\s*+(?:"(?:[^"\\\n]|\\.){0,256}+(?:\\|"\s*+)?)?\Z')
+
+
+class Match(NamedTuple):
+    """How the opening of a call matches.
+
+    Attributes:
+        end: where it ends, `NO`, or `MORE`.
+        fields: what its template's fields stand for, as far as it goes.
+        weak: the arguments do not begin as they should, or the output ends before them: such a reading counts where no
+            other one is possible.
+    """
+
+    end: int
+    fields: dict[str, str]
+    weak: bool = False
+
+
+_NONE: Final = Match(NO, {})
+
+
+class Openings:
+    """Recognises calls; like the `Lookout` that it asks, it reads nothing.
+
+    Attributes:
+        look: what else may stand here.
+        names: the declared tools by name; ``None``: unknown.
+        named: the function that the choice names, else ``""``.
+    """
+
+    __slots__ = ("_from", "_repair", "_tape", "look", "named", "names")
+
+    def __init__(self, look: Lookout, tape: Tape, names: Mapping[str, Any] | None, named: str) -> None:
+        self.look = look
+        self.names = names
+        self.named = named
+        self._tape = tape
+        self._from = ALWAYS  # what would open a call before this offset is text
+        self._repair = look.plan.policy.bad_arguments == "repair"
+
+    @property
+    def repairing(self) -> bool:
+        """Whether arguments are repaired."""
+        return self._repair
+
+    def no_calls(self, until: int) -> None:
+        """Nothing opens a call before an offset."""
+        self._from = until
+
+    # -- openings -----------------------------------------------------------------------------------------------------
+
+    def match(self, o: Opening, i: int, *, edge: bool) -> Match:
+        """How the opening of a call matches at ``i``; ``edge``: at a boundary."""
+        look = self.look
+        tape = self._tape
+        form = o.form
+        assert form is not None
+        if tape.base + i < self._from:
+            return _NONE
+        if not o.marked and (self.names is None or not (edge or self._stands_apart(o, i))):
+            return _NONE
+        fields: dict[str, str] = {}
+        r = look.stands(o.pattern, i, fields)
+        if r == NO:
+            return _NONE
+        if r == MORE:
+            # A header that the output's end cuts is a call once its name is complete.
+            cut = tape.final and form.shape is None and o.pattern.named(tape.buf, i)
+            if cut and self._declared(o, i, fields):
+                return Match(len(tape.buf), fields, True)
+            return Match(MORE, fields)
+        if form.shape is not None:
+            return Match(self._object_begins(o, form, r), fields)
+        if not self._declared(o, i, fields):
+            return _NONE
+        peek = self._arguments_begin(form, r)
+        if peek == NO:
+            return Match(r, fields, True) if form.opening.after_name else _NONE
+        if peek == MORE:
+            return Match(r, fields, True) if tape.final else Match(MORE, fields)
+        return Match(r, fields)
+
+    def _stands_apart(self, o: Opening, i: int) -> bool:
+        """Whether an unmarked opening may count at ``i``: where a line begins, or behind a space; not in code."""
+        tape = self._tape
+        if i > tape.i and not tape.buf[i - 1].isspace():
+            return False
+        quoting = self.look.quoting
+        if self.look.quoted(i) or quoting.fenced:
+            return False
+        return quoting.blank() or (o.spaced and i > tape.i and tape.buf[i - 1] == " ")
+
+    def _declared(self, o: Opening, i: int, fields: dict[str, str]) -> bool:
+        """Whether the name may be a call's: unmarked or of odd characters, only if it is declared.
+
+        A longer name that is declared is not taken apart (`{name}.{name}`, `{name}:{index}`).
+        """
+        names = self.names
+        name = fields.get("name", "")
+        if names is not None and o.pattern.splits_name and o.pattern.longer_name(self._tape.buf, i) in names:
+            return False
+        return (o.marked and plain_name(name)) or (names is not None and name in names)
+
+    def _object_begins(self, o: Opening, form: Form, i: int) -> int:
+        """``i`` if an object that may be a call begins there."""
+        tape = self._tape
+        buf = tape.buf
+        j = skip_space(buf, i)
+        if j - i > MAX_SPACE:
+            return NO
+        if j == len(buf):
+            return NO if tape.final else MORE
+        assert form.shape is not None
+        if form.forced and self.named:
+            # Any object is the arguments, unless it is the call that was asked for.
+            return MORE if self.wrapped(i) == MORE else i
+        quote = buf[j]
+        if quote != form.shape.quote and not (
+            quote == "'" and self._repair and form.shape.quote == '"' and not self._has_form("'")
+        ):
+            return NO
+        if o.marked or quote == "'":
+            return i
+        # An object that is not a call is let go at its first key.
+        m = _JSON_KEY.match(buf, i)
+        if m is None:
+            return MORE if _JSON_KEY_MAYBE.match(buf, i) and not tape.final else NO
+        key = m.group(1)
+        keys = form.shape.keys
+        known = form.shape.name_is_key or key == "type" or key in ARGUMENT_KEYS or any(k == key for k, _ in keys)
+        return i if known else NO
+
+    def _has_form(self, quote: str) -> bool:
+        return any(f.shape is not None and f.shape.quote == quote for f in self.look.plan.forms)
+
+    def _arguments_begin(self, form: Form, i: int) -> int:
+        """``i`` if arguments, or the call's closing, begin there."""
+        if not form.arguments or form.syntax is Syntax.PYTHON:
+            return i
+        buf = self._tape.buf
+        j = skip_space(buf, i)
+        if j - i > MAX_SPACE:
+            return NO
+        if j == len(buf):
+            return MORE
+        plan = self.look.plan
+        found = NO
+        if form.syntax is None:
+            for p in plan.parameters:
+                r = p.opening.match(buf, j, {})
+                if r >= 0:
+                    return i
+                found = min(found, r)
+            if buf[j] == "{":
+                return i
+        elif buf[j] == "{" or (form.syntax is Syntax.JSON and buf[j] == '"'):
+            return i
+        elif form.syntax is Syntax.JSON and NULL.startswith(buf[j : j + len(NULL)]):
+            if buf.startswith(NULL, j):
+                return i
+            found = MORE
+        for suffix in plan.suffixes:
+            r = suffix.match(buf, j, {})
+            if r >= 0:
+                return i
+            found = min(found, r)
+        return found
+
+    def wrapped(self, i: int) -> int:
+        """Under a named choice: whether the object is a call (name, then arguments), not arguments: 1, 0, `MORE`."""
+        buf = self._tape.buf
+        for expected in (
+            ('"name"',),
+            (":",),
+            (json.dumps(self.named),),
+            (",",),
+            ('"arguments"', '"parameters"'),
+            (":",),
+        ):
+            i = skip_space(buf, i)
+            found = next((e for e in expected if buf.startswith(e, i)), None)
+            if found is None:
+                cut = any(e.startswith(buf[i:]) for e in expected) and not self._tape.final
+                return MORE if cut else 0
+            i += len(found)
+        return 1
+
+    def takes_name(self, form: Form, block: Block, name: str) -> bool:
+        """Whether an object is a call of this name: where nothing marks it, the name has to be declared."""
+        if form.marked or block.marked or (form.forced and name == self.named):
+            return True
+        return self.names is not None and name in self.names
+
+    def pending(self) -> bool:
+        """Whether what waits is the opening of a call, cut behind its first marker."""
+        buf = self._tape.buf
+        i = skip_space(buf, self._tape.i)
+        if i >= len(buf):
+            return False
+        for o in self.look.outline.edge:
+            if not isinstance(o, Opening) or o.kind != CALL or not o.marked or o.block is None or o.form is None:
+                continue
+            marker = o.block.prefix if o.block.prefix and o.block.marked else o.form.opening
+            if marker.first and buf.startswith(marker.first, i) and o.pattern.match(buf, i, {}) == MORE:
+                return True
+        return False
+
+    # -- what ends a call ---------------------------------------------------------------------------------------------
+
+    def opens_next(self, i: int, *, inside: bool = False) -> int:
+        """Whether another call begins at ``i``, where a block is open (``inside``) or not: 1, 0, or `MORE`."""
+        more = False
+        for o in self.look.plan.next_inside if inside else self.look.plan.next_calls:
+            r = self.match(o, i, edge=False).end
+            if r >= 0:
+                return 1
+            more = more or r == MORE
+        return MORE if more and not self._tape.final else 0
+
+    def follows_call(self, i: int, closed: Block | None = None) -> int:
+        """``i`` if what stands there may follow a call: its block's closing (unless closed), another call, the end."""
+        tape = self._tape
+        look = self.look
+        plan = look.plan
+        j = skip_separators(tape.buf, i)
+        if j - i > MAX_SPACE:
+            return NO
+        if j == len(tape.buf):
+            return i if tape.ended else MORE
+        found = NO if closed else look.first([b.suffix for b in plan.block_suffixes], j)
+        if found >= 0:
+            return i
+        for form in plan.forms:
+            r = look.stands(form.opening, j)
+            if r >= 0 and form.marked:
+                return i
+            if r == MORE:
+                found = MORE
+        opens = self.opens_next(j)
+        if opens == 1:
+            return i
+        r = look.end_here(j)
+        if r >= 0 or (tape.ended and found == MORE):
+            return i
+        return MORE if MORE in (found, opens, r) else NO
+
+    # -- a marker in an open string -----------------------------------------------------------------------------------
+
+    def string_ends(self) -> Scan | None:
+        """What may end an open string, if anything may."""
+        plan = self.look.plan
+        return plan.string_ends if plan.policy.markers_in_strings == "end" and plan.string_ends.markers else None
+
+    def guards(self, python: bool) -> bool:
+        """Whether a marker may end an open string of a literal that is Python or not."""
+        return not python and self.string_ends() is not None
+
+    def ends_string(self, scan: Scan, p: int, m: re.Match[str]) -> int:
+        """Where the closing that may stand at ``p``, found as ``m``, ends, if it ends an open string and the call."""
+        final = self._tape.final
+        if m.group() not in scan.triggers:
+            return NO if final else MORE
+        more = False
+        for o in scan.markers:
+            r = self.look.stands(o.pattern, p)
+            if r >= 0:
+                r = r if self.look.certain(p) else self.follows_call(r, o.block)
+                if r >= 0:
+                    return r
+            more = more or r == MORE
+        return MORE if more and not final else NO
+
+    def marker_within(self, i: int, end: int) -> tuple[int, int]:
+        """The first marker in a broken string between two places that ends the call, or may: where, and whether."""
+        scan = self.string_ends()
+        buf = self._tape.buf
+        while scan is not None:
+            m = scan.find.search(buf, i, end)
+            if m is None:
+                break
+            i = m.start()
+            if m.end() == len(buf) or m.group() in scan.triggers:
+                r = self.ends_string(scan, i, m)
+                if r != NO:
+                    return i, r
+            i += 1
+        return end, NO

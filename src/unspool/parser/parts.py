@@ -1,0 +1,168 @@
+"""Where the parts of an output begin and end: reasoning, frames of content, turns; and the white space between them."""
+
+from typing import NamedTuple
+
+from ..dialect.patterns import NO, skip_space
+from ..dialect.plan import END, FRAME, REASONING, Marker, Opening, Plan
+from .ledger import Ledger, Why
+from .lookout import Lookout
+from .states import Standing, State
+from .tape import Tape
+
+
+class Place(NamedTuple):
+    """What is gone back to where something is given back as text."""
+
+    state: State
+    framed: bool
+
+
+class Parts:
+    """Begins and ends parts.
+
+    Attributes:
+        margin: white space that the last part takes from the text behind it.
+        framed: a frame of content is open.
+        seen: a part has begun.
+    """
+
+    __slots__ = ("_at", "_lead", "_ledger", "_look", "_plan", "_tape", "framed", "margin", "seen")
+
+    def __init__(self, at: Standing, plan: Plan, tape: Tape, ledger: Ledger, look: Lookout) -> None:
+        self._at = at
+        self._plan = plan
+        self._tape = tape
+        self._ledger = ledger
+        self._look = look
+        self._lead = ""  # white space that the latest opening takes from the text behind it
+        self.margin = ""
+        self.framed = False
+        self.seen = False
+
+    def place(self) -> Place:
+        """What to go back to."""
+        return Place(self._at.state, self.framed)
+
+    def back_to(self, place: Place) -> None:
+        """Whether a frame is open is as it was."""
+        self.framed = place.framed
+
+    def leaves(self, margin: str) -> None:
+        """A part has ended, and takes this white space from the text behind it."""
+        self.margin = margin
+        self.seen = True
+
+    def unseen(self) -> None:
+        """The output begins in a part that it did not open."""
+        self.seen = False
+
+    def take_lead(self) -> bool:
+        """Take the white space that belongs to an opening off the text behind it; false while that may grow."""
+        tape = self._tape
+        lead = self._lead
+        buf = tape.buf
+        i = tape.i
+        n = len(buf)
+        k = 0
+        while k < len(lead) and i + k < n and buf[i + k] == lead[k]:
+            k += 1
+        if k < len(lead) and i + k == n and not tape.final:
+            return False
+        tape.move(i + k)
+        self._ledger.markup(tape.here)
+        return True
+
+    def put_edge(self, end: int) -> None:
+        """At a boundary text begins: the last part's margin is taken off it."""
+        margin = self.margin
+        if margin:
+            at = self._ledger.at
+            text = self._tape.source(at, min(end, at + len(margin)))
+            k = 0
+            while k < len(text) and text[k] == margin[k]:
+                k += 1
+            self._ledger.markup(at + k)
+            self.margin = ""
+
+    def end_turn(self, end: int) -> None:
+        self._tape.move(end)
+        self._at.go(State.EDGE)
+        self.margin = ""
+        self.framed = False
+        self.seen = True
+        self._ledger.forget_pause()
+        self._ledger.quoting.restart()
+
+    def begin_frame(self, o: Marker, end: int) -> None:
+        """The header of a content frame ends at ``end``."""
+        self._ledger.markup(self._tape.base + end)
+        self.end_turn(end)
+        self.framed = True
+        self._lead = lead_of(o)
+        self._at.go(State.FRAME_START)
+
+    def begin_reasoning(self, end: int, lead: str, *, opened: bool = False) -> None:
+        """Reasoning opens; ``opened``: in content, where it is none unless it is closed."""
+        if opened:
+            self._ledger.hold(Why.OPENED_REASONING, self.place())
+        elif self._plan.policy.unclosed_reasoning == "content":
+            self._ledger.hold(Why.OPEN_REASONING, self.place())
+        self._ledger.open_reasoning(end)
+        self.framed = False
+        self._lead = lead
+        self.margin = ""
+        self.seen = True
+        self._at.go(State.REASONING_START)
+
+    def begin(self, o: Marker, i: int, end: int) -> int:
+        """What is no call begins, or ends a turn, at ``i``."""
+        tape, ledger = self._tape, self._ledger
+        if o.kind == REASONING:
+            ledger.markup(tape.base + i)
+            self.begin_reasoning(tape.base + end, lead_of(o))
+            tape.move(end)
+        elif o.kind == FRAME:
+            self.begin_frame(o, end)
+        else:
+            ledger.markup(tape.base + end)
+            self.end_turn(end)
+            self.skip_others(o)
+        return end
+
+    def skip_others(self, o: Marker) -> None:
+        """Behind the end of a turn a prompt belongs to others."""
+        if not self._look.replay or o.kind != END:
+            return
+        tape = self._tape
+        i = skip_space(tape.buf, tape.i)
+        edge = self._plan.reading.edge
+        if i < len(tape.buf) and any(e.pattern.match(tape.buf, i, {}) != NO for e in edge if e.marked):
+            return  # an opening, perhaps cut by the prompt's end
+        tape.move(len(tape.buf))
+        self._ledger.markup(tape.here)
+
+    def settle_thought(self) -> None:
+        if self._ledger.commit_thought() and not self._ledger.holds:
+            self._tape.let_go()
+        self._ledger.quoting.restart()
+        self._at.go(State.EDGE)
+
+    def end_reasoning(self, end: int) -> None:
+        """Reasoning ends, and what closes it at an offset."""
+        self._ledger.end_reasoning(end)
+        self.settle_thought()
+
+    def leave_block(self) -> None:
+        self.margin = self._plan.block_trail
+        if self._ledger.paused:
+            self._at.go(State.RESUMING)
+        elif self._ledger.thinking:
+            self._lead = self.margin
+            self._at.go(State.REASONING_START)
+        else:
+            self._at.go(State.EDGE)
+
+
+def lead_of(o: Marker) -> str:
+    """White space that an opening takes from the text behind it."""
+    return o.template.inner_lead if isinstance(o, Opening) and o.template else ""

@@ -1,0 +1,463 @@
+"""What is no call: reasoning, content, and the boundaries between parts."""
+
+from ..dialect.patterns import MAX_SPACE, MORE, NO, skip_space
+from ..dialect.plan import CALL, END, FRAME, FRAME_END, REASONING, REASONING_END, Marker, Opening, Plan, Region, Scan
+from .calls import Calls
+from .ledger import CAP, Ledger, Why
+from .lookout import Lookout
+from .openings import Match, Openings
+from .parts import Parts, lead_of
+from .states import Standing, State
+from .tape import Tape
+from .white import common_suffix, held_suffix
+
+
+class Prose:
+    """Reads text, and what may stand in it."""
+
+    __slots__ = ("_at", "_calls", "_ledger", "_look", "_openings", "_parts", "_plan", "_scanned", "_tape")
+
+    def __init__(
+        self,
+        at: Standing,
+        plan: Plan,
+        tape: Tape,
+        ledger: Ledger,
+        parts: Parts,
+        calls: Calls,
+        openings: Openings,
+    ) -> None:
+        self._at = at
+        self._plan = plan
+        self._tape = tape
+        self._ledger = ledger
+        self._parts = parts
+        self._calls = calls
+        self._openings = openings
+        self._look: Lookout = openings.look
+        self._scanned = 0  # characters of undecided text that were searched
+
+    def edge(self) -> bool:
+        """At a boundary: white space, then the next part or text."""
+        tape, ledger = self._tape, self._ledger
+        buf = tape.buf
+        i = tape.i
+        n = len(buf)
+        if i == n:
+            return False
+        j = skip_space(buf, i)
+        if j == n:
+            if tape.final:
+                tape.move(n)
+                if self._parts.seen or ledger.thinking:
+                    ledger.markup(tape.here)
+                else:
+                    ledger.text(tape.here)
+                return False
+            if j - i <= MAX_SPACE:
+                return False
+            ledger.notice("hold_overflow", "white space")
+        else:
+            foreign = ledger.foreign_at(tape.base + j)
+            if foreign >= 0:
+                tape.move(foreign - tape.base)
+                ledger.markup(tape.here)
+                return True
+            r = self._open_at(self._look.outline.edge, j)
+            if r == NO:
+                r = self._drop_at(j)
+            if r == MORE:
+                return False
+            if r >= 0:
+                return True
+        self._parts.put_edge(tape.end)
+        self._at.go(State.TEXT)
+        tape.move(max(i, ledger.at - tape.base))
+        if j > tape.i:
+            # White space in front of text; what stands behind it was looked at already.
+            tape.move(j)
+            ledger.text(tape.here)
+        return True
+
+    def _open_at(self, markers: list[Marker], i: int) -> int:
+        """Begin the part whose opening stands at ``i``; `NO` or `MORE` where there is none (yet)."""
+        tape = self._tape
+        c = tape.buf[i]
+        weak: tuple[Opening, Match] | None = None
+        maybe: list[str | None] = []  # names in readings that the output's end cuts
+        for o in markers:
+            first = o.pattern.first
+            if first and first[0] != c:
+                continue
+            if isinstance(o, Opening) and o.kind == CALL:
+                match = self._openings.match(o, i, edge=True)
+                r = match.end
+                if r >= 0 and match.weak:
+                    weak = weak or (o, match)
+                    continue
+            else:
+                match = None
+                r = self._look.marker(o, i)
+            if r >= 0:
+                if weak is not None and match is None:
+                    break  # a call with wrong arguments is more literal than this
+                return self._parts.begin(o, i, r) if match is None else self._begin_call(o, i, match)
+            if r == MORE:
+                if not tape.final:
+                    return MORE
+                maybe.append(None if match is None else match.fields.get("name"))
+        if not self._parts.seen and not self._ledger.spoken:
+            # A closing of reasoning at the very start closes an empty one.
+            r = self._look.soonest([o.pattern for o in self._plan.reasoning_ends], i)
+            if r == MORE:
+                return MORE
+            if r >= 0:
+                tape.move(r)
+                self._ledger.markup(tape.here)
+                self._parts.leaves(self._plan.reasoning_trail)
+                return r
+        if weak is not None and all(name == weak[1].fields.get("name") for name in maybe):
+            return self._begin_call(weak[0], i, weak[1])
+        return NO
+
+    def reasoning_start(self) -> bool:
+        """Reasoning has just opened: its opening may be repeated."""
+        tape = self._tape
+        i = tape.i
+        if i == len(tape.buf):
+            return False
+        j = skip_space(tape.buf, i)
+        if j < len(tape.buf):
+            r = self._look.soonest([o.pattern for o in self._plan.plain.edge if o.kind == REASONING], j)
+            if r == MORE:
+                return False
+            if r >= 0:
+                tape.move(r)
+                self._ledger.markup(tape.here)
+                return True
+        elif j - i <= MAX_SPACE and not tape.final:
+            return False
+        if not self._parts.take_lead():
+            return False
+        self._at.go(State.REASONING)
+        return True
+
+    def resuming(self) -> bool:
+        """Behind a call in reasoning: the reasoning goes on as soon as text comes."""
+        tape, ledger = self._tape, self._ledger
+        i = tape.i
+        j = skip_space(tape.buf, i)
+        if j == len(tape.buf):
+            if tape.final:
+                tape.move(j)
+                ledger.markup(tape.here)
+                return False
+            if j - i <= MAX_SPACE:
+                return False
+            ledger.notice("hold_overflow", "white space")
+        else:
+            more = False
+            for o in self._plan.resuming:
+                if isinstance(o, Opening) and o.kind == CALL:
+                    match = self._openings.match(o, j, edge=False)
+                    r = match.end
+                    if r >= 0 and not match.weak and not self._calls.refused(j):
+                        self._calls.open(o, j, match)
+                        return True
+                else:
+                    r = self._look.marker(o, j)
+                    if r >= 0:
+                        self._resume_with(o, j, r)
+                        return True
+                more = more or r == MORE
+            if more and not tape.final:
+                return False
+        self._parts.begin_reasoning(ledger.at, self._parts.margin)
+        return True
+
+    def _resume_with(self, o: Marker, i: int, end: int) -> None:
+        """Behind a call in reasoning, that closes, or another part begins."""
+        if o.kind == REASONING_END:
+            self._ledger.markup(self._tape.base + end)
+            self._parts.end_turn(end)
+            self._parts.leaves(self._plan.reasoning_trail)
+        else:
+            self._parts.begin(o, i, end)
+
+    def _close_reasoning(self, p: int, end: int) -> None:
+        """The closing of reasoning stands at ``buf[p:end]``."""
+        tape = self._tape
+        take = common_suffix(tape.buf, tape.i, p, self._look.outline.reasoning.inner)
+        self._ledger.text(tape.base + p - take)
+        self._parts.end_reasoning(tape.base + end)
+        tape.move(end)
+        self._parts.leaves(self._plan.reasoning_trail)
+
+    def region(self) -> Region:
+        """What counts in the text that is read."""
+        outline = self._look.outline
+        if self._at.state is State.REASONING:
+            return outline.reasoning
+        return outline.frame if self._parts.framed else outline.text
+
+    def text(self) -> bool:
+        """Text up to the next marker that counts."""
+        tape = self._tape
+        region = self.region()
+        scan = region.scan
+        buf = tape.buf
+        n = len(buf)
+        pos = tape.i
+        # What decides behind the cap of a hold comes too late, however the text is cut.
+        holds = self._ledger.holds
+        limit = holds[0].start - tape.base + CAP if holds else n
+        while True:
+            m = scan.find.search(buf, pos)
+            if limit < n and (m is None or m.start() > limit):
+                self._release(limit + 1, region.inner, "")
+                tape.move(limit + 1)
+                return True
+            if m is None or m.group() not in scan.triggers:
+                if tape.final:
+                    self._ledger.text(tape.end)
+                    tape.move(n)
+                else:
+                    self._release(n if m is None else m.start(), region.inner, region.margin)
+                return False
+            p = m.start()
+            r = self._marker_at(scan, p)
+            if r == MORE:
+                self._release(p, region.inner, region.margin)
+                return False
+            if r >= 0:
+                return True
+            pos = p + 1
+
+    def _release(self, p: int, inner: str, margin: str) -> None:
+        """Text up to ``p`` goes out, but for white space that may belong to a marker."""
+        tape = self._tape
+        take = max(held_suffix(tape.buf, tape.i, p, inner), held_suffix(tape.buf, tape.i, p, margin))
+        self._ledger.text(tape.base + p - take)
+        tape.move(p - take)
+
+    def _marker_at(self, scan: Scan, p: int) -> int:
+        """Act on the marker that stands at ``p``, or `NO`, or `MORE`."""
+        look = self._look
+        thinking = self._ledger.thinking
+        weak: tuple[Opening, Match] | None = None
+        maybe: list[str | None] = []
+        cut = False  # the output ends in a call's opening
+        for o in scan.markers:
+            match: Match | None = None
+            if not isinstance(o, Opening) or o.kind != CALL:
+                r = look.marker(o, p)
+            elif not look.outline.calls:
+                r = look.stands(o.pattern, p)
+                if r >= 0 and o.form and not look.quoted(p):
+                    look.spare(p, o.form.suffix or o.block.suffix if o.block else o.form.suffix)
+                    return NO
+            else:
+                match = self._openings.match(o, p, edge=False)
+                r = match.end
+                if r >= 0 and match.weak:
+                    if not thinking:
+                        weak = weak or (o, match)
+                    continue
+            if r >= 0 and not self._counts(o, p, r):
+                continue
+            if r >= 0:
+                return self._act(o, p, r) if match is None else self._begin_call(o, p, match)
+            if r == MORE:
+                if not self._tape.final:
+                    return MORE
+                maybe.append(None if match is None else match.fields.get("name"))
+                first = o.pattern.first
+                marked = match is not None and o.marked and not first.isalnum()
+                cut = cut or (marked and self._tape.buf.startswith(first, p))
+        if weak is not None and all(name == weak[1].fields.get("name") for name in maybe) and not look.quoted(p):
+            return self._begin_call(weak[0], p, weak[1])
+        if thinking:
+            return NO
+        if cut and look.stray_counts(p) and not look.closed_behind(p):
+            return self._drop(p, len(self._tape.buf), "stray_open")
+        r = self._drop_at(p)
+        return self._no_call(scan, p) if r == NO and look.outline.calls and not look.quoted(p) else r
+
+    def _counts(self, o: Marker, p: int, end: int) -> bool:
+        """Whether a marker that stands at ``buf[p:end]`` counts there."""
+        if self._ledger.thinking:
+            return True
+        look = self._look
+        if look.quoted(p):
+            # What ends a frame or the turn ends an unclosed code span with it, where another part or nothing follows.
+            return o.kind in (END, FRAME_END) and (look.certain(p) or look.end_counts(p, end) >= 0)
+        if o.kind == REASONING:
+            text = self._plan.policy.reasoning_in_content == "text"
+            if text or self._tape.base + p < look.thoughts_from:
+                look.spare(p, *(e.pattern for e in self._plan.reasoning_ends))
+                return False
+        return look.outline.calls or o.kind not in (END, FRAME_END) or not look.is_spared(p)
+
+    def _act(self, o: Marker, p: int, end: int) -> int:
+        """What stands at ``buf[p:end]``, no call's opening, ends the text."""
+        tape, ledger = self._tape, self._ledger
+        if o.kind == REASONING_END:
+            self._close_reasoning(p, end)
+        elif o.kind in (REASONING, FRAME):
+            self._open_in_text(o, p, end)
+        elif o.kind == FRAME_END:
+            take = common_suffix(tape.buf, tape.i, p, self._look.outline.frame.inner)
+            ledger.text(tape.base + p - take)
+            ledger.markup(tape.base + end)
+            self._parts.end_turn(end)
+            self._parts.leaves(self._plan.frame_trail)
+        elif ledger.held_for(Why.OPENED_REASONING):
+            tape.move(p)
+            self._calls.reopen()  # the turn ends and its reasoning was not closed
+        else:
+            self._cut_thought(p)
+            ledger.markup(tape.base + end)
+            self._parts.end_turn(end)
+            self._parts.skip_others(o)
+        return end
+
+    def _cut_thought(self, p: int) -> None:
+        """Text ends at ``p``, where something else begins; reasoning that is open has no closing."""
+        ledger = self._ledger
+        ledger.text(self._tape.base + p)
+        if ledger.thinking:
+            ledger.end_reasoning(self._tape.base + p)
+            ledger.notice("missing_close", "reasoning")
+            self._parts.settle_thought()
+
+    def _open_in_text(self, o: Marker, p: int, end: int) -> None:
+        """Reasoning or a frame opens in running text at ``buf[p:end]``, and ends the part that is open."""
+        tape, ledger = self._tape, self._ledger
+        outline = self._look.outline
+        inner = outline.reasoning.inner if ledger.thinking else outline.frame.inner if self._parts.framed else ""
+        lead = o.template.lead if isinstance(o, Opening) and o.template else ""
+        take = max(common_suffix(tape.buf, tape.i, p, white) for white in (inner, lead))
+        framed = self._parts.framed
+        if o.kind == FRAME:
+            self._cut_thought(p - take)
+            self._parts.begin_frame(o, end)
+        else:
+            ledger.text(tape.base + p - take)
+            ledger.markup(tape.base + p)
+            held = self._plan.policy.reasoning_in_content == "closed"
+            self._parts.begin_reasoning(tape.base + end, lead_of(o), opened=held)
+            tape.move(end)
+        if framed:
+            ledger.notice("missing_close", "frame")
+
+    def frame_start(self) -> bool:
+        """Behind the header of a frame: white space that belongs to it."""
+        tape = self._tape
+        if (tape.i == len(tape.buf) and not tape.final) or not self._parts.take_lead():
+            return False
+        self._at.go(State.TEXT)
+        return True
+
+    def _drop_at(self, p: int) -> int:
+        """Drop a marker at ``p`` that opens or closes nothing: where it ends, `NO`, or `MORE`."""
+        end, opens = self._look.stray(p)
+        return self._drop(p, end, "stray_open" if opens else "stray_close") if end >= 0 else end
+
+    def _drop(self, p: int, end: int, kind: str) -> int:
+        tape, ledger = self._tape, self._ledger
+        ledger.text(tape.base + p)
+        marker = tape.buf[p:end]
+        ledger.markup(tape.base + end)
+        tape.move(end)
+        ledger.notice(kind, marker.strip())
+        return end
+
+    def _no_call(self, scan: Scan, p: int) -> int:
+        """What stands at ``p`` opens no call; if it is a call's marker, that is worth a notice.
+
+        Where the marker of a block and of a call stand together, the block is open all the same: the calls behind this
+        one count.
+        """
+        tape, look = self._tape, self._look
+        buf = tape.buf
+        # A word alone (``function``) is no marker.
+        calls = (o for o in scan.markers if isinstance(o, Opening) and o.kind == CALL)
+        here = [o for o in calls if o.marked and not o.pattern.first.isalnum() and buf.startswith(o.pattern.first, p)]
+        pairs = [(o.block, o.form) for o in here if o.block and o.form]
+        look.spare(p, *(b.suffix if b.prefix else f.suffix for b, f in pairs), *look.stray_closings(p))
+        if not here:
+            return NO
+        self._ledger.text(tape.base + p)
+        tape.move(p)
+        self._ledger.notice("call_without_name", here[0].pattern.first)
+        for block, form in pairs:
+            if block.marked and block.prefix and any(c.isalnum() for c in form.opening.first):
+                end = block.prefix.match(buf, p, {})
+                j = skip_space(buf, end) if end >= 0 else -1
+                if j >= 0 and buf.startswith(form.opening.first, j) and not self._calls.refused(p):
+                    tape.move(j + len(form.opening.first))
+                    self._ledger.text(tape.here)
+                    self._calls.enter(block)
+                    self._at.go(State.BLOCK_TEXT)
+                    return tape.i
+        return NO
+
+    def undecided(self) -> bool:
+        """Nobody knows yet whether this is reasoning: hold it until a marker tells."""
+        tape, look = self._tape, self._look
+        buf = tape.buf
+        i = tape.i
+        n = len(buf)
+        if self._scanned == 0:
+            j = skip_space(buf, i)
+            if j == n and j - i <= MAX_SPACE and not tape.final:
+                return False
+            thoughts = [o.pattern for o in self._plan.plain.edge if o.kind == REASONING] if j < n else []
+            r = look.soonest(thoughts, j)
+            if r == MORE:
+                return False
+            if r >= 0:
+                self._at.go(State.EDGE)
+                return True
+        scan = look.outline.undecided
+        pos = i + self._scanned
+        while True:
+            m = scan.find.search(buf, pos)
+            if m is None or m.group() not in scan.triggers:
+                if tape.final:
+                    self._at.go(State.EDGE)
+                    return True
+                self._scanned = (n if m is None else m.start()) - i
+                return self._too_long()
+            p = m.start()
+            if p - i > CAP:
+                return self._too_long()
+            for o in scan.markers:
+                if isinstance(o, Opening) and o.kind == CALL:
+                    r = self._openings.match(o, p, edge=False).end
+                else:
+                    r = look.marker(o, p)
+                if r == MORE and not tape.final:
+                    self._scanned = p - i
+                    return self._too_long()
+                if r >= 0 and not (o.kind in (CALL, REASONING) and look.quoted(p)):
+                    if o.kind == REASONING_END:
+                        self._parts.begin_reasoning(self._ledger.at, self._plan.reasoning_lead)
+                    else:
+                        self._at.go(State.EDGE)
+                    return True
+            pos = p + 1
+
+    def _too_long(self) -> bool:
+        if len(self._tape.buf) - self._tape.i <= CAP:
+            return False
+        self._ledger.notice("hold_overflow", "undecided text")
+        self._at.go(State.EDGE)
+        return True
+
+    def _begin_call(self, o: Marker, i: int, match: Match) -> int:
+        if self._calls.refused(i):
+            return NO
+        assert isinstance(o, Opening)
+        self._calls.open(o, i, match)
+        return match.end

@@ -1,0 +1,284 @@
+"""Arguments that are one literal, by themselves or inside an object."""
+
+from typing import Final
+
+from ...dialect.patterns import MORE, skip_space
+from ...dialect.syntax import Syntax
+from ..call import Call, Desk
+from ..openings import NULL, Openings
+from ..tape import Tape
+from .literal import DONE, ERROR, STRING, LiteralReader, Root
+from .reader import Mode
+from .wrapped import Unwrapping, UnwrapReader, unwrapping
+
+_CUT: Final = "a closing marker inside a value"
+_NO_OBJECT: Final = "arguments that are no object"
+
+
+class ArgumentsReader:
+    """Reads one literal and hands it on as arguments.
+
+    Attributes:
+        literal: reads the literal, once it has begun.
+        skip: it is no arguments: nothing of it is handed on.
+        shut: a closing marker cut it, and it was repaired.
+        track: where it failed, the brackets that are open, innermost last; ``None`` where only markers end the call.
+        within: where it failed, the quote of the string that goes on.
+    """
+
+    __slots__ = (
+        "_call",
+        "_desk",
+        "_looked",
+        "_openings",
+        "_tape",
+        "_unwrapping",
+        "literal",
+        "mode",
+        "shut",
+        "skip",
+        "track",
+        "why",
+        "within",
+    )
+
+    def __init__(
+        self,
+        call: Call,
+        desk: Desk,
+        openings: Openings,
+        tape: Tape,
+        literal: LiteralReader | UnwrapReader | None = None,
+        *,
+        skip: bool = False,
+    ) -> None:
+        self.mode = Mode.READING
+        self.why = ""
+        self.literal = literal
+        self.skip = skip
+        self.shut = False
+        self.track: list[str] | None = None
+        self.within = ""
+        self._call = call
+        self._desk = desk
+        self._openings = openings
+        self._tape = tape
+        self._looked = False  # whether the arguments may lie in a wrapping
+        self._unwrapping: Unwrapping | None = None
+
+    def begin(self, c: str, syntax: Syntax) -> None:
+        """The literal begins with a character."""
+        self.literal = literal_of(self._openings, c, syntax)
+
+    def read(self) -> bool:
+        """See `Reader`."""
+        literal = self.literal
+        if literal is None:
+            tape = self._tape
+            i = skip_space(tape.buf, tape.i)
+            tape.move(i)
+            if i == len(tape.buf):
+                return False
+            c = tape.buf[i]
+            if c not in '{"':
+                return self._none(i)
+            self.begin(c, self._call.form.syntax or Syntax.JSON)
+            literal = self.literal
+            assert literal is not None
+        if self._read_on(literal):
+            return True
+        if literal.mode == DONE:
+            if not self.skip:
+                self._complete(literal)
+            self.mode = Mode.DONE
+            return True
+        if literal.mode == ERROR:
+            return self._broken(literal)
+        return False
+
+    def take(self) -> str | None:
+        """See `Reader`."""
+        text = ""
+        if self._unwrapping is not None:
+            text = self._unwrapping.rest()
+            self._unwrapping = None
+        if self.literal is not None and not self.skip:
+            text += self.literal.rest()
+        return text or None
+
+    def close_all(self) -> str:
+        """See `Reader`."""
+        return "" if self.literal is None else self.literal.close_all()
+
+    def in_string(self) -> bool:
+        """Whether the literal stands inside a string of the arguments."""
+        return self.literal is not None and self.literal.mode == STRING and not self.skip
+
+    def flows(self) -> LiteralReader | None:
+        """The literal, where all that it reads is handed on as it is read."""
+        literal = self.literal
+        if not isinstance(literal, LiteralReader) or self.skip or self._unwrapping is not None:
+            return None
+        return literal if self._looked and literal.mode < DONE else None
+
+    # -- reading ------------------------------------------------------------------------------------------------------
+
+    def _read_on(self, literal: LiteralReader | UnwrapReader) -> bool:
+        """Read more of the literal; true where a marker in an open string ended it."""
+        tape = self._tape
+        openings = self._openings
+        scan = None if literal.python else openings.string_ends()
+        pos = tape.i
+        while True:
+            m = None if scan is None else scan.find.search(tape.buf, pos)
+            if m is None or scan is None:
+                self._read_to(literal, len(tape.buf))
+                return False
+            p = m.start()
+            self._read_to(literal, p)
+            if literal.mode >= DONE:
+                return False
+            if tape.i == p and literal.mode == STRING:
+                r = openings.ends_string(scan, p, m)
+                if r == MORE:
+                    return False
+                if r >= 0:
+                    self.cut()
+                    return True
+            pos = p + 1
+
+    def _read_to(self, literal: LiteralReader | UnwrapReader, until: int) -> None:
+        """Let the literal's reader have the text up to ``until``."""
+        tape = self._tape
+        buf = tape.buf
+        i = tape.i
+        end = literal.read(buf, i) if until == len(buf) else i + literal.read(buf[i:until], 0)
+        tape.move(end)
+        if literal.notes:
+            for kind, detail in literal.notes:
+                self._call.notice(kind, detail)
+            literal.notes.clear()
+        fragment = literal.take()
+        if not self.skip and (fragment or end > i):
+            self._hand_on(fragment, tape.base + end)
+
+    def _hand_on(self, fragment: str, end: int) -> None:
+        """JSON goes out, unless it may lie in a wrapping."""
+        call = self._call
+        if not self._looked:
+            self._looked = True
+            self._unwrapping = unwrapping(self._desk.schema(call.name)) if call.started else None
+        watch = self._unwrapping
+        if watch is not None:
+            fragment = watch.push(fragment)
+            if not watch.over:
+                return
+            self._unwrapping = None
+            if watch.overflown:
+                call.notice("hold_overflow", call.name)
+        call.put(fragment, end)
+
+    # -- its end ------------------------------------------------------------------------------------------------------
+
+    def _complete(self, literal: LiteralReader | UnwrapReader) -> None:
+        call = self._call
+        if self._unwrapping is not None:
+            text = self._unwrapping.close()
+            self._unwrapping = None
+            call.put(text, self._tape.here)
+        call.close()
+        if literal.repaired:
+            call.repair()
+            call.notice("repaired", literal.repaired)
+
+    def _none(self, i: int) -> bool:
+        """Where arguments should begin, there are none: null, nothing, or something else."""
+        tape, call = self._tape, self._call
+        buf = tape.buf
+        if buf.startswith(NULL, i):
+            tape.move(i + len(NULL))
+            return self._no_arguments()
+        closing = self._openings.look.closing(i)
+        if closing == MORE or NULL.startswith(buf[i:]):
+            if tape.final:
+                tape.move(len(buf))
+            return False
+        if closing >= 0 or not call.form.suffix:
+            return self._no_arguments()
+        return self._fail(_NO_OBJECT)
+
+    def _no_arguments(self) -> bool:
+        self._call.put("{}", self._tape.here)
+        self._call.close()
+        self.mode = Mode.DONE
+        return True
+
+    def _broken(self, literal: LiteralReader | UnwrapReader) -> bool:
+        """The literal is broken here; a closing marker right here may be all that is wrong with it."""
+        tape, call = self._tape, self._call
+        if self.skip or not call.started:
+            text = self.take()
+            if text:
+                call.put(text, tape.here)
+            return self._lose(literal.error)
+        if self._openings.repairing:
+            j = skip_space(tape.buf, tape.i)
+            closing = MORE if j == len(tape.buf) else self._openings.look.closing(j)
+            if closing == MORE and not tape.final:
+                return False
+            if closing >= 0 and self._shut():
+                return True
+        if call.form.shape is not None:
+            self.track = ["{", *literal.stack]
+        elif call.form.syntax is Syntax.PYTHON:
+            self.track = [*literal.stack]
+        self.within = literal.delimiter[:1]
+        return self._fail(literal.error)
+
+    def cut(self) -> None:
+        """A closing marker stands in an open string: the value and the call end."""
+        if self.skip or not self._call.started:
+            self._lose(_CUT)
+        elif not (self._openings.repairing and self._shut()):
+            self._fail(_CUT)
+
+    def _shut(self) -> bool:
+        """Repair: close the value that a closing marker cuts."""
+        tail = self.close_all()
+        if not tail:
+            return False
+        watch = self._unwrapping
+        if watch is not None:
+            tail = watch.push(tail)
+            tail += "" if watch.over else watch.close()
+            self._unwrapping = None
+        call = self._call
+        call.put(tail, self._tape.here)
+        call.close()
+        call.mend()
+        call.notice("repaired", "unclosed value")
+        self.shut = True
+        self.mode = Mode.DONE
+        return True
+
+    def _fail(self, why: str) -> bool:
+        self.why = why
+        self.mode = Mode.FAILED
+        return True
+
+    def _lose(self, why: str) -> bool:
+        self.why = why
+        self.mode = Mode.LOST
+        return True
+
+
+def literal_of(openings: Openings, c: str, syntax: Syntax) -> LiteralReader | UnwrapReader:
+    """The reader of arguments that begin with a character."""
+    repair = openings.repairing
+    if c == '"' and syntax is Syntax.JSON:
+        return UnwrapReader(repair=repair)
+    plan = openings.look.plan
+    root = Root.KEYWORDS if c == "(" else Root.OBJECT
+    return LiteralReader(
+        syntax, root, repair=repair, quote=plan.dialect.quote, stops=plan.recover.at if repair else None
+    )

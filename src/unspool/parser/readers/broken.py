@@ -1,0 +1,194 @@
+"""What is left of a call that went wrong, up to its end."""
+
+import re
+from typing import Final
+
+from ...dialect.patterns import MORE, NO
+from ...dialect.plan import CALL, Opening
+from ...dialect.syntax import Syntax
+from ...regex import Regex
+from ..call import Call
+from ..openings import Openings
+from ..tape import Tape
+from .reader import Mode
+
+STRETCH: Final = 4096
+
+_STRING_REST = {q: Regex(rf"[^{q}\\]*+(?:\\.[^{q}\\]*+)*+", re.S) for q in ('"', "'")}
+_BRACKETS = Regex(r"[\"'{}\[\]()\\]")
+_PAIRS = frozenset((("{", "}"), ("[", "]"), ("(", ")"), ("t", ")")))
+
+
+class BrokenReader:
+    """Hands on what a call still holds, as it is, until a marker or a bracket ends it.
+
+    Attributes:
+        within: the quote of the string that went wrong and goes on: markers in it are its text.
+    """
+
+    __slots__ = ("_call", "_escaped", "_openings", "_quiet", "_quote", "_tape", "_track", "mode", "why", "within")
+
+    def __init__(
+        self,
+        call: Call,
+        openings: Openings,
+        tape: Tape,
+        *,
+        track: list[str] | None = None,
+        within: str = "",
+        quiet: bool = False,
+    ) -> None:
+        """Begin behind the error.
+
+        Args:
+            track: brackets that are open, innermost last; ``None`` where only markers end the call.
+            within: the quote of the string in which the error lies.
+            quiet: the arguments are told already; what comes is passed by.
+        """
+        self.mode = Mode.READING
+        self.why = ""
+        self.within = within if within in _STRING_REST else ""
+        self._call = call
+        self._openings = openings
+        self._tape = tape
+        self._track = track
+        self._quiet = quiet
+        self._quote = ""  # of the string that is open, while brackets are followed
+        self._escaped = False  # a backslash stands before what comes
+
+    def take(self) -> str | None:
+        """Nothing is held; see `Reader`."""
+        return None
+
+    def close_all(self) -> str:
+        """What went wrong is not closed; see `Reader`."""
+        return ""
+
+    def finish(self) -> None:
+        """The output ends: so does what is left."""
+        self._raw(len(self._tape.buf))
+
+    def read(self) -> bool:
+        """See `Reader`."""
+        tape = self._tape
+        buf = tape.buf
+        i = tape.i
+        if self.within:
+            i = self._string_over(i)
+            if i < 0:
+                return False
+        recover = self._openings.look.plan.recover
+        pos = i
+        while True:
+            # A stretch at a time: brackets mostly end the call long before the next marker.
+            until = min(len(buf), pos + STRETCH)
+            m = recover.find.search(buf, pos, until)
+            limit = until if m is None else m.start()
+            ended = self._tracked(i, limit)
+            if ended >= 0:
+                self._raw(ended)
+                self._call.close()
+                goes_on = self._call.form.shape is not None and self._track and buf[ended] == "}"
+                self.mode = Mode.OBJECT if goes_on else Mode.DONE
+                return True
+            i = limit
+            if until < len(buf) and (m is None or m.group() not in recover.triggers):
+                pos = limit
+                continue
+            if m is None:
+                break
+            if m.group() not in recover.triggers:
+                if tape.final:
+                    i = len(buf)
+                break
+            r = self._ends(m.start())
+            if r == MORE:
+                break
+            if r != NO:
+                self._raw(m.start())
+                self._call.close()
+                self.mode = Mode.DONE
+                return True
+            pos = m.start() + 1
+        self._raw(i)
+        return False
+
+    def _string_over(self, i: int) -> int:
+        """Hand on the rest of the string that went wrong; where it ends, or `NO` where it goes on."""
+        buf = self._tape.buf
+        m = _STRING_REST[self.within].match(buf, i)
+        end = i if m is None else m.end()
+        p, r = self._openings.marker_within(i, end)
+        if r != NO:
+            self._raw(p)
+            if r == MORE:
+                return NO
+            self.within = ""
+            return p
+        if end < len(buf) and buf[end] == self.within:
+            self._raw(end + 1)
+            self.within = ""
+            return end + 1
+        if end < len(buf) and self._tape.final:
+            end = len(buf)
+        self._raw(end)  # a backslash at the end waits for what it escapes
+        return NO
+
+    def _raw(self, end: int) -> None:
+        tape = self._tape
+        start = tape.i
+        tape.move(end)
+        if end > start:
+            self._call.put("" if self._quiet else tape.buf[start:end], tape.here)
+
+    def _tracked(self, start: int, limit: int) -> int:
+        """Follow the brackets of a call that only they end; where they end it, or `NO`."""
+        stack = self._track
+        if stack is None:
+            return NO
+        i = start
+        buf = self._tape.buf
+        if self._escaped and i < limit:  # the character behind a backslash
+            self._escaped = False
+            i += 1
+        while True:
+            m = _BRACKETS.search(buf, i, limit)
+            if m is None:
+                return NO
+            c = m.group()
+            i = m.end()
+            if c == "\\":
+                if i >= limit:
+                    self._escaped = True
+                i += 1
+            elif c in "\"'":
+                if not self._quote:
+                    self._quote = c
+                elif self._quote == c:
+                    self._quote = ""
+            elif self._quote:
+                continue
+            elif c in "{[(":
+                stack.append(c)
+            else:
+                top = stack[-1]
+                whole = len(stack) == 1 and (top, c) in (("(", ")"), ("{", "}"))
+                if (whole and self._call.form.syntax is not Syntax.QUOTE) or (top, c) not in _PAIRS:
+                    return m.start()  # the call's own closing
+                stack.pop()
+                if not stack:
+                    return m.end()
+
+    def _ends(self, i: int) -> int:
+        """Whether the call ends at ``i``: where what ends it ends, `NO`, or `MORE`."""
+        openings = self._openings
+        found = NO
+        for o in openings.look.plan.recover.markers:
+            if isinstance(o, Opening) and o.kind == CALL:
+                r = openings.match(o, i, edge=False).end
+            else:
+                r = openings.look.marker(o, i)
+            if r >= 0:
+                return r
+            found = min(found, r)
+        return NO if self._tape.final else found

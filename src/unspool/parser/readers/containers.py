@@ -1,0 +1,352 @@
+"""Arguments that are written one by one, in the containers that hold them.
+
+A container is held where what it holds is only known at its end: a key that may come again and make a list, an object
+that may turn out to be the arguments themselves. What is held is said as soon as that is certain, or too much.
+"""
+
+from typing import NamedTuple
+
+from ...dialect.plan import Parameter
+from ...schema import Schema, collected, declared_object
+from ..call import Call
+from ..ledger import CAP
+from .strings import escaped
+from .wrapped import WRAPPERS
+
+
+class Held(NamedTuple):
+    """A value that waits for its container's end.
+
+    Attributes:
+        json: its JSON text.
+        text: what the model wrote; ``None`` for a container.
+        fits: whether it fits its schema.
+    """
+
+    json: str
+    text: str | None = None
+    fits: bool = True
+
+
+class Level:
+    """An open container: the outermost one is the arguments object itself.
+
+    Attributes:
+        bracket: its opening in JSON.
+        parameter, fields: how its own opening is written, and what stood in it.
+        empty: nothing in it has been said.
+        given: the keys that were given.
+        held: while the container is held, the values that are not yet said, by key.
+        children: its members have no schema: a key given twice makes a list.
+        wrapper: the key of a first argument that may hold all arguments.
+    """
+
+    __slots__ = ("bracket", "children", "empty", "fields", "given", "held", "parameter", "schema", "wrapper")
+
+    def __init__(
+        self,
+        bracket: str,
+        parameter: Parameter | None,
+        fields: dict[str, str],
+        schema: Schema | None,
+        *,
+        children: bool = False,
+    ) -> None:
+        self.bracket = bracket
+        self.parameter = parameter
+        self.fields = fields
+        self.schema = schema
+        self.children = children
+        self.empty = True
+        self.given: set[str] = set()
+        self.held: dict[str, list[Held]] | None = None
+        self.wrapper = ""
+
+    def say(self) -> None:
+        """Something in it is said."""
+        self.empty = False
+
+    def hold(self) -> None:
+        """From here on, what it holds waits for its end."""
+        self.held = {}
+
+    def release(self) -> None:
+        """It is held no more."""
+        self.held = None
+        self.wrapper = ""
+
+    def wrap(self, key: str) -> None:
+        """Its first argument may hold all arguments."""
+        self.wrapper = key
+
+    def gather(self) -> None:
+        """A key that comes again makes a list."""
+        self.children = True
+
+
+class Containers:
+    """The containers that are open, outermost first, and what of them is held.
+
+    Attributes:
+        levels: the open containers.
+        key: of the argument that was opened last, in the innermost one.
+        dropped: how many containers were open where the value began that is not said (-1: none).
+    """
+
+    __slots__ = ("_call", "_hold", "_parts", "_weight", "dropped", "key", "levels")
+
+    def __init__(self, call: Call, schema: Schema | None) -> None:
+        self.levels = [Level("{", None, {}, schema)]
+        self.key = ""
+        self.dropped = -1
+        self._call = call
+        self._hold = -1  # the outermost container that is held (-1: none); so are all in it
+        self._weight = 0  # characters that are held
+        self._parts: list[str] = []  # pieces of the value that is being read
+
+    @property
+    def held_back(self) -> bool:
+        """Whether values that are read are not said (yet)."""
+        return self._hold >= 0 or self.dropped >= 0
+
+    @property
+    def holding(self) -> bool:
+        """Whether a container is held."""
+        return self._hold >= 0
+
+    @property
+    def all_closed(self) -> bool:
+        """Whether there are arguments, and none is open."""
+        return len(self.levels) == 1 and bool(self.levels[0].given)
+
+    def wrapped_schema(self, schema: Schema | None) -> Schema | None:
+        """The schema of a container that begins: that of all arguments, where it may hold them."""
+        return self.levels[0].schema if self.levels[-1].wrapper and self._hold == 0 else schema
+
+    # -- values -------------------------------------------------------------------------------------------------------
+
+    def enter(self, key: str, schema: Schema | None, end: int) -> None:
+        """An argument begins: what was held for another one may be certain now, and this one may be there already."""
+        level = self.levels[-1]
+        self.key = key
+        if self.dropped >= 0 or level.bracket == "[":
+            return
+        if self._hold == len(self.levels) - 1 and self._settled(level, key):
+            self.let_out(end)
+        if key not in level.given:
+            if not level.given:
+                self._first(level, key, schema)
+            level.given.add(key)
+        elif not self._collects(level, key, schema):
+            self._call.notice("duplicate_arguments", key)
+            self.dropped = len(self.levels)
+
+    def piece(self, fragment: str, end: int, *, first: bool) -> None:
+        """A piece of a value, which ends at an offset."""
+        if first and not self.held_back:
+            fragment = self._prefix(len(self.levels) - 1, self.key) + fragment
+            self.levels[-1].say()
+        self._say(fragment, end)
+
+    def value(self, held: Held, end: int) -> None:
+        """A whole value."""
+        if self.dropped >= 0:
+            self._call.put("", end)
+        elif self._hold < 0:
+            self._say(self._prefix(len(self.levels) - 1, self.key) + held.json, end)
+            self.levels[-1].say()
+        else:
+            self._parts.clear()
+            self._store(self.key, held, end)
+
+    def pieces(self) -> str | None:
+        """All pieces of the value that is over, where they are held."""
+        return "".join(self._parts) if self._hold >= 0 and self.dropped < 0 else None
+
+    def collect(self) -> None:
+        """Another value of the same key may follow."""
+        self._hold_level(self.levels[-1])
+
+    def leave(self) -> None:
+        """A value is over."""
+        if self.dropped == len(self.levels):
+            self.dropped = -1
+
+    def _say(self, fragment: str, end: int) -> None:
+        if self.dropped >= 0:
+            self._call.put("", end)
+        elif self._hold < 0:
+            self._call.put(fragment, end)
+        else:
+            self._parts.append(fragment)
+            self._weigh(len(fragment), end)
+
+    def _store(self, key: str, held: Held, end: int) -> None:
+        level = self.levels[-1]
+        assert level.held is not None
+        level.held.setdefault("" if level.bracket == "[" else key, []).append(held)
+        self._weigh(len(held.json), end)
+
+    def _weigh(self, more: int, end: int) -> None:
+        self._weight += more
+        if self._weight > CAP:
+            self._call.notice("hold_overflow", self.key)
+            self.let_out(end)
+
+    def _hold_level(self, level: Level) -> None:
+        level.hold()
+        if self._hold < 0:
+            self._hold = self.levels.index(level)
+            self._weight = 0
+            self._parts = []
+
+    # -- containers ---------------------------------------------------------------------------------------------------
+
+    def open(self, level: Level, end: int) -> None:
+        """A container begins as the value of the argument that was opened."""
+        if not self.held_back:
+            self._say(self._prefix(len(self.levels) - 1, self.key) + level.bracket, end)
+            self.levels[-1].say()
+        self.levels.append(level)
+        if self._hold >= 0:
+            level.hold()
+
+    def close(self, end: int) -> None:
+        """The innermost container is over."""
+        level = self.levels[-1]
+        if self.dropped >= 0:
+            self.levels.pop()
+            self._call.put("", end)
+        elif level.held is None:
+            self.levels.pop()
+            self._call.put("]" if level.bracket == "[" else "}", end)
+        else:
+            json = self._composed(level)
+            self.levels.pop()
+            if self._hold == len(self.levels):  # its own opening was said
+                self._hold = -1
+                self._call.put(_after(level, json), end)
+            else:
+                self.key = level.fields.get("key", "")
+                self._store(self.key, Held(json), end)
+        self.leave()
+
+    def end(self, end: int) -> None:
+        """The arguments are over."""
+        level = self.levels[0]
+        if self._hold == 0:
+            text = self._unwrapped(level)
+            self._hold = -1
+            if not text:
+                json = self._composed(level)
+                text = json if level.empty else _after(level, json)
+        else:
+            text = "{}" if level.empty else "]" if self.levels[-1].bracket == "[" else "}"
+        self._call.put(text, end)
+
+    def take(self) -> str | None:
+        """What is held, as far as it is there; ``None`` where nothing is held."""
+        if self._hold < 0:
+            return None
+        text = ""
+        levels = self.levels
+        for i in range(self._hold, len(levels)):
+            level = levels[i]
+            if i > self._hold:
+                text += self._prefix(i - 1, level.fields.get("key", "")) + level.bracket
+                levels[i - 1].say()
+            members = self._members(level)
+            if members:
+                text += ("{" if i == 0 and level.empty else "" if level.empty else ", ") + members
+                level.say()
+            level.release()
+        if self._parts:
+            text += self._prefix(len(levels) - 1, self.key) + "".join(self._parts)
+            levels[-1].say()
+        self._hold = -1
+        self._parts = []
+        return text
+
+    def let_out(self, end: int) -> None:
+        """What is held is said."""
+        text = self.take()
+        if text is not None:
+            self._call.put(text, end)
+
+    # -- JSON ---------------------------------------------------------------------------------------------------------
+
+    def _prefix(self, i: int, key: str) -> str:
+        """What stands before a value of a container."""
+        level = self.levels[i]
+        text = "{" if i == 0 and level.empty else "" if level.empty else ", "
+        return text if level.bracket == "[" else f'{text}"{escaped(key)}": '
+
+    def _composed(self, level: Level) -> str:
+        """The JSON text of a container that was held."""
+        told = self._members(level)
+        return f"[{told}]" if level.bracket == "[" else f"{{{told}}}"
+
+    def _members(self, level: Level) -> str:
+        held = level.held or {}
+        if level.bracket == "[":
+            return ", ".join(value.json for values in held.values() for value in values)
+        return ", ".join(f'"{escaped(key)}": {self._value_of(level, key, values)}' for key, values in held.items())
+
+    def _value_of(self, level: Level, key: str, values: list[Held]) -> str:
+        """The JSON text of what was given under one key, once or several times."""
+        if len(values) == 1:
+            if not values[0].fits:
+                self._call.notice("value_type", key)
+            return values[0].json
+        schema = None if level.schema is None else level.schema.property(key)
+        if schema is None:
+            return f"[{', '.join(value.json for value in values)}]"
+        told, fits = collected([value.json if value.text is None else value.text for value in values], schema.items())
+        if not fits:
+            self._call.notice("value_type", key)
+        return told
+
+    def _unwrapped(self, level: Level) -> str:
+        """The arguments that a lone argument holds, or ``""``."""
+        held = level.held or {}
+        if not level.wrapper or list(held) != [level.wrapper] or level.schema is None:
+            return ""
+        value = held[level.wrapper][0]
+        return declared_object(value.json if value.text is None else value.text, level.schema)
+
+    # -- keys given twice ---------------------------------------------------------------------------------------------
+
+    def _settled(self, level: Level, key: str) -> bool:
+        """Whether what is held is certain now that an argument of another name begins."""
+        held = level.held or {}
+        if level.children or key in held:
+            return False
+        return bool(level.wrapper) or all(len(values) > 1 or values[0].fits for values in held.values())
+
+    def _first(self, level: Level, key: str, schema: Schema | None) -> None:
+        """The first argument of a container: does it have to be held?"""
+        if len(self.levels) == 1:
+            if key in WRAPPERS and level.schema is not None and not level.schema.declares(key):
+                level.wrap(key)
+                self._hold_level(level)
+        elif schema is None:
+            level.gather()
+            if level.held is None:
+                self._hold_level(level)
+
+    def _collects(self, level: Level, key: str, schema: Schema | None) -> bool:
+        """Whether a key that is given again makes a list."""
+        if level.held is None or key not in level.held:
+            return False
+        return level.children if schema is None else is_list(schema)
+
+
+def _after(level: Level, json: str) -> str:
+    """What is still to be said of a container whose opening, and perhaps first members, were said already."""
+    return json[1:] if level.empty or json in ("{}", "[]") else f", {json[1:]}"
+
+
+def is_list(schema: Schema | None) -> bool:
+    """Whether a schema admits an array and no string, which would be told otherwise."""
+    types = None if schema is None else schema.types
+    return types is not None and "array" in types and "string" not in types

@@ -1,0 +1,416 @@
+"""Arguments that are written one by one, as in XML: text up to a closing marker, typed by a schema.
+
+between arguments ── opening ──► at a value's start ── text ──► in a value ── closing ──► between arguments
+                                         └── an element's opening: a container ──► between arguments
+"""
+
+import enum
+
+from ...dialect.patterns import MAX_SPACE, MORE, NO, Pattern, skip_space
+from ...dialect.plan import Parameter
+from ...events import Status
+from ...schema import Schema
+from ..call import Call
+from ..openings import Openings
+from ..tape import Tape
+from ..white import common_suffix, held_suffix
+from .containers import Containers, Level
+from .literal import MAX_DEPTH
+from .reader import Mode
+from .value import Kind, Value
+
+
+class Place(enum.Enum):
+    """Where the reader stands."""
+
+    BETWEEN = "between arguments"
+    START = "at a value's start"
+    VALUE = "in a value"
+
+
+class MarkupReader:
+    """Reads arguments that have a template each.
+
+    Attributes:
+        status: of a call that ends here without its closing.
+        containers: the arguments, and containers in them.
+    """
+
+    __slots__ = ("_call", "_openings", "_place", "_tape", "_value", "containers", "mode", "status", "why")
+
+    def __init__(self, call: Call, openings: Openings, tape: Tape, schema: Schema | None) -> None:
+        self.mode = Mode.READING
+        self.why = ""
+        self.status: Status = "ok"
+        self.containers = Containers(call, schema)
+        self._call = call
+        self._openings = openings
+        self._tape = tape
+        self._place = Place.BETWEEN
+        self._value: Value | None = None
+
+    def read(self) -> bool:
+        """See `Reader`."""
+        if self._place is Place.BETWEEN:
+            return self._between()
+        value = self._value
+        assert value is not None
+        return self._start(value) if self._place is Place.START else self._text(value)
+
+    def take(self) -> str | None:
+        """See `Reader`."""
+        return self.containers.take()
+
+    def close_all(self) -> str:
+        """Arguments in markup are closed by `Containers.end`; see `Reader`."""
+        return ""
+
+    @property
+    def in_value(self) -> bool:
+        """Whether it reads the text of a value."""
+        return self._place is Place.VALUE
+
+    @property
+    def guessing(self) -> bool:
+        """Whether a value begins that may be JSON."""
+        return self._place is Place.START and self._value is not None and self._value.kind is Kind.GUESS
+
+    def streams(self) -> Value | None:
+        """The value, where its text is handed on piece by piece."""
+        value = self._value
+        if self._place is not Place.VALUE or value is None or not value.begun or value.kind is not Kind.STRING:
+            return None
+        return None if self.containers.held_back else value
+
+    # -- between arguments --------------------------------------------------------------------------------------------
+
+    def _between(self) -> bool:
+        tape = self._tape
+        look = self._openings.look
+        plan = look.plan
+        buf = tape.buf
+        i = skip_space(buf, tape.i)
+        level = self.containers.levels[-1]
+        if plan.comma and not level.empty:
+            r = look.stands(plan.comma, i)
+            if r >= 0:
+                i = skip_space(buf, r)
+        if i == len(buf):
+            tape.move(i)
+            return self._over()
+        more = closes = False
+        if level.parameter is not None:
+            r = look.stands(level.parameter.closing, i, dict(level.fields))
+            if r >= 0:
+                self.containers.close(tape.base + r)
+                tape.move(r)
+                return True
+            more = r == MORE
+        else:
+            r = look.first(plan.suffixes, i)
+            if r >= 0:
+                tape.move(i)
+                return self._end()
+            more = closes = r == MORE
+        for parameter in self._children(level):
+            fields: dict[str, str] = {}
+            r = self._opens(parameter, i, fields)
+            if r == MORE:
+                more = True
+                break
+            if r >= 0:
+                tape.move(r)
+                self._begin(parameter, fields)
+                return True
+        if more and not tape.final:
+            tape.move(i)
+            return False
+        if more:
+            tape.move(len(buf))
+            return closes and self._over()
+        tape.move(i)
+        if buf[i] == "{" and len(self.containers.levels) == 1 and not level.given:
+            self.mode = Mode.JSON
+            return True
+        return self._fails(i)
+
+    def _opens(self, parameter: Parameter, i: int, fields: dict[str, str]) -> int:
+        """Where the opening of an argument that begins at ``i`` ends."""
+        opening = parameter.opening
+        r = self._openings.look.stands(opening, i, fields)
+        if r == NO or opening.first[-1:] != "<":
+            return r
+        # A key that is the tag's own name does not begin as a closing does, nor is a call's tag one.
+        if self._tape.buf.startswith("/", i + len(opening.first)):
+            return NO
+        call = 0 if r < 0 else self._openings.opens_next(i, inside=True)
+        return NO if call == 1 else MORE if call == MORE else r
+
+    def _children(self, level: Level) -> list[Parameter]:
+        """How what lies in a container is written; a list's elements at times have names of their own."""
+        plan = self._openings.look.plan
+        if level.bracket == "{":
+            return plan.parameters
+        return plan.items if level.parameter is None or not level.children else [*plan.items, *plan.parameters]
+
+    def _end(self) -> bool:
+        self.containers.end(self._tape.here)
+        self._call.close()
+        self.mode = Mode.DONE
+        return True
+
+    def _over(self) -> bool:
+        """No more comes. A call whose arguments are all closed lacks only its own closing if the model stopped."""
+        tape = self._tape
+        if tape.final and tape.ended and self.containers.all_closed:
+            self._end()
+        return False
+
+    def _fails(self, i: int) -> bool:
+        """Something else than an argument stands at ``i``."""
+        tape = self._tape
+        openings = self._openings
+        call = self._call
+        closing = openings.look.closing(i)
+        if closing == MORE:
+            if tape.final:
+                tape.move(len(tape.buf))
+                self._over()
+            return False
+        opens = openings.opens_next(i, inside=True)
+        if opens == MORE:
+            return False
+        alone = len(self.containers.levels) == 1
+        if closing >= 0 and not call.form.suffix and alone:
+            # Where a call has no closing of its own, its block's or the turn's is its closing.
+            return self._end()
+        if closing >= 0 or opens:
+            # The block or the turn closes, or another call begins: this call lacks its own closing, or was cut.
+            call.notice("missing_close", call.name)
+            self.status = "incomplete"
+            if self.containers.all_closed:
+                self._end()
+                self.status = call.status
+            elif openings.repairing and alone:
+                self._end()
+                call.mend()
+                self.status = call.status
+            self.mode = Mode.OVER
+            return True
+        return self._fail("text between arguments")
+
+    def _fail(self, why: str) -> bool:
+        self.why = why
+        self.mode = Mode.FAILED
+        return True
+
+    def _begin(self, parameter: Parameter, fields: dict[str, str]) -> None:
+        """An argument's opening is read."""
+        level = self.containers.levels[-1]
+        key = fields.get("key", "")
+        above = level.schema
+        schema = None if above is None else above.items() if level.bracket == "[" else above.property(key)
+        self.containers.enter(key, schema, self._tape.here)
+        margin = parameter.trail if above is None else parameter.gap
+        plan = self._openings.look.plan
+        self._value = Value(self._call, plan, self.containers, parameter, fields, schema, margin=margin)
+        self._place = Place.START
+
+    # -- at a value's start -------------------------------------------------------------------------------------------
+
+    def _start(self, value: Value) -> bool:
+        """White space that belongs to the marker is taken off; a nested value is told from text."""
+        tape = self._tape
+        plan = self._openings.look.plan
+        buf = tape.buf
+        i = tape.i
+        n = len(buf)
+        if plan.items and value.kind is not Kind.STRING:
+            r = self._nested(value)
+            if r != NO:
+                return r == 1
+        lead = value.parameter.lead
+        k = 0
+        while k < len(lead) and i + k < n and buf[i + k] == lead[k]:
+            k += 1
+        if i + k == n and not tape.final and (k < len(lead) or plan.quoted):
+            return False
+        tape.move(i + k)
+        value.starts(line=k > 0 and buf[i + k - 1] == "\n", quoted=plan.quoted and buf.startswith('"', i + k))
+        self._place = Place.VALUE
+        return True
+
+    def _nested(self, value: Value) -> int:
+        """Whether a container's element begins here: 1 opened, 0 wait, or `NO`."""
+        tape = self._tape
+        buf = tape.buf
+        j = skip_space(buf, tape.i)
+        if j == len(buf):
+            return NO if tape.final or j - tape.i > MAX_SPACE else 0
+        look = self._openings.look
+        own = look.stands(value.parameter.closing, j, dict(value.fields))
+        if own == MORE and not tape.final:
+            return 0
+        if own >= 0:
+            return NO
+        for bracket, group in (("[", look.plan.items), ("{", look.plan.parameters)):
+            for p in group:
+                r = self._opens(p, j, {})
+                if r == MORE and not tape.final:
+                    return 0
+                if r >= 0:
+                    return self._nest(value, bracket, j)
+        return NO
+
+    def _nest(self, value: Value, bracket: str, j: int) -> int:
+        """A container begins, whose first element stands at ``j``."""
+        containers = self.containers
+        if len(containers.levels) >= MAX_DEPTH:
+            self._fail(f"nested deeper than {MAX_DEPTH}")
+            return 1
+        schema = value.schema
+        types = None if schema is None else schema.types
+        named = bracket == "{" and types is not None and "array" in types and "object" not in types
+        within = containers.wrapped_schema(schema)
+        level = Level("[" if named else bracket, value.parameter, value.fields, within, children=named)
+        containers.open(level, self._tape.base + j)
+        self._tape.move(j)
+        self._place = Place.BETWEEN
+        return 1
+
+    # -- in a value ---------------------------------------------------------------------------------------------------
+
+    def _text(self, value: Value) -> bool:
+        """The text of an argument, up to the closing that counts."""
+        tape = self._tape
+        buf = tape.buf
+        i = tape.i
+        n = len(buf)
+        parameter = value.parameter
+        find = parameter.find
+        trail = value.margin
+        pos = i
+        while True:
+            m = find.search(buf, pos)
+            if m is None:
+                if tape.final:
+                    break
+                self._push(value, n - held_suffix(buf, i, n, trail))
+                return False
+            p = m.start()
+            r = MORE if m.end() == n and m.group() not in parameter.triggers else self._ends(value, p)
+            own = parameter.trail
+            if r == NO:
+                r, own = self._next_opens(value, p), parameter.gap
+                if r >= 0:
+                    self._call.notice("missing_close", value.fields.get("key", ""))
+            if r == NO:
+                pos = p + 1
+                continue
+            if r == MORE:
+                self._push(value, p - held_suffix(buf, i, p, trail))
+                return False
+            self._push(value, p - common_suffix(buf, i, p, own))
+            value.done(tape.here)
+            tape.move(r)
+            self._place = Place.BETWEEN
+            return True
+        # Cut: what may be the beginning of a closing is not said.
+        self._push(value, n - held_suffix(buf, i, n, trail))
+        tape.move(n)
+        return False
+
+    def _push(self, value: Value, end: int) -> None:
+        """Text of the value up to ``end``."""
+        tape = self._tape
+        i = tape.i
+        if end > i:
+            tape.move(end)
+            value.push(tape.buf[i:end], tape.here)
+
+    def _ends(self, value: Value, p: int) -> int:
+        """If the value ends at ``p``: where reading goes on, behind its own closing or at another; `NO`; `MORE`."""
+        openings = self._openings
+        look = openings.look
+        plan = look.plan
+        certain = look.certain(p)
+        # Only its own closing: another alternative's may be text here (`</param>` in CDATA).
+        r = look.stands(value.parameter.closing, p, dict(value.fields))
+        if r >= 0:
+            r = r if certain else self._follows(r)
+            if r >= 0:
+                return r
+        if r == MORE:
+            return MORE
+        found = NO
+        for suffix in plan.suffixes:
+            r = look.stands(suffix, p)
+            if r >= 0:
+                r = r if certain else openings.follows_call(r)
+                if r >= 0:
+                    return p
+            found = min(found, r)
+        tape = self._tape
+        for block in plan.block_suffixes:
+            r = look.stands(block.suffix, p)
+            if r >= 0:
+                j = skip_space(tape.buf, r)
+                r = (p if tape.ended else MORE) if j == len(tape.buf) else look.end_here(j)
+                if r >= 0 or certain:
+                    return p
+            found = min(found, r)
+        return found
+
+    def _next_opens(self, value: Value, p: int) -> int:
+        """``p`` if another argument opens there in place of this one's closing; `NO`; `MORE`."""
+        tape = self._tape
+        plan = self._openings.look.plan
+        level = self.containers.levels[-1]
+        schema = level.schema
+        starts_line = tape.buf[p - 1] == "\n" if p > tape.i else value.line_start
+        if schema is None or level.bracket == "[" or (plan.breaks and not starts_line):
+            return NO
+        found = NO
+        for parameter in plan.parameters:
+            fields: dict[str, str] = {}
+            r = self._opens(parameter, p, fields)
+            if r >= 0 and fields["key"] not in level.given and schema.declares(fields["key"]):
+                return p
+            if r == MORE:
+                found = MORE
+        return NO if tape.final else found
+
+    def _follows(self, i: int) -> int:
+        """``i`` if what stands there may follow an argument: another one, what closes the call or the block, a call."""
+        tape = self._tape
+        look = self._openings.look
+        plan = look.plan
+        j = skip_space(tape.buf, i)
+        if j - i > MAX_SPACE:
+            return NO
+        if plan.comma:
+            r = look.stands(plan.comma, j)
+            if r >= 0:
+                j = skip_space(tape.buf, r)
+        if j == len(tape.buf):
+            return i if tape.ended else MORE
+        levels = self.containers.levels
+        if len(levels) > 1:
+            level = levels[-1]
+            assert level.parameter is not None
+            found = look.stands(level.parameter.closing, j, dict(level.fields))
+            patterns: list[Pattern] = [p.opening for p in self._children(level)]
+        else:
+            found = NO
+            patterns = [*(p.opening for p in plan.parameters), *plan.closings]
+        if found >= 0:
+            return i
+        r = look.first(patterns, j)
+        if r >= 0:
+            return i
+        found = min(found, r)
+        opens = self._openings.opens_next(j, inside=True) if len(levels) == 1 else 0
+        r = look.end_here(j)
+        if opens == 1 or r >= 0 or (tape.ended and found == MORE):
+            return i
+        return MORE if MORE in (found, opens, r) else NO

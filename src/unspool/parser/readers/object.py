@@ -1,0 +1,269 @@
+"""Calls that are one object, which holds the name and the arguments."""
+
+import enum
+import json
+import re
+from typing import Final
+
+from ...dialect.patterns import MORE, NO, skip_space
+from ...dialect.syntax import Syntax
+from ...regex import Regex
+from ..call import Call, Desk
+from ..openings import ARGUMENT_KEYS, NULL, Openings
+from ..tape import Tape
+from .arguments import ArgumentsReader
+from .literal import LiteralReader, Root
+from .reader import Mode
+
+MAX_TOKEN: Final = 1024
+"""How long a key, a name or an id may be, with its quotes."""
+
+_STRINGS = {q: Regex(rf"{q}[^{q}\\]*+(?:\\.[^{q}\\]*+)*+{q}", re.S) for q in ('"', "'")}
+
+
+class Expects(enum.Enum):
+    """What comes next in the object."""
+
+    FIRST = "its first key"
+    KEY = "a key"
+    COLON = "a colon"
+    VALUE = "a value"
+    AFTER = "a comma, or its end"
+    END = "nothing: it is over"
+    LOST = "nothing: it is broken"
+
+
+class ObjectReader:
+    """Reads a call that is an object.
+
+    Attributes:
+        role: what the member that is read is of the call: ``name``, ``id``, ``arguments``, or ``skip``.
+        inner: reads the arguments, or a member that is skipped.
+    """
+
+    __slots__ = ("_call", "_desk", "_expects", "_openings", "_quote", "_tape", "inner", "mode", "role", "why")
+
+    def __init__(self, call: Call, desk: Desk, openings: Openings, tape: Tape, quote: str) -> None:
+        self.mode = Mode.READING
+        self.why = ""
+        self.role = ""
+        self.inner: ArgumentsReader | None = None
+        self._call = call
+        self._desk = desk
+        self._openings = openings
+        self._tape = tape
+        self._quote = quote
+        self._expects = Expects.FIRST
+
+    def resume(self) -> None:
+        """What went wrong in a member is over."""
+        self.mode = Mode.READING
+        self.inner = None
+        self._quote = ""
+        self._expects = Expects.AFTER
+
+    def go_on(self) -> None:
+        """The call has been announced."""
+        self.mode = Mode.READING
+
+    def named(self) -> bool:
+        """Whether the call can be announced if no more of it comes. In a thought a name alone makes no call."""
+        call = self._call
+        return bool(call.name) and self.role != "name" and (call.complete or not call.thought)
+
+    def take(self) -> str | None:
+        """See `Reader`."""
+        return None if self.inner is None else self.inner.take()
+
+    def close_all(self) -> str:
+        """See `Reader`."""
+        return "" if self.inner is None else self.inner.close_all()
+
+    def read(self) -> bool:
+        """See `Reader`."""
+        if self.inner is not None:
+            return self._read_inner(self.inner)
+        expects = self._expects
+        if expects is Expects.END:
+            return self._end()
+        if expects is Expects.LOST:
+            return self._lose(self.why)
+        tape = self._tape
+        i = skip_space(tape.buf, tape.i)
+        tape.move(i)
+        if i == len(tape.buf):
+            return False
+        c = tape.buf[i]
+        if expects is Expects.FIRST or expects is Expects.KEY:
+            if c == "}" and (expects is Expects.FIRST or self._quote == "'"):
+                return self._over(i)
+            return self._key(i)
+        if expects is Expects.COLON:
+            if c != ":":
+                return self._lose(f"{c!r} after a key")
+            self._expects = Expects.VALUE
+            tape.move(i + 1)
+            return True
+        if expects is Expects.VALUE:
+            return self._value(i, c)
+        if c == ",":
+            self._expects = Expects.KEY
+            tape.move(i + 1)
+            return True
+        return self._over(i) if c == "}" else self._lose(f"{c!r} in a call")
+
+    # -- members ------------------------------------------------------------------------------------------------------
+
+    def _string_at(self, i: int) -> tuple[str, int]:
+        """A short string that begins at ``i`` and where it ends, else `NO` or `MORE`."""
+        buf = self._tape.buf
+        quote = buf[i]
+        if quote != self._quote and not (quote in "'\"" and self._quote == "'"):
+            return "", NO
+        m = _STRINGS[quote].match(buf, i, i + MAX_TOKEN)
+        if m is None:
+            return "", MORE if len(buf) - i < MAX_TOKEN else NO
+        if "\\" not in m.group():
+            return m.group()[1:-1], m.end()
+        reader = LiteralReader(self._syntax(), Root.ANY)
+        reader.read(m.group() + " ", 0)
+        try:
+            return json.loads(reader.take()), m.end()
+        except ValueError:
+            return "", NO
+
+    def _syntax(self) -> Syntax:
+        return Syntax.PYTHON if self._quote == "'" else Syntax.JSON
+
+    def _key(self, i: int) -> bool:
+        key, end = self._string_at(i)
+        if end == MORE:
+            return False
+        if end == NO:
+            return self._lose("no key")
+        call = self._call
+        shape = call.form.shape
+        assert shape is not None
+        if shape.name_is_key:
+            self.role = "skip" if call.name else "arguments"
+            if not call.name:
+                call.call_it(key)
+        else:
+            role = dict(shape.keys).get(key, "")
+            self.role = role or ("arguments" if key in ARGUMENT_KEYS else "skip")
+        if self.role == "arguments" and call.complete:
+            call.notice("duplicate_arguments", key)
+            self.role = "skip"
+        self._expects = Expects.COLON
+        self._tape.move(end)
+        return True
+
+    def _value(self, i: int, c: str) -> bool:
+        call = self._call
+        if self.role == "arguments":
+            return self._arguments(i, c)
+        if self.role in ("name", "id") and c in "'\"" and not call.started:
+            value, end = self._string_at(i)
+            if end == MORE:
+                return False
+            if end == NO:
+                return self._lose(f"a bad {self.role}")
+            self._tape.move(end)
+            self._expects = Expects.AFTER
+            if self.role == "id":
+                call.identify(value)
+                return True
+            call.call_it(value)
+            # In a thought a name alone makes no call.
+            if value and not self._id_may_come() and (call.complete or not call.thought):
+                self.mode = Mode.NAMED
+            return True
+        if self.role == "name" and not call.started:
+            return self._lose("a name that is no string")
+        self.role = "skip"
+        literal = LiteralReader(self._syntax(), Root.ANY)
+        self.inner = ArgumentsReader(call, self._desk, self._openings, self._tape, literal, skip=True)
+        return True
+
+    def _id_may_come(self) -> bool:
+        shape = self._call.form.shape
+        return shape is not None and not self._call.id and any(role == "id" for _, role in shape.keys)
+
+    def _arguments(self, i: int, c: str) -> bool:
+        call = self._call
+        none = "arguments that are no object"
+        if c not in '{"n' and call.thought:
+            return self._lose(none)
+        if call.name and not call.started:
+            self.mode = Mode.NAME_DUE
+            return True
+        if c == "n":
+            word = self._tape.buf[i : i + len(NULL)]
+            if word == NULL:
+                self._tape.move(i + len(NULL))
+                call.put("{}", self._tape.here)
+                call.close()
+                self._expects = Expects.AFTER
+                return True
+            return False if NULL.startswith(word) and not self._tape.final else self._lose(none)
+        if c != "{" and c != '"':
+            return self._lose(none)
+        shape = call.form.shape
+        python = self._quote == "'" and shape is not None and shape.quote == "'"
+        self.inner = ArgumentsReader(call, self._desk, self._openings, self._tape)
+        self.inner.begin(c, Syntax.PYTHON if python else Syntax.JSON)
+        return True
+
+    def _read_inner(self, inner: ArgumentsReader) -> bool:
+        if not inner.read():
+            return False
+        self.settle(inner)
+        return True
+
+    def settle(self, inner: ArgumentsReader) -> None:
+        """What reads a member has come to its end, or not."""
+        if inner.mode is Mode.DONE:
+            self.inner = None
+            self._expects = Expects.AFTER
+            if inner.shut:
+                self.mode = Mode.DONE
+        elif inner.mode is Mode.LOST:
+            self.inner = None
+            self._lose(inner.why)
+        elif inner.mode is Mode.FAILED:
+            self.why = inner.why
+            self.mode = Mode.FAILED
+
+    # -- its end ------------------------------------------------------------------------------------------------------
+
+    def _over(self, i: int) -> bool:
+        self._tape.move(i + 1)
+        if self._call.started:
+            return self._end()
+        if self._call.name:
+            self._expects = Expects.END
+            self.mode = Mode.NAME_DUE
+        else:
+            self.mode = Mode.NONE
+        return True
+
+    def _end(self) -> bool:
+        call = self._call
+        if not call.complete:
+            call.put("{}", self._tape.here)
+            call.close()
+        self.mode = Mode.DONE
+        return True
+
+    def _lose(self, why: str) -> bool:
+        """The object is broken outside its arguments."""
+        call = self._call
+        self.why = why
+        if call.started:
+            self.mode = Mode.LOST
+        elif call.name and call.complete:
+            self._expects = Expects.LOST
+            self.mode = Mode.NAME_DUE
+        else:
+            self.mode = Mode.NONE
+        return True

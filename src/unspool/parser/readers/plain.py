@@ -1,0 +1,48 @@
+"""JSON that lies whole in the text, and has nothing in it that needs a careful look."""
+
+import json
+from collections.abc import Callable
+from math import isinf
+from typing import Any, Final
+
+from .syntax import MAX_DEPTH
+
+LONGEST: Final = 4096
+"""How long, in characters, an object may be that is read in one go."""
+
+
+def whole_object(text: str, i: int) -> int:
+    """Where the object that begins at ``i`` ends, if it is plain; else 0, which says nothing.
+
+    Plain is what a `LiteralReader` would hand on as it is, and without a notice: strict JSON, no key given twice, no
+    number beyond a float, not too deep.
+    """
+    if not text.startswith("{", i) or text.find("}", i, i + LONGEST) < 0:
+        return 0
+    piece = text[i : i + LONGEST]
+    if piece.count("{") + piece.count("[") > MAX_DEPTH:
+        return 0
+    try:
+        return i + _scan(piece, 0)[1]
+    except (ValueError, StopIteration, RecursionError):
+        return 0
+
+
+def _members(pairs: list[tuple[str, Any]]) -> None:
+    if len(pairs) > 1 and len({key for key, _ in pairs}) < len(pairs):
+        raise ValueError("a key is given twice")
+
+
+def _float(number: str) -> float:
+    value = float(number)
+    if isinf(value):
+        raise ValueError("a number beyond every float")
+    return value
+
+
+def _constant(name: str) -> Any:
+    raise ValueError(f"{name} is no number of JSON")
+
+
+_decoder: Final = json.JSONDecoder(object_pairs_hook=_members, parse_float=_float, parse_constant=_constant)
+_scan: Final[Callable[[str, int], tuple[Any, int]]] = _decoder.scan_once  # type: ignore[attr-defined]

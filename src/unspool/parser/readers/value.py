@@ -1,0 +1,219 @@
+"""The text of one argument, and how it becomes JSON."""
+
+import enum
+import json
+
+from ...dialect.plan import Parameter, Plan
+from ...dialect.syntax import Syntax
+from ...schema import Marked, Schema, decode_marked, is_json_value, repeated_key
+from ..call import Call
+from ..ledger import CAP
+from ..openings import NULL
+from .containers import Containers, Held, is_list
+from .literal import DONE, ERROR, LiteralReader, Root
+from .strings import escaped
+
+
+class Kind(enum.Enum):
+    """How the text of an argument becomes JSON."""
+
+    STRING = "string"
+    """As it arrives."""
+    NULLABLE = "nullable"
+    """Held while it may be `null`, else a string."""
+    GUESS = "guess"
+    """Held while it may be JSON, else a string."""
+    TYPED = "typed"
+    """Held to its end, then decoded by what its schema and its markup admit."""
+    QUOTED = "quoted"
+    """Held while it may be a string in quotes that would be something else without them."""
+
+
+class Value:
+    """One argument's text, taken piece by piece.
+
+    Attributes:
+        parameter, fields: how its opening is written, and what stood in it.
+        schema: of the value, where it is known.
+        kind: how its text becomes JSON.
+        margin: white space before what ends it, which is not its.
+        line_start: its text, of which nothing is taken yet, begins at a line's start.
+        begun: a piece of it was said.
+    """
+
+    __slots__ = (
+        "_call",
+        "_containers",
+        "_held",
+        "_kinds",
+        "_limit",
+        "_literal",
+        "_marked",
+        "_plan",
+        "_rest",
+        "_size",
+        "begun",
+        "fields",
+        "kind",
+        "line_start",
+        "margin",
+        "parameter",
+        "schema",
+    )
+
+    def __init__(
+        self,
+        call: Call,
+        plan: Plan,
+        containers: Containers,
+        parameter: Parameter,
+        fields: dict[str, str],
+        schema: Schema | None,
+        *,
+        margin: str,
+    ) -> None:
+        self.parameter = parameter
+        self.fields = fields
+        self.schema = schema
+        self.margin = margin
+        self.line_start = False
+        self.begun = False
+        self._call = call
+        self._plan = plan
+        self._containers = containers
+        self._held: list[str] = []
+        self._size = 0  # characters held
+        self._limit = CAP  # how many are held at most
+        self._literal: LiteralReader | None = None  # whether the text is JSON
+        self._rest = ""  # what that has not read
+        self._kinds = None if schema is None else schema.kinds
+        self._marked = Marked.NOT
+        markup = fields.get("string") or fields.get("type")
+        if markup is not None:
+            text = markup == "true" if "string" in fields else markup == "string"
+            self._marked = Marked.STRING if text else Marked.OTHER
+        self.kind = self._choose()
+
+    def _choose(self) -> Kind:
+        """What markup and schema say of the value decides how its text becomes JSON."""
+        kinds, marked = self._kinds, self._marked
+        any_string = kinds is not None and "string" in kinds.types and kinds.strings is None
+        if marked is Marked.STRING and (kinds is None or any_string):
+            return Kind.STRING
+        if marked is not Marked.NOT:
+            return Kind.TYPED
+        if kinds is None:
+            self._literal = LiteralReader(Syntax.JSON, Root.ANY)
+            return Kind.GUESS
+        if any_string:
+            return Kind.NULLABLE if "null" in kinds.types else Kind.STRING
+        if kinds.strings is not None and kinds.types <= {"string", "null"}:
+            self._limit = max(map(len, (NULL, *kinds.strings)))
+        return Kind.TYPED
+
+    def starts(self, *, line: bool, quoted: bool) -> None:
+        """Its text begins: at a ``line``'s start, with a quote."""
+        self.line_start = line
+        if quoted and self.kind is not Kind.TYPED:
+            # It may be a string that has to be told from something else.
+            self.kind = Kind.QUOTED
+
+    # -- its text -----------------------------------------------------------------------------------------------------
+
+    def push(self, text: str, end: int) -> None:
+        """More text, which ends at an offset."""
+        self.line_start = False
+        kind = self.kind
+        if kind is Kind.STRING:
+            self._say(escaped(text), end)
+            return
+        self._held.append(text)
+        self._size += len(text)
+        if self._size > self._limit:
+            notice = "hold_overflow" if self._limit == CAP else "value_type"
+            self._call.notice(notice, self.fields.get("key", ""))
+            self._as_string(end)
+        elif kind is Kind.NULLABLE:
+            if self._size > 64 or not NULL.startswith("".join(self._held).strip()):
+                self._as_string(end)
+        elif kind is Kind.GUESS:
+            literal = self._literal
+            assert literal is not None
+            rest = self._rest + text
+            used = literal.read(rest, 0)
+            literal.take()
+            self._rest = rest[used:]
+            begins = self._held[0].lstrip()[:1] if not literal.stack else ""
+            if literal.mode == ERROR or begins == '"' or (literal.mode == DONE and self._rest.strip()):
+                self._as_string(end)
+        elif kind is Kind.QUOTED:
+            head = "".join(self._held[:2])[1:2]
+            if head and head not in " \t\n\r{[-0123456789tfn":
+                self._as_string(end)
+
+    def _as_string(self, end: int) -> None:
+        """What was held is a string after all."""
+        text = "".join(self._held)
+        self._held = []
+        self.kind = Kind.STRING
+        self._say(escaped(text), end)
+
+    def _say(self, fragment: str, end: int) -> None:
+        """A piece of a string goes out."""
+        if self.begun:
+            self._containers.piece(fragment, end, first=False)
+        else:
+            self.begun = True
+            self._containers.piece(f'"{fragment}', end, first=True)
+
+    def done(self, end: int) -> None:
+        """It is over, at an offset."""
+        containers = self._containers
+        if self.kind is Kind.STRING:
+            self._say('"', end)
+            told = containers.pieces()
+            if told is not None:
+                containers.value(Held(told, json.loads(told)), end)
+        else:
+            held = self._decoded("".join(self._held))
+            if not containers.held_back and containers.levels[-1].bracket == "{" and is_list(self.schema):
+                containers.collect()  # another one may follow
+            elif not held.fits and not containers.held_back:
+                self._call.notice("value_type", self.fields.get("key", ""))
+            containers.value(held, end)
+        containers.leave()
+
+    def _decoded(self, text: str) -> Held:
+        """The JSON of a value that was held to its end."""
+        kind = self.kind
+        if kind is Kind.GUESS:
+            literal = self._literal
+            assert literal is not None
+            if literal.mode != DONE:
+                literal.read(self._rest + " ", 0)  # what follows ends a number or a word
+            if literal.mode != DONE:
+                return Held(f'"{escaped(text)}"', text)
+            told = text.strip()
+        elif kind is Kind.NULLABLE:
+            return Held(NULL if text.strip() == NULL else f'"{escaped(text)}"', text)
+        elif kind is Kind.QUOTED:
+            return Held(f'"{escaped(unquoted(text))}"', text)
+        else:
+            kinds = self._kinds
+            told, fits = decode_marked(unquoted(text) if self._plan.quoted else text, kinds, self._marked)
+            if not text and self._plan.items and kinds is not None:
+                # An empty container and an empty text look alike; the schema tells.
+                empty = "[]" if "array" in kinds.types else "{}" if "object" in kinds.types else ""
+                told, fits = (empty, True) if empty else (told, fits)
+            if not fits:
+                return Held(told, text, False)
+        if told[0] in "[{":
+            key = repeated_key(told)
+            if key is not None:
+                self._call.notice("duplicate_arguments", key)
+        return Held(told, text)
+
+
+def unquoted(text: str) -> str:
+    """A text without the quotes around it, if they tell it from JSON other than a string."""
+    return text[1:-1] if len(text) > 2 and text[0] == text[-1] == '"' and is_json_value(text[1:-1]) else text

@@ -1,0 +1,209 @@
+"""The machine's rules, its states, and what leads from one to another.
+
+* A step reads from the tape, says what it read to the ledger, and may change the state. `TABLE` lists the states, the
+  method that takes a step in each, and all that a step may lead to; the tests fail on any other change.
+* The end of the output, an engine's own word, a prompt and a hold that grew too large come from outside: `OUTSIDE`
+  lists what they lead to.
+* Only `Standing.go` changes the state.
+* A step first asks what stands here (`Lookout`, `Openings`): the answer is yes, no, or that more text must decide.
+* The inside of a call is its reader's; `Calls` acts on the mode in which a step leaves the reader. What stands inside a
+  call that went wrong, its closing marker too, is `BrokenReader`'s, in the state RECOVER.
+* What may turn out to be something else is held (`Ledger.hold`). If it does, it is given back: said as text, or read
+  again in the state in which the hold began.
+
+`docs/en/architecture.md` shows a picture that is made from `TABLE`.
+"""
+
+import enum
+from typing import Final, NamedTuple
+
+
+class State(enum.IntEnum):
+    """Where the output stands."""
+
+    EDGE = 0
+    """At a boundary between parts."""
+    TEXT = 1
+    """In content."""
+    REASONING_START = 2
+    """Behind an opening of reasoning."""
+    REASONING = 3
+    """In reasoning."""
+    UNDECIDED = 4
+    """In text that a marker will tell to be reasoning or not."""
+    FRAME_START = 5
+    """Behind the header of a frame of content."""
+    RESUMING = 6
+    """Behind a call that interrupted reasoning."""
+    BLOCK = 7
+    """Behind a call, or behind the opening of a block of calls."""
+    BLOCK_TEXT = 8
+    """In stray text in a block of calls."""
+    OBJECT = 9
+    """In a call that is an object."""
+    ARGUMENTS = 10
+    """In arguments that are one literal."""
+    MARKUP = 11
+    """In arguments that are written one by one."""
+    RECOVER = 12
+    """In a call that went wrong."""
+    CLOSE = 13
+    """Behind arguments: the call's closing is due."""
+
+
+class Row(NamedTuple):
+    """A state's line in the table.
+
+    Attributes:
+        step: the method that takes a step.
+        leads_to: the states that a step may lead to, and what leads there.
+    """
+
+    step: str
+    leads_to: dict[State, str]
+
+
+class Outside(NamedTuple):
+    """What changes the state from outside a step.
+
+    Attributes:
+        why: what happens.
+        states: where it may happen.
+        leads_to: what it may lead to.
+    """
+
+    why: str
+    states: frozenset[State]
+    leads_to: frozenset[State]
+
+
+_CALL: Final = {
+    State.OBJECT: "call that is an object",
+    State.ARGUMENTS: "call, arguments in one literal",
+    State.MARKUP: "call, arguments one by one",
+    State.CLOSE: "call without arguments",
+}
+_BEHIND_BLOCK: Final = {
+    State.EDGE: "the block closes, or something else begins",
+    State.REASONING_START: "the same, and reasoning is open",
+}
+_NO_CALL: Final = {State.REASONING: "no call: given back", State.RESUMING: "no call: given back"}
+
+TABLE: Final[dict[State, Row]] = {
+    State.EDGE: Row(
+        "Prose.edge",
+        {
+            State.TEXT: "text",
+            State.REASONING_START: "reasoning opens",
+            State.FRAME_START: "a frame opens",
+            **_CALL,
+        },
+    ),
+    State.TEXT: Row(
+        "Prose.text",
+        {
+            State.EDGE: "a frame closes, the turn ends, or a frame opens",
+            State.REASONING_START: "reasoning opens",
+            State.BLOCK_TEXT: "a block and a call open, without a name",
+            **_CALL,
+        },
+    ),
+    State.REASONING_START: Row("Prose.reasoning_start", {State.REASONING: "white space is taken"}),
+    State.REASONING: Row(
+        "Prose.text",
+        {
+            State.EDGE: "it closes, or the turn ends",
+            State.TEXT: "the turn ends: it was none",
+            **_CALL,
+        },
+    ),
+    State.UNDECIDED: Row(
+        "Prose.undecided",
+        {State.REASONING_START: "reasoning closes: it was that", State.EDGE: "anything else decides"},
+    ),
+    State.FRAME_START: Row("Prose.frame_start", {State.TEXT: "white space is taken"}),
+    State.RESUMING: Row(
+        "Prose.resuming",
+        {
+            State.REASONING_START: "text: it goes on",
+            State.EDGE: "it closes, the turn ends, or a frame opens",
+            **_CALL,
+        },
+    ),
+    State.BLOCK: Row(
+        "Blocks.between",
+        {State.BLOCK_TEXT: "text", State.RESUMING: "a call interrupted reasoning", **_BEHIND_BLOCK, **_CALL},
+    ),
+    State.BLOCK_TEXT: Row(
+        "Blocks.text",
+        {State.BLOCK: "a call opens", State.TEXT: "the closing of an opening that is text", **_BEHIND_BLOCK},
+    ),
+    State.OBJECT: Row(
+        "Calls.object",
+        {
+            State.CLOSE: "its end",
+            State.RECOVER: "an error",
+            State.TEXT: "no call: given back",
+            State.BLOCK_TEXT: "no call, in a block: given back",
+            **_NO_CALL,
+        },
+    ),
+    State.ARGUMENTS: Row("Calls.inside", {State.CLOSE: "their end", State.RECOVER: "an error"}),
+    State.MARKUP: Row(
+        "Calls.inside",
+        {
+            State.CLOSE: "the call's closing",
+            State.RECOVER: "an error",
+            State.ARGUMENTS: "JSON instead",
+            State.BLOCK: "the block's closing, or another call",
+            **_NO_CALL,
+        },
+    ),
+    State.RECOVER: Row(
+        "Calls.recover",
+        {State.CLOSE: "a marker or a bracket ends it", State.OBJECT: "a bracket ends the arguments"},
+    ),
+    State.CLOSE: Row("Calls.close", {State.BLOCK: "the call is over"}),
+}
+
+INSIDE: Final = (State.OBJECT, State.ARGUMENTS, State.MARKUP, State.RECOVER, State.CLOSE)
+"""The states of a call."""
+_CUT: Final = frozenset(INSIDE)
+_OPEN: Final = frozenset(State) - _CUT
+
+OUTSIDE: Final = (
+    Outside(
+        "the output begins elsewhere",
+        frozenset((State.EDGE,)),
+        frozenset((State.REASONING_START, State.UNDECIDED, State.BLOCK)),
+    ),
+    Outside("an engine's own word", _OPEN, frozenset((State.EDGE, State.REASONING_START, State.BLOCK))),
+    Outside("the end cuts a call", _CUT, frozenset((State.BLOCK,))),
+    Outside(
+        "a hold is given back: at the end, by a bad call in a thought, or because it grew too large",
+        frozenset(State) - {State.EDGE, State.UNDECIDED},
+        frozenset((State.TEXT, State.BLOCK_TEXT, State.REASONING, State.RESUMING)),
+    ),
+    Outside(
+        "a token's id ends a string",
+        frozenset((State.OBJECT, State.ARGUMENTS)),
+        frozenset((State.CLOSE, State.RECOVER, State.TEXT, State.BLOCK_TEXT, State.REASONING, State.RESUMING)),
+    ),
+)
+
+
+class Standing:
+    """Where one output stands.
+
+    Attributes:
+        state: see `TABLE`.
+    """
+
+    __slots__ = ("state",)
+
+    def __init__(self) -> None:
+        self.state = State.EDGE
+
+    def go(self, state: State) -> None:
+        """Change the state: nothing else does."""
+        self.state = state

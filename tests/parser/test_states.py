@@ -1,0 +1,121 @@
+"""The machine is what its table says, and made of small parts that depend on each other one way."""
+
+import ast
+import importlib
+import inspect
+import pkgutil
+from pathlib import Path
+
+import pytest
+
+import unspool.parser
+from unspool import Parser
+from unspool.parser.machine import STEPS
+from unspool.parser.states import INSIDE, TABLE, Standing, State
+
+from ..transitions import BY_STEPS, descriptions, drawing, recorded
+
+SOURCE = Path(unspool.parser.__file__).parents[1]
+MODULES = [m.name for m in pkgutil.walk_packages(unspool.parser.__path__, "unspool.parser.")]
+MOST_SLOTS = 20
+
+
+def test_every_state_has_a_line_in_the_table_and_a_description() -> None:
+    assert list(TABLE) == list(State)
+    assert list(descriptions()) == list(State)
+    assert all(why for row in TABLE.values() for why in row.leads_to.values())
+
+
+def test_the_machine_takes_the_steps_that_the_table_names() -> None:
+    assert [step.__qualname__ for step in STEPS] == [row.step for row in TABLE.values()]
+    owners = Parser("hermes")._machine._owners
+    assert [type(owner).__name__ for owner in owners] == [row.step.partition(".")[0] for row in TABLE.values()]
+
+
+def test_every_state_can_be_reached_and_left() -> None:
+    reached = {to for _, to in BY_STEPS} | {State.EDGE, State.UNDECIDED}
+    assert reached == set(State)
+    assert {state for state, _ in BY_STEPS} == set(State)
+
+
+def test_a_change_that_the_table_lacks_is_found() -> None:
+    with recorded(), pytest.raises(AssertionError, match="EDGE → RECOVER is not in the table"):
+        Standing().go(State.RECOVER)
+
+
+def test_the_picture_shows_every_change() -> None:
+    drawn = drawing()
+    for state, to in BY_STEPS:
+        outer = state.name if (state in INSIDE) == (to in INSIDE) else "CALL" if state in INSIDE else state.name
+        inner = to.name if (state in INSIDE) == (to in INSIDE) or state in INSIDE else "CALL"
+        assert f"{outer} --> {inner}: " in drawn
+
+
+def test_one_method_alone_changes_the_state() -> None:
+    for path in (SOURCE / "parser").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+            for target in targets:
+                if isinstance(target, ast.Attribute) and target.attr == "state":
+                    assert path.name == "states.py", f"{path.name}:{target.lineno}"
+
+
+def written(path: Path) -> list[str]:
+    """The attributes that a module writes of other objects than ``self``."""
+    found = []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        for target in targets:
+            for one in ast.walk(target) if target is not None else ():
+                own = isinstance(one, ast.Attribute) and isinstance(one.value, ast.Name) and one.value.id == "self"
+                if isinstance(one, ast.Attribute) and isinstance(one.ctx, ast.Store) and not own:
+                    found.append(f"{path.name}:{one.lineno}: {ast.unparse(one)}")
+    return found
+
+
+def test_no_part_writes_the_fields_of_another() -> None:
+    assert [w for path in sorted((SOURCE / "parser").rglob("*.py")) for w in written(path)] == []
+
+
+def test_no_object_has_too_many_slots() -> None:
+    counted = 0
+    for name in MODULES:
+        for _, cls in inspect.getmembers(importlib.import_module(name), inspect.isclass):
+            if cls.__module__ == name and "__slots__" in vars(cls):
+                slots = [s for base in cls.__mro__ for s in getattr(base, "__slots__", ())]
+                assert len(slots) <= MOST_SLOTS, f"{cls.__qualname__} has {len(slots)}"
+                counted += 1
+    assert counted > 15
+
+
+def imports(path: Path, name: str) -> set[str]:
+    """The modules of unspool that a module imports, wherever it does."""
+    found: set[str] = set()
+    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            base = package.rsplit(".", node.level - 1)[0] if node.level > 1 else package
+            target = f"{base}.{node.module}" if node.module else base
+            found |= {target, *(f"{target}.{alias.name}" for alias in node.names)}
+    return found
+
+
+def test_imports_of_dialect_and_parser_hold_no_circle() -> None:
+    paths = {
+        ".".join(("unspool", *path.relative_to(SOURCE).with_suffix("").parts)).removesuffix(".__init__"): path
+        for path in SOURCE.rglob("*.py")
+    }
+    graph = {name: {m for m in imports(path, name) if m in paths and m != name} for name, path in paths.items()}
+    done: set[str] = set()
+
+    def visit(name: str, way: tuple[str, ...]) -> None:
+        assert name not in way, " → ".join((*way[way.index(name) :], name))
+        if name not in done:
+            for other in sorted(graph[name]):
+                visit(other, (*way, name))
+            done.add(name)
+
+    for name in sorted(graph):
+        if name.startswith(("unspool.parser.", "unspool.dialect.")):
+            visit(name, ())
+    assert len(done) > 30

@@ -1,0 +1,352 @@
+"""Does the machine still say the same? Events of two source trees over mutated model output.
+
+    python -m tests.same_events --ref REF [--share 0.1] [--seed 1]
+
+Reads every dialect's examples, mutated (cuts; markers doubled, deleted, inserted, swapped parts, long stretches), under
+random policies, stages, prompts, tools and choices among them, as text and as token ids, cut at random: once with the
+package of a git ref and once with the working tree's, in two processes. The first difference is printed; the exit code
+is then 1. A share of 1 is about a quarter of a million runs.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import random
+import subprocess
+import sys
+import tarfile
+import tempfile
+from functools import cache
+from io import BytesIO
+from pathlib import Path
+from typing import Any, NamedTuple
+
+ROOT = Path(__file__).parents[1]
+RUNS = 240_000
+"""How many runs a share of 1 is."""
+SIZE = 8
+"""Bytes of a run's digest."""
+NOISE = [
+    "<", ">", "</", "{", "}", "[", "]", "(", ")", '"', "'", "\\", "`", "```", "```json\n", "<|", "|>", "\n", " ",
+    "\n\n", ",", ";", ":", "=", "null", "true", "None", "-1", "1e400", "1e5", "007", "NaN", "12345678901234567890", "é",
+    "🌧️",
+    "\\u00e9", "\\ud83d", '\\"', "\\n", "]]>", "&quot;", "Sure.", " a b ", "x=1", '"a": 1', '{"a": "b"}',
+    "\r\n", "\x00", '"name"', '"arguments"', "get_weather", "search", "now", '{"name": "now", "arguments": {}}',
+    "{'a', 'b'}", "<|x|>",
+    '{"name": "get_weather", "arguments": {"city": "Paris"}}', "[get_weather(city='Paris')]", "city", "arguments",
+]  # fmt: skip
+FILLERS = ["word ", " ", "a", '"', "\\", "<", "[", "`x` ", "\n", "\\n", "1", "{", '{"k": '] * 2
+STAGES = ("reasoning", "content", "tool_call", "undecided")
+REASONS = ("stop", "stop", "stop", "length", "tool_calls", None)
+
+
+class Case(NamedTuple):
+    """One run."""
+
+    dialect: str
+    text: str
+    options: dict[str, Any]
+    policy: dict[str, Any]
+    ids: bool
+    size: int
+    """Of the pieces: 0 is the whole text, -1 one character or token at a time, others at most so many."""
+    reason: str | None
+    stages: dict[int, str]
+    """An engine's words for pieces."""
+    asks: bool
+    """Whether the message and the stage are asked for on the way."""
+
+
+def corpus() -> dict[str, Any]:
+    """What runs are made of, from the working tree: for each dialect its texts, literals and tools."""
+    import unspool
+    from unspool.policy import CHOICES
+    from unspool.promises import literals
+
+    from .support import DIALECTS, cases, tool, tools_of
+
+    nested: dict[str, Any] = {
+        "type": "function",
+        "function": {
+            "name": "nested",
+            "parameters": {
+                "type": "object",
+                "properties": {
+                    "list": {"type": "array", "items": {"type": "object", "properties": {"a": {"type": "integer"}}}},
+                    "kind": {"enum": ["one", "two"]},
+                    "text": {"type": ["string", "null"]},
+                    "size": {"type": "number"},
+                    "any": {},
+                    "flag": {"type": "boolean"},
+                },
+            },
+        },
+    }
+    arguments = [
+        {
+            "list": [{"a": 1}, {"a": 2}],
+            "kind": "two",
+            "text": "null",
+            "size": 1.5e3,
+            "any": {"b": [1, "x"]},
+            "flag": True,
+        },
+        {"text": 'say "hi"\n\tto\\them', "any": "3"},
+        {"list": [], "any": [[1, 2], {"c": None}], "text": None},
+    ]
+    found: dict[str, Any] = {}
+    for d in DIALECTS:
+        raws = [c.raw for c in cases([d])]
+        for values in arguments:
+            calls = [{"function": {"name": "nested", "arguments": json.dumps(values)}}] * 2
+            try:
+                raws.append(
+                    unspool.render({"role": "assistant", "content": "", "tool_calls": calls}, d, tools=[nested])
+                )
+            except ValueError:
+                continue  # the dialect cannot write it
+        tools = [*tools_of(d), nested]
+        names = {t["function"]["name"] for t in tools}
+        tools += [t for t in (tool("other", a="string"), tool("now")) if t["function"]["name"] not in names]
+        found[d.name] = {"raws": raws, "literals": sorted(literals(d)), "tools": tools, "start": list(d.start)}
+    return {"dialects": found, "choices": {name: list(values) for name, values in CHOICES.items()}}
+
+
+# -- what both processes do -------------------------------------------------------------------------------------------
+
+
+def mutated(text: str, rng: random.Random, raws: list[str], literals: list[str], everyones: list[str]) -> str:
+    """A text with a few random changes."""
+    for _ in range(rng.choice((0, 1, 1, 1, 2, 2, 3, 4))):
+        at = rng.randint(0, len(text))
+        to = min(len(text), at + rng.choice((1, 1, 2, 5, 20, 80)))
+        literal = rng.choice(literals or NOISE)
+        stands = text.find(literal)
+        kind = rng.randrange(14)
+        if kind == 0:
+            text = text[:at] + text[to:]
+        elif kind == 1:
+            text = text[:at] + literal + text[at:]
+        elif kind == 2:
+            text = text[:at] + rng.choice(everyones) + text[at:]
+        elif kind == 3:
+            text = text[:at] + rng.choice(NOISE) + text[at:]
+        elif kind == 4:
+            text = text[:at]
+        elif kind == 5:
+            text += rng.choice(raws)
+        elif kind == 6:
+            text = text[:at] + text[at:to] * 2 + text[to:]
+        elif kind == 7:
+            text = text[:at] + literal[: rng.randint(1, len(literal))] + text[at:]
+        elif kind == 8:
+            text = text[:at] + rng.choice(raws) + text[at:]
+        elif kind == 9:
+            text = text[at:] + text[:at]
+        elif stands >= 0 and kind == 10:
+            text = text.replace(literal, "", 1)
+        elif stands >= 0 and kind == 11:
+            text = text.replace(literal, literal * 2, 1)
+        elif stands >= 0 and kind == 12:
+            text = text[: stands + len(literal)]
+        elif stands >= 0:
+            text = text[:stands] + rng.choice(("`", " ", "\n", "```\n")) + text[stands:]
+    return text
+
+
+def case(found: dict[str, Any], seed: int, index: int) -> Case:
+    """The run of a number."""
+    rng = random.Random(f"{seed}:{index}")
+    names = found["names"]
+    name = names[index % len(names)]
+    entry = found["dialects"][name]
+    raws, literals, tools = entry["raws"], entry["literals"], entry["tools"]
+    text = mutated(min(rng.choice(raws), rng.choice(raws), key=len), rng, raws, literals, found["literals"])
+    options: dict[str, Any] = {}
+    options["tools"] = rng.choice((None, tools, tools, tools, tools[-1:], []))
+    if rng.random() < 0.3:
+        options["stage"] = rng.choice(STAGES)
+    elif rng.random() < 0.15:
+        prefill = mutated(rng.choice(raws), rng, raws, literals, found["literals"])
+        options["prompt"] = f"user: hi\n{rng.choice(entry['start'] or [''])}{prefill[: rng.randint(0, len(prefill))]}"
+    if rng.random() < 0.25:
+        declared = [t["function"]["name"] for t in tools] if options["tools"] is None else names_of(options["tools"])
+        some = [{"type": "function", "function": {"name": rng.choice(declared)}}] if declared else []
+        options["tool_choice"] = rng.choice(["none", *(["required", *some, *some] if some else [])])
+    policy: dict[str, Any] = {}
+    if rng.random() < 0.55:
+        policy = rng.choice(found["policies"])
+    size = rng.choice((0, 0, -1, 2, 4, 4, 9, 40))
+    if rng.random() < 0.003:
+        at = rng.randint(0, len(text))
+        text = text[:at] + rng.choice(FILLERS) * rng.choice((4_500, 66_000)) + text[at:]
+        size = 5_000
+    stages = {rng.randint(0, 9): rng.choice(STAGES) for _ in range(rng.choice((0,) * 12 + (1, 2)))}
+    return Case(name, text, options, policy, rng.random() < 0.2, size, rng.choice(REASONS), stages, rng.random() < 0.1)
+
+
+def names_of(tools: list[Any]) -> list[str]:
+    """The names of tools."""
+    return [t["function"]["name"] for t in tools]
+
+
+@cache
+def tokenizer(literals: tuple[str, ...]) -> Any:
+    """A tokenizer in which every longer literal of a dialect without white space is a special token, bytes the rest."""
+    from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+
+    made = Tokenizer(
+        models.BPE(vocab={t: i for i, t in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}, merges=[])
+    )
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.decoder = decoders.ByteLevel()
+    special = [t for t in literals if len(t) > 3 and not any(c.isspace() for c in t) and not t.isalnum()]
+    made.add_special_tokens([AddedToken(t, special=True) for t in ["<|x|>", *special]])
+    return made
+
+
+def pieces(sequence: Any, size: int, rng: random.Random) -> list[Any]:
+    """A text, or ids, cut."""
+    if size == 0 or not sequence:
+        return [sequence]
+    cut, at = [], 0
+    while at < len(sequence):
+        step = 1 if size < 0 else rng.randint(1, size)
+        cut.append(sequence[at : at + step])
+        at += step
+    return cut
+
+
+def events_of(found: dict[str, Any], run: Case) -> list[str]:
+    """What the machine of this process says."""
+    import unspool
+
+    options = dict(run.options)
+    if run.policy:
+        options["policy"] = unspool.Policy(**run.policy)
+    feed: Any = run.text
+    if run.ids:
+        made = tokenizer(tuple(found["dialects"][run.dialect]["literals"]))
+        options["tokenizer"] = made
+        feed = made.encode(run.text, add_special_tokens=False).ids
+    parser = unspool.Parser(run.dialect, ids=lambda index, name: f"{name}-{index}", **options)
+    said: list[str] = []
+    take = parser.feed_tokens if run.ids else parser.feed
+    for i, piece in enumerate(pieces(feed, run.size, random.Random(len(run.text)))):
+        stage = run.stages.get(i)
+        events = take(piece) if stage is None else take(piece, stage=stage)
+        said.append(repr(events))
+        if run.asks:
+            said.append(repr((parser.message, parser.stage)))
+    said.append(repr(parser.close(run.reason)))
+    if run.asks:
+        said.append(repr(parser.message))
+    return said
+
+
+def work(path: str, seed: int, start: int, count: int, target: str) -> None:
+    """Write the digests of runs; of one run alone, its events."""
+    found = loaded(path)
+    digests = bytearray()
+    for index in range(start, start + count):
+        try:
+            said = events_of(found, case(found, seed, index))
+        except Exception as error:  # one side may raise what the other does not
+            said = [f"{type(error).__name__}: {error}"]
+        if count == 1:
+            Path(target).write_text(json.dumps(said), encoding="utf-8")
+            return
+        text = "\n".join(said).encode("utf-8", "surrogatepass")
+        digests += hashlib.blake2b(text, digest_size=SIZE).digest()
+    Path(target).write_bytes(digests)
+
+
+def loaded(path: str) -> dict[str, Any]:
+    """The corpus, read back."""
+    return indexed(json.loads(Path(path).read_text(encoding="utf-8")))
+
+
+def indexed(found: dict[str, Any]) -> dict[str, Any]:
+    """The corpus with what all its runs draw from."""
+    found["names"] = sorted(found["dialects"])
+    # Not too many: a plan is compiled for each. Each value alone, and some together.
+    choices = found["choices"]
+    rng = random.Random(1)
+    found["policies"] = [{field: value} for field, values in choices.items() for value in values] + [
+        {f: rng.choice(choices[f]) for f in rng.sample(sorted(choices), 3)} for _ in range(8)
+    ]
+    found["literals"] = sorted({t for d in found["dialects"].values() for t in d["literals"]})
+    return found
+
+
+# -- comparing --------------------------------------------------------------------------------------------------------
+
+
+def source_of(ref: str, folder: str) -> str:
+    """The package's sources of a git ref."""
+    archive = subprocess.run(["git", "archive", ref, "src"], cwd=ROOT, check=True, capture_output=True).stdout
+    with tarfile.open(fileobj=BytesIO(archive)) as tar:
+        tar.extractall(folder, filter="data")
+    return os.path.join(folder, "src")
+
+
+def start(source: str, arguments: list[str]) -> "subprocess.Popen[bytes]":
+    """A process that works with the package of a source tree."""
+    environment = {**os.environ, "PYTHONPATH": source, "PYTHONHASHSEED": "0"}
+    return subprocess.Popen([sys.executable, __file__, "--work", *arguments], env=environment, cwd=source)
+
+
+def compare(ref: str, share: float, seed: int) -> int:
+    """How many runs differ; prints the first."""
+    count = int(RUNS * share)
+    with tempfile.TemporaryDirectory() as folder:
+        sources = [source_of(ref, folder), str(ROOT / "src")]
+        path = os.path.join(folder, "corpus.json")
+        Path(path).write_text(json.dumps(corpus()), encoding="utf-8")
+
+        def both(begin: int, number: int) -> list[Path]:
+            targets = [Path(folder) / f"{side}-{begin}-{number}" for side in ("ref", "tree")]
+            running = [
+                start(source, [path, str(seed), str(begin), str(number), str(target)])
+                for source, target in zip(sources, targets, strict=True)
+            ]
+            if sum(process.wait() != 0 for process in running):
+                raise SystemExit("a process failed")
+            return targets
+
+        before, after = (target.read_bytes() for target in both(0, count))
+        differ = [i for i in range(count) if before[i * SIZE : (i + 1) * SIZE] != after[i * SIZE : (i + 1) * SIZE]]
+        print(f"{count:,} runs, seed {seed}: {len(differ):,} differ from {ref}")
+        if differ:
+            found = loaded(path)
+            # The shortest of the first is the easiest to read.
+            index = min(differ[:400], key=lambda i: (len(case(found, seed, i).text), i))
+            run = case(found, seed, index)
+            print(f"run {index}: {run.dialect}, policy {run.policy}, pieces {run.size}, ids {run.ids}, {run.reason}")
+            tools = run.options.get("tools")
+            told = {**run.options, "tools": tools and names_of(tools)}
+            print(f"options {told}, stages {run.stages}\ntext {run.text[:2000]!r}")
+            was, now = (json.loads(target.read_text(encoding="utf-8")) for target in both(index, 1))
+            for i, (old, new) in enumerate(zip([*was, ""], [*now, ""], strict=False)):
+                if old != new:
+                    print(f"piece {i}\n  {ref}: {old[:3000]}\n  tree: {new[:3000]}")
+                    break
+        return len(differ)
+
+
+def main() -> int:
+    if sys.argv[1:2] == ["--work"]:
+        path, seed, begin, count, target = sys.argv[2:]
+        work(path, int(seed), int(begin), int(count), target)
+        return 0
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--ref", default="HEAD")
+    parser.add_argument("--share", type=float, default=1.0)
+    parser.add_argument("--seed", type=int, default=1)
+    arguments = parser.parse_args()
+    return 1 if compare(arguments.ref, arguments.share, arguments.seed) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
