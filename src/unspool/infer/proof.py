@@ -82,7 +82,7 @@ class Prover:
         if name in self.views.errors:
             return Case(name, "not written", f"the template refuses: {self.views.errors[name]}")
         prompt, raw = self.cut.split(self.views.whole[name])
-        missing = _missing(turn, raw)
+        missing = _missing(turn, raw) or self._as_reasoning(turn)
         if missing:
             joined = self._joined(dialect, turn) if turn.content and turn.calls else None
             if joined is None:
@@ -101,6 +101,15 @@ class Prover:
         if why:
             return Case(name, "fail", f"{why}; the template writes {raw[:200]!r}")
         return Case(name, "pass", "" if self._same(dialect, turn, raw) else "written with other white space or markers")
+
+    def _as_reasoning(self, turn: h.Turn) -> str:
+        """What is missing where content is written as reasoning would be."""
+        if turn.reasoning or not (turn.content and turn.calls):
+            return ""
+        thought = self.views.whole["reasoning and call"]
+        text = self.views.whole["text and call"]
+        same = h.CONTENT in text and text.replace(h.CONTENT, h.THOUGHT) == thought
+        return "content, which it writes as reasoning" if same else ""
 
     def _ended_between(self, dialect: Dialect, turn: h.Turn, raw: str) -> bool:
         last = raw.find(turn.calls[-1][0])
@@ -228,7 +237,11 @@ class Prover:
             asked, told = marks(prompt.text), marks(whole.text)
             begin = len("".join(told[: prefix(asked, told)]))
         begin = min(begin, whole.text.rindex(h.CONTENT))
-        why = self._read(dialect, answer, whole.text[:begin], whole.text[begin:].replace(h.EOS, ""))
+        text = whole.text[begin:].replace(h.EOS, "")
+        why = self._read(dialect, answer, whole.text[:begin], text)
+        if why and text[:1].isspace() and not self._read(dialect, answer, whole.text[:begin], text.lstrip()):
+            yield Case(name, "not written", "the template puts white space before the text, here alone")
+            return
         yield Case(name, "fail" if why else "pass", why)
 
     # -- values ----------------------------------------------------------------------------------------------------

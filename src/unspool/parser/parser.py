@@ -185,6 +185,8 @@ class Parser(Stream):
             self._state = UNDECIDED
         elif stage is Stage.TOOL_CALL and not self._plain:
             self._enter_block()
+        else:
+            self._margin = self._plan.content_lead
 
     def _read_prompt(self, prompt: str) -> None:
         """Replay what follows the last opening of an assistant's turn, silently."""
@@ -193,6 +195,7 @@ class Parser(Stream):
             self._begin_at(prompt_end(self._dialect, prompt))
             return
         self._replay = True
+        self._margin = self._plan.content_lead
         self._base = self._at = -len(tail)
         self._buf = tail
         self._run()

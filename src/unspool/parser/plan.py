@@ -211,6 +211,10 @@ class Plan(msgspec.Struct, eq=False):
     """All literals, for recognising special tokens by id."""
     frame_inner: str
     frame_trail: str
+    content_lead: str
+    """White space before a turn's first text, where content has no markers of its own."""
+    content_trail: str
+    """The same behind its last one."""
 
 
 def _longest(texts: list[str]) -> str:
@@ -419,6 +423,8 @@ def _compile(d: Dialect, policy: Policy, forced: str) -> Plan:
         literals=frozenset(_all_literals(d)),
         frame_inner=_longest([t.inner_trail for t in framed_parts]),
         frame_trail=_longest([t.trail for t in framed_parts]),
+        content_lead="" if d.framed else _longest([t.inner_lead for t in d.content]),
+        content_trail="" if d.framed else _longest([t.inner_trail for t in d.content]),
     )
 
 

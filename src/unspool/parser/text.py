@@ -412,7 +412,7 @@ class Text(Strays):
         margin = plan.margin_plain if plain else plan.margin
         if self._framed:
             return plan.frame_plain if plain else plan.frame, plan.frame_inner, margin
-        return plan.text_plain if plain else plan.text, "", margin
+        return plan.text_plain if plain else plan.text, plan.content_trail, margin
 
     def _text(self) -> bool:
         return self._running(*self._outline())
@@ -436,7 +436,7 @@ class Text(Strays):
             if m is None or m.group() not in scan.triggers:
                 p = n if m is None else m.start()
                 if self._final:
-                    self._put_text(self._base + n)
+                    self._put_last(n, n)
                     self._i = n
                     return False
                 self._release(p, inner, margin)
@@ -529,11 +529,21 @@ class Text(Strays):
             self._i = p
             self._reopen()  # the turn ends and its reasoning was not closed
         else:
-            self._cut_thought(p)
+            if self._thinking:
+                self._cut_thought(p)
+            self._put_last(p, end)
             self._put_markup(self._base + end)
             self._ended_turn(end)
             self._skip_others(o)
         return end
+
+    def _put_last(self, p: int, end: int) -> None:
+        """The turn's text ends at ``p``, and the turn at ``end``."""
+        bare = self._state == TEXT and not self._framed and (self._ended or not self._final)
+        take = common_suffix(self._buf, self._i, p, self._plan.content_trail) if bare else 0
+        self._put_text(self._base + p - take)
+        if take:
+            self._put_markup(self._base + end)
 
     def _cut_thought(self, p: int) -> None:
         """Text ends at ``p``, where something else begins; reasoning that is open has no closing."""
