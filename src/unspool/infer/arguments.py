@@ -24,6 +24,7 @@ _CONSTANT: Final = r"""(?:"\w+"\s*:\s*(?:"[\w-]*"|true|false|null|\d+))"""
 _SKIPPED: Final = re.compile(rf"(?<=\{{)\s*{_CONSTANT}\s*,\s*|\s*,\s*{_CONSTANT}(?=\s*[,}}])")
 """A member of an object that holds nothing of a call; the first, or a later one."""
 
+
 def as_template(text: str) -> str:
     """A text with sentinels as a template: members of an object that hold nothing of a call are left out."""
     for sentinel, field in FIELDS.items():
@@ -110,6 +111,8 @@ def _typed(unit: str, number: str) -> str:
 def _wrapped(unit: str, turn: str) -> str:
     """The other form of an argument: what a template writes around a text that its markup would not survive."""
     opening, _, closing = unit.partition(t.VALUE[0])
+    if not (opening and closing):
+        return ""
     text = str(h.TURNS["quotes and lines"].calls[0][1][h.KEYS[0]])
     _, found, rest = turn.partition(opening)
     before, written, rest = rest.partition(text)
@@ -122,6 +125,8 @@ def _wrapped(unit: str, turn: str) -> str:
 def _item(unit: str, turn: str) -> str:
     """How an element of a list is written, where it has markup of its own."""
     opening, _, closing = (part.replace(t.KEY[0], "zqlist") for part in unit.partition(t.VALUE[0]))
+    if not (opening and closing):
+        return ""
     _, found, rest = turn.partition(opening)
     before, one, rest = rest.partition("1")
     between, two, rest = rest.partition("2")

@@ -10,6 +10,7 @@ from .arguments import FIELDS, Keys, arguments, as_template
 from .cutting import Cut, Views, behind_user, cut, first_tag, is_tag, spelled
 from .histories import EOS, RESULT
 
+_FENCED: Final = re.compile(r"(\s*```\w*\n)(.*\S)(\s*```)(\s*)", re.S)
 _LATE_ID: Final = re.compile(r""",\s*"\w+"\s*:\s*"?\{id\}"?""")
 
 
@@ -75,7 +76,7 @@ class _Drafter:
             found.append({**keys, **variant, **more})
         return found
 
-    # -- the turn's beginning and end --------------------------------------------------------------------------------------------
+    # -- the turn's beginning and end ----------------------------------------------------------------------------------
 
     def starts(self) -> str | list[str]:
         """What opens a turn: in front of a prompt's answer, and behind a tool's result where that is another."""
@@ -305,7 +306,12 @@ class _Drafter:
             if split is not None:
                 found.append({**base, "calls": before + split[0], "call": split[1]})
             whole = {**base, "call": call}
-            if before or call[:1].isspace():
+            fence = _FENCED.fullmatch(call)
+            if fence is not None:  # a block of its own: the parser knows it from code that is quoted
+                whole = {**base, "calls": f"{before}{fence[1]}{{call}}{fence[3]}", "call": fence[2]}
+                if fence[4] and not separator:
+                    whole["separator"] = {**base.get("separator", {}), "calls": fence[4]}
+            elif before or call[:1].isspace():
                 whole["calls"] = before + "{calls}"
             found.append(whole)
         return found
@@ -321,12 +327,15 @@ def _without_late_id(call: str) -> str | list[str]:
 def _counted(two: str, one: str) -> tuple[str, str]:
     """Texts with two calls and with one, in which numbers that count the calls stand as sentinels."""
     for first, second, sentinel in (("0", "1", t.INDEX), ("1", "2", t.NUMBER)):
-        for m in re.finditer(rf"(?<![\w.])(\W{{1,6}}){first}(\W{{1,3}})(?![\w.])", two):
-            counted = m[1] + sentinel + m[2]
-            if m[1] + second + m[2] in two[m.end() :]:
-                two = two.replace(m[1] + second + m[2], counted, 1).replace(m[0], counted, 1)
-                one = one.replace(m[0], counted, 1)
-                break
+        plain, single = "".join(t.same(two)), "".join(t.same(one))
+        for m in re.finditer(rf"(?<![^\W_]){first}(?!\w)", plain):
+            left, right = plain[max(m.start() - 3, 0) : m.start()], plain[m.end() : m.end() + 3]
+            again = plain.find(left + second + right, m.end())
+            alone = single.find(left + first + right)
+            if again >= 0 and alone >= 0:
+                at, behind = again + len(left), alone + len(left)
+                two = two[: m.start()] + sentinel + two[m.end() : at] + sentinel + two[at + 1 :]
+                return two, one[:behind] + sentinel + one[behind + 1 :]
     return two, one
 
 
@@ -355,5 +364,3 @@ def _each(call: str) -> tuple[str, str] | None:
         return None
     at = body.index(core)
     return f"{first}{body[:at]}{{call}}{body[at + len(core) :]}{last}", core
-
-

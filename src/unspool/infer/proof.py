@@ -79,14 +79,17 @@ class Prover:
 
     def _turn(self, dialect: Dialect, name: str) -> Case:
         turn = h.TURNS[name]
+        prompt, raw, missing = "", "", ""
         if name in self.views.errors:
-            return Case(name, "not written", f"the template refuses: {self.views.errors[name]}")
-        prompt, raw = self.cut.split(self.views.whole[name])
-        missing = _missing(turn, raw) or self._as_reasoning(turn)
+            missing = f"the template refuses: {self.views.errors[name]}"
+        else:
+            prompt, raw = self.cut.split(self.views.whole[name])
+            missing = _missing(turn, raw) or self._as_reasoning(turn)
+            missing = missing and f"the template leaves out: {missing}"
         if missing:
             joined = self._joined(dialect, turn) if turn.content and turn.calls else None
             if joined is None:
-                return Case(name, "not written", f"the template leaves out: {missing}")
+                return Case(name, "not written", missing)
             why = self._read(dialect, turn, *joined)
             return Case(name, "fail" if why else "pass", why or "read as text and a call behind each other")
         if turn.reasoning and raw.lstrip().startswith(turn.reasoning) and dialect.stage is Stage.REASONING:
@@ -106,8 +109,7 @@ class Prover:
         """What is missing where content is written as reasoning would be."""
         if turn.reasoning or not (turn.content and turn.calls):
             return ""
-        thought = self.views.whole["reasoning and call"]
-        text = self.views.whole["text and call"]
+        thought, text = (self.views.whole.get(n, "") for n in ("reasoning and call", "text and call"))
         same = h.CONTENT in text and text.replace(h.CONTENT, h.THOUGHT) == thought
         return "content, which it writes as reasoning" if same else ""
 
