@@ -49,13 +49,16 @@ class Prover:
         views, cut: what the template writes, and where its turns begin.
         renderer: renders more of it.
         tokenizer: reads by token ids as well; see `unspool.Parser`.
+        exact: whether white space around reasoning and content counts. It does for a dialect that is made from the
+            template; a dialect that serves several templates may leave it with the text.
     """
 
-    def __init__(self, views: Views, cut: Cut, renderer: Renderer, tokenizer: Any) -> None:
+    def __init__(self, views: Views, cut: Cut, renderer: Renderer, tokenizer: Any, *, exact: bool = True) -> None:
         self.views = views
         self.cut = cut
         self.renderer = renderer
         self.tokenizer = tokenizer
+        self.exact = exact
 
     def turns(self, dialect: Dialect) -> list[Case]:
         """The cases of the turns alone: quick, to choose among candidates."""
@@ -73,6 +76,7 @@ class Prover:
             *self._next_turn(dialect),
             *self._marked_values(dialect),
             *_kept(dialect),
+            *(_examples(dialect) if self.exact else ()),
         ]
 
     # -- turns -----------------------------------------------------------------------------------------------------
@@ -145,7 +149,7 @@ class Prover:
         """Why a turn is not read as what it says; empty where it is. With ``ids`` by token ids too, where they are."""
         for chunks, cut in _chunkings(raw):
             message = _parse(dialect, chunks, prompt)
-            why = _differs(message, turn, self._id(dialect, raw))
+            why = _differs(message, turn, self._id(dialect, raw), exact=self.exact)
             if why:
                 return f"{cut}: {why}"
         if ids and self.tokenizer is not None:
@@ -158,7 +162,7 @@ class Prover:
         for token in getattr(encoded, "ids", encoded):
             parser.feed_tokens([token])
         parser.close()
-        why = _differs(parser.message, turn, self._id(dialect, raw))
+        why = _differs(parser.message, turn, self._id(dialect, raw), exact=self.exact)
         return f"by token ids: {why}" if why else ""
 
     def _id(self, dialect: Dialect, raw: str) -> h.Style | None:
@@ -200,7 +204,8 @@ class Prover:
 
     def _prompt(self, dialect: Dialect, name: str, prompt: str) -> Case:
         """What follows a prompt is thought where it ends behind an opening, else content."""
-        given = prompt.rpartition(self.cut.start)[2] if self.cut.start.strip() else ""
+        starts = [s for s in (*dialect.start, self.cut.start) if s.strip() and s in prompt]
+        given = prompt.rpartition(starts[0])[2] if starts else ""
         opening, closing = _reasoning(dialect)
         tag = first_tag(closing)
         thinks = bool(opening) and given.rstrip().endswith(opening.strip()) and not (tag and tag in given)
@@ -285,6 +290,10 @@ def _kept(dialect: Dialect) -> Iterator[Case]:
                 yield Case(name, "fail", str(error)[:500])
             else:
                 yield Case(name, "pass")
+
+
+def _examples(dialect: Dialect) -> Iterator[Case]:
+    """The examples of a file that was made: each is what the dialect writes, and all of it."""
     why = ""
     try:
         for case in promises.cases([dialect]):
@@ -344,11 +353,11 @@ def _missing(turn: h.Turn, raw: str) -> str:
     return ""
 
 
-def _differs(message: Message, turn: h.Turn, ids: h.Style | None) -> str:
+def _differs(message: Message, turn: h.Turn, ids: h.Style | None, *, exact: bool) -> str:
     """How what was read differs from what a turn says."""
     for part in ("reasoning", "content"):
         got, wanted = getattr(message, part), getattr(turn, part)
-        if got != wanted:
+        if got != wanted and (exact or got.strip() != wanted):
             return f"{part} is {got[:80]!r} instead of {wanted!r}"
     names = [c.name for c in message.tool_calls]
     if names != [name for name, _ in turn.calls]:
