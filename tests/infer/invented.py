@@ -174,6 +174,16 @@ MARGINS = """{%- for m in messages %}
 {%- endfor %}{% if add_generation_prompt %}[bot:]{% endif %}"""
 """White space stands around content, and values that the markup would not survive are wrapped."""
 
+KNOWN = """{%- for m in messages %}{{ '<|im_start|>' + m.role + '\\n' + (m.content or '') }}
+{%- for c in m.tool_calls or [] %}{{ '\\n<tool_call>\\n{"name": "' + c.function.name + '", "arguments": ' }}
+{{- c.function.arguments | tojson }}{{ '}\\n</tool_call>' }}{% endfor %}{{ '<|im_end|>\\n' }}{% endfor %}
+{%- if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"""
+"""What a shipped dialect reads."""
+
+SILENT = """{%- for m in messages %}{{ '<|im_start|>' + m.role + '\\n' + m.content + '<|im_end|>\\n' }}{% endfor %}
+{%- if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"""
+"""No call is written."""
+
 FAMILIES = {
     "JSON in blocks": JSON_BLOCKS,
     "tagged arguments": TAGGED,

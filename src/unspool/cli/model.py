@@ -13,6 +13,7 @@ from ..grammar import ToolStrictLevel
 from ..policy import Policy
 from ..registry import get_dialect
 from .common import Misuse, missing, named_dialect, one_of, read_key, read_policy
+from .prove import AUTO, choose, prove, tell
 from .recordings import open_recordings, read_in_common
 
 if TYPE_CHECKING:
@@ -61,7 +62,9 @@ def model_arguments(p: argparse.ArgumentParser) -> None:
     text = "how much faster than recorded; 1 by default, 0 is as fast as it goes"
     p.add_argument("--replay-speed", type=float, metavar="FACTOR", default=1.0, help=text)
     p.add_argument("--capture", metavar="DIR", help="record every raw output there, for replay")
-    p.add_argument("--dialect", metavar="NAME|FILE.toml", help="reads reasoning and calls")
+    text = "reads reasoning and calls; auto, the default beside a chat template: the one that the template proves"
+    p.add_argument("--dialect", metavar="NAME|FILE.toml|auto", help=text)
+    p.add_argument("--proof", action="store_true", help="print what the chat template proves of the dialect")
     p.add_argument("--reasoning-parser", metavar="NAME|FILE.toml", help="reads reasoning; alone, calls too")
     p.add_argument("--tool-call-parser", metavar="NAME|FILE.toml", help="reads calls; alone, reasoning too")
     text = "the model's folder, with its chat template; without it the engine gets the messages alone"
@@ -101,6 +104,9 @@ def open_model(options: argparse.Namespace) -> Model:
         recordings = [recording.staged(dialect) for recording in recordings]
     else:
         dialect = _dialect(options, template)
+    if template is not None and _names_dialect(options) is not None:
+        proof = prove(dialect, template.tool_template, template.special)
+        tell(dialect, proof, table=options.proof)
     prompts = None if template is None else _prompts(options, folder, template, dialect)
     engine = _engine(options, kind, path, engines, folder, dialect, recordings)
     if kind == "url" and folder is None:
@@ -116,7 +122,7 @@ def open_model(options: argparse.Namespace) -> Model:
 def _names_dialect(options: argparse.Namespace) -> str | None:
     """The argument that names a dialect, if one does."""
     named: str | None = options.dialect or options.tool_call_parser or options.reasoning_parser
-    return named
+    return None if named == AUTO else named
 
 
 def _address(engines: list[str]) -> tuple[str, str]:
@@ -172,9 +178,9 @@ def _told_by(options: argparse.Namespace) -> str:
 
 def _dialect(options: argparse.Namespace, template: Any) -> Dialect:
     reasoning, calls = options.reasoning_parser, options.tool_call_parser
-    if options.dialect is not None:
-        if reasoning is not None or calls is not None:
-            raise Misuse("--dialect: reads both; give it, or --reasoning-parser and --tool-call-parser")
+    if options.dialect is not None and (reasoning is not None or calls is not None):
+        raise Misuse("--dialect: reads both; give it, or --reasoning-parser and --tool-call-parser")
+    if options.dialect not in (None, AUTO):
         return named_dialect("--dialect", options.dialect)
     if calls is not None:
         dialect = named_dialect("--tool-call-parser", calls)
@@ -186,12 +192,19 @@ def _dialect(options: argparse.Namespace, template: Any) -> Dialect:
         return dialect if other is dialect else dialect.with_reasoning(other)
     if reasoning is not None:
         return named_dialect("--reasoning-parser", reasoning)
-    if options.model is None and template is None:
+    if template is not None:
+        choice = choose(
+            _told_by(options), template.tool_template, template.special, options.model, template.response_template
+        )
+        tell(choice.dialect, choice.proof, table=options.proof, origin=choice.origin)
+        return choice.dialect
+    if options.dialect == AUTO:
+        raise Misuse("--dialect: auto needs the model's chat template; give --tokenizer")
+    if options.model is None:
         raise Misuse("--dialect: is missing; name the dialect, or the model with --model")
-    found = detect_dialect(model=options.model, chat_template=None if template is None else template.tool_template)
+    found = detect_dialect(model=options.model)
     if not found:
-        argument = "--tokenizer" if options.model is None else "--model"
-        raise Misuse(f"{argument}: no dialect is known for it; give --dialect, see `unspool dialects`")
+        raise Misuse("--model: no dialect is known for it; give --dialect, see `unspool dialects`")
     return get_dialect(found[0].dialect)
 
 

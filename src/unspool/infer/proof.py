@@ -267,6 +267,8 @@ class Prover:
         for text, turn, rendered in zip(texts, turns, shown, strict=True):
             if rendered.error or self.cut.start not in rendered.text:
                 continue
+            if _missing(turn, self.cut.split(rendered.text)[1]):
+                continue
             # A tokenizer makes a special token of such a text; a model that quotes it does not.
             why = self._read(dialect, turn, *self.cut.split(rendered.text), ids=False)
             if why:
