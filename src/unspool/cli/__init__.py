@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from .. import __version__
 from ..arguments import near
 from .common import Arguments, Misuse, forget_output
+from .convert import convert_arguments, run_convert
 from .generate import generate_arguments, run_generate
 from .infer import infer_arguments, run_infer
 from .parse import constrain_arguments, parse_arguments, render_arguments, run_constrain, run_parse, run_render
@@ -84,5 +85,6 @@ _COMMANDS: dict[str, tuple[Callable[[argparse.ArgumentParser], None], Callable[[
     "detect": (detect_arguments, run_detect, "find the dialect of a model"),
     "infer": (infer_arguments, run_infer, "make a dialect file from a chat template, and prove it"),
     "prove": (prove_arguments, run_prove, "prove a dialect by a chat template"),
+    "convert": (convert_arguments, run_convert, "exchange dialects with transformers' response_template"),
     "demo": (demo_arguments, run_demo, "show a few examples as they stream by"),
 }
