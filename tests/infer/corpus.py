@@ -77,8 +77,8 @@ def table(rows: list[Row]) -> str:
     packages = Counter(r.package for r in rows)
     lines = [
         f"Of {len(rows)} templates ({', '.join(f'{n} of {p}' for p, n in packages.items())}) {len(calling)} write a "
-        f"call. Inference alone proves {alone} of these ({alone / len(calling):.0%}); with the shipped dialects {proven} are "
-        f"proven ({proven / len(calling):.0%}).\n",
+        f"call. Inference alone proves {alone} of these ({alone / len(calling):.0%}); with the shipped dialects "
+        f"{proven} are proven ({proven / len(calling):.0%}).\n",
         "| template | shipped | inferred | why inference alone does not prove it |",
         "| --- | --- | --- | --- |",
     ]

@@ -89,7 +89,12 @@ def test_the_server_takes_what_the_template_proves_says_so_and_never_guesses(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     served: list[Any] = []
-    monkeypatch.setattr("unspool.server.serve", lambda *a, **_: served.append(a) or True, raising=False)
+
+    def serve(*arguments: Any, **_: Any) -> bool:
+        served.append(arguments)
+        return True
+
+    monkeypatch.setattr("unspool.server.serve", serve, raising=False)
     (tmp_path / "r.jsonl").write_text('{"type": "request"}\n')
     command = ["serve", "--port", "0", "--engine", f"replay:{tmp_path / 'r.jsonl'}", "--tokenizer"]
     new = str(checkpoint(tmp_path / "new", invented.NUMBERED))

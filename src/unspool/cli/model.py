@@ -196,7 +196,8 @@ def _dialect(options: argparse.Namespace, template: Any) -> Dialect:
         choice = choose(
             _told_by(options), template.tool_template, template.special, options.model, template.response_template
         )
-        tell(choice.dialect, choice.proof, table=options.proof, origin=choice.origin)
+        if options.proof or _told_by(options) in ("--tokenizer", "--engine"):  # not of the builtin model
+            tell(choice.dialect, choice.proof, table=options.proof, origin=choice.origin)
         return choice.dialect
     if options.dialect == AUTO:
         raise Misuse("--dialect: auto needs the model's chat template; give --tokenizer")

@@ -14,9 +14,10 @@ from ..arguments import check
 from ..dialect import Dialect, parse_dialect
 from ..errors import DialectError, TemplateError
 from ..registry import find_base
+from .arguments import Keys
 from .asking import ask
 from .cutting import Views, behind_user, cut
-from .draft import Keys, drafts
+from .draft import drafts
 from .histories import EOS, NAMES
 from .proof import NEEDED, Case, Prover
 from .rendering import Limits, Renderer

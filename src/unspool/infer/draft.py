@@ -43,7 +43,7 @@ class _Drafter:
 
     def __init__(self, views: Views, found: Cut, source: str) -> None:
         self.views = views
-        self.start = found.start
+        self.start = found.start.lstrip()
         self.given = found.given
         self.turns = found.turns
         self.source = source
@@ -294,11 +294,15 @@ class _Drafter:
             base["end"] = [after.strip()]
             after = ""
         if before.strip() or after.strip():
+            trail = call[len(call.rstrip()) :]
+            if trail and not separator:  # between two calls and behind the last one
+                call, after = call.rstrip(), trail + after
+                base["separator"] = {**keys.get("separator", {}), "calls": trail}
             block: Keys = {**base, "calls": f"{before}{{calls}}{after.rstrip()}", "call": call}
             if single and rep.unit in single:
                 lone = single.partition(rep.unit)
                 other = f"{as_template(lone[0])}{{calls}}{as_template(lone[2]).rstrip()}"
-                if other.strip() != block["calls"].strip():
+                if _bare(other) != _bare(block["calls"]):
                     found.append({**block, "calls": [block["calls"], other]})
             found.append(block)
         else:
@@ -364,3 +368,8 @@ def _each(call: str) -> tuple[str, str] | None:
         return None
     at = body.index(core)
     return f"{first}{body[:at]}{{call}}{body[at + len(core) :]}{last}", core
+
+
+def _bare(text: str) -> str:
+    """A text without its white space."""
+    return "".join(text.split())

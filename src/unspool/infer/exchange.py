@@ -180,7 +180,9 @@ class _Reader:
 
     def names(self) -> None:
         if "\\w+" in str(self.fields[_CALLS].get("open_pattern")):
-            self.lossy.append(f"fields.{_CALLS}: names with dots or dashes, which it refuses, are read as well")
+            self.lossy.append(
+                f"fields.{_CALLS}: names of more than letters and digits, which it refuses, are read as well"
+            )
 
     def json_call(self, field: Mapping[str, Any], opening: str, closing: str) -> dict[str, Any]:
         arguments = field.get("content_args") or {}
