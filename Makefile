@@ -46,10 +46,11 @@ bench: $(STAMP) ## print the table of speed and memory
 fuzz: $(STAMP) ## mutate model output for SECONDS_ seconds (default: ten minutes)
 	$(BIN)/python -m tests.fuzz --seconds $(SECONDS_) $(ARGS)
 
-templates: $(STAMP) ## compare the renderer with the families' own chat templates
+templates: $(STAMP) ## compare the renderer with the families' own chat templates, then infer
 	$(BIN)/python -m pytest -m templates tests/templates $(ARGS)
+	$(MAKE) infer
 
-infer: $(STAMP) ## infer a dialect from each of these templates; rewrites the table in docs/en/infer.md (minutes)
+infer: $(STAMP) ## prove dialects by each of these templates; rewrites the table in docs/en/infer.md (minutes)
 	mkdir -p .pytest_cache/d/templates
 	$(BIN)/python -m tests.infer.corpus .pytest_cache/d/templates $(ARGS)
 

@@ -127,8 +127,8 @@ def _calls(dialect: Dialect, lossy: list[str]) -> dict[str, Any]:
 
 def _around(block: str, separator: str) -> str:
     """What may stand before a call: its block's opening, or what separates it from the one before."""
-    choices = [_literal(t) for t in (block, separator.strip()) if t]
-    return rf"(?:(?:{'|'.join(choices)})\s*)?" if choices else ""
+    choices = [rf"{_literal(t)}\s*" for t in (block, separator.strip()) if t]
+    return f"(?:{'|'.join(choices)})?" if choices else ""
 
 
 def _behind(dialect: Dialect, closing: str, block: str, opening: str) -> str:

@@ -143,12 +143,13 @@ class _Reader:
         if opening and isinstance(opening[0], Either):  # a block's opening, or what separates two calls
             choices = [_plain(c) for c in opening[0].choices]
             separators = [c for c in choices if c.strip() in (",", ";")]
-            if not separators or len(choices) != 2:
-                raise DialectError(
-                    f"fields.{_CALLS}.open_pattern: alternatives that are no block's opening and separator"
-                )
-            block = next(c for c in choices if c not in separators)
-            keys["separator"] = {"calls": separators[0].strip() + " "}
+            blocks = [c for c in choices if c not in separators]
+            if len(blocks) > 1 or len(separators) > 1:
+                where = f"fields.{_CALLS}.open_pattern"
+                raise DialectError(f"{where}: alternatives that are no block's opening and separator")
+            block = "".join(blocks)
+            if separators:
+                keys["separator"] = {"calls": separators[0].strip() + " "}
             opening = opening[1:]
         after = _plain(p for p in closing if isinstance(p, Text))
         behind = "".join(_plain(c) for p in closing if isinstance(p, Either) and p.optional for c in p.choices)
