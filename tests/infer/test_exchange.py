@@ -57,7 +57,10 @@ SPECS: dict[str, tuple[dict[str, Any], str]] = {
                 "open_pattern": r"(?:<py>\[|,\s*)(?P<name>\w+)\(",
                 "close_pattern": r"\)(?:\]</py>)?\s*",
                 "content": "xml-inline",
-                "content_args": {"tag_pattern": r"(?P<key>\w+)=(?P<value>'[^']*'|[\[{](?:[^)\]]|\))*[\]}]|[^,)]*)"},
+                "content_args": {
+                    "tag_pattern": r"(?P<key>\w+)=(?P<value>'[^']*'|[\[{](?:[^)\]]|\))*[\]}]|[^,)]*)",
+                    "value_parser": {"name": "json", "args": {"string_delims": [["'", "'"]], "allow_non_json": True}},
+                },
                 "transform": NAMED,
             }
         ),
