@@ -66,13 +66,18 @@ def turn(d: Dialect, *calls: tuple[str, dict[str, Any]], **parts: Any) -> dict[s
     return {"role": "assistant", "content": "", "tool_calls": made, **parts}
 
 
+def first_id(d: Dialect) -> str:
+    """The id that a model gives its first call: of the dialect's form, or a number that counts."""
+    return d.id.replace("?", "a") if "?" in d.id else "0"
+
+
 @pytest.mark.parametrize("d", READ)
 def test_what_is_rendered_is_taken(d: Dialect) -> None:
     text = gbnf(constraint(d).grammar)
     for call in CALLS:
         message = turn(d, call)
-        if "{id}" in d.call[0].text:  # a number counts, in what is generated
-            message["tool_calls"][0]["id"] = "0"
+        if "{id}" in d.call[0].text:
+            message["tool_calls"][0]["id"] = first_id(d)
         assert takes(text, unspool.render(message, d, tools=TOOLS, stage="content")), call
 
 
@@ -81,7 +86,7 @@ def test_reasoning_and_calls_are_taken(d: Dialect) -> None:
     text = gbnf(constraint(d, "reasoning").grammar)
     message = turn(d, CALLS[0], reasoning_content="A plan: < <| [ { 1, 2")
     if "{id}" in d.call[0].text:
-        message["tool_calls"][0]["id"] = "0"
+        message["tool_calls"][0]["id"] = first_id(d)
     try:
         raw = unspool.render(message, d, tools=TOOLS, stage="reasoning")
     except DialectError:
