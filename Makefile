@@ -60,10 +60,11 @@ same: $(STAMP) ## compare the machine's events with those of REF's (default: HEA
 transitions: $(STAMP) ## find the transitions of the machine's table that a fixed corpus does not reach
 	$(BIN)/python -m tests.transitions $(ARGS)
 
-templates: $(STAMP) ## compare the renderer with the families' own chat templates
+templates: $(STAMP) ## compare the renderer with the families' own chat templates, then infer
 	$(BIN)/python -m pytest -m templates tests/templates $(ARGS)
+	$(MAKE) infer
 
-infer: $(STAMP) ## infer a dialect from each of these templates; rewrites the table in docs/en/infer.md (minutes)
+infer: $(STAMP) ## prove dialects by each of these templates; rewrites the table in docs/en/infer.md (minutes)
 	mkdir -p .pytest_cache/d/templates
 	$(BIN)/python -m tests.infer.corpus .pytest_cache/d/templates $(ARGS)
 

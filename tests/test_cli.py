@@ -435,7 +435,7 @@ def test_a_notice_inside_a_call_is_shown_after_it() -> None:
         ("render -d mine.toml answer.txt", "FILE: answer.txt: not JSON"),
         ("render -d mine.toml tools.json", "FILE: tools.json: must be a JSON object"),
         ("render -d mine.toml object.json", "FILE: object.json: "),
-        ("detect", "NAME: is missing; give a model's name, or --chat-template"),
+        ("detect", "NAME: is missing; give a model's name, --chat-template, or --output"),
         ("detect qwen3 --model qwen3", "--model: the model is named already, by NAME"),
         ("detect --model no-such-model", "--model: no dialect is known"),
         ("detect --chat-template none.jinja", "--chat-template: none.jinja: No such file"),

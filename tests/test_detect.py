@@ -28,6 +28,9 @@ NAMES = {
     "moonshotai/Kimi-VL-A3B-Thinking": "kimi",
     "MiniMaxAI/MiniMax-M2": "minimax-m2",
     "google/gemma-4-31B-it": "gemma4",
+    "MiniMaxAI/MiniMax-M1-80k": "minimax-m1",
+    "upstage/Solar-Open-100B": "solar-open",
+    "speakleash/Bielik-11B-v3.0-Instruct": "hermes",
     "qwq-32b-preview": "hermes",
     "Acme-Reasoning-7B": "think",
     "acme/acme-thinking-7b": "think",
@@ -75,7 +78,7 @@ def test_a_candidate_gives_its_reason() -> None:
 
 
 def test_nothing_to_go_by_is_an_error() -> None:
-    with pytest.raises(ValueError, match="a model's name or a chat template"):
+    with pytest.raises(ValueError, match="a model's name, a chat template, or an output"):
         detect_dialect()
 
 
@@ -145,3 +148,40 @@ def test_the_spellings_of_a_name_are_not_all_remembered() -> None:
     for spelled in ("HERMES", "Hermes", "hErMeS"):
         assert unspool.get_dialect(spelled) is unspool.get_dialect("hermes")
     assert [key for key in registry._found if key.lower() == "hermes"] == ["hermes"]
+
+
+@pytest.mark.parametrize(
+    "dialect", [d for d in DIALECTS if any(e.tool_calls for e in d.examples)], ids=lambda d: d.name
+)
+def test_an_output_tells_its_dialect(dialect: unspool.Dialect) -> None:
+    outputs = [e.raw[0] for e in dialect.examples if e.tool_calls]
+    found = detect_dialect(output=outputs)
+    best = [c.dialect for c in found if c.score == found[0].score]
+    assert dialect.name in [*best, *(c.dialect for c in found[:4])]
+
+
+def test_several_outputs_tell_more_than_one() -> None:
+    json = '<tool_call>\n{"name": "f", "arguments": {"a": 1}}\n</tool_call>'
+    markup = "<tool_call>\n<function=f>\n<parameter=a>\n1\n</parameter>\n</function>\n</tool_call>"
+    assert detect_dialect(output=json)[0].dialect == "hermes"
+    (told, *_) = detect_dialect(output=[markup, "Hello.<|im_end|>"])
+    assert (told.dialect, told.reason) == (
+        "qwen3-coder",
+        "reads 1 call and 0 thoughts of 2 outputs, and writes 1 the same",
+    )
+
+
+def test_a_name_decides_among_those_that_read_an_output_alike() -> None:
+    text = '<tool_call>\n{"name": "f", "arguments": {}}\n</tool_call>'
+    assert detect_dialect("Trinity-Mini", output=text)[0].dialect == "trinity"
+    assert "the name fits" in detect_dialect("Trinity-Mini", output=text)[0].reason
+
+
+@pytest.mark.parametrize("output", ["Hello.", "", "a < b > c [1, 2] {x}", "print(f(x))\n[TODO] <b>bold</b>"])
+def test_plain_text_tells_no_dialect(output: str) -> None:
+    assert detect_dialect(output=output) == []
+
+
+def test_an_output_is_a_text() -> None:
+    with pytest.raises(TypeError, match="output: must be a string or several"):
+        detect_dialect(output=[b"x"])  # type: ignore[list-item]

@@ -226,6 +226,9 @@ def test_in_reasoning_the_opening_is_not_written(dialect: Dialect) -> None:
 @pytest.mark.parametrize(**named(CALLING))
 def test_in_a_block_of_calls_its_opening_is_not_written(dialect: Dialect) -> None:
     told = message("", "", ("get_weather", {"city": "Paris"}), ("now", {}))
+    if "{id}" in dialect.call[0].text and "?" in dialect.id:
+        for call, letter in zip(told["tool_calls"], "ab", strict=True):
+            call["id"] = dialect.id.replace("?", letter)
     whole, rest = render(told, dialect), render(told, dialect, stage="tool_call")
     assert whole.endswith(rest)
     opening = dialect.calls[0].text.split("{call")[0].strip()

@@ -1,17 +1,22 @@
-"""Which dialects a model may speak, told from its name or its chat template."""
+"""Which dialects a model may speak, told from its name, its chat template, or what it wrote."""
 
 import fnmatch
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import msgspec
 
-from .arguments import check
+from .arguments import check, described
 from .dialect.file import Dialect
 from .dialect.registry import list_dialects, model_key
 from .dialect.template import Template, pieces
+from .errors import DialectError
+from .events import Stage
+from .message import Message
+from .parser import parse
 
 _NAME_WEIGHT = 0.5
 """A model's name against its chat template: a template says what is written, a name is given by people."""
@@ -41,7 +46,9 @@ class Candidate(msgspec.Struct, frozen=True):
     reason: str
 
 
-def detect_dialect(model: str | None = None, chat_template: str | None = None) -> list[Candidate]:
+def detect_dialect(
+    model: str | None = None, chat_template: str | None = None, *, output: str | Sequence[str] | None = None
+) -> list[Candidate]:
     """The dialects that a model may speak, the likeliest first.
 
     Dialects that know nothing but reasoning come last.
@@ -49,28 +56,34 @@ def detect_dialect(model: str | None = None, chat_template: str | None = None) -
     Args:
         model: the model's name; case and organisation (``unsloth/…``) do not matter.
         chat_template: the text of its chat template.
+        output: what it wrote, one raw output or several. The more calls and thoughts they hold, the surer; plain text
+            tells nothing.
 
     Raises:
-        ValueError: neither is given.
+        ValueError: none of them is given.
         TypeError: one of them is no string.
     """
     check("model", model, (str, type(None)), "a model's name or None")
     check("chat_template", chat_template, (str, type(None)), "the text of a chat template or None")
-    if model is None and chat_template is None:
-        raise ValueError("detect_dialect: needs a model's name or a chat template")
+    if model is None and chat_template is None and output is None:
+        raise ValueError("detect_dialect: needs a model's name, a chat template, or an output")
     dialects = list_dialects()
     by_name = _by_name(dialects, model) if model is not None else {}
     by_template = _by_template(dialects, chat_template) if chat_template is not None else {}
+    by_output = _by_output(dialects, output) if output is not None else {}
     best_name = max((score for score, _ in by_name.values()), default=1.0)
     best_template = max((score for score, _ in by_template.values()), default=1.0)
+    best_output = max((score for score, _ in by_output.values()), default=1.0)
     by_template = {d: told for d, told in by_template.items() if told[0] > best_template * _NOISE}
     found: list[tuple[bool, bool, Candidate]] = []
     for d in dialects:
         named, written = by_name.get(d.name), by_template.get(d.name)
-        if named is None and written is None:
+        read = by_output.get(d.name)
+        if (named is None and written is None and read is None) or (by_output and read is None):
             continue
         score = (named[0] / best_name * _NAME_WEIGHT if named else 0) + (written[0] / best_template if written else 0)
-        reasons = [told[1] for told in (named, written) if told]
+        score += read[0] / best_output if read else 0
+        reasons = [told[1] for told in (named, written, read) if told]
         found.append((not d.call, not d.models, Candidate(d.name, round(score, 4), "; ".join(reasons))))
     # Among equals, files that no model is named for (other readings of a format) come last.
     return [f[-1] for f in sorted(found, key=lambda f: (f[0], -f[2].score, f[1]))]
@@ -191,3 +204,73 @@ def _spelled_out(template: str) -> str:
         used = re.compile(rf"\b(?:{'|'.join(names)})\b")
         template = used.sub(lambda m: f"'{names[m.group()]}'", template)
     return _JOINT.sub("", template).replace("\\n", "\n")
+
+
+# --- by output --------------------------------------------------------------------------------------------------------
+
+_OUTPUTS = 50
+_LONGEST = 200_000
+"""Outputs, and characters of each, that are read."""
+_LEFT = re.compile(r"<\|?/?[A-Za-z][\w/.:|=\u2581\uff5c-]{0,60}\|?>|<[|\uff5c][^<>\n]{1,60}>|\[/?[A-Z][A-Z_]{2,40}\]")
+"""What looks like a marker."""
+_NAMES = re.compile(r"""["']name["']\s*:\s*["']([^"'\\\n]{1,64})["']|(?:^|[\[,;]\s*)([A-Za-z_][\w.]{0,63})\(""", re.M)
+"""What looks like a tool's name: calls without markers count for declared names alone."""
+
+
+def _by_output(dialects: list[Dialect], output: str | Sequence[str]) -> dict[str, tuple[float, str]]:
+    """How well each dialect reads what a model wrote."""
+    outputs = [output] if isinstance(output, str) else list(output)
+    for text in outputs:
+        if not isinstance(text, str):
+            raise TypeError(f"output: must be a string or several, not {described(text)}")
+    outputs = [text[:_LONGEST] for text in outputs[:_OUTPUTS]]
+    found = {}
+    for d in dialects:
+        score, calls, thoughts, same = 0.0, 0, 0, 0
+        for text in outputs:
+            value, message, written = max((_read(d, text, s) for s in _stages(d)), key=lambda told: told[0])
+            score += value
+            calls += sum(c.status == "ok" for c in message.tool_calls)
+            thoughts += bool(message.reasoning) and value > 0
+            same += written
+        if score > 0 and calls + thoughts:
+            told = (
+                f"reads {_count(calls, 'call')} and {_count(thoughts, 'thought')} of {_count(len(outputs), 'output')}"
+            )
+            found[d.name] = score, told + (f", and writes {same} the same" if same else "")
+    return found
+
+
+def _count(n: int, what: str) -> str:
+    return f"{n} {what}{'' if n == 1 else 's'}"
+
+
+def _stages(d: Dialect) -> list[Stage | None]:
+    """Prompts may have opened the reasoning."""
+    return [None, Stage.REASONING] if d.reasoning else [None]
+
+
+def _read(d: Dialect, text: str, stage: Stage | None) -> tuple[float, Message, bool]:
+    """How well a dialect reads an output, what it reads, and whether it writes the same."""
+    from .renderer import render  # not needed for other ways
+
+    names = {a or b for a, b in _NAMES.findall(text)}
+    tools: list[Any] = [{"type": "function", "function": {"name": name}} for name in sorted(names)]
+    message = parse(text, d, tools=tools or None, stage=stage)
+    good = sum(c.status == "ok" for c in message.tool_calls)
+    left = len(_LEFT.findall(message.content)) + len(_LEFT.findall(message.reasoning))
+    taken = len(_LEFT.findall(text)) - left
+    doubts = len(message.notices) + 2 * (len(message.tool_calls) - good)
+    # A thought that nothing closed is read from a stage alone.
+    unclosed = any(n.kind == "unclosed_reasoning" or n.detail == "reasoning" for n in message.notices)
+    thought = bool(message.reasoning) and not unclosed
+    score = 2.0 * good + thought + 0.25 * taken - 0.5 * left - 0.5 * doubts
+    if score <= 0 or not (good or thought):
+        return 0.0, message, False
+    try:
+        written = render(message, d, tools=tools or None, stage=stage)
+    except DialectError:
+        return score, message, False
+    rest = text.removeprefix(written)
+    same = rest != text and (not rest.strip() or rest.strip() in d.end)
+    return score + same, message, same

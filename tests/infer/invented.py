@@ -87,6 +87,103 @@ TYPED = """{%- for m in messages %}
 {%- endfor %}{% if add_generation_prompt %}<bot>{% endif %}"""
 """Markup tells whether a value is a string."""
 
+FENCED = """{%- for m in messages %}
+{%- if m.role == 'assistant' %}{{ '### Helper:\\n' + (m.content or '') }}
+{%- for c in m.tool_calls or [] %}{{ '\\n```tool\\n' }}
+{{- {'tool_name': c.function.name, 'params': c.function.arguments} | tojson }}{{ '\\n```' }}{% endfor %}
+{{- '\\n<eot>\\n' }}
+{%- else %}{{ '### ' + m.role + ':\\n' + m.content + '\\n<eot>\\n' }}{% endif %}
+{%- endfor %}{% if add_generation_prompt %}{{ '### Helper:\\n' }}{% endif %}"""
+"""A fence for each call."""
+
+ELEMENTS = """{%- for m in messages %}
+{%- if m.role == 'assistant' %}
+{%- if m.reasoning_content %}{{ '<<bot:plan>>' + m.reasoning_content + '<</bot>>' }}{% endif %}
+{%- if m.content %}{{ '<<bot:say>>' + m.content + '<</bot>>' }}{% endif %}
+{%- for c in m.tool_calls or [] %}
+{{- '<<bot:do ' + c.function.name + '>>' + (c.function.arguments | tojson) + '<</bot>>' }}{% endfor %}
+{{- '<<over>>' }}
+{%- else %}{{ '<<' + m.role + '>>' + m.content + '<</' + m.role + '>>' }}{% endif %}
+{%- endfor %}"""
+"""Every part is an element, and no prompt opens one."""
+
+ATTRIBUTES = """{%- for m in messages %}
+{%- if m.role == 'assistant' %}{{ '<A>' + (m.content or '') }}
+{%- for c in m.tool_calls or [] %}
+{{- '<call id="' + c.id + '" fn="' + c.function.name + '">' + (c.function.arguments
+    if c.function.arguments is string else c.function.arguments | tojson) + '</call>' }}{% endfor %}{{ eos_token }}
+{%- elif m.role == 'tool' %}{{ '<R id="' + m.tool_call_id + '">' + m.content + '</R>' }}
+{%- else %}{{ '<U>' + m.content }}{% endif %}
+{%- endfor %}{% if add_generation_prompt %}<A>{% endif %}"""
+"""Ids and names are attributes."""
+
+SWITCHED_OFF = """{%- for m in messages %}
+{%- if m.role == 'assistant' %}{{ '[assistant]\\n' }}{% if m.reasoning_content %}
+{{- '<reflect>\\n' + m.reasoning_content + '\\n</reflect>\\n\\n' }}{% endif %}{{ m.content or '' }}
+{%- for c in m.tool_calls or [] %}
+{{- ('\\n' if (m.content or not loop.first) else '') + '<tool>'
+    + ({'name': c.function.name, 'arguments': c.function.arguments} | tojson) + '</tool>' }}{% endfor %}{{ '[end]\\n' }}
+{%- else %}{{ '[' + m.role + ']\\n' + m.content + '[end]\\n' }}{% endif %}
+{%- endfor %}{% if add_generation_prompt %}{{ '[assistant]\\n' }}
+{%- if enable_thinking is defined and enable_thinking is false %}{{ '<reflect>\\n\\n</reflect>\\n\\n' }}
+{%- endif %}{% endif %}"""
+"""Prompts close the reasoning where it is switched off."""
+
+NUMBERED = """{%- for m in messages %}
+{%- if m.role == 'assistant' %}{{ '<bot>' + (m.content or '') }}
+{%- for c in m.tool_calls or [] %}
+{{- '<|call|>' ~ c.function.name ~ '#' ~ loop.index0 ~ '<|args|>' ~ (c.function.arguments | tojson)
+    ~ '<|/call|>' }}{% endfor %}{{ '<fin>' }}
+{%- else %}{{ '<' + m.role + '>' + m.content + '<fin>' }}{% endif %}
+{%- endfor %}{% if add_generation_prompt %}<bot>{% endif %}"""
+"""Calls are numbered."""
+
+NESTED = """{%- macro val(v) %}{% if v is mapping %}
+{%- for k, x in v.items() %}<f n="{{ k }}">{{ val(x) }}</f>{% endfor %}
+{%- elif v is string %}{{ v }}{% elif v is iterable %}{% for x in v %}<li>{{ val(x) }}</li>{% endfor %}
+{%- else %}{{ v | tojson }}{% endif %}{% endmacro %}
+{%- for m in messages %}
+{%- if m.role == 'assistant' %}{{ '<bot>' + (m.content or '') }}
+{%- for c in m.tool_calls or [] %}<use t="{{ c.function.name }}">
+{%- for k, v in c.function.arguments.items() %}<f n="{{ k }}">{{ val(v) }}</f>{% endfor %}</use>
+{%- endfor %}{{ '<fin>' }}
+{%- else %}{{ '<' + m.role + '>' + m.content + '<fin>' }}{% endif %}
+{%- endfor %}{% if add_generation_prompt %}<bot>{% endif %}"""
+"""Lists and objects are markup too."""
+
+STRICT = """{%- if messages[0].role == 'system' %}{{ raise_exception('no system') }}{% endif %}
+{%- set ns = namespace(last='') %}{%- for m in messages %}
+{%- if m.role == ns.last %}{{ raise_exception('roles must alternate') }}{% endif %}{% set ns.last = m.role %}
+{%- if m.role == 'assistant' %}{% if m.tool_calls and m.content %}
+{{- raise_exception('content and calls cannot stand together') }}{% endif %}{{ '[A]' + (m.content or '') }}
+{%- if m.tool_calls %}{{ '[CALLS]' }}{% for c in m.tool_calls %}{% if c.id | length < 9 %}
+{{- raise_exception('id too short') }}{% endif %}
+{{- c.function.name + '[ARGS]' + (c.function.arguments | tojson) + '[END]' }}{% endfor %}{% endif %}{{ '[EOT]' }}
+{%- elif m.role == 'tool' %}{{ '[RESULT]' + m.content + '[/RESULT]' }}
+{%- else %}{{ '[U]' + m.content + '[/U]' }}{% endif %}
+{%- endfor %}{% if add_generation_prompt %}[A]{% endif %}"""
+"""The template refuses much: a system prompt, two turns of one role, short ids, text beside calls."""
+
+MARGINS = """{%- for m in messages %}
+{%- if m.role == 'assistant' %}{{ '[bot:]' }}{% if m.content %}{{ ' ' + m.content + '\\n' }}{% endif %}
+{%- for c in m.tool_calls or [] %}{{ '<do>' + c.function.name }}
+{%- for k, v in c.function.arguments.items() %}{{ '<arg ' + k + '>' }}
+{%- if v is not string %}{{ v | tojson }}{% elif '<' in v or '\\n' in v %}{{ '<raw>' + v + '</raw>' }}
+{%- else %}{{ v }}{% endif %}{{ '</arg>' }}{% endfor %}{{ '</do>' }}{% endfor %}{{ '<end>' }}
+{%- else %}{{ '[' + m.role + ':] ' + m.content + '\\n<end>' }}{% endif %}
+{%- endfor %}{% if add_generation_prompt %}[bot:]{% endif %}"""
+"""White space stands around content, and values that the markup would not survive are wrapped."""
+
+KNOWN = """{%- for m in messages %}{{ '<|im_start|>' + m.role + '\\n' + (m.content or '') }}
+{%- for c in m.tool_calls or [] %}{{ '\\n<tool_call>\\n{"name": "' + c.function.name + '", "arguments": ' }}
+{{- c.function.arguments | tojson }}{{ '}\\n</tool_call>' }}{% endfor %}{{ '<|im_end|>\\n' }}{% endfor %}
+{%- if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"""
+"""What a shipped dialect reads."""
+
+SILENT = """{%- for m in messages %}{{ '<|im_start|>' + m.role + '\\n' + m.content + '<|im_end|>\\n' }}{% endfor %}
+{%- if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"""
+"""No call is written."""
+
 FAMILIES = {
     "JSON in blocks": JSON_BLOCKS,
     "tagged arguments": TAGGED,
@@ -96,6 +193,14 @@ FAMILIES = {
     "reasoning that only closes": ONLY_CLOSED,
     "frames": FRAMED,
     "typed markup": TYPED,
+    "fences": FENCED,
+    "elements": ELEMENTS,
+    "attributes with ids": ATTRIBUTES,
+    "thinking switched off": SWITCHED_OFF,
+    "numbered calls": NUMBERED,
+    "nested markup": NESTED,
+    "a strict template": STRICT,
+    "margins and wrapped values": MARGINS,
 }
 
 AMBIGUOUS = """{%- for m in messages %}

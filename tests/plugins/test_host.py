@@ -13,6 +13,7 @@ from unspool import Policy, UnknownDialect
 from unspool.plugins.host import dialect_of, environment_policy, names, tool_choice_of, tools_of
 from unspool.plugins.sglang import FunctionCallParser
 
+from ..infer import invented
 from .support import WEATHER
 
 BROKEN = '<tool_call>\n{"name": "get_weather", "arguments": {"city": Paris}}\n</tool_call>'
@@ -26,10 +27,11 @@ def test_every_name_and_alias_is_a_name_with_the_prefix_too() -> None:
 
 
 def test_the_model_tells_the_dialect_by_name_or_by_template() -> None:
-    template = '{% if tools %}<tool_call>\n{"name": ..., "arguments": ...}\n</tool_call>{% endif %}<|im_start|>'
     assert dialect_of("unspool_auto", model="/models/Kimi-K2-Instruct").name == "kimi_k2"
-    told = unspool.detect_dialect(chat_template=template)[0].dialect
-    assert dialect_of("auto", chat_template={"default": "", "tool_use": template}).name == told
+    assert dialect_of("auto", chat_template={"default": "", "tool_use": invented.KNOWN}).name == "hermes"
+    assert dialect_of("auto", chat_template=invented.NUMBERED).call[0].text.startswith("<|call|>{name}#{index}")
+    with pytest.raises(UnknownDialect, match=r"no dialect is proven by the chat template; .*inferred: content: fail"):
+        dialect_of("auto", model="Qwen3-8B", chat_template=invented.AMBIGUOUS)
     with pytest.raises(UnknownDialect, match="unspool_auto: neither the name 'tiny' nor a chat template"):
         dialect_of("auto", model="tiny")
 

@@ -1,8 +1,8 @@
 """The command line: ``unspool parse | serve | generate | constrain | dialects | new | check | render | infer …``.
 
-Exit codes: 0; 1 where ``parse --strict`` met a failed call, an engine failed, or ``infer`` proved nothing; 2 for
-misuse, with one line on standard error that names the argument. A reader that closes the pipe early ends the command
-quietly.
+Exit codes: 0; 1 where ``parse --strict`` met a failed call, an engine failed, or ``infer`` or ``prove`` proved nothing;
+2 for misuse, with one line on standard error that names the argument. A reader that closes the pipe early ends the
+command quietly.
 """
 
 import argparse
@@ -13,10 +13,12 @@ from collections.abc import Callable, Sequence
 from .. import __version__
 from ..arguments import near
 from .common import Arguments, Misuse, forget_output
+from .convert import convert_arguments, run_convert
 from .generate import generate_arguments, run_generate
 from .infer import infer_arguments, run_infer
 from .new import new_arguments, run_new
 from .parse import constrain_arguments, parse_arguments, render_arguments, run_constrain, run_parse, run_render
+from .prove import prove_arguments, run_prove
 from .serve import run_serve, serve_arguments
 from .show import (
     check_arguments,
@@ -84,5 +86,7 @@ _COMMANDS: dict[str, tuple[Callable[[argparse.ArgumentParser], None], Callable[[
     "render": (render_arguments, run_render, "write a message the way a model writes it"),
     "detect": (detect_arguments, run_detect, "find the dialect of a model"),
     "infer": (infer_arguments, run_infer, "make a dialect file from a chat template, and prove it"),
+    "prove": (prove_arguments, run_prove, "prove a dialect by a chat template"),
+    "convert": (convert_arguments, run_convert, "exchange dialects with transformers' response_template"),
     "demo": (demo_arguments, run_demo, "show a few examples as they stream by"),
 }

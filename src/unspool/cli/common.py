@@ -89,11 +89,13 @@ def chosen_dialect(options: argparse.Namespace, default: Dialect | None = None) 
     return dialect.with_reasoning(other)
 
 
-def candidates(model: str | None, chat_template: str | None, argument: str = "--model") -> list[Candidate]:
+def candidates(
+    model: str | None, chat_template: str | None, argument: str = "--model", outputs: list[str] | None = None
+) -> list[Candidate]:
     """The dialects of a model; ``argument`` is what named it."""
-    found = detect_dialect(model=model, chat_template=chat_template)
+    found = detect_dialect(model=model, chat_template=chat_template, output=outputs)
     if not found:
-        argument = "--chat-template" if model is None else argument
+        argument = "--output" if outputs else "--chat-template" if model is None else argument
         raise Misuse(f"{argument}: no dialect is known for it; see `unspool dialects`")
     return found
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from ..infer import Inference, TemplateError, infer_dialect
-from ..infer.sources import Checkpoint, read_checkpoint
 from .common import Misuse, missing, write, write_json
+from .prove import proof_json, proof_table, read_template, read_tokenizer_file
 
 
 def infer_arguments(p: argparse.ArgumentParser) -> None:
@@ -21,18 +21,11 @@ def infer_arguments(p: argparse.ArgumentParser) -> None:
 
 
 def run_infer(options: argparse.Namespace) -> int:
-    try:
-        checkpoint = read_checkpoint(options.path)
-        template = checkpoint.template(options.template)
-    except OSError as error:
-        raise Misuse(f"PATH: {options.path}: {error.strerror}") from None
-    except TemplateError as error:
-        argument = "PATH" if options.template is None else "--template"
-        raise Misuse(f"{argument}: {error}") from None
+    checkpoint, template = read_template("PATH", options.path, "--template", options.template)
     try:
         found = infer_dialect(
             template,
-            _tokenizer(checkpoint),
+            read_tokenizer_file("PATH", checkpoint),
             name=options.name or _name(Path(options.path)),
             special_tokens=checkpoint.special_tokens,
         )
@@ -50,22 +43,14 @@ def run_infer(options: argparse.Namespace) -> int:
     else:
         if options.output is None:
             write(found.toml)
-        print(proof_table(found), file=sys.stderr)
+        said = "proven" if found.dialect is not None else "not proven"
+        print(f"{proof_table(found.proof)}\n{said}", file=sys.stderr)
     return 0 if found.dialect is not None else 1
 
 
 def as_json(found: Inference) -> dict[str, Any]:
     """What machines are told."""
-    proof = [{"case": c.case, "result": c.result, "reason": c.reason} for c in found.proof]
-    return {"proven": found.dialect is not None, "proof": proof, "toml": found.toml}
-
-
-def proof_table(found: Inference) -> str:
-    """The proof for a person, and what it comes to."""
-    wide = max((len(c.case) for c in found.proof), default=0)
-    lines = [f"{c.case:{wide}}  {c.result:11}  {c.reason}".rstrip() for c in found.proof]
-    said = "proven" if found.dialect is not None else "not proven"
-    return "\n".join([*lines, said])
+    return {"proven": found.dialect is not None, "proof": proof_json(found.proof), "toml": found.toml}
 
 
 def _name(path: Path) -> str:
@@ -75,18 +60,3 @@ def _name(path: Path) -> str:
         named = named.parent
     stem = named.name if named.is_dir() else named.stem
     return stem.lower() or "inferred"
-
-
-def _tokenizer(checkpoint: Checkpoint) -> Any:
-    """The checkpoint's tokenizer; ``None`` where it has none, or the package that reads it is not installed."""
-    if checkpoint.tokenizer is None:
-        return None
-    try:
-        from tokenizers import Tokenizer
-    except ImportError:
-        print("unspool infer: tokenizers is missing: nothing is read by token ids", file=sys.stderr)
-        return None
-    try:
-        return Tokenizer.from_file(str(checkpoint.tokenizer))
-    except Exception as error:  # what the package raises for a wrong file
-        raise Misuse(f"PATH: {checkpoint.tokenizer}: {error}") from None

@@ -14,6 +14,7 @@ from ..grammar import ToolStrictLevel
 from ..policy import Policy
 from .common import Misuse, missing, named_dialect, one_of, read_policy
 from .engines import BUILTIN, ENGINES, REPLAY, EngineKind, Opening, find_engine, open_engine
+from .prove import AUTO, choose, prove, tell
 from .recordings import open_recordings, read_in_common
 
 if TYPE_CHECKING:
@@ -59,7 +60,9 @@ def model_arguments(p: argparse.ArgumentParser) -> None:
     text = "how much faster than recorded; 1 by default, 0 is as fast as possible"
     p.add_argument("--replay-speed", type=float, metavar="FACTOR", default=1.0, help=text)
     p.add_argument("--capture", metavar="DIR", help="record every raw output there, for replay")
-    p.add_argument("--dialect", metavar="NAME|FILE.toml", help="reads reasoning and calls")
+    text = "reads reasoning and calls; auto, the default beside a chat template: the one that the template proves"
+    p.add_argument("--dialect", metavar="NAME|FILE.toml|auto", help=text)
+    p.add_argument("--proof", action="store_true", help="print what the chat template proves of the dialect")
     p.add_argument("--reasoning-parser", metavar="NAME|FILE.toml", help="reads reasoning; alone, calls too")
     p.add_argument("--tool-call-parser", metavar="NAME|FILE.toml", help="reads calls; alone, reasoning too")
     text = "the model's folder, with its chat template; without it the engine gets the messages alone"
@@ -94,6 +97,9 @@ def open_model(options: argparse.Namespace) -> Model:
         recordings = [recording.staged(dialect) for recording in recordings]
     else:
         dialect = _dialect(options, template)
+    if template is not None and _names_dialect(options) is not None:
+        proof = prove(dialect, template.tool_template, template.special)
+        tell(dialect, proof, table=options.proof)
     prompts = None if folder is None or template is None else _prompts(options, folder, template, dialect)
     engine = open_engine(kind, Opening(options, argument, options.engine or (), folder, dialect, recordings))
     if kind.needs_template and folder is None:
@@ -117,7 +123,7 @@ def _folder(kind: EngineKind, argument: str) -> str | Path | None:
 def _names_dialect(options: argparse.Namespace) -> str | None:
     """The argument that names a dialect, if one does."""
     named: str | None = options.dialect or options.tool_call_parser or options.reasoning_parser
-    return named
+    return None if named == AUTO else named
 
 
 # -- the template and the dialect --------------------------------------------------------------------------------------
@@ -161,9 +167,9 @@ def _source(options: argparse.Namespace) -> str:
 
 def _dialect(options: argparse.Namespace, template: "Tokenizer | None") -> Dialect:
     reasoning, calls = options.reasoning_parser, options.tool_call_parser
-    if options.dialect is not None:
-        if reasoning is not None or calls is not None:
-            raise Misuse("--dialect: reads both; give it, or --reasoning-parser and --tool-call-parser")
+    if options.dialect is not None and (reasoning is not None or calls is not None):
+        raise Misuse("--dialect: reads both; give it, or --reasoning-parser and --tool-call-parser")
+    if options.dialect not in (None, AUTO):
         return named_dialect("--dialect", options.dialect)
     if calls is not None:
         dialect = named_dialect("--tool-call-parser", calls)
@@ -175,12 +181,20 @@ def _dialect(options: argparse.Namespace, template: "Tokenizer | None") -> Diale
         return dialect if other is dialect else dialect.with_reasoning(other)
     if reasoning is not None:
         return named_dialect("--reasoning-parser", reasoning)
-    if options.model is None and template is None:
+    if template is not None:
+        choice = choose(
+            _source(options), template.tool_template, template.special, options.model, template.response_template
+        )
+        if options.proof or _source(options) in ("--tokenizer", "--engine"):  # not of the builtin model
+            tell(choice.dialect, choice.proof, table=options.proof, origin=choice.origin)
+        return choice.dialect
+    if options.dialect == AUTO:
+        raise Misuse("--dialect: auto needs the model's chat template; give --tokenizer")
+    if options.model is None:
         raise Misuse("--dialect: is missing; name the dialect, or the model with --model")
-    found = detect_dialect(model=options.model, chat_template=None if template is None else template.tool_template)
+    found = detect_dialect(model=options.model)
     if not found:
-        argument = "--tokenizer" if options.model is None else "--model"
-        raise Misuse(f"{argument}: no dialect is known for it; give --dialect, see `unspool dialects`")
+        raise Misuse("--model: no dialect is known for it; give --dialect, see `unspool dialects`")
     return get_dialect(found[0].dialect)
 
 

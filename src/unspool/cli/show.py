@@ -144,19 +144,23 @@ def detect_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("name", metavar="NAME", nargs="?", help="a model's name, with or without its organisation")
     p.add_argument("--model", metavar="NAME", help="the same")
     p.add_argument("--chat-template", metavar="FILE", help="a chat template (jinja)")
+    p.add_argument(
+        "--output", metavar="FILE", action="append", help="what a model wrote (repeatable); - is standard input"
+    )
 
 
 def run_detect(options: argparse.Namespace) -> int:
     if options.name is not None and options.model is not None:
         raise Misuse("--model: the model is named already, by NAME")
     model = options.name or options.model
-    if model is None and options.chat_template is None:
-        raise Misuse("NAME: is missing; give a model's name, or --chat-template")
+    if model is None and options.chat_template is None and not options.output:
+        raise Misuse("NAME: is missing; give a model's name, --chat-template, or --output")
     template = None if options.chat_template is None else read_text("--chat-template", options.chat_template)
     rows = [("DIALECT", "SCORE", "REASON")]
+    outputs = [read_text("--output", path) for path in options.output] if options.output else None
     rows += [
         (c.dialect, f"{c.score:g}", c.reason)
-        for c in candidates(model, template, "NAME" if options.name else "--model")
+        for c in candidates(model, template, "NAME" if options.name else "--model", outputs)
     ]
     write(_table(rows))
     return 0

@@ -216,6 +216,8 @@ class Plan(msgspec.Struct, eq=False):
     reasoning_lead: str
     reasoning_trail: str
     frame_trail: str
+    content_lead: str
+    """White space before a turn's first text, where content has no markers of its own."""
     block_trail: str
     inner: list[Opening]
     """Calls as they stand in a block, by themselves."""
@@ -378,6 +380,7 @@ def _compile(d: Dialect, policy: Policy, forced: str) -> Plan:
         reasoning_lead=_longest([t.inner_lead for t in d.reasoning]),
         reasoning_trail=_longest([t.trail for t in d.reasoning]),
         frame_trail=_longest([t.trail for t in _framed(d)]),
+        content_lead="" if parts.frames else _longest([t.inner_lead for t in d.content]),
         block_trail=_longest([b.trail for b in blocks]),
         inner=inner,
         inner_bare=[Opening(CALL, o.pattern, o.form is not None and o.form.marked, form=o.form) for o in inner],
@@ -479,13 +482,14 @@ def _outlines(d: Dialect, parts: _Parts, *, named: bool) -> tuple[Outline, Outli
     thought: list[Marker] = [*reasoning_ends, *parts.headers, *ends, *starts]
     in_thoughts = policy.call_in_reasoning != "text"
     frame_inner = _longest([t.inner_trail for t in _framed(d)])
+    content_inner = "" if parts.frames else _longest([t.inner_trail for t in d.content])
     reasoning_inner = _longest([t.inner_trail for t in d.reasoning])
     margin = _margin([*(b.lead for b in blocks), *(t.lead for t in d.reasoning)])
     plain_margin = _longest([t.lead for t in d.reasoning])
     reading = Outline(
         calls=True,
         edge=_edge([*calls, *parts.others], parts.forced, named=named),
-        text=Region(Scan([*calls, *content], strays), "", margin),
+        text=Region(Scan([*calls, *content], strays), content_inner, margin),
         frame=Region(Scan([*frame_ends, *calls, *content], strays), frame_inner, margin),
         reasoning=Region(
             Scan([*thought, *parts.thought_calls] if in_thoughts else thought),
@@ -498,7 +502,7 @@ def _outlines(d: Dialect, parts: _Parts, *, named: bool) -> tuple[Outline, Outli
     plain = Outline(
         calls=False,
         edge=parts.others,
-        text=Region(Scan([*content, *shared], strays_plain), "", plain_margin),
+        text=Region(Scan([*content, *shared], strays_plain), content_inner, plain_margin),
         frame=Region(Scan([*frame_ends, *content, *shared], strays_plain), frame_inner, plain_margin),
         reasoning=Region(Scan(thought), reasoning_inner),
         undecided=Scan([*reasoning_ends, *undecided, *ends]),

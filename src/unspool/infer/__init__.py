@@ -2,10 +2,10 @@
 
 `histories` holds the conversations that are rendered, `rendering` and `child` render them in a process of its own,
 `asking` finds out what history the template takes, `cutting` finds its turns, `draft` takes them apart into the keys of
-a dialect file, `proof` reads back what the template writes.
+a dialect file, `proof` reads back what the template writes. `choosing` proves given dialects, and chooses among them.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -14,9 +14,10 @@ from ..arguments import check
 from ..dialect.file import Dialect, parse_dialect
 from ..dialect.registry import find_base
 from ..errors import DialectError, TemplateError
+from .arguments import Keys
 from .asking import ask
 from .cutting import Views, behind_user, cut
-from .draft import Keys, drafts
+from .draft import drafts
 from .histories import EOS, NAMES
 from .proof import NEEDED, Case, Prover
 from .rendering import Limits, Renderer
@@ -89,9 +90,14 @@ def infer_dialect(
     check("name", name, str, "a dialect's name")
     special = {"bos_token": "", "eos_token": EOS, **(special_tokens or {})}
     renderer = Renderer(template, special, limits or Limits())
+    return infer_views(ask(renderer), renderer, template, tokenizer, name)
+
+
+def infer_views(asked: Iterable[Views], renderer: Renderer, template: str, tokenizer: Any, name: str) -> Inference:
+    """Infer a dialect from what a template writes, style by style; see `infer_dialect`."""
     best: tuple[int, Inference] | None = None
     why = NO_CALL
-    for views in ask(renderer):
+    for views in asked:
         if NAMES[0] in behind_user(views.whole["one call"]):
             why = NO_DIALECT
         for candidate in sorted(_candidates(views, renderer, template, tokenizer, name), key=_Tried.rank)[:_MOST]:

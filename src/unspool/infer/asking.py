@@ -70,12 +70,13 @@ def _views(renderer: Renderer, style: h.Style) -> Views:
     prompts = [h.request(h.ASKED, generate=g) for g in (False, True)]
     turns = [h.request(h.answered(turn, style), generate=False) for turn in h.TURNS.values()]
     another = [*h.answered(h.TURNS["content"], style), {"role": "user", "content": h.USER[1]}]
-    more = [h.request(another, generate=False), h.request(h.with_result(style), generate=False)]
+    more = [h.request(another, generate=False)]
+    more += [h.request(h.with_result(style), generate=g) for g in (False, True)]
     settings = [(name, on) for name in h.SWITCHES if name in renderer.asked for on in (True, False)]
     more += [h.request(h.ASKED, generate=True, **{name: on}) for name, on in settings]
     asked, prompted, *rest = renderer.render([*prompts, *turns, *more])
     whole = dict(zip(h.TURNS, rest, strict=False))
-    next_turn, resulted, *switched = rest[len(turns) :]
+    next_turn, resulted, resumed, *switched = rest[len(turns) :]
     return Views(
         style,
         behind_user(asked.text),
@@ -83,6 +84,7 @@ def _views(renderer: Renderer, style: h.Style) -> Views:
         {name: shown.text for name, shown in whole.items()},
         next_turn.text,
         resulted.text,
+        resumed.text,
         {f"{n}={on}": behind_user(shown.text) for (n, on), shown in zip(settings, switched, strict=True) if shown.text},
         {name: shown.error for name, shown in whole.items() if shown.error},
     )

@@ -33,6 +33,7 @@ class Views(msgspec.Struct, frozen=True):
         whole: each turn's whole rendering.
         followed: the one with content and with another user's words behind it.
         resulted: the one with a call, and a tool's result behind it.
+        resumed: the same as a prompt.
         switched: the prompts, behind the user's words, under each setting of a thinking switch.
         errors: why a turn was refused.
     """
@@ -43,6 +44,7 @@ class Views(msgspec.Struct, frozen=True):
     whole: dict[str, str]
     followed: str = ""
     resulted: str = ""
+    resumed: str = ""
     switched: dict[str, str] = {}
     errors: dict[str, str] = {}
 

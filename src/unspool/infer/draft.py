@@ -1,30 +1,17 @@
 """From the turns of a template to the keys of a dialect file."""
 
-import json
 import re
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from . import tokens as t
+from .arguments import FIELDS, Keys, arguments, as_template
 from .cutting import Cut, Views, behind_user, cut, first_tag, is_tag, spelled
+from .histories import EOS, RESULT
 
-Keys = dict[str, Any]
-"""The keys of a dialect file."""
-
-_FIELDS: Final = {
-    t.NAME[0]: "{name}",
-    t.KEY[0]: "{key}",
-    t.VALUE[0]: "{value}",
-    t.ID[0]: "{id}",
-    t.INDEX: "{index}",
-    t.NUMBER: "{number}",
-}
-_CONSTANT: Final = r"""(?:"\w+"\s*:\s*(?:"[\w-]*"|true|false|null|\d+))"""
-_SKIPPED: Final = re.compile(rf"(?<=\{{)\s*{_CONSTANT}\s*,\s*|\s*,\s*{_CONSTANT}(?=\s*[,}}])")
-"""A member of an object that holds nothing of a call; the first, or a later one."""
+_FENCED: Final = re.compile(r"(\s*```\w*\n)(.*\S)(\s*```)(\s*)", re.S)
 _LATE_ID: Final = re.compile(r""",\s*"\w+"\s*:\s*"?\{id\}"?""")
-_DECODER: Final = json.JSONDecoder()
 
 
 class Reasoning(msgspec.Struct, frozen=True):
@@ -56,7 +43,7 @@ class _Drafter:
 
     def __init__(self, views: Views, found: Cut, source: str) -> None:
         self.views = views
-        self.start = found.start
+        self.start = found.start.lstrip()
         self.given = found.given
         self.turns = found.turns
         self.source = source
@@ -64,7 +51,7 @@ class _Drafter:
         self.ended: list[str] = []
 
     def drafts(self) -> list[Keys]:
-        keys: Keys = {"start": self.start} if self.start.strip() else {}
+        keys: Keys = {"start": self.starts()} if self.start.strip() else {}
         ends = self.ended = self.ends()
         if ends:
             keys["end"] = ends
@@ -80,6 +67,7 @@ class _Drafter:
         if not calls:
             return [keys] if "reasoning" in keys or "content" in keys else []
         found = []
+        calls += [{k: v for k, v in c.items() if k != "item"} for c in calls if "item" in c]
         for variant in calls:
             more = self.preamble(bodies, content, variant)
             variant["call"] = _without_late_id(variant["call"])
@@ -88,7 +76,15 @@ class _Drafter:
             found.append({**keys, **variant, **more})
         return found
 
-    # -- the turn's end --------------------------------------------------------------------------------------------
+    # -- the turn's beginning and end ----------------------------------------------------------------------------------
+
+    def starts(self) -> str | list[str]:
+        """What opens a turn: in front of a prompt's answer, and behind a tool's result where that is another."""
+        _, found, tail = self.views.resumed.rpartition(RESULT)
+        last = t.marks(tail.strip())[-1:]
+        if not found or self.start.strip() in tail or not last or not is_tag(last[0]):
+            return self.start
+        return [self.start, last[0]]
 
     def ends(self) -> list[str]:
         """What ends a turn: behind content, and behind calls where that is another."""
@@ -109,7 +105,7 @@ class _Drafter:
         return [
             e
             for e in dict.fromkeys(found)
-            if len(e) > 2 and not e.isalnum() and not any(c in e for c in _FIELDS) and e not in self.start
+            if len(e) > 2 and not e.isalnum() and not any(c in e for c in FIELDS) and e not in self.start
         ]
 
     # -- reasoning -------------------------------------------------------------------------------------------------
@@ -132,14 +128,15 @@ class _Drafter:
 
     def body(self, turn: str, closing: str, ends: list[str]) -> str:
         """A turn without an empty reasoning at its beginning, and without its end."""
-        for end in ends:
+        ended = "x"
+        while ended:
             stripped = turn.rstrip()
-            if stripped.endswith(end):
-                turn = stripped[: -len(end)]
+            ended = next((e for e in (EOS, *ends) if stripped.endswith(e)), "")
+            turn = stripped[: -len(ended)] if ended else turn
         if closing and t.THOUGHT not in turn:
             head, found, rest = turn.partition(closing)
             marks = [m for m in t.marks(head) if not m.isspace()]
-            if found and len(marks) <= 4 and not any(c in head for c in (*_FIELDS, t.CONTENT)):
+            if found and len(marks) <= 4 and not any(c in head for c in (*FIELDS, t.CONTENT)):
                 turn = rest.lstrip()
         return turn
 
@@ -208,6 +205,8 @@ class _Drafter:
             return "", ""
         before, _, after = body.partition(t.CONTENT)
         if not before.strip():
+            if not after.strip() and before + after:  # margins, no frame
+                keys["content"] = f"{before}{{content}}{after}"
             return "", ""
         after = after.rstrip()
         if not after:
@@ -223,6 +222,8 @@ class _Drafter:
     def preamble(self, bodies: dict[str, str], content: tuple[str, str], calls: Keys) -> Keys:
         """The margin of calls behind content, and the frame of content that calls follow."""
         body = bodies.get("text and call", "")
+        if body.replace(t.CONTENT, t.THOUGHT) == bodies.get("reasoning and call"):  # written as reasoning
+            body = ""
         key = "calls" if "calls" in calls else "call"
         first = calls[key] if isinstance(calls[key], str) else calls[key][0]
         opening = re.split(r"\{[a-z]+\}", first)[0]
@@ -257,7 +258,7 @@ class _Drafter:
         one = bodies.get("one call", "")
         if t.NAME[0] not in one:
             return []
-        style = _arguments(one, bodies.get("two arguments", ""), self.turns.get("integer", ""))
+        style = arguments(one, bodies.get("two arguments", ""), self.turns)
         if style is None:
             return []
         keys, hide = style
@@ -279,8 +280,8 @@ class _Drafter:
 
     def _blocks(self, keys: Keys, rep: t.Repeated, single: str) -> list[Keys]:
         """What is repeated as a call in a block: the block around all, or around each."""
-        call = _template(rep.unit)
-        before, after, separator = _template(rep.before), _template(rep.after), rep.separator
+        call = as_template(rep.unit)
+        before, after, separator = as_template(rep.before), as_template(rep.after), rep.separator
         ending = next((e for e in self.ended if separator.startswith(e)), "")
         if ending:  # a frame of its own for each call: what ends the turn ends it
             call, separator = call + ending, separator[len(ending) :]
@@ -293,11 +294,15 @@ class _Drafter:
             base["end"] = [after.strip()]
             after = ""
         if before.strip() or after.strip():
+            trail = call[len(call.rstrip()) :]
+            if trail and not separator:  # between two calls and behind the last one
+                call, after = call.rstrip(), trail + after
+                base["separator"] = {**keys.get("separator", {}), "calls": trail}
             block: Keys = {**base, "calls": f"{before}{{calls}}{after.rstrip()}", "call": call}
             if single and rep.unit in single:
                 lone = single.partition(rep.unit)
-                other = f"{_template(lone[0])}{{calls}}{_template(lone[2]).rstrip()}"
-                if other.strip() != block["calls"].strip():
+                other = f"{as_template(lone[0])}{{calls}}{as_template(lone[2]).rstrip()}"
+                if _bare(other) != _bare(block["calls"]):
                     found.append({**block, "calls": [block["calls"], other]})
             found.append(block)
         else:
@@ -305,7 +310,12 @@ class _Drafter:
             if split is not None:
                 found.append({**base, "calls": before + split[0], "call": split[1]})
             whole = {**base, "call": call}
-            if before or call[:1].isspace():
+            fence = _FENCED.fullmatch(call)
+            if fence is not None:  # a block of its own: the parser knows it from code that is quoted
+                whole = {**base, "calls": f"{before}{fence[1]}{{call}}{fence[3]}", "call": fence[2]}
+                if fence[4] and not separator:
+                    whole["separator"] = {**base.get("separator", {}), "calls": fence[4]}
+            elif before or call[:1].isspace():
                 whole["calls"] = before + "{calls}"
             found.append(whole)
         return found
@@ -321,12 +331,15 @@ def _without_late_id(call: str) -> str | list[str]:
 def _counted(two: str, one: str) -> tuple[str, str]:
     """Texts with two calls and with one, in which numbers that count the calls stand as sentinels."""
     for first, second, sentinel in (("0", "1", t.INDEX), ("1", "2", t.NUMBER)):
-        for m in re.finditer(rf"(?<![\w.])(\W{{1,6}}){first}(\W{{1,3}})(?![\w.])", two):
-            counted = m[1] + sentinel + m[2]
-            if m[1] + second + m[2] in two[m.end() :]:
-                two = two.replace(m[1] + second + m[2], counted, 1).replace(m[0], counted, 1)
-                one = one.replace(m[0], counted, 1)
-                break
+        plain, single = "".join(t.same(two)), "".join(t.same(one))
+        for m in re.finditer(rf"(?<![^\W_]){first}(?!\w)", plain):
+            left, right = plain[max(m.start() - 3, 0) : m.start()], plain[m.end() : m.end() + 3]
+            again = plain.find(left + second + right, m.end())
+            alone = single.find(left + first + right)
+            if again >= 0 and alone >= 0:
+                at, behind = again + len(left), alone + len(left)
+                two = two[: m.start()] + sentinel + two[m.end() : at] + sentinel + two[at + 1 :]
+                return two, one[:behind] + sentinel + one[behind + 1 :]
     return two, one
 
 
@@ -357,114 +370,6 @@ def _each(call: str) -> tuple[str, str] | None:
     return f"{first}{body[:at]}{{call}}{body[at + len(core) :]}{last}", core
 
 
-def _template(text: str) -> str:
-    """A text with sentinels as a template: members of an object that hold nothing of a call are left out."""
-    for sentinel, field in _FIELDS.items():
-        text = text.replace(sentinel, field)
-    text = text.replace(t.ARGUMENTS[0], "{arguments}").replace(":\0", ":{index}")
-    if re.search(r"""['"]\s*:\s*\{arguments\}""", text):
-        text = _SKIPPED.sub("", text)
-    return text
-
-
-# -- arguments ---------------------------------------------------------------------------------------------------------
-
-
-class _Hide:
-    """Replaces the arguments of each call by a sentinel of their own."""
-
-    def __init__(self, find: "re.Pattern[str] | None", unit: str = "", separator: str = "") -> None:
-        self.find = find
-        self.unit = unit
-
-    def __call__(self, text: str) -> str:
-        if self.find is None:
-            return _hide_objects(text)
-        number = iter(t.ARGUMENTS)
-        return self.find.sub(lambda m: next(number, m.group()), text)
-
-
-def _arguments(one: str, pair: str, number: str) -> tuple[Keys, _Hide] | None:
-    """How arguments are written: the keys of the file, and what hides them in a text."""
-    at = one.find(t.KEY[0])
-    if at < 0:
-        return None
-    if _object_at(one, at) is not None:
-        return {}, _Hide(None)
-    before = one[:at].rstrip()[-1:]
-    behind = one[at + 1 :]
-    key, value = f"[{t.KEY}]", f"[{t.VALUE}]"
-    quoted = re.match(rf"\s*:\s*([^\s{t.VALUE}]{{1,40}}){value}\1", behind)
-    if quoted and before == "{":
-        q = re.escape(quoted[1])
-        pattern = rf"\{{\s*{key}\s*:\s*{q}{value}{q}(?:\s*,\s*{key}\s*:\s*{q}{value}{q})*\s*\}}"
-        return {"quote": quoted[1]}, _Hide(re.compile(pattern))
-    if before in ("(", ",") and re.match(rf"""\s*=\s*(['"]){value}\1""", behind):
-        member = rf"""{key}\s*=\s*(?:'{value}'|"{value}")"""
-        return {"arguments": "python"}, _Hide(re.compile(rf"{member}(?:\s*,\s*{member})*"))
-    if before in "'\"" and re.match(rf"'\s*:\s*'{value}'", behind):
-        member = rf"'{key}'\s*:\s*'{value}'"
-        return {}, _Hide(re.compile(rf"\{{\s*{member}(?:\s*,\s*{member})*\s*\}}"))
-    return _tagged(pair, number)
-
-
-def _tagged(pair: str, number: str) -> tuple[Keys, _Hide] | None:
-    parts = t.marks(pair)
-    rep = t.repeated(parts, t.KEY[0] + t.VALUE[0], t.KEY[1] + t.VALUE[1]) if t.KEY[1] in pair else None
-    if rep is None or t.NAME[0] in rep.unit or rep.unit.count(t.VALUE[0]) != 1:
-        return None
-    keys: Keys = {"argument": _template(_typed(rep.unit, number))}
-    if rep.separator:
-        keys["separator"] = {"arguments": rep.separator}
-    one_of = re.escape(rep.unit)
-    for kind in (t.KEY, t.VALUE):
-        one_of = one_of.replace(re.escape(kind[0]), f"[{kind}]")
-    return keys, _Hide(re.compile(f"{one_of}(?:{re.escape(rep.separator)}{one_of})*"))
-
-
-def _typed(unit: str, number: str) -> str:
-    """An argument's text with the field for its type, where the one of a number says another."""
-    opening, value, rest = unit.partition(t.VALUE[0])
-    if opening.replace(t.KEY[0], "zqint") in number:
-        return unit
-    for ours, theirs, field in (
-        ("true", "false", "{string}"),
-        ("string", "integer", "{type}"),
-        ("string", "number", "{type}"),
-    ):
-        head, found, tail = opening.rpartition(ours)
-        if found and (head + theirs + tail).replace(t.KEY[0], "zqint") in number:
-            return head + field + tail + value + rest
-    return unit
-
-
-def _object_at(text: str, at: int) -> tuple[int, int] | None:
-    """The JSON object, or the string that holds one, whose first key stands at a place."""
-    start = text.rfind("{", 0, at)
-    for begin in (start - 1, start):
-        if begin < 0 or (begin < start and text[begin] != '"'):
-            continue
-        try:
-            value, end = _DECODER.raw_decode(text, begin)
-            value = json.loads(value) if isinstance(value, str) else value
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(value, dict) and text[at] in value:
-            return begin, end
-    return None
-
-
-def _hide_objects(text: str) -> str:
-    """JSON arguments replaced, those of one call after the other."""
-    out: list[str] = []
-    done = 0
-    number = iter(t.ARGUMENTS)
-    for m in re.finditer(f"[{t.KEY}]", text):
-        if m.start() < done:
-            continue
-        span = _object_at(text, m.start())
-        if span is None:
-            continue
-        out += (text[done : span[0]], next(number, ""))
-        done = span[1]
-    return "".join((*out, text[done:]))
+def _bare(text: str) -> str:
+    """A text without its white space."""
+    return "".join(text.split())

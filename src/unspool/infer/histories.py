@@ -8,6 +8,8 @@ Message = dict[str, Any]
 Calls = Sequence[tuple[str, dict[str, Any]]]
 
 NAMES: Final = ("zqtoola", "zqtoolb", "zqtoolc")
+DOTTED: Final = "zqspace.zq-tool_d"
+"""A tool's name that is no identifier."""
 KEYS: Final = ("zqkeya", "zqkeyb")
 VALUES: Final = ("zqvala", "zqvalb")
 IDS: Final = ("zqcallid1", "zqcallid2", "zqcallid3")
@@ -53,7 +55,7 @@ TOOLS: Final[list[dict[str, Any]]] = [
             "parameters": {"type": "object", "properties": _PROPERTIES, "required": []},
         },
     }
-    for name in NAMES
+    for name in (*NAMES, DOTTED)
 ]
 """Every tool takes every argument."""
 
@@ -129,6 +131,7 @@ TURNS: Final[dict[str, Turn]] = {
     "reasoning and content": Turn(THOUGHT, CONTENT),
     "reasoning and call": Turn(THOUGHT, calls=ONE),
     "reasoning, text and call": Turn(THOUGHT, CONTENT, ONE),
+    "a name with a dot": Turn(calls=((DOTTED, {KEYS[0]: VALUES[0]}),)),
     "integer": Turn(calls=_first({"zqint": TYPED["zqint"][0]})),
     "boolean": Turn(calls=_first({"zqbool": True})),
     "number": Turn(calls=_first({"zqnumber": 1.5})),

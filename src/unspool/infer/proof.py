@@ -49,13 +49,16 @@ class Prover:
         views, cut: what the template writes, and where its turns begin.
         renderer: renders more of it.
         tokenizer: reads by token ids as well; see `unspool.Parser`.
+        exact: whether white space around reasoning and content counts. It does for a dialect that is made from the
+            template; a dialect that serves several templates may leave it with the text.
     """
 
-    def __init__(self, views: Views, cut: Cut, renderer: Renderer, tokenizer: Any) -> None:
+    def __init__(self, views: Views, cut: Cut, renderer: Renderer, tokenizer: Any, *, exact: bool = True) -> None:
         self.views = views
         self.cut = cut
         self.renderer = renderer
         self.tokenizer = tokenizer
+        self.exact = exact
 
     def turns(self, dialect: Dialect) -> list[Case]:
         """The cases of the turns alone: quick, to choose among candidates."""
@@ -73,20 +76,24 @@ class Prover:
             *self._next_turn(dialect),
             *self._marked_values(dialect),
             *_kept(dialect),
+            *(_examples(dialect) if self.exact else ()),
         ]
 
     # -- turns -----------------------------------------------------------------------------------------------------
 
     def _turn(self, dialect: Dialect, name: str) -> Case:
         turn = h.TURNS[name]
+        prompt, raw, missing = "", "", ""
         if name in self.views.errors:
-            return Case(name, "not written", f"the template refuses: {self.views.errors[name]}")
-        prompt, raw = self.cut.split(self.views.whole[name])
-        missing = _missing(turn, raw)
+            missing = f"the template refuses: {self.views.errors[name]}"
+        else:
+            prompt, raw = self.cut.split(self.views.whole[name])
+            missing = _missing(turn, raw) or self._as_reasoning(turn)
+            missing = missing and f"the template leaves out: {missing}"
         if missing:
             joined = self._joined(dialect, turn) if turn.content and turn.calls else None
             if joined is None:
-                return Case(name, "not written", f"the template leaves out: {missing}")
+                return Case(name, "not written", missing)
             why = self._read(dialect, turn, *joined)
             return Case(name, "fail" if why else "pass", why or "read as text and a call behind each other")
         if turn.reasoning and raw.lstrip().startswith(turn.reasoning) and dialect.stage is Stage.REASONING:
@@ -101,6 +108,14 @@ class Prover:
         if why:
             return Case(name, "fail", f"{why}; the template writes {raw[:200]!r}")
         return Case(name, "pass", "" if self._same(dialect, turn, raw) else "written with other white space or markers")
+
+    def _as_reasoning(self, turn: h.Turn) -> str:
+        """What is missing where content is written as reasoning would be."""
+        if turn.reasoning or not (turn.content and turn.calls):
+            return ""
+        thought, text = (self.views.whole.get(n, "") for n in ("reasoning and call", "text and call"))
+        same = h.CONTENT in text and text.replace(h.CONTENT, h.THOUGHT) == thought
+        return "content, which it writes as reasoning" if same else ""
 
     def _ended_between(self, dialect: Dialect, turn: h.Turn, raw: str) -> bool:
         last = raw.find(turn.calls[-1][0])
@@ -134,7 +149,7 @@ class Prover:
         """Why a turn is not read as what it says; empty where it is. With ``ids`` by token ids too, where they are."""
         for chunks, cut in _chunkings(raw):
             message = _parse(dialect, chunks, prompt)
-            why = _differs(message, turn, self._id(dialect, raw))
+            why = _differs(message, turn, self._id(dialect, raw), exact=self.exact)
             if why:
                 return f"{cut}: {why}"
         if ids and self.tokenizer is not None:
@@ -147,7 +162,7 @@ class Prover:
         for token in getattr(encoded, "ids", encoded):
             parser.feed_tokens([token])
         parser.close()
-        why = _differs(parser.message, turn, self._id(dialect, raw))
+        why = _differs(parser.message, turn, self._id(dialect, raw), exact=self.exact)
         return f"by token ids: {why}" if why else ""
 
     def _id(self, dialect: Dialect, raw: str) -> h.Style | None:
@@ -189,7 +204,8 @@ class Prover:
 
     def _prompt(self, dialect: Dialect, name: str, prompt: str) -> Case:
         """What follows a prompt is thought where it ends behind an opening, else content."""
-        given = prompt.rpartition(self.cut.start)[2] if self.cut.start.strip() else ""
+        starts = [s for s in (*dialect.start, self.cut.start) if s.strip() and s in prompt]
+        given = prompt.rpartition(starts[0])[2] if starts else ""
         opening, closing = _reasoning(dialect)
         tag = first_tag(closing)
         thinks = bool(opening) and given.rstrip().endswith(opening.strip()) and not (tag and tag in given)
@@ -228,7 +244,11 @@ class Prover:
             asked, told = marks(prompt.text), marks(whole.text)
             begin = len("".join(told[: prefix(asked, told)]))
         begin = min(begin, whole.text.rindex(h.CONTENT))
-        why = self._read(dialect, answer, whole.text[:begin], whole.text[begin:].replace(h.EOS, ""))
+        text = whole.text[begin:].replace(h.EOS, "")
+        why = self._read(dialect, answer, whole.text[:begin], text)
+        if why and text[:1].isspace() and not self._read(dialect, answer, whole.text[:begin], text.lstrip()):
+            yield Case(name, "not written", "the template puts white space before the text, here alone")
+            return
         yield Case(name, "fail" if why else "pass", why)
 
     # -- values ----------------------------------------------------------------------------------------------------
@@ -246,6 +266,8 @@ class Prover:
         limits: list[str] = []
         for text, turn, rendered in zip(texts, turns, shown, strict=True):
             if rendered.error or self.cut.start not in rendered.text:
+                continue
+            if _missing(turn, self.cut.split(rendered.text)[1]):
                 continue
             # A tokenizer makes a special token of such a text; a model that quotes it does not.
             why = self._read(dialect, turn, *self.cut.split(rendered.text), ids=False)
@@ -270,6 +292,10 @@ def _kept(dialect: Dialect) -> Iterator[Case]:
                 yield Case(name, "fail", str(error)[:500])
             else:
                 yield Case(name, "pass")
+
+
+def _examples(dialect: Dialect) -> Iterator[Case]:
+    """The examples of a file that was made: each is what the dialect writes, and all of it."""
     why = ""
     try:
         for case in promises.cases([dialect]):
@@ -329,11 +355,11 @@ def _missing(turn: h.Turn, raw: str) -> str:
     return ""
 
 
-def _differs(message: Message, turn: h.Turn, ids: h.Style | None) -> str:
+def _differs(message: Message, turn: h.Turn, ids: h.Style | None, *, exact: bool) -> str:
     """How what was read differs from what a turn says."""
     for part in ("reasoning", "content"):
         got, wanted = getattr(message, part), getattr(turn, part)
-        if got != wanted:
+        if got != wanted and (exact or got.strip() != wanted):
             return f"{part} is {got[:80]!r} instead of {wanted!r}"
     names = [c.name for c in message.tool_calls]
     if names != [name for name, _ in turn.calls]:

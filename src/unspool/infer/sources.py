@@ -22,11 +22,13 @@ class Checkpoint(msgspec.Struct, frozen=True):
         templates: its chat templates by name; the only one is ``default``.
         special_tokens: named special tokens, such as ``bos_token``.
         tokenizer: the path of its ``tokenizer.json``, or ``None``.
+        response_template: how it says itself that answers are read, as transformers has it, or ``None``.
     """
 
     templates: dict[str, str]
     special_tokens: dict[str, str] = {}
     tokenizer: Path | None = None
+    response_template: dict[str, Any] | None = None
 
     def template(self, name: str | None = None) -> str:
         """The template of a name; without one, the one for tools, or else the default.
@@ -70,7 +72,8 @@ def _folder(path: Path) -> Checkpoint:
         templates[_DEFAULT] = _text(path / "chat_template.jinja")
     for file in sorted((path / "additional_chat_templates").glob("*.jinja")):
         templates[file.stem] = _text(file)
-    return Checkpoint(templates, found.special_tokens, tokenizer if tokenizer.is_file() else None)
+    tokenizer_file = tokenizer if tokenizer.is_file() else None
+    return Checkpoint(templates, found.special_tokens, tokenizer_file, found.response_template)
 
 
 def _text(path: Path) -> str:
@@ -98,7 +101,8 @@ def _config(path: Path) -> Checkpoint:
     if not all(isinstance(text, str) for item in named.items() for text in item):
         raise TemplateError(f"{path}: chat_template must be a string, or a list of objects with name and template")
     special = {name: _token(value[name]) for name in _SPECIAL if value.get(name)}
-    return Checkpoint(named, special)
+    answers = value.get("response_template")
+    return Checkpoint(named, special, None, answers if isinstance(answers, dict) else None)
 
 
 def _token(value: Any) -> str:

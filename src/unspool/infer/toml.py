@@ -43,6 +43,9 @@ def string(text: str) -> str:
     """A TOML string."""
     if "'" not in text and text.isprintable() and ('"' in text or "\\" in text):
         return f"'{text}'"
+    lines = text.split("\n")
+    if len(lines) > 1 and "'" not in text and all(map(str.isprintable, lines)) and ('"' in text or "\\" in text):
+        return f"'''\n{text}'''"  # a line break behind the opening is none of the text
     return '"' + "".join(_ESCAPES.get(c, c if c.isprintable() else f"\\U{ord(c):08x}") for c in text) + '"'
 
 

@@ -171,6 +171,8 @@ class Machine:
             self.at.go(State.UNDECIDED)
         elif stage is Stage.TOOL_CALL and self.look.outline.calls:
             self._blocks.enter()
+        else:
+            self._parts.starts()
 
     def force(self, stage: Stage) -> None:
         """An engine says where the output stands: what was read so far ends there."""
@@ -202,6 +204,7 @@ class Machine:
         self.tape.replay(tail)
         ledger.replay(-len(tail))
         self.look.look_at_prompt(prompt=True)
+        self._parts.starts()
         self.run()
         self.look.look_at_prompt(prompt=False)
         call = self.calls.call

@@ -52,6 +52,10 @@ class Parts:
         self.margin = margin
         self.seen = True
 
+    def starts(self) -> None:
+        """A turn begins: white space that the format puts before its first text is taken off that."""
+        self.margin = self._plan.content_lead
+
     def unseen(self) -> None:
         """The output begins in a part that it did not open."""
         self.seen = False

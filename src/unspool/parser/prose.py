@@ -219,7 +219,7 @@ class Prose:
                 return True
             if m is None or m.group() not in scan.triggers:
                 if tape.final:
-                    self._ledger.text(tape.end)
+                    self._last_text(n, n)
                     tape.move(n)
                 else:
                     self._release(n if m is None else m.start(), region.inner, region.margin)
@@ -315,11 +315,22 @@ class Prose:
             tape.move(p)
             self._calls.reopen()  # the turn ends and its reasoning was not closed
         else:
-            self._cut_thought(p)
+            if ledger.thinking:
+                self._cut_thought(p)
+            self._last_text(p, end)
             ledger.markup(tape.base + end)
             self._parts.end_turn(end)
             self._parts.skip_others(o)
         return end
+
+    def _last_text(self, p: int, end: int) -> None:
+        """The turn's text ends at ``p``, the turn at ``end``: the format's white space is taken off."""
+        tape, ledger = self._tape, self._ledger
+        bare = self._at.state is State.TEXT and not self._parts.framed and (tape.ended or not tape.final)
+        take = common_suffix(tape.buf, tape.i, p, self._look.outline.text.inner) if bare else 0
+        ledger.text(tape.base + p - take)
+        if take:
+            ledger.markup(tape.base + end)
 
     def _cut_thought(self, p: int) -> None:
         """Text ends at ``p``, where something else begins; reasoning that is open has no closing."""

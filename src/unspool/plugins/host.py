@@ -33,6 +33,7 @@ from .. import (
     get_dialect,
     list_dialects,
 )
+from ..infer.choosing import choose_dialect
 
 __all__ = [
     "AUTO",
@@ -57,7 +58,7 @@ __all__ = [
 PREFIX: Final = "unspool_"
 """What stands before a dialect's name where an engine has names of its own."""
 AUTO: Final = "auto"
-"""In place of a dialect's name: the dialect is told from the model's name and chat template."""
+"""In place of a dialect's name: the one that the model's chat template proves."""
 POLICY: Final = "UNSPOOL_POLICY"
 """The environment variable with the policies, see `environment_policy`."""
 
@@ -81,7 +82,7 @@ def dialect_of(name: str, *, model: str | None = None, chat_template: Any = None
         chat_template: the text of its chat template, for `AUTO`; several by name, as transformers keeps them.
 
     Raises:
-        UnknownDialect: there is none, or nothing tells which one a model speaks.
+        UnknownDialect: there is none, the chat template proves none, or nothing tells which one a model speaks.
     """
     name = name.removeprefix(PREFIX)
     if name != AUTO:
@@ -93,7 +94,12 @@ def dialect_of(name: str, *, model: str | None = None, chat_template: Any = None
 
 @lru_cache(16)
 def _detected(model: str | None, chat_template: str | None) -> Dialect:
-    found = detect_dialect(model, chat_template) if model or chat_template else []
+    """The dialect that the chat template proves; where there is none, the one that the model's name tells."""
+    if chat_template is not None:
+        choice = choose_dialect(chat_template, model=model)
+        logger.info("unspool: %s reads %s", model, choice.told())
+        return choice.dialect
+    found = detect_dialect(model) if model else []
     if not found:
         raise UnknownDialect(
             f"{PREFIX}{AUTO}: neither the name {model!r} nor a chat template tells a dialect; "

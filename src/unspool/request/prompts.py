@@ -63,12 +63,14 @@ class Tokenizer(msgspec.Struct, frozen=True):
         special: named special tokens, such as ``bos_token``.
         added: every special token, and every other added token that the template writes: the only ones that can be
             mistaken for the structure of a prompt.
+        response_template: how it says itself that answers are read; see `unspool.infer.choosing`.
     """
 
     template: str
     tool_template: str
     special: dict[str, str]
     added: tuple[str, ...]
+    response_template: dict[str, Any] | None = None
 
 
 def read_tokenizer(path: str | Path) -> Tokenizer:
@@ -96,7 +98,9 @@ def read_tokenizer(path: str | Path) -> Tokenizer:
     written = template + tool_template
     marks = {_token(t) for t in added if _is_special(t) or _token(t) in written} | set(special.values())
     marks = {t for t in marks if len(t) > 2 and not t.isspace() and not t.isalnum()}
-    return Tokenizer(template, tool_template or template, special, tuple(sorted(marks)))
+    answers = config.get("response_template")
+    told = answers if isinstance(answers, dict) else None
+    return Tokenizer(template, tool_template or template, special, tuple(sorted(marks)), told)
 
 
 def _json(file: Path) -> dict[str, Any]:

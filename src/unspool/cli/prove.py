@@ -1,0 +1,129 @@
+"""The command ``prove``, and what ``serve`` tells of the same proof."""
+
+import argparse
+import sys
+from typing import Any
+
+from ..dialect.file import Dialect
+from ..infer import Case, Limits, TemplateError
+from ..infer.choosing import Choice, choose_dialect, holds, prove_dialect, summary
+from ..infer.sources import Checkpoint, read_checkpoint
+from .common import Misuse, missing, named_dialect, write, write_json
+
+
+def prove_arguments(p: argparse.ArgumentParser) -> None:
+    p.add_argument("dialect", metavar="DIALECT|FILE.toml", help="see `unspool dialects`; auto: the one that proves")
+    text = "a checkpoint's folder, its tokenizer_config.json, a chat template, or a GGUF"
+    p.add_argument("--template", metavar="PATH", required=True, help=text)
+    text = "the name of the template, where there are several; tool_use, else default"
+    p.add_argument("--template-name", metavar="NAME", help=text)
+    p.add_argument("--json", action="store_true", help="write the proof as JSON")
+
+
+def run_prove(options: argparse.Namespace) -> int:
+    checkpoint, template = read_template("--template", options.template, "--template-name", options.template_name)
+    tokenizer = read_tokenizer_file("--template", checkpoint)
+    special = checkpoint.special_tokens
+    try:
+        if options.dialect == AUTO:
+            choice = choose_dialect(
+                template,
+                response_template=checkpoint.response_template,
+                tokenizer=tokenizer,
+                special_tokens=special,
+            )
+            dialect, proof = choice.dialect, choice.proof
+        else:
+            dialect = named_dialect("DIALECT", options.dialect)
+            proof = prove_dialect(dialect, template, tokenizer, special_tokens=special)
+    except TemplateError as error:
+        raise Misuse(f"--template: {options.template}: {error}") from None
+    except ImportError as error:
+        raise missing(error, "server") from None
+    except ValueError as error:  # none proves
+        print(f"unspool prove: {error}", file=sys.stderr)
+        return 1
+    if options.json:
+        write_json({"dialect": dialect.name, "proven": holds(proof), "proof": proof_json(proof)})
+    else:
+        write(proof_table(proof) + "\n")
+        print(f"{dialect.name}: {summary(proof)}", file=sys.stderr)
+    return 0 if holds(proof) else 1
+
+
+AUTO = "auto"
+"""In place of a dialect's name: the one that the chat template proves."""
+
+
+def read_template(argument: str, path: str, named: str, name: str | None) -> tuple[Checkpoint, str]:
+    """A checkpoint, and its template of a name."""
+    try:
+        checkpoint = read_checkpoint(path)
+        return checkpoint, checkpoint.template(name)
+    except OSError as error:
+        raise Misuse(f"{argument}: {path}: {error.strerror}") from None
+    except TemplateError as error:
+        raise Misuse(f"{argument if name is None else named}: {error}") from None
+
+
+def read_tokenizer_file(argument: str, checkpoint: Checkpoint) -> Any:
+    """The checkpoint's tokenizer; ``None`` where it has none, or the package that reads it is not installed."""
+    if checkpoint.tokenizer is None:
+        return None
+    try:
+        from tokenizers import Tokenizer
+    except ImportError:
+        print("unspool: tokenizers is missing: nothing is read by token ids", file=sys.stderr)
+        return None
+    try:
+        return Tokenizer.from_file(str(checkpoint.tokenizer))
+    except Exception as error:  # what the package raises for a wrong file
+        raise Misuse(f"{argument}: {checkpoint.tokenizer}: {error}") from None
+
+
+def proof_json(proof: list[Case]) -> list[dict[str, str]]:
+    """A proof as machines are told it."""
+    return [{"case": c.case, "result": c.result, "reason": c.reason} for c in proof]
+
+
+def proof_table(proof: list[Case]) -> str:
+    """A proof for a person."""
+    wide = max((len(c.case) for c in proof), default=0)
+    return "\n".join(f"{c.case:{wide}}  {c.result:11}  {c.reason}".rstrip() for c in proof)
+
+
+# --- what serve does --------------------------------------------------------------------------------------------------
+
+_LIMITS = Limits(total=30.0)
+"""A server is to start soon: a template that takes longer is proven by ``unspool prove``."""
+
+
+def choose(argument: str, template: str, special: dict[str, str], model: str | None, given: Any) -> Choice:
+    """The dialect that the chat template proves, for a server.
+
+    Raises:
+        Misuse: none does; names ``argument``, the candidates, and what failed.
+    """
+    try:
+        return choose_dialect(template, model=model, response_template=given, special_tokens=special, limits=_LIMITS)
+    except TemplateError as error:
+        raise Misuse(f"{argument}: {error}; name the dialect with --dialect") from None
+    except ValueError as error:
+        raise Misuse(f"{argument}: {error}; --dialect NAME|FILE.toml takes one all the same") from None
+
+
+def prove(dialect: Dialect, template: str, special: dict[str, str]) -> list[Case]:
+    """The proof of a dialect that was named, for a server; empty where the template cannot be run within limits."""
+    try:
+        return prove_dialect(dialect, template, special_tokens=special, limits=_LIMITS)
+    except TemplateError as error:
+        print(f"unspool: nothing is proven: {error}", file=sys.stderr)
+        return []
+
+
+def tell(dialect: Dialect, proof: list[Case], *, table: bool, origin: str = "") -> None:
+    """Say on standard error, in one line, what was proven; with ``table`` case by case."""
+    if table and proof:
+        print(proof_table(proof), file=sys.stderr)
+    if proof:
+        print(f"unspool: dialect {dialect.name}{origin and f' ({origin})'}: {summary(proof)}", file=sys.stderr)

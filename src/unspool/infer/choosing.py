@@ -1,0 +1,186 @@
+"""The dialect that a chat template proves: a shipped one, the checkpoint's own description, or the inferred one."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, Literal
+
+import msgspec
+
+from ..detect import detect_dialect
+from ..dialect.file import Dialect
+from ..dialect.registry import get_dialect
+from ..errors import DialectError, UnknownDialect
+from . import NO_CALL, infer_views, proven
+from .asking import ask
+from .cutting import Views, behind_user, cut
+from .histories import EOS, NAMES
+from .proof import NEEDED, Case, Prover
+from .rendering import Limits, Renderer
+
+_MOST: Final = 6
+"""Shipped dialects that are tried."""
+
+Origin = Literal["shipped", "response_template", "inferred"]
+
+
+class Choice(msgspec.Struct, frozen=True):
+    """A dialect that a chat template proves.
+
+    Attributes:
+        dialect: it.
+        origin: where it is from: shipped with unspool (or loaded by an entry point), converted from the checkpoint's
+            ``response_template``, or inferred from the template.
+        proof: what was rendered and read back, case by case.
+    """
+
+    dialect: Dialect
+    origin: Origin
+    proof: list[Case]
+
+    def told(self) -> str:
+        """What was chosen and why, in one line."""
+        return f"{self.dialect.name} ({self.origin}): {summary(self.proof)}"
+
+
+def choose_dialect(
+    template: str,
+    *,
+    model: str | None = None,
+    response_template: Mapping[str, Any] | None = None,
+    tokenizer: Any = None,
+    special_tokens: Mapping[str, str] | None = None,
+    limits: Limits | None = None,
+) -> Choice:
+    """Choose the dialect that a chat template proves; none is taken that it does not.
+
+    The first that proves: a shipped dialect, in the order of `unspool.detect_dialect`; the ``response_template``; the
+    one that `unspool.infer_dialect` finds. Where the template writes no call, a dialect that reads its content and
+    reasoning is proven as far as the template goes.
+
+    Args:
+        template: the text of a chat template; it runs in a process of its own, within limits.
+        model: the model's name; of the dialects that prove, its own comes first.
+        response_template: how the checkpoint itself says that answers are read; see `unspool.infer.exchange`.
+        tokenizer: the model's: what the template writes is then read by token ids as well.
+        special_tokens: what the template's ``bos_token``, ``eos_token`` and the like stand for.
+        limits: what the template may take.
+
+    Raises:
+        UnknownDialect: none proves; names the best candidates and what failed.
+        TemplateError: the template is none, met a limit, or tried what the sandbox refuses.
+        ImportError: jinja2 is not installed (extra ``server``).
+    """
+    renderer = _renderer(template, special_tokens, limits)
+    views = list(ask(renderer))
+    failed: list[str] = []
+    for dialect, origin in _candidates(template, model, response_template, failed):
+        proof = _prove(dialect, views, renderer, tokenizer)
+        if holds(proof, views):
+            return Choice(dialect, origin, proof)
+        failed.append(f"{dialect.name} ({origin}): {first_failure(proof)}")
+    found = infer_views(views, renderer, template, tokenizer, "inferred")
+    if found.dialect is not None:
+        return Choice(found.dialect, "inferred", found.proof)
+    failed.append(f"inferred: {first_failure(found.proof)}")
+    raise UnknownDialect("no dialect is proven by the chat template; " + "; ".join(failed))
+
+
+def prove_dialect(
+    dialect: Dialect,
+    template: str,
+    tokenizer: Any = None,
+    *,
+    special_tokens: Mapping[str, str] | None = None,
+    limits: Limits | None = None,
+) -> list[Case]:
+    """Prove a dialect by a chat template: what the template renders is read back, case by case.
+
+    Args:
+        dialect: the one to prove.
+        template, tokenizer, special_tokens, limits: see `unspool.infer_dialect`.
+
+    Returns:
+        The proof; `holds` tells whether nothing fails.
+
+    Raises:
+        TemplateError: the template is none, met a limit, or tried what the sandbox refuses.
+        ImportError: jinja2 is not installed (extra ``server``).
+    """
+    renderer = _renderer(template, special_tokens, limits)
+    return _prove(dialect, list(ask(renderer)), renderer, tokenizer)
+
+
+def holds(proof: list[Case], views: list[Views] | None = None) -> bool:
+    """Whether a proof holds, as far as the template goes: one that writes no call proves content alone."""
+    if proven(proof):
+        return True
+    results = {c.case: c.result for c in proof}
+    silent = results.get("one call") == "not written" and (views is None or not any(map(_calls, views)))
+    return silent and "fail" not in results.values() and results.get("content") == "pass"
+
+
+def first_failure(proof: list[Case]) -> str:
+    """The case that speaks most against a proof, and why."""
+    needed = [c for c in proof if c.case in NEEDED and c.result != "pass"]
+    failed = [c for c in proof if c.result == "fail"]
+    case = next(iter([c for c in needed if c.result == "fail"] or failed or needed), None)
+    if case is None:
+        return "nothing fails"
+    reason = case.reason.partition("; the template writes")[0]
+    return f"{case.case}: {case.result}: {reason}"[:300]
+
+
+def summary(proof: list[Case]) -> str:
+    """A proof in one line."""
+    passed = sum(c.result == "pass" for c in proof)
+    if not holds(proof):
+        failed = sum(c.result == "fail" for c in proof)
+        return f"not proven by the chat template: {failed} of {len(proof)} cases fail; {first_failure(proof)}"
+    silent = "" if proven(proof) else "; it writes no call"
+    return f"proven by the chat template: {passed} of {len(proof)} cases pass{silent}"
+
+
+def _renderer(template: str, special: Mapping[str, str] | None, limits: Limits | None) -> Renderer:
+    return Renderer(template, {"bos_token": "", "eos_token": EOS, **(special or {})}, limits or Limits())
+
+
+def _candidates(
+    template: str, model: str | None, response_template: Mapping[str, Any] | None, failed: list[str]
+) -> Iterator[tuple[Dialect, Origin]]:
+    ranked = detect_dialect(model=model, chat_template=template)
+    for candidate in ranked[:_MOST]:
+        yield get_dialect(candidate.dialect), "shipped"
+    if response_template is not None:
+        from .exchange import from_response_template
+
+        try:
+            converted = from_response_template(response_template)
+        except DialectError as error:
+            failed.append(f"response_template: {error}")
+        else:
+            yield converted.dialect, "response_template"
+
+
+def _calls(views: Views) -> bool:
+    return NAMES[0] in behind_user(views.whole["one call"])
+
+
+def _prove(dialect: Dialect, views: list[Views], renderer: Renderer, tokenizer: Any) -> list[Case]:
+    """The best of the proofs by each style of history."""
+    best: list[Case] = [Case(n, "not written", NO_CALL) for n in NEEDED]
+    fewest: tuple[int, int] | None = None
+    for view in views:
+        found = cut(view)
+        if found is None:
+            continue
+        prover = Prover(view, found, renderer, tokenizer, exact=False)
+        proof = prover.turns(dialect)
+        if any(c.case in NEEDED and c.result == "fail" for c in proof) and fewest is not None:
+            continue
+        if not any(c.case in NEEDED and c.result == "fail" for c in proof):
+            proof = prover.all(dialect)
+        if holds(proof, views):
+            return proof
+        count = sum(c.result == "fail" for c in proof), -sum(c.result == "pass" for c in proof)
+        if fewest is None or count < fewest:
+            fewest, best = count, proof
+    return best

@@ -1,0 +1,44 @@
+"""Reads texts by transformers' own parser, in a process of its own: a template's patterns may take any time.
+
+Run as a script: it imports nothing of unspool. Standard input holds one JSON object: ``template``, ``tools``, ``texts``
+(pairs of a prompt and an output), and the limits ``seconds`` (of processor time) and ``memory`` (bytes). Standard
+output gets one JSON line for each text, with its ``message`` or the ``error``. Exit code 3: there is no such parser.
+"""
+
+import contextlib
+import json
+import sys
+from typing import Any
+
+try:
+    import resource
+except ImportError:  # Windows has none: the parent's limit of time is left
+    resource = None  # type: ignore[assignment]
+
+MISSING = 3
+
+
+def main() -> None:
+    """Answer one job."""
+    job: dict[str, Any] = json.load(sys.stdin)
+    try:
+        from transformers.utils.chat_parsing import parse_response
+    except ImportError:
+        raise SystemExit(MISSING) from None
+    if resource is not None:
+        for what, most in ((resource.RLIMIT_CPU, job["seconds"]), (resource.RLIMIT_AS, job["memory"])):
+            # A stricter limit that is already there stays, as on systems that refuse one of them.
+            with contextlib.suppress(ValueError, OSError):
+                resource.setrlimit(what, (most, most))
+    for prompt, text in job["texts"]:
+        answer: dict[str, Any]
+        try:
+            answer = {"message": parse_response(text, job["template"], prefix=prompt, tools=job["tools"])}
+        except Exception as error:  # what their parser raises for a text that it cannot read
+            answer = {"error": f"{type(error).__name__}: {error}"}
+        sys.stdout.write(json.dumps(answer) + "\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

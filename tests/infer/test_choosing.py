@@ -1,0 +1,114 @@
+"""A dialect is taken only where the chat template proves it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import unspool
+from unspool import UnknownDialect, get_dialect
+from unspool.cli import main
+from unspool.infer.choosing import choose_dialect, holds, prove_dialect, summary
+
+from . import invented
+from .test_cli_infer import checkpoint
+
+
+def test_a_shipped_dialect_that_proves_is_taken_before_an_inferred_one() -> None:
+    choice = choose_dialect(invented.KNOWN)
+    assert (choice.dialect, choice.origin) == (get_dialect("hermes"), "shipped")
+    assert choice.told().startswith("hermes (shipped): proven by the chat template: ")
+
+
+def test_a_family_that_nobody_knows_gets_its_inferred_dialect() -> None:
+    choice = choose_dialect(invented.ATTRIBUTES, model="Qwen3-8B")
+    assert choice.origin == "inferred"
+    assert choice.dialect.call[0].text == '<call id="{id}" fn="{name}">{arguments}</call>'
+
+
+def test_where_nothing_proves_the_error_names_the_candidates_and_what_failed() -> None:
+    with pytest.raises(UnknownDialect) as caught:
+        choose_dialect(invented.AMBIGUOUS, model="Qwen3-8B")
+    told = str(caught.value)
+    assert "hermes (shipped): content: fail: whole: content is 'Zqtext.<end>'" in told
+    assert "; inferred: " in told
+
+
+def test_a_template_that_writes_no_call_proves_what_it_writes() -> None:
+    choice = choose_dialect(invented.SILENT, model="Qwen3-8B")
+    assert choice.dialect is get_dialect("hermes")
+    assert choice.told().endswith("; it writes no call")
+
+
+def test_a_dialect_that_reads_calls_otherwise_is_not_proven() -> None:
+    proof = prove_dialect(get_dialect("mistral"), invented.KNOWN)
+    assert not holds(proof)
+    assert summary(proof).startswith("not proven by the chat template: ")
+
+
+def test_a_shipped_dialect_may_leave_white_space_with_the_text() -> None:
+    template = invented.KNOWN.replace("(m.content or '')", "(' ' + m.content if m.content else '')")
+    assert holds(prove_dialect(get_dialect("hermes"), template))
+    found = unspool.infer_dialect(template).dialect
+    assert found is not None
+    assert unspool.parse(" Hello.<|im_end|>", found).content == "Hello."
+
+
+def test_the_command_proves_a_dialect_by_a_template(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(checkpoint(tmp_path / "m", invented.KNOWN))
+    assert main(["prove", "hermes", "--template", path]) == 0
+    said = capsys.readouterr()
+    assert said.err.startswith("hermes: proven by the chat template: ")
+    assert said.out.splitlines()[0].split() == ["content", "pass"]
+    assert main(["prove", "mistral", "--template", path, "--json"]) == 1
+    told = json.loads(capsys.readouterr().out)
+    assert (told["dialect"], told["proven"]) == ("mistral", False)
+    assert main(["prove", "auto", "--template", path, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["dialect"] == "hermes"
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["hermse", "--template", "PATH"], "DIALECT: no dialect is called 'hermse'"),
+        (["hermes", "--template", "none.jinja"], "--template: none.jinja: "),
+        (["hermes", "--template", "PATH", "--template-name", "x"], "--template-name: there is no template 'x'"),
+        (["hermes"], "--template"),
+    ],
+)
+def test_misuse_of_the_command_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], why: str
+) -> None:
+    path = str(checkpoint(tmp_path / "m", invented.KNOWN))
+    assert main(["prove", *(path if w == "PATH" else w for w in words)]) == 2
+    assert why in capsys.readouterr().err
+
+
+def test_the_server_takes_what_the_template_proves_says_so_and_never_guesses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    served: list[Any] = []
+
+    def serve(*arguments: Any, **_: Any) -> bool:
+        served.append(arguments)
+        return True
+
+    monkeypatch.setattr("unspool.server.serve", serve, raising=False)
+    (tmp_path / "r.jsonl").write_text('{"type": "request"}\n')
+    command = ["serve", "--port", "0", "--engine", f"replay:{tmp_path / 'r.jsonl'}", "--tokenizer"]
+    new = str(checkpoint(tmp_path / "new", invented.NUMBERED))
+    assert main([*command, new]) == 0
+    assert served[-1][0].dialect.call[0].text.startswith("<|call|>{name}#{index}")
+    assert "unspool: dialect inferred (inferred): proven by the chat template: " in capsys.readouterr().err
+    known = str(checkpoint(tmp_path / "known", invented.KNOWN))
+    assert main([*command, known, "--dialect", "auto", "--proof"]) == 0
+    said = capsys.readouterr().err.splitlines()
+    assert said[0].split() == ["content", "pass"]
+    assert said[-1].startswith("unspool: dialect hermes (shipped): proven by the chat template: ")
+    assert main([*command, known, "--dialect", "mistral", "--no-self-check"]) == 0
+    assert "unspool: dialect mistral: not proven by the chat template: " in capsys.readouterr().err
+    assert main([*command, str(checkpoint(tmp_path / "vague", invented.AMBIGUOUS))]) == 2
+    assert "--tokenizer: no dialect is proven by the chat template; " in capsys.readouterr().err
+    assert main(["serve", "--port", "0", "--engine", command[4], "--dialect", "auto"]) == 2
+    assert "--dialect: auto needs the model's chat template" in capsys.readouterr().err

@@ -1,0 +1,213 @@
+"""Dialects from and to the ``response_template`` of transformers."""
+
+import importlib.util
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import unspool
+from unspool import DialectError, get_dialect
+from unspool.cli import main
+from unspool.infer.describing import agree, agreed, to_response_template
+from unspool.infer.exchange import from_response_template
+from unspool.infer.patterns import read_pattern
+
+NAMED = {"type": "function", "function": {"name": "{name}", "arguments": "{content}"}}
+CONTENT = {"close_pattern": r"(?:<\|stop\|>|<eos>)\s*|$", "content": "text"}
+THOUGHT = {"open": "<mull>", "close_pattern": r"</mull>\s*", "content": "text"}
+
+
+def spec(calls: dict[str, Any], **others: Any) -> dict[str, Any]:
+    fields = {"reasoning_content": THOUGHT, "tool_calls": {"repeats": True, **calls}, "content": CONTENT, **others}
+    return {"defaults": {"role": "assistant"}, "start_anchor": "<|me|>\n", "fields": fields}
+
+
+SPECS: dict[str, tuple[dict[str, Any], str]] = {
+    "an object": (
+        spec(
+            {
+                "open": "<do>",
+                "close_pattern": r"</do>\s*",
+                "content": "json",
+                "transform": {
+                    "type": "function",
+                    "function": {"name": "{content.tool}", "arguments": "{content.args}"},
+                },
+            }
+        ),
+        '<mull>hm</mull>Sure.<do>{"tool": "f", "args": {"a": "x"}}</do><do>{"tool": "g", "args": {}}</do><|stop|>',
+    ),
+    "markup": (
+        spec(
+            {
+                "open_pattern": r"<do>\s*<tool=(?P<name>[^>\n]+)>",
+                "close_pattern": r"</do>\s*",
+                "content": "xml-inline",
+                "content_args": {"tag_pattern": r"<arg=(?P<key>\w+)>(?P<value>.*?)</arg>"},
+                "transform": NAMED,
+            }
+        ),
+        "<mull>hm</mull>Sure.<do><tool=f><arg=a>x</arg></tool></do><do><tool=g></tool></do><eos>",
+    ),
+    "a list of Python calls": (
+        spec(
+            {
+                "open_pattern": r"(?:<py>\[|,\s*)(?P<name>\w+)\(",
+                "close_pattern": r"\)(?:\]</py>)?\s*",
+                "content": "xml-inline",
+                "content_args": {
+                    "tag_pattern": r"(?P<key>\w+)=(?P<value>'[^']*'|[\[{](?:[^)\]]|\))*[\]}]|[^,)]*)",
+                    "value_parser": {"name": "json", "args": {"string_delims": [["'", "'"]], "allow_non_json": True}},
+                },
+                "transform": NAMED,
+            }
+        ),
+        "<mull>hm</mull>Sure.<py>[f(a='x'), g()]</py><|stop|>",
+    ),
+    "quotes of its own": (
+        spec(
+            {
+                "open_pattern": r"<do:(?P<name>\w+)",
+                "close_pattern": "</do>",
+                "content": "json",
+                "content_args": {"string_delims": [["<q>", "<q>"]], "unquoted_keys": True},
+                "transform": NAMED,
+            }
+        ),
+        "<mull>hm</mull>Sure.<do:f{a:<q>x<q>}</do><do:g{}</do>",
+    ),
+    "frames": (
+        spec(
+            {
+                "open_pattern": r"to=(?P<name>\S+?)<\|with\|>",
+                "close_pattern": r"<\|call\|>\s*",
+                "content": "json",
+                "transform": NAMED,
+            },
+            reasoning_content={"open": "<|mind|>", "close_pattern": r"<\|fin\|>\s*"},
+            content={"open": "<|say|>", "close_pattern": r"<\|fin\|>\s*"},
+        )
+        | {"start_anchor": "<|from|>me"},
+        "<|mind|>hm<|fin|><|from|>me<|say|>Sure.<|fin|>"
+        '<|from|>me to=f<|with|>{"a": "x"}<|call|><|from|>me to=g<|with|>{}',
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", SPECS)
+def test_a_response_template_makes_a_dialect_that_reads_its_texts(kind: str) -> None:
+    template, text = SPECS[kind]
+    converted = from_response_template(template)
+    message = unspool.parse(text, converted.dialect)
+    assert (message.reasoning, message.content) == ("hm", "Sure.")
+    assert [(c.name, c.status, json.loads(c.arguments)) for c in message.tool_calls] == [
+        ("f", "ok", {"a": "x"}),
+        ("g", "ok", {}),
+    ]
+    assert any("white space" in line for line in converted.lossy)
+
+
+def test_a_reasoning_that_the_prompt_opens_is_one() -> None:
+    template = spec({"open": "<do>", "close": "</do>", "content": "json"})
+    template["start_anchor"] = "<|me|>\n<mull>\n"
+    template["fields"]["reasoning_content"] = {"open_pattern": r"(?=[\s\S]*?</mull>)", "close_pattern": r"</mull>\s*"}
+    dialect = from_response_template(template).dialect
+    assert (dialect.start, dialect.reasoning[0].text) == (("<|me|>\n",), "<mull>{reasoning}</mull>")
+    assert unspool.parse("hm</mull>Sure.", dialect, prompt="<|me|>\n<mull>\n").reasoning == "hm"
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (
+            {"open_pattern": r"<do>(a|b)+", "close": "x", "content": "json"},
+            "fields.tool_calls.open_pattern: cannot be conv",
+        ),
+        ({"open_pattern": r"<do[0-9]>", "close": "x", "content": "json"}, "a class outside a named group"),
+        ({"open_pattern": "(" * 10_000, "close": "x", "content": "json"}, "neither named nor"),
+        ({"open_pattern": "(?:" * 9_000, "close": "x", "content": "json"}, "20,000 characters|nested too deeply"),
+        ({"open": 3, "close": "x", "content": "json"}, "fields.tool_calls.open: must be a string"),
+        ({"open": "<do>", "close": "</do>", "content": "kv-lines"}, "'kv-lines' is no way to write arguments"),
+        ({"open": "<do>", "close": "</do>", "content": "xml-inline"}, "tag_pattern: must be a string"),
+    ],
+)
+def test_what_no_dialect_says_is_refused_with_its_place(change: dict[str, Any], why: str) -> None:
+    with pytest.raises(DialectError, match=why):
+        from_response_template(spec(change))
+
+
+@pytest.mark.parametrize("template", [{}, {"fields": 3}, {"fields": {"content": 3}}, {"fields": {}, "x": 1}])
+def test_what_is_no_response_template_is_refused(template: dict[str, Any]) -> None:
+    with pytest.raises(DialectError):
+        from_response_template(template)
+
+
+def test_patterns_are_read_in_linear_time() -> None:
+    assert len(read_pattern(r"a\s*" * 4_000, "x")[0]) == 1
+    with pytest.raises(DialectError, match="more than 20,000 characters"):
+        read_pattern("a" * 20_001, "x")
+
+
+def test_a_dialect_is_described_and_what_is_lost_is_told() -> None:
+    described = to_response_template(get_dialect("hermes"))
+    assert described.template["fields"]["tool_calls"]["transform"]["function"] == {
+        "name": "{content.name}",
+        "arguments": "{content.arguments}",
+    }
+    assert "calls: 1 other spelling is not read" in described.lossy
+    with pytest.raises(DialectError, match=r"^start: "):
+        to_response_template(get_dialect("json"))
+
+
+def test_what_is_described_is_a_dialect_again() -> None:
+    for name in ("hermes", "qwen3-coder", "glm45", "deepseekv31"):
+        again = from_response_template(to_response_template(get_dialect(name)).template).dialect
+        message = {"tool_calls": [{"function": {"name": "f", "arguments": {"a": "x"}}}], "content": "Sure."}
+        text = unspool.render(message, get_dialect(name), stage="content")
+        assert [c.name for c in unspool.parse(text, again).tool_calls] == ["f"], name
+
+
+@pytest.mark.engines
+@pytest.mark.parametrize("kind", SPECS)
+def test_both_parsers_read_the_same_texts(kind: str) -> None:
+    template, _ = SPECS[kind]
+    dialect = from_response_template(template).dialect
+    cases = agree(dialect, template)
+    assert agreed(cases, dialect), [c for c in cases if c.result == "fail"]
+
+
+@pytest.mark.engines
+def test_what_shipped_dialects_describe_is_read_by_transformers() -> None:
+    for name in ("hermes", "qwen3-coder", "glm45", "deepseekv31", "mistral", "harmony"):
+        dialect = get_dialect(name)
+        cases = agree(dialect, to_response_template(dialect).template)
+        assert agreed(cases, dialect), (name, [c for c in cases if c.result == "fail"])
+
+
+def test_the_command_converts_and_says_what_is_lost(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config, file = tmp_path / "tokenizer_config.json", tmp_path / "new.toml"
+    config.write_text(json.dumps({"response_template": SPECS["markup"][0]}), encoding="utf-8")
+    code = main(["convert", str(tmp_path), "--from", "response_template", "--output", str(file), "--name", "new"])
+    assert code == (1 if importlib.util.find_spec("transformers") is None else 0)
+    assert "lossy: white space around reasoning and content" in capsys.readouterr().err
+    assert unspool.load_dialect(file).name == "new"
+    main(["convert", "hermes", "--to", "response_template", "--json"])
+    told = json.loads(capsys.readouterr().out)
+    assert told["response_template"]["start_anchor"]
+    assert told["lossy"]
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["hermes"], "--from"),
+        (["hermes", "--to", "x"], "'x' is not one of response_template"),
+        (["json", "--to", "response_template"], "DIALECT: json: start: "),
+        (["none.json", "--from", "response_template"], "PATH: none.json: "),
+    ],
+)
+def test_misuse_of_the_command_is_told(capsys: pytest.CaptureFixture[str], words: list[str], why: str) -> None:
+    assert main(["convert", *words]) == 2
+    assert why in capsys.readouterr().err

@@ -1,0 +1,127 @@
+"""What inference has proven reads texts that inference has not seen, as the template itself writes them."""
+
+import json
+from typing import Any
+
+import pytest
+
+import unspool
+from unspool import Dialect, Message, Parser
+from unspool.infer import Limits
+from unspool.infer.rendering import Renderer
+
+from . import invented
+from .test_infer import proven
+
+TEXT = {"type": "string"}
+PROPERTIES: dict[str, dict[str, Any]] = {
+    "book_flight": {
+        "origin": TEXT,
+        "seats": {"type": "integer"},
+        "notes": {"type": "array", "items": TEXT},
+        "options": {"type": "object", "properties": {"price": {"type": "number"}}},
+        "direct": {"type": "boolean"},
+    },
+    "fs.read-file": {"path": TEXT, "name": TEXT},
+    "clock": {},
+}
+TOOLS = [
+    {
+        "type": "function",
+        "function": {"name": n, "description": "Does.", "parameters": {"type": "object", "properties": p}},
+    }
+    for n, p in PROPERTIES.items()
+]
+USER = {"role": "user", "content": "Where to?"}
+Said = tuple[str, str, list[tuple[str, dict[str, Any]]]]
+
+SAID: dict[str, Said] = {
+    "code in content": ("", "See:\n\n```python\nprint([1, 2], {'a': 1})\n```\nBye!", []),
+    "a thought": ("Two lines:\na < b && c > d.", "The answer is **4**.", []),
+    "values of every type": (
+        "",
+        "",
+        [
+            ("clock", {}),
+            (
+                "book_flight",
+                {
+                    "origin": 'São "P"\n& <b>x</b> {y} [z]',
+                    "seats": 2,
+                    "notes": ["a", "b, c"],
+                    "options": {"price": 1.5},
+                },
+            ),
+        ],
+    ),
+    "all at once": (
+        "1. x\n2. y",
+        "Let me see.",
+        [("fs.read-file", {"path": "C:\\dir", "name": "it's"}), ("clock", {})],
+    ),
+    "values like JSON": ("", "", [("fs.read-file", {"path": '{"name": "x", "arguments": {}}', "name": "123"})]),
+    "values in space": ("", "", [("fs.read-file", {"path": "  two  ", "name": "\nl1\nl2\n"})]),
+}
+
+
+def message(said: Said) -> dict[str, Any]:
+    thought, content, calls = said
+    told: dict[str, Any] = {"role": "assistant", "content": content}
+    told |= dict.fromkeys(("reasoning_content", "thinking"), thought) if thought else {}
+    if calls:
+        told["tool_calls"] = [
+            {"id": f"Abcdefgh{i}", "type": "function", "function": {"name": name, "arguments": arguments}}
+            for i, (name, arguments) in enumerate(calls)
+        ]
+    return told
+
+
+def read(dialect: Dialect, prompt: str, chunks: list[str]) -> Message:
+    parser = Parser(dialect, tools=TOOLS, prompt=prompt)
+    for chunk in chunks:
+        parser.feed(chunk)
+    parser.close()
+    return parser.message
+
+
+@pytest.mark.parametrize("family", [f for f in invented.FAMILIES if f != "reasoning that only closes"])
+def test_what_the_template_writes_of_other_texts_is_read(family: str) -> None:
+    dialect = proven(family)
+    renderer = Renderer(invented.FAMILIES[family], {"bos_token": "", "eos_token": "</eos>"}, Limits())
+    asked = [{"messages": [USER], "tools": TOOLS, "add_generation_prompt": True}]
+    asked += [{"messages": [USER, message(s)], "tools": TOOLS, "add_generation_prompt": False} for s in SAID.values()]
+    prompt, *shown = renderer.render(asked)
+    read_back = 0
+    for said, rendered in zip(SAID.values(), shown, strict=True):
+        thought, content, calls = said
+        if rendered.error or (thought and thought not in rendered.text):
+            continue  # the template has no such turn
+        same = next((i for i, c in enumerate(prompt.text) if rendered.text[i : i + 1] != c), len(prompt.text))
+        turn = rendered.text[same:].replace("</eos>", "")
+        for chunks in ([turn], list(turn)):
+            found = read(dialect, prompt.text[:same], chunks)
+            assert (found.reasoning, found.content) == (thought, content), turn
+            assert [(c.name, c.status, json.loads(c.arguments)) for c in found.tool_calls] == [
+                (name, "ok", arguments) for name, arguments in calls
+            ], turn
+        read_back += 1
+    assert read_back >= 4
+
+
+FALSIFIED = {
+    "escaped values": (invented.NESTED, "{{ v }}", "{{ v | e }}", False),
+    "upper case": (invented.NUMBERED, "c.function.name ~", "(c.function.name | upper) ~", False),
+    "no text": (invented.FENCED, "(m.content or '')", "''", False),
+    "trimmed values": (invented.NESTED, "{{ v }}", "{{ v | trim }}", True),
+    "names cut at a dot": (invented.NUMBERED, "c.function.name ~", "c.function.name.split('.')[0] ~", True),
+    "one call only": (invented.NUMBERED, "m.tool_calls or []", "(m.tool_calls or [])[:1]", True),
+}
+"""Templates that write something else than they are told, and whether what is left is a proof all the same."""
+
+
+@pytest.mark.parametrize("kind", FALSIFIED)
+def test_what_a_template_falsifies_is_not_proven(kind: str) -> None:
+    template, old, new, holds = FALSIFIED[kind]
+    assert old in template
+    found = unspool.infer_dialect(template.replace(old, new))
+    assert (found.dialect is not None) is holds

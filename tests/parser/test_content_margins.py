@@ -1,0 +1,72 @@
+"""White space that a format puts around content is taken off once, where the turn's text begins and where it ends."""
+
+from pathlib import Path
+
+import pytest
+
+import unspool
+from unspool import Dialect, Parser, Stage
+from unspool.check import check_dialect
+
+FILE = r"""# White space stands around content.
+name = "margins"
+start = "[bot:]"
+end = ["<end>"]
+reasoning = "<mull>{reasoning}</mull>"
+content = " {content}\n"
+calls = "\n{calls}"
+call = '<do>{"name": "{name}", "arguments": {arguments}}</do>'
+
+[[examples]]
+raw = [" Hello.\n", " Hello.\n<end>", "Hello.", "Hello.<end>"]
+content = "Hello."
+
+[[examples]]
+raw = ["<mull>plan</mull>answer\n", "<mull>plan</mull>answer"]
+reasoning = "plan"
+content = "answer"
+
+[[examples]]
+raw = " Sure.\n<do>{\"name\": \"f\", \"arguments\": {\"a\": 1}}</do>"
+content = "Sure."
+tool_calls = [{ name = "f", arguments = { a = 1 } }]
+"""
+
+
+@pytest.fixture
+def dialect(tmp_path: Path) -> Dialect:
+    path = tmp_path / "margins.toml"
+    path.write_text(FILE, encoding="utf-8")
+    return unspool.load_dialect(path)
+
+
+def test_such_a_dialect_keeps_every_promise(dialect: Dialect) -> None:
+    assert not dialect.framed
+    assert check_dialect(dialect) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "content"),
+    [("  Hello.\n\n<end>", " Hello.\n"), ("\nHello. <end>", "\nHello. "), (" a\n b\n<end>", "a\n b"), ("Hi", "Hi")],
+)
+def test_no_more_is_taken_off_than_the_format_writes(dialect: Dialect, text: str, content: str) -> None:
+    for chunks in ([text], list(text)):
+        parser = Parser(dialect)
+        for chunk in chunks:
+            parser.feed(chunk)
+        parser.close()
+        assert parser.message.content == content
+    assert unspool.parse(text, dialect, prompt="hi[bot:]").content == content
+
+
+def test_what_the_length_cuts_is_no_end(dialect: Dialect) -> None:
+    parser = Parser(dialect)
+    parser.feed(" Hello.\n")
+    parser.close("length")
+    assert parser.message.content == "Hello.\n"
+
+
+def test_text_with_margins_of_its_own_is_written_and_read(dialect: Dialect) -> None:
+    raw = unspool.render({"content": " a\n"}, dialect, stage=Stage.CONTENT)
+    assert raw == "  a\n\n"
+    assert unspool.parse(raw, dialect).content == " a\n"
