@@ -129,7 +129,10 @@ class _ForgetsAtCuts(Parser):
     """A parser to which a cut matters: only the first piece counts."""
 
     def feed(self, text: str, stage: Stage | str | None = None) -> list[Event]:
-        return super().feed(text, stage) if not self.message.content else [Markup(text, 0, 0)]
+        if not self.message.content:
+            return super().feed(text, stage)
+        at = self.message.segments[-1].end
+        return [Markup(text, at, at + len(text))]
 
 
 def test_an_example_that_means_something_else_when_cut_is_a_problem(

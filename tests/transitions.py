@@ -20,7 +20,10 @@ Change = tuple[State, State]
 
 _NOW = '<｜DSML｜function_calls>\n<｜DSML｜invoke name="now"/>\n</｜DSML｜function_calls>'
 _OPEN = '<｜DSML｜function_calls>\n<｜DSML｜invoke name="f">\n<｜DSML｜parameter name="a">x'
-RARE = [f"hm\n\n{_NOW}{_NOW} more</think>x", f"hm\n\n{_NOW}{_OPEN}\n</｜DSML｜function_calls>"]
+RARE = [
+    f"hm\n\n{_NOW}{_NOW} more</think>x",
+    f'hm\n\n{_NOW}{_OPEN}\n</｜DSML｜function_calls><｜DSML｜invoke name="now"/>',
+]
 """Thoughts with calls that have no arguments, or break off: what the random corpus hardly finds."""
 
 BY_STEPS: set[Change] = {(state, to) for state, row in TABLE.items() for to in row.leads_to}

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import unspool.parser
-from unspool import Parser
+from unspool import Notice, Parser, Policy
 from unspool.parser.machine import STEPS
 from unspool.parser.states import INSIDE, TABLE, Standing, State
 
@@ -119,3 +119,12 @@ def test_imports_of_dialect_and_parser_hold_no_circle() -> None:
         if name.startswith(("unspool.parser.", "unspool.dialect.")):
             visit(name, ())
     assert len(done) > 30
+
+
+def test_a_broken_call_that_is_held_beyond_the_cap_is_released_and_read_on() -> None:
+    # What releases the hold leaves none to ask about.
+    text = "<|channel|>analysis to=functions.get_weather code<|message|>{" + "a" * 70_000
+    parser = Parser("harmony", policy=Policy(bad_arguments="text"))
+    events = [*parser.feed(text), *parser.close()]
+    assert "hold_overflow" in {e.kind for e in events if isinstance(e, Notice)}
+    assert events[-1].end == len(text)
