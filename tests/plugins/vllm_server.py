@@ -54,11 +54,11 @@ def free_port() -> int:
         return int(free.getsockname()[1])
 
 
-def write_model(folder: Path, tokenizer: Any, template: str) -> None:
+def write_model(folder: Path, tokenizer: Any, template: str, **fields: Any) -> None:
     """What the front half asks of a model: its tokenizer and its configuration."""
     tokenizer.chat_template = template
     tokenizer.save_pretrained(folder)
-    config = {**CONFIG, "vocab_size": len(tokenizer)}
+    config = {**CONFIG, "vocab_size": len(tokenizer), **fields}
     (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
 
 
@@ -86,7 +86,7 @@ def serving(
         process = subprocess.Popen(line, env={**os.environ, **given}, stdout=log, stderr=log, start_new_session=True)
     url = f"http://127.0.0.1:{port}"
     try:
-        _wait(process, url, folder / LOG)
+        wait(process, url, folder / LOG)
         yield url
     finally:
         process.terminate()
@@ -97,7 +97,8 @@ def serving(
             process.wait()
 
 
-def _wait(process: "subprocess.Popen[bytes]", url: str, log: Path) -> None:
+def wait(process: "subprocess.Popen[bytes]", url: str, log: Path) -> None:
+    """Return when a server answers."""
     until = time.monotonic() + PATIENCE
     while True:
         assert process.poll() is None, log.read_text(encoding="utf-8", errors="replace")[-5000:]
