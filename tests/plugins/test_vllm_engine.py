@@ -36,7 +36,7 @@ ROOT = str(Path(__file__).parents[2])
 ENGINE = {
     "VLLM_CPU_KVCACHE_SPACE": "1",
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",
-    "OMP_NUM_THREADS": "2",
+    "OMP_NUM_THREADS": "1",
     "PYTHONPATH": ROOT,
 }
 FLAGS = ["--load-format", "dummy", "--enforce-eager", "--max-num-seqs", "4"]
@@ -260,11 +260,10 @@ def test_an_output_that_is_cut_by_length_is_read_up_to_there(model: Model) -> No
     together(compare, [*range(3, len(ids), 17), len(ids)])
 
 
-@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize(
-    ("choice", "plan"),
-    [("required", "Drawn."), ("named", None), ("single", "Drawn.")],
-    ids=["required", "named", "single"],
+    ("choice", "plan", "stream"),
+    [("required", "Drawn.", False), ("named", None, True), ("single", "Drawn.", True), ("required", None, True)],
+    ids=["required", "named, not thinking, streamed", "single, streamed", "required, not thinking, streamed"],
 )
 def test_a_drawn_answer_that_must_call_ends_in_a_valid_call(
     model: Model, choice: str, plan: str | None, stream: bool
