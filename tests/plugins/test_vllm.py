@@ -254,7 +254,7 @@ def test_tokenizers_that_cannot_be_keys_are_asked_each_time(tokens: Tokens) -> N
     class Slotted:
         __slots__ = ("added_tokens_decoder", "decode")
 
-    slotted = Slotted()
+    slotted: Any = Slotted()
     slotted.added_tokens_decoder = tokens.added_tokens_decoder
     slotted.decode = tokens.decode
     found = foreign_tokens(unspool.get_dialect("hermes"), slotted)

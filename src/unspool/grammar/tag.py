@@ -194,7 +194,7 @@ def _bounded(schema: Any) -> Any:
         return [_bounded(one) for one in schema]
     if not isinstance(schema, dict):
         return schema
-    made = {}
+    made: dict[str, Any] = {}
     for key, value in schema.items():
         if key in _MAPS and isinstance(value, dict):
             made[key] = {name: _bounded(one) for name, one in value.items()}
