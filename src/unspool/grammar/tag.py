@@ -80,7 +80,8 @@ class _Printer:
             raise ConstraintError("allOf: its parts cannot be joined into one schema, and structural tags know none")
         found: Format = {
             "type": "json_schema",
-            "json_schema": _bounded(_possible(node.schema)),
+            # Where markers are kept out, xgrammar keeps control characters out too, and a pattern would let markers in.
+            "json_schema": _possible(node.schema) if node.without else _bounded(_possible(node.schema)),
             "max_whitespace_cnt": MAX_JSON_SPACE,
         }
         if node.without:
