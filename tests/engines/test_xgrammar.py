@@ -2,7 +2,6 @@
 
 import json
 import random
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -88,7 +87,7 @@ def bounded(schema: Any, root: Any, value: Any, bounds: tuple[str, ...]) -> Iter
 
 def never(dialect: Dialect) -> tuple[str, tuple[str, ...]]:
     """Characters that strings with one of the bounds do not hold."""
-    if dialect.argument_format == "json":  # xgrammar takes no escape in a JSON string of bounded length
+    if dialect.argument_format == "json":  # the pattern of a bounded string takes no escape
         return '"\\\n', ("minLength", "maxLength")
     # Text of some length holds no character with which a marker begins.
     marker = dialect.quote if dialect.argument_format == "quote" else dialect.item[0].text if dialect.item else ""
@@ -159,7 +158,6 @@ def test_calls_that_break_their_schema_are_rejected_by_both_engines(dialect: Dia
 
 LOOSER = {
     "cut characters": "free text is bytes, not always UTF-8",
-    "control characters": "JSON strings of bounded length hold control characters as they are",
     "lengths": "they are ignored in JSON from which markers are kept out, and count cut characters otherwise",
 }
 """In what xgrammar is looser than the constraint: what it lets through is counted, and does not count as valid."""
@@ -171,10 +169,7 @@ def looser(dialect: Dialect, schemas: Schemas, call: Any) -> str:
     Raises:
         jsonschema.ValidationError: by none of them.
     """
-    if call.status != "ok":
-        assert re.search(r"[\x00-\x1f]", call.raw or call.arguments), call
-        assert dialect.argument_format == "json", call
-        return "control characters"
+    assert call.status == "ok", call
     try:
         jsonschema.validate(json.loads(call.arguments), schemas[call.name])
     except jsonschema.ValidationError as error:

@@ -265,3 +265,22 @@ def test_hosts_are_told_which_constraint_applies() -> None:
     assert found[0] == "structural_tag"
     assert found[1]["format"]["triggers"] == ["<tool_call>"]
     assert [t["begin"] for t in found[1]["format"]["tags"]][1] == '<tool_call>\n{"name": "now", "arguments": '
+
+
+def test_strings_of_bounded_length_have_a_pattern_in_a_tag_that_keeps_control_characters_out() -> None:
+    bounded = {"type": ["string", "null"], "minLength": 1, "maxLength": 6}
+    properties = {"maxLength": bounded, "enum": {"type": "array", "items": {"type": "string", "maxLength": 2}}}
+    own = {"type": "string", "pattern": "^a+$", "maxLength": 3}
+    tools = as_tools({"f": {"properties": {**properties, "own": own, "free": {"type": "string"}}}})
+    made = constrain("hermes", tools, "required", stage=unspool.Stage.CONTENT)
+    assert made is not None
+    texts = json.dumps(made.structural_tag)
+    elements = made.structural_tag["format"]["elements"]
+    schema = next(e["json_schema"]["properties"] for e in elements if e["type"] == "json_schema")
+    assert {k: v for k, v in schema["maxLength"].items() if k != "pattern"} == bounded
+    assert "pattern" not in schema["free"]
+    assert schema["own"] == own
+    assert texts.count("{0,2}") >= 1
+    pattern = re.compile(schema["maxLength"]["pattern"])
+    assert all(pattern.fullmatch(text) for text in ("a", "Zürich", "a b", "🌍"))
+    assert not any(pattern.fullmatch(text) for text in ("", "1234567", "a\x0bb", "a\nb", 'a"', "a\\"))

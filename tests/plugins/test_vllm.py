@@ -13,7 +13,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 import unspool
 from unspool import Dialect, Stage, ToolsError
 from unspool.plugins import vllm as plugin
-from unspool.plugins.host import Delta
+from unspool.plugins.host import Delta, foreign_tokens
 
 from ..support import CALLING, named, tools_of
 from .support import WEATHER, Parts, objects, parts, pieces, raws
@@ -239,3 +239,31 @@ def test_the_module_for_the_flags_registers_when_it_is_imported_and_the_others_i
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=dict(os.environ))
     assert done.returncode == 0, done.stderr
     assert "nothing is registered with vllm" in done.stderr
+
+
+def test_tools_of_the_constructor_count_where_a_request_has_none(tokens: Tokens) -> None:
+    _, second = halves("hermes", tokens, thoughts=False)
+    raw = CALL.replace("get_weather", "anything")
+    assert second.extract_tool_calls(raw, None).tool_calls[0].name == "anything"
+    assert second.extract_tool_calls(raw, SimpleNamespace(tools=None, tool_choice="none")).content == raw
+    known = type(second)(tokens, [WEATHER])
+    assert known.extract_tool_calls(CALL, None).tool_calls[0].name == "get_weather"
+
+
+def test_tokenizers_that_cannot_be_keys_are_asked_each_time(tokens: Tokens) -> None:
+    class Slotted:
+        __slots__ = ("added_tokens_decoder", "decode")
+
+    slotted: Any = Slotted()
+    slotted.added_tokens_decoder = tokens.added_tokens_decoder
+    slotted.decode = tokens.decode
+    found = foreign_tokens(unspool.get_dialect("hermes"), slotted)
+    assert found is not None
+    assert found.search(FOREIGN)
+
+
+def test_the_half_of_calls_takes_the_dialect_that_the_model_told_the_other(tokens: Tokens) -> None:
+    tokens.name_or_path = "tiny"
+    config = SimpleNamespace(model="/models/Kimi-K2-Instruct")
+    first, second = halves("auto", tokens, model_config=config)
+    assert first.dialect.name == second.dialect.name == "kimi_k2"

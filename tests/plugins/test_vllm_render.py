@@ -1,145 +1,100 @@
 """vLLM's own server without an engine (`vllm launch render`) with the plug-in in it; run by ``make vllm``."""
 
+import importlib
 import json
-import os
-import socket
-import subprocess
-import sys
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import unspool
-from unspool import Stage
+from unspool import Dialect, Stage
 
-from .support import WEATHER, Parts, parts
+from ..support import tools_of
+from .support import WEATHER, Parts, parts, raws
+from .test_vllm_host import make_tokenizer, prompt_of
+from .vllm_server import WAYS, markers, post, serving, write_model
 
 pytestmark = [pytest.mark.vllm, pytest.mark.filterwarnings("default")]
-SPECIAL = ["<|im_start|>", "<|im_end|>", "<think>", "</think>", "<tool_call>", "</tool_call>"]
-TEMPLATE = (
-    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
-    "<|im_start|>assistant\n<think>\n"
-)
-CONFIG = {
-    "architectures": ["Qwen3ForCausalLM"],
-    "model_type": "qwen3",
-    "hidden_size": 64,
-    "intermediate_size": 64,
-    "num_hidden_layers": 1,
-    "num_attention_heads": 2,
-    "num_key_value_heads": 2,
-    "head_dim": 32,
-    "vocab_size": 300,
-    "max_position_embeddings": 8192,
-    "torch_dtype": "float32",
-}
-MODULE = "unspool.plugins.vllm_plugin"
-WAYS = {
-    "entry point": ({}, []),
-    "flag": ({"VLLM_PLUGINS": ""}, ["--tool-parser-plugin", MODULE, "--reasoning-parser-plugin", MODULE]),
-}
+SERVERS = [
+    ("hermes", "flag"),  # JSON between tags
+    ("hermes", "entry point"),
+    ("qwen3-coder", "flag"),  # one tag an argument
+    ("glm45", "entry point"),  # keys and values in tags
+    ("deepseekv31", "flag"),  # JSON between special tokens
+    ("deepseekv32", "entry point"),  # typed markup
+    ("kimi_k2", "flag"),  # ids in the markup
+    ("mistral", "entry point"),  # one list of calls
+    ("llama3", "flag"),  # no marker at all
+    ("pythonic", "entry point"),  # Python
+    ("harmony", "flag"),  # frames, with the prompt's header
+    ("gemma4", "entry point"),  # values of their own
+]
+"""Dialects of different kinds, and how the plug-in gets in."""
+STRICT = {**WEATHER, "function": {**WEATHER["function"], "strict": True}}
+NAMED = {"type": "function", "function": {"name": "get_weather"}}
 
 
 class Server:
-    """One server, and what it keeps for its tests."""
+    """A server, and the dialect that it reads."""
 
-    def __init__(self, url: str, tokenizer: Any) -> None:
-        self.url = url
+    def __init__(self, url: str, dialect: Dialect, tokenizer: Any) -> None:
+        self.url = f"{url}/v1/chat/completions"
+        self.dialect = dialect
         self.tokenizer = tokenizer
-        self.request = {
-            "model": "tiny",
-            "messages": [{"role": "user", "content": "Hi"}],
-            "tools": [WEATHER],
-            "tool_choice": "auto",
-        }
 
-    def post(self, path: str, body: dict[str, Any]) -> Any:
-        asked = urllib.request.Request(self.url + path, json.dumps(body).encode(), {"Content-Type": "application/json"})
-        try:
-            with urllib.request.urlopen(asked, timeout=60) as answer:
-                return json.load(answer)
-        except urllib.error.HTTPError as error:
-            raise AssertionError(error.read().decode()) from None
+    def ids(self, text: str) -> list[int]:
+        return list(self.tokenizer.encode(text))
+
+    def request(self, tools: list[dict[str, Any]], **fields: Any) -> dict[str, Any]:
+        said = [{"role": "user", "content": "Hi"}]
+        chosen = {"tools": tools, "tool_choice": "auto"} if tools else {}
+        return {"model": "tiny", "messages": said, **chosen, **fields}
 
 
-def _start(folder: Path, way: str) -> tuple[subprocess.Popen[bytes], str]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    environment, flags = WAYS[way]
-    command = [sys.executable, "-m", "vllm.entrypoints.cli.main", "launch", "render", str(folder)]
-    command += ["--served-model-name", "tiny", "--max-model-len", "4096", "--dtype", "float32", "--port", str(port)]
-    command += ["--host", "127.0.0.1", "--enable-auto-tool-choice", *flags]
-    command += ["--tool-call-parser", "unspool_hermes", "--reasoning-parser", "unspool_hermes"]
-    given = {"VLLM_TARGET_DEVICE": "cpu", "VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1", **environment}
-    with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(command, env={**os.environ, **given}, stdout=log, stderr=log)
-    return process, f"http://127.0.0.1:{port}"
-
-
-@pytest.fixture(scope="module", params=list(WAYS))
+@pytest.fixture(scope="module", params=SERVERS, ids=[f"{name} by {way}" for name, way in SERVERS])
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    from .test_vllm_host import make_tokenizer
-
+    name, way = request.param
+    dialect = unspool.get_dialect(name)
     folder = tmp_path_factory.mktemp("model")
-    tokenizer = make_tokenizer(SPECIAL)
-    tokenizer.eos_token = "<|im_end|>"
-    tokenizer.chat_template = TEMPLATE
-    tokenizer.save_pretrained(folder)
-    (folder / "config.json").write_text(json.dumps(CONFIG), encoding="utf-8")
-    process, url = _start(folder, request.param)
-    try:
-        until = time.monotonic() + 240
-        while True:
-            assert process.poll() is None, (folder / "log").read_text(encoding="utf-8")[-3000:]
-            assert time.monotonic() < until, "the server did not start"
-            try:
-                urllib.request.urlopen(url + "/health", timeout=5).close()
-                break
-            except OSError:
-                time.sleep(1)
-        yield Server(url, tokenizer)
-    finally:
-        process.terminate()
-        process.wait(30)
+    tokenizer = make_tokenizer(markers(dialect))
+    start = json.dumps("".join(dialect.start[:1]), ensure_ascii=False)
+    write_model(folder, tokenizer, "{% for m in messages %}{{ m.content }}{% endfor %}{{ " + start + " }}")
+    environment, flags = WAYS[way]
+    with serving(folder, ["launch", "render", *flags], environment, dialect) as url:
+        yield Server(url, dialect, tokenizer)
 
 
-def derendered(server: Server, raw: str, prompt: list[int]) -> Parts:
+def derendered(server: Server, raw: str, prompt: list[int], request: dict[str, Any]) -> Parts:
     """A whole output through the server."""
-    ids = server.tokenizer.encode(raw)
-    choice = {"index": 0, "token_ids": ids, "finish_reason": "length"}
+    choice = {"index": 0, "token_ids": server.ids(raw), "finish_reason": "length"}
     body = {
         "generate_response": {"request_id": "r", "choices": [choice], "prompt_token_ids": prompt},
-        "chat_request": server.request,
+        "chat_request": request,
         "prompt_token_ids": prompt,
     }
-    message = server.post("/v1/chat/completions/derender", body)["choices"][0]["message"]
+    message = post(f"{server.url}/derender", body)["choices"][0]["message"]
     calls = [(c["function"]["name"], c["function"]["arguments"]) for c in message.get("tool_calls") or []]
     return message.get("reasoning") or "", message.get("content") or "", calls
 
 
-def streamed(server: Server, raw: str, prompt: list[int]) -> Parts:
+def streamed(server: Server, raw: str, prompt: list[int], request: dict[str, Any], size: int) -> Parts:
     """The same, a few tokens at a time."""
-    ids = server.tokenizer.encode(raw)
+    ids = server.ids(raw)
     state = None
     reasoning, content = "", ""
     found: list[list[str]] = []
-    for at in range(0, len(ids), 5):
-        last = at + 5 >= len(ids)
-        choice = {"index": 0, "token_ids": ids[at : at + 5], "finish_reason": "length" if last else None}
+    for at in range(0, len(ids), size):
+        last = at + size >= len(ids)
+        choice = {"index": 0, "token_ids": ids[at : at + size], "finish_reason": "length" if last else None}
         body = {
             "stream": True,
             "generate_chunk": {"request_id": "r", "choices": [choice]},
             "stream_state": state,
-            "chat_request": {**server.request, "stream": True},
+            "chat_request": {**request, "stream": True},
             "prompt_token_ids": prompt,
         }
-        answer = server.post("/v1/chat/completions/derender", body)
+        answer = post(f"{server.url}/derender", body)
         state = answer["stream_state"]
         for told in (c["delta"] for c in answer["chunk"]["choices"]):
             reasoning += told.get("reasoning") or ""
@@ -151,17 +106,40 @@ def streamed(server: Server, raw: str, prompt: list[int]) -> Parts:
     return reasoning, content, [(name, arguments) for name, arguments in found]
 
 
-def test_rendering_carries_our_tag_and_derendering_says_what_the_parser_says(server: Server) -> None:
-    rendered = server.post("/v1/chat/completions/render", {**server.request, "tool_choice": "required"})
-    prompt = rendered["token_ids"]
-    own = unspool.constrain("hermes", [WEATHER], "required", stage=Stage.CONTENT)
-    assert own is not None
-    from xgrammar import StructuralTag
+def assert_read(server: Server, raw: str, prompt: str, tools: list[dict[str, Any]]) -> None:
+    """Whole and streamed, the server says what `unspool.parse` says."""
+    want = parts(unspool.parse(raw, server.dialect, tools=tools, prompt=prompt))
+    whole = want if want[1].strip() or not want[2] else (want[0], "", want[2])  # blank text beside calls: none there
+    ids = server.ids(prompt)
+    request = server.request(tools)
+    assert derendered(server, raw, ids, request) == whole
+    for size in (9, len(raw)):
+        got = streamed(server, raw, ids, request, size)
+        assert got == want or (got[0], got[1].strip(), got[2]) == whole
 
+
+def test_derendering_says_what_the_parser_says(server: Server) -> None:
+    for example, raw in raws(server.dialect):
+        prompt = prompt_of(server.dialect, example.stage or server.dialect.stage)
+        assert_read(server, raw, prompt, tools_of(server.dialect))
+    assert_read(server, "Answer <b>1</b>, and 2 < 3.", prompt_of(server.dialect, Stage.CONTENT), [WEATHER])
+    if server.dialect.reasoning:
+        assert_read(server, "Never closed", prompt_of(server.dialect, Stage.REASONING), [WEATHER])
+
+
+@pytest.mark.parametrize("choice", ["required", "named", "auto", "single"])
+def test_rendering_carries_our_tag(server: Server, choice: str) -> None:
+    mode: Any = {"named": NAMED, "single": "required"}.get(choice, choice)
+    request = server.request([STRICT], tool_choice=mode, parallel_tool_calls=choice != "single")
+    rendered = post(f"{server.url}/render", request)
     carried = json.loads(rendered["sampling_params"]["structured_outputs"]["structural_tag"])
-    assert carried == StructuralTag.model_validate(own.structural_tag).model_dump()
-    call = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris", "days": 3}}\n</tool_call>'
-    for raw in (f"Two.</think>\n\n{call}\n{call}", "Plain.\n</think>\n\nAnswer <b>1</b>.", "Never closed", call):
-        want = parts(unspool.parse(raw, "hermes", tools=[WEATHER], prompt=server.tokenizer.decode(prompt)))
-        assert derendered(server, raw, prompt) == want
-        assert streamed(server, raw, prompt) == want
+    own = unspool.constrain(server.dialect, [STRICT], mode, choice != "single", stage=Stage.CONTENT)
+    assert own is not None
+    kind = importlib.import_module("xgrammar").StructuralTag
+    made = kind.model_validate(own.structural_tag)
+    if choice == "single":  # vLLM puts its own limit on it
+        limit = importlib.import_module("vllm.tool_parsers.structural_tag_registry").limit_to_single_tool_call
+        limit(made)
+    assert carried == made.model_dump()
+    assert rendered["sampling_params"]["skip_special_tokens"] is False
+    assert rendered["token_ids"] == server.ids("Hi" + "".join(server.dialect.start[:1]))

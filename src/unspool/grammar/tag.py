@@ -33,6 +33,10 @@ Format = dict[str, Any]
 
 _ABILITIES: Final = Abilities(excludes=True)
 _MAX_PARTS: Final = 100_000
+_MAPS: Final = frozenset({"properties", "patternProperties", "$defs", "definitions"})
+"""Keywords of a schema under which names stand, with schemas."""
+_VALUES: Final = frozenset({"enum", "const", "default", "examples"})
+"""Keywords under which values stand, and no schemas."""
 
 
 def structural_tag(grammar: Grammar) -> dict[str, Any]:
@@ -86,7 +90,8 @@ class _Printer:
             raise ConstraintError("allOf: its parts cannot be joined into one schema, and structural tags know none")
         found: Format = {
             "type": "json_schema",
-            "json_schema": _possible(node.schema),
+            # Where markers are kept out, xgrammar keeps control characters out too, and a pattern would let markers in.
+            "json_schema": _possible(node.schema) if node.without else _bounded(_possible(node.schema)),
             "max_whitespace_cnt": MAX_JSON_SPACE,
         }
         if node.without:
@@ -189,6 +194,25 @@ def _possible(schema: "dict[str, Any] | bool") -> "dict[str, Any] | bool":
     if not isinstance(schema, dict) or False not in schema.get("properties", {}).values():
         return schema
     return {**schema, "properties": {k: v for k, v in schema["properties"].items() if v is not False}}
+
+
+def _bounded(schema: Any) -> Any:
+    """A schema with a pattern for strings of bounded length: from the length alone xgrammar, which lets no escapes into
+    such strings, makes a rule that lets control characters in, and those no JSON string may hold."""
+    if isinstance(schema, list):
+        return [_bounded(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    made: dict[str, Any] = {}
+    for key, value in schema.items():
+        if key in _MAPS and isinstance(value, dict):
+            made[key] = {name: _bounded(one) for name, one in value.items()}
+        else:
+            made[key] = value if key in _VALUES else _bounded(value)
+    low, high = made.get("minLength"), made.get("maxLength")
+    if "string" in made.get("type", ()) and {"pattern", "format"}.isdisjoint(made) and (low or high) is not None:
+        made["pattern"] = f'^[^"\\\\\\x00-\\x1f]{{{low or 0},{"" if high is None else high}}}$'
+    return made
 
 
 def _holds(schema: object, keyword: str) -> bool:

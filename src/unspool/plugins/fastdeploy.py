@@ -18,11 +18,13 @@ from .host import (
     Reader,
     closings,
     content_ids,
+    dialect_for,
     dialect_of,
     environment_policy,
     foreign_tokens,
     names,
     note_calls,
+    reasoning_closed,
     registered,
     tool_choice_of,
     tools_of,
@@ -69,11 +71,7 @@ class _Half:
     def __init__(self, tokenizer: Any, model_name: str | None = None) -> None:
         super().__init__(tokenizer)  # type: ignore[call-arg]  # the host's class comes behind this one
         self.tokenizer = tokenizer
-        self.dialect: Dialect = dialect_of(
-            self.dialect_name,
-            model=model_name or getattr(tokenizer, "name_or_path", None),
-            chat_template=getattr(tokenizer, "chat_template", None),
-        )
+        self.dialect: Dialect = dialect_for(self.dialect_name, tokenizer, model_name)
 
     def get_model_status(self, prompt_token_ids: Sequence[int]) -> str:
         """FastDeploy's word for where the output behind a prompt begins."""
@@ -81,10 +79,7 @@ class _Half:
         stage = detect_stage(self.dialect, ids, tokenizer=self.tokenizer)
         if stage is not Stage.CONTENT:
             return "tool_call_start" if stage is Stage.TOOL_CALL else "think_start"
-        turn = self.tokenizer.decode(ids, skip_special_tokens=False)
-        for start in self.dialect.start:
-            turn = turn.rpartition(start)[2]
-        return "think_end" if any(end and end in turn for _, end in closings(self.dialect)) else "response_start"
+        return "think_end" if reasoning_closed(self.dialect, ids, self.tokenizer) else "response_start"
 
     def detect_output_stage(self, prompt_token_ids: Sequence[int]) -> str:
         """The RFC's word for the same."""

@@ -44,12 +44,14 @@ __all__ = [
     "Reader",
     "closings",
     "content_ids",
+    "dialect_for",
     "dialect_of",
     "environment_policy",
     "foreign_tokens",
     "names",
     "note_calls",
     "openings",
+    "reasoning_closed",
     "registered",
     "tool_choice_of",
     "tools_of",
@@ -90,6 +92,21 @@ def dialect_of(name: str, *, model: str | None = None, chat_template: Any = None
     if isinstance(chat_template, Mapping):
         chat_template = chat_template.get("tool_use") or chat_template.get("default")
     return _detected(model or None, chat_template if isinstance(chat_template, str) and chat_template else None)
+
+
+def dialect_for(name: str, tokenizer: Any, model: str | None = None) -> Dialect:
+    """`dialect_of` with what a tokenizer knows of its model.
+
+    Args:
+        name: of the dialect, or `AUTO`.
+        tokenizer: a host's, or ``None``.
+        model: the model's name, where that is known better.
+
+    Raises:
+        UnknownDialect: as `dialect_of` does.
+    """
+    model = model or getattr(tokenizer, "name_or_path", None)
+    return dialect_of(name, model=model, chat_template=getattr(tokenizer, "chat_template", None))
 
 
 @lru_cache(16)
@@ -233,6 +250,14 @@ def content_ids(d: Dialect, ids: Sequence[int], tokenizer: Any, beginning: Mappi
     return [] if end is None else list(ids[end:])
 
 
+def reasoning_closed(d: Dialect, ids: Sequence[int], tokenizer: Any) -> bool:
+    """Whether reasoning was closed in the last turn of these ids, of a prompt or of a prompt and its output."""
+    turn = tokenizer.decode(list(ids), skip_special_tokens=False)
+    for start in d.start:
+        turn = turn.rpartition(start)[2]
+    return any(end and end in turn for _, end in closings(d))
+
+
 _foreign: "weakref.WeakKeyDictionary[Any, dict[str, re.Pattern[str] | None]]" = weakref.WeakKeyDictionary()
 
 
@@ -241,7 +266,10 @@ def foreign_tokens(d: Dialect, tokenizer: Any) -> "re.Pattern[str] | None":
 
     The parser itself is asked: these are the tokens that are markup by their id and content as text.
     """
-    known = _foreign.setdefault(tokenizer, {})
+    try:
+        known = _foreign.setdefault(tokenizer, {})
+    except TypeError:  # it cannot be a key: nothing is remembered
+        known = {}
     if d.name not in known:
         found = [text for token, text in _special(tokenizer) if _is_foreign(d, tokenizer, token, text)]
         found.sort(key=len, reverse=True)
@@ -366,6 +394,14 @@ class Reader:
 
     def _delta(self, text: str, events: list[Event]) -> Delta:
         keep = self._keep
+        if len(events) == 1 and keep is not Keep.CALLS:
+            event = events[0]
+            if type(event) is ToolCallDelta:  # most of a stream, by far
+                if keep is Keep.REASONING:
+                    self._raw = (self._raw + text)[event.end - event.start :]
+                self._behind = False
+                self._pieces.append(event.arguments)
+                return Delta(calls=[CallDelta(event.index, arguments=event.arguments)])
         reasoning: list[str] = []
         content: list[str] = []
         calls: list[CallDelta] = []

@@ -30,6 +30,7 @@ from .host import (
     Keep,
     Reader,
     closings,
+    dialect_for,
     dialect_of,
     environment_policy,
     foreign_tokens,
@@ -93,7 +94,7 @@ class ToolDetector:
 
     def __init__(self, tokenizer: Any = None) -> None:
         super().__init__()
-        self.dialect = _dialect(self.dialect_name, tokenizer)
+        self.dialect = dialect_for(self.dialect_name, tokenizer)
         self._tokenizer = tokenizer
         self._reader: Reader | None = None
         self.bot_token, self.eot_token = _sides(self.dialect)
@@ -246,7 +247,7 @@ class ReasoningDetector:
         tokenizer: Any = None,
         tool_call_parser_active: bool = False,
     ) -> None:
-        self.dialect = _dialect(self.dialect_name, tokenizer)
+        self.dialect = dialect_for(self.dialect_name, tokenizer)
         start, end = (*closings(self.dialect), ("", ""))[0]
         self._begin(start, end, stream_reasoning=stream_reasoning, force_reasoning=bool(force_reasoning))
         self._given: dict[str, Any] = {"policy": environment_policy()}
@@ -310,12 +311,6 @@ class ReasoningDetector:
         return Reader(
             Parser(self.dialect, **self._given), foreign=_foreign(self.dialect, self._tokenizer), keep=self._keep
         )
-
-
-def _dialect(name: str, tokenizer: Any) -> Dialect:
-    return dialect_of(
-        name, model=getattr(tokenizer, "name_or_path", None), chat_template=getattr(tokenizer, "chat_template", None)
-    )
 
 
 def _foreign(d: Dialect, tokenizer: Any) -> Any:

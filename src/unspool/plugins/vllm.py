@@ -18,7 +18,6 @@ from typing import Any, ClassVar, Final
 
 from .. import (
     ConstraintError,
-    Dialect,
     Parser,
     Stage,
     ToolStrictLevel,
@@ -29,17 +28,20 @@ from .. import (
 from .host import (
     AUTO,
     PREFIX,
+    CallDelta,
     Delta,
     Keep,
     Reader,
     closings,
     content_ids,
+    dialect_for,
     dialect_of,
     environment_policy,
     foreign_tokens,
     names,
     note_calls,
     openings,
+    reasoning_closed,
     registered,
     tool_choice_of,
     tools_of,
@@ -69,7 +71,8 @@ class ReasoningHalf:
 
     def __init__(self, tokenizer: Any, *args: Any, **kwargs: Any) -> None:
         super().__init__(tokenizer, *args, **kwargs)  # type: ignore[call-arg]  # the host's class comes behind this one
-        self.dialect = _dialect(self.dialect_name, tokenizer, kwargs.get("model_config"))
+        model = getattr(kwargs.get("model_config"), "model", None)
+        self.dialect = dialect_for(self.dialect_name, tokenizer, model)
         self.tokenizer = tokenizer
         self.mate: ToolHalf | None = None
         self._thinking = _switch(kwargs.get("chat_template_kwargs"))
@@ -118,10 +121,7 @@ class ReasoningHalf:
         stage = detect_stage(self.dialect, ids, tokenizer=self.tokenizer)
         if stage is not Stage.CONTENT:
             return stage is Stage.TOOL_CALL
-        turn = self.tokenizer.decode(ids, skip_special_tokens=False)
-        for start in self.dialect.start:
-            turn = turn.rpartition(start)[2]
-        return any(end and end in turn for _, end in closings(self.dialect))
+        return reasoning_closed(self.dialect, ids, self.tokenizer)
 
     def is_reasoning_end_streaming(self, input_ids: Sequence[int], delta_ids: Iterable[int]) -> bool:
         """Whether the newest ids end the reasoning."""
@@ -198,7 +198,8 @@ class ToolHalf:
 
     Args:
         tokenizer: the host's.
-        tools: the request's; those of each call of a method count.
+        tools: the request's; those that a method is given with its request count before them. Without a
+            request and tools, any tool may be called.
     """
 
     dialect_name: ClassVar[str] = AUTO
@@ -218,10 +219,13 @@ class ToolHalf:
         _made.half = lambda: None
         self.mate: ReasoningHalf | None = None
         self.tokenizer = tokenizer
+        self._tools = tools
         if half is not None and half.tokenizer is tokenizer and half.mate is None:
             self.mate, half.mate = half, weakref.proxy(self)
-        model = kwargs.get("model_config") or getattr(self.mate, "_model_config", None)
-        self.dialect = _dialect(self.dialect_name, tokenizer, model)
+        if self.mate is not None and self.dialect_name == AUTO:
+            self.dialect = self.mate.dialect  # it was told the model's name
+        else:
+            self.dialect = dialect_for(self.dialect_name, tokenizer)
         if not self.dialect.call:
             raise ValueError(f"dialect {self.dialect.name!r} has no calls")
         if self.mate is not None and self.mate.dialect is not self.dialect and self.mate.dialect.reasoning:
@@ -299,16 +303,13 @@ class ToolHalf:
         given: dict[str, Any] = {"stage": Stage.CONTENT}
         if stage is None and self.mate is not None:
             given = self.mate.beginning
-        tools = tools_of(request.tools)
-        choice = tool_choice_of(request.tool_choice) if tools else "auto"
+        tools = (
+            None if request is None and not self._tools else tools_of(getattr(request, "tools", None) or self._tools)
+        )
+        choice = tool_choice_of(getattr(request, "tool_choice", None)) if tools else "auto"
         parser = Parser(self.dialect, tools=tools, tool_choice=choice, policy=environment_policy(), **given)
         keep = Keep.REASONING if self.mate is None else Keep.NOTHING
         return Reader(parser, foreign=foreign_tokens(self.dialect, self.tokenizer), keep=keep)
-
-
-def _dialect(name: str, tokenizer: Any, model_config: Any) -> Dialect:
-    model = getattr(model_config, "model", None) or getattr(tokenizer, "name_or_path", None)
-    return dialect_of(name, model=model, chat_template=getattr(tokenizer, "chat_template", None))
 
 
 def _switch(options: Any) -> bool | None:
@@ -335,16 +336,22 @@ def _register() -> None:
     from xgrammar import StructuralTag
 
     def make_delta(told: Delta) -> Any:
-        calls = [
-            protocol.DeltaToolCall(
-                index=c.index,
-                id=c.id,
-                type="function" if c.name is not None else None,
-                function=protocol.DeltaFunctionCall(name=c.name, arguments=c.arguments),
-            )
-            for c in told.calls
-        ]
-        return protocol.DeltaMessage(reasoning=told.reasoning or None, content=told.content or None, tool_calls=calls)
+        # Only what is there: the host leaves fields out that were not set, and validation costs more than parsing.
+        fields: dict[str, Any] = {}
+        if told.reasoning:
+            fields["reasoning"] = told.reasoning
+        if told.content:
+            fields["content"] = told.content
+        if told.calls:
+            fields["tool_calls"] = [make_call(call) for call in told.calls]
+        return protocol.DeltaMessage(**fields)
+
+    def make_call(call: CallDelta) -> Any:
+        if call.name is None:
+            function = protocol.DeltaFunctionCall(arguments=call.arguments)
+            return protocol.DeltaToolCall(index=call.index, function=function)
+        function = protocol.DeltaFunctionCall(name=call.name, arguments=call.arguments)
+        return protocol.DeltaToolCall(index=call.index, id=call.id, type="function", function=function)
 
     def make_calls(told: Delta) -> Any:
         calls = [

@@ -1,0 +1,50 @@
+"""Makes vLLM's engine say what a prompt asks for; given to ``--logits-processors`` by the tests of the engine.
+
+A prompt names token ids, as in ``say:72,73,74;``. The output begins with them; behind them, and without them, the model
+says what it likes, under the request's grammar. Every tokenizer of these tests has one token for a byte, and letters,
+digits and signs begin with the first one.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from vllm.v1.sample.logits_processor import AdapterLogitsProcessor
+
+_SAY = re.compile(r"say:([\d,]+);")
+_FIRST = 33
+"""The code of the sign whose token is 0."""
+_SIGNS = 94
+
+
+def order(ids: Sequence[int]) -> str:
+    """What a prompt has to hold for an output that begins with these ids."""
+    return f"say:{','.join(map(str, ids))};"
+
+
+def script(prompt: Sequence[int]) -> list[int]:
+    """The ids that a prompt asks for."""
+    found = _SAY.search("".join(chr(i + _FIRST) if i < _SIGNS else " " for i in prompt))
+    return [int(i) for i in found[1].split(",")] if found else []
+
+
+class Scripted(AdapterLogitsProcessor):  # type: ignore[misc,unused-ignore]
+    """Leaves one token possible where the prompt names it."""
+
+    def is_argmax_invariant(self) -> bool:
+        return False
+
+    def new_req_logits_processor(self, params: Any) -> Callable[[list[int], list[int], Any], Any]:
+        known: list[list[int]] = []
+
+        def only(prompt: list[int], said: list[int], logits: Any) -> Any:
+            if not known:
+                known.append(script(prompt))
+            if len(said) < len(known[0]):
+                token = known[0][len(said)]
+                value = logits[token].item()  # -inf where a grammar forbids it: then nothing is possible
+                logits.fill_(float("-inf"))
+                logits[token] = value
+            return logits
+
+        return only
