@@ -9,11 +9,12 @@ TORCH    ?= torch
 PLUGINS  := $(VENV)/plugins
 AGUI     := $(VENV)/agui
 LLAMA    := $(VENV)/llama
+ROLLOUTS := $(VENV)/rollouts
 ARGS     ?=
 SECONDS_ ?= 600
 
 .DEFAULT_GOAL := help
-.PHONY: help test coverage lint format bench fuzz templates infer engines attacks vllm sglang llama agui readme serve clean
+.PHONY: help test coverage lint format bench fuzz templates infer engines attacks vllm sglang llama agui rollouts readme serve clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  \1\t/'
@@ -102,6 +103,15 @@ $(AGUI)/.installed: tests/agui_node/package.json
 
 agui: $(STAMP) $(AGUI)/.installed ## AG-UI's own client on Node against a running server (needs node and npm)
 	$(BIN)/python -m pytest -m node tests/agui_node $(ARGS)
+
+$(ROLLOUTS)/.installed: pyproject.toml
+	@echo "installing transformers, without torch, into $(ROLLOUTS)"
+	test -x $(ROLLOUTS)/bin/python || $(PYTHON) -m venv $(ROLLOUTS)
+	$(ROLLOUTS)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[test]' 'transformers>=4.57'
+	touch $@
+
+rollouts: $(ROLLOUTS)/.installed ## conversations by token against transformers' rendering of sixty templates
+	$(ROLLOUTS)/bin/python -m pytest -m rollouts tests/rl $(ARGS)
 
 $(VENV)/.serving: pyproject.toml
 	@echo "installing unspool and what its server needs into $(VENV): about half a minute"
