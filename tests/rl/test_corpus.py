@@ -1,6 +1,7 @@
 """Conversations hold the ids of transformers' own rendering, wherever the template keeps what it wrote."""
 
 import copy
+import datetime
 import json
 import re
 from functools import cache
@@ -47,12 +48,17 @@ def tokenizer(template: str, dialect: str) -> Tokenizer:
     return made
 
 
+def variables_of(source: Source) -> dict[str, Any]:
+    """What a template is given besides; some tell the time."""
+    return {"strftime_now": datetime.datetime(2026, 1, 2).strftime, **source.variables}
+
+
 class Theirs:
     """What transformers renders."""
 
     def __init__(self, source: Source, text: str) -> None:
         self.utils = import_module("transformers.utils.chat_template_utils")
-        self.text, self.variables = text, {"bos_token": "<BOS>", "eos_token": "<EOS>", **source.variables}
+        self.text, self.variables = text, {"bos_token": "<BOS>", "eos_token": "<EOS>", **variables_of(source)}
 
     def __call__(self, messages: list[Message], *, generate: bool = True) -> str:
         text: str = self.utils.render_jinja_template(
@@ -124,7 +130,13 @@ def test_ids_are_transformers_own_exactly_where_the_template_keeps_history(
 
     special = {"bos_token": "<BOS>", "eos_token": "<EOS>"}
     conversation = Conversation(
-        source.dialect, tok, template=text, messages=[ASKED], tools=TOOLS, variables=source.variables, special=special
+        source.dialect,
+        tok,
+        template=text,
+        messages=[ASKED],
+        tools=TOOLS,
+        variables=variables_of(source),
+        special=special,
     )
     assert conversation.prompt() == encode(first)
     if written is None:

@@ -244,8 +244,9 @@ class Format:
                     continue
                 if self._reads(prompt, whole):
                     fitting.append((len(whole), self.style, id))
-        # A template that does not expect what it is given writes more.
-        _, style, self._id = min(fitting, key=lambda f: f[0]) if fitting else (0, Style(), _PROBES[0])
+        # Objects are what transformers gives; a template that does not expect its content to be nothing writes more.
+        best = min(fitting, key=lambda f: (not f[1].objects, f[0]), default=(0, Style(), _PROBES[0]))
+        _, style, self._id = best
         return style._replace(parts=self._in_parts(asked, style))
 
     def _reads(self, prompt: str, whole: str) -> bool:

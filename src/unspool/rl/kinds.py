@@ -58,3 +58,9 @@ def mask_of(codes: Codes, kinds: Iterable[str]) -> NDArray[np.bool_]:
         if kind not in SAMPLED:
             raise ValueError(f"kinds: {kind!r} is not one of {', '.join(SAMPLED)}")
     return np.isin(codes, [KINDS.index(kind) for kind in wanted])
+
+
+def counts_of(events: Sequence[Event], count: int) -> dict[str, int]:
+    """How many tokens of an answer are of each kind of `SAMPLED`."""
+    found = np.bincount(codes_of(events, count), minlength=len(KINDS))
+    return {kind: int(found[KINDS.index(kind)]) for kind in SAMPLED}
