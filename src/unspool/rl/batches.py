@@ -6,8 +6,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..kinds import PROMPT, SAMPLED, mask_of
 from .conversation import Conversation, Sample
-from .kinds import PROMPT, SAMPLED, mask_of
 
 __all__ = ["Batch", "collate"]
 

@@ -255,7 +255,7 @@ class Format:
         for at in {same, *openings}:
             message = _read(whole[at:], self.dialect, whole[:at], [_TOOL])
             if [(c.name, c.status) for c in message.tool_calls] == [(_NAME, "ok")]:
-                return json.loads(message.tool_calls[0].arguments) == {"zqkey": _WORD}
+                return bool(json.loads(message.tool_calls[0].arguments) == {"zqkey": _WORD})
         return False
 
     def _in_parts(self, asked: Sequence[Any], style: Style) -> bool:
@@ -291,14 +291,14 @@ class Format:
 def _openai(answer: Mapping[str, Any]) -> dict[str, Any]:
     """An answer as `unspool.render` takes it."""
     thought = next((answer[key] for key in _KEYS if answer.get(key)), None)
-    told = {"role": "assistant", "content": answer.get("content") or None, "reasoning_content": thought}
+    told: dict[str, Any] = {"role": "assistant", "content": answer.get("content") or None, "reasoning_content": thought}
     if answer.get("tool_calls"):
-        told["tool_calls"] = [{"type": "function", **call} for call in answer["tool_calls"]]
-        for call in told["tool_calls"]:
+        told["tool_calls"] = []
+        for call in answer["tool_calls"]:
             function = dict(call["function"])
             if not isinstance(function.get("arguments"), str):
                 function["arguments"] = json.dumps(function.get("arguments") or {}, ensure_ascii=False)
-            call["function"] = function
+            told["tool_calls"].append({"type": "function", **call, "function": function})
     return told
 
 

@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,12 +16,12 @@ from ..dialect.file import Dialect
 from ..dialect.registry import as_dialect
 from ..errors import TemplateError
 from ..events import Event, Status
+from ..kinds import PROMPT, RESULTS, SAMPLED, Codes, codes_of, mask_of, names_of
 from ..message import Message
 from ..parser import Parser
 from ..policy import Policy
 from .bridge import Format, tells_the_same
 from .encoding import Encoder, Ids, load_tokenizer
-from .kinds import PROMPT, RESULTS, SAMPLED, Codes, codes_of, mask_of, names_of
 from .templates import ChatTemplate
 
 __all__ = ["CallSpan", "Conversation", "Rewrite", "Sample", "Transcript"]
@@ -33,7 +34,7 @@ _ENDING: Final = 64  # tokens behind which an answer's end is looked for
 _KEPT_FORMATS: Final = 16
 
 
-class CallSpan(NamedTuple):
+class CallSpan(msgspec.Struct, frozen=True):
     """One call, and where it stands.
 
     Attributes:
@@ -140,6 +141,11 @@ class Conversation:
         TemplateError: there is no template, or none that answers can be followed in; it refuses the messages.
         TypeError, ValueError: an argument is wrong; the message names it.
     """
+
+    _ids: list[Ids]
+    _codes: list[Codes]
+    _logprobs: list[NDArray[np.float64]]
+    _calls: list[CallSpan]
 
     def __init__(
         self,
@@ -325,10 +331,10 @@ class Conversation:
     # -- inside ----------------------------------------------------------------------------------------------------
 
     def _begin(self) -> None:
-        self._ids: list[Ids] = [np.empty(0, np.int64)]
-        self._codes: list[Codes] = [np.empty(0, np.uint8)]
-        self._logprobs: list[NDArray[np.float64]] = [np.empty(0, np.float64)]
-        self._calls: list[CallSpan] = []
+        self._ids = [np.empty(0, np.int64)]
+        self._codes = [np.empty(0, np.uint8)]
+        self._logprobs = [np.empty(0, np.float64)]
+        self._calls = []
 
     def _put(self, ids: Ids, codes: int | Codes, logprobs: NDArray[np.float64] | None = None) -> None:
         self._ids.append(ids)
