@@ -9,12 +9,13 @@ TORCH    ?= torch
 PLUGINS  := $(VENV)/plugins
 AGUI     := $(VENV)/agui
 LLAMA    := $(VENV)/llama
+RAY      := $(VENV)/ray
 ROLLOUTS := $(VENV)/rollouts
 ARGS     ?=
 SECONDS_ ?= 600
 
 .DEFAULT_GOAL := help
-.PHONY: help test coverage lint format bench fuzz templates infer engines attacks vllm sglang llama agui rollouts readme serve clean
+.PHONY: help test coverage lint format bench fuzz templates infer engines attacks vllm sglang llama agui rollouts ray readme serve clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  \1\t/'
@@ -109,6 +110,15 @@ $(ROLLOUTS)/.installed: pyproject.toml
 	test -x $(ROLLOUTS)/bin/python || $(PYTHON) -m venv $(ROLLOUTS)
 	$(ROLLOUTS)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[test]' 'transformers>=4.57'
 	touch $@
+
+$(RAY)/.installed: pyproject.toml
+	@echo "installing Ray into $(RAY): a minute"
+	test -x $(RAY)/bin/python || $(PYTHON) -m venv $(RAY)
+	$(RAY)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[test,ray]'
+	touch $@
+
+ray: $(RAY)/.installed ## batches on a real Ray on this machine, one of its workers killed
+	$(RAY)/bin/python -m pytest -m ray tests/batch $(ARGS)
 
 rollouts: $(ROLLOUTS)/.installed ## conversations by token against transformers' rendering of sixty templates
 	$(ROLLOUTS)/bin/python -m pytest -m rollouts tests/rl $(ARGS)

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-__all__ = ["Block", "InputError", "blocks", "find_inputs", "parquet_schema", "table_blocks"]
+__all__ = ["Block", "InputError", "blocks", "find_inputs", "parquet_schema", "read_lines", "table_blocks"]
 
 ROWS: Final = 2_000
 """Rows of a block at most."""
@@ -132,17 +132,31 @@ def parquet_schema(file: str) -> pa.Schema:
 def _lines(file: str, rows: int) -> Iterator[tuple[list[bytes | None], bool]]:
     with sys.stdin.buffer if file == "-" else open(file, "rb") as stream:
         assert isinstance(stream, io.BufferedReader)
-        recorded = b"".join(stream.peek(64)[:64].split()).startswith(_REQUEST)
-        told: list[bytes | None] = []
-        size = 0
-        for line in _recordings(stream) if recorded else _each(stream):
-            told.append(line)
-            size += len(line or b"")
-            if len(told) >= rows or size >= BYTES:
-                yield told, recorded
-                told, size = [], 0
-        if told:
+        yield from read_lines(stream, rows)
+
+
+def read_lines(
+    stream: io.BufferedReader, rows: int, size: int | None = None
+) -> Iterator[tuple[list[bytes | None], bool]]:
+    """The lines of a stream in blocks, and whether they are recordings.
+
+    Args:
+        stream: at the beginning of a line.
+        rows: how many a block has at most.
+        size: how many bytes are read, whole lines; ``None``: all.
+    """
+    recorded = b"".join(stream.peek(64)[:64].split()).startswith(_REQUEST)
+    limited: Any = stream if size is None else io.BytesIO(stream.read(size))
+    told: list[bytes | None] = []
+    length = 0
+    for line in _recordings(limited) if recorded else _each(limited):
+        told.append(line)
+        length += len(line or b"")
+        if len(told) >= rows or length >= BYTES:
             yield told, recorded
+            told, length = [], 0
+    if told:
+        yield told, recorded
 
 
 def _each(stream: Any) -> Iterator[bytes | None]:

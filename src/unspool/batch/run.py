@@ -27,6 +27,7 @@ import pyarrow.parquet as pq
 
 from .blocks import Block, InputError, blocks, find_inputs, parquet_schema
 from .reading import Reading
+from .slices import Slice, slices
 from .summary import Summary
 from .work import BadRow, Done, Worker, arrow_columns, line_columns, merged_columns, schema_of, typed_columns
 
@@ -68,6 +69,7 @@ class Job:
         output: a ``.parquet`` or ``.jsonl`` file, or a folder for parts of parquet.
         reading: how rows are read.
         workers: processes; threads where the interpreter has no global lock. One works in this process.
+        ray: whether it is to be run on Ray, which cuts blocks otherwise.
         resume: whether to go on where an earlier run with the same inputs and settings ended.
         rows: of a part at most.
 
@@ -84,6 +86,7 @@ class Job:
         *,
         workers: int = 1,
         resume: bool = False,
+        ray: bool = False,
         rows: int = 2_000,
     ) -> None:
         self._files = find_inputs(inputs)
@@ -93,6 +96,7 @@ class Job:
         self._reading = reading
         self._workers = workers
         self._rows = rows
+        self._ray = ray
         self._form = self._output.suffix if self._output.suffix in (".parquet", ".jsonl") else ""
         self._parts = self._output if not self._form else Path(f"{output}{_STATE}")
         self._state = self._parts / _STATE
@@ -103,7 +107,7 @@ class Job:
 
     def _begin(self, resume: bool) -> None:
         """Make the folder of parts, or find it as an earlier run left it."""
-        told = json.dumps([self._identity(), self._rows, self._ending], default=repr, sort_keys=True)
+        told = json.dumps([self._identity(), self._rows, self._ending, self._ray], default=repr, sort_keys=True)
         manifest = self._state / "job.json"
         ours = manifest.is_file()
         if resume and ours:
@@ -127,6 +131,47 @@ class Job:
         return [files, reading]
 
     # -- the run ---------------------------------------------------------------------------------------------------
+
+    def run_on_ray(
+        self, show: Callable[[Progress], None] = lambda progress: None, *, address: str | None = None
+    ) -> Summary:
+        """The same as `run` on a cluster, all of whose machines see the inputs and the output by their paths.
+
+        Args:
+            show: see `run`.
+            address: of the cluster; ``None`` starts one on this machine.
+        """
+        from .cluster import connected
+
+        told = list(slices(self._files, self._rows))
+        with connected(self._workers, address):
+            return self._run_on_ray(told, show)
+
+    def _run_on_ray(self, told: list[Slice], show: Callable[[Progress], None]) -> Summary:
+        from .cluster import on_ray
+
+        began = time.monotonic()
+        summary = Summary()
+        schema = None
+        if self._ending == ".parquet":
+            lines = [s for s in told if not s.file.endswith(".parquet")]
+            carried: dict[str, str] = {}
+            for columns in on_ray(line_columns, lines, self._workers, dict[str, str]):
+                carried = merged_columns(carried, columns)
+            schema = self._unified(carried, [f for f in self._files if f.endswith(".parquet")])
+        undone: list[Slice] = []
+        for one in told:
+            state = self._state_of(one.number)
+            if state is None:
+                undone.append(one)
+            else:
+                summary.merge(state.summary)
+        task = _PartWriter(self._reading, schema, self._parts.resolve(), self._ending)
+        for found in on_ray(task, undone, self._workers, Summary):
+            summary.merge(found)
+            show(Progress(summary, time.monotonic() - began))
+        self._finish(len(told), schema)
+        return summary
 
     def run(self, show: Callable[[Progress], None] = lambda progress: None) -> Summary:
         """Work on all blocks that are not done, and put the parts together.
@@ -158,24 +203,29 @@ class Job:
         return summary
 
     def _done(self, block: Block) -> _State | None:
-        part, state = _names(self._parts, block.number, self._ending)
-        if not (part.is_file() and state.is_file()):
+        found = self._state_of(block.number)
+        if found is None:
             return None
-        found = msgspec.json.decode(state.read_bytes(), type=_State)
         if found.mark != block.mark or found.rows != len(block.rows):
             raise InputError(f"{block.file}: is not what it was; without --resume everything is done anew")
         return found
+
+    def _state_of(self, number: int) -> _State | None:
+        part, state = _names(self._parts, number, self._ending)
+        if not (part.is_file() and state.is_file()):
+            return None
+        return msgspec.json.decode(state.read_bytes(), type=_State)
 
     def _schema(self, told: Iterator[Block]) -> tuple[pa.Schema | None, Iterator[Block]]:
         """The columns of tables: of all files, so that all parts have the same."""
         if self._ending == ".jsonl":
             return None, told
         carried: dict[str, str] = {}
-        schemas: list[pa.Schema] = []
+        tables = [f for f in self._files if f.endswith(".parquet")]
         for file in self._files:
-            if file.endswith(".parquet"):
-                schemas.append(arrow_columns(parquet_schema(file)))
-            elif file == "-":
+            if file in tables:
+                continue
+            if file == "-":
                 first = next(told, None)
                 if first is not None:
                     told = chain([first], told)
@@ -183,11 +233,16 @@ class Job:
             else:
                 for block in blocks([file], self._rows):
                     carried = merged_columns(carried, line_columns(block))
+        return self._unified(carried, tables), told
+
+    def _unified(self, carried: dict[str, str], tables: list[str]) -> pa.Schema:
+        """The columns of JSON lines and of tables."""
+        schemas = [arrow_columns(parquet_schema(file)) for file in tables]
         try:
             merged = pa.unify_schemas([typed_columns(carried), *(s.remove_metadata() for s in schemas)])
         except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
             raise InputError(f"inputs: columns differ between files: {error}") from None
-        return schema_of(merged), told
+        return schema_of(merged)
 
     def _finish(self, count: int, schema: pa.Schema | None) -> None:
         """Write the errors, and the one file where one is wanted."""

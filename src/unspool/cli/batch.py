@@ -42,6 +42,8 @@ def batch_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--workers", metavar="N", type=_count, default=0, help="processes; as many as cores by default")
     p.add_argument("--rows", metavar="N", type=_count, default=2_000, help="rows of a part at most; 2,000 by default")
     p.add_argument("--resume", action="store_true", help="go on where an earlier run ended")
+    p.add_argument("--ray", action="store_true", help="run on Ray, on this machine or on a cluster")
+    p.add_argument("--ray-address", metavar="ADDRESS", help="the cluster, such as auto or ray://HOST:10001")
     p.add_argument("--strict", action="store_true", help="exit with 1 if a row cannot be read")
     p.add_argument("--html", metavar="FILE", help="write a report with plots")
 
@@ -53,6 +55,8 @@ def run_batch(options: argparse.Namespace) -> int:
         raise missing(error, "batch") from None
     if options.dialect != "auto" and options.model is not None:
         raise Misuse("--model: goes with --dialect auto")
+    if options.ray_address is not None and not options.ray:
+        raise Misuse("--ray-address: goes with --ray")
     if options.model is not None:
         candidates(options.model, None)
     began = time.monotonic()
@@ -64,9 +68,12 @@ def run_batch(options: argparse.Namespace) -> int:
             _reading(options),
             workers=options.workers or os.cpu_count() or 1,
             resume=options.resume,
+            ray=options.ray,
             rows=options.rows,
         )
-        summary = job.run(bar)
+        summary = job.run_on_ray(bar, address=options.ray_address) if options.ray else job.run(bar)
+    except ImportError as error:
+        raise missing(error, "ray") from None
     except BrokenExecutor:
         bar.clear()
         print("unspool batch: a worker ended, for lack of memory perhaps; --resume goes on", file=sys.stderr)
