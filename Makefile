@@ -10,12 +10,13 @@ PLUGINS  := $(VENV)/plugins
 AGUI     := $(VENV)/agui
 LLAMA    := $(VENV)/llama
 RAY      := $(VENV)/ray
+BFCL     := $(VENV)/bfcl
 ROLLOUTS := $(VENV)/rollouts
 ARGS     ?=
 SECONDS_ ?= 600
 
 .DEFAULT_GOAL := help
-.PHONY: help test coverage lint format bench fuzz templates infer engines attacks vllm sglang llama agui rollouts ray readme serve clean
+.PHONY: help test coverage lint format bench fuzz templates infer engines attacks vllm sglang llama agui rollouts ray bfcl readme serve clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  \1\t/'
@@ -122,6 +123,14 @@ ray: $(RAY)/.installed ## batches on a real Ray on this machine, one of its work
 
 rollouts: $(ROLLOUTS)/.installed ## conversations by token against transformers' rendering of sixty templates
 	$(ROLLOUTS)/bin/python -m pytest -m rollouts tests/rl $(ARGS)
+
+$(BFCL)/.fetched: $(STAMP)
+	mkdir -p $(BFCL)
+	$(BIN)/python -m pip download --quiet --disable-pip-version-check --no-deps --dest $(BFCL) 'bfcl-eval>=2026'
+	touch $@
+
+bfcl: $(BFCL)/.fetched ## BFCL's 2,501 ground truths, written and read back in every dialect (minutes)
+	$(BIN)/python -m tests.batch.bfcl $(BFCL) $(ARGS)
 
 $(VENV)/.serving: pyproject.toml
 	@echo "installing unspool and what its server needs into $(VENV): about half a minute"

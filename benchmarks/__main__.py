@@ -14,6 +14,7 @@ from .effort import FULL, QUICK, Effort
 from .kinds import kinds
 from .parallel import interleaved
 from .pending import pending
+from .rollouts import rollouts
 from .serving import serving
 from .starting import construct, first_use, imports
 from .strings import flat, strings, whole
@@ -30,6 +31,7 @@ MEASUREMENTS: Final[dict[str, Callable[[Effort], Iterator[Row]]]] = {
     "interleaved": interleaved,
     "pending": pending,
     "constrain": constraints,
+    "rollouts": rollouts,
     "serve": serving,
 }
 

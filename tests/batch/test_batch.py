@@ -100,7 +100,7 @@ def test_folders_globs_and_parquet_are_read(tmp_path: Path) -> None:
 def test_standard_input_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = write_lines(tmp_path / "in.jsonl", 45).read_bytes()
     for name in ("a.jsonl", "a.parquet"):
-        stream = io.TextIOWrapper(io.BufferedReader(io.BytesIO(data)))  # type: ignore[type-var]
+        stream = io.TextIOWrapper(io.BufferedReader(io.BytesIO(data)))
         monkeypatch.setattr("sys.stdin", stream)
         assert run("-", "-o", tmp_path / name, "--rows", "10") == 0
         assert [r["key"] for r in rows_in(tmp_path / name)] == GOOD
@@ -218,6 +218,18 @@ def test_parts_that_are_done_are_not_done_again(tmp_path: Path, capsys: pytest.C
     assert [p.name for p in marks if again[p] != marks[p]] == ["part-00000002.parquet"]
     assert capsys.readouterr().err.partition(" in ")[0] == said.partition(" in ")[0]
     same(rows_in(out), GOOD)
+
+
+def test_a_file_that_is_there_is_not_made_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source, out = write_lines(tmp_path / "in.jsonl", 5), tmp_path / "out.jsonl"
+    assert run(source, "-o", out) == 0
+    out.write_text("mine\n", encoding="utf-8")
+    capsys.readouterr()
+    assert run(source, "-o", out, "--resume") == 0
+    assert "is there already" in capsys.readouterr().err
+    assert out.read_text(encoding="utf-8") == "mine\n"
+    assert run(source, "-o", out) == 0
+    assert len(rows_in(out)) == 4
 
 
 @pytest.mark.parametrize("change", ["input", "settings"])

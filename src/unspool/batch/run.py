@@ -73,6 +73,10 @@ class Job:
         resume: whether to go on where an earlier run with the same inputs and settings ended.
         rows: of a part at most.
 
+    Attributes:
+        errors: the file of rows that cannot be read.
+        finished: whether there is nothing to go on with: the one file is there, and no parts are.
+
     Raises:
         InputError: an input is missing or unfit, or the output does not belong to the same run.
         OSError: a file cannot be read or written.
@@ -103,6 +107,7 @@ class Job:
         self.errors = Path(f"{output}.errors.jsonl")
         self._ending = ".jsonl" if self._form == ".jsonl" else ".parquet"
         Worker(reading, None)  # refuses what is wrong with the settings
+        self.finished = False
         self._begin(resume)
 
     def _begin(self, resume: bool) -> None:
@@ -115,6 +120,9 @@ class Job:
                 raise InputError(
                     f"{self._output}: was begun with other inputs or settings; without --resume it begins anew"
                 )
+        elif resume and self._form and self._output.is_file():
+            self.finished = True
+            return
         elif ours:
             shutil.rmtree(self._parts)
         elif self._parts.is_dir() and any(self._parts.iterdir()):

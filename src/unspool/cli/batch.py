@@ -71,6 +71,9 @@ def run_batch(options: argparse.Namespace) -> int:
             ray=options.ray,
             rows=options.rows,
         )
+        if job.finished:
+            print(f"{options.output} is there already; without --resume it is made anew", file=sys.stderr)
+            return 0
         summary = job.run_on_ray(bar, address=options.ray_address) if options.ray else job.run(bar)
     except ImportError as error:
         raise missing(error, "ray") from None
