@@ -59,7 +59,7 @@ def _output(i: int) -> str:
 def rollouts(effort: Effort) -> Iterator[Row]:
     """Rows, ids and turns a second, by one core; what two workers are worth."""
     count = 4_000 if effort.everywhere else 600
-    rows = [{"key": i, "output": _output(i), "tools": _TOOLS} for i in range(count)]
+    rows: list[dict[str, Any]] = [{"key": i, "output": _output(i), "tools": _TOOLS} for i in range(count)]
     size = sum(len(r["output"]) for r in rows) / count
     lines: list[bytes | None] = [json.dumps(r).encode() for r in rows]
     schema = pa.schema([*SCHEMA, ("key", pa.int64()), ("output", pa.string()), ("tools", pa.string())])

@@ -132,6 +132,37 @@ def test_columns_that_change_their_type_are_carried_as_json(tmp_path: Path) -> N
     assert [r["whole"] for r in found] == [1.0, 2.5] * 3
 
 
+ODD = {
+    b'{"output": "a \\ud800 b"}': "",
+    b'{"output": "a \xff b"}': "row",
+    b'{"output": "x", "deep": ' + b"[" * 5_000 + b"]" * 5_000 + b"}": "row",
+    b'{"output": "x", "deep": ' + b"[" * 5_000 + b"}": "row",
+    b'{"output": "x", "n": NaN}': "row",
+    b'{"output": "x", "n": 1e999}': "n",
+    b'{"output": "x", "deep": "a \\ud800 b"}': "",
+    b'{"output": "x", "output": "y", "n": 1.5}': "",
+    b'{"output": {"a": 1}}': "output",
+    b"{}": "output",
+    b"\xef\xbb\xbf{}": "row",
+}
+"""Lines of JSON, and the column that is at fault in a table."""
+
+
+@pytest.mark.parametrize("form", ["parquet", "jsonl"])
+def test_whatever_a_line_holds_the_others_go_on(form: str, tmp_path: Path) -> None:
+    source, out = tmp_path / "in.jsonl", tmp_path / f"out.{form}"
+    source.write_bytes(b"\n".join([*ODD, b'{"output": "last"}']))
+    assert run(source, "-o", out) == 0
+    bad = {b["row"]: b["reason"].partition(":")[0] for b in rows_in(tmp_path / f"{out.name}.errors.jsonl")}
+    wanted = {i: column for i, column in enumerate(ODD.values()) if column}
+    if form == "jsonl":  # as they are told
+        wanted = {i: column for i, column in wanted.items() if column != "n"}
+    assert bad == wanted
+    found = rows_in(out)
+    assert len(found) == len(ODD) + 1 - len(wanted)
+    assert (found[0]["content"], found[-1]["content"]) == ("a \ufffd b", "last")
+
+
 def test_a_report_shows_what_was_counted(tmp_path: Path) -> None:
     source = tmp_path / "in.jsonl"
     source.write_text(
@@ -212,8 +243,9 @@ def test_parts_that_are_done_are_not_done_again(tmp_path: Path, capsys: pytest.C
     assert run(source, "-o", out, "--rows", "10") == 0
     said = capsys.readouterr().err
     marks = {p: p.stat().st_mtime_ns for p in out.glob("*.parquet")}
-    (out / "part-00000002.parquet").unlink()
+    (out / "part-00000002.parquet").rename(out / ".part-00000002.parquet.7.tmp")
     assert run(source, "-o", out, "--rows", "10", "--resume") == 0
+    assert {p.name for p in out.iterdir()} == {".unspool", *(p.name for p in marks)}
     again = {p: p.stat().st_mtime_ns for p in out.glob("*.parquet")}
     assert [p.name for p in marks if again[p] != marks[p]] == ["part-00000002.parquet"]
     assert capsys.readouterr().err.partition(" in ")[0] == said.partition(" in ")[0]

@@ -311,7 +311,7 @@ def _call(city: str) -> dict[str, Any]:
     return {"id": "c1", "type": "function", "function": {"name": "get_weather", "arguments": {"city": city}}}
 
 
-TRANSCRIPT = [
+TRANSCRIPT: list[dict[str, Any]] = [
     *ASKED,
     {"role": "assistant", "content": "", "reasoning_content": "plan", "tool_calls": [_call("Paris")]},
     {"role": "tool", "tool_call_id": "c1", "content": "20 °C"},

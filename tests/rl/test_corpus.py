@@ -100,6 +100,27 @@ def _generated(source: Source, theirs: Theirs, history: list[Message], answer: M
     return text[:last]
 
 
+def test_a_tokenizer_of_transformers_brings_its_own_template(tmp_path: Path) -> None:
+    template = (
+        "{{ bos_token }}{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+        "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+    )
+    theirs = import_module("transformers").PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer("<|im_start|><|im_end|>", "hermes"), bos_token="<BOS>", eos_token="<|im_end|>"
+    )
+    theirs.chat_template = template
+    theirs.save_pretrained(tmp_path)
+    messages = [ASKED, {"role": "assistant", "content": "Hi."}, AGAIN]
+    wanted = theirs.apply_chat_template(messages, add_generation_prompt=True, tokenize=True, return_dict=False)
+    answer = theirs("Hi.<|im_end|>", add_special_tokens=False)["input_ids"]
+    for given in (theirs, tmp_path):
+        conversation = Conversation("hermes", given, messages=[ASKED])
+        conversation.extend(answer)
+        conversation.add([AGAIN])
+        assert conversation.prompt() == wanted
+        assert conversation.rewrites == []
+
+
 CASES: dict[str, tuple[str, bool]] = {
     "tool": ("", True),
     "thought-tool": ("plan it", True),

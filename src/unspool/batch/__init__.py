@@ -12,7 +12,7 @@ from .blocks import ROWS, Block, InputError, table_blocks
 from .reading import WRITTEN, Columns, Reading, RowError
 from .run import BlockWorker, Job, Progress, worked
 from .summary import Summary
-from .work import BadRow, arrow_columns, rows_of, schema_of
+from .work import BadRow, arrow_columns, rows_of, schema_of, without_surrogates
 
 __all__ = [
     "WRITTEN",
@@ -126,15 +126,7 @@ def _line(row: str | Mapping[str, Any], column: str) -> bytes:
     try:
         return msgspec.json.encode(value)
     except UnicodeEncodeError:  # lone surrogates
-        return msgspec.json.encode(_whole(value))
-
-
-def _whole(value: Any) -> Any:
-    if isinstance(value, str):
-        return value.encode(errors="replace").decode()
-    if isinstance(value, Mapping):
-        return {_whole(k): _whole(v) for k, v in value.items()}
-    return [_whole(v) for v in value] if isinstance(value, list | tuple) else value
+        return msgspec.json.encode(without_surrogates(value))
 
 
 def _tell(bad: list[BadRow], errors: list[BadRow] | None) -> None:

@@ -171,13 +171,15 @@ class Reader:
             else:
                 parser.feed(text)  # type: ignore[arg-type]  # another type is refused there
             closing = parser.close(reason if reason is not None else reading.finish_reason)
+            counts = None
+            if ids is not None:
+                from ..kinds import counts_of  # NumPy is needed for ids alone
+
+                counts = counts_of([*events, *closing], len(ids))
         except (ValueError, TypeError) as error:
             raise RowError(_named(str(error), columns)) from None
-        counts = None
-        if ids is not None:
-            from ..kinds import counts_of  # NumPy is needed for ids alone
-
-            counts = counts_of([*events, *closing], len(ids))
+        except Exception as error:  # whatever one row does to a tokenizer or to the parser, the others go on
+            raise RowError(f"{type(error).__name__}: {error}") from error
         return _record(parser.message, counts, tools.validators)
 
     def _tools(self, given: Any, columns: Columns) -> _Tools:

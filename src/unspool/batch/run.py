@@ -128,6 +128,8 @@ class Job:
         elif self._parts.is_dir() and any(self._parts.iterdir()):
             raise InputError(f"{self._output}: is a folder that holds something else")
         self._state.mkdir(parents=True, exist_ok=True)
+        for cut in (*self._parts.glob(".*.tmp"), *self._state.glob(".*.tmp")):
+            cut.unlink(missing_ok=True)  # what a killed run was writing
         if not manifest.is_file():
             _write(manifest, told.encode())
 

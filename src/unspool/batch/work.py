@@ -193,9 +193,9 @@ class Worker:
 
     def _read_lines(
         self, block: Block, lines: Sequence[bytes | None], bad: list[BadRow], summary: Summary
-    ) -> tuple[list[_Row], list[dict[str, msgspec.Raw]]]:
+    ) -> tuple[list[_Row], list[dict[str, Any]]]:
         records: list[_Row] = []
-        carried: list[dict[str, msgspec.Raw]] = []
+        carried: list[dict[str, Any]] = []
         columns = RECORDED if block.recorded else self._reader.reading.columns
         used = {c for c in columns if c}
         for i, line in enumerate(lines):
@@ -205,23 +205,19 @@ class Worker:
                 if isinstance(row.get(columns.tools), list):
                     row[columns.tools] = bytes(told[columns.tools]).decode()
                 record = self._reader.read(row, block.first + i, columns)
-                if self._schema is not None:
-                    _check(told, self._schema)
+                carried.append(_cells(told, self._schema) if self._schema is not None else _as_told(told))
             except RowError as error:
                 bad.append(BadRow(block.first + i, block.file, str(error)))
                 continue
             summary.add(record, row.get(columns.text))
             records.append(record)
-            carried.append(told)
         return records, carried
 
-    def _table(self, records: list[_Row], carried: list[dict[str, msgspec.Raw]]) -> pa.Table:
+    def _table(self, records: list[_Row], carried: list[dict[str, Any]]) -> pa.Table:
         assert self._schema is not None
-        columns: list[pa.Array] = _written(records)
-        for field in list(self._schema)[len(WRITTEN) :]:
-            name = field.name if field.name in SCHEMA.names else _unnamed(field.name)
-            columns.append(pa.array([_cell(row.get(name), field.type) for row in carried], field.type))
-        return pa.table(columns, schema=self._schema)
+        fields = list(self._schema)[len(WRITTEN) :]
+        columns = [pa.array([row.get(f.name) for row in carried], f.type) for f in fields]
+        return pa.table([*_written(records), *columns], schema=self._schema)
 
     # -- Arrow -----------------------------------------------------------------------------------------------------
 
@@ -267,9 +263,26 @@ def _decoded(line: bytes | None) -> dict[str, msgspec.Raw]:
     if line is None:
         raise RowError("row: is too long")
     try:
+        line.decode()  # values are decoded one by one, and not all of them
         return _raw.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except UnicodeDecodeError as error:
+        raise RowError(f"row: not UTF-8: {error.reason}") from None
+    except (msgspec.DecodeError, RecursionError) as error:
+        if rb"\ud" not in line.lower():
+            raise RowError(f"row: no JSON object: {error}") from None
+    try:  # halves of surrogate pairs, as of a character that was cut, are no reason to lose a row
+        return _raw.decode(_encode(without_surrogates(json.loads(line))))
+    except (ValueError, RecursionError) as error:
         raise RowError(f"row: no JSON object: {error}") from None
+
+
+def without_surrogates(value: Any) -> Any:
+    """A value with U+FFFD for every lone surrogate, which UTF-8 cannot carry."""
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, Mapping):
+        return {without_surrogates(k): without_surrogates(v) for k, v in value.items()}
+    return [without_surrogates(v) for v in value] if isinstance(value, list | tuple) else value
 
 
 def _recorded(lines: bytes | None) -> dict[str, msgspec.Raw]:
@@ -286,11 +299,10 @@ def _recorded(lines: bytes | None) -> dict[str, msgspec.Raw]:
 
 
 def _text(raw: msgspec.Raw) -> str:
-    # Recordings may hold lone surrogates, which UTF-8 cannot carry.
-    value = json.loads(bytes(raw))
+    value = _value("text", raw)
     if not isinstance(value, str):
         raise RowError("text: must be a string")
-    return value.encode(errors="surrogatepass").decode(errors="replace")
+    return value
 
 
 def _value(name: str, raw: msgspec.Raw) -> Any:
@@ -300,45 +312,38 @@ def _value(name: str, raw: msgspec.Raw) -> Any:
         raise RowError(f"{name}: {error}") from None
 
 
-def _check(row: Mapping[str, msgspec.Raw], schema: pa.Schema) -> None:
-    """Refuse what the columns cannot carry: they were told by other rows.
+def _cells(row: Mapping[str, msgspec.Raw], schema: pa.Schema) -> dict[str, Any]:
+    """What a row carries in the columns of a table.
 
     Raises:
-        RowError: a value fits no column.
+        RowError: a value fits no column: they were told by other rows.
     """
+    cells: dict[str, Any] = {}
     for name, raw in row.items():
-        kind = _kind(bytes(raw))
+        data = bytes(raw)
+        kind = _kind(data)
         i = schema.get_field_index(named(name))
         if i < 0:
             raise RowError(f"{name}: the first rows have no such column; JSON lines as output could carry it")
-        fits = kind == "null" or schema.field(i).type in (_TYPES[kind], pa.string())
-        if not fits and not (kind == "int" and schema.field(i).type == pa.float64()):
+        wanted = schema.field(i).type
+        if kind == "null":
+            continue
+        if wanted == pa.string():
+            cells[named(name)] = _value(name, raw) if kind == "text" else data.decode()
+        elif wanted == _TYPES[kind] or (kind == "int" and wanted == pa.float64()):
+            cells[named(name)] = _value(name, raw)
+        else:
             raise RowError(f"{name}: is of another type than in the first rows; JSON lines as output could carry it")
+    return cells
 
 
-def _unnamed(name: str) -> str:
-    original = name.removeprefix("input_")
-    return original if original in WRITTEN and original != name else name
+def _as_told(row: Mapping[str, msgspec.Raw]) -> dict[str, Any]:
+    """What a row carries in JSON lines."""
+    return {named(n): bytes(raw).decode() if bytes(raw)[:1] in b"{[" else raw for n, raw in row.items()}
 
 
-def _cell(raw: msgspec.Raw | None, kind: pa.DataType) -> Any:
-    if raw is None or bytes(raw) == b"null":
-        return None
-    if kind == pa.string():
-        data = bytes(raw)
-        return _any.decode(data) if data[:1] == b'"' else data.decode()
-    return _any.decode(raw)
-
-
-def _lines(records: list[_Row], carried: list[dict[str, msgspec.Raw]]) -> bytes:
-    parts: list[bytes] = []
-    for record, row in zip(records, carried, strict=True):
-        told: dict[str, Any] = dict(record)
-        for name, raw in row.items():
-            data = bytes(raw)
-            told[named(name)] = data.decode() if data[:1] in b"{[" else raw
-        parts.append(_encode(told))
-    return b"".join(part + b"\n" for part in parts)
+def _lines(records: list[_Row], carried: list[dict[str, Any]]) -> bytes:
+    return b"".join(_encode(record | row) + b"\n" for record, row in zip(records, carried, strict=True))
 
 
 def _arrow_lines(records: list[_Row], batch: pa.RecordBatch) -> bytes:
