@@ -1,7 +1,6 @@
 """Conversations hold the ids of transformers' own rendering, wherever the template keeps what it wrote."""
 
 import copy
-import datetime
 import json
 import re
 from functools import cache
@@ -48,17 +47,12 @@ def tokenizer(template: str, dialect: str) -> Tokenizer:
     return made
 
 
-def variables_of(source: Source) -> dict[str, Any]:
-    """What a template is given besides; some tell the time."""
-    return {"strftime_now": datetime.datetime(2026, 1, 2).strftime, **source.variables}
-
-
 class Theirs:
     """What transformers renders."""
 
     def __init__(self, source: Source, text: str) -> None:
         self.utils = import_module("transformers.utils.chat_template_utils")
-        self.text, self.variables = text, {"bos_token": "<BOS>", "eos_token": "<EOS>", **variables_of(source)}
+        self.text, self.variables = text, {"bos_token": "<BOS>", "eos_token": "<EOS>", **source.variables}
 
     def __call__(self, messages: list[Message], *, generate: bool = True) -> str:
         text: str = self.utils.render_jinja_template(
@@ -121,6 +115,17 @@ def test_a_tokenizer_of_transformers_brings_its_own_template(tmp_path: Path) -> 
         assert conversation.rewrites == []
 
 
+def _rendered(name: str, answer: Message, thought: str, prompt: str) -> str:
+    dialect = unspool.get_dialect(name)
+    told = {"role": "assistant", "content": None if "tool_calls" in answer else "Hello there."}
+    told["reasoning_content"] = thought if thought and dialect.reasoning else None
+    if "tool_calls" in answer:
+        function = {"name": "get_weather", "arguments": '{"city": "Paris"}'}
+        told["tool_calls"] = [{**answer["tool_calls"][0], "function": function}]
+    text = unspool.render(told, dialect, tools=TOOLS, stage=unspool.detect_stage(dialect, prompt))
+    return text + (dialect.end[0] if dialect.end else "<EOS>")
+
+
 CASES: dict[str, tuple[str, bool]] = {
     "tool": ("", True),
     "thought-tool": ("plan it", True),
@@ -135,6 +140,8 @@ def test_ids_are_transformers_own_exactly_where_the_template_keeps_history(
     source: Source, case: str, templates: dict[str, Path]
 ) -> None:
     text = (templates[source.package] / f"{source.file}.jinja").read_text(encoding="utf-8")
+    if "%M" in text:
+        pytest.skip("the template tells the time of day, which goes on")
     theirs = Theirs(source, text)
     thought, calls = CASES[case]
     answer = _answer(source, thought, "" if calls else "Hello there.", {"city": "Paris"} if calls else None)
@@ -156,15 +163,16 @@ def test_ids_are_transformers_own_exactly_where_the_template_keeps_history(
         template=text,
         messages=[ASKED],
         tools=TOOLS,
-        variables=variables_of(source),
+        variables=source.variables,
         special=special,
     )
     assert conversation.prompt() == encode(first)
-    if written is None:
-        pytest.skip("the template writes no answer behind its own prompt")
-    transcript = conversation.sft([ASKED, answer])
-    assert transcript.ids.tolist() == encode(theirs([ASKED, answer], generate=False))
-    assert tok.decode(transcript.ids[transcript.mask].tolist(), skip_special_tokens=False) == written
+    if written is None:  # the template writes it otherwise than behind its own prompt: as the dialect has it
+        written = _rendered(source.dialect, answer, thought, first)
+    else:
+        transcript = conversation.sft([ASKED, answer])
+        assert transcript.ids.tolist() == encode(theirs([ASKED, answer], generate=False))
+        assert tok.decode(transcript.ids[transcript.mask].tolist(), skip_special_tokens=False) == written
     message = conversation.extend(encode(written))
     new = [AGAIN]
     if calls:
@@ -180,6 +188,9 @@ def test_ids_are_transformers_own_exactly_where_the_template_keeps_history(
     before = conversation.ids.tolist()
     conversation.add(new)
     assert conversation.ids.tolist()[: len(before)] == before
+    if [r.what for r in conversation.rewrites] != ["behind"]:
+        assert len(conversation._opening) > len(new[0]["content"])
+        assert whole.endswith(conversation._opening)
     if conversation.rewrites:
         assert not whole.startswith(first + written), conversation.rewrites
     else:
