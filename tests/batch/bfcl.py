@@ -102,7 +102,7 @@ def attempt(dialect: Dialect, told: Sequence[Case]) -> Result:
         try:
             raw = unspool.render(message, dialect, tools=case.tools, stage=Stage.CONTENT)
         except DialectError as error:
-            refused[str(error).partition(":")[0]] += 1
+            refused[str(error).partition(": ")[2].partition(":")[0] or str(error)] += 1
             continue
         found = unspool.parse(raw, dialect, tools=case.tools, stage=Stage.CONTENT)
         if calls_match(found, case.calls) == 1.0:

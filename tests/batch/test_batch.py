@@ -189,9 +189,9 @@ def test_a_run_that_is_killed_at_random_goes_on(tmp_path: Path) -> None:
     for _ in range(60):
         with subprocess.Popen([sys.executable, "-m", "unspool", *words], stderr=subprocess.DEVNULL) as process:
             before = len(list(parts.glob("part-*.parquet")))
-            while process.poll() is None and len(list(parts.glob("part-*.parquet"))) < before + 15:
+            while process.poll() is None and len(list(parts.glob("part-*.parquet"))) < before + 6:
                 time.sleep(0.002)
-            time.sleep(rng.uniform(0, 0.05))
+            time.sleep(rng.uniform(0, 0.03))
             if process.poll() is None:
                 process.send_signal(signal.SIGKILL)
                 kills += 1

@@ -117,7 +117,7 @@ def test_a_tokenizer_of_transformers_brings_its_own_template(tmp_path: Path) -> 
 
 def _rendered(name: str, answer: Message, thought: str, prompt: str) -> str:
     dialect = unspool.get_dialect(name)
-    told = {"role": "assistant", "content": None if "tool_calls" in answer else "Hello there."}
+    told: Message = {"role": "assistant", "content": None if "tool_calls" in answer else "Hello there."}
     told["reasoning_content"] = thought if thought and dialect.reasoning else None
     if "tool_calls" in answer:
         function = {"name": "get_weather", "arguments": '{"city": "Paris"}'}
