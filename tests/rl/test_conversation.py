@@ -111,6 +111,14 @@ def test_what_the_model_writes_oddly_stays_as_it_wrote_it() -> None:
     assert conversation.rewrites == []
 
 
+def test_an_inferred_dialect_is_as_good_as_any() -> None:
+    dialect = unspool.infer_dialect(KEEPING).dialect
+    assert dialect is not None
+    conversation = answered(Conversation(dialect, TOKENIZER, template=KEEPING, messages=ASKED, tools=TOOLS))
+    assert decode(conversation.ids) == f"{PROMPT}<think>\nplan\n</think>\n\n{CALL}<|im_end|>\n{RESULT}"
+    assert conversation.rewrites == []
+
+
 def test_a_broken_call_can_be_told_so() -> None:
     conversation = begin()
     message = conversation.extend(encode('<tool_call>\n{"name": "now", "arguments": {"a": }}\n</tool_call><|im_end|>'))
