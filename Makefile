@@ -9,11 +9,14 @@ TORCH    ?= torch
 PLUGINS  := $(VENV)/plugins
 AGUI     := $(VENV)/agui
 LLAMA    := $(VENV)/llama
+RAY      := $(VENV)/ray
+BFCL     := $(VENV)/bfcl
+ROLLOUTS := $(VENV)/rollouts
 ARGS     ?=
 SECONDS_ ?= 600
 
 .DEFAULT_GOAL := help
-.PHONY: help quick test coverage lint format bench fuzz drawn same transitions templates infer engines attacks vllm vllm-engine sglang bench-plugins llama agui readme serve clean
+.PHONY: help quick test coverage lint format bench fuzz drawn same transitions templates infer engines attacks vllm vllm-engine sglang bench-plugins llama agui rollouts ray bfcl readme serve clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/'
@@ -131,6 +134,32 @@ $(AGUI)/.installed: tests/agui_node/package.json
 
 agui: $(STAMP) $(AGUI)/.installed ## AG-UI's own client on Node against a running server (needs node and npm)
 	$(BIN)/python -m pytest -m node tests/agui_node $(ARGS)
+
+$(ROLLOUTS)/.installed: pyproject.toml
+	@echo "installing transformers, without torch, into $(ROLLOUTS)"
+	test -x $(ROLLOUTS)/bin/python || $(PYTHON) -m venv $(ROLLOUTS)
+	$(ROLLOUTS)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[test]' 'transformers>=4.57'
+	touch $@
+
+$(RAY)/.installed: pyproject.toml
+	@echo "installing Ray into $(RAY): a minute"
+	test -x $(RAY)/bin/python || $(PYTHON) -m venv $(RAY)
+	$(RAY)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[test,ray]'
+	touch $@
+
+ray: $(RAY)/.installed ## batches on a real Ray on this machine, one of its workers killed
+	$(RAY)/bin/python -m pytest -m ray tests/batch $(ARGS)
+
+rollouts: $(ROLLOUTS)/.installed ## conversations by token against transformers' rendering of sixty templates
+	$(ROLLOUTS)/bin/python -m pytest -m rollouts tests/rl $(ARGS)
+
+$(BFCL)/.fetched: $(STAMP)
+	mkdir -p $(BFCL)
+	$(BIN)/python -m pip download --quiet --disable-pip-version-check --no-deps --dest $(BFCL) 'bfcl-eval>=2026'
+	touch $@
+
+bfcl: $(BFCL)/.fetched ## BFCL's 2,501 ground truths, written and read back in every dialect (minutes)
+	$(BIN)/python -m tests.batch.bfcl $(BFCL) $(ARGS)
 
 $(VENV)/.serving: pyproject.toml
 	@echo "installing unspool and what its server needs into $(VENV): about half a minute"

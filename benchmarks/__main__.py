@@ -15,6 +15,7 @@ from .effort import FULL, QUICK, Effort
 from .kinds import kinds
 from .parallel import interleaved
 from .pending import pending
+from .rollouts import rollouts
 from .serving import serving
 from .starting import construct, first_use, imports
 from .strings import flat, strings, whole
@@ -32,6 +33,7 @@ MEASUREMENTS: Final[dict[str, Callable[[Effort], Iterator[Row]]]] = {
     "interleaved": interleaved,
     "pending": pending,
     "constrain": constraints,
+    "rollouts": rollouts,
     "serve": serving,
 }
 

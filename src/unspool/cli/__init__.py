@@ -1,8 +1,8 @@
-"""The command line: ``unspool parse | serve | generate | constrain | dialects | new | check | render | infer …``.
+"""The command line: ``unspool parse | batch | serve | generate | constrain | dialects | new | check | infer …``.
 
-Exit codes: 0; 1 where ``parse --strict`` met a failed call, an engine failed, or ``infer`` or ``prove`` proved nothing;
-2 for misuse, with one line on standard error that names the argument. A reader that closes the pipe early ends the
-command quietly.
+Exit codes: 0; 1 if ``--strict`` met a failed call or row, an engine failed, or ``infer`` or ``prove`` proved nothing; 2
+for misuse, with one line on standard error that names the argument. A reader that closes the pipe early ends the command
+quietly.
 """
 
 import argparse
@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 
 from .. import __version__
 from ..arguments import near
+from .batch import batch_arguments, run_batch
 from .common import Arguments, Misuse, forget_output
 from .convert import convert_arguments, run_convert
 from .generate import generate_arguments, run_generate
@@ -77,6 +78,7 @@ def _parsers() -> tuple[Arguments, dict[str, argparse.ArgumentParser]]:
 
 _COMMANDS: dict[str, tuple[Callable[[argparse.ArgumentParser], None], Callable[[argparse.Namespace], int], str]] = {
     "parse": (parse_arguments, run_parse, "read a model's output"),
+    "batch": (batch_arguments, run_batch, "read many outputs from files into files"),
     "serve": (serve_arguments, run_serve, "answer the clients of an engine in their protocols"),
     "generate": (generate_arguments, run_generate, "prompt an engine, and show its answer as it comes"),
     "constrain": (constrain_arguments, run_constrain, "print the grammar of what may be generated"),

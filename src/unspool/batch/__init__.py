@@ -1,0 +1,136 @@
+"""Rollouts in bulk: tables, streams of rows, files. Needs the extra ``batch``."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from ..dialect.file import Dialect
+from .blocks import ROWS, Block, InputError, table_blocks
+from .reading import WRITTEN, Columns, Reading, RowError
+from .run import BlockWorker, Job, Progress, worked
+from .summary import Summary
+from .work import BadRow, arrow_columns, rows_of, schema_of, without_surrogates
+
+__all__ = [
+    "WRITTEN",
+    "BadRow",
+    "Columns",
+    "InputError",
+    "Job",
+    "Progress",
+    "Reading",
+    "RowError",
+    "Summary",
+    "parse_many",
+    "parse_table",
+]
+
+
+def parse_table(
+    table: Any,
+    dialect: str | Dialect,
+    *,
+    column: str = "output",
+    workers: int = 1,
+    errors: list[BadRow] | None = None,
+    **options: Any,
+) -> pa.Table:
+    """Parse the outputs of a table.
+
+    Args:
+        table: a ``pyarrow.Table``, ``RecordBatch``, ``RecordBatchReader``, or a ``pyarrow.dataset.Dataset``, which is
+            read batch by batch.
+        dialect: a name, the path of a file, a `Dialect`, or ``auto``.
+        column: where the text is.
+        workers: how many processes work; one works in this process.
+        errors: gets the rows that cannot be read; they are then left out.
+        options: other fields of `Reading`, such as ``tools``, ``tokenizer``, ``policy`` or ``columns``.
+
+    Returns:
+        The columns of `WRITTEN`, then those of the input; nested ones as JSON text.
+
+    Raises:
+        RowError: a row cannot be read, and there is no list for it.
+        InputError: it has no such column.
+        TypeError: it is no table.
+    """
+    batches, schema = _batches(table)
+    reading = _reading(dialect, column, options)
+    needed = (reading.columns.text, reading.columns.token_ids)
+    if not any(name in schema.names for name in needed):
+        raise InputError(f"table: has neither of the columns {' and '.join(needed)}; it has {', '.join(schema.names)}")
+    out = schema_of(arrow_columns(schema))
+    tables: list[pa.Table] = [out.empty_table()]
+    for done in worked(BlockWorker(reading, out), table_blocks(batches), workers):
+        _tell(done.bad, errors)
+        tables.append(done.rows)
+    return pa.concat_tables(tables)
+
+
+def parse_many(
+    rows: Iterable[str | Mapping[str, Any]],
+    dialect: str | Dialect,
+    *,
+    column: str = "output",
+    workers: int = 1,
+    errors: list[BadRow] | None = None,
+    **options: Any,
+) -> Iterator[dict[str, Any]]:
+    """Parse rows as they come, in their order.
+
+    Args:
+        rows: texts, or dicts of what JSON can hold.
+        dialect, column, workers, errors, options: see `parse_table`.
+
+    Yields:
+        The columns of `WRITTEN`, then those of the input; nested ones as JSON text.
+
+    Raises:
+        RowError: a row cannot be read, and there is no list for it.
+    """
+    for done in worked(BlockWorker(_reading(dialect, column, options), None), _row_blocks(rows, column), workers):
+        _tell(done.bad, errors)
+        yield from rows_of(done)
+
+
+def _reading(dialect: str | Dialect, column: str, options: dict[str, Any]) -> Reading:
+    columns = options.pop("columns", Columns())
+    allowed = [f for f in Reading.__struct_fields__ if f != "dialect"]
+    unknown = next((name for name in options if name not in allowed), None)
+    if unknown is not None:
+        raise TypeError(f"{unknown}: is not one of column, workers, errors, {', '.join(allowed)}")
+    return Reading(dialect=dialect, columns=columns._replace(text=column), **options)
+
+
+def _batches(table: Any) -> tuple[Iterable[pa.RecordBatch], pa.Schema]:
+    if isinstance(table, pa.RecordBatch):
+        return [table], table.schema
+    if not isinstance(getattr(table, "schema", None), pa.Schema):
+        raise TypeError(f"table: must be a pyarrow.Table or a dataset, not {type(table).__name__}")
+    return (table if isinstance(table, pa.RecordBatchReader) else table.to_batches()), table.schema
+
+
+def _row_blocks(rows: Iterable[str | Mapping[str, Any]], column: str) -> Iterator[Block]:
+    # Few at first, so that the first results come soon.
+    stream, number, first, size = iter(rows), 0, 0, 16
+    while lines := [_line(row, column) for row in islice(stream, size)]:
+        yield Block(number, "", first, lines)
+        number, first, size = number + 1, first + len(lines), min(size * 2, ROWS)
+
+
+def _line(row: str | Mapping[str, Any], column: str) -> bytes:
+    value = {column: row} if isinstance(row, str) else dict(row)
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:  # lone surrogates
+        return msgspec.json.encode(without_surrogates(value))
+
+
+def _tell(bad: list[BadRow], errors: list[BadRow] | None) -> None:
+    if errors is not None:
+        errors += bad
+    elif bad:
+        raise RowError(f"row {bad[0].row}: {bad[0].reason}")

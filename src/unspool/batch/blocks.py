@@ -1,0 +1,188 @@
+"""What is read, in blocks of a bounded size: JSON lines, parquet, recordings, standard input.
+
+A block knows its place, so that whoever works on it need not know the others: blocks of the same input are the same
+each time they are made.
+"""
+
+import glob
+import io
+import os
+import sys
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+__all__ = ["Block", "InputError", "blocks", "find_inputs", "parquet_schema", "read_lines", "table_blocks"]
+
+ROWS: Final = 2_000
+"""Rows of a block at most."""
+BYTES: Final = 8 << 20
+"""Bytes of a block of lines, about."""
+LINE: Final = 64 << 20
+"""Bytes of a line at most; a longer one is a bad row."""
+_ENDINGS: Final = (".jsonl", ".ndjson", ".parquet")
+_REQUEST: Final = b'{"type":"request"'
+
+
+class InputError(ValueError):
+    """An input is missing, or is not what can be read."""
+
+
+class Block(NamedTuple):
+    """Some rows.
+
+    Attributes:
+        number: its place among all blocks.
+        file: where it is from.
+        first: the place of its first row among all rows.
+        rows: Arrow's, or raw lines; ``None`` for a line that is too long.
+        recorded: whether each "row" is the lines of a recording.
+        mark: a checksum of the lines; 0 for Arrow's.
+    """
+
+    number: int
+    file: str
+    first: int
+    rows: pa.RecordBatch | list[bytes | None]
+    recorded: bool = False
+    mark: int = 0
+
+
+def find_inputs(patterns: Sequence[str]) -> list[str]:
+    """The files that are meant, in order: files, folders, patterns of either, ``-`` for standard input.
+
+    Raises:
+        InputError: nothing is found for one of them.
+    """
+    found: list[str] = []
+    for pattern in patterns:
+        if pattern == "-":
+            found.append(pattern)
+            continue
+        exact = Path(pattern).exists()
+        paths = [pattern] if exact else sorted(glob.glob(pattern, recursive=True))
+        files = [f for path in paths for f in (_within(path) if os.path.isdir(path) else [path])]
+        if not files:
+            raise InputError(f"{pattern}: there is no such file, and none of {', '.join(_ENDINGS)} in such a folder")
+        found += files
+    if found.count("-") > 1:
+        raise InputError("-: standard input can be read once")
+    return list(dict.fromkeys(found))
+
+
+def _within(folder: str) -> list[str]:
+    paths = (p for p in Path(folder).rglob("*") if p.suffix in _ENDINGS and p.is_file())
+    parts = ((p, p.relative_to(folder).parts) for p in paths)
+    return [str(p) for p, names in sorted(parts) if not any(n.startswith((".", "_")) for n in names)]
+
+
+def blocks(files: Iterable[str], rows: int = ROWS) -> Iterator[Block]:
+    """The rows of files, block by block.
+
+    Raises:
+        InputError: a file is not what its ending says.
+        OSError: it cannot be read.
+    """
+    number = first = 0
+    for file in files:
+        for found, recorded in _parquet(file, rows) if file.endswith(".parquet") else _lines(file, rows):
+            mark = zlib.crc32(b"\n".join(line or b"" for line in found)) if isinstance(found, list) else 0
+            yield Block(number, file, first, found, recorded, mark)
+            number += 1
+            first += len(found)
+
+
+def table_blocks(batches: Iterable[pa.RecordBatch], rows: int = ROWS) -> Iterator[Block]:
+    """The rows of Arrow's batches, block by block."""
+    number = first = 0
+    for batch in batches:
+        for at in range(0, len(batch), rows):
+            part = batch.slice(at, rows)
+            yield Block(number, "", first, part)
+            number += 1
+            first += len(part)
+
+
+def _parquet(file: str, rows: int) -> Iterator[tuple[pa.RecordBatch, bool]]:
+    try:
+        with pq.ParquetFile(file) as source:
+            for batch in source.iter_batches(batch_size=rows):
+                yield batch, False
+    except pa.ArrowInvalid as error:
+        raise InputError(f"{file}: no parquet: {error}") from None
+
+
+def parquet_schema(file: str) -> pa.Schema:
+    """The columns of a parquet file.
+
+    Raises:
+        InputError: it is none.
+        OSError: it cannot be read.
+    """
+    try:
+        return pq.read_schema(file)
+    except pa.ArrowInvalid as error:
+        raise InputError(f"{file}: no parquet: {error}") from None
+
+
+def _lines(file: str, rows: int) -> Iterator[tuple[list[bytes | None], bool]]:
+    with sys.stdin.buffer if file == "-" else open(file, "rb") as stream:
+        assert isinstance(stream, io.BufferedReader)
+        yield from read_lines(stream, rows)
+
+
+def read_lines(
+    stream: io.BufferedReader, rows: int, size: int | None = None
+) -> Iterator[tuple[list[bytes | None], bool]]:
+    """The lines of a stream in blocks, and whether they are recordings.
+
+    Args:
+        stream: at the beginning of a line.
+        rows: how many a block has at most.
+        size: how many bytes are read, whole lines; ``None``: all.
+    """
+    recorded = b"".join(stream.peek(64)[:64].split()).startswith(_REQUEST)
+    limited: Any = stream if size is None else io.BytesIO(stream.read(size))
+    told: list[bytes | None] = []
+    length = 0
+    for line in _recordings(limited) if recorded else _each(limited):
+        told.append(line)
+        length += len(line or b"")
+        if len(told) >= rows or length >= BYTES:
+            yield told, recorded
+            told, length = [], 0
+    if told:
+        yield told, recorded
+
+
+def _each(stream: Any) -> Iterator[bytes | None]:
+    """The lines that are not empty; of one that is too long nothing is kept."""
+    while line := stream.readline(LINE):
+        if len(line) < LINE or line.endswith(b"\n"):
+            if not line.isspace():
+                yield line
+            continue
+        while line and not line.endswith(b"\n"):
+            line = stream.readline(LINE)
+        yield None
+
+
+def _recordings(stream: Any) -> Iterator[bytes | None]:
+    """The lines of one recording after those of another; of one that is too long nothing is kept."""
+    told: list[bytes] = []
+    size = 0
+    for line in _each(stream):
+        if size and line is not None and b"".join(line[:64].split()).startswith(_REQUEST):
+            yield b"".join(told) if size < LINE else None
+            told, size = [], 0
+        size += LINE if line is None else len(line)
+        if line is None or size >= LINE:
+            told = []
+        else:
+            told.append(line)
+    if size:
+        yield b"".join(told) if size < LINE else None

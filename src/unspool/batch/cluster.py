@@ -1,0 +1,74 @@
+"""The same run on Ray: its workers read blocks, write parts, and send back nothing but counts."""
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from .blocks import Block
+from .slices import Slice, load
+
+__all__ = ["connected", "on_ray"]
+
+
+class _PartWorker:
+    """One of Ray's workers: has its own parser's plan, and works on slices as they come."""
+
+    def __init__(self, task: Callable[[Block], Any]) -> None:
+        self._task = task
+
+    def __call__(self, batch: pa.Table) -> pa.Table:
+        told = [self._task(load(msgspec.json.decode(text, type=Slice))) for text in batch["slice"].to_pylist()]
+        return pa.table({"done": [msgspec.json.encode(t) for t in told]})
+
+
+@contextlib.contextmanager
+def connected(workers: int, address: str | None) -> Iterator[None]:
+    """Be connected to Ray.
+
+    Args:
+        workers: for how many there are cores, where Ray is started here.
+        address: of a cluster; ``None`` starts Ray on this machine.
+    """
+    import ray
+
+    if ray.is_initialized():
+        yield
+        return
+    ray.init(address=address, num_cpus=None if address else max(workers, 2), log_to_driver=False)
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def on_ray(task: Callable[[Block], Any], told: Iterable[Slice], workers: int, kind: type[Any]) -> Iterator[Any]:
+    """What a task makes of blocks, in any order.
+
+    Ray Data streams them: its scheduler holds back what workers cannot take yet, and a block whose worker ended is
+    given to another. A part is written anew then, under its own name, so that it is there once.
+
+    Args:
+        task: works on a block; what it gives back is sent as JSON.
+        told: the blocks.
+        workers: how many, each on a core.
+        kind: the type of what the task gives back.
+    """
+    import ray.data
+
+    items = [{"slice": msgspec.json.encode(s)} for s in told]
+    if not items:
+        return
+    ray.data.DataContext.get_current().enable_progress_bars = False
+    done = ray.data.from_items(items, override_num_blocks=len(items)).map_batches(
+        _PartWorker,
+        fn_constructor_args=(task,),
+        batch_size=1,
+        batch_format="pyarrow",
+        concurrency=workers,
+        num_cpus=1,
+    )
+    for row in done.iter_rows():
+        yield msgspec.json.decode(row["done"], type=kind)

@@ -1,0 +1,287 @@
+"""How one row is read: what it holds, by which dialect, and what is made of it."""
+
+import json
+import string
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from ..arguments import wrong_type
+from ..check import load_dialect
+from ..detect import detect_dialect
+from ..dialect.file import Dialect
+from ..dialect.registry import as_dialect, get_dialect
+from ..message import Message
+from ..parser import Parser
+from ..policy import Policy
+from ..toolset import read_toolset
+from ..validity import Validators
+
+__all__ = ["WRITTEN", "Columns", "Reader", "Reading", "RowError", "named"]
+
+WRITTEN: Final = (
+    "reasoning",
+    "content",
+    "tool_calls",
+    "finish_reason",
+    "notices",
+    "segments",
+    "tokens",
+    "valid",
+)
+"""The columns that are written before those of the input."""
+AUTO: Final = "auto"
+_KINDS: Final = ("reasoning", "content", "calls", "markers")
+_LETTERS: Final = string.ascii_letters + string.digits
+_KEPT_TOOLS: Final = 256
+
+
+def named(column: str) -> str:
+    """The name under which a column of the input is carried."""
+    return f"input_{column}" if column in WRITTEN else column
+
+
+class RowError(ValueError):
+    """A row cannot be read; the message says why."""
+
+
+class Columns(NamedTuple):
+    """The names of the columns that are read; ``None``: none is. Only a text or ids have to be there.
+
+    Attributes:
+        text: what the model wrote.
+        token_ids: the same as token ids; it comes first where there is a tokenizer.
+        tools: OpenAI tool dicts, or their JSON text.
+        finish_reason: the engine's.
+        prompt: the rendered prompt, or its ids.
+        stage: how the output begins.
+        model: a model's name, for the dialect ``auto``.
+        chat_template: its chat template, for the same.
+        dialect: a dialect's name, for the same; it comes first.
+    """
+
+    text: str = "output"
+    token_ids: str = "token_ids"
+    tools: str = "tools"
+    finish_reason: str = "finish_reason"
+    prompt: str | None = None
+    stage: str | None = None
+    model: str = "model"
+    chat_template: str = "chat_template"
+    dialect: str | None = None
+
+
+RECORDED: Final = Columns(prompt="prompt", stage="stage", dialect="dialect")
+"""The columns that recordings are made into."""
+
+
+class Reading(msgspec.Struct, frozen=True, kw_only=True):
+    """How rows are read; plain data, so that other processes and machines can have it.
+
+    Attributes:
+        dialect: a name, the path of a ``.toml`` file, a `Dialect`, or ``auto``: by each row's model or chat template.
+        columns: what is where.
+        tools, tool_choice, prompt, stage, finish_reason: of rows that have none of their own.
+        policy: how outputs are read.
+        tokenizer: a ``tokenizers.Tokenizer``, or the path of its file or folder; needed for ids.
+        model: the model of rows that name none, for ``auto``.
+    """
+
+    dialect: str | Dialect
+    columns: Columns = Columns()
+    tools: Sequence[Any] | None = None
+    tool_choice: Any = "auto"
+    prompt: str | None = None
+    stage: str | None = None
+    finish_reason: str = "stop"
+    policy: Policy | None = None
+    tokenizer: Any = None
+    model: str | None = None
+
+
+class _Tools(NamedTuple):
+    """Declared tools, and what holds arguments against their schemas."""
+
+    tools: Sequence[Any] | None
+    validators: Validators
+
+
+class Reader:
+    """Reads rows; one for each worker.
+
+    Args:
+        reading: how.
+
+    Raises:
+        UnknownDialect, DialectError: there is no such dialect.
+        ToolsError: the tools are wrong.
+        OSError: a file cannot be read.
+    """
+
+    def __init__(self, reading: Reading) -> None:
+        self.reading = reading
+        self._dialect = None if reading.dialect == AUTO else _dialect(reading.dialect)
+        self._found: dict[tuple[Any, ...], Dialect] = {}
+        self._tokenizer = _tokenizer(reading.tokenizer)
+        read_toolset(reading.tools, reading.tool_choice)
+        self._own = _Tools(reading.tools, Validators(reading.tools))
+        self._kept: dict[str, _Tools] = {}
+        if self._dialect is not None:
+            Parser(self._dialect, tools=reading.tools, stage=reading.stage, policy=reading.policy)
+
+    def read(self, row: Mapping[str, Any], number: int, columns: Columns | None = None) -> dict[str, Any]:
+        """What is written of a row, without the columns of the input.
+
+        Args:
+            row: values by column; ``None`` counts as missing.
+            number: its place among all rows. Ids of calls that carry none are made of it: they are always the same.
+            columns: other ones than those of the reading.
+
+        Raises:
+            RowError: it cannot be read.
+        """
+        reading = self.reading
+        columns = columns or reading.columns
+        ids = row.get(columns.token_ids) if self._tokenizer is not None else None
+        text = row.get(columns.text)
+        if ids is None and text is None:
+            there = row.get(columns.token_ids) is not None
+            lacks = f"{columns.text}: is missing, the row has no output"
+            raise RowError(f"{columns.token_ids}: needs a tokenizer" if there else lacks)
+        tools = self._tools(row.get(columns.tools), columns)
+        prompt = row.get(columns.prompt) if columns.prompt else None
+        stage = row.get(columns.stage) if columns.stage else None
+        reason = row.get(columns.finish_reason)
+        try:
+            dialect = self._dialect or self._detected(row, columns)
+            parser = Parser(
+                dialect,
+                tools=tools.tools,
+                tool_choice=reading.tool_choice,
+                stage=stage if stage is not None else reading.stage,
+                prompt=prompt if prompt is not None else reading.prompt,
+                policy=reading.policy,
+                tokenizer=self._tokenizer,
+                ids=lambda index, name: _id(dialect, name, index, number),
+            )
+            if ids is not None:
+                events = parser.feed_tokens(ids)
+            else:
+                parser.feed(text)  # type: ignore[arg-type]  # another type is refused there
+            closing = parser.close(reason if reason is not None else reading.finish_reason)
+            counts = None
+            if ids is not None:
+                from ..kinds import counts_of  # NumPy is needed for ids alone
+
+                counts = counts_of([*events, *closing], len(ids))
+        except (ValueError, TypeError) as error:
+            raise RowError(_named(str(error), columns)) from None
+        except Exception as error:  # whatever one row does to a tokenizer or to the parser, the others go on
+            raise RowError(f"{type(error).__name__}: {error}") from error
+        return _record(parser.message, counts, tools.validators)
+
+    def _tools(self, given: Any, columns: Columns) -> _Tools:
+        if given is None:
+            return self._own
+        key = given if isinstance(given, str) else json.dumps(given, default=str)
+        found = self._kept.get(key)
+        if found is None:
+            try:
+                tools = json.loads(given) if isinstance(given, str) else _pruned(given)
+                read_toolset(tools, self.reading.tool_choice)
+            except (ValueError, TypeError, RecursionError) as error:
+                raise RowError(f"{columns.tools}: {error}") from None
+            if len(self._kept) >= _KEPT_TOOLS:
+                self._kept.pop(next(iter(self._kept)))
+            found = self._kept[key] = _Tools(tools, Validators(tools))
+        return found
+
+    def _detected(self, row: Mapping[str, Any], columns: Columns) -> Dialect:
+        name = row.get(columns.dialect) if columns.dialect else None
+        model, template = row.get(columns.model) or self.reading.model, row.get(columns.chat_template)
+        key = name, model, template
+        if key not in self._found:
+            if len(self._found) >= _KEPT_TOOLS:
+                self._found.clear()
+            if name:
+                self._found[key] = get_dialect(name)
+            elif model is None and template is None:
+                told = f"{columns.model} and {columns.chat_template}"
+                raise RowError(f"dialect: auto needs one of the columns {told}, or a model")
+            else:
+                candidates = detect_dialect(model=model, chat_template=template)
+                if not candidates:
+                    raise RowError(f"{columns.model}: no dialect is known for {model!r}")
+                self._found[key] = get_dialect(candidates[0].dialect)
+        return self._found[key]
+
+
+def _id(dialect: Dialect, name: str, index: int, row: int) -> str:
+    """An id in a dialect's form, its letters made of the row's number."""
+    letters = (_LETTERS[b % len(_LETTERS)] for b in blake2b(f"{row}:{index}".encode(), digest_size=64).digest())
+    form = dialect.id.replace("{name}", name).replace("{index}", str(index)).replace("{number}", str(index + 1))
+    return "".join(next(letters, "0") if c == "?" else c for c in form)
+
+
+def _named(text: str, columns: Columns) -> str:
+    """An error of the parser, about a column."""
+    argument, colon, rest = text.partition(":")
+    column = {"text": columns.text, "ids": columns.token_ids}.get(argument) or getattr(columns, argument, None)
+    return f"{column}{colon}{rest}" if column else text
+
+
+def _record(message: Message, counts: dict[str, int] | None, validators: Validators) -> dict[str, Any]:
+    judged = [validators.valid(call) for call in message.tool_calls]
+    return {
+        "reasoning": message.reasoning,
+        "content": message.content,
+        "tool_calls": [
+            {"name": c.name, "arguments": c.arguments, "status": c.status, "id": c.id, "known": c.known}
+            for c in message.tool_calls
+        ],
+        "finish_reason": message.finish_reason,
+        "notices": [{"kind": n.kind, "detail": n.detail, "start": n.start, "end": n.end} for n in message.notices],
+        "segments": [
+            {
+                "kind": s.kind,
+                "start": s.start,
+                "end": s.end,
+                "call": s.call if s.call >= 0 else None,
+                "token_start": s.token_start if counts is not None else None,
+                "token_end": s.token_end if counts is not None else None,
+            }
+            for s in message.segments
+        ],
+        "tokens": counts,
+        "valid": None if not judged or any(j is None for j in judged) else all(judged),
+    }
+
+
+def _dialect(name: str | Dialect) -> Dialect:
+    if not isinstance(name, str | Dialect):
+        raise wrong_type("dialect", name, "a name, the path of a .toml file, a Dialect, or 'auto'")
+    return load_dialect(name) if isinstance(name, str) and name.endswith(".toml") else as_dialect(name)
+
+
+def _tokenizer(given: Any) -> Any:
+    if not isinstance(given, str):
+        return getattr(given, "backend_tokenizer", given)
+    from pathlib import Path
+
+    from tokenizers import Tokenizer
+
+    path = Path(given) / "tokenizer.json" if Path(given).is_dir() else Path(given)
+    text = path.read_text(encoding="utf-8")
+    try:
+        return Tokenizer.from_str(text)
+    except Exception as error:  # tokenizers raises nothing more particular
+        raise ValueError(f"tokenizer: {path}: {error}") from None
+
+
+def _pruned(value: Any) -> Any:
+    """A value without what Arrow put into it: keys of other rows, without a value."""
+    if isinstance(value, Mapping):
+        return {k: _pruned(v) for k, v in value.items() if v is not None}
+    return [_pruned(v) for v in value] if isinstance(value, list) else value

@@ -1,0 +1,402 @@
+"""A run: blocks to workers, parts to disk, and going on after a kill.
+
+Each block becomes one part. A part is written under another name, and renamed when it is whole; what was counted and
+what went wrong in it is on disk before that. So whatever is there after a kill is right, and what is not there is made
+again.
+"""
+
+import contextlib
+import json
+import multiprocessing
+import multiprocessing.connection
+import os
+import shutil
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from itertools import chain
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from .blocks import Block, InputError, blocks, find_inputs, parquet_schema
+from .reading import Reading
+from .slices import Slice, slices
+from .summary import Summary
+from .work import BadRow, Done, Worker, arrow_columns, line_columns, merged_columns, schema_of, typed_columns
+
+__all__ = ["Job", "Progress", "worked"]
+
+_AHEAD: Final = 2
+"""Blocks that wait for each worker: enough that none ever waits for one."""
+_STATE: Final = ".unspool"
+_PEEKED: Final = 64
+
+
+class Progress(NamedTuple):
+    """How far a run is: what was counted, and the part of the input that is done, as far as that is known."""
+
+    summary: Summary
+    seconds: float
+
+
+class _State(msgspec.Struct):
+    """What is on disk beside a part.
+
+    Attributes:
+        mark: the checksum of its block.
+        rows: of the block.
+        summary, bad: see `Done`.
+    """
+
+    mark: int
+    rows: int
+    summary: Summary
+    bad: list[BadRow]
+
+
+class Job:
+    """One run.
+
+    Args:
+        inputs: files, folders, patterns, or ``-``.
+        output: a ``.parquet`` or ``.jsonl`` file, or a folder for parts of parquet.
+        reading: how rows are read.
+        workers: processes; threads where the interpreter has no global lock. One works in this process.
+        ray: whether it is to be run on Ray, which cuts blocks otherwise.
+        resume: whether to go on where an earlier run with the same inputs and settings ended.
+        rows: of a part at most.
+
+    Attributes:
+        errors: the file of rows that cannot be read.
+        finished: whether there is nothing to go on with: the one file is there, and no parts are.
+
+    Raises:
+        InputError: an input is missing or unfit, or the output does not belong to the same run.
+        OSError: a file cannot be read or written.
+    """
+
+    def __init__(
+        self,
+        inputs: list[str],
+        output: str,
+        reading: Reading,
+        *,
+        workers: int = 1,
+        resume: bool = False,
+        ray: bool = False,
+        rows: int = 2_000,
+    ) -> None:
+        self._files = find_inputs(inputs)
+        if "-" in self._files and len(self._files) > 1:
+            raise InputError("-: standard input is read alone")
+        self._output = Path(output)
+        self._reading = reading
+        self._workers = workers
+        self._rows = rows
+        self._ray = ray
+        self._form = self._output.suffix if self._output.suffix in (".parquet", ".jsonl") else ""
+        self._parts = self._output if not self._form else Path(f"{output}{_STATE}")
+        self._state = self._parts / _STATE
+        self.errors = Path(f"{output}.errors.jsonl")
+        self._ending = ".jsonl" if self._form == ".jsonl" else ".parquet"
+        Worker(reading, None)  # refuses what is wrong with the settings
+        self.finished = False
+        self._begin(resume)
+
+    def _begin(self, resume: bool) -> None:
+        """Make the folder of parts, or find it as an earlier run left it."""
+        told = json.dumps([self._identity(), self._rows, self._ending, self._ray], default=repr, sort_keys=True)
+        manifest = self._state / "job.json"
+        ours = manifest.is_file()
+        if resume and ours:
+            if manifest.read_text(encoding="utf-8") != told:
+                raise InputError(
+                    f"{self._output}: was begun with other inputs or settings; without --resume it begins anew"
+                )
+        elif resume and self._form and self._output.is_file():
+            self.finished = True
+            return
+        elif ours:
+            shutil.rmtree(self._parts)
+        elif self._parts.is_dir() and any(self._parts.iterdir()):
+            raise InputError(f"{self._output}: is a folder that holds something else")
+        self._state.mkdir(parents=True, exist_ok=True)
+        for cut in (*self._parts.glob(".*.tmp"), *self._state.glob(".*.tmp")):
+            cut.unlink(missing_ok=True)  # what a killed run was writing
+        if not manifest.is_file():
+            _write(manifest, told.encode())
+
+    def _identity(self) -> list[Any]:
+        """What makes a run the same run."""
+        files = [(f, 0, 0) if f == "-" else (f, *_stat(f)) for f in self._files]
+        reading = {f: getattr(self._reading, f) for f in self._reading.__struct_fields__}
+        reading["tokenizer"] = reading["tokenizer"] if isinstance(reading["tokenizer"], str) else None
+        return [files, reading]
+
+    # -- the run ---------------------------------------------------------------------------------------------------
+
+    def run_on_ray(
+        self, show: Callable[[Progress], None] = lambda progress: None, *, address: str | None = None
+    ) -> Summary:
+        """The same as `run` on a cluster, all of whose machines see the inputs and the output by their paths.
+
+        Args:
+            show: see `run`.
+            address: of the cluster; ``None`` starts one on this machine.
+        """
+        from .cluster import connected
+
+        told = list(slices(self._files, self._rows))
+        with connected(self._workers, address):
+            return self._run_on_ray(told, show)
+
+    def _run_on_ray(self, told: list[Slice], show: Callable[[Progress], None]) -> Summary:
+        from .cluster import on_ray
+
+        began = time.monotonic()
+        summary = Summary()
+        schema = None
+        if self._ending == ".parquet":
+            lines = [s for s in told if not s.file.endswith(".parquet")]
+            carried: dict[str, str] = {}
+            for columns in on_ray(line_columns, lines, self._workers, dict[str, str]):
+                carried = merged_columns(carried, columns)
+            schema = self._unified(carried, [f for f in self._files if f.endswith(".parquet")])
+        undone: list[Slice] = []
+        for one in told:
+            state = self._state_of(one.number)
+            if state is None:
+                undone.append(one)
+            else:
+                summary.merge(state.summary)
+        task = _PartWriter(self._reading, schema, self._parts.resolve(), self._ending)
+        for found in on_ray(task, undone, self._workers, Summary):
+            summary.merge(found)
+            show(Progress(summary, time.monotonic() - began))
+        self._finish(len(told), schema)
+        return summary
+
+    def run(self, show: Callable[[Progress], None] = lambda progress: None) -> Summary:
+        """Work on all blocks that are not done, and put the parts together.
+
+        Args:
+            show: is told after each part how far the run is.
+        """
+        began = time.monotonic()
+        summary = Summary()
+        told = blocks(self._files, self._rows)
+        schema, told = self._schema(told)
+        todo: list[int] = []
+
+        def undone() -> Iterator[Block]:
+            for block in told:
+                todo.append(block.number)
+                state = self._done(block)
+                if state is None:
+                    yield block
+                else:
+                    summary.merge(state.summary)
+                    show(Progress(summary, time.monotonic() - began))
+
+        task = _PartWriter(self._reading, schema, self._parts, self._ending)
+        for one in worked(task, undone(), self._workers):
+            summary.merge(one)
+            show(Progress(summary, time.monotonic() - began))
+        self._finish(len(todo), schema)
+        return summary
+
+    def _done(self, block: Block) -> _State | None:
+        found = self._state_of(block.number)
+        if found is None:
+            return None
+        if found.mark != block.mark or found.rows != len(block.rows):
+            raise InputError(f"{block.file}: is not what it was; without --resume everything is done anew")
+        return found
+
+    def _state_of(self, number: int) -> _State | None:
+        part, state = _names(self._parts, number, self._ending)
+        if not (part.is_file() and state.is_file()):
+            return None
+        return msgspec.json.decode(state.read_bytes(), type=_State)
+
+    def _schema(self, told: Iterator[Block]) -> tuple[pa.Schema | None, Iterator[Block]]:
+        """The columns of tables: of all files, so that all parts have the same."""
+        if self._ending == ".jsonl":
+            return None, told
+        carried: dict[str, str] = {}
+        tables = [f for f in self._files if f.endswith(".parquet")]
+        for file in self._files:
+            if file in tables:
+                continue
+            if file == "-":
+                first = next(told, None)
+                if first is not None:
+                    told = chain([first], told)
+                    carried = merged_columns(carried, line_columns(first))
+            else:
+                for block in blocks([file], self._rows):
+                    carried = merged_columns(carried, line_columns(block))
+        return self._unified(carried, tables), told
+
+    def _unified(self, carried: dict[str, str], tables: list[str]) -> pa.Schema:
+        """The columns of JSON lines and of tables."""
+        schemas = [arrow_columns(parquet_schema(file)) for file in tables]
+        try:
+            merged = pa.unify_schemas([typed_columns(carried), *(s.remove_metadata() for s in schemas)])
+        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+            raise InputError(f"inputs: columns differ between files: {error}") from None
+        return schema_of(merged)
+
+    def _finish(self, count: int, schema: pa.Schema | None) -> None:
+        """Write the errors, and the one file where one is wanted."""
+        names = [_names(self._parts, number, self._ending) for number in range(count)]
+        with _whole(self.errors) as stream:
+            for _, state in names:
+                for bad in msgspec.json.decode(state.read_bytes(), type=_State).bad:
+                    stream.write(msgspec.json.encode(bad._asdict()) + b"\n")
+        if not self.errors.stat().st_size:
+            self.errors.unlink()
+        if not self._form:
+            return
+        with _whole(self._output) as stream:
+            if schema is None:
+                for part, _ in names:
+                    with part.open("rb") as source:
+                        shutil.copyfileobj(source, stream)
+            else:
+                with pq.ParquetWriter(stream, schema) as writer:
+                    for part, _ in names:
+                        writer.write_table(pq.read_table(part))
+        shutil.rmtree(self._parts)
+
+
+class _PartWriter:
+    """Works on a block and writes its part; what workers are given."""
+
+    def __init__(self, reading: Reading, schema: pa.Schema | None, folder: Path, ending: str) -> None:
+        self._worker = Worker(reading, schema)
+        self._folder = folder
+        self._ending = ending
+        self._made = reading, schema, folder, ending
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _PartWriter, self._made  # each process makes its own worker
+
+    def __call__(self, block: Block) -> Summary:
+        done = self._worker.work(block)
+        part, state = _names(self._folder, block.number, self._ending)
+        _write(state, msgspec.json.encode(_State(block.mark, len(block.rows), done.summary, done.bad)))
+        with _whole(part) as stream:
+            if isinstance(done.rows, bytes):
+                stream.write(done.rows)
+            else:
+                pq.write_table(done.rows, stream)
+        return done.summary
+
+
+def _names(folder: Path, number: int, ending: str) -> tuple[Path, Path]:
+    """The paths of a part, and of what is beside it."""
+    return folder / f"part-{number:08d}{ending}", folder / _STATE / f"{number:08d}.json"
+
+
+def _stat(file: str) -> tuple[int, int]:
+    found = os.stat(file)
+    return found.st_size, found.st_mtime_ns
+
+
+@contextlib.contextmanager
+def _whole(path: Path) -> Iterator[Any]:
+    """A file that is there when it is whole, or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    writing = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with writing.open("wb") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        writing.replace(path)
+    finally:
+        writing.unlink(missing_ok=True)
+
+
+def _write(path: Path, data: bytes) -> None:
+    with _whole(path) as stream:
+        stream.write(data)
+
+
+# --- workers ----------------------------------------------------------------------------------------------------------
+
+_task: Callable[[Block], Any] | None = None
+
+
+def worked(task: Callable[[Block], Any], told: Iterable[Block], workers: int) -> Iterator[Any]:
+    """What a task makes of blocks, in their order; at most a few for each worker are held.
+
+    Args:
+        task: can be sent to other processes.
+        told: the blocks.
+        workers: 1 works in this process.
+    """
+    if workers <= 1:
+        yield from map(task, told)
+        return
+    with _pool(task, workers) as pool:
+        waiting: deque[Future[Any]] = deque()
+        try:
+            for block in told:
+                waiting.append(pool.submit(_run, block))
+                while len(waiting) >= _AHEAD * workers or (waiting and waiting[0].done()):
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
+
+
+def _pool(task: Callable[[Block], Any], workers: int) -> Executor:
+    if not getattr(sys, "_is_gil_enabled", lambda: True)():
+        return ThreadPoolExecutor(workers, initializer=_give, initargs=(task,))
+    # Forking would copy the locks of Arrow's threads.
+    context = multiprocessing.get_context("spawn")
+    return ProcessPoolExecutor(workers, mp_context=context, initializer=_give, initargs=(task,))
+
+
+def _give(task: Callable[[Block], Any]) -> None:
+    global _task
+    _task = task
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        # A worker would wait for blocks for ever if whoever sends them is killed.
+        threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
+
+
+def _end_with(sentinel: int) -> None:
+    multiprocessing.connection.wait([sentinel])
+    os._exit(1)
+
+
+def _run(block: Block) -> Any:
+    assert _task is not None
+    return _task(block)
+
+
+class BlockWorker:
+    """Works on a block and gives back what became of it."""
+
+    def __init__(self, reading: Reading, schema: pa.Schema | None) -> None:
+        self._worker = Worker(reading, schema)
+        self._made = reading, schema
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return BlockWorker, self._made
+
+    def __call__(self, block: Block) -> Done:
+        return self._worker.work(block)

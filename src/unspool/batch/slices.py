@@ -1,0 +1,88 @@
+"""Blocks that have not been read yet: who works on one reads it itself, from a file that all machines see."""
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from .blocks import Block, InputError, read_lines
+
+__all__ = ["Slice", "load", "slices"]
+
+
+class Slice(msgspec.Struct, frozen=True):
+    """Where a block is.
+
+    Attributes:
+        number: its place among all.
+        file: the path.
+        first: the place of its first row among all rows.
+        start, stop: bytes of a file of lines; of parquet, ``start`` is the row group.
+        rows: how many.
+    """
+
+    number: int
+    file: str
+    first: int
+    start: int
+    stop: int
+    rows: int
+
+
+def slices(files: Iterable[str], rows: int) -> Iterator[Slice]:
+    """The blocks of files: some lines, whole row groups; the recordings of a file are one.
+
+    Raises:
+        InputError: a file is not what its ending says, or cannot be read by others.
+        OSError: it cannot be read.
+    """
+    number = first = 0
+    for file in files:
+        if file == "-":
+            raise InputError("-: standard input cannot be read by other machines")
+        for start, stop, count in _groups(file) if file.endswith(".parquet") else _ranges(file, rows):
+            yield Slice(number, file, first, start, stop, count)
+            number += 1
+            first += count
+
+
+def load(told: Slice) -> Block:
+    """Read a block.
+
+    Raises:
+        OSError: its file cannot be read.
+    """
+    if told.file.endswith(".parquet"):
+        with pq.ParquetFile(told.file) as source:
+            table = source.read_row_group(told.start).combine_chunks()
+        batches = table.to_batches()
+        rows = batches[0] if batches else pa.RecordBatch.from_pylist([], table.schema)
+        return Block(told.number, told.file, told.first, rows)
+    with open(told.file, "rb") as stream:
+        stream.seek(told.start)
+        found = list(read_lines(stream, told.rows, told.stop - told.start))
+    lines = [line for part, _ in found for line in part]
+    return Block(told.number, told.file, told.first, lines, found[0][1])
+
+
+def _groups(file: str) -> Iterator[tuple[int, int, int]]:
+    try:
+        with pq.ParquetFile(file) as source:
+            for i in range(source.metadata.num_row_groups):
+                yield i, i + 1, source.metadata.row_group(i).num_rows
+    except pa.ArrowInvalid as error:
+        raise InputError(f"{file}: no parquet: {error}") from None
+
+
+def _ranges(file: str, rows: int) -> Iterator[tuple[int, int, int]]:
+    with open(file, "rb") as stream:
+        start = count = 0
+        for lines, recorded in read_lines(stream, rows):
+            if recorded:  # one is known by the beginning of the next: they stay together
+                count += len(lines)
+                continue
+            yield start, stream.tell(), len(lines)
+            start = stream.tell()
+        if count:
+            yield 0, stream.tell(), count

@@ -1,0 +1,103 @@
+"""What a run's rows hold, counted: for people at its end, and for programs."""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+__all__ = ["Summary"]
+
+
+class Summary(msgspec.Struct):
+    """Counts.
+
+    Attributes:
+        rows: those that were read.
+        errors: those that were not.
+        characters, tokens: of the outputs; tokens where they came as ids.
+        reasoning: rows with reasoning.
+        valid, invalid: rows whose calls all fit their schemas, or do not.
+        calls: per tool: how many, and of each status, ``unknown`` and ``known`` ones.
+        notices: per kind.
+        finish: rows per finish reason.
+    """
+
+    rows: int = 0
+    errors: int = 0
+    characters: int = 0
+    tokens: int = 0
+    reasoning: int = 0
+    valid: int = 0
+    invalid: int = 0
+    calls: dict[str, dict[str, int]] = {}
+    notices: dict[str, int] = {}
+    finish: dict[str, int] = {}
+
+    def add(self, record: Mapping[str, Any], text: Any) -> None:
+        """Count a row.
+
+        Args:
+            record: what is written of it.
+            text: its output.
+        """
+        self.rows += 1
+        self.characters += len(text) if isinstance(text, str) else 0
+        self.tokens += sum((record["tokens"] or {}).values())
+        self.reasoning += bool(record["reasoning"])
+        self.valid += record["valid"] is True
+        self.invalid += record["valid"] is False
+        _count(self.finish, record["finish_reason"])
+        for notice in record["notices"]:
+            _count(self.notices, notice["kind"])
+        for call in record["tool_calls"]:
+            counts = self.calls.setdefault(call["name"] if call["known"] is not False else UNDECLARED, {})
+            _count(counts, "calls")
+            _count(counts, call["status"])
+            if call["known"] is False:
+                _count(counts, "unknown")
+
+    def add_errors(self, count: int) -> None:
+        """Count rows that were not read."""
+        self.errors += count
+
+    def merge(self, other: "Summary") -> None:
+        """Count what another has counted."""
+        for field in ("rows", "errors", "characters", "tokens", "reasoning", "valid", "invalid"):
+            setattr(self, field, getattr(self, field) + getattr(other, field))
+        for name, counts in other.calls.items():
+            mine = self.calls.setdefault(name, {})
+            self.calls[name] = dict(Counter(mine) + Counter(counts))
+        self.notices = dict(Counter(self.notices) + Counter(other.notices))
+        self.finish = dict(Counter(self.finish) + Counter(other.finish))
+
+    def text(self, seconds: float) -> str:
+        """A table for people."""
+        rate = f", {self.rows / seconds:,.0f} rows/s" if seconds > 0 and self.rows else ""
+        told = f"{self.tokens:,} tokens" if self.tokens else f"{self.characters:,} characters"
+        lines = [f"{self.rows:,} rows, {told}, {self.errors:,} errors in {seconds:,.1f} s{rate}"]
+        if self.valid or self.invalid:
+            lines.append(
+                f"arguments fit their schemas in {self.valid:,} of {self.valid + self.invalid:,} rows with calls"
+            )
+        if self.calls:
+            width = max(len("tool"), *map(len, self.calls))
+            lines.append(f"\n{'tool':{width}}  {'calls':>10}" + "".join(f"  {c:>10}" for c in STATUSES))
+            for name, counts in sorted(self.calls.items(), key=lambda c: -c[1]["calls"]):
+                cells = "".join(f"  {counts.get(c, 0):>10,}" for c in STATUSES)
+                lines.append(f"{name:{width}}  {counts['calls']:>10,}{cells}")
+        if self.notices:
+            width = max(len("notice"), *map(len, self.notices))
+            lines.append(f"\n{'notice':{width}}  {'count':>10}")
+            for kind, count in sorted(self.notices.items(), key=lambda n: -n[1]):
+                lines.append(f"{kind:{width}}  {count:>10,}")
+        return "\n".join(lines) + "\n"
+
+
+STATUSES = ("ok", "repaired", "invalid", "incomplete", "unknown")
+UNDECLARED = "(undeclared)"
+"""Calls of tools that are not declared count together: models may make up any number of names."""
+
+
+def _count(counts: dict[str, int], key: str) -> None:
+    counts[key] = counts.get(key, 0) + 1

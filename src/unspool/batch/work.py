@@ -1,0 +1,366 @@
+"""What workers do with a block: read its rows, carry its columns, count."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import msgspec
+import pyarrow as pa
+
+from .blocks import Block, InputError
+from .reading import RECORDED, WRITTEN, Reader, Reading, RowError, named
+from .summary import Summary
+
+__all__ = ["BadRow", "Done", "Worker", "arrow_columns", "line_columns", "schema_of"]
+
+_CALL: Final = pa.struct(
+    [
+        ("name", pa.string()),
+        ("arguments", pa.string()),
+        ("status", pa.string()),
+        ("id", pa.string()),
+        ("known", pa.bool_()),
+    ]
+)
+_NOTICE: Final = pa.struct([("kind", pa.string()), ("detail", pa.string()), ("start", pa.int64()), ("end", pa.int64())])
+_SEGMENT: Final = pa.struct(
+    [
+        ("kind", pa.string()),
+        ("start", pa.int64()),
+        ("end", pa.int64()),
+        ("call", pa.int32()),
+        ("token_start", pa.int64()),
+        ("token_end", pa.int64()),
+    ]
+)
+_TOKENS: Final = pa.struct([(kind, pa.int64()) for kind in ("reasoning", "content", "calls", "markers")])
+SCHEMA: Final = pa.schema(
+    [
+        ("reasoning", pa.string()),
+        ("content", pa.string()),
+        ("tool_calls", pa.list_(_CALL)),
+        ("finish_reason", pa.string()),
+        ("notices", pa.list_(_NOTICE)),
+        ("segments", pa.list_(_SEGMENT)),
+        ("tokens", _TOKENS),
+        ("valid", pa.bool_()),
+    ]
+)
+"""The columns that are written before those of the input."""
+assert tuple(SCHEMA.names) == WRITTEN
+
+_Row = dict[str, Any]
+_Carried = dict[str, str]
+_TYPES: Final = {
+    "bool": pa.bool_(),
+    "int": pa.int64(),
+    "long": pa.int64(),
+    "float": pa.float64(),
+    "text": pa.string(),
+    "json": pa.string(),
+    "null": pa.string(),
+}
+_EXACT: Final = 15  # digits that a float keeps
+_raw = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_any = msgspec.json.Decoder()
+_encode = msgspec.json.Encoder().encode
+
+
+class BadRow(NamedTuple):
+    """A row that could not be read: its place among all rows, its file, and why."""
+
+    row: int
+    file: str
+    reason: str
+
+
+class Done(NamedTuple):
+    """What a block became.
+
+    Attributes:
+        block: its number.
+        rows: those that were read: a table, or their lines as JSON.
+        bad: those that were not.
+        summary: what they hold, counted.
+    """
+
+    block: int
+    rows: pa.Table | bytes
+    bad: list[BadRow]
+    summary: Summary
+
+
+# --- columns of the input ---------------------------------------------------------------------------------------------
+
+
+def arrow_columns(schema: pa.Schema) -> pa.Schema:
+    """The columns of a table as they are carried: nested ones as JSON text."""
+    return pa.schema([(f.name, pa.string() if pa.types.is_nested(f.type) else f.type) for f in schema])
+
+
+def line_columns(block: Block) -> _Carried:
+    """The columns of a block's lines, and what each holds in all of them."""
+    assert isinstance(block.rows, list)
+    found: _Carried = {}
+    for line in block.rows:
+        try:
+            row = _recorded(line) if block.recorded else _decoded(line)
+        except RowError:
+            continue  # it is told as a bad row when it is read
+        for name, raw in row.items():
+            found[name] = _merged(found.get(name, "null"), _kind(bytes(raw)))
+    return found
+
+
+def merged_columns(left: _Carried, right: _Carried) -> _Carried:
+    """The columns of both."""
+    return left | {name: _merged(left.get(name, "null"), kind) for name, kind in right.items()}
+
+
+def typed_columns(carried: _Carried) -> pa.Schema:
+    """Arrow's types of the columns of JSON lines."""
+    return pa.schema([(name, _TYPES[kind]) for name, kind in carried.items()])
+
+
+def _kind(raw: bytes) -> str:
+    head = raw[:1]
+    if head == b'"':
+        return "text"
+    if head in b"{[":
+        return "json"
+    if head in b"tf":
+        return "bool"
+    if head == b"n":
+        return "null"
+    if any(c in raw for c in b".eE"):
+        return "float"
+    if len(raw) <= _EXACT:
+        return "int"
+    return "long" if -(1 << 63) <= int(raw[:40]) < 1 << 63 and len(raw) <= 20 else "json"
+
+
+def _merged(left: str, right: str) -> str:
+    if left == right or right == "null":
+        return left
+    if left == "null":
+        return right
+    both = {left, right}
+    return "long" if both == {"int", "long"} else "float" if both == {"int", "float"} else "json"
+
+
+def schema_of(carried: pa.Schema) -> pa.Schema:
+    """The columns of the output.
+
+    Raises:
+        InputError: two columns would have one name.
+    """
+    names = [*WRITTEN, *(named(n) for n in carried.names)]
+    twice = next((n for n in names if names.count(n) > 1), None)
+    if twice is not None:
+        raise InputError(f"{twice}: two columns would have this name; rename one of the input's")
+    return pa.schema([*SCHEMA, *(f.with_name(named(f.name)) for f in carried)])
+
+
+# --- blocks -----------------------------------------------------------------------------------------------------------
+
+
+class Worker:
+    """Works on blocks, one after the other.
+
+    Args:
+        reading: how rows are read.
+        schema: the columns of the output, to make tables; ``None`` makes JSON lines.
+    """
+
+    def __init__(self, reading: Reading, schema: pa.Schema | None) -> None:
+        self._reader = Reader(reading)
+        self._schema = schema
+
+    def work(self, block: Block) -> Done:
+        """Read a block's rows."""
+        bad: list[BadRow] = []
+        summary = Summary()
+        if isinstance(block.rows, list):
+            records, carried = self._read_lines(block, block.rows, bad, summary)
+            rows = self._table(records, carried) if self._schema is not None else _lines(records, carried)
+        else:
+            records, carried = self._read_batch(block, block.rows, bad, summary)
+            rows = self._arrow_table(records, carried) if self._schema is not None else _arrow_lines(records, carried)
+        summary.add_errors(len(bad))
+        return Done(block.number, rows, bad, summary)
+
+    # -- JSON lines ------------------------------------------------------------------------------------------------
+
+    def _read_lines(
+        self, block: Block, lines: Sequence[bytes | None], bad: list[BadRow], summary: Summary
+    ) -> tuple[list[_Row], list[dict[str, Any]]]:
+        records: list[_Row] = []
+        carried: list[dict[str, Any]] = []
+        columns = RECORDED if block.recorded else self._reader.reading.columns
+        used = {c for c in columns if c}
+        for i, line in enumerate(lines):
+            try:
+                told = _recorded(line) if block.recorded else _decoded(line)
+                row = {name: _value(name, told[name]) for name in used if name in told}
+                if isinstance(row.get(columns.tools), list):
+                    row[columns.tools] = bytes(told[columns.tools]).decode()
+                record = self._reader.read(row, block.first + i, columns)
+                carried.append(_cells(told, self._schema) if self._schema is not None else _as_told(told))
+            except RowError as error:
+                bad.append(BadRow(block.first + i, block.file, str(error)))
+                continue
+            summary.add(record, row.get(columns.text))
+            records.append(record)
+        return records, carried
+
+    def _table(self, records: list[_Row], carried: list[dict[str, Any]]) -> pa.Table:
+        assert self._schema is not None
+        fields = list(self._schema)[len(WRITTEN) :]
+        columns = [pa.array([row.get(f.name) for row in carried], f.type) for f in fields]
+        return pa.table([*_written(records), *columns], schema=self._schema)
+
+    # -- Arrow -----------------------------------------------------------------------------------------------------
+
+    def _read_batch(
+        self, block: Block, batch: pa.RecordBatch, bad: list[BadRow], summary: Summary
+    ) -> tuple[list[_Row], pa.RecordBatch]:
+        columns = self._reader.reading.columns
+        used = [c for c in dict.fromkeys(columns) if c and c in batch.schema.names]
+        values = {name: batch.column(name).to_pylist() for name in used}
+        records: list[_Row] = []
+        kept: list[int] = []
+        for i in range(len(batch)):
+            row = {name: column[i] for name, column in values.items()}
+            try:
+                record = self._reader.read(row, block.first + i)
+            except RowError as error:
+                bad.append(BadRow(block.first + i, block.file, str(error)))
+                continue
+            summary.add(record, row.get(columns.text))
+            records.append(record)
+            kept.append(i)
+        return records, batch if len(kept) == len(batch) else batch.take(pa.array(kept, pa.int64()))
+
+    def _arrow_table(self, records: list[_Row], batch: pa.RecordBatch) -> pa.Table:
+        assert self._schema is not None
+        columns = _written(records)
+        by_name = {named(name): batch.column(name) for name in batch.schema.names}
+        for field in list(self._schema)[len(WRITTEN) :]:
+            column = by_name.get(field.name)
+            if column is None:
+                column = pa.nulls(len(batch), field.type)
+            elif pa.types.is_nested(column.type):
+                column = pa.array([None if v is None else _json(v) for v in column.to_pylist()], pa.string())
+            columns.append(column.cast(field.type))
+        return pa.table(columns, schema=self._schema)
+
+
+def _written(records: list[_Row]) -> list[pa.Array]:
+    return [pa.array([record[f.name] for record in records], f.type) for f in SCHEMA]
+
+
+def _decoded(line: bytes | None) -> dict[str, msgspec.Raw]:
+    if line is None:
+        raise RowError("row: is too long")
+    try:
+        line.decode()  # values are decoded one by one, and not all of them
+        return _raw.decode(line)
+    except UnicodeDecodeError as error:
+        raise RowError(f"row: not UTF-8: {error.reason}") from None
+    except (msgspec.DecodeError, RecursionError) as error:
+        if rb"\ud" not in line.lower():
+            raise RowError(f"row: no JSON object: {error}") from None
+    try:  # halves of surrogate pairs, as of a character that was cut, are no reason to lose a row
+        return _raw.decode(_encode(without_surrogates(json.loads(line))))
+    except (ValueError, RecursionError) as error:
+        raise RowError(f"row: no JSON object: {error}") from None
+
+
+def without_surrogates(value: Any) -> Any:
+    """A value with U+FFFD for every lone surrogate, which UTF-8 cannot carry."""
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, Mapping):
+        return {without_surrogates(k): without_surrogates(v) for k, v in value.items()}
+    return [without_surrogates(v) for v in value] if isinstance(value, list | tuple) else value
+
+
+def _recorded(lines: bytes | None) -> dict[str, msgspec.Raw]:
+    """A recording as a row."""
+    told = [_decoded(line) for line in lines.splitlines()] if lines is not None else [_decoded(None)]
+    head, *pieces = told
+    row = {name: raw for name, raw in head.items() if name != "type"}
+    text = "".join(_text(piece["text"]) for piece in pieces if "text" in piece)
+    row["output"] = msgspec.Raw(_encode(text))
+    reasons = [piece["finish_reason"] for piece in pieces if "finish_reason" in piece]
+    if reasons:
+        row["finish_reason"] = reasons[-1]
+    return row
+
+
+def _text(raw: msgspec.Raw) -> str:
+    value = _value("text", raw)
+    if not isinstance(value, str):
+        raise RowError("text: must be a string")
+    return value
+
+
+def _value(name: str, raw: msgspec.Raw) -> Any:
+    try:
+        return _any.decode(raw)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise RowError(f"{name}: {error}") from None
+
+
+def _cells(row: Mapping[str, msgspec.Raw], schema: pa.Schema) -> dict[str, Any]:
+    """What a row carries in the columns of a table.
+
+    Raises:
+        RowError: a value fits no column: they were told by other rows.
+    """
+    cells: dict[str, Any] = {}
+    for name, raw in row.items():
+        data = bytes(raw)
+        kind = _kind(data)
+        i = schema.get_field_index(named(name))
+        if i < 0:
+            raise RowError(f"{name}: the first rows have no such column; JSON lines as output could carry it")
+        wanted = schema.field(i).type
+        if kind == "null":
+            continue
+        if wanted == pa.string():
+            cells[named(name)] = _value(name, raw) if kind == "text" else data.decode()
+        elif wanted == _TYPES[kind] or (kind == "int" and wanted == pa.float64()):
+            cells[named(name)] = _value(name, raw)
+        else:
+            raise RowError(f"{name}: is of another type than in the first rows; JSON lines as output could carry it")
+    return cells
+
+
+def _as_told(row: Mapping[str, msgspec.Raw]) -> dict[str, Any]:
+    """What a row carries in JSON lines."""
+    return {named(n): bytes(raw).decode() if bytes(raw)[:1] in b"{[" else raw for n, raw in row.items()}
+
+
+def _lines(records: list[_Row], carried: list[dict[str, Any]]) -> bytes:
+    return b"".join(_encode(record | row) + b"\n" for record, row in zip(records, carried, strict=True))
+
+
+def _arrow_lines(records: list[_Row], batch: pa.RecordBatch) -> bytes:
+    rows = batch.to_pylist()
+    nested = {f.name for f in batch.schema if pa.types.is_nested(f.type)}
+    return b"".join(
+        _encode(record | {named(n): _json(v) if n in nested and v is not None else v for n, v in row.items()}) + b"\n"
+        for record, row in zip(records, rows, strict=True)
+    )
+
+
+def _json(value: Any) -> str:
+    return _encode(value).decode()
+
+
+def rows_of(done: Done) -> Iterator[_Row]:
+    """The rows of a block as dicts."""
+    assert isinstance(done.rows, bytes)
+    for line in done.rows.splitlines():
+        yield _any.decode(line)

@@ -1,0 +1,155 @@
+"""``unspool batch``: many outputs from files into files."""
+
+import argparse
+import os
+import sys
+import time
+from concurrent.futures import BrokenExecutor
+from typing import TYPE_CHECKING, Any
+
+from ..errors import DialectError, UnknownDialect
+from .common import Misuse, candidates, missing, one_of, read_given, read_policy, read_tool_choice, read_tools
+
+if TYPE_CHECKING:
+    from ..batch import Progress
+
+_EVERY = 0.2  # seconds between two drawings of the progress bar
+
+
+def batch_arguments(p: argparse.ArgumentParser) -> None:
+    text = "JSON lines, parquet, recordings; folders and globs of them; - for standard input"
+    p.add_argument("input", metavar="INPUT", nargs="+", help=text)
+    text = "a .parquet or .jsonl file, or a folder for parts of parquet"
+    p.add_argument("-o", "--output", metavar="OUTPUT", required=True, help=text)
+    text = "see `unspool dialects`; auto goes by each row's model, chat template or recording"
+    p.add_argument("-d", "--dialect", metavar="NAME|FILE.toml|auto", required=True, help=text)
+    p.add_argument("--model", metavar="NAME", help="for auto: the model of rows that name none")
+    p.add_argument("--column", metavar="NAME", default="output", help="where the text is; output by default")
+    p.add_argument("--token-ids", metavar="NAME", default="token_ids", help="where token ids are; token_ids by default")
+    p.add_argument("--tokenizer", metavar="PATH", help="a tokenizer.json or its folder, to read ids")
+    p.add_argument("--tools-column", metavar="NAME", default="tools", help="where tools are; tools by default")
+    p.add_argument("--tools", metavar="FILE", help="tools of rows that have none of their own")
+    p.add_argument("--tool-choice", metavar="CHOICE", default="auto", help="auto (the default), none, required, a name")
+    text = "where the engine's finish reason is; finish_reason by default"
+    p.add_argument("--finish-reason-column", metavar="NAME", default="finish_reason", help=text)
+    p.add_argument("--finish-reason", metavar="REASON", default="stop", help="of rows without one; stop by default")
+    p.add_argument("--prompt-column", metavar="NAME", help="where the rendered prompt is, or its ids")
+    p.add_argument("--prompt", metavar="TEXT|@FILE", help="the rendered prompt of rows without one")
+    p.add_argument("--stage-column", metavar="NAME", help="where it is told how the output begins")
+    stages = ("reasoning", "content", "tool_call", "undecided")
+    p.add_argument("--stage", type=one_of(stages), metavar="STAGE", help=f"of rows without one: {', '.join(stages)}")
+    p.add_argument("--policy", metavar="FIELD=VALUE", action="append", default=[], help="repeatable")
+    p.add_argument("--workers", metavar="N", type=_count, default=0, help="processes; as many as cores by default")
+    p.add_argument("--rows", metavar="N", type=_count, default=2_000, help="rows of a part at most; 2,000 by default")
+    p.add_argument("--resume", action="store_true", help="go on where an earlier run ended")
+    p.add_argument("--ray", action="store_true", help="run on Ray, on this machine or on a cluster")
+    p.add_argument("--ray-address", metavar="ADDRESS", help="the cluster, such as auto or ray://HOST:10001")
+    p.add_argument("--strict", action="store_true", help="exit with 1 if a row cannot be read")
+    p.add_argument("--html", metavar="FILE", help="write a report with plots")
+
+
+def run_batch(options: argparse.Namespace) -> int:
+    try:
+        from ..batch import InputError, Job
+    except ImportError as error:
+        raise missing(error, "batch") from None
+    if options.dialect != "auto" and options.model is not None:
+        raise Misuse("--model: goes with --dialect auto")
+    if options.ray_address is not None and not options.ray:
+        raise Misuse("--ray-address: goes with --ray")
+    if options.model is not None:
+        candidates(options.model, None)
+    began = time.monotonic()
+    bar = _Bar()
+    try:
+        job = Job(
+            options.input,
+            options.output,
+            _reading(options),
+            workers=options.workers or os.cpu_count() or 1,
+            resume=options.resume,
+            ray=options.ray,
+            rows=options.rows,
+        )
+        if job.finished:
+            print(f"{options.output} is there already; without --resume it is made anew", file=sys.stderr)
+            return 0
+        summary = job.run_on_ray(bar, address=options.ray_address) if options.ray else job.run(bar)
+    except ImportError as error:
+        raise missing(error, "ray") from None
+    except BrokenExecutor:
+        bar.clear()
+        print("unspool batch: a worker ended, for lack of memory perhaps; --resume goes on", file=sys.stderr)
+        return 1
+    except (UnknownDialect, DialectError) as error:
+        raise Misuse(f"--dialect: {error}") from None
+    except InputError as error:
+        raise Misuse(f"INPUT: {error}") from None
+    except ValueError as error:
+        raise Misuse(str(error)) from None
+    except OSError as error:
+        raise Misuse(f"{error.filename or 'INPUT'}: {error.strerror}") from None
+    finally:
+        bar.clear()
+    seconds = time.monotonic() - began
+    print(summary.text(seconds), end="", file=sys.stderr)
+    if summary.errors:
+        print(f"rows that could not be read: {job.errors}", file=sys.stderr)
+    if options.html is not None:
+        from ..batch.report import write_report
+
+        write_report(options.html, summary, seconds)
+    return 1 if options.strict and summary.errors else 0
+
+
+def _reading(options: argparse.Namespace) -> Any:
+    from ..batch import Columns, Reading
+
+    tools = read_tools(options.tools)
+    return Reading(
+        dialect=options.dialect,
+        columns=Columns(
+            text=options.column,
+            token_ids=options.token_ids,
+            tools=options.tools_column,
+            finish_reason=options.finish_reason_column,
+            prompt=options.prompt_column,
+            stage=options.stage_column,
+        ),
+        tools=tools,
+        tool_choice=read_tool_choice(options.tool_choice, tools),
+        prompt=read_given("--prompt", options.prompt),
+        stage=options.stage,
+        finish_reason=options.finish_reason,
+        policy=read_policy(options.policy),
+        tokenizer=options.tokenizer,
+        model=options.model,
+    )
+
+
+def _count(value: str) -> int:
+    if not value.isdecimal() or not 0 < int(value) <= 1_000_000:
+        raise argparse.ArgumentTypeError(f"{value!r} is not a number from 1 to 1,000,000")
+    return int(value)
+
+
+class _Bar:
+    """A line on a terminal that tells how far a run is."""
+
+    def __init__(self) -> None:
+        self._drawn = 0.0
+        self._terminal = sys.stderr.isatty()
+
+    def __call__(self, progress: "Progress") -> None:
+        now = time.monotonic()
+        if not self._terminal or now - self._drawn < _EVERY:
+            return
+        self._drawn = now
+        told = progress.summary
+        rate = told.rows / progress.seconds if progress.seconds else 0.0
+        print(f"\r{told.rows:,} rows, {rate:,.0f}/s, {told.errors:,} errors\x1b[K", end="", file=sys.stderr, flush=True)
+
+    def clear(self) -> None:
+        """Take the line away."""
+        if self._terminal and self._drawn:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)

@@ -1,0 +1,66 @@
+"""What a token is to a trainer, told by kind."""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .events import ContentDelta, Event, Markup, Notice, ReasoningDelta, ToolCallDelta, ToolCallEnd, ToolCallStart
+
+__all__ = ["KINDS", "PROMPT", "RESULTS", "SAMPLED", "codes_of", "mask_of", "names_of"]
+
+SAMPLED: Final = ("reasoning", "content", "calls", "markers")
+"""Kinds of tokens that the model wrote; ``markers`` are those that frame the others, ends of turns among them."""
+KINDS: Final = ("prompt", "results", *SAMPLED)
+"""All kinds: also ``prompt``, what the template and users wrote, and ``results``, what tools wrote."""
+PROMPT: Final = KINDS.index("prompt")
+RESULTS: Final = KINDS.index("results")
+_REASONING, _CONTENT, _CALLS, _MARKERS = (KINDS.index(kind) for kind in SAMPLED)
+_NAMES: Final = np.array(KINDS)
+
+Codes = NDArray[np.uint8]
+
+
+def codes_of(events: Sequence[Event], count: int) -> Codes:
+    """The codes of the tokens that events tell of; all that is inside a call is of the call."""
+    codes = np.full(count, _MARKERS, np.uint8)
+    inside = False
+    for event in events:
+        start, end = event.token_start, event.token_end
+        if isinstance(event, ToolCallStart):
+            inside = True
+        if isinstance(event, ReasoningDelta):
+            codes[start:end] = _REASONING
+        elif isinstance(event, ContentDelta):
+            codes[start:end] = _CONTENT
+        elif isinstance(event, ToolCallStart | ToolCallDelta | ToolCallEnd) or (inside and isinstance(event, Markup)):
+            codes[start:end] = _CALLS
+        if isinstance(event, ToolCallEnd):
+            inside = False
+        assert not isinstance(event, Notice) or start == end
+    return codes
+
+
+def names_of(codes: Codes) -> NDArray[np.str_]:
+    """The kinds that codes stand for."""
+    return _NAMES[codes]
+
+
+def mask_of(codes: Codes, kinds: Iterable[str]) -> NDArray[np.bool_]:
+    """Which tokens are of one of these kinds.
+
+    Raises:
+        ValueError: a kind is not one of `SAMPLED`.
+    """
+    wanted = (kinds,) if isinstance(kinds, str) else tuple(kinds)
+    for kind in wanted:
+        if kind not in SAMPLED:
+            raise ValueError(f"kinds: {kind!r} is not one of {', '.join(SAMPLED)}")
+    return np.isin(codes, [KINDS.index(kind) for kind in wanted])
+
+
+def counts_of(events: Sequence[Event], count: int) -> dict[str, int]:
+    """How many tokens of an answer are of each kind of `SAMPLED`."""
+    found = np.bincount(codes_of(events, count), minlength=len(KINDS))
+    return {kind: int(found[KINDS.index(kind)]) for kind in SAMPLED}

@@ -1,0 +1,18 @@
+"""Rollouts for training: conversations by token, masks by kind, rewards. Needs the extra ``rl``."""
+
+from ..kinds import KINDS, SAMPLED
+from . import rewards
+from .batches import collate
+from .conversation import CallSpan, Conversation, Rewrite, Sample, Transcript
+
+__all__ = [
+    "KINDS",
+    "SAMPLED",
+    "CallSpan",
+    "Conversation",
+    "Rewrite",
+    "Sample",
+    "Transcript",
+    "collate",
+    "rewards",
+]

@@ -1,0 +1,76 @@
+"""Several sequences in one array, as trainers take them."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..kinds import PROMPT, SAMPLED, mask_of
+from .conversation import Conversation, Sample
+
+__all__ = ["Batch", "collate"]
+
+
+class Batch(NamedTuple):
+    """Arrays of shape ``(sequences, tokens)``, padded.
+
+    Attributes:
+        ids: the tokens.
+        attention: which of them are no padding.
+        mask: which of them to learn.
+        codes: the kind of each, a place in `unspool.rl.KINDS`; padding counts as ``prompt``.
+        logprobs: NaN where not sampled.
+    """
+
+    ids: NDArray[np.int64]
+    attention: NDArray[np.bool_]
+    mask: NDArray[np.bool_]
+    codes: NDArray[np.uint8]
+    logprobs: NDArray[np.float64]
+
+
+def collate(
+    sequences: Sequence[Conversation | Sample],
+    *,
+    pad: int,
+    kinds: Iterable[str] = SAMPLED,
+    side: Literal["left", "right"] = "right",
+    length: int | None = None,
+) -> Batch:
+    """Put sequences under each other.
+
+    Args:
+        sequences: conversations as they stand, or samples.
+        pad: the id of the padding.
+        kinds: what to learn; see `Conversation.mask`.
+        side: where the padding goes.
+        length: how many tokens a row has; ``None``: as many as the longest.
+
+    Raises:
+        ValueError: a sequence is longer than ``length``, or an argument has a value that is not allowed.
+    """
+    if side not in ("left", "right"):
+        raise ValueError(f"side: {side!r} is not one of 'left', 'right'")
+    samples = [s.sample if isinstance(s, Conversation) else s for s in sequences]
+    lengths = np.array([len(s.ids) for s in samples], np.int64)
+    most = int(lengths.max(initial=0))
+    width = most if length is None else length
+    if most > width:
+        raise ValueError(f"length: {width:,} is less than the longest sequence, {most:,} tokens")
+    places = np.arange(width)
+    attention = places < lengths[:, None] if side == "right" else places >= width - lengths[:, None]
+
+    def laid(arrays: Sequence[NDArray[Any]], fill: Any, kind: Any) -> NDArray[Any]:
+        rows = np.full((len(samples), width), fill, kind)
+        rows[attention] = np.concatenate([*arrays, np.empty(0, kind)])
+        return rows
+
+    codes = laid([s.codes for s in samples], PROMPT, np.uint8)
+    return Batch(
+        laid([s.ids for s in samples], pad, np.int64),
+        attention,
+        mask_of(codes, kinds),
+        codes,
+        laid([s.logprobs for s in samples], np.nan, np.float64),
+    )

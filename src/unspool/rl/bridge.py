@@ -1,0 +1,350 @@
+"""What a template writes between one answer and the next, found out by asking it.
+
+The template renders the conversation with a stand-in for the last answer, whose last text is a word that nothing else
+holds. Behind that word stands what closes the answer, the new messages, and the opening of the next answer. That is
+the bridge: it goes behind the tokens that the model wrote, whatever they are, and those stay as they are.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from ..dialect.file import Dialect
+from ..errors import TemplateError
+from ..message import Message
+from ..parser import Parser
+from ..policy import Policy
+from ..renderer import render
+from ..stage import detect_stage
+from .encoding import Encoder
+from .templates import ChatTemplate
+
+__all__ = ["Bridge", "Format", "Style"]
+
+_WORD: Final = "Zqlastword"
+_OTHER: Final = "Zqresult"
+_NAME: Final = "zqtool"
+_PROBES: Final = ("callid001", f"functions.{_NAME}:0")
+_KEYS: Final = ("reasoning_content", "reasoning", "thinking")
+_TOOL: Final = {
+    "type": "function",
+    "function": {
+        "name": _NAME,
+        "description": "Does.",
+        "parameters": {
+            "type": "object",
+            "properties": {"zqkey": {"type": "string", "description": "A text."}},
+            "required": [],
+        },
+    },
+}
+
+
+class Style(NamedTuple):
+    """How a template wants answers.
+
+    Attributes:
+        objects: whether arguments are objects, else JSON text.
+        nothing: what stands for no content beside calls.
+        parts: whether reasoning is a part of the content, else a key of the message.
+    """
+
+    objects: bool = True
+    nothing: str | None = ""
+    parts: bool = False
+
+
+class Bridge(NamedTuple):
+    """What stands between two answers.
+
+    Attributes:
+        closings: what ends the first answer, one behind the other; none where the template writes nothing for it.
+        text: what follows, the next answer's opening included.
+    """
+
+    closings: tuple[str, ...]
+    text: str
+
+    @property
+    def whole(self) -> str:
+        """All of it."""
+        return "".join(self.closings) + self.text
+
+    def missing(self, written: str, ends: tuple[str, ...]) -> str:
+        """What still has to be written behind an answer to end it; ``""`` where it ended by itself in any way."""
+        for count in range(len(self.closings), 0, -1):
+            if written.endswith("".join(self.closings[:count])):
+                return "".join(self.closings[count:])
+        return "" if ends and written.endswith(ends) else "".join(self.closings)
+
+
+class Format:
+    """A template, a dialect and a tokenizer that belong together; examined once, for any number of conversations.
+
+    Args:
+        dialect: what reads the answers.
+        template: what renders the conversations.
+        encoder: what encodes them.
+        eos: the texts that end answers besides those that the dialect tells.
+
+    Attributes:
+        style: how the template wants answers.
+        refused: for ``user`` and ``tool``, why no such message can follow an answer; without those that can.
+
+    Raises:
+        TemplateError: neither can.
+    """
+
+    def __init__(self, dialect: Dialect, template: ChatTemplate, encoder: Encoder, eos: Sequence[str]) -> None:
+        self.dialect = dialect
+        self.template = template
+        self.encoder = encoder
+        self.ends_of_turns = tuple(e for e in (*eos, *dialect.end) if e.strip())
+        self.ends = tuple(sorted({e for e in (*dialect.end, *eos) if e.strip()}, key=len, reverse=True))
+        self.style = Style()
+        self.refused: dict[str, str] = {}
+        self._id = _PROBES[0]
+        self.style = self._find_style()
+        for role in ("user", "tool"):
+            try:
+                self._probe(role)
+            except TemplateError as error:
+                self.refused[role] = str(error)
+        if len(self.refused) > 1:
+            raise TemplateError(f"template: nothing can follow an answer: {self.refused['user']}")
+
+    # -- messages --------------------------------------------------------------------------------------------------
+
+    def shaped(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        """A message as the template takes it; only the arguments of calls are changed."""
+        told = dict(message)
+        if told.get("role") == "assistant" and told.get("tool_calls"):
+            told["tool_calls"] = [self._call(call) for call in told["tool_calls"]]
+        return told
+
+    def answer(self, message: Message) -> dict[str, Any]:
+        """An answer as a message of the history, as the template takes it."""
+        return self.shaped(self._answer(message.reasoning, message.content, message.to_openai().get("tool_calls", [])))
+
+    def _answer(self, reasoning: str, content: str, calls: Sequence[Any]) -> dict[str, Any]:
+        told: dict[str, Any] = {"role": "assistant", "content": content}
+        if calls:
+            told["tool_calls"] = list(calls)
+            told["content"] = content or self.style.nothing
+        if reasoning and self.style.parts:
+            text = [{"type": "text", "text": content}] if content else []
+            told["content"] = [{"type": "thinking", "thinking": reasoning}, *text]
+        elif reasoning:
+            told |= dict.fromkeys(_KEYS, reasoning)
+        return told
+
+    def _call(self, call: Mapping[str, Any]) -> dict[str, Any]:
+        function = dict(call.get("function", call))
+        given = function.get("arguments")
+        if self.style.objects and isinstance(given, str):
+            function["arguments"] = _as_object(given)
+        elif not self.style.objects and not isinstance(given, str):
+            function["arguments"] = json.dumps(given or {}, ensure_ascii=False)
+        return {**call, "function": function} if "function" in call else function
+
+    # -- bridges ---------------------------------------------------------------------------------------------------
+
+    def bridge(
+        self, history: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, Any]], tools: Sequence[Any] | None
+    ) -> Bridge:
+        """What stands between the history's last message, an answer, and the next one.
+
+        Args:
+            history: messages as the template takes them.
+            new: what follows them.
+            tools: declared ones.
+
+        Raises:
+            TemplateError: the template refuses them, or does not write the answer's last text as it is.
+        """
+        stand_in = [*history[:-1], self._stand_in(history[-1])]
+        tail = self._behind(self.template.render([*stand_in, *new], tools, generate=True))
+        first = new[0].get("content") if new else None
+        limit = tail.find(first) if isinstance(first, str) and first else -1
+        found = [(at, -len(end), end) for end in self.ends if (at := tail.find(end)) >= 0 and (limit < 0 or at < limit)]
+        if found:
+            at, _, end = min(found)
+            closings: list[str] = []
+            while end:
+                closings.append(end)
+                at += len(end)
+                end = next((e for e in self.ends if tail.startswith(e, at)), "")
+            return Bridge(tuple(closings), tail[at:])
+        # No end is known: the answer ends where the template goes on otherwise than behind a last message.
+        whole = self.closed(stand_in, tools)
+        closed = self._behind(whole) if whole is not None else ""
+        same = next((i for i, (a, b) in enumerate(zip(tail, closed, strict=False)) if a != b), len(closed))
+        return Bridge((), tail[min(same, limit) if limit >= 0 else same :])
+
+    def _stand_in(self, answer: Mapping[str, Any]) -> dict[str, Any]:
+        """An answer with the same calls, of which the last text is the word."""
+        calls = list(answer.get("tool_calls") or ())
+        if not calls:
+            return self._answer("", _WORD, ())
+        function = calls[-1].get("function", calls[-1])
+        known = function.get("arguments")
+        key = next(iter(known), "zqkey") if isinstance(known, Mapping) else "zqkey"
+        last = {**function, "arguments": {key: _WORD}}
+        calls[-1] = {**calls[-1], "function": last} if "function" in calls[-1] else last
+        return self.shaped(self._answer("", "", calls))
+
+    def _behind(self, text: str) -> str:
+        at = text.rfind(_WORD)
+        if at < 0:
+            raise TemplateError("template: does not write the text of an answer as it is")
+        return text[at + len(_WORD) :]
+
+    def written(
+        self, asked: Sequence[Mapping[str, Any]], answer: Mapping[str, Any], tools: Sequence[Any] | None
+    ) -> tuple[str, str]:
+        """The prompt of an answer, and the answer as it would have been generated, its end included.
+
+        Raises:
+            TemplateError: the template refuses them.
+            DialectError: the template does not write the answer behind its prompt, and the dialect cannot either.
+        """
+        prompt = self.template.render(asked, tools, generate=True)
+        whole = self.template.render([*asked, answer], tools, generate=False)
+        if not whole.startswith(prompt):
+            text = render(_openai(answer), self.dialect, tools=tools, stage=detect_stage(self.dialect, prompt))
+            return prompt, text + (self.ends_of_turns[0] if self.ends_of_turns else "")
+        return prompt, self.to_end(whole[len(prompt) :])
+
+    def closed(self, history: Sequence[Mapping[str, Any]], tools: Sequence[Any] | None) -> str | None:
+        """A conversation that ends with an answer; ``None`` where the template refuses that."""
+        try:
+            return self.template.render(history, tools, generate=False)
+        except TemplateError:
+            return None
+
+    def to_end(self, text: str) -> str:
+        """A text up to the end of its last turn."""
+        return text[: max((at + len(end) for end in self.ends if (at := text.rfind(end)) >= 0), default=len(text))]
+
+    # -- the template, examined --------------------------------------------------------------------------------------
+
+    def _find_style(self) -> Style:
+        """The style in which the template writes a call that the dialect reads, and the reasoning if it does so."""
+        asked = [{"role": "user", "content": "?"}]
+        fitting: list[tuple[int, Style, str]] = []
+        for id in _PROBES:
+            self._id = id
+            for self.style in [Style(objects, nothing) for objects in (True, False) for nothing in ("", None)]:
+                call = self._probed_call()
+                try:
+                    prompt = self.template.render(asked, [_TOOL], generate=True)
+                    answered = [*asked, self.shaped(self._answer("", "", [call]))]
+                    whole = self.template.render(answered, [_TOOL], generate=False)
+                except TemplateError:
+                    continue
+                if self._reads(prompt, whole):
+                    fitting.append((len(whole), self.style, id))
+        # Objects are what transformers gives; a template that does not expect its content to be nothing writes more.
+        best = min(fitting, key=lambda f: (not f[1].objects, f[0]), default=(0, Style(), _PROBES[0]))
+        _, style, self._id = best
+        return style._replace(parts=self._in_parts(asked, style))
+
+    def _reads(self, prompt: str, whole: str) -> bool:
+        same = next((i for i, (a, b) in enumerate(zip(prompt, whole, strict=False)) if a != b), len(prompt))
+        openings = (whole.find(s, max(0, same - len(s))) + len(s) for s in self.dialect.start if s in whole)
+        for at in {same, *openings}:
+            message = _read(whole[at:], self.dialect, whole[:at], [_TOOL])
+            if [(c.name, c.status) for c in message.tool_calls] == [(_NAME, "ok")]:
+                return bool(json.loads(message.tool_calls[0].arguments) == {"zqkey": _WORD})
+        return False
+
+    def _in_parts(self, asked: Sequence[Any], style: Style) -> bool:
+        for parts in (False, True):
+            self.style = style._replace(parts=parts)
+            try:
+                text = self.template.render([*asked, self._answer(_OTHER, _WORD, ())], None, generate=False)
+            except TemplateError:
+                continue
+            if text.count(_OTHER) == 1 and "'thinking'" not in text:
+                return parts
+        return False
+
+    def _probed_call(self) -> dict[str, Any]:
+        return {"id": self._id, "type": "function", "function": {"name": _NAME, "arguments": {"zqkey": _WORD}}}
+
+    def _probe(self, role: str) -> None:
+        """Bridge a dummy conversation.
+
+        Raises:
+            TemplateError: the template refuses it, or the new message or the next answer's opening is not in it.
+        """
+        calls = [self._probed_call()] if role == "tool" else []
+        answer = self.shaped(self._answer("", "" if calls else _WORD, calls))
+        new = {"role": role, "content": _OTHER}
+        if calls:
+            new |= {"tool_call_id": self._id, "name": _NAME}
+        found = self.bridge([{"role": "user", "content": "?"}, answer], [new], [_TOOL] if calls else None)
+        if _OTHER not in found.text:
+            raise TemplateError(f"template: does not write a message of {role} behind an answer")
+
+
+def _openai(answer: Mapping[str, Any]) -> dict[str, Any]:
+    """An answer as `unspool.render` takes it."""
+    thought = next((answer[key] for key in _KEYS if answer.get(key)), None)
+    told: dict[str, Any] = {"role": "assistant", "content": answer.get("content") or None, "reasoning_content": thought}
+    if answer.get("tool_calls"):
+        told["tool_calls"] = []
+        for call in answer["tool_calls"]:
+            function = dict(call["function"])
+            if not isinstance(function.get("arguments"), str):
+                function["arguments"] = json.dumps(function.get("arguments") or {}, ensure_ascii=False)
+            told["tool_calls"].append({"type": "function", **call, "function": function})
+    return told
+
+
+def _as_object(arguments: str) -> Any:
+    """Arguments as an object; what is none of its own accord is told as text under one key."""
+    try:
+        value = json.loads(arguments or "{}")
+    except (ValueError, RecursionError):
+        value = None
+    return value if isinstance(value, dict) else {"arguments": arguments}
+
+
+def _read(text: str, dialect: Dialect, prompt: str, tools: Any, policy: Policy | None = None) -> Message:
+    parser = Parser(dialect, tools=tools, prompt=prompt, policy=policy)
+    parser.feed(text)
+    parser.close()
+    return parser.message
+
+
+def tells_the_same(text: str, answer: Message, dialect: Dialect, prompt: str, by: str) -> bool:
+    """Whether a text that a template wrote for an answer holds all of it.
+
+    Args:
+        text: the template's.
+        answer: what the model's own text was read as. Calls that are not ``ok`` cannot be compared.
+        prompt: what stands before the text.
+        by: the character that breaks special tokens up.
+    """
+    names = {c.name for c in answer.tool_calls}
+    told = _read(text, dialect, prompt, [{"type": "function", "function": {"name": n}} for n in names] or None)
+    texts = ((told.reasoning, answer.reasoning), (told.content, answer.content))
+    if any(_bare(t, by) != _bare(a, by) for t, a in texts):
+        return False
+    if [c.name for c in told.tool_calls] != [c.name for c in answer.tool_calls]:
+        return False
+    pairs = zip(told.tool_calls, answer.tool_calls, strict=True)
+    good = [(t.arguments, a.arguments) for t, a in pairs if a.status in ("ok", "repaired")]
+    return all(_value(t, by) == _value(a, by) for t, a in good)
+
+
+def _bare(text: str, by: str) -> str:
+    return " ".join(text.replace(by, "").split())
+
+
+def _value(arguments: str, by: str) -> Any:
+    try:
+        return json.loads(arguments.replace(by, ""))
+    except (ValueError, RecursionError):
+        return arguments

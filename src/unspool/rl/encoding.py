@@ -1,0 +1,174 @@
+"""A tokenizer as conversations need it: what its files tell, and ids of text that may spell special tokens."""
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..arguments import wrong_type
+from ..errors import TemplateError
+from ..tokens import added_tokens, marked_special
+
+__all__ = ["Encoder", "Ids", "Loaded", "load_tokenizer"]
+
+Ids = NDArray[np.int64]
+
+_NAMED: Final = ("bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token", "mask_token")
+_BREAKS: Final = range(0x13000, 0x13400)
+"""Letters of a script that is not written any more; printable, so that no way of writing text escapes them."""
+
+
+class Loaded:
+    """A tokenizer, and what its files tell of prompts.
+
+    Attributes:
+        tokenizer: the ``tokenizers.Tokenizer``.
+        templates: chat templates by name; the only one is ``default``.
+        special: named special tokens, such as ``eos_token``.
+    """
+
+    def __init__(self, tokenizer: Any, templates: Mapping[str, str], special: Mapping[str, str]) -> None:
+        self.tokenizer = tokenizer
+        self.templates = dict(templates)
+        self.special = dict(special)
+
+
+def load_tokenizer(tokenizer: Any) -> Loaded:
+    """Take a ``tokenizers.Tokenizer``, a fast tokenizer of transformers, or the folder of either.
+
+    Raises:
+        TypeError: it is none of them.
+        OSError: a file cannot be read.
+        TemplateError: a file is not what it should be.
+    """
+    if isinstance(tokenizer, str | os.PathLike):
+        path = Path(tokenizer).resolve()
+        return _load_folder(path, (path / "tokenizer.json").stat().st_mtime_ns)
+    backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
+    if not callable(getattr(backend, "token_to_id", None)) or not callable(getattr(backend, "encode_batch", None)):
+        allowed = "a tokenizers.Tokenizer, a fast tokenizer of transformers, or a folder with tokenizer.json"
+        raise wrong_type("tokenizer", tokenizer, allowed)
+    if getattr(backend, "truncation", None) is not None or getattr(backend, "padding", None) is not None:
+        backend = type(backend).from_str(backend.to_str())
+        backend.no_truncation()
+        backend.no_padding()
+    special = {name: str(value) for name in _NAMED if (value := getattr(tokenizer, name, None)) is not None}
+    return Loaded(backend, _by_name(getattr(tokenizer, "chat_template", None)), special)
+
+
+@lru_cache(maxsize=8)
+def _load_folder(path: Path, _changed: int) -> Loaded:
+    from tokenizers import Tokenizer
+
+    config: dict[str, Any] = {}
+    if (path / "tokenizer_config.json").is_file():
+        try:
+            config = json.loads((path / "tokenizer_config.json").read_text(encoding="utf-8"))
+        except (ValueError, RecursionError) as error:
+            raise TemplateError(f"{path / 'tokenizer_config.json'}: not JSON: {error}") from None
+        if not isinstance(config, dict):
+            raise TemplateError(f"{path / 'tokenizer_config.json'}: must be a JSON object")
+    templates = _by_name(config.get("chat_template"))
+    if (path / "chat_template.jinja").is_file():
+        templates["default"] = (path / "chat_template.jinja").read_text(encoding="utf-8")
+    for file in sorted((path / "additional_chat_templates").glob("*.jinja")):
+        templates[file.stem] = file.read_text(encoding="utf-8")
+    tokenizer = Tokenizer.from_file(str(path / "tokenizer.json"))
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return Loaded(tokenizer, templates, {name: _content(config[name]) for name in _NAMED if config.get(name)})
+
+
+def _by_name(told: Any) -> dict[str, str]:
+    if isinstance(told, str):
+        return {"default": told}
+    if isinstance(told, Mapping):
+        return {str(name): str(text) for name, text in told.items()}
+    if isinstance(told, list):
+        return {t["name"]: t["template"] for t in told if isinstance(t, dict) and {"name", "template"} <= t.keys()}
+    return {}
+
+
+def _content(token: Any) -> str:
+    return str(token.get("content", "") if isinstance(token, dict) else token)
+
+
+class Encoder:
+    """Encodes rendered text.
+
+    Text of messages that spells a special token is to be encoded as the text that it is: `broken` puts a character
+    into each spelling that no text of the conversation holds, and `encode` encodes what stands on its sides apart.
+
+    Args:
+        tokenizer: a ``tokenizers.Tokenizer``.
+        structure: texts that structure prompts; added tokens that stand in them count as special ones do.
+    """
+
+    def __init__(self, tokenizer: Any, structure: Iterable[str]) -> None:
+        self.tokenizer = tokenizer
+        self.added = added_tokens(tokenizer)
+        self._literals = {token: text for text, token in self.added.items()}
+        marked = marked_special(tokenizer)
+        written = "\n".join(structure)
+        marks = (t for t in self.added if (t in marked or t in written) and len(t) > 1 and not t.isspace())
+        self._marks = sorted(t for t in marks if not t.isalnum())
+        # A token behind which text is encoded the way it is in the middle of a conversation.
+        self._anchor = next((t for t in self._marks if self._alone(t)), "")
+
+    def _alone(self, token: str) -> bool:
+        """Whether a special token leaves the space behind it alone."""
+        ids = self.tokenizer.encode(token + " ", add_special_tokens=False).ids
+        return len(ids) > 1 and ids[0] == self.added[token]
+
+    def unused(self, values: Any) -> str:
+        """A character for `broken` that none of these texts holds."""
+        told = json.dumps(values, ensure_ascii=False, default=str)
+        return next(chr(c) for c in _BREAKS if chr(c) not in told)
+
+    def broken(self, value: Any, by: str) -> Any:
+        """A value without special tokens in its strings and keys: each is broken up behind its first character."""
+        if isinstance(value, str):
+            for mark in self._marks:
+                while mark in value:
+                    value = value.replace(mark, mark[0] + by + mark[1:])
+            return value
+        if isinstance(value, Mapping):
+            return {self.broken(k, by): self.broken(v, by) for k, v in value.items()}
+        return [self.broken(v, by) for v in value] if isinstance(value, list | tuple) else value
+
+    def encode(self, text: str, by: str = "", behind: str = "") -> Ids:
+        """The ids of a text.
+
+        Args:
+            text: rendered text.
+            by: the character of `broken`.
+            behind: the special token that stands before the text; ``""`` where it begins a conversation.
+        """
+        return self.encode_spans(text, by, behind)[0]
+
+    def encode_spans(self, text: str, by: str = "", behind: str = "") -> tuple[Ids, NDArray[np.int64]]:
+        """The ids of a text, and for each the place in it where the token begins."""
+        ids: list[Ids] = []
+        starts: list[NDArray[np.int64]] = []
+        at = 0
+        for piece in text.split(by) if by else [text]:
+            encoding = self.tokenizer.encode(behind + piece, add_special_tokens=False)
+            if behind and encoding.ids[:1] != [self.added.get(behind)]:
+                behind = ""  # the tokenizer does not take it for a token here
+                encoding = self.tokenizer.encode(piece, add_special_tokens=False)
+            skip = 1 if behind else 0
+            ids.append(np.array(encoding.ids[skip:], np.int64))
+            offsets = np.array(encoding.offsets[skip:], np.int64).reshape(-1, 2)
+            starts.append(offsets[:, 0] - len(behind) + at)
+            at += len(piece) + len(by)
+            behind = self._anchor
+        return np.concatenate(ids), np.concatenate(starts)
+
+    def literal(self, token: int) -> str:
+        """The text of an added token; ``""`` for any other."""
+        return self._literals.get(token, "")

@@ -1,0 +1,103 @@
+"""A chat template, run in this process as transformers runs it: in Jinja's sandbox, with its filters and functions."""
+
+import copy
+import datetime
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
+
+import jinja2
+import jinja2.exceptions
+import jinja2.ext
+import jinja2.nodes
+import jinja2.parser
+import jinja2.sandbox
+
+from ..errors import TemplateError
+
+__all__ = ["ChatTemplate"]
+
+
+class _Generation(jinja2.ext.Extension):
+    """``{% generation %}``: marks what the model wrote. It stands for its body, a scope of its own."""
+
+    tags = {"generation"}  # noqa: RUF012 - as jinja2 declares it
+
+    def parse(self, parser: jinja2.parser.Parser) -> jinja2.nodes.Node:
+        """The body."""
+        line = next(parser.stream).lineno
+        body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
+        return jinja2.nodes.Scope(body, lineno=line)
+
+
+class ChatTemplate:
+    """Renders conversations. One rendering differs from another by nothing but its messages: the date stands still.
+
+    Args:
+        text: the template.
+        variables: what it is given besides messages and tools: named special tokens, switches.
+
+    Raises:
+        TemplateError: it is no Jinja.
+    """
+
+    def __init__(self, text: str, variables: Mapping[str, Any]) -> None:
+        self.text = text
+        self._variables = dict(variables)
+        now = datetime.datetime.now()
+        try:
+            # Some real templates append to lists, which the stricter sandbox refuses: they get copies to change.
+            self._template = _environment(jinja2.sandbox.ImmutableSandboxedEnvironment, now).from_string(text)
+            self._changing = _environment(jinja2.sandbox.SandboxedEnvironment, now).from_string(text)
+        except jinja2.TemplateSyntaxError as error:
+            raise TemplateError(f"template: line {error.lineno}: {error.message}") from None
+        self._changes = False
+
+    def render(self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Any] | None, *, generate: bool) -> str:
+        """The text of a conversation; ``generate`` asks for the opening of the assistant's turn.
+
+        Raises:
+            TemplateError: the template refuses the conversation, or fails.
+        """
+        try:
+            if not self._changes:
+                try:
+                    return self._render(self._template, messages, tools, generate)
+                except jinja2.exceptions.SecurityError:
+                    self._changes = True
+            return self._render(self._changing, copy.deepcopy(list(messages)), copy.deepcopy(tools), generate)
+        except Exception as error:  # a template is a program of somebody else's: it may fail in any way
+            raise TemplateError(f"template: {type(error).__name__}: {error}"[:500]) from None
+
+    def _render(self, template: jinja2.Template, messages: Any, tools: Any, generate: bool) -> str:
+        return template.render(
+            messages=messages,
+            tools=list(tools) if tools else None,
+            documents=None,
+            add_generation_prompt=generate,
+            **self._variables,
+        )
+
+
+def _environment(kind: type[jinja2.sandbox.SandboxedEnvironment], now: datetime.datetime) -> jinja2.Environment:
+    env = kind(trim_blocks=True, lstrip_blocks=True, extensions=[jinja2.ext.loopcontrols, _Generation])
+    env.filters["tojson"] = _tojson
+    env.filters["from_json"] = json.loads
+    env.globals["raise_exception"] = _raise
+    env.globals["strftime_now"] = now.strftime
+    return env
+
+
+def _tojson(
+    value: Any,
+    ensure_ascii: bool = False,
+    indent: int | None = None,
+    separators: tuple[str, str] | None = None,
+    sort_keys: bool = False,
+) -> str:
+    """Hugging Face's filter: characters stay as they are, HTML's too."""
+    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
+
+
+def _raise(message: str) -> NoReturn:
+    raise jinja2.TemplateError(message)

@@ -1,0 +1,52 @@
+"""Whether a call's arguments are what the tool's schema admits, asked of ``jsonschema_rs``.
+
+Nothing is ever fetched, and patterns are matched in linear time, whatever schemas and arguments say.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from .message import ToolCall
+from .schema import function_of, tool_name
+
+__all__ = ["Validators"]
+
+
+class Validators:
+    """The validators of a request's tools.
+
+    Args:
+        tools: OpenAI tool dicts; ``None`` where they are unknown.
+
+    Attributes:
+        unusable: tools whose parameters are no schema that can be checked, and why.
+    """
+
+    def __init__(self, tools: Sequence[Any] | None) -> None:
+        import jsonschema_rs
+
+        self._unknown = tools is None
+        self._known: dict[str, Any] = {}
+        self.unusable: dict[str, str] = {}
+        options = jsonschema_rs.RegexOptions()
+        for tool in tools or ():
+            name = tool_name(tool)
+            if name is None:
+                continue
+            schema = function_of(tool).get("parameters") or {}
+            try:
+                self._known[name] = jsonschema_rs.validator_for(schema, offline=True, pattern_options=options)
+            except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
+                self.unusable[name] = str(error).partition("\n")[0]
+
+    def valid(self, call: ToolCall) -> bool | None:
+        """Whether a call's arguments fit its tool's schema; ``None`` where that is unknown."""
+        if self._unknown or call.name in self.unusable:
+            return None
+        validator = self._known.get(call.name)
+        if validator is None or call.status in ("invalid", "incomplete"):
+            return False
+        try:
+            return bool(validator.is_valid(call.arguments_dict()))
+        except ValueError:
+            return False

@@ -1,0 +1,1 @@
+"""Rollouts in bulk: rows, tables, files, and runs that are killed."""

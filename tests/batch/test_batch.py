@@ -1,0 +1,336 @@
+"""`unspool batch`: files in, files out, nothing twice, nothing lost."""
+
+import io
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from unspool.batch import BadRow, parse_many
+from unspool.cli import main
+from unspool.engines.capture import Asked, write_recording
+
+from .rows import TOOLS, is_bad, output, row, write_lines
+
+
+def run(*words: str | Path) -> int:
+    return main(["batch", *map(str, words), "-d", "hermes", "--workers", "1"])
+
+
+def rows_in(path: Path) -> list[dict[str, Any]]:
+    if path.suffix == ".jsonl":
+        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    found: list[dict[str, Any]] = pq.read_table(path).to_pylist()
+    return found
+
+
+def wanted(numbers: Iterable[int]) -> list[dict[str, Any]]:
+    """What rows of `write_lines` become."""
+    return list(parse_many([row(i) for i in numbers], "hermes"))
+
+
+def same(told: list[dict[str, Any]], numbers: list[int]) -> None:
+    """Assert that rows are those of these numbers, ids of calls aside: they follow from the place in the file."""
+    assert [r["key"] for r in told] == numbers
+    for one, two in zip(told, wanted(numbers), strict=True):
+        for call in [*one["tool_calls"], *two["tool_calls"]]:
+            call.pop("id")
+        assert {**one, "meta": json.loads(one["meta"]), "tools": json.loads(one["tools"])} == {
+            **two,
+            "meta": json.loads(two["meta"]),
+            "tools": json.loads(two["tools"]),
+        }
+
+
+GOOD = [i for i in range(45) if not is_bad(i)]
+
+
+@pytest.mark.parametrize("name", ["out.parquet", "out.jsonl", "out"])
+def test_good_rows_are_written_and_bad_ones_told(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source, out = write_lines(tmp_path / "in.jsonl", 45), tmp_path / name
+    assert run(source, "-o", out, "--rows", "10") == 0
+    same(rows_in(out), GOOD)
+    bad = rows_in(tmp_path / f"{name}.errors.jsonl")
+    assert [(b["row"], b["file"]) for b in bad] == [(i, str(source)) for i in range(45) if is_bad(i)]
+    assert [b["reason"].partition(":")[0] for b in bad] == ["row", "row", "output", "output", "row"]
+    said = capsys.readouterr().err
+    assert "40 rows" in said
+    assert "5 errors" in said
+    assert "f            " in said
+    left = {p.name for p in tmp_path.iterdir()}
+    assert left == {"in.jsonl", name, f"{name}.errors.jsonl"}
+    if name == "out":
+        assert sorted(p.name for p in out.glob("*.parquet")) == [f"part-{i:08d}.parquet" for i in range(5)]
+
+
+def test_strict_runs_fail_where_a_row_is_bad(tmp_path: Path) -> None:
+    assert run(write_lines(tmp_path / "in.jsonl", 5), "-o", tmp_path / "a.jsonl", "--strict") == 1
+    good = tmp_path / "good.jsonl"
+    good.write_text(json.dumps(row(1)) + "\n", encoding="utf-8")
+    assert run(good, "-o", tmp_path / "b.jsonl", "--strict") == 0
+    assert not (tmp_path / "b.jsonl.errors.jsonl").exists()
+
+
+def test_folders_globs_and_parquet_are_read(tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    (folder / "deep").mkdir(parents=True)
+    write_lines(folder / "a.jsonl", 3)
+    table = pa.Table.from_pylist([row(i) | {"tools": json.dumps(TOOLS)} for i in (20, 21)])
+    pq.write_table(table, folder / "deep" / "b.parquet")
+    (folder / "_hidden.jsonl").write_text("no JSON\n", encoding="utf-8")
+    same_columns = {}
+    for name, given in {"folder": folder, "glob": tmp_path / "in" / "**" / "*[ab].*"}.items():
+        out = tmp_path / f"{name}.parquet"
+        assert run(given, "-o", out) == 0
+        assert [r["key"] for r in rows_in(out)] == [0, 1, 2, 20, 21]
+        same_columns[name] = pq.read_schema(out)
+    assert same_columns["folder"] == same_columns["glob"]
+
+
+def test_standard_input_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = write_lines(tmp_path / "in.jsonl", 45).read_bytes()
+    for name in ("a.jsonl", "a.parquet"):
+        stream = io.TextIOWrapper(io.BufferedReader(io.BytesIO(data)))
+        monkeypatch.setattr("sys.stdin", stream)
+        assert run("-", "-o", tmp_path / name, "--rows", "10") == 0
+        assert [r["key"] for r in rows_in(tmp_path / name)] == GOOD
+
+
+def test_recordings_are_rows(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    for i in (1, 2):
+        asked = Asked(id=f"r{i}", dialect="hermes", tools=TOOLS, prompt="<|im_start|>assistant\n")
+        write_recording(tmp_path / "in" / f"{i}.jsonl", asked, [output(i)[:9], output(i)[9:]])
+    assert (
+        main(["batch", str(tmp_path / "in"), "-d", "auto", "-o", str(tmp_path / "out.parquet"), "--workers", "1"]) == 0
+    )
+    found = rows_in(tmp_path / "out.parquet")
+    assert [(r["id"], r["reasoning"], len(r["tool_calls"]), r["valid"]) for r in found] == [
+        ("r1", "plan 1 北", 2, True),
+        ("r2", "plan 2 北", 2, True),
+    ]
+
+
+def test_columns_that_change_their_type_are_carried_as_json(tmp_path: Path) -> None:
+    values: list[Any] = [1, 1 << 60, 1 << 70, "x", None, {"a": 1}]
+    source = tmp_path / "in.jsonl"
+    lines = [json.dumps({"output": "Hi.", "mixed": v, "whole": [1, 2.5][i % 2]}) for i, v in enumerate(values)]
+    source.write_text("\n".join(lines), encoding="utf-8")
+    assert run(source, "-o", tmp_path / "out.parquet", "--rows", "2") == 0
+    found = rows_in(tmp_path / "out.parquet")
+    assert [r["mixed"] for r in found] == ["1", str(1 << 60), str(1 << 70), "x", None, '{"a": 1}']
+    assert [r["whole"] for r in found] == [1.0, 2.5] * 3
+
+
+ODD = {
+    b'{"output": "a \\ud800 b"}': "",
+    b'{"output": "a \xff b"}': "row",
+    b'{"output": "x", "deep": ' + b"[" * 5_000 + b"]" * 5_000 + b"}": "row",
+    b'{"output": "x", "deep": ' + b"[" * 5_000 + b"}": "row",
+    b'{"output": "x", "n": NaN}': "row",
+    b'{"output": "x", "n": 1e999}': "n",
+    b'{"output": "x", "deep": "a \\ud800 b"}': "",
+    b'{"output": "x", "output": "y", "n": 1.5}': "",
+    b'{"output": {"a": 1}}': "output",
+    b"{}": "output",
+    b"\xef\xbb\xbf{}": "row",
+}
+"""Lines of JSON, and the column that is at fault in a table."""
+
+
+@pytest.mark.parametrize("form", ["parquet", "jsonl"])
+def test_whatever_a_line_holds_the_others_go_on(form: str, tmp_path: Path) -> None:
+    source, out = tmp_path / "in.jsonl", tmp_path / f"out.{form}"
+    source.write_bytes(b"\n".join([*ODD, b'{"output": "last"}']))
+    assert run(source, "-o", out) == 0
+    bad = {b["row"]: b["reason"].partition(":")[0] for b in rows_in(tmp_path / f"{out.name}.errors.jsonl")}
+    wanted = {i: column for i, column in enumerate(ODD.values()) if column}
+    if form == "jsonl":  # as they are told
+        wanted = {i: column for i, column in wanted.items() if column != "n"}
+    assert bad == wanted
+    found = rows_in(out)
+    assert len(found) == len(ODD) + 1 - len(wanted)
+    assert (found[0]["content"], found[-1]["content"]) == ("a \ufffd b", "last")
+
+
+def test_a_report_shows_what_was_counted(tmp_path: Path) -> None:
+    source = tmp_path / "in.jsonl"
+    source.write_text(
+        json.dumps(row(1) | {"tools": [], "output": "<think>\n<b>"}) + "\n" + json.dumps(row(2)), encoding="utf-8"
+    )
+    assert run(source, "-o", tmp_path / "out.jsonl", "--html", tmp_path / "r.html") == 0
+    page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "<svg" in page
+    assert "<td>f<td>2" in page
+    assert "unclosed_reasoning" in page
+
+
+# -- going on ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_that_is_killed_at_random_goes_on(tmp_path: Path) -> None:
+    count = 400
+    source = write_lines(tmp_path / "in.jsonl", count)
+    out = tmp_path / "out.parquet"
+    words = ["batch", str(source), "-d", "hermes", "-o", str(out), "--rows", "10", "--workers", "1", "--resume"]
+    rng = random.Random(16)
+    parts = tmp_path / "out.parquet.unspool"
+    kills = 0
+    for _ in range(60):
+        with subprocess.Popen([sys.executable, "-m", "unspool", *words], stderr=subprocess.DEVNULL) as process:
+            before = len(list(parts.glob("part-*.parquet")))
+            while process.poll() is None and len(list(parts.glob("part-*.parquet"))) < before + 6:
+                time.sleep(0.002)
+            time.sleep(rng.uniform(0, 0.03))
+            if process.poll() is None:
+                process.send_signal(signal.SIGKILL)
+                kills += 1
+        if process.returncode == 0:
+            break
+        assert not out.exists()
+    assert kills >= 2
+    same(rows_in(out), [i for i in range(count) if not is_bad(i)])
+    assert [b["row"] for b in rows_in(tmp_path / "out.parquet.errors.jsonl")] == list(filter(is_bad, range(count)))
+    assert not parts.exists()
+
+
+def _children(process: subprocess.Popen[bytes]) -> list[int]:
+    return [int(p) for p in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("killed", ["parent", "worker"])
+def test_of_a_run_with_workers_nothing_is_left_when_one_is_killed(killed: str, tmp_path: Path) -> None:
+    source, out = write_lines(tmp_path / "in.jsonl", 2_000), tmp_path / "out"
+    words = ["batch", str(source), "-d", "hermes", "-o", str(out), "--rows", "10", "--workers", "2"]
+    with subprocess.Popen([sys.executable, "-m", "unspool", *words], stderr=subprocess.PIPE) as process:
+        while not list(out.glob("part-*.parquet")):
+            time.sleep(0.01)
+            assert process.poll() is None
+        children = [p for p in _children(process) if b"spawn_main" in Path(f"/proc/{p}/cmdline").read_bytes()]
+        assert len(children) == 2
+        os.kill(process.pid if killed == "parent" else children[0], signal.SIGKILL)
+        said = process.communicate(timeout=60)[1]
+    assert process.returncode == (-signal.SIGKILL if killed == "parent" else 1)
+    assert killed == "parent" or b"a worker ended" in said
+    until = time.monotonic() + 30
+    while any(_alive(p) for p in children):
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    assert pq.read_table(out).num_rows > 0
+    assert all(not is_bad(key) for key in pq.read_table(out)["key"].to_pylist())
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_parts_that_are_done_are_not_done_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source, out = write_lines(tmp_path / "in.jsonl", 45), tmp_path / "out"
+    assert run(source, "-o", out, "--rows", "10") == 0
+    said = capsys.readouterr().err
+    marks = {p: p.stat().st_mtime_ns for p in out.glob("*.parquet")}
+    (out / "part-00000002.parquet").rename(out / ".part-00000002.parquet.7.tmp")
+    assert run(source, "-o", out, "--rows", "10", "--resume") == 0
+    assert {p.name for p in out.iterdir()} == {".unspool", *(p.name for p in marks)}
+    again = {p: p.stat().st_mtime_ns for p in out.glob("*.parquet")}
+    assert [p.name for p in marks if again[p] != marks[p]] == ["part-00000002.parquet"]
+    assert capsys.readouterr().err.partition(" in ")[0] == said.partition(" in ")[0]
+    same(rows_in(out), GOOD)
+
+
+def test_a_file_that_is_there_is_not_made_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source, out = write_lines(tmp_path / "in.jsonl", 5), tmp_path / "out.jsonl"
+    assert run(source, "-o", out) == 0
+    out.write_text("mine\n", encoding="utf-8")
+    capsys.readouterr()
+    assert run(source, "-o", out, "--resume") == 0
+    assert "is there already" in capsys.readouterr().err
+    assert out.read_text(encoding="utf-8") == "mine\n"
+    assert run(source, "-o", out) == 0
+    assert len(rows_in(out)) == 4
+
+
+@pytest.mark.parametrize("change", ["input", "settings"])
+def test_another_run_is_not_gone_on_with(change: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source, out = write_lines(tmp_path / "in.jsonl", 5), tmp_path / "out"
+    assert run(source, "-o", out) == 0
+    if change == "input":
+        write_lines(source, 6)
+    assert run(source, "-o", out, "--resume", *([] if change == "input" else ["--stage", "reasoning"])) == 2
+    assert "was begun with other inputs or settings" in capsys.readouterr().err
+    assert run(source, "-o", out) == 0
+
+
+def test_a_folder_that_holds_something_else_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source, out = write_lines(tmp_path / "in.jsonl", 5), tmp_path / "out"
+    out.mkdir()
+    (out / "precious.parquet").write_bytes(b"x")
+    assert run(source, "-o", out) == 2
+    assert "holds something else" in capsys.readouterr().err
+    assert (out / "precious.parquet").read_bytes() == b"x"
+
+
+# -- workers and memory ------------------------------------------------------------------------------------------------
+
+
+def test_several_workers_write_the_same(tmp_path: Path) -> None:
+    source = write_lines(tmp_path / "in.jsonl", 45)
+    for workers in ("1", "2"):
+        words = ["batch", str(source), "-d", "hermes", "-o", str(tmp_path / f"{workers}.parquet")]
+        assert main([*words, "--rows", "10", "--workers", workers]) == 0
+    assert pq.read_table(tmp_path / "1.parquet") == pq.read_table(tmp_path / "2.parquet")
+    with_errors = [(tmp_path / f"{n}.parquet.errors.jsonl").read_text(encoding="utf-8") for n in (1, 2)]
+    assert with_errors[0] == with_errors[1]
+
+
+def test_a_stream_is_read_no_further_than_it_is_asked_for() -> None:
+    read: list[int] = []
+
+    def stream() -> Iterable[dict[str, Any]]:
+        for i in range(100_000):
+            read.append(i)
+            yield {"output": "Hi."}
+
+    found = parse_many(stream(), "hermes", errors=(bad := list[BadRow]()))
+    for _ in range(20):
+        next(found)
+    assert len(read) < 200
+    assert bad == []
+
+
+# -- misuse ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["nothing.jsonl"], "INPUT: nothing.jsonl: there is no such file"),
+        (["-", "-"], "INPUT: -: standard input can be read once"),
+        (["IN", "--workers", "0"], "--workers: '0' is not a number from 1"),
+        (["IN", "--tokenizer", "nowhere.json"], "nowhere.json"),
+        (["IN", "--model", "x"], "--model: goes with --dialect auto"),
+        (["bad.parquet"], "bad.parquet: no parquet"),
+    ],
+)
+def test_misuse_is_one_line(words: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = write_lines(tmp_path / "in.jsonl", 2)
+    (tmp_path / "bad.parquet").write_bytes(b"PAR0")
+    told = [{"IN": str(source), "bad.parquet": str(tmp_path / "bad.parquet")}.get(w, w) for w in words]
+    assert main(["batch", "-d", "hermes", "-o", str(tmp_path / "out.parquet"), *told]) == 2
+    captured = capsys.readouterr().err
+    assert said in captured
+    assert captured.count("\n") == 1

@@ -1,0 +1,162 @@
+"""`parse_table` and `parse_many`: what is written of rows, and what is carried."""
+
+import json
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pytest
+from tokenizers import Tokenizer
+
+import unspool
+from unspool.batch import WRITTEN, BadRow, Columns, InputError, RowError, parse_many, parse_table
+
+from ..rl.test_conversation import TOKENIZER, encode
+from .rows import TOOLS, output, row
+
+ROWS = [row(i) for i in range(12)]
+
+
+def _table(rows: list[dict[str, Any]] = ROWS) -> pa.Table:
+    # Arrow unifies nested tools; as JSON text they stay what they are.
+    return pa.Table.from_pylist([r | {"tools": json.dumps(r["tools"])} for r in rows])
+
+
+def test_rows_hold_what_parse_finds() -> None:
+    found = list(parse_many(ROWS, "hermes"))
+    for i, (told, given) in enumerate(zip(found, ROWS, strict=True)):
+        message = unspool.parse(output(i), "hermes", tools=TOOLS, ids=lambda index, name: "")
+        assert (told["reasoning"], told["content"]) == (message.reasoning, message.content)
+        assert told["finish_reason"] == message.finish_reason
+        assert [(c["name"], c["arguments"], c["status"], c["known"]) for c in told["tool_calls"]] == [
+            (c.name, c.arguments, c.status, c.known) for c in message.tool_calls
+        ]
+        assert [(s["kind"], s["start"], s["end"]) for s in told["segments"]] == [
+            (s.kind, s.start, s.end) for s in message.segments
+        ]
+        assert told["valid"] is (None if i % 3 == 0 else i % 5 != 0)
+        assert (told["key"], told["score"], told["input_content"]) == (i, i / 2, "theirs")
+        assert json.loads(told["tools"]) == given["tools"]
+        assert json.loads(told["meta"]) == given["meta"]
+        assert list(told)[: len(WRITTEN)] == list(WRITTEN)
+
+
+def test_tables_hold_the_same() -> None:
+    table = parse_table(_table(), "hermes")
+    rows = list(parse_many(ROWS, "hermes"))
+    assert table.column_names == [*WRITTEN, "key", "output", "tools", "meta", "score", "input_content"]
+    for told, wanted in zip(table.to_pylist(), rows, strict=True):
+        assert json.loads(told.pop("tools")) == json.loads(wanted.pop("tools"))
+        assert told == wanted
+
+
+@pytest.mark.parametrize("kind", ["dataset", "reader", "batch"])
+def test_datasets_readers_and_batches_are_read_alike(kind: str) -> None:
+    table = _table()
+    given = {"dataset": ds.dataset(table), "reader": table.to_reader(3), "batch": table.to_batches()[0]}[kind]
+    assert parse_table(given, "hermes") == parse_table(table, "hermes")
+
+
+def test_nested_tools_lose_what_arrow_put_into_them() -> None:
+    other = {
+        "type": "function",
+        "function": {"name": "g", "parameters": {"type": "object", "properties": {"q": {"type": "string"}}}},
+    }
+    told = '<tool_call>\n{"name": "f", "arguments": {"a": "x"}}\n</tool_call>'
+    table = pa.Table.from_pylist([{"output": told, "tools": TOOLS}, {"output": told, "tools": [other]}])
+    found = parse_table(table, "hermes").to_pylist()
+    assert [r["valid"] for r in found] == [True, False]
+    assert [c["known"] for r in found for c in r["tool_calls"]] == [True, False]
+
+
+def test_ids_of_calls_are_the_same_each_time_and_no_other_rows() -> None:
+    found = [[c["id"] for r in parse_many(ROWS, "hermes") for c in r["tool_calls"]] for _ in range(2)]
+    assert found[0] == found[1]
+    assert len(set(found[0])) == len(found[0]) > 10
+
+
+def test_token_ids_are_counted_by_kind() -> None:
+    text = output(1) + "<|im_end|>"
+    (found,) = parse_many([{"token_ids": encode(text)}], "hermes", tools=TOOLS, tokenizer=TOKENIZER)
+    assert sum(found["tokens"].values()) == len(encode(text))
+    assert found["tokens"]["reasoning"] == len(encode("plan 1 北"))
+    assert found["segments"][0]["token_end"] - found["segments"][0]["token_start"] == found["tokens"]["reasoning"]
+    assert json.loads(found["token_ids"]) == encode(text)
+    table = parse_table(pa.table({"token_ids": [encode(text)]}), "hermes", tools=TOOLS, tokenizer=TOKENIZER)
+    assert table["tokens"].to_pylist() == [found["tokens"]]
+    assert isinstance(TOKENIZER, Tokenizer)
+
+
+def test_the_dialect_is_found_by_model_and_template() -> None:
+    call = '<tool_call>\n{"name": "f", "arguments": {}}\n</tool_call>'
+    rows: list[dict[str, Any]] = [
+        {"output": call, "model": "NousResearch/Hermes-3-Llama-3.1-8B"},
+        {
+            "output": call,
+            "chat_template": "<tool_call>\n{{ {'name': n, 'arguments': a} }}\n</tool_call><think></think>",
+        },
+        {"output": call, "model": "nobody-knows-this"},
+        {"output": call},
+    ]
+    bad: list[BadRow] = []
+    found = list(parse_many(rows, "auto", errors=bad))
+    assert [[c["name"] for c in r["tool_calls"]] for r in found] == [["f"], ["f"]]
+    assert [(b.row, b.reason.partition(":")[0]) for b in bad] == [(2, "model"), (3, "dialect")]
+
+
+def test_prompts_and_stages_are_read_from_their_columns() -> None:
+    rows = [
+        {"text": "plan</think>Hi.", "p": "<|im_start|>assistant\n<think>\n"},
+        {"text": "plan</think>Hi.", "s": "reasoning"},
+    ]
+    columns = Columns(prompt="p", stage="s")
+    assert [r["content"] for r in parse_many(rows, "hermes", column="text", columns=columns)] == ["Hi.", "Hi."]
+    bad: list[BadRow] = []
+    assert list(parse_many([{"text": "x", "s": "asleep"}], "hermes", column="text", columns=columns, errors=bad)) == []
+    assert "'asleep' is not one of" in bad[0].reason
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"output": 7}, "output: must be a string, not int"),
+        ({}, "output: is missing"),
+        ({"token_ids": [1]}, "token_ids: needs a tokenizer"),
+        ({"output": "x", "tools": "{"}, "tools: "),
+        ({"output": "x", "tools": [{"type": "function"}]}, "tools: "),
+        ({"output": "x", "finish_reason": 3}, "finish_reason: must be a string"),
+    ],
+)
+def test_a_bad_row_is_told_and_stops_nothing(given: dict[str, Any], reason: str) -> None:
+    bad: list[BadRow] = []
+    found = list(parse_many([row(0), given, row(2)], "hermes", errors=bad))
+    assert [r["key"] for r in found] == [0, 2]
+    assert bad[0].row == 1
+    assert bad[0].reason.startswith(reason)
+    with pytest.raises(RowError, match=r"row 1: "):
+        list(parse_many([row(0), given], "hermes"))
+
+
+def test_texts_alone_are_rows_too() -> None:
+    found = list(parse_many(["<think>\nplan\n</think>\n\nHi.", "half a \ud800 character"], "hermes"))
+    assert [(r["reasoning"], r["content"]) for r in found] == [("plan", "Hi."), ("", "half a \ufffd character")]
+
+
+def test_bad_rows_of_tables_are_left_out() -> None:
+    bad: list[BadRow] = []
+    table = pa.table({"output": ["Hi.", None, "Ho."], "n": [1, 2, 3]})
+    assert parse_table(table, "hermes", errors=bad)["n"].to_pylist() == [1, 3]
+    assert [b.row for b in bad] == [1]
+
+
+def test_misuse_is_told() -> None:
+    with pytest.raises(InputError, match="has neither of the columns output and token_ids; it has x"):
+        parse_table(pa.table({"x": [1]}), "hermes")
+    with pytest.raises(TypeError, match=r"table: must be a pyarrow\.Table"):
+        parse_table([1], "hermes")
+    with pytest.raises(TypeError, match="toolz: is not one of column, workers, errors, "):
+        list(parse_many([], "hermes", toolz=[]))
+    with pytest.raises(unspool.UnknownDialect):
+        list(parse_many(["x"], "hermess"))
+    with pytest.raises(InputError, match="input_content: two columns"):
+        parse_table(pa.table({"output": ["x"], "content": ["a"], "input_content": ["b"]}), "hermes")

@@ -1,0 +1,1 @@
+"""Rollouts: conversations by token, rewards, batches."""
