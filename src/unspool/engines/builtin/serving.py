@@ -1,10 +1,11 @@
-"""The builtin model as it is served: bounded, and led to copy."""
+"""The builtin model as it is served: bounded, led by what a request says, and led to copy."""
 
 from typing import Final
 
 from ..base import Sampling
 from .bounds import Bounded
 from .model import Model
+from .led import Led
 from .said import Copying
 
 SAMPLING: Final = Sampling(temperature=0.0)
@@ -17,4 +18,4 @@ def served(model: Model | None = None) -> Bounded:
     Args:
         model: default: the one that comes with the package.
     """
-    return Bounded(Copying(model or Model()))
+    return Bounded(Led(Copying(model or Model())))
