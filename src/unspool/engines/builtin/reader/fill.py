@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from .prompt import Parameter, Tool
 from .spans import Message, Span, items
-from .words import CONCEPTS, CURRENCIES, DAYS, FRAMES, FROM, MONTHS, NUMBERS, OFF, RELATIVE, STOP, TO, UNITS, parts_of, stem
+from .words import CONCEPTS, CUISINES, CURRENCIES, DAYS, FRAMES, FROM, MONTHS, NUMBERS, OFF, RELATIVE, STOP, TO, UNITS, parts_of, stem
 
 _CUES: Final[dict[str, tuple[str, ...]]] = {
     "body": ("saying", "says", "that says", "with the text", "with text", "with the message", "with message", "with body", "body", "message", "text", "telling", "content", "with the content", "to say", ":"),
@@ -57,7 +57,10 @@ class _Filling:
                     self._give(p, value)
                 elif p.choices:
                     self.left.remove(p)
-                    self._miss(p)
+                    if not p.optional and self._role(p) is None and {*parts_of(p.name)} & {"unit", "units", "priority", "mode", "scale", "format", "type"}:
+                        filled.values[p.name] = p.choices[0]
+                    else:
+                        self._miss(p)
         self.left = [p for p in self.left if p.type != "boolean" or self._miss(p)]
         for kind, spans in self._formed():
             for p in [p for p in self.left if kind in p.kinds[:3] and p.type in ("string", "any", "array")]:
@@ -254,9 +257,11 @@ class _Filling:
         for p in wanted:
             unit = next((UNITS[w] for w in parts_of(p.name) if w in UNITS and len(w) > 2), None)
             near = [s for s in free if unit and self._unit_of(s) == unit]
-            own = [s for s in free if {stem(m.words[k].low) for k in range(max(0, s.first - 2), min(len(m), s.last + 2))} & {stem(w) for w in parts_of(p.name) if len(w) > 2}]
+            names = {stem(w) for w in parts_of(p.name) if len(w) > 2}
+            names |= {"%"} if "percent" in names else {"d"} if "side" in names else set()
+            own = sorted((d, s) for s in free if (d := self._distance(s, names)) < 4)
             if near or own:
-                self._number(p, (near or own)[0], free)
+                self._number(p, near[0] if near else own[0][1], free)
         wanted = [p for p in wanted if p in self.left]
         subtract = " from " in m.low and len([p for p in wanted]) == 2 and re.search(r"\b(subtract|take)\b", m.low)
         spans = list(reversed(free)) if subtract else list(free)
@@ -287,6 +292,20 @@ class _Filling:
                         break
                     first = Span(begin, first.last, m.said(begin, first.last))
                 self._give(p, m.take(first))
+
+    def _distance(self, s: Span, names: set[str]) -> int:
+        """How many words lie between a number and one of these; what stands behind it is nearer."""
+        m = self.message
+        word = m.words[s.first].low
+        if any(word.endswith(n) or word.startswith(n) for n in names if n in ("%", "d")):
+            return 0
+        for d in (1, 2):
+            for k in (s.last + d - 1, s.first - d):
+                if 0 <= k < len(m) and (stem(m.words[k].low) in names or m.words[k].low in names):
+                    return d
+                if k >= s.last and k < len(m) and m.words[k].low in (",", "and", "by"):
+                    continue
+        return 9
 
     def _apart(self, spans: list[Span]) -> bool:
         """Whether numbers are members of one list: *orders 12 and 15*."""
@@ -331,9 +350,13 @@ class _Filling:
 
     def _group(self, kind: str, span: Span) -> None:
         m = self.message
-        fits = {"who": ("email", "people"), "items": ("items",)}.get(kind, (kind,))
+        fits = {"who": ("email", "people", "channel", "phone")}.get(kind, (kind,))
         texts = [p for p in self.left if p.type in ("string", "any", "array")]
-        own = [p for p in texts if set(p.kinds[:1]) & set(fits)] or [p for p in texts if (not p.kinds or p.kinds[0] in ("query", "subject", "body", "items")) and not p.optional]
+        own = [p for p in texts if set(p.kinds[:1]) & set(fits)]
+        if not own and kind == "who":
+            own = [p for p in texts if {*parts_of(p.name)} & {"to", "recipient", "contact", "user", "person", "name", "number", "who"}]
+        elif not own and kind != "author":
+            own = [p for p in texts if (not p.kinds or p.kinds[0] in ("query", "subject", "body", "items")) and not p.optional]
         if not own:
             return
         p = own[0]
@@ -415,6 +438,11 @@ class _Filling:
     def _sort(self, p: Parameter) -> None:
         """The word before what the tool is for: *thai* restaurants."""
         m = self.message
+        if said := next((i for i, w in enumerate(m.words) if w.low in CUISINES and not m.taken[i]), None) is not None:
+            at = next(i for i, w in enumerate(m.words) if w.low in CUISINES and not m.taken[i])
+            if {"cuisine", "kitchen", "type", "food"} & {*parts_of(p.name)} and said:
+                self._give(p, m.take(Span(at, at + 1, m.words[at].text)))
+                return
         named, also = self.tool.concepts
         nouns = {w for c in (*named, *also) for w in CONCEPTS[c][0]} | set(parts_of(self.tool.name))
         for i in range(1, len(m)):

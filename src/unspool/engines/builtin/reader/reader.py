@@ -105,7 +105,9 @@ def _refused(tools: list[Tool], plain: str, text: str) -> Answer | None:
     asked = {c for c, (_, asks) in CONCEPTS.items() if any(_has(Message(text).low, a) for a in asks)}
     foreign = not set(words) & STOP and len(words) > 2 or any(ord(c) > 0x2FF for c in text)
     knowledge = bool(re.match(r"(?:who|what is|what's|whats|what are|why|which|explain|how do|how does)\b", plain)) and not re.search(r"\b(?:in|for|at) [A-Z]", text)
-    if not (foreign or knowledge or WRITE & set(words[:4]) or asked):
+    if WRITE & set(words[:4]) or (not asked and (knowledge or not foreign) and not any(t for t in tools if "search" in (*t.concepts[0], *t.concepts[1]))) and not (re.search(r"\b(?:in|for|at) [A-Z]", text) or len(words) < 3):
+        return Answer([], f"{SELF}, made to call tools: that is beyond me.", "No tool is for this.")
+    if not (foreign or knowledge or asked):
         return None
     return Answer([], f"{SELF}: I can only call tools and answer from their results, and none of the tools here fits.", "No tool fits.")
 

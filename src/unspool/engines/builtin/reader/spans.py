@@ -130,7 +130,7 @@ class Message:
             w = self.words[i].low
             value: str | None = None
             j = i + 1
-            if m := re.fullmatch(r"[$€£]?(\d[\d,]*(?:\.\d+)?)(?:th|st|nd|rd|k|%|[a-z°]{1,3})?", w):
+            if m := re.fullmatch(r"(?:[$€£]|d(?=\d+$))?(\d[\d,]*(?:\.\d+)?)(?:th|st|nd|rd|k|%|[a-z°]{1,3})?", w):
                 value = m[1].replace(",", "")
                 if w.endswith("k") and w[-2:-1].isdigit():
                     value = str(int(float(value) * 1000))

@@ -35,6 +35,7 @@ CONCEPTS: Final[dict[str, tuple[frozenset[str], tuple[str, ...]]]] = {
 """What tools are for: the words that name it, and those that ask for it."""
 MEANT: Final[dict[str, str]] = {concept: d["kind"] for concept, d in _DATA["concepts"].items() if "kind" in d}
 """What the first text of a tool is, by what the tool is for."""
+CUISINES: Final = frozenset(_DATA["cuisines"])
 SIDES: Final[dict[str, str]] = {
     "convert": "unit", "currency": "currency", "translate": "language", "flight": "place", "train": "place", "directions": "place", "taxi": "place",
 }
