@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 from .fill import Filled, fill
 from .prompt import Prompt, Tool, Turn
 from .spans import MOST, Message
-from .words import ABLE, ABOUT, BACK, CONCEPTS, FOLLOW, GENERIC, STARTERS, STOP, TALK, WRITE, parts_of, stem
+from .words import ABLE, ABOUT, AGAIN, BACK, CONCEPTS, FOLLOW, GENERIC, STARTERS, STOP, TALK, WRITE, parts_of, stem
 
 Call = tuple[str, dict[str, Any]]
 
@@ -302,7 +302,8 @@ def _put(tool: Tool, f: Filled, p: Any, value: Any, several: bool) -> None:
 
 
 def _kind(p: Any) -> str:
-    return str(p.kinds[0]) if p.kinds else str(p.name)
+    kind = str(p.kinds[0]) if p.kinds else str(p.name)
+    return "place" if kind == "zone" else kind
 
 
 def _spaced(name: str) -> str:
@@ -318,7 +319,9 @@ def _follow_up(prompt: Prompt, text: str) -> Answer | None:
     tools = {t.name: t for t in prompt.tools}
     if not earlier or any(t.text not in tools for t in earlier):
         return None
-    low = " ".join(re.findall(r"[\w'+*/.-]+", text.lower()))
+    low = " ".join(re.findall(r"[\w'+*/.-]+", text.lower())).strip(" .")
+    if low in AGAIN:
+        return Answer([(t.text, t.arguments) for t in earlier])
     begun = next((f for f in FOLLOW if low == f or low.startswith(f"{f} ")), None)
     own = _best(list(prompt.tools), Message(text))
     if begun is None and (len(low.split()) > 5 or own is not None):
@@ -326,10 +329,13 @@ def _follow_up(prompt: Prompt, text: str) -> Answer | None:
     if own is not None and own.name != earlier[-1].text:
         return None
     tool = tools[earlier[-1].text]
-    rest = re.sub(rf"(?i)^\W*{re.escape(begun)}\b[\s,]*", "", text) if begun else text
+    lead = r"[\s,]+".join(map(re.escape, begun.split())) if begun else ""
+    rest = re.sub(rf"(?i)^\W*{lead}\b[\s,]*", "", text) if begun else text
     if begun == "and what about" or not rest.strip():
         return None
-    new = fill(tool, Message(rest if re.search(r"\w", rest) else text))
+    given = {name for turn in earlier if turn.text == tool.name for name in turn.arguments}
+    due = tool._replace(parameters=tuple(p._replace(optional=p.optional and p.name not in given) for p in tool.parameters))
+    new = fill(due, Message(rest))
     changed = dict(new.values)
     base = [turn for turn in earlier if turn.text == tool.name]
     if not changed and new.several is None:

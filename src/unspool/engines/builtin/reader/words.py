@@ -29,7 +29,7 @@ def parts_of(name: str) -> list[str]:
 STOP: Final = frozenset(_DATA["stop"])
 GENERIC: Final = frozenset(map(stem, _DATA["generic"]))
 CONCEPTS: Final[dict[str, tuple[frozenset[str], tuple[str, ...]]]] = {
-    concept: (frozenset(d["words"]), tuple(dict.fromkeys([*d["words"], *d["ask"]])))
+    concept: (frozenset([*d["words"], *d.get("names", ())]), tuple(dict.fromkeys([*d["words"], *d["ask"]])))
     for concept, d in _DATA["concepts"].items()
 }
 """What tools are for: the words that name it, and those that ask for it."""
@@ -62,6 +62,7 @@ ABLE: Final[tuple[str, ...]] = tuple(_DATA["able"])
 WRITE: Final = frozenset(_DATA["write"])
 STARTERS: Final = frozenset(_DATA["starters"])
 FOLLOW: Final[tuple[str, ...]] = tuple(sorted(_DATA["follow"], key=len, reverse=True))
+AGAIN: Final = frozenset(_DATA["again"])
 BACK: Final = frozenset(_DATA["back"])
 
 
