@@ -70,7 +70,11 @@ class _Filling:
         self._people()
         self._texts()
         for p in self.left:
-            self._miss(p)
+            body = next((q.name for q in self.tool.parameters if q.kinds[:1] == ("body",) and q.name in filled.values), None)
+            if p.kinds[:1] == ("subject",) and body is not None and not p.optional:
+                filled.values[p.name] = " ".join(str(filled.values[body]).split()[:6])
+            else:
+                self._miss(p)
         order = [p.name for p in self.tool.parameters]
         filled.values = {k: filled.values[k] for k in order if k in filled.values}
         return filled
@@ -183,7 +187,7 @@ class _Filling:
         if kind == "unit" and not any(q for q in self.left if q is not p and "unit" in q.kinds[:1]) and UNITS.get(free[0].value.lower()) in ("celsius", "fahrenheit"):
             self._give(p, self.message.take(free[0]))
             return
-        if len(free) > 1 and not p.optional and kind in ("path", "symbol", "expression", "url", "directory", "zone") and self.filled.several is None:
+        if len(free) > 1 and not p.optional and kind in ("email", "path", "symbol", "expression", "url", "directory", "zone") and self.filled.several is None:
             if p.type == "array":
                 self._give(p, [self.message.take(s) for s in free])
             else:
@@ -628,6 +632,8 @@ class _Filling:
             else:
                 return False
         others = [q for q in self.left if q is not p and q.type in ("string", "any") and not q.optional and not q.choices]
+        if kind == "subject" and "mail" in (*self.tool.concepts[0], *self.tool.concepts[1]):
+            return False
         long = kind in ("query", "body", "subject") or (not kind and not others and len([q for q in self.tool.parameters if q.type in ("string", "any")]) == 1)
         span = self._remaining(long, p)
         if span is None:
