@@ -4,8 +4,8 @@ from typing import Final
 
 from ..base import Sampling
 from .bounds import Bounded
-from .model import Model
 from .led import Led
+from .model import Model
 from .said import Copying
 
 SAMPLING: Final = Sampling(temperature=0.0)

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from .words import FROM, KINDS, MEANT, SIDES, TO, concepts_of, parts_of, stem
+from .words import CONCEPTS, GENERIC, KINDS, MEANT, SETS, SIDES, STOP, concepts_of, parts_of, stem
 
 _PARAMETER: Final = re.compile(r'"([^"\n]*)":( optional)? ?([^\n]*)')
 _CHOICE: Final = re.compile(r'("(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?|true|false|null)(?: or |(?=,)|$)')
+_LONGEST: Final = 300
+"""How many characters of a description are read."""
 _TYPES: Final = ("string", "integer", "number", "boolean", "array", "object", "any", "null")
 
 
@@ -31,12 +33,24 @@ class Parameter(NamedTuple):
 
 
 class Tool(NamedTuple):
-    """What can be called."""
+    """What can be called.
+
+    Attributes:
+        concepts: what it is for; see `words.concepts_of`.
+        name_words: the words of its name, and their stems.
+        described: the stems of its description, without those that say little.
+        nouns: stems of the words that name it or what it is for.
+        asking: the words that ask for it: they are no values.
+    """
 
     name: str
     description: str
     parameters: tuple[Parameter, ...]
     concepts: tuple[tuple[str, ...], tuple[str, ...]]
+    name_words: frozenset[str]
+    described: frozenset[str]
+    nouns: frozenset[str]
+    asking: frozenset[str]
 
 
 class Turn(NamedTuple):
@@ -120,21 +134,47 @@ def _tools(head: str) -> tuple[Tool, ...]:
 
 
 def _tool(name: str, described: str, parameters: list[Parameter]) -> Tool:
-    named, also = concepts_of(name, described)
-    side = next((SIDES[c] for c in (*named, *also) if c in SIDES), None)
+    described = described[:_LONGEST]
+    concepts = concepts_of(name, described)
+    _sides(concepts[0] + concepts[1], parameters)
+    _first_text(concepts[0] + concepts[1], parameters)
+    words = {*parts_of(name), name.lower()}
+    names = frozenset(words | {stem(w) for w in words})
+    about = {w for w in re.findall(r"[a-z-]+", described.lower()) if w not in STOP and stem(w) not in GENERIC}
+    nouns = {stem(w) for c in concepts[0] for n in CONCEPTS[c][0] for w in n.split()} | names
+    asks = {w for c in (*concepts[0], *concepts[1]) for some in CONCEPTS[c] for phrase in some for w in phrase.split()}
+    asking = names | asks | {f"{w}s" for w in names | asks}
+    about = {stem(w) for w in about}
+    return Tool(name, described, tuple(parameters), concepts, names, frozenset(about), frozenset(nouns), asking)
+
+
+def _sides(concepts: tuple[str, ...], parameters: list[Parameter]) -> None:
+    """Give ``source``, ``to`` and the like the kind that the tool has two sides of."""
+    kind = next((SIDES[c] for c in concepts if c in SIDES), None)
     for i, p in enumerate(parameters):
-        if side is not None and p.type in ("string", "any") and not p.choices and {*parts_of(p.name)} & (FROM | TO) and side not in p.kinds[:1]:
-            parameters[i] = p._replace(kinds=(side, *p.kinds))
-    meant = next((MEANT[c] for c in (*named, *also) if c in MEANT), None)
-    texts = [p for p in parameters if p.type in ("string", "any") and not p.choices]
-    if meant is not None and not any(meant in p.kinds[:1] for p in texts):
-        required = [p for p in texts if not p.optional] or texts[:1]
-        vague = ("query", "subject", "body", "path", "place")
-        plain = [p for p in required if not p.kinds or p.kinds[0] in vague and p.kinds[0] != meant]
-        if meant == "place" and plain and plain[0].kinds[:1] in (("query",), ("subject",), ("body",), ()) or (plain and not plain[0].kinds) or (plain and meant == "expression" and len(texts) == 1):
-            at = parameters.index(plain[0])
-            parameters[at] = plain[0]._replace(kinds=(meant, *(k for k in plain[0].kinds if k != meant)))
-    return Tool(name, described, tuple(parameters), (tuple(named), tuple(also)))
+        side = {*parts_of(p.name)} & (SETS["from"] | SETS["to"])
+        if kind is not None and side and _is_text(p) and kind not in p.kinds[:1]:
+            parameters[i] = p._replace(kinds=(kind, *p.kinds))
+
+
+def _first_text(concepts: tuple[str, ...], parameters: list[Parameter]) -> None:
+    """Give a text whose name says little the kind that its tool is for: *q* of a weather tool is a place."""
+    kind = next((MEANT[c] for c in concepts if c in MEANT), None)
+    texts = [p for p in parameters if _is_text(p)]
+    if kind is None or any(kind in p.kinds[:1] for p in texts):
+        return
+    required = [p for p in texts if not p.optional] or texts[:1]
+    plain = next((p for p in required if not p.kinds or p.kinds[0] in SETS["vague"]), None)
+    if plain is None:
+        return
+    open_ = kind == "place" and plain.kinds[:1] in (("query",), ("subject",), ("body",))
+    if open_ or not plain.kinds or (kind == "expression" and len(texts) == 1):
+        kinds = (kind, *(k for k in plain.kinds if k != kind))
+        parameters[parameters.index(plain)] = plain._replace(kinds=kinds)
+
+
+def _is_text(p: Parameter) -> bool:
+    return p.type in ("string", "any") and not p.choices
 
 
 def _parameter(name: str, optional: bool, rest: str) -> Parameter:
@@ -149,7 +189,7 @@ def _parameter(name: str, optional: bool, rest: str) -> Parameter:
     if not choices:
         type_ = next((t for t in _TYPES if rest.startswith(t)), "any")
         at = len(type_) if rest.startswith(type_) else 0
-    described = rest[at:].lstrip(", ")
+    described = rest[at : at + _LONGEST].lstrip(", ")
     return Parameter(name, optional, type_, tuple(choices), described, _kinds(name, described))
 
 
