@@ -1,5 +1,6 @@
 """Numbers: which is for which parameter, by units, by words near them, by their order; and codes."""
 
+import itertools
 import re
 from typing import Any, Final
 
@@ -109,8 +110,7 @@ def _plain(m: Message, s: Span) -> bool:
     return (
         float(s.value) <= _LARGE
         and not m.has(s.first - 1, SETS["since"])
-        and s.last < len(m)
-        and m.words[s.last].low[0].isalpha()
+        and ((s.last < len(m) and m.words[s.last].low[0].isalpha()) or m.has(s.first - 1, SETS["set to"]))
     )
 
 
@@ -155,7 +155,7 @@ def _distance(m: Message, s: Span, names: set[str]) -> int:
 
 def _apart(m: Message, spans: list[Span]) -> bool:
     """Whether numbers are members of one list: *orders 12 and 15*; of one unit, where they have units."""
-    between = [w.low for a, b in zip(spans, spans[1:], strict=False) for w in m.words[a.last : b.first]]
+    between = [w.low for a, b in itertools.pairwise(spans) for w in m.words[a.last : b.first]]
     same = len({_unit_of(m, s) for s in spans} - {None}) < 2
     money = [w for w in between if w in CURRENCIES or w in UNITS]
     return same and all(w in SETS["between numbers"] or w in money for w in between) and len(set(money)) < 2

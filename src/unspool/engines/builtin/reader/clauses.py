@@ -8,7 +8,8 @@ from .filling import is_cased
 from .message import Message
 from .prompt import Tool
 from .scores import best
-from .words import LEAD, SPLIT, STARTERS, STOP, TALK, plain, stem
+from .spans import expressions
+from .words import LEAD, SETS, SPLIT, STARTERS, STOP, TALK, plain, stem
 
 Clause = tuple[Tool, str]
 _MOST: Final = 12
@@ -35,13 +36,14 @@ def _parts(tools: tuple[Tool, ...], text: str) -> list[Clause]:
     """What each part asks for; a part that asks for nothing belongs to the one before it, or to the first."""
     quoted = [found.span() for found in _QUOTED.finditer(text)]
     cuts = [found.span() for found in SPLIT.finditer(text) if found.start() > 0 and found.end() < len(text)]
-    cuts = [cut for cut in cuts if not any(a < cut[0] < b for a, b in quoted)][:_MOST]
+    whole = [*quoted, *_calculations(text)]
+    cuts = [cut for cut in cuts if not any(a < cut[0] < b for a, b in whole)][:_MOST]
     found: list[tuple[Tool, int, int]] = []
     begin = first = 0
     ended = True
     for start, end in [*cuts, (len(text), len(text))]:
         part = text[begin:start]
-        tool = best(tools, Message(part)) if part.strip() else None
+        tool = best(tools, Message(part)) if part.strip() and not _idle(part) else None
         if tool is not None and found and not _opens(tool, part, found[-1][0], ended=ended):
             tool = None
         if tool is not None:
@@ -52,6 +54,20 @@ def _parts(tools: tuple[Tool, ...], text: str) -> list[Clause]:
             first = end
         begin, ended = end, bool(re.match(r"\s*[.?!;]", text[start:end]))
     return [(tool, text[a:b]) for tool, a, b in found]
+
+
+def _calculations(text: str) -> list[tuple[int, int]]:
+    """Where calculations stand: *3 plus 4* is no place to split."""
+    message = Message(text)
+    return [(message.words[s.first].start, message.words[s.last - 1].end) for s in expressions(message) if s.last]
+
+
+def _idle(part: str) -> bool:
+    """Whether a part only asks for the answer: *and tell me what comes up*."""
+    at = 0
+    while found := LEAD.match(part, at):
+        at = found.end()
+    return plain(part[at:]).removeprefix("tell me ").removeprefix("show me ") in SETS["idle"]
 
 
 def _without_talk(text: str) -> str:

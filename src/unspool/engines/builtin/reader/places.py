@@ -2,10 +2,10 @@
 
 from typing import NamedTuple
 
-from .filling import Filling
+from .filling import Filling, named
 from .message import Message, Span
 from .prompt import Parameter
-from .words import BEFORE_PLACE, DAYS, MONTHS, RELATIVE, SETS, STOP, UNITS
+from .words import BEFORE_PLACE, DAYS, MONTHS, RELATIVE, SETS, STARTERS, STOP, UNITS, WRITE
 
 _SURE = 5
 _LIKELY = 4
@@ -26,8 +26,9 @@ def place(f: Filling, p: Parameter) -> bool:
     """Give a parameter its place, or several; whether there is one."""
     m = f.message
     skipped = f.tool.asking
+    cased = f.cased and not named(p, SETS["rooms"])
     best = _behind(m, skipped)
-    if f.cased and (best is None or not best.large or (len(best.spans) == 1 and _compared(m))):
+    if cased and (best is None or not best.large or (len(best.spans) == 1 and _compared(m))):
         large = _large(m, skipped)
         if _compared(m) and (len(large) > 1 or (large and best is None)):
             best = _Found(_SURE, large)
@@ -35,7 +36,7 @@ def place(f: Filling, p: Parameter) -> bool:
             best = _Found(_SURE, large[:1]) if large else best if best.weight >= _SURE else None
     there = "there" in m.at
     if best is None and not p.optional:
-        best = _alone(f, skipped)
+        best = _alone(m, skipped, cased=cased)
         if best is not None and there and not best.large:
             return False
     if best is None or (p.optional and best.weight < _LIKELY and not best.large):
@@ -47,7 +48,9 @@ def place(f: Filling, p: Parameter) -> bool:
 def bare(m: Message, skipped: frozenset[str] = frozenset()) -> list[Span]:
     """The names that a message consists of: *Paris and Berlin?*"""
     spans = named_from(m, 0, skipped) if len(m) else []
-    return spans if spans and all(not w.low[0].isalnum() for w in m.words[spans[-1].last :]) else []
+    first = m.words[0].low if spans else ""
+    whole = spans and all(not w.low[0].isalnum() for w in m.words[spans[-1].last :])
+    return spans if whole and first not in STARTERS | SETS["verbs"] | WRITE else []
 
 
 def _compared(m: Message) -> bool:
@@ -64,13 +67,13 @@ def _behind(m: Message, skipped: frozenset[str]) -> _Found | None:
     return best
 
 
-def _alone(f: Filling, skipped: frozenset[str]) -> _Found | None:
+def _alone(m: Message, skipped: frozenset[str], *, cased: bool) -> _Found | None:
     """Names among the words that say nothing else."""
     best: _Found | None = None
     no_place = skipped | RELATIVE | DAYS | MONTHS | UNITS.keys() | SETS["no place"]
-    for first in _runs(f.message, STOP | no_place):
-        spans = named_from(f.message, first, skipped)
-        if spans and (spans[0].value[0].isupper() or not f.cased):
+    for first in _runs(m, STOP | no_place):
+        spans = named_from(m, first, skipped)
+        if spans and (spans[0].value[0].isupper() or not cased):
             found = _Found(1 + 2 * spans[0].value[0].isupper(), spans)
             best = found if best is None or found.weight > best.weight else best
     return best

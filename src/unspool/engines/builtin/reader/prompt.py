@@ -164,6 +164,7 @@ def _first_text(concepts: tuple[str, ...], parameters: list[Parameter]) -> None:
     if kind is None or any(kind in p.kinds[:1] for p in texts):
         return
     required = [p for p in texts if not p.optional] or texts[:1]
+    required = [p for p in required if SETS["codes"].isdisjoint(parts_of(p.name))]
     plain = next((p for p in required if not p.kinds or p.kinds[0] in SETS["vague"]), None)
     if plain is None:
         return

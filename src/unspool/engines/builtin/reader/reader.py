@@ -81,8 +81,8 @@ def _calls(prompt: Prompt, text: str, asked: list[tuple[Tool, str]]) -> Answer |
     shared = _shared(filled) if len(filled) > 1 else {}
     known = _known(prompt, before) if len(filled) == 1 or BACK & message.at.keys() else {}
     calls: list[Call] = []
-    for tool, f in filled:
-        if _refers(tool, f):
+    for i, (tool, f) in enumerate(filled):
+        if not _resolved(tool, f, filled[:i]):
             return None
         for p in f.missing[:]:
             kind = _kind(p)
@@ -129,9 +129,19 @@ def _known(prompt: Prompt, before: list[Turn]) -> dict[str, Any]:
     }
 
 
-def _refers(tool: Tool, f: Filled) -> bool:
-    """Whether a text is only a word for what was said before: *translate it*."""
-    return any(str(f.values.get(p.name, "")).lower() in SETS["pronouns"] for p in tool.parameters if p.type == "string")
+def _resolved(tool: Tool, f: Filled, before: list[tuple[Tool, Filled]]) -> bool:
+    """Put the text of the clause before for a word that refers to it: *define zeal and translate it*.
+
+    Returns:
+        Whether no text is left that only refers to another.
+    """
+    for p in tool.parameters:
+        if p.type == "string" and str(f.values.get(p.name, "")).lower() in SETS["pronouns"]:
+            said = [v for _, other in before for v in other.values.values() if isinstance(v, str)]
+            if len(said) != 1:
+                return False
+            f.values[p.name] = said[0]
+    return True
 
 
 def _kind(p: Parameter) -> str:

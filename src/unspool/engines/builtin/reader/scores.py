@@ -37,8 +37,10 @@ class _Asked(NamedTuple):
 
 def asked_for(message: Message) -> frozenset[str]:
     """The concepts that a message's words ask for."""
-    asked = frozenset(c for c, (_, asks) in CONCEPTS.items() if any(_says(message.low, a) for a in asks))
-    return asked - {"search"} if SETS["you"] & message.at.keys() else asked
+    unsaid = SETS["asks of anyone"] if SETS["you"] & message.at.keys() else frozenset()
+    return frozenset(
+        c for c, (_, asks) in CONCEPTS.items() if any(_says(message.low, a) for a in asks if a not in unsaid)
+    )
 
 
 def _says(low: str, phrase: str) -> bool:
@@ -55,7 +57,7 @@ def scores(tools: tuple[Tool, ...], message: Message) -> dict[str, float]:
         asked_for(message),
         next((s.value for s in expressions(message)), ""),
         tuple(forms),
-        any(message.has(i + 1, (w.low,)) or w.low == "#" for i, w in enumerate(message.words) if w.low == "#"),
+        "#" in message.at,
     )
     each = {t.name: _words(t, asked) + _values(t, asked) for t in tools}
     return {name: score for name, score in each.items() if score > _LEAST}
@@ -64,7 +66,7 @@ def scores(tools: tuple[Tool, ...], message: Message) -> dict[str, float]:
 def _words(tool: Tool, asked: _Asked) -> float:
     """How much the words of a message speak for a tool."""
     named, also = tool.concepts
-    score = 3.0 * len(asked.concepts & {*named})
+    score = 3.0 * len(asked.concepts & {*named}) - ("search" in asked.concepts & {*named} and len(named) > 1)
     for concept in asked.concepts & {*also}:
         score += 2 if "search" not in named or concept == "search" else 0.5
     own = asked.stems & (tool.name_words - GENERIC)
@@ -117,10 +119,17 @@ def _searching(tools: tuple[Tool, ...], message: Message) -> Tool | None:
 
 
 def _bare(tools: tuple[Tool, ...], message: Message) -> Tool | None:
-    """The only tool that needs just one place, for a message that is just places: *Paris and Berlin?*"""
+    """The only tool that needs just one place, or symbol, for a message that is just these: *Paris and Berlin?*"""
+    if len(list(symbols(message))) == sum(w.low not in SETS["joins"] | SETS["polite"] for w in message.words):
+        return _needing(tools, "symbol")
     spans = bare(message)
     sure = len(spans) > 1 or any(" " in s.value for s in spans)
-    if not sure or not all(s.value[0].isupper() for s in spans):
-        return None
-    fits = [t for t in tools if [p.kinds[:1] for p in t.parameters if not p.optional and not p.choices] == [("place",)]]
+    words = [w for s in spans for w in s.value.split()]
+    small = len(tools) == 1 and len(words) == len(spans)  # *paris and berlin*
+    return _needing(tools, "place") if sure and (small or all(w[0].isupper() for w in words)) else None
+
+
+def _needing(tools: tuple[Tool, ...], kind: str) -> Tool | None:
+    """The only tool of which just one text is required, of this kind."""
+    fits = [t for t in tools if [p.kinds[:1] for p in t.parameters if not p.optional and not p.choices] == [(kind,)]]
     return fits[0] if len(fits) == 1 else None

@@ -5,7 +5,7 @@ from typing import Final
 from .message import Message
 from .prompt import Prompt, Tool
 from .scores import ENOUGH, asked_for, scores
-from .words import ABLE, ABOUT, CLOSING, KNOWLEDGE, SETS, SOMEWHERE, STARTERS, STOP, TALK, WRITE
+from .words import ABLE, ABOUT, CLOSING, KNOWLEDGE, LEAD, QUESTION, SETS, SOMEWHERE, STARTERS, STOP, TALK, WRITE, plain
 
 SELF: Final = "I am unspool's small built-in model"
 BEYOND: Final = f"{SELF}, made to call tools: that is beyond me."
@@ -60,23 +60,28 @@ def listed(names: list[str]) -> str:
 
 def refused(tools: tuple[Tool, ...], text: str, words: list[str]) -> tuple[str, str] | None:
     """What is answered, and thought, where no tool fits; ``None`` where one may."""
-    if not tools:
-        return NO_TOOLS, "I have no tools."
-    message = Message(text)
-    if max(scores(tools, message).values(), default=0.0) >= ENOUGH:
+    if not tools or not words:
+        return None if tools else (NO_TOOLS, "I have no tools.")
+    start = 0
+    while found := LEAD.match(text, start):
+        start = found.end()
+    core = plain(text[start:]).split() or words
+    if max(scores(tools, Message(text)).values(), default=0.0) >= ENOUGH:
         return None
-    asked = asked_for(message)
-    foreign = (len(words) > 2 and STOP.isdisjoint(words)) or any(ord(c) > 0x2FF for c in text)
-    knowledge = bool(KNOWLEDGE.match(" ".join(words))) and not SOMEWHERE.search(text)
+    asked = asked_for(Message(text))
     searches = any("search" in (*t.concepts[0], *t.concepts[1]) for t in tools)
-    chat = bool(words) and words[0] in SETS["chat"] and not _is_task(words)
-    large = not WRITE.isdisjoint(words[:4])
-    vague = not asked and not searches and len(words) > 2 and not SOMEWHERE.search(text) and not foreign
-    if large or chat or (vague and not _is_task(words)) or (knowledge and not searches and not asked):
+    foreign = (len(words) > 2 and STOP.isdisjoint(words)) or any(ord(c) > 0x2FF for c in text)
+    somewhere = SOMEWHERE.search(text) is not None
+    knowledge = bool(KNOWLEDGE.match(" ".join(words))) and not somewhere
+    task = _is_task(core)
+    chat = words[0] in SETS["chat"] or (words[1:2] == ["you"] and bool(QUESTION.match(words[0])))
+    vague = not asked and not searches and len(words) > 2 and not somewhere and not foreign
+    unknown = knowledge and not searches and (not asked or words[0] in SETS["wondering"])
+    if not WRITE.isdisjoint(words[:4]) or ((chat or vague) and not task) or unknown:
         return BEYOND, "No tool is for this."
     return (NO_FIT, "No tool fits.") if foreign or knowledge or asked or vague else None
 
 
 def _is_task(words: list[str]) -> bool:
     """Whether words tell to do something: they begin with a verb, not with a question."""
-    return words[0] in STARTERS and not KNOWLEDGE.match(" ".join(words)) and words[0] not in SETS["personal"]
+    return words[0] in STARTERS and not QUESTION.match(words[0])

@@ -184,23 +184,25 @@ def _cued(f: Filling, p: Parameter, only: frozenset[str] | None = None) -> bool:
             if begin >= len(m) or [w.low for w in m.words[i:begin]] != parts or any(m.taken[i:begin]):
                 continue
             called = role(p) or p.kinds[:1] == ("email",) or "contact" in p.name
-            if (i > 0 or called or cue not in SETS["opening"]) and _behind(f, p, i, begin):
+            if (i > 0 or called or cue not in SETS["opening"]) and _behind(f, p, i, begin, only):
                 return True
     return False
 
 
-def _behind(f: Filling, p: Parameter, cue: int, begin: int) -> bool:
+def _behind(f: Filling, p: Parameter, cue: int, begin: int, labels: frozenset[str] | None) -> bool:
     """Give a parameter the text behind the cue from ``cue`` to ``begin``; whether there is one."""
     m = f.message
     body = p.kinds[:1] == ("body",)
     while m.has(begin, SETS["after a cue"]) and not (body and m.has(begin, ("my",))):
         begin += 1
-    end = _until_subject(f, begin, p) if body else _end(m, begin, _stops(p))
+    end = _until_subject(f, begin, p) if body else _end(m, begin, SETS["ends labelled"] if labels else _stops(p))
     end = m.trimmed(begin, end, SETS["behind a cue"])
     if begin >= end:
         return False
     if body and m.text[m.words[end - 1].end : m.words[end - 1].end + 1] in ("!", "?"):
         end += 1
+    if not body and all(w.low in f.tool.asking for w in m.words[begin:end]):
+        return False
     side, placed = role(p), not p.kinds or "place" in p.kinds
     small = f.cased and placed
     if side and not m.large(begin) and (small or m.words[begin].low in STOP or m.words[begin].low.isdigit()):
@@ -247,11 +249,30 @@ def _rest(f: Filling, p: Parameter) -> None:
     span = _remaining(f, p, long=kind in _LONG or (not kind and not others and len(texts) == 1))
     if span is None or (p.optional and not _spoken_of(f, p, span)):
         return
+    if kind in ("place", "zone") and f.cased and not named(p, SETS["rooms"]) and not span.value[0].isupper():
+        return
+    if kind in ("", "subject"):
+        span = _narrowed(f, span, both=not kind)
     found = items(m, span.first, span.last)
     if kind in ("symbol", "path", "directory", "") and not p.optional and len(found) > 1 and _short(found):
         f.give_all(p, found)
     else:
         f.give_span(p, span)
+
+
+def _narrowed(f: Filling, span: Span, *, both: bool) -> Span:
+    """A value without the tool's own words around it: *the podcast Radiolab*, *the cellar door*."""
+    m = f.message
+    first, last = span.first, span.last
+    while both and last - first > 1 and stem(m.words[last - 1].low) in f.tool.nouns and not m.large(last - 1):
+        last = m.trimmed(first, last - 1, SETS["behind a text"])
+    begin = first + m.has(first, SETS["determiners"])
+    while begin < last - 1 and stem(m.words[begin].low) in f.tool.nouns and not m.large(begin):
+        begin += 1
+        first = begin
+    if last < span.last and m.has(first, SETS["determiners"]) and first < last - 1:
+        first += 1
+    return m.span(first, last) if first < last else span
 
 
 def _spoken_of(f: Filling, p: Parameter, span: Span) -> bool:
