@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..model import Model, prefill_parts
+from .bounds import MOST
 from .model import FOLDER
 from .reader import Answer, Prompt, Reading, arguments, read
 
@@ -52,7 +53,7 @@ class Led:
         self._marks: dict[str, str] = json.loads((FOLDER / "parts.json").read_text(encoding="utf-8"))["marks"]
         self._reading = Reading(self.tokenizer, FOLDER)
         token = self.tokenizer.token_to_id
-        self._call, self._arguments = token(self._marks["call"]), token(self._marks["arguments"])
+        self._begins_call, self._begins_arguments = token(self._marks["call"]), token(self._marks["arguments"])
 
     def prefill(self, tokens: Sequence[int]) -> tuple[Any, NDArray[np.float32]]:
         """See `unspool.engines.model.Model`."""
@@ -85,9 +86,9 @@ class Led:
             del state.ahead[0]
             return
         state.ahead = []
-        if token == self._call:
+        if token == self._begins_call:
             state.name = []
-        elif token == self._arguments and state.name is not None:
+        elif token == self._begins_arguments and state.name is not None:
             given = arguments(state.prompt, self.tokenizer.decode(state.name))
             state.name = None
             if given is not None:
@@ -108,9 +109,14 @@ class Led:
         """What the model would write, in tokens: thinking, then calls or words, then the end."""
         marks = self._marks
         thought = f"{answer.thought}{marks['thought']}" if prompt.thinking else ""
-        calls = "".join(
-            f"{marks['call']}{name}{marks['arguments']}{json.dumps(given, ensure_ascii=False)}{marks['end']}"
-            for name, given in answer.calls
-        )
-        said = f"{marks['calls']}{calls}{marks['over']}" if calls else answer.words
-        return [*self._ids(thought + said), min(self.eos)]
+        if not answer.calls:
+            return [*self._ids(thought + answer.words), min(self.eos)]
+        begin, *calls, over = marks["calls"], *map(self._call_of, answer.calls), marks["over"]
+        while len(calls) > 1 and len(self._ids("".join(calls))) >= MOST["calls"]:
+            calls.pop()  # `Bounded` would cut them somewhere
+        return [*self._ids("".join((thought, begin, *calls, over))), min(self.eos)]
+
+    def _call_of(self, call: tuple[str, dict[str, Any]]) -> str:
+        name, given = call
+        marks = self._marks
+        return f"{marks['call']}{name}{marks['arguments']}{json.dumps(given, ensure_ascii=False)}{marks['end']}"

@@ -23,17 +23,20 @@ def amounts(f: Filling) -> None:
     wanted = [p for p in f.left if p.type in ("integer", "number")]
     if wanted:
         free = _durations(f.message, free)
-    for p in [p for p in f.left if p.type == "array" and free and named(p, SETS["series"])]:
-        f.give(p, [_value(s) for s in free])
+    series = [p for p in f.left if p.type == "array" and named(p, SETS["series"])]
+    if series and free:
+        f.give(series[0], [_value(s) for s in free])
         for s in free:
             f.message.take(s)
         free = []
     required = [p for p in wanted if not p.optional]
     if len(required) == 1 and len(free) > 1 and f.filled.several is None and _apart(f.message, free):
-        f.give_all(required[0], free)
-        if f.filled.several is not None:
-            f.filled.several = (required[0].name, [_value(s) for s in free])
-        free = []
+        values = [_value(s) for s in free]
+        if required[0].type == "number" or all(isinstance(v, int) for v in values):
+            f.give_several(required[0], values)
+            for s in free:
+                f.message.take(s)
+            free = []
     _named(f, wanted, free)
     _ordered(f, [p for p in wanted if p in f.left], free)
     _codes(f)
@@ -43,8 +46,8 @@ def _durations(m: Message, free: list[Span]) -> list[Span]:
     """Numbers, with *1 hour and 30 minutes* as one."""
     joined: list[Span] = []
     for s in free:
-        before = joined[-1] if joined else None
-        if before is not None and m.words[before.last :][:1] and s.first - before.last <= 2:
+        before = joined[-1] if joined else s
+        if before is not s and s.first - before.last <= 2:
             larger, smaller = _unit_of(m, before), _unit_of(m, s)
             if larger in _SECONDS and smaller in _SECONDS and _SECONDS[larger] > _SECONDS[smaller]:
                 total = float(before.value) * _SECONDS[larger] / _SECONDS[smaller] + float(s.value)

@@ -114,7 +114,7 @@ class Reading:
 def _object(text: str) -> dict[str, Any]:
     try:
         value = json.loads(text)
-    except ValueError:  # a history may hold what was cut
+    except (ValueError, RecursionError):  # a history may hold what was cut, or anything else
         return {}
     return value if isinstance(value, dict) else {}
 
@@ -182,7 +182,10 @@ def _parameter(name: str, optional: bool, rest: str) -> Parameter:
     choices: list[Any] = []
     at = 0
     while found := _CHOICE.match(rest, at):
-        choices.append(json.loads(found[1]))
+        try:
+            choices.append(json.loads(found[1], strict=False))
+        except ValueError:  # it was no enumeration, but reads like one
+            break
         at = found.end()
         if rest[at - 4 : at] != " or ":
             break

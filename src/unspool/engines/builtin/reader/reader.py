@@ -1,5 +1,6 @@
 """What a conversation asks for: calls, where its words say which and with what; words, where it asks for none."""
 
+import re
 from typing import Any, Final, NamedTuple
 
 from .clauses import clauses
@@ -17,6 +18,8 @@ MOST_WORDS: Final = 120
 MOST_TOOLS: Final = 32
 MOST_PARAMETERS: Final = 16
 MOST_CALLS: Final = 8
+_RUNS: Final = re.compile(r"\s{4}|\d{32}")
+"""What no request has, and would be long to look at from each of its characters."""
 
 
 class Answer(NamedTuple):
@@ -67,6 +70,7 @@ def _bounded(prompt: Prompt, text: str) -> bool:
     """Whether a message is one that is read."""
     return (
         0 < len(text) <= MOST_CHARACTERS
+        and not _RUNS.search(text)
         and len(Message(text)) <= MOST_WORDS
         and len(prompt.tools) <= MOST_TOOLS
         and all(len(t.parameters) <= MOST_PARAMETERS for t in prompt.tools)

@@ -19,7 +19,7 @@ def sided(m: Message, spans: list[Span], side: str) -> Span | None:
             return None
         return next(iter(measured or [s for s in spans if not m.has(s.first - 1, SETS["turned into"])]), None)
     asked = [s for s in rest if m.has(s.first - 1, SETS["asked unit"]) or s is spans[-1]]
-    return (asked or rest or [None])[-1]
+    return next(reversed(asked or rest), None)
 
 
 def _measured(m: Message, s: Span) -> bool:

@@ -39,6 +39,9 @@ _ORDINAL: Final = re.compile(r"\d{1,2}(?:th|st|nd|rd)?")
 _YEAR: Final = re.compile(r"(?:19|20)\d\d")
 _NUMBER: Final = re.compile(r"(?:[$€£]|d(?=\d+$))?(\d[\d,]*(?:\.\d+)?)(?:th|st|nd|rd|k|%|[a-z°]{1,3})?")
 _MEASURED: Final = re.compile(r"\d+(?:\.\d+)?°?([a-z]{1,4})")
+_LONGEST: Final = 16
+"""Characters of a number; what is longer is none to calculate with."""
+_LARGEST: Final = 1e12
 _DIGIT: Final = re.compile(r"\d$")
 
 
@@ -101,7 +104,7 @@ def numbers(m: Message) -> Iterator[Span]:
     i = 0
     while i < len(m):
         w = m.words[i].low
-        if found := _NUMBER.fullmatch(w):
+        if len(w) <= _LONGEST and (found := _NUMBER.fullmatch(w)):
             value = found[1].replace(",", "")
             if w.endswith("k") and w[-2:-1].isdigit():
                 value = str(int(float(value) * 1000))
@@ -122,7 +125,7 @@ def numbers(m: Message) -> Iterator[Span]:
 def _spelled(m: Message, i: int) -> Span:
     total = NUMBERS[m.words[i].low]
     j = i + 1
-    while j < len(m) and (m.words[j].low in NUMBERS or m.words[j].low == "-") and m.words[j].low != "half":
+    while (m.has(j, NUMBERS) or m.has(j, "-")) and not m.has(j, ("half",)) and total < _LARGEST:
         if m.words[j].low != "-":
             n = NUMBERS[m.words[j].low]
             total = total * n if n == 100 else total + n

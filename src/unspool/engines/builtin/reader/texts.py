@@ -58,11 +58,14 @@ def _group(f: Filling, kind: str, span: Span) -> None:
     end = m.trimmed(first, end, SETS["loose ends"] if end < len(m) else SETS["marks"])
     if p is None or first >= end:
         return
+    value = m.said(first, end).strip("'\"“” `")
     several = items(m, first, end)
+    if not value:
+        return
     if p.type == "array" or (kind == "items" and len(several) > 1 and _short(several)):
         f.give_all(p, several)
     else:
-        f.give_span(p, Span(first, end, m.said(first, end).strip("'\"“” `")))
+        f.give_span(p, Span(first, end, value))
 
 
 def _short(spans: list[Span]) -> bool:
