@@ -398,7 +398,9 @@ def test_whatever_is_declared_and_said_something_is_read_or_nothing(
 
 
 def test_arguments_of_the_history_that_are_no_json_are_none() -> None:
-    text = f"{examples.BOS}#f\n<｜User｜>x<｜tool▁call▁begin｜>f<｜tool▁sep｜>{'[' * 5000}<｜User｜>again<｜Assistant｜></think>"
+    opened = "[" * 5000
+    history = f"#f\n<｜User｜>x<｜tool▁call▁begin｜>f<｜tool▁sep｜>{opened}<｜User｜>again"
+    text = f"{examples.BOS}{history}<｜Assistant｜></think>"
     read_in = reading().read(tokenizer().encode(text).ids)
     assert [t.arguments for t in read_in.turns if t.role == "call"] == [{}]
     assert read(read_in) is not None
