@@ -239,7 +239,7 @@ def test_one_message_asks_for_two_tools(
 def test_a_follow_up_changes_the_call_before(text: str, expected: list[dict[str, Any]]) -> None:
     given = {"location": "Oslo", "units": "celsius"}
     call = {"type": "function", "id": "1", "function": {"name": "get_weather", "arguments": json.dumps(given)}}
-    messages = [
+    messages: list[dict[str, Any]] = [
         {"role": "user", "content": "weather in Oslo in celsius"},
         {"role": "assistant", "content": "", "tool_calls": [call]},
         {"role": "tool", "tool_call_id": "1", "content": "3 degrees"},
@@ -254,7 +254,19 @@ def test_a_follow_up_changes_the_call_before(text: str, expected: list[dict[str,
     assert answer.calls == [("get_weather", given) for given in expected]
 
 
-@pytest.mark.parametrize("text", ["Hi!", "ok, thanks", "good morning! how's it going?", "hola", "lol", "👍"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Hi!",
+        "ok, thanks",
+        "good morning! how's it going?",
+        "hola",
+        "nice to meet you, I'm Tom",
+        "my name is Bob",
+        "lol",
+        "👍",
+    ],
+)
 def test_small_talk_is_answered_with_small_talk(text: str) -> None:
     answer = asked(text, "get_weather", "web_search")
     assert answer is not None
@@ -263,9 +275,7 @@ def test_small_talk_is_answered_with_small_talk(text: str) -> None:
     assert answer.thought == "This is small talk. No tool is needed."
 
 
-@pytest.mark.parametrize(
-    "text", ["what's your favorite color?", "do you like music?", "write me a poem", "I'm bored", "my name is Bob"]
-)
+@pytest.mark.parametrize("text", ["what's your favorite color?", "do you like music?", "write me a poem", "I'm bored"])
 def test_what_is_chat_beyond_it_is_told_in_a_sentence(text: str) -> None:
     answer = asked(text, "get_weather")
     assert answer is not None

@@ -48,7 +48,7 @@ def _durations(m: Message, free: list[Span]) -> list[Span]:
     for s in free:
         before = joined[-1] if joined else s
         if before is not s and s.first - before.last <= 2:
-            larger, smaller = _unit_of(m, before), _unit_of(m, s)
+            larger, smaller = unit_of(m, before), unit_of(m, s)
             if larger in _SECONDS and smaller in _SECONDS and _SECONDS[larger] > _SECONDS[smaller]:
                 total = float(before.value) * _SECONDS[larger] / _SECONDS[smaller] + float(s.value)
                 joined[-1] = Span(before.first, s.last, written(total))
@@ -66,8 +66,8 @@ def _named(f: Filling, wanted: list[Parameter], free: list[Span]) -> None:
     """Numbers in a parameter's unit, or near a word of its name; how many, before what the tool is about."""
     m = f.message
     for p in wanted:
-        unit = _unit(p)
-        near = [s for s in free if unit and _unit_of(m, s) == unit]
+        unit = unit_named(p)
+        near = [s for s in free if unit and unit_of(m, s) == unit]
         names = {stem(w) for w in parts_of(p.name) if len(w) > 2}
         names |= {"%"} if "percent" in names else {"d"} if "side" in names else set()
         own = sorted((d, s) for s in free if (d := _distance(m, s, names)) < _FAR)
@@ -83,9 +83,9 @@ def _ordered(f: Filling, wanted: list[Parameter], free: list[Span]) -> None:
     subtracted = len(wanted) == 2 and "from" in m.at and not SETS["subtracting"].isdisjoint(m.at)
     spans = free[::-1] if subtracted else free[:]
     for p in wanted:
-        unit = _unit(p)
+        unit = unit_named(p)
         for s in spans:
-            said = _unit_of(m, s)
+            said = unit_of(m, s)
             if (p.optional and not _plain(m, s)) or _of_another(f, p, s):
                 continue
             if unit in _SECONDS and said in _SECONDS:
@@ -127,12 +127,12 @@ def _codes(f: Filling) -> None:
                 f.give_all(p, found if not p.optional and _apart(m, found) else found[:1])
 
 
-def _unit(p: Parameter) -> str | None:
+def unit_named(p: Parameter) -> str | None:
     """The unit that a parameter's name has."""
     return next((UNITS[w] for w in parts_of(p.name) if w in UNITS and len(w) > 2), None)
 
 
-def _unit_of(m: Message, s: Span) -> str | None:
+def unit_of(m: Message, s: Span) -> str | None:
     """The unit of a number."""
     if joined := _JOINED.fullmatch(m.words[s.last - 1].low):
         return UNITS.get(joined[1])
@@ -159,7 +159,7 @@ def _distance(m: Message, s: Span, names: set[str]) -> int:
 def _apart(m: Message, spans: list[Span]) -> bool:
     """Whether numbers are members of one list: *orders 12 and 15*; of one unit, where they have units."""
     between = [w.low for a, b in itertools.pairwise(spans) for w in m.words[a.last : b.first]]
-    same = len({_unit_of(m, s) for s in spans} - {None}) < 2
+    same = len({unit_of(m, s) for s in spans} - {None}) < 2
     money = [w for w in between if w in CURRENCIES or w in UNITS]
     return same and all(w in SETS["between numbers"] or w in money for w in between) and len(set(money)) < 2
 

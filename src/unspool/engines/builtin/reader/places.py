@@ -45,6 +45,20 @@ def place(f: Filling, p: Parameter) -> bool:
     return True
 
 
+def pair(f: Filling, first: Parameter, second: Parameter) -> None:
+    """Give two parameters that are alike their places: *between Rome and Milan*, *from Rome to Milan*."""
+    m = f.message
+    for cue in ("between", "from"):
+        for i in m.at.get(cue, ()):
+            spans = named_from(m, i + 1, f.tool.asking)
+            if len(spans) == 1 and m.has(spans[0].last, SETS["turned into"]):
+                spans += named_from(m, spans[0].last + 1, f.tool.asking)
+            if len(spans) == 2:
+                f.give_span(first, spans[0])
+                f.give_span(second, spans[1])
+                return
+
+
 def bare(m: Message, skipped: frozenset[str] = frozenset()) -> list[Span]:
     """The names that a message consists of: *Paris and Berlin?*"""
     spans = named_from(m, 0, skipped) if len(m) else []
@@ -143,7 +157,8 @@ def _with_region(m: Message, first: int, end: int, *, alone: bool) -> int:
     region = m.words[end + 1]
     if len(region.text) == 2 and (region.text.isupper() or region.low in SETS["states"]):
         return end + 2
-    last = alone and end + 2 >= len(m) - 1 and m.large(first) and m.large(end + 1)
+    listed = m.has(end + 2, SETS["joins"] | SETS["also joins"])
+    last = alone and not listed and m.large(first) and m.large(end + 1)
     return end + 2 if last and not joined(m, end) else end
 
 

@@ -95,15 +95,15 @@ def _calls(prompt: Prompt, text: str, asked: list[tuple[Tool, str]]) -> Answer |
             elif kind in known:
                 f.put(p, known[kind], several=False)
         if f.missing:
-            return _ask(f) if len(filled) == 1 and not before else None
+            return _ask(tool, f) if len(filled) == 1 and not before else None
         calls += [(tool.name, given) for given in f.calls()]
     unique = [c for i, c in enumerate(calls) if c not in calls[:i]]
     return Answer(unique) if len(unique) <= MOST_CALLS else None
 
 
-def _ask(f: Filled) -> Answer | None:
-    """A question for the place that is missing."""
-    if any(p.kinds[:1] != ("place",) for p in f.missing):
+def _ask(tool: Tool, f: Filled) -> Answer | None:
+    """A question for the place that is missing, if the tool needs just one and nothing else is."""
+    if len(f.missing) > 1 or [p for p in tool.parameters if _kind(p) == "place"] != f.missing:
         return None
     name = " ".join(parts_of(f.missing[0].name)) or "place"
     return Answer([], f"Please say for which {name}.", f"The {name} is missing.")

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
+from .amounts import unit_named, unit_of
 from .fill import fill
 from .message import Message, Span
 from .places import bare
@@ -33,6 +34,7 @@ class _Asked(NamedTuple):
     expression: str
     forms: tuple[tuple[tuple[str, ...], float], ...]
     channel: bool
+    units: frozenset[str | None]
 
 
 def asked_for(message: Message) -> frozenset[str]:
@@ -58,6 +60,7 @@ def scores(tools: tuple[Tool, ...], message: Message) -> dict[str, float]:
         next((s.value for s in expressions(message)), ""),
         tuple(forms),
         "#" in message.at,
+        frozenset(unit_of(message, s) for s in numbers(message)) - {None},
     )
     each = {t.name: _words(t, asked) + _values(t, asked) for t in tools}
     return {name: score for name, score in each.items() if score > _LEAST}
@@ -83,6 +86,7 @@ def _values(tool: Tool, asked: _Asked) -> float:
     for p in tool.parameters:
         score += 0.5 * len(asked.stems & ({stem(w) for w in parts_of(p.name)} - GENERIC))
         score += any(str(c).lower() in asked.stems for c in p.choices if len(str(c)) > 2)
+        score += 2 * (p.type in ("integer", "number") and unit_named(p) in asked.units)
     kinds = {kind for p in tool.parameters for kind in p.kinds[:2]}
     score += sum(weight for some, weight in asked.forms if kinds & {*some})
     score += 2.5 * (asked.channel and "channel" in kinds)
@@ -125,7 +129,8 @@ def _bare(tools: tuple[Tool, ...], message: Message) -> Tool | None:
     spans = bare(message)
     sure = len(spans) > 1 or any(" " in s.value for s in spans)
     words = [w for s in spans for w in s.value.split()]
-    small = len(tools) == 1 and len(words) == len(spans)  # *paris and berlin*
+    latin = all(ord(c) < 0x300 for c in message.text)
+    small = len(tools) == 1 and len(words) == len(spans) and latin  # *paris and berlin*
     return _needing(tools, "place") if sure and (small or all(w[0].isupper() for w in words)) else None
 
 

@@ -29,7 +29,7 @@ _QUOTED: Final = re.compile(
 _EXPRESSION: Final = re.compile(r"(?=[-+(]?\s?[\d(])[\d\s()+\-*/^%.,×÷]*[\d)%]")
 _CALCULATES: Final = re.compile(r"\d\s*[-+*/^%×÷x]+\s*[-(\d]")
 _PERCENT: Final = re.compile(r"(?i)(\d+(?:\.\d+)?) ?(?:%|percent) of (\d+(?:\.\d+)?)")
-_FUNCTION: Final = re.compile(r"(?i)\b(?:the )?square root of (\d+(?:\.\d+)?)|\bsqrt ?\(? ?(\d+(?:\.\d+)?)\)?")
+_FUNCTION: Final = re.compile(r"(?i)\b(?:the )?square root of (\d+(?:\.\d+)?)|\bsqrt(?: of)? ?\(? ?(\d+(?:\.\d+)?)\)?")
 _OPERATOR: Final = re.compile(rf"(?i)(?<=[\d)] )({OPERATOR})(?= [-(\d])|(?<=\d)(x)(?=\d)")
 _CLOCK: Final = re.compile(r"(?i)\d{1,2}(?::\d\d)?(?:am|pm)|\d{1,2}:\d\d(?::\d\d)?")
 _HOUR: Final = re.compile(r"\d{1,2}(?::\d\d)?")

@@ -5,7 +5,22 @@ from typing import Final
 from .message import Message
 from .prompt import Prompt, Tool
 from .scores import ENOUGH, asked_for, scores
-from .words import ABLE, ABOUT, CLOSING, KNOWLEDGE, LEAD, QUESTION, SETS, SOMEWHERE, STARTERS, STOP, TALK, WRITE, plain
+from .words import (
+    ABLE,
+    ABOUT,
+    CLOSING,
+    INTRODUCTION,
+    KNOWLEDGE,
+    LEAD,
+    QUESTION,
+    SETS,
+    SOMEWHERE,
+    STARTERS,
+    STOP,
+    TALK,
+    WRITE,
+    plain,
+)
 
 SELF: Final = "I am unspool's small built-in model"
 BEYOND: Final = f"{SELF}, made to call tools: that is beyond me."
@@ -27,6 +42,8 @@ def talk(text: str, words: list[str]) -> str:
         end = min(len(words), i + _LONGEST)
         j = next((j for j in range(end, i, -1) if " ".join(words[i:j]) in TALK), None)
         if j is None:
+            if INTRODUCTION.fullmatch(" ".join(words[i:])) and (answer or words[i] == "my"):
+                return answer or TALK["hi"]
             if words[i] not in SETS["talk between"]:
                 return ""
             i += 1
@@ -76,7 +93,7 @@ def refused(tools: tuple[Tool, ...], text: str, words: list[str]) -> tuple[str, 
     task = _is_task(core)
     chat = words[0] in SETS["chat"] or (words[1:2] == ["you"] and bool(QUESTION.match(words[0])))
     vague = not asked and not searches and len(words) > 2 and not somewhere and not foreign
-    unknown = knowledge and not searches and (not asked or words[0] in SETS["wondering"])
+    unknown = knowledge and not searches and (asked <= SETS["knowing"] or words[0] in SETS["wondering"])
     if not WRITE.isdisjoint(words[:4]) or ((chat or vague) and not task) or unknown:
         return BEYOND, "No tool is for this."
     return (NO_FIT, "No tool fits.") if foreign or knowledge or asked or vague else None

@@ -2,7 +2,7 @@
 
 from .filling import Filling, named, role
 from .message import Message, Span, items
-from .places import joined, place
+from .places import joined, pair, place
 from .prompt import Parameter
 from .spans import quotes
 from .words import CONCEPTS, CUES, CUISINES, DAYS, FRAMES, LABELS, LEAD, RELATIVE, SETS, STOP, TAIL, parts_of, stem
@@ -151,6 +151,9 @@ def worded(f: Filling) -> None:
     for p in f.texts():
         if p.kinds[:1] == ("sort",):
             sort(f, p)
+    two = [p for p in f.texts() if p.kinds[:1] == ("place",) and not p.optional and role(p) is None]
+    if len(two) == 2:
+        pair(f, *two)
     cued = [p for p in f.texts() if p.kinds[:1] != ("sort",) and not _cued(f, p)]
     for p in cued:
         if p.kinds[:1] in (("place",), ("zone",)) or (not p.kinds and named(p, SETS["room names"])):

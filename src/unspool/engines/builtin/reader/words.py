@@ -101,6 +101,7 @@ BACK: Final = frozenset(_DATA["back"])
 QUESTION: Final = re.compile(_DATA["question"])
 KNOWLEDGE: Final = re.compile(_DATA["knowledge"])
 SOMEWHERE: Final = re.compile(_DATA["somewhere"])
+INTRODUCTION: Final = re.compile(_DATA["introduction"])
 SPLIT: Final = re.compile(_DATA["split"])
 """What stands between two requests."""
 
