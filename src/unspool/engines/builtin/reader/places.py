@@ -59,9 +59,9 @@ def pair(f: Filling, first: Parameter, second: Parameter) -> None:
                 return
 
 
-def bare(m: Message, skipped: frozenset[str] = frozenset()) -> list[Span]:
+def bare(m: Message) -> list[Span]:
     """The names that a message consists of: *Paris and Berlin?*"""
-    spans = named_from(m, 0, skipped) if len(m) else []
+    spans = named_from(m, 0, frozenset()) if len(m) else []
     first = m.words[0].low if spans else ""
     whole = spans and all(not w.low[0].isalnum() for w in m.words[spans[-1].last :])
     return spans if whole and first not in STARTERS | SETS["verbs"] | WRITE else []
