@@ -232,7 +232,7 @@ def known(count: int, seed: int = 987_654_321) -> list[Case]:
 
 
 def natural_cases(name: str) -> list[Case]:
-    """The cases of ``blind.json`` or ``dev.json``."""
+    """The cases of ``blind.json``, ``dev.json`` or ``natural.json``."""
     return [
         Case(
             c.kind, c.messages, c.tools, list(c.calls), c.says, choice=c.choice, format=c.format, maybe=c.maybe,
@@ -377,7 +377,8 @@ def main() -> None:
         ("known", known(args.known)),
         ("unseen", cases_of(heldout)[some]),
         ("a tester's", cases_of(tester)[some]),
-        ("natural", natural_cases("dev")[some]),
+        ("natural, first", natural_cases("dev")[some]),
+        ("natural, second", natural_cases("natural")[some]),
         ("natural, blind", natural_cases("blind")[some]),
     ):
         if args.only and title not in args.only:

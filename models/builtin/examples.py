@@ -16,7 +16,7 @@ import jinja2
 
 from . import natural
 from .phrases import PHRASES
-from .requests import Ask, again, ask, finished, joined, several, varied
+from .requests import Ask, again, ask, both, finished, joined, several, varied
 from .results import result, told
 from .tools import INTENTS, Param, Tool, tool
 from .values import value
@@ -91,6 +91,7 @@ class Shares(NamedTuple):
         short: of conversations, those with one or two tools, and one request or two.
         thinking: of turns, those that are thought about.
         demos: of tools for something else, those of ``phrases/demos.toml``.
+        pairs: of conversations, those with two tools at least; of their requests, those that ask for two things.
     """
 
     plain: float = 0.22
@@ -102,6 +103,7 @@ class Shares(NamedTuple):
     short: float = 0.0
     thinking: float = 0.6
     demos: float = 0.55
+    pairs: float = 0.0
 
 
 class Done(NamedTuple):
@@ -169,6 +171,8 @@ def declared(rng: random.Random, level: float = 1.0, shares: Shares = USUAL) -> 
     if rng.random() < 0.1:
         return []
     count = 1 + int(rng.random() * (1 + 3.5 * level))
+    if shares.pairs and rng.random() < shares.pairs:
+        count = max(2, count)
     intents = rng.sample(INTENTS, min(count, rng.choice((1, 2, 2, 3, 3, 4))))
     if count == 1 and rng.random() < 0.25:
         intents = ["other"]
@@ -354,7 +358,9 @@ def requested(
         count = rng.choice((2, 2, 2, 2, 3, 3, 4))
         text, asks = several(rng, chosen.intent, chosen, count)
         return [(chosen, a) for a in asks], text
-    if 0.2 < roll < 0.2 + 0.2 * level:
+    if 0.2 < roll < 0.2 + max(0.2 * level, shares.pairs if len(tools) > 1 else 0.0):
+        if found := _shared_place(rng, tools):
+            return found
         pairs: list[tuple[Tool | None, Ask]] = [
             (t, ask(rng, t.intent, t)) for t in rng.sample(list(tools), min(len(tools), rng.choice((2, 2, 3))))
         ]
@@ -364,6 +370,16 @@ def requested(
         return pairs, joined(rng, [a.text for _, a in pairs])
     asked = ask(rng, chosen.intent, chosen)
     return [(chosen, asked)], asked.text
+
+
+def _shared_place(rng: random.Random, tools: Sequence[Tool]) -> tuple[list[tuple[Tool | None, Ask]], str] | None:
+    """At times: the weather and the time of one place, which the text names once."""
+    some = [t for t in tools if t.intent in ("weather", "time") and any(p.kind in ("place", "zone") for p in t.params)]
+    if len(some) < 2 or rng.random() < 0.6:
+        return None
+    rng.shuffle(some)
+    asks = both(rng, [t.intent for t in some])
+    return [(t, a) for t, a in zip(some, asks, strict=True)], asks[0].text
 
 
 def _about(asks: Sequence[Ask]) -> str:

@@ -1,4 +1,5 @@
-"""Requests as people write them, as data: ``blind.json``, which nothing was tuned to, and ``dev.json``, which much was.
+"""Requests as people write them, as data: ``blind.json``, which nothing was tuned to, ``dev.json`` and
+``natural.json``, which much was.
 
 Each file holds tools in OpenAI's form by a key, and cases: the keys of the tools, messages, the calls that are right
 and what is said of a case's answer; see `Natural`.
@@ -38,7 +39,9 @@ class Natural(NamedTuple):
 
 
 def cases(name: str) -> list[Natural]:
-    """The cases of ``blind`` or ``dev``."""
+    """The cases of ``blind``, ``dev`` or ``natural``; none where there is no such file."""
+    if not (FOLDER / f"{name}.json").exists():
+        return []
     told = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
     return [
         Natural(
@@ -62,8 +65,9 @@ def plain(text: str) -> str:
 
 @cache
 def asked() -> frozenset[str]:
-    """What the blind cases say, which no example may."""
-    texts = [m["content"] for c in cases("blind") if c.kind not in TALK for m in c.messages if m["role"] == "user"]
+    """What the cases of ``blind`` and ``natural`` say, which no example may."""
+    some = [c for name in ("blind", "natural") for c in cases(name) if c.kind not in TALK]
+    texts = [m["content"] for c in some for m in c.messages if m["role"] == "user"]
     return frozenset(filter(None, map(plain, texts)))
 
 

@@ -140,6 +140,15 @@ def _of_places(rng: random.Random, intent: str, places: list[str]) -> str:
     return _pattern(rng, intent, listed)
 
 
+def both(rng: random.Random, intents: Sequence[str]) -> list[Ask]:
+    """One text that asks for the weather and the time of one place."""
+    where = place(rng)
+    things = pick(rng, " and ", " and ", " and the ", " & ", ", ").join(rng.choice(_THINGS[i]) for i in intents)
+    lead = f"{_tell(rng)} " if rng.random() < 0.6 else ""
+    text = f"{lead}{things} {pick(rng, 'in', 'in', 'in', 'for', 'at', 'of')} {where}"
+    return [Ask(text, i, _place_slots(where)) for i in intents]
+
+
 def joined(rng: random.Random, texts: list[str]) -> str:
     """Several requests as one."""
     joint = rng.choice(_JOINTS["requests"])

@@ -1,9 +1,10 @@
-"""The builtin model as it is served: bounded, and led to copy."""
+"""The builtin model as it is served: bounded, led by what a request says, and led to copy."""
 
 from typing import Final
 
 from ..base import Sampling
 from .bounds import Bounded
+from .led import Led
 from .model import Model
 from .said import Copying
 
@@ -17,4 +18,4 @@ def served(model: Model | None = None) -> Bounded:
     Args:
         model: default: the one that comes with the package.
     """
-    return Bounded(Copying(model or Model()))
+    return Bounded(Led(Copying(model or Model())))

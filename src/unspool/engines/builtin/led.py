@@ -1,0 +1,122 @@
+"""The builtin model, led to what a request says: where its words are clear, what it writes follows from them.
+
+A model this small misreads requests that a list of words and a few rules read well. What `reader` reads becomes the
+likeliest output, token by token. As soon as another token is taken (a grammar demands it, or a temperature), the model
+goes on by itself.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..model import Model, prefill_parts
+from .bounds import MOST
+from .model import FOLDER
+from .reader import Answer, Prompt, Reading, arguments, read
+
+MORE: Final = np.float32(500)
+"""What is added to the logits of the token that leads on."""
+
+
+class _State:
+    """A sequence: the model's state, what was asked, and the tokens that lead on.
+
+    Attributes:
+        name: the tokens of the name of a call that the reader did not foresee; ``None`` outside of one.
+    """
+
+    __slots__ = ("ahead", "inner", "name", "prompt")
+
+    def __init__(self, inner: Any, prompt: Prompt, ahead: list[int]) -> None:
+        self.inner = inner
+        self.prompt = prompt
+        self.ahead = ahead
+        self.name: list[int] | None = None
+
+
+class Led:
+    """A model that is led by what was read.
+
+    Args:
+        model: what computes.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self.tokenizer = model.tokenizer
+        self.vocab_size = model.vocab_size
+        self.context = model.context
+        self.eos = model.eos
+        self._marks: dict[str, str] = json.loads((FOLDER / "parts.json").read_text(encoding="utf-8"))["marks"]
+        self._reading = Reading(self.tokenizer, FOLDER)
+        token = self.tokenizer.token_to_id
+        self._begins_call, self._begins_arguments = token(self._marks["call"]), token(self._marks["arguments"])
+
+    def prefill(self, tokens: Sequence[int]) -> tuple[Any, NDArray[np.float32]]:
+        """See `unspool.engines.model.Model`."""
+        *_, filled = self.prefill_parts(tokens)
+        assert filled is not None
+        return filled
+
+    def prefill_parts(self, tokens: Sequence[int]) -> Iterator[tuple[Any, NDArray[np.float32]] | None]:
+        """See `unspool.engines.model.Model`."""
+        for filled in prefill_parts(self._model, tokens):
+            if filled is None:
+                yield None
+                continue
+            inner, logits = filled
+            prompt = self._reading.read(tokens)
+            answer = read(prompt)
+            state = _State(inner, prompt, [] if answer is None else self._written(answer, prompt))
+            yield state, self._led(state, logits)
+
+    def step(self, states: Sequence[Any], tokens: Sequence[int]) -> NDArray[np.float32]:
+        """See `unspool.engines.model.Model`."""
+        logits = self._model.step([s.inner for s in states], tokens)
+        for i, (state, token) in enumerate(zip(states, tokens, strict=True)):
+            self._take(state, token)
+            logits[i] = self._led(state, logits[i])
+        return logits
+
+    def _take(self, state: _State, token: int) -> None:
+        if state.ahead and state.ahead[0] == token:
+            del state.ahead[0]
+            return
+        state.ahead = []
+        if token == self._begins_call:
+            state.name = []
+        elif token == self._begins_arguments and state.name is not None:
+            given = arguments(state.prompt, self.tokenizer.decode(state.name))
+            state.name = None
+            if given is not None:
+                state.ahead = self._ids(json.dumps(given, ensure_ascii=False))
+        elif state.name is not None:
+            state.name.append(token)
+
+    def _led(self, state: _State, logits: NDArray[np.float32]) -> NDArray[np.float32]:
+        if state.ahead:
+            logits = logits.copy()
+            logits[state.ahead[0]] += MORE
+        return logits
+
+    def _ids(self, text: str) -> list[int]:
+        return list(self.tokenizer.encode(text, add_special_tokens=False).ids)
+
+    def _written(self, answer: Answer, prompt: Prompt) -> list[int]:
+        """What the model would write, in tokens: thinking, then calls or words, then the end."""
+        marks = self._marks
+        thought = f"{answer.thought}{marks['thought']}" if prompt.thinking else ""
+        if not answer.calls:
+            return [*self._ids(thought + answer.words), min(self.eos)]
+        begin, *calls, over = marks["calls"], *map(self._call_of, answer.calls), marks["over"]
+        while len(calls) > 1 and len(self._ids("".join(calls))) >= MOST["calls"]:
+            calls.pop()  # `Bounded` would cut them somewhere
+        return [*self._ids("".join((thought, begin, *calls, over))), min(self.eos)]
+
+    def _call_of(self, call: tuple[str, dict[str, Any]]) -> str:
+        name, given = call
+        marks = self._marks
+        return f"{marks['call']}{name}{marks['arguments']}{json.dumps(given, ensure_ascii=False)}{marks['end']}"

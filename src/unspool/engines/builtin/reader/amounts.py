@@ -1,0 +1,176 @@
+"""Numbers: which is for which parameter, by units, by words near them, by their order; and codes."""
+
+import itertools
+import re
+from typing import Any, Final
+
+from .filling import Filling, named
+from .message import Message, Span
+from .prompt import Parameter
+from .spans import codes, numbers, written
+from .words import CURRENCIES, SETS, UNITS, parts_of, stem
+
+_SECONDS: Final = {"second": 1, "minute": 60, "hour": 3600}
+_JOINED: Final = re.compile(r"[$€£]?[\d.,]+([a-z]+)")
+_FAR: Final = 4
+_LARGE: Final = 200
+"""An optional number that is not named is not larger."""
+
+
+def amounts(f: Filling) -> None:
+    """Give numbers, lists of them, and codes."""
+    free = [s for s in numbers(f.message) if f.message.free(s)]
+    wanted = [p for p in f.left if p.type in ("integer", "number")]
+    if wanted:
+        free = _durations(f.message, free)
+    series = [p for p in f.left if p.type == "array" and named(p, SETS["series"])]
+    if series and free:
+        f.give(series[0], [_value(s) for s in free])
+        for s in free:
+            f.message.take(s)
+        free = []
+    required = [p for p in wanted if not p.optional]
+    if len(required) == 1 and len(free) > 1 and f.filled.several is None and _apart(f.message, free):
+        values = [_value(s) for s in free]
+        if required[0].type == "number" or all(isinstance(v, int) for v in values):
+            f.give_several(required[0], values)
+            for s in free:
+                f.message.take(s)
+            free = []
+    _named(f, wanted, free)
+    _ordered(f, [p for p in wanted if p in f.left], free)
+    _codes(f)
+
+
+def _durations(m: Message, free: list[Span]) -> list[Span]:
+    """Numbers, with *1 hour and 30 minutes* as one."""
+    joined: list[Span] = []
+    for s in free:
+        before = joined[-1] if joined else s
+        if before is not s and s.first - before.last <= 2:
+            larger, smaller = unit_of(m, before), unit_of(m, s)
+            if larger in _SECONDS and smaller in _SECONDS and _SECONDS[larger] > _SECONDS[smaller]:
+                total = float(before.value) * _SECONDS[larger] / _SECONDS[smaller] + float(s.value)
+                joined[-1] = Span(before.first, s.last, written(total))
+                continue
+        joined.append(s)
+    return joined
+
+
+def _value(s: Span) -> Any:
+    value = float(s.value)
+    return int(value) if value == int(value) else value
+
+
+def _named(f: Filling, wanted: list[Parameter], free: list[Span]) -> None:
+    """Numbers in a parameter's unit, or near a word of its name; how many, before what the tool is about."""
+    m = f.message
+    for p in wanted:
+        unit = unit_named(p)
+        near = [s for s in free if unit and unit_of(m, s) == unit]
+        names = {stem(w) for w in parts_of(p.name) if len(w) > 2}
+        names |= {"%"} if "percent" in names else {"d"} if "side" in names else set()
+        own = sorted((d, s) for s in free if (d := _distance(m, s, names)) < _FAR)
+        counted = [s for s in free if named(p, SETS["counted"]) and _counts(f, s)]
+        chosen = near or [s for _, s in own] or counted
+        if chosen:
+            _give(f, p, chosen[0], free)
+
+
+def _ordered(f: Filling, wanted: list[Parameter], free: list[Span]) -> None:
+    """The numbers that are left, in the order in which they were said."""
+    m = f.message
+    subtracted = len(wanted) == 2 and "from" in m.at and not SETS["subtracting"].isdisjoint(m.at)
+    spans = free[::-1] if subtracted else free[:]
+    for p in wanted:
+        unit = unit_named(p)
+        for s in spans:
+            said = unit_of(m, s)
+            if (p.optional and not _plain(m, s)) or _of_another(f, p, s):
+                continue
+            if unit in _SECONDS and said in _SECONDS:
+                _give(f, p, s._replace(value=written(float(s.value) * _SECONDS[said] / _SECONDS[unit])), free)
+            elif unit and said and said != unit:
+                continue
+            else:
+                _give(f, p, s, free)
+            spans.remove(s)
+            break
+
+
+def _of_another(f: Filling, p: Parameter, s: Span) -> bool:
+    """Whether a number says how many, and another parameter is for that: *two dice* are not a die's sides."""
+    return _counts(f, s) and not named(p, SETS["counted"]) and any(named(q, SETS["counted"]) for q in f.tool.parameters)
+
+
+def _counts(f: Filling, s: Span) -> bool:
+    """Whether what the tool is about stands behind a number."""
+    return s.last < len(f.message) and stem(f.message.words[s.last].low) in f.tool.nouns
+
+
+def _plain(m: Message, s: Span) -> bool:
+    """Whether a number may be for an optional parameter: small, before a word, and no year."""
+    return (
+        float(s.value) <= _LARGE
+        and not m.has(s.first - 1, SETS["since"])
+        and ((s.last < len(m) and m.words[s.last].low[0].isalpha()) or m.has(s.first - 1, SETS["set to"]))
+    )
+
+
+def _codes(f: Filling) -> None:
+    """Texts that are numbers of orders, flights and the like."""
+    m = f.message
+    for p in f.left[:]:
+        if p.type in ("string", "any") and not p.kinds[:1] and named(p, SETS["code names"]):
+            found = [s for s in codes(m) if m.free(s)]
+            if found:
+                f.give_all(p, found if not p.optional and _apart(m, found) else found[:1])
+
+
+def unit_named(p: Parameter) -> str | None:
+    """The unit that a parameter's name has."""
+    return next((UNITS[w] for w in parts_of(p.name) if w in UNITS and len(w) > 2), None)
+
+
+def unit_of(m: Message, s: Span) -> str | None:
+    """The unit of a number."""
+    if joined := _JOINED.fullmatch(m.words[s.last - 1].low):
+        return UNITS.get(joined[1])
+    for k in (s.last, s.last + 1):
+        if m.has(k, UNITS) and not m.has(k, ("-", "in")):
+            return UNITS[m.words[k].low]
+        if not m.has(k, SETS["more"]):
+            break
+    return None
+
+
+def _distance(m: Message, s: Span, names: set[str]) -> int:
+    """How many words lie between a number and one of these; what stands behind it is nearer."""
+    word = m.words[s.first].low
+    if any(word.endswith(n) or word.startswith(n) for n in names & {"%", "d"}):
+        return 0
+    for d in (1, 2):
+        for k in (s.last + d - 1, s.first - d):
+            if 0 <= k < len(m) and (stem(m.words[k].low) in names or m.words[k].low in names):
+                return d
+    return 2 * _FAR
+
+
+def _apart(m: Message, spans: list[Span]) -> bool:
+    """Whether numbers are members of one list: *orders 12 and 15*; of one unit, where they have units."""
+    between = [w.low for a, b in itertools.pairwise(spans) for w in m.words[a.last : b.first]]
+    same = len({unit_of(m, s) for s in spans} - {None}) < 2
+    money = [w for w in between if w in CURRENCIES or w in UNITS]
+    return same and all(w in SETS["between numbers"] or w in money for w in between) and len(set(money)) < 2
+
+
+def _give(f: Filling, p: Parameter, s: Span, free: list[Span]) -> None:
+    m = f.message
+    value = _value(s)
+    if p.type == "integer" and not isinstance(value, int):
+        return
+    m.take(s)
+    free[:] = [other for other in free if other.first != s.first]
+    if m.has(s.last, UNITS) and named(p, UNITS):
+        m.taken[s.last] = True
+    f.give(p, value)

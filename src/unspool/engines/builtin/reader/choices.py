@@ -1,0 +1,89 @@
+"""Enumerations and switches."""
+
+import re
+from typing import Any
+
+from .filling import Filling, named, role
+from .message import Message, Span
+from .prompt import Parameter
+from .sides import sided
+from .spans import currencies, languages, units
+from .words import CHOICES, CURRENCIES, OFF, SETS, UNITS, parts_of, stem
+
+
+def choose(f: Filling) -> None:
+    """Give enumerations and switches what a message says of them, and some units their first value."""
+    for p in list(f.left):
+        if p.choices:
+            value = _choice(f, p)
+            if value is not None:
+                f.give(p, value)
+            elif not p.optional and role(p) is None and named(p, SETS["unit"]):
+                f.give(p, p.choices[0])
+            else:
+                f.miss(p)
+        elif p.type == "boolean":
+            switched = _switch(f.message, p)
+            if switched is None:
+                f.miss(p)
+            else:
+                f.give(p, switched)
+
+
+def _choice(f: Filling, p: Parameter) -> Any:
+    m = f.message
+    if (side := role(p)) is not None and all(isinstance(c, str) for c in p.choices):
+        same = {_canonical(c): c for c in p.choices}
+        spans = sorted(s for s in (*currencies(m), *units(m), *languages(m)) if _canonical(s.value) in same)
+        spans = [s for s in spans if m.free(s)]
+        chosen = sided(m, spans, side) if spans else None
+        if chosen is not None:
+            return same[_canonical(m.take(chosen))]
+    for choice in p.choices:
+        words = " ".join(re.findall(r"\w+", str(choice).lower().replace("_", " ")))
+        if (span := _said(m, words)) is not None:
+            m.take(span)
+            return choice
+    return None
+
+
+def _said(m: Message, choice: str) -> Span | None:
+    """Where a choice stands: itself, a form of it, what else says it, or a unit that is the same."""
+    for phrase in (choice, stem(choice), f"{choice}s", *CHOICES.get(choice, ())):
+        if phrase and phrase != "a" and (phrase == choice or len(phrase) > 2):
+            for span in m.phrases.get(phrase, ()):
+                if m.free(span):
+                    return span
+    unit = UNITS.get(choice)
+    for i, w in enumerate(m.words if unit else ()):
+        clear = len(w.low) > 1 or w.text.isupper() or m.has(i - 1, SETS["degrees"])
+        if UNITS.get(w.low) == unit and clear and not m.taken[i]:
+            return m.span(i, i + 1)
+    return None
+
+
+def _canonical(text: str) -> str:
+    low = text.lower()
+    return CURRENCIES.get(low, UNITS.get(low, low)).lower()
+
+
+def _switch(m: Message, p: Parameter) -> bool | None:
+    words = set(parts_of(p.name))
+    own = {stem(w) for w in words} - SETS["state names"]
+    if words & SETS["state"] or not own:
+        for i, w in enumerate(m.words):
+            if w.low in SETS["switched"] and (w.low != "on" or _turned_on(m, i)):
+                m.taken[i] = True
+                return w.low in SETS["enabling"]
+    hits = [i for i, w in enumerate(m.words) if stem(w.low) in own or stem(w.low.removesuffix("ly")) in own]
+    if not hits:
+        return None
+    for i in hits:
+        m.taken[i] = True
+    return OFF.isdisjoint(w.low for w in m.words[max(0, hits[0] - 3) : hits[0]])
+
+
+def _turned_on(m: Message, i: int) -> bool:
+    """Whether *on* is for a switch: not *on Friday*."""
+    verb = any(w.low in SETS["turning"] for w in m.words[max(0, i - 5) : i])
+    return verb or m.has(i - 1, SETS["before on"]) or i == len(m) - 1

@@ -1,0 +1,93 @@
+"""The parts of a message that each ask for a tool."""
+
+import re
+from typing import Final
+
+from .fill import fill
+from .filling import is_cased
+from .message import Message
+from .prompt import Tool
+from .scores import best
+from .spans import expressions
+from .words import LEAD, SETS, SPLIT, STARTERS, STOP, TALK, plain, stem
+
+Clause = tuple[Tool, str]
+_MOST: Final = 12
+"""How many places are tried at which a message may be split."""
+_QUOTED: Final = re.compile(r'"[^"]*"')
+
+
+def clauses(tools: tuple[Tool, ...], text: str) -> list[Clause]:
+    """The tools that a message asks for, in order, each with the part of the message that does."""
+    parts = _parts(tools, text)
+    whole = best(tools, Message(text))
+    if not parts:
+        return [] if whole is None else [(whole, text)]
+    if len({tool.name for tool, _ in parts}) > 1:
+        return parts
+    cased = is_cased(Message(text))
+    each = [fill(tool, Message(part), cased=cased) for tool, part in parts]
+    if len(parts) > 1 and all(not f.missing and (f.values or f.several) for f in each):
+        return parts
+    return [(whole or parts[0][0], _without_talk(text))]
+
+
+def _parts(tools: tuple[Tool, ...], text: str) -> list[Clause]:
+    """What each part asks for; a part that asks for nothing belongs to the one before it, or to the first."""
+    quoted = [found.span() for found in _QUOTED.finditer(text)]
+    cuts = [found.span() for found in SPLIT.finditer(text) if found.start() > 0 and found.end() < len(text)]
+    whole = [*quoted, *_calculations(text)]
+    cuts = [cut for cut in cuts if not any(a < cut[0] < b for a, b in whole)][:_MOST]
+    found: list[tuple[Tool, int, int]] = []
+    begin = first = 0
+    ended = True
+    for start, end in [*cuts, (len(text), len(text))]:
+        part = text[begin:start]
+        tool = best(tools, Message(part)) if part.strip() and not _idle(part) else None
+        if tool is not None and found and not _opens(tool, part, found[-1][0], ended=ended):
+            tool = None
+        if tool is not None:
+            found.append((tool, begin if found else first, start))
+        elif found:
+            found[-1] = (*found[-1][:2], start)
+        elif plain(part) in TALK:
+            first = end
+        begin, ended = end, bool(re.match(r"\s*[.?!;]", text[start:end]))
+    return [(tool, text[a:b]) for tool, a, b in found]
+
+
+def _calculations(text: str) -> list[tuple[int, int]]:
+    """Where calculations stand: *3 plus 4* is no place to split."""
+    message = Message(text)
+    return [(message.words[s.first].start, message.words[s.last - 1].end) for s in expressions(message) if s.last]
+
+
+def _idle(part: str) -> bool:
+    """Whether a part only asks for the answer: *and tell me what comes up*."""
+    at = 0
+    while found := LEAD.match(part, at):
+        at = found.end()
+    return plain(part[at:]).removeprefix("tell me ").removeprefix("show me ") in SETS["idle"]
+
+
+def _without_talk(text: str) -> str:
+    """A message without small talk before its first sentence: *Morning! ...*"""
+    found = re.match(r"[^.?!]{1,30}[.?!]\s+", text)
+    return text[found.end() :] if found and plain(found[0]) in TALK else text
+
+
+def _opens(tool: Tool, part: str, before: Tool, *, ended: bool) -> bool:
+    """Whether a part begins a request of its own: it does not go on with a text of the one before."""
+    at = 0
+    while found := LEAD.match(part, at):
+        at = found.end()
+    for begin in {0, at}:
+        words = plain(part[begin:]).split()[:2]
+        if words and (words[0] in STARTERS or any(stem(w) in tool.name_words for w in words if w not in STOP)):
+            return True
+    if tool.name == before.name:
+        return False
+    texts = [p for p in before.parameters if p.type == "string"]
+    open_ = any({*p.kinds[:1]} & {"body", "query", "subject"} or not p.kinds for p in texts)
+    body = any(p.kinds[:1] == ("body",) for p in texts)
+    return not open_ or (ended and not body)

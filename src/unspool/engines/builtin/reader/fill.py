@@ -1,0 +1,38 @@
+"""Arguments: which of the values in a message are for which of a tool's parameters."""
+
+from typing import Final
+
+from .amounts import amounts
+from .choices import choose
+from .filling import Filled, Filling
+from .forms import formed
+from .message import Message
+from .prompt import Tool
+from .texts import framed, labelled, people, quoted, worded
+
+STEPS: Final = (choose, formed, amounts, labelled, framed, people, quoted, worded)
+"""What is read, the clearest first: each takes its words from the message."""
+_HEADING: Final = 6
+"""How many words of a text are its subject, where that is not said."""
+
+
+def fill(tool: Tool, message: Message, *, cased: bool = False) -> Filled:
+    """The arguments of a tool.
+
+    Args:
+        message: the words of values are taken from it.
+        cased: whether names are written large in the conversation, also if not in this part of it.
+    """
+    f = Filling(tool, message, cased=cased)
+    for step in STEPS:
+        step(f)
+    body = next(
+        (f.filled.values[p.name] for p in tool.parameters if p.kinds[:1] == ("body",) and p.name in f.filled.values),
+        None,
+    )
+    for p in f.left[:]:
+        if p.kinds[:1] == ("subject",) and body is not None and not p.optional:
+            f.give(p, " ".join(str(body).split()[:_HEADING]))
+        else:
+            f.miss(p)
+    return f.filled

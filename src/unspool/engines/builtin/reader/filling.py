@@ -1,0 +1,109 @@
+"""What is known while the arguments of one tool are read from one message."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from .message import Message, Span, items
+from .prompt import Parameter, Tool
+from .words import SETS, STOP, parts_of
+
+
+class Filled:
+    """What a message gives a tool.
+
+    Attributes:
+        values: the arguments, by the names of their parameters.
+        several: a parameter that has another value in each of several calls, and these values.
+        missing: required parameters that have none.
+    """
+
+    def __init__(self, tool: Tool) -> None:
+        self.order = [p.name for p in tool.parameters]
+        self.values: dict[str, Any] = {}
+        self.several: tuple[str, list[Any]] | None = None
+        self.missing: list[Parameter] = []
+
+    def calls(self) -> list[dict[str, Any]]:
+        """The arguments of each call, in the order of the parameters."""
+        name, values = self.several or ("", [None])
+        each = [self.values | {name: value} if self.several else self.values for value in values]
+        return [{k: one[k] for k in self.order if k in one} for one in each]
+
+    def put(self, p: Parameter, value: Any, *, several: bool) -> None:
+        """Give a missing parameter a value that was said elsewhere, or several."""
+        if several:
+            self.several = (p.name, value)
+        else:
+            self.values[p.name] = value
+        self.missing.remove(p)
+
+
+class Filling:
+    """One tool and one message, of which some words are taken.
+
+    Attributes:
+        left: parameters without a value, in their order.
+        cased: whether names are written large in this message.
+    """
+
+    def __init__(self, tool: Tool, message: Message, *, cased: bool) -> None:
+        self.tool = tool
+        self.message = message
+        self.cased = cased or is_cased(message)
+        self.filled = Filled(tool)
+        self.left = list(tool.parameters)
+
+    def texts(self) -> list[Parameter]:
+        """The parameters left that take text, or lists."""
+        return [p for p in self.left if p.type in ("string", "any", "array")]
+
+    def give(self, p: Parameter, value: Any) -> None:
+        """Set the value of a parameter."""
+        self.filled.values[p.name] = value
+        self.left.remove(p)
+
+    def give_span(self, p: Parameter, span: Span) -> None:
+        """Set the value of a parameter to these words, which it takes; a list has those between commas."""
+        if p.type == "array":
+            self.give_all(p, items(self.message, span.first, span.last))
+        else:
+            self.give(p, self.message.take(span))
+
+    def give_all(self, p: Parameter, spans: list[Span]) -> None:
+        """Set a list, one value, or a value for each of several calls."""
+        for span in spans:
+            self.message.take(span)
+        values = [span.value for span in spans]
+        if p.type == "array":
+            self.give(p, values)
+        elif len(values) > 1 and self.filled.several is None:
+            self.give_several(p, values)
+        else:
+            self.give(p, values[0])
+
+    def give_several(self, p: Parameter, values: list[Any]) -> None:
+        """Set the values that a parameter has in several calls."""
+        self.filled.several = (p.name, values)
+        self.left.remove(p)
+
+    def miss(self, p: Parameter) -> None:
+        """Leave a parameter without a value."""
+        self.left.remove(p)
+        if not p.optional:
+            self.filled.missing.append(p)
+
+
+def is_cased(message: Message) -> bool:
+    """Whether a message writes a word large that is not its first."""
+    return any(w.text[0].isupper() and w.low not in STOP for w in message.words[1:])
+
+
+def role(p: Parameter) -> str | None:
+    """Which side a parameter is, ``from`` or ``to``, where it is one of two."""
+    words = set(parts_of(p.name))
+    return "from" if words & SETS["from"] else "to" if words & SETS["to"] else None
+
+
+def named(p: Parameter, words: Iterable[str]) -> bool:
+    """Whether a parameter's name has one of these words."""
+    return not set(words).isdisjoint(parts_of(p.name))

@@ -1,0 +1,87 @@
+"""Arguments that are told by their form: addresses, paths, days, units, languages."""
+
+from .filling import Filling, named, role
+from .message import Span
+from .prompt import Parameter
+from .sides import sided
+from .spans import FORMS, dates, times
+from .words import SETS, UNITS
+
+_CONVERTED = ("unit", "currency", "language")
+_LISTED = ("email", "path", "symbol", "expression", "url", "directory", "zone")
+_MOMENTS = ("date", "time")
+
+
+def formed(f: Filling) -> None:
+    """Give parameters of such kinds the values that have their form."""
+    for kind, spans in FORMS:
+        for p in f.texts():
+            if kind not in p.kinds[:3] or not _meant(f, p, kind):
+                continue
+            free = [s for s in spans(f.message) if f.message.free(s)]
+            if not free:
+                continue
+            if kind in _MOMENTS and p.kinds[0] in _MOMENTS:
+                _moment(f, p, kind)
+            elif kind in _CONVERTED:
+                _converted(f, p, kind, free)
+            elif len(free) > 1 and (p.type == "array" or (not p.optional and kind in _LISTED)):
+                f.give_all(p, free)
+            else:
+                f.give_span(p, free[0])
+
+
+def _meant(f: Filling, p: Parameter, kind: str) -> bool:
+    """Whether a kind that is not a parameter's likeliest may be its."""
+    if kind in _CONVERTED and kind != p.kinds[0]:
+        return sum(kind in q.kinds or bool(role(q)) for q in f.tool.parameters) > 1
+    if kind in _MOMENTS:
+        return p.kinds[0] in _MOMENTS or (kind == "date" and "date" in p.name.lower())
+    return True
+
+
+def _converted(f: Filling, p: Parameter, kind: str, free: list[Span]) -> None:
+    """A unit, currency or language; several that one converts to are several calls."""
+    side = role(p)
+    if side is None and any(role(q) == "to" and kind in q.kinds[:3] for q in f.tool.parameters if q is not p):
+        side = "from"
+    last = _listed(f, free)
+    if kind != "unit" and len(last) > 1 and side != "from" and f.filled.several is None and p.type != "array":
+        f.give_all(p, last)
+        return
+    temperature = kind == "unit" and UNITS.get(free[0].value.lower()) in ("celsius", "fahrenheit")
+    if side is None:
+        if kind != "unit" or temperature or not any("unit" in q.kinds[:1] for q in f.left if q is not p):
+            f.give_span(p, free[0])
+    elif (chosen := sided(f.message, free, side)) is not None:
+        f.give_span(p, chosen)
+
+
+def _listed(f: Filling, free: list[Span]) -> list[Span]:
+    """The last values that a list joins."""
+    first = len(free) - 1
+    words = f.message.words
+    while first > 0 and all(w.low in SETS["listed"] for w in words[free[first - 1].last : free[first].first]):
+        first -= 1
+    return free[first:]
+
+
+def _moment(f: Filling, p: Parameter, kind: str) -> None:
+    """A day, a time, or both where one parameter is for both."""
+    m = f.message
+    others = any(q is not p and q.kinds[:1] in (("date",), ("time",)) and q.type == "string" for q in f.left)
+    either = named(p, SETS["when names"]) and not others
+    one = others or named(p, SETS["date names"]) or (named(p, ("time",)) and not named(p, SETS["dated"]))
+    dated = named(p, SETS["due names"]) or (p.kinds[0] == "date" and not named(p, SETS["time names"]))
+    if one and kind != ("date" if dated else "time") and not (kind == "date" and either):
+        return
+    days = [s for s in dates(m) if m.free(s)][:1] if kind == "date" or not one or named(p, SETS["when names"]) else []
+    hours = [s for s in times(m) if m.free(s)][:1] if kind == "time" or not one else []
+    spans = sorted(days + hours)
+    if not spans:
+        return
+    if spans[-1].last - spans[0].first > sum(s.last - s.first for s in spans) + 1:  # not side by side
+        del spans[1:]
+    for s in spans:
+        m.take(s)
+    f.give(p, m.said(spans[0].first, spans[-1].last))

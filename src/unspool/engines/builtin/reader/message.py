@@ -1,0 +1,129 @@
+"""A message as words, of which each belongs to one value at most."""
+
+import re
+from collections.abc import Iterable
+from functools import cached_property
+from typing import Final, NamedTuple
+
+from .words import SETS, spaced
+
+_WORD: Final = re.compile(
+    r"""https?://[^\s"'<>]+ | [\w.+-]+@[\w-]+(?:\.[\w-]+)+            # addresses
+      | \d+[A-Za-z]+\d\w*                                           # codes
+      | [$€£]?\d{1,3}(?:,\d{3})+(?:\.\d+)?\b | [$€£]?\d+(?:[.:-]\d+)*(?:th|st|nd|rd|[a-z%°]{1,3}\b)? # numbers, times
+      | (?:~|\.{1,2})?(?:/[\w.*-]+)+/? | [\w-]+(?:[/.][\w*-]+)+/? # paths
+      | [^\W\d_][\w]*(?:['’.&-][\w]+)* | [^\s\w] | \w+""",
+    re.VERBOSE,
+)
+
+
+class Word(NamedTuple):
+    """A word or mark: where it stands in the text, as it is written, and in lower case."""
+
+    start: int
+    end: int
+    text: str
+    low: str
+
+
+class Span(NamedTuple):
+    """A value that stands in the words from ``first`` up to ``last``."""
+
+    first: int
+    last: int
+    value: str
+
+
+class Message:
+    """A part of a message.
+
+    Attributes:
+        taken: of each word, whether a value has it.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.words = [
+            Word(m.start(), m.end(), m.group(), m.group().lower().replace("’", "'")) for m in _WORD.finditer(text)
+        ]
+        self.taken = [False] * len(self.words)
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    @cached_property
+    def low(self) -> str:
+        """Its words in lower case, with a space before and behind each."""
+        return spaced([w.low for w in self.words])
+
+    @cached_property
+    def at(self) -> dict[str, list[int]]:
+        """Where each word stands."""
+        found: dict[str, list[int]] = {}
+        for i, w in enumerate(self.words):
+            found.setdefault(w.low, []).append(i)
+        return found
+
+    @cached_property
+    def phrases(self) -> dict[str, list[Span]]:
+        """Up to three words in a row, without marks, and where they stand."""
+        found: dict[str, list[Span]] = {}
+        for i in range(len(self)):
+            for j in range(i + 1, min(i + 3, len(self)) + 1):
+                said = " ".join(re.findall(r"\w+", self.said(i, j).lower()))
+                found.setdefault(said, []).append(Span(i, j, said))
+        return found
+
+    def said(self, first: int, last: int) -> str:
+        """What stands there, as it was written."""
+        return self.text[self.words[first].start : self.words[last - 1].end] if first < last else ""
+
+    def span(self, first: int, last: int) -> Span:
+        """These words, as they were written."""
+        return Span(first, last, self.said(first, last))
+
+    def has(self, i: int, words: Iterable[str]) -> bool:
+        """Whether one of these words stands at ``i``."""
+        return 0 <= i < len(self.words) and self.words[i].low in words
+
+    def large(self, i: int) -> bool:
+        """Whether the word at ``i`` is written large."""
+        return 0 <= i < len(self.words) and self.words[i].text[0].isupper()
+
+    def free(self, span: Span) -> bool:
+        """Whether no value has one of these words."""
+        return not any(self.taken[span.first : span.last])
+
+    def take(self, span: Span) -> str:
+        """Give these words to a value."""
+        self.taken[span.first : span.last] = [True] * (span.last - span.first)
+        return span.value
+
+    def covering(self, start: int, end: int, value: str) -> Span:
+        """The words that a part of the text lies in."""
+        inside = [i for i, w in enumerate(self.words) if w.start < end and w.end > start]
+        return Span(inside[0], inside[-1] + 1, value) if inside else Span(0, 0, value)
+
+    def trimmed(self, first: int, last: int, words: Iterable[str]) -> int:
+        """Where these words end, without those in ``words`` at their end."""
+        while last > first and self.words[last - 1].low in words:
+            last -= 1
+        return last
+
+
+def items(message: Message, first: int, last: int) -> list[Span]:
+    """The members of a list of words: between commas, *and*, *or*, ``&``."""
+    found: list[Span] = []
+    begin = first
+    for i in range(first, last + 1):
+        if i < last and message.words[i].low not in SETS["joins"]:
+            continue
+        a, b = begin, i
+        while a < b and message.words[a].low in SETS["before a member"]:
+            a += 1
+        while b > a and not message.words[b - 1].low[0].isalnum():
+            b -= 1
+        if a < b:
+            found.append(message.span(a, b))
+        begin = i + 1
+    return found

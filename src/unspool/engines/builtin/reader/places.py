@@ -1,0 +1,179 @@
+"""Places: names behind *in*, *for*, *at*; names that are written large; several, however they are joined."""
+
+from typing import NamedTuple
+
+from .filling import Filling, named
+from .message import Message, Span
+from .prompt import Parameter
+from .words import BEFORE_PLACE, DAYS, MONTHS, RELATIVE, SETS, STARTERS, STOP, UNITS, WRITE
+
+_SURE = 5
+_LIKELY = 4
+
+
+class _Found(NamedTuple):
+    """Places that a message may name, and how sure that is."""
+
+    weight: int
+    spans: list[Span]
+
+    @property
+    def large(self) -> bool:
+        return self.spans[0].value[0].isupper()
+
+
+def place(f: Filling, p: Parameter) -> bool:
+    """Give a parameter its place, or several; whether there is one."""
+    m = f.message
+    skipped = f.tool.asking
+    cased = f.cased and not named(p, SETS["rooms"])
+    best = _behind(m, skipped)
+    if cased and (best is None or not best.large or (len(best.spans) == 1 and _compared(m))):
+        large = _large(m, skipped)
+        if _compared(m) and (len(large) > 1 or (large and best is None)):
+            best = _Found(_SURE, large)
+        elif best is not None and not best.large:
+            best = _Found(_SURE, large[:1]) if large else best if best.weight >= _SURE else None
+    there = "there" in m.at
+    if best is None and not p.optional:
+        best = _alone(m, skipped, cased=cased)
+        if best is not None and there and not best.large:
+            return False
+    if best is None or (p.optional and best.weight < _LIKELY and not best.large):
+        return False
+    f.give_all(p, best.spans)
+    return True
+
+
+def pair(f: Filling, first: Parameter, second: Parameter) -> None:
+    """Give two parameters that are alike their places: *between Rome and Milan*, *from Rome to Milan*."""
+    m = f.message
+    for cue in ("between", "from"):
+        for i in m.at.get(cue, ()):
+            spans = named_from(m, i + 1, f.tool.asking)
+            if len(spans) == 1 and m.has(spans[0].last, SETS["turned into"]):
+                spans += named_from(m, spans[0].last + 1, f.tool.asking)
+            if len(spans) == 2:
+                f.give_span(first, spans[0])
+                f.give_span(second, spans[1])
+                return
+
+
+def bare(m: Message) -> list[Span]:
+    """The names that a message consists of: *Paris and Berlin?*"""
+    spans = named_from(m, 0, frozenset()) if len(m) else []
+    first = m.words[0].low if spans else ""
+    whole = spans and all(not w.low[0].isalnum() for w in m.words[spans[-1].last :])
+    return spans if whole and first not in STARTERS | SETS["verbs"] | WRITE else []
+
+
+def _compared(m: Message) -> bool:
+    return not SETS["comparing"].isdisjoint(m.at)
+
+
+def _behind(m: Message, skipped: frozenset[str]) -> _Found | None:
+    """The likeliest of the places behind *in*, *for*, *at* and the like."""
+    best: _Found | None = None
+    for i, w in enumerate(m.words[:-1]):
+        if w.low in BEFORE_PLACE and (spans := named_from(m, i + 1, skipped)):
+            found = _Found(BEFORE_PLACE[w.low] + 2 * spans[0].value[0].isupper(), spans)
+            best = found if best is None or found.weight > best.weight else best
+    return best
+
+
+def _alone(m: Message, skipped: frozenset[str], *, cased: bool) -> _Found | None:
+    """Names among the words that say nothing else."""
+    best: _Found | None = None
+    no_place = skipped | RELATIVE | DAYS | MONTHS | UNITS.keys() | SETS["no place"]
+    for first in _runs(m, STOP | no_place):
+        spans = named_from(m, first, skipped)
+        if spans and (spans[0].value[0].isupper() or not cased):
+            found = _Found(1 + 2 * spans[0].value[0].isupper(), spans)
+            best = found if best is None or found.weight > best.weight else best
+    return best
+
+
+def _runs(m: Message, skipped: frozenset[str]) -> list[int]:
+    """Where words begin that belong to no value and say something."""
+    found: list[int] = []
+    inside = False
+    for i, w in enumerate(m.words):
+        link = inside and w.low in SETS["links"] and not m.taken[i] and (m.large(i + 1) or w.low == ".")
+        plain = not m.taken[i] and w.low not in skipped and w.low[0].isalnum()
+        if plain and not inside:
+            found.append(i)
+        inside = plain or link
+    return found
+
+
+def _large(m: Message, skipped: frozenset[str]) -> list[Span]:
+    """All names that are written large."""
+    found: list[Span] = []
+    i = 0
+    no_name = STOP | skipped | DAYS | MONTHS
+    while i < len(m):
+        spans = named_from(m, i, skipped) if m.large(i) and m.words[i].low not in no_name else []
+        found += [s for s in spans if s.value[0].isupper()]
+        i = max(i + 1, spans[-1].last if spans else 0)
+    return found
+
+
+def named_from(m: Message, i: int, skipped: frozenset[str]) -> list[Span]:
+    """Names from here on, and those that a comma or *and* adds to them."""
+    found: list[Span] = []
+    while i < len(m):
+        while m.has(i, SETS["before a name"]):
+            i += 1
+        end = _name(m, i, skipped)
+        if end == i:
+            break
+        end = _with_region(m, i, end, alone=not found)
+        found.append(m.span(i, end))
+        i = _next(m, end)
+        if i == end:
+            break
+    return found
+
+
+def _name(m: Message, first: int, skipped: frozenset[str]) -> int:
+    """Where a name ends: *New York*, *St. John's*, *Rio de Janeiro*."""
+    stops = (STOP - SETS["in a name"]) | RELATIVE | DAYS | SETS["no place"]
+    i = first
+    while i < len(m) and not m.taken[i] and m.words[i].low[0].isalpha():
+        if (m.words[i].low in stops or m.words[i].low in skipped) and not (i > first and m.large(i)):
+            break
+        i += 1
+        if i + 1 < len(m) and m.has(i, (".", "'")) and m.has(i - 1, SETS["short"]):
+            i += 1
+        if m.has(i, SETS["within a name"]) and m.large(i + 1) and not m.taken[i]:
+            i += 1
+    return i
+
+
+def _with_region(m: Message, first: int, end: int, *, alone: bool) -> int:
+    """Where a name ends, with a state or country behind a comma: *Austin, TX*, *Lyon, France*."""
+    if not m.has(end, (",",)) or end + 1 >= len(m):
+        return end
+    region = m.words[end + 1]
+    if len(region.text) == 2 and (region.text.isupper() or region.low in SETS["states"]):
+        return end + 2
+    listed = m.has(end + 2, SETS["joins"] | SETS["also joins"])
+    last = alone and not listed and m.large(first) and m.large(end + 1)
+    return end + 2 if last and not joined(m, end) else end
+
+
+def joined(m: Message, comma: int) -> bool:
+    """Whether an *and* follows a comma soon: it is one of a list."""
+    return any(w.low == "and" for w in m.words[comma : comma + 6])
+
+
+def _next(m: Message, end: int) -> int:
+    """Where the next name of a list begins; ``end`` where there is none."""
+    i = end
+    if m.has(i, SETS["joins"] | SETS["also joins"]):
+        i += 1
+        while m.has(i, SETS["between joined"]):
+            i += 1
+    elif m.has(i, ("as",)) and m.has(i + 1, ("well",)) and m.has(i + 2, ("as",)):
+        i += 3
+    return i

@@ -1,0 +1,206 @@
+"""What a prompt declares and says: the tools with their parameters, and the turns of the conversation."""
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from .words import CONCEPTS, GENERIC, KINDS, MEANT, SETS, SIDES, STOP, concepts_of, parts_of, stem
+
+_PARAMETER: Final = re.compile(r'"([^"\n]*)":( optional)? ?([^\n]*)')
+_CHOICE: Final = re.compile(r'("(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?|true|false|null)(?: or |(?=,)|$)')
+_LONGEST: Final = 300
+"""How many characters of a description are read."""
+_TYPES: Final = ("string", "integer", "number", "boolean", "array", "object", "any", "null")
+
+
+class Parameter(NamedTuple):
+    """One of a tool's.
+
+    Attributes:
+        type: as JSON Schema names it; ``any`` where there is none.
+        choices: the values of an ``enum``.
+        kinds: what its values are, the likeliest first; see ``kinds`` in ``words.json``.
+    """
+
+    name: str
+    optional: bool
+    type: str
+    choices: tuple[Any, ...]
+    description: str
+    kinds: tuple[str, ...]
+
+
+class Tool(NamedTuple):
+    """What can be called.
+
+    Attributes:
+        concepts: what it is for; see `words.concepts_of`.
+        name_words: the words of its name, and their stems.
+        described: the stems of its description, without those that say little.
+        nouns: stems of the words that name it or what it is for.
+        asking: the words that ask for it: they are no values.
+    """
+
+    name: str
+    description: str
+    parameters: tuple[Parameter, ...]
+    concepts: tuple[tuple[str, ...], tuple[str, ...]]
+    name_words: frozenset[str]
+    described: frozenset[str]
+    nouns: frozenset[str]
+    asking: frozenset[str]
+
+
+class Turn(NamedTuple):
+    """A message: ``user``, ``assistant``, ``result``, or a ``call`` with its arguments."""
+
+    role: str
+    text: str
+    arguments: dict[str, Any]
+
+
+class Prompt(NamedTuple):
+    """A prompt, read.
+
+    Attributes:
+        thinking: whether the answer begins with thinking.
+    """
+
+    tools: tuple[Tool, ...]
+    turns: tuple[Turn, ...]
+    thinking: bool
+
+
+class Reading:
+    """Reads prompts of the builtin model's template.
+
+    Args:
+        tokenizer: the model's.
+        folder: where ``parts.json`` names the marks of the template.
+    """
+
+    def __init__(self, tokenizer: Any, folder: Path) -> None:
+        marks = json.loads((folder / "parts.json").read_text(encoding="utf-8"))["marks"]
+        self._tokenizer = tokenizer
+        self._marks = {tokenizer.token_to_id(mark): name for name, mark in marks.items()}
+
+    def read(self, tokens: Sequence[int]) -> Prompt:
+        """Read a prompt's ids: the marks are known by theirs, not by how they are spelled."""
+        parts: list[tuple[str, list[int]]] = [("head", [])]
+        for token in tokens:
+            if (name := self._marks.get(token)) is not None:
+                parts.append((name, []))
+            else:
+                parts[-1][1].append(token)
+        texts = [(name, self._tokenizer.decode(ids) if ids else "") for name, ids in parts]
+        turns: list[Turn] = []
+        called = ""
+        for name, text in texts[1:]:
+            if name == "user":
+                turns.append(Turn("user", text.strip(), {}))
+            elif name == "call":
+                called = text
+            elif name == "arguments":
+                turns.append(Turn("call", called, _object(text)))
+            elif name == "result":
+                turns.append(Turn("result", text, {}))
+            elif name in ("assistant", "thought") and text.strip():
+                turns.append(Turn("assistant", text.strip(), {}))
+        return Prompt(_tools(texts[0][1]), tuple(turns), parts[-1][0] == "think")
+
+
+def _object(text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):  # a history may hold what was cut, or anything else
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _tools(head: str) -> tuple[Tool, ...]:
+    tools: list[tuple[str, str, list[Parameter]]] = []
+    before = ""
+    for line in head.split("\n"):
+        if line.startswith("#"):
+            name = line[1:]
+            described = before.removeprefix(f"{name}:").strip() if before.startswith(f"{name}:") else ""
+            tools.append((name, described, []))
+        elif tools and (found := _PARAMETER.match(line)):
+            tools[-1][2].append(_parameter(found[1], bool(found[2]), found[3]))
+        before = line
+    return tuple(_tool(name, described, parameters) for name, described, parameters in tools)
+
+
+def _tool(name: str, described: str, parameters: list[Parameter]) -> Tool:
+    described = described[:_LONGEST]
+    concepts = concepts_of(name, described)
+    _sides(concepts[0] + concepts[1], parameters)
+    _first_text(concepts[0] + concepts[1], parameters)
+    words = {*parts_of(name), name.lower()}
+    names = frozenset(words | {stem(w) for w in words})
+    about = {w for w in re.findall(r"[a-z-]+", described.lower()) if w not in STOP and stem(w) not in GENERIC}
+    nouns = {stem(w) for c in concepts[0] for n in CONCEPTS[c][0] for w in n.split()} | names
+    asks = {w for c in (*concepts[0], *concepts[1]) for some in CONCEPTS[c] for phrase in some for w in phrase.split()}
+    asking = names | asks | {f"{w}s" for w in names | asks}
+    about = {stem(w) for w in about}
+    return Tool(name, described, tuple(parameters), concepts, names, frozenset(about), frozenset(nouns), asking)
+
+
+def _sides(concepts: tuple[str, ...], parameters: list[Parameter]) -> None:
+    """Give ``source``, ``to`` and the like the kind that the tool has two sides of."""
+    kind = next((SIDES[c] for c in concepts if c in SIDES), None)
+    for i, p in enumerate(parameters):
+        side = {*parts_of(p.name)} & (SETS["from"] | SETS["to"])
+        if kind is not None and side and _is_text(p) and kind not in p.kinds[:1]:
+            parameters[i] = p._replace(kinds=(kind, *p.kinds))
+
+
+def _first_text(concepts: tuple[str, ...], parameters: list[Parameter]) -> None:
+    """Give a text whose name says little the kind that its tool is for: *q* of a weather tool is a place."""
+    kind = next((MEANT[c] for c in concepts if c in MEANT), None)
+    texts = [p for p in parameters if _is_text(p)]
+    if kind is None or any(kind in p.kinds[:1] for p in texts):
+        return
+    required = [p for p in texts if not p.optional] or texts[:1]
+    required = [p for p in required if SETS["codes"].isdisjoint(parts_of(p.name))]
+    plain = next((p for p in required if not p.kinds or p.kinds[0] in SETS["vague"]), None)
+    if plain is None:
+        return
+    open_ = kind == "place" and plain.kinds[:1] in (("query",), ("subject",), ("body",))
+    if open_ or not plain.kinds or (kind == "expression" and len(texts) == 1):
+        kinds = (kind, *(k for k in plain.kinds if k != kind))
+        parameters[parameters.index(plain)] = plain._replace(kinds=kinds)
+
+
+def _is_text(p: Parameter) -> bool:
+    return p.type in ("string", "any") and not p.choices
+
+
+def _parameter(name: str, optional: bool, rest: str) -> Parameter:
+    choices: list[Any] = []
+    at = 0
+    while found := _CHOICE.match(rest, at):
+        try:
+            choices.append(json.loads(found[1], strict=False))
+        except ValueError:  # it was no enumeration, but reads like one
+            break
+        at = found.end()
+        if rest[at - 4 : at] != " or ":
+            break
+    type_ = "string" if choices and isinstance(choices[0], str) else "any"
+    if not choices:
+        type_ = next((t for t in _TYPES if rest.startswith(t)), "any")
+        at = len(type_) if rest.startswith(type_) else 0
+    described = rest[at : at + _LONGEST].lstrip(", ")
+    return Parameter(name, optional, type_, tuple(choices), described, _kinds(name, described))
+
+
+def _kinds(name: str, described: str) -> tuple[str, ...]:
+    """What a parameter's values are: by its name's words, the last first, then by the words that describe it."""
+    found: list[str] = []
+    whole = "_".join(parts_of(name))
+    for word in (whole, *reversed(parts_of(name)), *(stem(w) for w in re.findall(r"[a-z-]+", described.lower()))):
+        found += [kind for kind, words in KINDS.items() if word in words and kind not in found]
+    return tuple(found)

@@ -1,0 +1,153 @@
+"""What a conversation asks for: calls, where its words say which and with what; words, where it asks for none."""
+
+import re
+from typing import Any, Final, NamedTuple
+
+from .clauses import clauses
+from .fill import fill
+from .filling import Filled, is_cased
+from .follow import Call, earlier, follow_up
+from .message import Message
+from .prompt import Parameter, Prompt, Tool, Turn
+from .talk import itself, listed, refused, talk
+from .words import BACK, SETS, parts_of, plain
+
+MOST_CHARACTERS: Final = 400
+"""Of a message that is read; all that is longer, and more tools and parameters, are the model's."""
+MOST_WORDS: Final = 120
+MOST_TOOLS: Final = 32
+MOST_PARAMETERS: Final = 16
+MOST_CALLS: Final = 8
+_RUNS: Final = re.compile(r"\s{4}|\d{32}")
+"""What no request has, and would be long to look at from each of its characters."""
+
+
+class Answer(NamedTuple):
+    """What is to be answered: calls, or words; and why."""
+
+    calls: list[Call]
+    words: str = ""
+    why: str = ""
+
+    @property
+    def thought(self) -> str:
+        """The thinking before the answer."""
+        if not self.calls:
+            return self.why or "This is small talk. No tool is needed."
+        return f"I use {listed(list(dict.fromkeys(name for name, _ in self.calls)))}."
+
+
+def read(prompt: Prompt) -> Answer | None:
+    """What a conversation asks for; ``None`` where its words do not say it clearly."""
+    if not prompt.turns or prompt.turns[-1].role != "user" or not _bounded(prompt, prompt.turns[-1].text):
+        return None
+    text = prompt.turns[-1].text
+    words = plain(text).split()
+    if said := talk(text, words):
+        return Answer([], said)
+    if about := itself(prompt, text, words):
+        return Answer([], *about)
+    if (calls := follow_up(prompt, text)) is not None:
+        return Answer(calls)
+    asked = clauses(prompt.tools, text)
+    if asked:
+        return _calls(prompt, text, asked)
+    no = refused(prompt.tools, text, words)
+    return Answer([], *no) if no else None
+
+
+def arguments(prompt: Prompt, name: str) -> dict[str, Any] | None:
+    """The arguments of a tool that has to be called; ``None`` where one is not said."""
+    tool = next((t for t in prompt.tools if t.name == name), None)
+    last = next((t.text for t in reversed(prompt.turns) if t.role == "user"), "")
+    if tool is None or not _bounded(prompt, last):
+        return None
+    filled = fill(tool, Message(last))
+    return None if filled.missing else filled.calls()[0]
+
+
+def _bounded(prompt: Prompt, text: str) -> bool:
+    """Whether a message is one that is read."""
+    return (
+        0 < len(text) <= MOST_CHARACTERS
+        and not _RUNS.search(text)
+        and len(Message(text)) <= MOST_WORDS
+        and len(prompt.tools) <= MOST_TOOLS
+        and all(len(t.parameters) <= MOST_PARAMETERS for t in prompt.tools)
+    )
+
+
+def _calls(prompt: Prompt, text: str, asked: list[tuple[Tool, str]]) -> Answer | None:
+    """The calls of a message's clauses; what one lacks, another has, or the calls before."""
+    message = Message(text)
+    filled = [(tool, fill(tool, Message(part), cased=is_cased(message))) for tool, part in asked]
+    before = earlier(prompt)
+    shared = _shared(filled) if len(filled) > 1 else {}
+    known = _known(prompt, before) if len(filled) == 1 or BACK & message.at.keys() else {}
+    calls: list[Call] = []
+    for i, (tool, f) in enumerate(filled):
+        if not _resolved(tool, f, filled[:i]):
+            return None
+        for p in f.missing[:]:
+            kind = _kind(p)
+            if kind in shared and kind in SETS["shared"]:
+                f.put(p, shared[kind][0], several=shared[kind][1])
+            elif kind in known:
+                f.put(p, known[kind], several=False)
+        if f.missing:
+            return _ask(tool, f) if len(filled) == 1 and not before else None
+        calls += [(tool.name, given) for given in f.calls()]
+    unique = [c for i, c in enumerate(calls) if c not in calls[:i]]
+    return Answer(unique) if len(unique) <= MOST_CALLS else None
+
+
+def _ask(tool: Tool, f: Filled) -> Answer | None:
+    """A question for the place that is missing, if the tool needs just one and nothing else is."""
+    if len(f.missing) > 1 or [p for p in tool.parameters if _kind(p) == "place"] != f.missing:
+        return None
+    name = " ".join(parts_of(f.missing[0].name)) or "place"
+    return Answer([], f"Please say for which {name}.", f"The {name} is missing.")
+
+
+def _shared(filled: list[tuple[Tool, Filled]]) -> dict[str, tuple[Any, bool]]:
+    """The values of a message by their kinds, and whether they are several."""
+    found: dict[str, tuple[Any, bool]] = {}
+    for tool, f in filled:
+        for p in tool.parameters:
+            if f.several and f.several[0] == p.name:
+                found[_kind(p)] = (f.several[1], True)
+            elif p.name in f.values:
+                found[_kind(p)] = (f.values[p.name], False)
+    return found
+
+
+def _known(prompt: Prompt, before: list[Turn]) -> dict[str, Any]:
+    """The values of the calls before by their kinds."""
+    tools = {t.name: t for t in prompt.tools}
+    return {
+        _kind(p): turn.arguments[p.name]
+        for turn in before
+        if turn.text in tools
+        for p in tools[turn.text].parameters
+        if p.name in turn.arguments
+    }
+
+
+def _resolved(tool: Tool, f: Filled, before: list[tuple[Tool, Filled]]) -> bool:
+    """Put the text of the clause before for a word that refers to it: *define zeal and translate it*.
+
+    Returns:
+        Whether no text is left that only refers to another.
+    """
+    for p in tool.parameters:
+        if p.type == "string" and str(f.values.get(p.name, "")).lower() in SETS["pronouns"]:
+            said = [v for _, other in before for v in other.values.values() if isinstance(v, str)]
+            if len(said) != 1:
+                return False
+            f.values[p.name] = said[0]
+    return True
+
+
+def _kind(p: Parameter) -> str:
+    kind = p.kinds[0] if p.kinds else p.name
+    return "place" if kind == "zone" else kind

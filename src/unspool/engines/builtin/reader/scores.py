@@ -1,0 +1,140 @@
+"""Which tool a message asks for."""
+
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple
+
+from .amounts import unit_named, unit_of
+from .fill import fill
+from .message import Message, Span
+from .places import bare
+from .prompt import Tool
+from .spans import currencies, emails, expressions, numbers, paths, symbols, units, urls
+from .words import CONCEPTS, GENERIC, QUESTION, SETS, SIGNS, STOP, WRITE, has, parts_of, stem
+
+ENOUGH: Final = 2.0
+"""From this score on a tool is meant."""
+_LEAST: Final = 0.9
+
+_FORMS: Final[tuple[tuple[Callable[[Message], Iterator[Span]], int, tuple[str, ...], float], ...]] = (
+    (urls, 1, ("url",), 3.0),
+    (paths, 1, ("path", "directory"), 1.5),
+    (emails, 1, ("email",), 1.0),
+    (currencies, 2, ("currency",), 2.5),
+    (symbols, 1, ("symbol",), 1.5),
+    (units, 2, ("unit",), 2.5),
+)
+"""Values of how many of a form speak for a tool that has a parameter of these kinds, and how much."""
+
+
+class _Asked(NamedTuple):
+    """What a message asks for, and what stands in it."""
+
+    stems: frozenset[str]
+    concepts: frozenset[str]
+    expression: str
+    forms: tuple[tuple[tuple[str, ...], float], ...]
+    channel: bool
+    units: frozenset[str | None]
+
+
+def asked_for(message: Message) -> frozenset[str]:
+    """The concepts that a message's words ask for."""
+    unsaid = SETS["asks of anyone"] if SETS["you"] & message.at.keys() else frozenset()
+    return frozenset(
+        c for c, (_, asks) in CONCEPTS.items() if any(_says(message.low, a) for a in asks if a not in unsaid)
+    )
+
+
+def _says(low: str, phrase: str) -> bool:
+    return has(low, phrase) if len(phrase) > 3 and phrase != "time" else f" {phrase} " in low
+
+
+def scores(tools: tuple[Tool, ...], message: Message) -> dict[str, float]:
+    """How much each tool is asked for, if at all."""
+    forms = [(kinds, weight) for spans, least, kinds, weight in _FORMS if len(list(spans(message))) >= least]
+    if not any(numbers(message)):
+        forms = [f for f in forms if f[0] != ("unit",)]
+    asked = _Asked(
+        frozenset(stem(w.low) for w in message.words if w.low not in STOP),
+        asked_for(message),
+        next((s.value for s in expressions(message)), ""),
+        tuple(forms),
+        "#" in message.at,
+        frozenset(unit_of(message, s) for s in numbers(message)) - {None},
+    )
+    each = {t.name: _words(t, asked) + _values(t, asked) for t in tools}
+    return {name: score for name, score in each.items() if score > _LEAST}
+
+
+def _words(tool: Tool, asked: _Asked) -> float:
+    """How much the words of a message speak for a tool."""
+    named, also = tool.concepts
+    score = 3.0 * len(asked.concepts & {*named}) - ("search" in asked.concepts & {*named} and len(named) > 1)
+    for concept in asked.concepts & {*also}:
+        score += 2 if "search" not in named or concept == "search" else 0.5
+    own = asked.stems & (tool.name_words - GENERIC)
+    score += 2.5 * len(own) + 0.7 * len(asked.stems & tool.described - own)
+    if not {*parts_of(tool.name)} - GENERIC:
+        score += 2.2 * len(asked.stems & tool.name_words & SETS["nouns"])
+    score -= 2 * bool(SETS["acts"] & {*named} - asked.concepts)
+    return score
+
+
+def _values(tool: Tool, asked: _Asked) -> float:
+    """How much the values in a message speak for a tool's parameters."""
+    score = 0.0
+    for p in tool.parameters:
+        score += 0.5 * len(asked.stems & ({stem(w) for w in parts_of(p.name)} - GENERIC))
+        score += any(str(c).lower() in asked.stems for c in p.choices if len(str(c)) > 2)
+        score += 2 * (p.type in ("integer", "number") and unit_named(p) in asked.units)
+    kinds = {kind for p in tool.parameters for kind in p.kinds[:2]}
+    score += sum(weight for some, weight in asked.forms if kinds & {*some})
+    score += 2.5 * (asked.channel and "channel" in kinds)
+    if asked.expression:
+        concepts = {*tool.concepts[0], *tool.concepts[1]}
+        signs = any(sign in asked.expression and concept in tool.concepts[0] for concept, sign in SIGNS.items())
+        calculates = "math" in concepts or any("expression" in p.kinds[:1] for p in tool.parameters)
+        score += 4 if calculates else 3 * signs
+    return score
+
+
+def best(tools: tuple[Tool, ...], message: Message) -> Tool | None:
+    """The tool that a message asks for; of several alike, the one whose parameters it has."""
+    found = scores(tools, message)
+    most = max(found.values(), default=0.0)
+    if most < ENOUGH:
+        return _searching(tools, message) or _bare(tools, message)
+    first = [t for t in tools if found.get(t.name, 0) == most]
+    if len(first) == 1:
+        return first[0]
+    filled = [(t, fill(t, Message(message.text))) for t in first]
+    full = [(t, f) for t, f in filled if not f.missing]
+    return max(full, key=lambda both: len(both[1].values))[0] if full else None
+
+
+def _searching(tools: tuple[Tool, ...], message: Message) -> Tool | None:
+    """The only tool that searches, for a question about the world."""
+    search = [
+        t for t in tools if CONCEPTS["search"][0] & t.name_words and any(p.type == "string" for p in t.parameters)
+    ]
+    personal = (SETS["personal"] | WRITE - {"explain", "describe"}) & message.at.keys()
+    question = QUESTION.match(message.text.lower()) and len(message) > 3 and not personal
+    return search[0] if len(search) == 1 and question else None
+
+
+def _bare(tools: tuple[Tool, ...], message: Message) -> Tool | None:
+    """The only tool that needs just one place, or symbol, for a message that is just these: *Paris and Berlin?*"""
+    if len(list(symbols(message))) == sum(w.low not in SETS["joins"] | SETS["polite"] for w in message.words):
+        return _needing(tools, "symbol")
+    spans = bare(message)
+    sure = len(spans) > 1 or any(" " in s.value for s in spans)
+    words = [w for s in spans for w in s.value.split()]
+    latin = all(ord(c) < 0x300 for c in message.text)
+    small = len(tools) == 1 and len(words) == len(spans) and latin  # *paris and berlin*
+    return _needing(tools, "place") if sure and (small or all(w[0].isupper() for w in words)) else None
+
+
+def _needing(tools: tuple[Tool, ...], kind: str) -> Tool | None:
+    """The only tool of which just one text is required, of this kind."""
+    fits = [t for t in tools if [p.kinds[:1] for p in t.parameters if not p.optional and not p.choices] == [(kind,)]]
+    return fits[0] if len(fits) == 1 else None

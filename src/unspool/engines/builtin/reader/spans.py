@@ -1,0 +1,264 @@
+"""Values that are told by their form: addresses, paths, dates, numbers, calculations, units."""
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from .message import Message, Span
+from .words import (
+    CURRENCIES,
+    DAYS,
+    LANGUAGES,
+    MONEY,
+    MONTHS,
+    NUMBERS,
+    OPERATOR,
+    OPERATORS,
+    RELATIVE,
+    SETS,
+    STOP,
+    UNITS,
+)
+
+_PAGE: Final = re.compile(r"[\w-]+(?:\.[\w-]+)*\.(?:com|org|net|io|dev|edu|gov|de|uk)(?:/.*)?")
+_ZONE: Final = re.compile(r"[A-Z][a-z]+/[A-Z][A-Za-z_]+")
+_SYMBOL: Final = re.compile(r"[A-Z]{1,5}(?:\.[A-Z])?")
+_QUOTED: Final = re.compile(
+    r"""(?<!\w)"([^"]{1,300})"|(?<!\w)'([^']{2,300})'(?!\w)|“([^”]{1,300})”|(?<!\w)`([^`]{1,300})`"""
+)
+_EXPRESSION: Final = re.compile(r"(?=[-+(]?\s?[\d(])[\d\s()+\-*/^%.,×÷]*[\d)%]")
+_CALCULATES: Final = re.compile(r"\d\s*[-+*/^%×÷x]+\s*[-(\d]")
+_PERCENT: Final = re.compile(r"(?i)(\d+(?:\.\d+)?) ?(?:%|percent) of (\d+(?:\.\d+)?)")
+_FUNCTION: Final = re.compile(r"(?i)\b(?:the )?square root of (\d+(?:\.\d+)?)|\bsqrt(?: of)? ?\(? ?(\d+(?:\.\d+)?)\)?")
+_OPERATOR: Final = re.compile(rf"(?i)(?<=[\d)] )({OPERATOR})(?= [-(\d])|(?<=\d)(x)(?=\d)")
+_CLOCK: Final = re.compile(r"(?i)\d{1,2}(?::\d\d)?(?:am|pm)|\d{1,2}:\d\d(?::\d\d)?")
+_HOUR: Final = re.compile(r"\d{1,2}(?::\d\d)?")
+_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d|\d{1,2}[./]\d{1,2}[./]\d{2,4}")
+_FILE: Final = re.compile(r"(?i)(?:~|\.{0,2}/)[\w./*-]*|[\w-]+(?:/[\w.*-]+)+/?|[\w-]+\.(?=[a-z0-9]*[a-z])[a-z0-9]{1,5}")
+_ORDINAL: Final = re.compile(r"\d{1,2}(?:th|st|nd|rd)?")
+_YEAR: Final = re.compile(r"(?:19|20)\d\d")
+_NUMBER: Final = re.compile(r"(?:[$€£]|d(?=\d+$))?(\d[\d,]*(?:\.\d+)?)(?:th|st|nd|rd|k|%|[a-z°]{1,3})?")
+_MEASURED: Final = re.compile(r"\d+(?:\.\d+)?°?([a-z]{1,4})")
+_LONGEST: Final = 16
+"""Characters of a number; what is longer is none to calculate with."""
+_LARGEST: Final = 1e12
+_DIGIT: Final = re.compile(r"\d$")
+
+
+def emails(m: Message) -> Iterator[Span]:
+    """Addresses of mail."""
+    yield from (Span(i, i + 1, w.text.rstrip(".")) for i, w in enumerate(m.words) if "@" in w.text and "." in w.text)
+
+
+def urls(m: Message) -> Iterator[Span]:
+    """Addresses of pages."""
+    for i, w in enumerate(m.words):
+        if w.low.startswith(("http://", "https://", "www.")):
+            yield Span(i, i + 1, w.text.rstrip(".,?!"))
+        elif _PAGE.fullmatch(w.low):
+            yield Span(i, i + 1, w.text)
+
+
+def paths(m: Message) -> Iterator[Span]:
+    """Files and folders."""
+    for i, w in enumerate(m.words):
+        if _FILE.fullmatch(w.text) and not w.low.startswith(("a.m", "p.m", "http")) and w.low not in SETS["no path"]:
+            yield Span(i, i + 1, w.text)
+
+
+def zones(m: Message) -> Iterator[Span]:
+    """Zones of time."""
+    for i, w in enumerate(m.words):
+        if _ZONE.fullmatch(w.text) or (w.text.isupper() and w.low in SETS["zones"]):
+            yield Span(i, i + 1, w.text)
+
+
+def quotes(m: Message) -> Iterator[Span]:
+    """What stands in quotes."""
+    for found in _QUOTED.finditer(m.text):
+        yield m.covering(found.start(), found.end(), next(g for g in found.groups() if g))
+
+
+def symbols(m: Message) -> Iterator[Span]:
+    """Symbols of shares: capitals."""
+    for i, w in enumerate(m.words):
+        if _SYMBOL.fullmatch(w.text) and w.low not in STOP and w.low not in SETS["no symbol"]:
+            yield Span(i, i + 1, w.text)
+
+
+def codes(m: Message) -> Iterator[Span]:
+    """Numbers of orders, flights and the like: what has a digit, with the words and marks that it is joined to."""
+    for i, w in enumerate(m.words):
+        if not re.search(r"\d", w.text):
+            continue
+        first = i
+        while first > 0 and m.words[first - 1].end == m.words[first].start and m.has(first - 1, "-#"):
+            if m.has(first - 1, "#") or first == 1:
+                break
+            first -= 2
+        yield m.span(first, i + 1)
+
+
+def numbers(m: Message) -> Iterator[Span]:
+    """Numbers, in digits and in words."""
+    i = 0
+    while i < len(m):
+        w = m.words[i].low
+        if len(w) <= _LONGEST and (found := _NUMBER.fullmatch(w)):
+            value = found[1].replace(",", "")
+            if w.endswith("k") and w[-2:-1].isdigit():
+                value = str(int(float(value) * 1000))
+            negative = m.has(i - 1, SETS["minus"]) and (i < 2 or not re.search(r"[\d)]$", m.words[i - 2].low))
+            yield Span(i - 1, i + 1, f"-{value}") if negative else Span(i, i + 1, value)
+            i += 1
+        elif w in NUMBERS and not (w == "one" and m.has(i - 1, SETS["the one"])):
+            span = _spelled(m, i)
+            yield span
+            i = span.last
+        elif "-" in w and all(p in NUMBERS for p in w.split("-")):
+            yield Span(i, i + 1, written(sum(NUMBERS[p] for p in w.split("-"))))
+            i += 1
+        else:
+            i += 1
+
+
+def _spelled(m: Message, i: int) -> Span:
+    total = NUMBERS[m.words[i].low]
+    j = i + 1
+    while (m.has(j, NUMBERS) or m.has(j, "-")) and not m.has(j, ("half",)) and total < _LARGEST:
+        if m.words[j].low != "-":
+            n = NUMBERS[m.words[j].low]
+            total = total * n if n == 100 else total + n
+        j += 1
+    return Span(i, j, written(total))
+
+
+def written(value: float) -> str:
+    """A number, without a fraction where it has none."""
+    return str(int(value)) if value == int(value) else str(value)
+
+
+def expressions(m: Message) -> Iterator[Span]:
+    """Calculations: words such as *plus* become what they mean."""
+    for found in _FUNCTION.finditer(m.text):
+        yield m.covering(found.start(), found.end(), f"sqrt({found[1] or found[2]})")
+    if percent := _PERCENT.search(m.text):
+        yield m.covering(percent.start(), percent.end(), f"{percent[1]} / 100 * {percent[2]}")
+        return
+    signs = _OPERATOR.sub(lambda found: OPERATORS[found[0].lower()].ljust(len(found[0])), m.text)
+    for found in _EXPRESSION.finditer(signs):
+        text = " ".join(found.group().split()).strip(",. ")
+        if _CALCULATES.search(text) and not _DATE.fullmatch(text.replace(" ", "")):
+            yield m.covering(found.start(), found.start() + len(found.group().rstrip()), text)
+
+
+def dates(m: Message) -> Iterator[Span]:
+    """Days: *tomorrow*, *next Friday*, *March 5th*, ``2026-01-02``."""
+    i = 0
+    while i < len(m):
+        found = _date(m, i)
+        if found is None:
+            i += 1
+            continue
+        first, last = found
+        last += m.has(last, SETS["day parts"])
+        yield m.span(first, last)
+        i = last
+
+
+def _date(m: Message, i: int) -> tuple[int, int] | None:
+    """The words of the day that the word at ``i`` names."""
+    w = m.words[i]
+    if _DATE.fullmatch(w.low):
+        return i, i + 1
+    if w.low in RELATIVE or (w.low in DAYS and not (w.low in SETS["no day"] and w.text == w.low)):
+        return i - m.has(i - 1, SETS["sets out"]), i + 1
+    if w.low in SETS["spans of days"] and m.has(i - 1, SETS["sets out"] - {"the"}):
+        return i - 1, i + 1
+    if w.low not in MONTHS:
+        return None
+    if _day(m, i + 1):
+        last = i + 2
+        comma = m.has(last, ",")
+        return i, last + comma + 1 if _year(m, last + comma) else last
+    if _day(m, i - 1):
+        return i - 1, i + 1
+    return (i - 2, i + 1) if m.has(i - 1, ("of",)) and _day(m, i - 2) else None
+
+
+def _day(m: Message, i: int) -> bool:
+    return 0 <= i < len(m) and bool(_ORDINAL.fullmatch(m.words[i].low))
+
+
+def _year(m: Message, i: int) -> bool:
+    return i < len(m) and bool(_YEAR.fullmatch(m.words[i].low))
+
+
+def times(m: Message) -> Iterator[Span]:
+    """Times of day."""
+    i = 0
+    while i < len(m):
+        w = m.words[i].low
+        j = i + 1
+        named = m.has(j, SETS["clock"])
+        if _CLOCK.fullmatch(w) or (named and _HOUR.fullmatch(w)):
+            j += named
+            j += named and m.has(j - 1, ("a.m", "p.m")) and m.has(j, ".")
+            yield m.span(i, j)
+        elif w in SETS["noon"] or (m.has(i - 1, ("at",)) and _hour(m, i)):
+            yield m.span(i, j)
+        i = j
+
+
+def _hour(m: Message, i: int) -> bool:
+    w = m.words[i].low
+    number = re.fullmatch(r"\d{1,2}", w) or w in NUMBERS
+    return bool(number) and not m.has(i + 1, UNITS) and not m.has(i + 1, ("percent", "%"))
+
+
+def units(m: Message) -> Iterator[Span]:
+    """Units of measure: behind a number, or behind words such as *to*, *into*, *many*."""
+    for i, w in enumerate(m.words):
+        if (found := _MEASURED.fullmatch(w.low)) and found[1] in UNITS:
+            yield Span(i, i + 1, w.text[-len(found[1]) :])
+        elif w.low in UNITS and _is_unit(m, i):
+            yield Span(i, i + 1, w.text)
+
+
+def _is_unit(m: Message, i: int) -> bool:
+    w = m.words[i].low
+    number = i > 0 and bool(_DIGIT.search(m.words[i - 1].low))
+    if w == "in":  # inches only behind a number, and not before another unit
+        return number and not (m.has(i + 1, UNITS) and len(m) - i < 4)
+    return len(w) > 2 or number or m.has(i - 1, NUMBERS) or m.has(i - 1, SETS["before a unit"])
+
+
+def currencies(m: Message) -> Iterator[Span]:
+    """Currencies: their codes, as they were written or as their names say."""
+    for i, w in enumerate(m.words):
+        if w.low in CURRENCIES and (w.low != "try" or w.text == "TRY") and (w.low != "won" or i):
+            yield Span(i, i + 1, w.text if len(w.text) == 3 and w.text.isupper() else CURRENCIES[w.low])
+        elif w.text[0] in MONEY and len(w.text) > 1:
+            yield Span(i, i, MONEY[w.text[0]])
+
+
+def languages(m: Message) -> Iterator[Span]:
+    """Languages."""
+    yield from (Span(i, i + 1, w.text) for i, w in enumerate(m.words) if w.low in LANGUAGES)
+
+
+FORMS: Final[tuple[tuple[str, Callable[[Message], Iterator[Span]]], ...]] = (
+    ("email", emails),
+    ("url", urls),
+    ("path", paths),
+    ("directory", paths),
+    ("expression", expressions),
+    ("zone", zones),
+    ("language", languages),
+    ("currency", currencies),
+    ("unit", units),
+    ("symbol", symbols),
+    ("date", dates),
+    ("time", times),
+)
+"""The kinds that are told by their form, in the order in which they take words."""

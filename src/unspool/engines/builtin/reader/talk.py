@@ -1,0 +1,104 @@
+"""Answers in words: small talk, what the model is, and what it cannot do."""
+
+from typing import Final
+
+from .message import Message
+from .prompt import Prompt, Tool
+from .scores import ENOUGH, asked_for, scores
+from .words import (
+    ABLE,
+    ABOUT,
+    CLOSING,
+    INTRODUCTION,
+    KNOWLEDGE,
+    LEAD,
+    QUESTION,
+    SETS,
+    SOMEWHERE,
+    STARTERS,
+    STOP,
+    TALK,
+    WRITE,
+    plain,
+)
+
+SELF: Final = "I am unspool's small built-in model"
+BEYOND: Final = f"{SELF}, made to call tools: that is beyond me."
+NO_TOOLS: Final = f"{SELF}: I can only call tools and answer from their results, and there are no tools here."
+NO_FIT: Final = f"{SELF}: I can only call tools and answer from their results, and none of the tools here fits."
+_LONGEST: Final = 6
+"""Words of a phrase of small talk."""
+_SHOWN: Final = 5
+"""How many tools are named."""
+
+
+def talk(text: str, words: list[str]) -> str:
+    """The answer to small talk, also of several phrases: *ok, thanks*; empty where a message is more than that."""
+    if not words:
+        return TALK["ok"] if len(text) < 8 else ""
+    answer = ""
+    i = 0
+    while i < len(words):
+        end = min(len(words), i + _LONGEST)
+        j = next((j for j in range(end, i, -1) if " ".join(words[i:j]) in TALK), None)
+        if j is None:
+            if INTRODUCTION.fullmatch(" ".join(words[i:])) and (answer or words[i] == "my"):
+                return answer or TALK["hi"]
+            if words[i] not in SETS["talk between"]:
+                return ""
+            i += 1
+            continue
+        said = TALK[" ".join(words[i:j])]
+        answer = said if not answer or said in CLOSING else answer
+        i = j
+    return answer
+
+
+def itself(prompt: Prompt, text: str, words: list[str]) -> tuple[str, str] | None:
+    """What is answered, and thought, to questions about the model."""
+    if len(words) <= 9 and any(_spoken(p, words) for p in ABOUT):
+        return f"{SELF}. I can call tools and answer from their results.", "This is about me."
+    if len(words) <= 8 and any(_spoken(p, words) for p in ABLE) and not scores(prompt.tools, Message(text)):
+        if not prompt.tools:
+            return NO_TOOLS, "I have no tools."
+        return f"{SELF}. I can call these tools: {listed([t.name for t in prompt.tools[:_SHOWN]])}.", "I name my tools."
+    return None
+
+
+def _spoken(phrase: str, words: list[str]) -> bool:
+    said = " ".join(words)
+    return f" {phrase} " in f" {said} " if " " in phrase else phrase == said
+
+
+def listed(names: list[str]) -> str:
+    """Names with commas and an *and*."""
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def refused(tools: tuple[Tool, ...], text: str, words: list[str]) -> tuple[str, str] | None:
+    """What is answered, and thought, where no tool fits; ``None`` where one may."""
+    if not tools or not words:
+        return None if tools else (NO_TOOLS, "I have no tools.")
+    start = 0
+    while found := LEAD.match(text, start):
+        start = found.end()
+    core = plain(text[start:]).split() or words
+    if max(scores(tools, Message(text)).values(), default=0.0) >= ENOUGH:
+        return None
+    asked = asked_for(Message(text))
+    searches = any("search" in (*t.concepts[0], *t.concepts[1]) for t in tools)
+    foreign = (len(words) > 2 and STOP.isdisjoint(words)) or any(ord(c) > 0x2FF for c in text)
+    somewhere = SOMEWHERE.search(text) is not None
+    knowledge = bool(KNOWLEDGE.match(" ".join(words))) and not somewhere
+    task = _is_task(core)
+    chat = words[0] in SETS["chat"] or (words[1:2] == ["you"] and bool(QUESTION.match(words[0])))
+    vague = not asked and not searches and len(words) > 2 and not somewhere and not foreign
+    unknown = knowledge and not searches and (asked <= SETS["knowing"] or words[0] in SETS["wondering"])
+    if not WRITE.isdisjoint(words[:4]) or ((chat or vague) and not task) or unknown:
+        return BEYOND, "No tool is for this."
+    return (NO_FIT, "No tool fits.") if foreign or knowledge or asked or vague else None
+
+
+def _is_task(words: list[str]) -> bool:
+    """Whether words tell to do something: they begin with a verb, not with a question."""
+    return words[0] in STARTERS and not QUESTION.match(words[0])

@@ -1,0 +1,322 @@
+"""Texts: as one asks for them, behind their cues, and what is left of a message."""
+
+from .filling import Filling, named, role
+from .message import Message, Span, items
+from .places import joined, pair, place
+from .prompt import Parameter
+from .spans import quotes
+from .words import CONCEPTS, CUES, CUISINES, DAYS, FRAMES, LABELS, LEAD, RELATIVE, SETS, STOP, TAIL, parts_of, stem
+
+_ENDS = frozenset((".", "?", "!", ";", "\n"))
+_LONG = ("body", "query", "subject")
+_FITS = {
+    "who": ("email", "people", "channel", "phone"),
+    "by": ("author", "query"),
+    "items": ("items", "query"),
+}
+"""The kinds that a group of a frame is for, where it is not named after one."""
+_FORMED = ("date", "time", "email", "url", "unit", "currency", "expression", "people")
+
+
+# -- frames ------------------------------------------------------------------------------------------------------------
+
+
+def framed(f: Filling) -> None:
+    """Texts as one asks for them: *remind me to ...*, *translate ... into French*."""
+    text = f.message.text
+    starts, end = _core(text)
+    for concept in (*f.tool.concepts[0], *f.tool.concepts[1]):
+        for frame in FRAMES.get(concept, ()):
+            found = next((g for start in starts if (g := frame.fullmatch(text, start, end))), None)
+            if found is None:
+                continue
+            for kind, value in found.groupdict().items():
+                if value and value.strip():
+                    _group(f, kind, f.message.covering(found.start(kind), found.end(kind), value))
+            return
+
+
+def _core(text: str) -> tuple[list[int], int]:
+    """Where a request may begin, the last first, and where it ends: without *could you* and *please*."""
+    starts = [len(text) - len(text.lstrip())]
+    while found := LEAD.match(text, starts[-1]):
+        starts.append(found.end())
+    end = len(text.rstrip(" \n\t.?!"))
+    while found := TAIL.search(text[:end]):
+        end = len(text[: found.start()].rstrip(" \n\t.?!"))
+    return starts[::-1], end
+
+
+def _group(f: Filling, kind: str, span: Span) -> None:
+    """Give the words of a frame's group to the parameter that they are for."""
+    m = f.message
+    p = _for(f, kind)
+    first, last = span.first, span.last
+    while first < last and m.taken[first]:
+        first += 1
+    end = next((i for i in range(first, last) if m.taken[i]), last)
+    end = m.trimmed(first, end, SETS["loose ends"] if end < len(m) else SETS["marks"])
+    if p is None or first >= end:
+        return
+    value = m.said(first, end).strip("'\"“” `")
+    several = items(m, first, end)
+    if not value:
+        return
+    if p.type == "array" or (kind == "items" and len(several) > 1 and _short(several)):
+        f.give_all(p, several)
+    else:
+        f.give_span(p, Span(first, end, value))
+
+
+def _short(spans: list[Span]) -> bool:
+    return all(s.last - s.first < 4 for s in spans)
+
+
+def _for(f: Filling, kind: str) -> Parameter | None:
+    texts = f.texts()
+    own = [p for p in texts if set(p.kinds[:1]) & {*_FITS.get(kind, (kind,))}]
+    if not own and kind == "who":
+        own = [p for p in texts if named(p, SETS["person"])]
+    elif not own and kind not in ("author", "by"):
+        own = [p for p in texts if not p.optional and (not p.kinds or p.kinds[0] in (*_LONG, "items"))]
+    return own[0] if own else None
+
+
+# -- people and sorts --------------------------------------------------------------------------------------------------
+
+
+def people(f: Filling) -> None:
+    """Those behind *with*."""
+    m = f.message
+    for p in [p for p in f.left if p.kinds[:1] == ("people",)]:
+        with_ = next((i for i in m.at.get("with", ()) if not m.taken[i]), None)
+        if with_ is None:
+            return
+        last = _end(m, with_ + 1, SETS["ends people"])
+        names = items(m, with_ + 1, last)
+        if names:
+            whole = m.span(names[0].first, names[-1].last)
+            m.take(m.span(with_, last))
+            f.give(p, [s.value for s in names] if p.type == "array" else whole.value)
+
+
+def _end(m: Message, i: int, stops: frozenset[str]) -> int:
+    """Where a text ends that begins at ``i``: before a mark, a day, or a word that begins something else."""
+    while i < len(m) and not m.taken[i]:
+        low = m.words[i].low
+        stopped = low in stops and (low != "," or not joined(m, i))
+        if low in _ENDS or stopped or low in RELATIVE or low in DAYS:
+            break
+        i += 1
+    return i
+
+
+def sort(f: Filling, p: Parameter) -> None:
+    """The word before what the tool is for: *thai* restaurants."""
+    m = f.message
+    if named(p, SETS["cuisine names"]):
+        cuisine = next((i for i, w in enumerate(m.words) if w.low in CUISINES and not m.taken[i]), None)
+        if cuisine is not None:
+            f.give_span(p, m.span(cuisine, cuisine + 1))
+            return
+    nouns = {n for some in f.tool.concepts for c in some for n in CONCEPTS[c][0]} | set(parts_of(f.tool.name))
+    for i in range(1, len(m)):
+        before, w = m.words[i - 1].low, m.words[i].low
+        says = before[0].isalpha() and before not in STOP | SETS["no sort"] | nouns
+        if says and not m.taken[i - 1] and (w in nouns or stem(w) in nouns):
+            f.give_span(p, m.span(i - 1, i))
+            return
+
+
+# -- texts -------------------------------------------------------------------------------------------------------------
+
+
+def labelled(f: Filling) -> None:
+    """Texts behind words that leave no doubt, such as *titled*."""
+    if not LABELS.isdisjoint(f.message.at) or any(f" {label} " in f.message.low for label in LABELS):
+        for p in f.texts():
+            _cued(f, p, LABELS)
+
+
+def quoted(f: Filling) -> None:
+    """What stands in quotes, where one text is open."""
+    wanted = [p for p in f.texts() if p.kinds[:1] and p.kinds[0] in _LONG]
+    found = [s for s in quotes(f.message) if f.message.free(s)]
+    if len(found) == 1 and len(wanted) == 1:
+        f.give_span(wanted[0], found[0])
+
+
+def worded(f: Filling) -> None:
+    """Texts by their cues; then places; then what is left."""
+    for p in f.texts():
+        if p.kinds[:1] == ("sort",):
+            sort(f, p)
+    two = [p for p in f.texts() if p.kinds[:1] == ("place",) and not p.optional and role(p) is None]
+    if len(two) == 2:
+        pair(f, *two)
+    cued = [p for p in f.texts() if p.kinds[:1] != ("sort",) and not _cued(f, p)]
+    for p in cued:
+        if p.kinds[:1] in (("place",), ("zone",)) or (not p.kinds and named(p, SETS["room names"])):
+            place(f, p)
+    for p in sorted(cued, key=lambda p: (p.optional, p.kinds[:1] == ("body",))):
+        if p in f.left:
+            _rest(f, p)
+
+
+def _cues(f: Filling, p: Parameter) -> list[str]:
+    """What stands before a parameter's text."""
+    own = [" ".join(parts_of(p.name))]
+    kind = p.kinds[0] if p.kinds else ""
+    if (side := role(p)) is not None:
+        return CUES[side]
+    if kind == "email" or named(p, SETS["called"]):
+        return CUES["who"]
+    if kind == "directory" and p.optional:
+        return own + CUES[kind]
+    if kind == "subject" and not any("body" in q.kinds[:1] for q in f.tool.parameters):
+        return [c for c in own + CUES[kind] if c not in ("about", "name")] + [":"]
+    return own + (CUES[kind] if kind in ("body", "subject") else [])
+
+
+def _cued(f: Filling, p: Parameter, only: frozenset[str] | None = None) -> bool:
+    """Give a parameter what stands behind a word of its name or kind: *subject*, *saying*, *from*; whether it has."""
+    m = f.message
+    for cue in sorted(_cues(f, p), key=len, reverse=True):
+        parts = cue.split()
+        if not parts or (only is not None and cue not in only):
+            continue
+        for i in m.at.get(parts[0], ()):
+            begin = i + len(parts)
+            if begin >= len(m) or [w.low for w in m.words[i:begin]] != parts or any(m.taken[i:begin]):
+                continue
+            called = role(p) or p.kinds[:1] == ("email",) or "contact" in p.name
+            if (i > 0 or called or cue not in SETS["opening"]) and _behind(f, p, i, begin, only):
+                return True
+    return False
+
+
+def _behind(f: Filling, p: Parameter, cue: int, begin: int, labels: frozenset[str] | None) -> bool:
+    """Give a parameter the text behind the cue from ``cue`` to ``begin``; whether there is one."""
+    m = f.message
+    body = p.kinds[:1] == ("body",)
+    while m.has(begin, SETS["after a cue"]) and not (body and m.has(begin, ("my",))):
+        begin += 1
+    end = _until_subject(f, begin, p) if body else _end(m, begin, SETS["ends labelled"] if labels else _stops(p))
+    end = m.trimmed(begin, end, SETS["behind a cue"])
+    if begin >= end:
+        return False
+    if body and m.text[m.words[end - 1].end : m.words[end - 1].end + 1] in ("!", "?"):
+        end += 1
+    if not body and all(w.low in f.tool.asking for w in m.words[begin:end]):
+        return False
+    side, placed = role(p), not p.kinds or "place" in p.kinds
+    small = f.cased and placed
+    if side and not m.large(begin) and (small or m.words[begin].low in STOP or m.words[begin].low.isdigit()):
+        return False
+    m.take(m.span(cue, begin))
+    several = items(m, begin, end)
+    if side == "to" and placed and len(several) > 1 and f.filled.several is None:
+        f.give_all(p, several)
+    else:
+        f.give_span(p, m.span(begin, end))
+    return True
+
+
+def _stops(p: Parameter) -> frozenset[str]:
+    return SETS["ends subject"] if p.kinds[:1] == ("subject",) else SETS["ends value"]
+
+
+def _until_subject(f: Filling, i: int, p: Parameter) -> int:
+    m = f.message
+    subject = any("subject" in q.kinds[:1] for q in f.left if q is not p)
+    while i < len(m) and not m.taken[i] and not (subject and m.has(i, ("subject",))):
+        i += 1
+    return i
+
+
+def _rest(f: Filling, p: Parameter) -> None:
+    """Give a parameter what is left of the message, where it may have that."""
+    m = f.message
+    kind = p.kinds[0] if p.kinds else ""
+    if p.type == "array":
+        span = _remaining(f, p, long=True)
+        found = [s for s in items(m, span.first, span.last) if m.free(s)] if span else []
+        if found:
+            f.give_all(p, found)
+        return
+    if (
+        kind in _FORMED
+        or (p.optional and kind not in (*_LONG, ""))
+        or (kind == "subject" and "mail" in f.tool.concepts[0])
+    ):
+        return
+    texts = [q for q in f.tool.parameters if q.type in ("string", "any")]
+    others = [q for q in f.left if q is not p and q in texts and not q.optional and not q.choices]
+    span = _remaining(f, p, long=kind in _LONG or (not kind and not others and len(texts) == 1))
+    if span is None or (p.optional and not _spoken_of(f, p, span)):
+        return
+    if kind in ("place", "zone") and f.cased and not named(p, SETS["rooms"]) and not span.value[0].isupper():
+        return
+    if kind in ("", "subject"):
+        span = _narrowed(f, span, both=not kind)
+    found = items(m, span.first, span.last)
+    if kind in ("symbol", "path", "directory", "") and not p.optional and len(found) > 1 and _short(found):
+        f.give_all(p, found)
+    else:
+        f.give_span(p, span)
+
+
+def _narrowed(f: Filling, span: Span, *, both: bool) -> Span:
+    """A value without the tool's own words around it: *the podcast Radiolab*, *the cellar door*."""
+    m = f.message
+    first, last = span.first, span.last
+    while both and last - first > 1 and stem(m.words[last - 1].low) in f.tool.nouns and not m.large(last - 1):
+        last = m.trimmed(first, last - 1, SETS["behind a text"])
+    begin = first + m.has(first, SETS["determiners"])
+    while begin < last - 1 and stem(m.words[begin].low) in f.tool.nouns and not m.large(begin):
+        begin += 1
+        first = begin
+    if last < span.last and m.has(first, SETS["determiners"]) and first < last - 1:
+        first += 1
+    return m.span(first, last) if first < last else span
+
+
+def _spoken_of(f: Filling, p: Parameter, span: Span) -> bool:
+    """Whether words are for an optional text: behind words such as *about*, or the only one."""
+    first = f.tool.parameters[0] is p and len(f.tool.parameters) <= 2
+    return first or f.message.has(span.first - 1, SETS["about"])
+
+
+def _remaining(f: Filling, p: Parameter, *, long: bool) -> Span | None:
+    """The words that are left between those that ask and those that other values have; ``long``: the most of them."""
+    m = f.message
+    asking = f.tool.asking
+    verbs = asking | STOP | SETS["verbs"]
+    runs: list[Span] = []
+    i = 0
+    while i < len(m):
+        while i < len(m) and (m.taken[i] or not m.words[i].low[0].isalnum() or m.words[i].low in verbs):
+            i += 1
+        first = i
+        while i < len(m) and not m.taken[i] and not _breaks(m, i, first, verbs, long):
+            i += 1
+        last = m.trimmed(first, i, SETS["behind a text"] if long else SETS["behind a text"] | verbs)
+        if not long:
+            last = m.trimmed(first, last, asking)
+        elif last - first > 1 and p.kinds[:1] != ("query",) and m.has(last - 1, asking & SETS["listings"]):
+            last -= 1
+        if first < last:
+            runs.append(m.span(first, last))
+        i = max(i, first + 1)
+    if not runs:
+        return None
+    return max(runs, key=lambda s: s.last - s.first) if long else runs[0]
+
+
+def _breaks(m: Message, i: int, first: int, verbs: frozenset[str], long: bool) -> bool:
+    """Whether a text does not go on with the word at ``i``."""
+    low = m.words[i].low
+    if low in _ENDS:
+        return not (long and i + 1 < len(m) and m.words[i].end == m.words[i + 1].start)
+    goes_on = i > first and i + 1 < len(m) and low in SETS["joins"] and m.words[i + 1].low not in verbs | {","}
+    return not long and (low in STOP or low == ",") and not m.large(i) and not goes_on

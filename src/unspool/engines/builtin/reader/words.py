@@ -1,0 +1,132 @@
+"""The English that the reader knows, from ``words.json``, and how words are compared."""
+
+import json
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+_DATA: Final[dict[str, Any]] = json.loads(Path(__file__).with_name("words.json").read_text(encoding="utf-8"))
+_PART: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_ENDINGS: Final = (("ies", "y"), ("sses", "ss"), ("ing", ""), ("ed", ""), ("s", ""))
+
+
+def _any_of(phrases: list[str]) -> str:
+    return "|".join(map(re.escape, sorted(phrases, key=len, reverse=True)))
+
+
+@cache
+def stem(word: str) -> str:
+    """A word without the ending of its plural or participle, so that *emails* and *email* are one."""
+    if word != "times" and not word.endswith("ss"):
+        for ending, instead in _ENDINGS:
+            if word.endswith(ending) and len(word) - len(ending) >= 3:
+                return word[: len(word) - len(ending)] + instead
+    return word
+
+
+def parts_of(name: str) -> list[str]:
+    """The words of a name: ``getWeather_byCity`` has four."""
+    return [part.lower() for part in _PART.findall(name)]
+
+
+SETS: Final[dict[str, frozenset[str]]] = {name: frozenset(words) for name, words in _DATA["sets"].items()}
+"""Words by the part that they play."""
+STOP: Final = frozenset(_DATA["stop"])
+"""Words that are no value."""
+GENERIC: Final = frozenset(map(stem, _DATA["generic"]))
+"""Words of tools' names that do not tell what the tool is for."""
+
+CONCEPTS: Final[dict[str, tuple[frozenset[str], tuple[str, ...]]]] = {
+    concept: (frozenset([*d["words"], *d.get("names", ())]), tuple(dict.fromkeys([*d["words"], *d["ask"]])))
+    for concept, d in _DATA["concepts"].items()
+}
+"""What tools are for: the words that name it, and those that ask for it."""
+MEANT: Final[dict[str, str]] = {concept: d["kind"] for concept, d in _DATA["concepts"].items() if "kind" in d}
+"""The kind of a tool's first text, by what the tool is for."""
+SIDES: Final[dict[str, str]] = _DATA["sides"]
+"""The kind of a tool's two sides, such as ``source`` and ``target``, by what the tool is for."""
+SIGNS: Final[dict[str, str]] = _DATA["signs"]
+"""The sign of a calculation, by the concept that does it."""
+KINDS: Final[dict[str, frozenset[str]]] = {k: frozenset(v) for k, v in _DATA["kinds"].items()}
+"""Words of parameters' names, by the kind of value that they tell."""
+FRAMES: Final[dict[str, list[re.Pattern[str]]]] = {
+    concept: [re.compile(f"(?is){frame}") for frame in frames] for concept, frames in _DATA["frames"].items()
+}
+"""How texts are asked for, by what a tool is for: groups are named after kinds."""
+LEAD: Final = re.compile(rf"(?i)(?:{_any_of(_DATA['lead'])})(?:[\s,:!]+)")
+"""What a request begins with that asks for nothing."""
+TAIL: Final = re.compile(rf"(?i),?\s+(?:{_any_of(_DATA['tail'])})$")
+"""What a request ends with that asks for nothing."""
+CUES: Final[dict[str, list[str]]] = _DATA["cues"]
+"""What stands before a text, by its kind."""
+LABELS: Final = frozenset(_DATA["labels"])
+"""Cues that leave no doubt."""
+BEFORE_PLACE: Final[dict[str, int]] = _DATA["before_place"]
+"""What stands before a place, and how sure that is."""
+CHOICES: Final[dict[str, list[str]]] = _DATA["choices"]
+"""What else says a value of an enumeration."""
+
+NUMBERS: Final[dict[str, float]] = _DATA["numbers"]
+OPERATORS: Final[dict[str, str]] = _DATA["operators"]
+OPERATOR: Final = _any_of(list(OPERATORS))
+UNITS: Final[dict[str, str]] = {word: unit for unit, words in _DATA["units"].items() for word in words}
+MONEY: Final[dict[str, str]] = _DATA["money"]
+CURRENCIES: Final[dict[str, str]] = {w: code for code, ws in _DATA["currencies"].items() for w in (code.lower(), *ws)}
+LANGUAGES: Final = frozenset(_DATA["languages"])
+CUISINES: Final = frozenset(_DATA["cuisines"])
+DAYS: Final = frozenset(_DATA["days"])
+MONTHS: Final = frozenset(_DATA["months"])
+RELATIVE: Final = frozenset(_DATA["relative"])
+"""Days as seen from today."""
+OFF: Final = frozenset(_DATA["off"])
+
+TALK: Final[dict[str, str]] = {w: d["answer"] for d in _DATA["talk"].values() for w in d["words"]}
+"""Small talk, and what is answered."""
+CLOSING: Final = frozenset(_DATA["talk"][kind]["answer"] for kind in ("thanks", "bye"))
+"""Answers that win over those to other small talk in the same message."""
+ABOUT: Final[tuple[str, ...]] = tuple(_DATA["about"])
+"""Questions about the model."""
+ABLE: Final[tuple[str, ...]] = tuple(_DATA["able"])
+"""Questions about what it can do."""
+WRITE: Final = frozenset(_DATA["write"])
+"""What only a large model can do."""
+STARTERS: Final = frozenset(_DATA["starters"])
+"""How requests begin."""
+FOLLOW: Final[tuple[str, ...]] = tuple(sorted(_DATA["follow"], key=len, reverse=True))
+"""How follow-ups begin."""
+AGAIN: Final = frozenset(_DATA["again"])
+BACK: Final = frozenset(_DATA["back"])
+"""Words that refer to what was said before."""
+QUESTION: Final = re.compile(_DATA["question"])
+KNOWLEDGE: Final = re.compile(_DATA["knowledge"])
+SOMEWHERE: Final = re.compile(_DATA["somewhere"])
+INTRODUCTION: Final = re.compile(_DATA["introduction"])
+SPLIT: Final = re.compile(_DATA["split"])
+"""What stands between two requests."""
+
+
+def concepts_of(name: str, description: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What a tool is for: by its name, and by its description alone."""
+    parts = parts_of(name)
+    stems = {*parts, *map(stem, parts), name.lower()}
+    whole = f" {' '.join(parts)} "
+    described = spaced(re.findall(r"[a-z-]+", description.lower()))
+    named = [c for c, (words, _) in CONCEPTS.items() if any(stem(w) in stems or f" {w} " in whole for w in words)]
+    also = [c for c, (words, _) in CONCEPTS.items() if c not in named and any(has(described, w) for w in words)]
+    return tuple(named), tuple(also)
+
+
+def spaced(words: list[str]) -> str:
+    """Words with a space before and behind each."""
+    return f" {' '.join(words)} "
+
+
+def has(text: str, phrase: str) -> bool:
+    """Whether a text as of `spaced` has these words, or their plural."""
+    return f" {phrase} " in text or f" {phrase}s " in text
+
+
+def plain(text: str) -> str:
+    """The words of a text in lower case, without marks."""
+    return " ".join(re.findall(r"[\w']+", text.lower().replace("’", "'")))
