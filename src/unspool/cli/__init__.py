@@ -1,8 +1,8 @@
 """The command line: ``unspool parse | batch | serve | generate | constrain | dialects | new | check | infer …``.
 
 Exit codes: 0; 1 if ``--strict`` met a failed call or row, an engine failed, or ``infer`` or ``prove`` proved nothing; 2
-for misuse, with one line on standard error that names the argument. A reader that closes the pipe early ends the command
-quietly.
+for misuse, with one line on standard error that names the argument. A reader that closes the pipe early ends the
+command quietly.
 """
 
 import argparse
