@@ -49,7 +49,7 @@ def _choice(f: Filling, p: Parameter) -> Any:
 
 def _said(m: Message, choice: str) -> Span | None:
     """Where a choice stands: itself, a form of it, what else says it, or a unit that is the same."""
-    for phrase in (choice, stem(choice), f"{choice}s", *CHOICES.get(choice, ())):
+    for phrase in (choice, stem(choice), choice.removesuffix("d"), f"{choice}s", *CHOICES.get(choice, ())):
         if phrase and phrase != "a" and (phrase == choice or len(phrase) > 2):
             for span in m.phrases.get(phrase, ()):
                 if m.free(span):

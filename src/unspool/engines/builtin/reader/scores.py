@@ -18,7 +18,7 @@ _LEAST: Final = 0.9
 _FORMS: Final[tuple[tuple[Callable[[Message], Iterator[Span]], int, tuple[str, ...], float], ...]] = (
     (urls, 1, ("url",), 3.0),
     (paths, 1, ("path", "directory"), 1.5),
-    (emails, 1, ("email",), 1.0),
+    (emails, 1, ("email",), 1.5),
     (currencies, 2, ("currency",), 2.5),
     (symbols, 1, ("symbol",), 1.5),
     (units, 2, ("unit",), 2.5),
@@ -73,7 +73,7 @@ def _words(tool: Tool, asked: _Asked) -> float:
     for concept in asked.concepts & {*also}:
         score += 2 if "search" not in named or concept == "search" else 0.5
     own = asked.stems & (tool.name_words - GENERIC)
-    score += 2.5 * len(own) + 0.7 * len(asked.stems & tool.described - own)
+    score += 3.2 * len(own) + 0.7 * len(asked.stems & tool.described - own)
     if not {*parts_of(tool.name)} - GENERIC:
         score += 2.2 * len(asked.stems & tool.name_words & SETS["nouns"])
     score -= 2 * bool(SETS["acts"] & {*named} - asked.concepts)

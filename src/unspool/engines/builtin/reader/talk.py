@@ -94,6 +94,8 @@ def refused(tools: tuple[Tool, ...], text: str, words: list[str]) -> tuple[str, 
     chat = words[0] in SETS["chat"] or (words[1:2] == ["you"] and bool(QUESTION.match(words[0])))
     vague = not asked and not searches and len(words) > 2 and not somewhere and not foreign
     unknown = knowledge and not searches and (asked <= SETS["knowing"] or words[0] in SETS["wondering"])
+    if any(not any(t.concepts) for t in tools) and not (chat or unknown) and WRITE.isdisjoint(words[:4]):
+        return None  # what a tool is for is not known: it may be this
     if not WRITE.isdisjoint(words[:4]) or ((chat or vague) and not task) or unknown:
         return BEYOND, "No tool is for this."
     return (NO_FIT, "No tool fits.") if foreign or knowledge or asked or vague else None

@@ -234,6 +234,11 @@ def _until_subject(f: Filling, i: int, p: Parameter) -> int:
     return i
 
 
+def _idle(m: Message, span: Span) -> bool:
+    """Whether a text has no word that says something."""
+    return all(w.low in STOP for w in m.words[span.first : span.last])
+
+
 def _rest(f: Filling, p: Parameter) -> None:
     """Give a parameter what is left of the message, where it may have that."""
     m = f.message
@@ -253,7 +258,7 @@ def _rest(f: Filling, p: Parameter) -> None:
     texts = [q for q in f.tool.parameters if q.type in ("string", "any")]
     others = [q for q in f.left if q is not p and q in texts and not q.optional and not q.choices]
     span = _remaining(f, p, long=kind in _LONG or (not kind and not others and len(texts) == 1))
-    if span is None or (p.optional and not _spoken_of(f, p, span)):
+    if span is None or (p.optional and (not _spoken_of(f, p, span) or _idle(m, span))):
         return
     if kind in ("place", "zone") and f.cased and not named(p, SETS["rooms"]) and not span.value[0].isupper():
         return
