@@ -34,7 +34,7 @@ SETS: Final[dict[str, frozenset[str]]] = {name: frozenset(words) for name, words
 """Words by the part that they play."""
 STOP: Final = frozenset(_DATA["stop"])
 """Words that are no value."""
-GENERIC: Final = frozenset(map(stem, _DATA["generic"]))
+GENERIC: Final = frozenset(map(stem, _DATA["usual"]))
 """Words of tools' names that do not tell what the tool is for."""
 
 CONCEPTS: Final[dict[str, tuple[frozenset[str], tuple[str, ...]]]] = {
