@@ -80,7 +80,7 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     "an info without dialect": (lambda: structure_info(None, "f"), "dialect: must be the name of a dialect or a Dial"),
     "a stage of no prompt": (lambda: detect_stage("hermes", None), "prompt: must be the rendered prompt"),
     "a stage of no dialect": (lambda: detect_stage(None, "x"), "dialect: must be the name of a dialect or a Dialect"),
-    "detecting nothing": (lambda: detect_dialect(), "detect_dialect: needs a model's name, a chat template, or an output"),
+    "detecting nothing": (lambda: detect_dialect(), "detect_dialect: needs a model's name, a chat template"),
     "detecting by a number": (lambda: detect_dialect(3), "model: must be a model's name or None, not int"),
     "detecting by bytes": (lambda: detect_dialect(chat_template=b"x"), "chat_template: must be the text of a chat"),
     "getting no dialect": (lambda: get_dialect(None), "name: must be the name of a dialect, not None"),

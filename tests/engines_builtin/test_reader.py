@@ -256,6 +256,22 @@ def test_a_follow_up_changes_the_call_before(text: str, expected: list[dict[str,
 
 @pytest.mark.parametrize(
     "text",
+    ["oh wow, that's cold", "great, I'll bring a jacket then", "lol that is freezing", "no way", "brr", "good to know"],
+)
+def test_a_word_on_an_answer_is_no_follow_up(text: str) -> None:
+    turns = (
+        Turn("user", "weather in Oslo in celsius", {}),
+        Turn("call", "get_weather", {"location": "Oslo", "units": "celsius"}),
+        Turn("user", text, {}),
+    )
+    answer = read(prompt([declared("get_weather")], [])._replace(turns=turns))
+    assert answer is not None
+    assert not answer.calls
+    assert answer.words
+
+
+@pytest.mark.parametrize(
+    "text",
     [
         "Hi!",
         "ok, thanks",

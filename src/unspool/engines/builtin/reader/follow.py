@@ -8,7 +8,7 @@ from .filling import Filled
 from .message import Message
 from .prompt import Prompt, Tool, Turn
 from .scores import best
-from .words import AGAIN, FOLLOW
+from .words import AGAIN, FOLLOW, SETS, plain
 
 Call = tuple[str, dict[str, Any]]
 
@@ -37,7 +37,16 @@ def follow_up(prompt: Prompt, text: str) -> list[Call] | None:
     rest = _behind(begun, text) if begun else text
     if not short or not rest.strip() or begun == "and what about" or (own and own.name != before[-1].text):
         return None
-    return _changed(tools[before[-1].text], [t for t in before if t.text == before[-1].text], rest)
+    calls = _changed(tools[before[-1].text], [t for t in before if t.text == before[-1].text], rest)
+    return calls if calls is None or begun or own or _says_only(text, calls) else None
+
+
+def _says_only(text: str, calls: list[Call]) -> bool:
+    """Whether a message that asks for nothing by its words holds nothing but values of calls."""
+    if any(w[0].isupper() or w[0].isdigit() for w in text.split()[1:]):
+        return True
+    values = {w for _, arguments in calls for v in arguments.values() for w in plain(str(v)).split()}
+    return {*plain(text).split()} <= values | SETS["loose"]
 
 
 def _behind(begun: str, text: str) -> str:

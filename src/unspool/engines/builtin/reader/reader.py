@@ -9,7 +9,7 @@ from .filling import Filled, is_cased
 from .follow import Call, earlier, follow_up
 from .message import Message
 from .prompt import Parameter, Prompt, Tool, Turn
-from .talk import itself, listed, refused, talk
+from .talk import itself, listed, reaction, refused, talk
 from .words import BACK, SETS, parts_of, plain
 
 MOST_CHARACTERS: Final = 400
@@ -47,6 +47,8 @@ def read(prompt: Prompt) -> Answer | None:
         return Answer([], said)
     if about := itself(prompt, text, words):
         return Answer([], *about)
+    if earlier(prompt) and (said := reaction(text, words)):
+        return Answer([], said)
     if (calls := follow_up(prompt, text)) is not None:
         return Answer(calls)
     asked = clauses(prompt.tools, text)

@@ -54,6 +54,15 @@ def talk(text: str, words: list[str]) -> str:
     return answer
 
 
+def reaction(text: str, words: list[str]) -> str:
+    """The answer to a word on what was answered before: *oh wow, that's cold*; empty where a message asks for more."""
+    asks = SETS["goes on"] | (STARTERS - SETS["mere"])
+    large = any(w[0].isupper() and not w.startswith("I") for w in text.split()[1:])
+    if words[0] not in SETS["reactions"] or large or not asks.isdisjoint(words[1:]) or any(map(str.isdigit, text)):
+        return ""
+    return TALK.get(words[0], TALK["ok"])
+
+
 def itself(prompt: Prompt, text: str, words: list[str]) -> tuple[str, str] | None:
     """What is answered, and thought, to questions about the model."""
     if len(words) <= 9 and any(_spoken(p, words) for p in ABOUT):
