@@ -9,16 +9,14 @@ import datetime
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, NoReturn
+from typing import Any, Final, Literal, NamedTuple
 
 import jinja2
-import jinja2.ext
 import jinja2.meta
-import jinja2.nodes
-import jinja2.parser
 import jinja2.sandbox
 import msgspec
 
+from ..chat_templates import environment, tojson
 from ..dialect.file import Dialect
 from ..dialect.registry import list_dialects
 from ..parser import parse
@@ -41,18 +39,6 @@ Form = Literal["object", "text"]
 
 class TemplateError(ValueError):
     """A chat template is missing, wrong, or does not fit the dialect. Raised before the server starts."""
-
-
-class Generation(jinja2.ext.Extension):
-    """``{% generation %}``, which marks what the model wrote, for training: rendered as its body, in its own scope."""
-
-    tags = {"generation"}  # noqa: RUF012 - as jinja2 declares it
-
-    def parse(self, parser: jinja2.parser.Parser) -> jinja2.nodes.Node:
-        """The body."""
-        line = next(parser.stream).lineno
-        body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
-        return jinja2.nodes.Scope(body, lineno=line)
 
 
 class Tokenizer(msgspec.Struct, frozen=True):
@@ -135,18 +121,15 @@ class Prompts:
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
-        environment = jinja2.sandbox.ImmutableSandboxedEnvironment(
-            trim_blocks=True, lstrip_blocks=True, extensions=[jinja2.ext.loopcontrols, Generation]
+        sandbox = environment(
+            jinja2.sandbox.ImmutableSandboxedEnvironment, lambda form: datetime.datetime.now().strftime(form)
         )
-        environment.filters["tojson"] = _tojson
-        environment.globals["raise_exception"] = _raise
-        environment.globals["strftime_now"] = lambda form: datetime.datetime.now().strftime(form)
         self._variables: set[str] = set()
         self._templates = []
         try:
             for text in (tokenizer.template, tokenizer.tool_template):
-                self._variables |= jinja2.meta.find_undeclared_variables(environment.parse(text)) - _BUILT_IN
-                self._templates.append(environment.from_string(text))
+                self._variables |= jinja2.meta.find_undeclared_variables(sandbox.parse(text)) - _BUILT_IN
+                self._templates.append(sandbox.from_string(text))
         except jinja2.TemplateSyntaxError as error:
             raise TemplateError(f"the chat template, line {error.lineno}: {error.message}") from None
         self._special = SpecialTokens(tokenizer.added)
@@ -216,7 +199,7 @@ class Prompts:
         if self._arguments_as == "object" and not isinstance(arguments, dict):
             function["arguments"] = _as_object(arguments)
         elif self._arguments_as == "text" and not isinstance(arguments, str):
-            function["arguments"] = _tojson(arguments or {})
+            function["arguments"] = tojson(arguments or {})
         return {**call, "function": function}
 
     # -- the check at the start ------------------------------------------------------------------------------------
@@ -249,7 +232,7 @@ class Prompts:
 
     def _written(self, form: Form, nothing: str | None) -> "Iterator[_Written]":
         """What the template writes for a call, in each form that it accepts."""
-        arguments: Any = _ARGUMENTS if form == "object" else _tojson(_ARGUMENTS)
+        arguments: Any = _ARGUMENTS if form == "object" else tojson(_ARGUMENTS)
         asked = [{"role": "user", "content": "?"}]
         for id in _IDS:
             call = {"id": id, "type": "function", "function": {"name": _NAME, "arguments": arguments}}
@@ -339,18 +322,3 @@ def _as_object(arguments: Any) -> Any:
     except (ValueError, RecursionError):
         value = None
     return value if isinstance(value, dict) else {INVALID_JSON: arguments}
-
-
-def _tojson(
-    value: Any,
-    ensure_ascii: bool = False,
-    indent: int | None = None,
-    separators: tuple[str, str] | None = None,
-    sort_keys: bool = False,
-) -> str:
-    """Hugging Face's ``tojson``: no character is escaped for ASCII or HTML."""
-    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
-
-
-def _raise(message: str) -> NoReturn:
-    raise jinja2.TemplateError(message)

@@ -4,30 +4,16 @@ import copy
 import datetime
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import jinja2
 import jinja2.exceptions
-import jinja2.ext
-import jinja2.nodes
-import jinja2.parser
 import jinja2.sandbox
 
+from ..chat_templates import environment
 from ..errors import TemplateError
 
 __all__ = ["ChatTemplate"]
-
-
-class _Generation(jinja2.ext.Extension):
-    """``{% generation %}``: marks what the model wrote. It stands for its body, a scope of its own."""
-
-    tags = {"generation"}  # noqa: RUF012 - as jinja2 declares it
-
-    def parse(self, parser: jinja2.parser.Parser) -> jinja2.nodes.Node:
-        """The body."""
-        line = next(parser.stream).lineno
-        body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
-        return jinja2.nodes.Scope(body, lineno=line)
 
 
 class ChatTemplate:
@@ -80,24 +66,6 @@ class ChatTemplate:
 
 
 def _environment(kind: type[jinja2.sandbox.SandboxedEnvironment], now: datetime.datetime) -> jinja2.Environment:
-    env = kind(trim_blocks=True, lstrip_blocks=True, extensions=[jinja2.ext.loopcontrols, _Generation])
-    env.filters["tojson"] = _tojson
+    env = environment(kind, now.strftime)
     env.filters["from_json"] = json.loads
-    env.globals["raise_exception"] = _raise
-    env.globals["strftime_now"] = now.strftime
     return env
-
-
-def _tojson(
-    value: Any,
-    ensure_ascii: bool = False,
-    indent: int | None = None,
-    separators: tuple[str, str] | None = None,
-    sort_keys: bool = False,
-) -> str:
-    """Hugging Face's filter: characters stay as they are, HTML's too."""
-    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
-
-
-def _raise(message: str) -> NoReturn:
-    raise jinja2.TemplateError(message)

@@ -6,13 +6,14 @@ A call that has to be made is complete within 300 tokens.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..model import Model, prefill_parts
+from ..model import Model
+from .around import Around
 from .model import FOLDER
 
 Part = Literal["thinking", "words", "calls"]
@@ -35,7 +36,7 @@ class _State:
         self.size = 0
 
 
-class Bounded:
+class Bounded(Around[_State]):
     """A model, bounded; ``parts.json`` tells which tokens begin its parts and which lead to their end.
 
     Args:
@@ -44,12 +45,8 @@ class Bounded:
     """
 
     def __init__(self, model: Model, most: Mapping[Part, int] = MOST) -> None:
-        self._model = model
+        super().__init__(model)
         self._most = most
-        self.tokenizer = model.tokenizer
-        self.vocab_size = model.vocab_size
-        self.context = model.context
-        self.eos = model.eos
         token = self.tokenizer.token_to_id
         told = json.loads((FOLDER / "parts.json").read_text(encoding="utf-8"))
         self._begins: dict[int, Part] = {token(mark): part for mark, part in told["begins"].items()}
@@ -61,32 +58,19 @@ class Bounded:
         self._quotes = [i for text, i in closing if text[0] == '"']
         self._brackets = [i for text, i in closing if text[0] != '"']  # after quotes: in a string they are but text
 
-    def prefill(self, tokens: Sequence[int]) -> tuple[Any, NDArray[np.float32]]:
-        """See `unspool.engines.model.Model`."""
-        *_, filled = self.prefill_parts(tokens)
-        assert filled is not None
-        return filled
-
-    def prefill_parts(self, tokens: Sequence[int]) -> Iterator[tuple[Any, NDArray[np.float32]] | None]:
-        """See `unspool.engines.model.Model`."""
-        for filled in prefill_parts(self._model, tokens):
-            if filled is None:
-                yield None
-                continue
-            inner, logits = filled
-            state = _State(inner)
-            for token in tokens:
-                self._take(state, token)
-            state.size = 0  # what the prompt says does not count
-            yield state, self._bounded(state, logits)
-
-    def step(self, states: Sequence[Any], tokens: Sequence[int]) -> NDArray[np.float32]:
-        """See `unspool.engines.model.Model`."""
-        logits = self._model.step([s.inner for s in states], tokens)
-        for i, (state, token) in enumerate(zip(states, tokens, strict=True)):
+    def _begun(self, inner: Any, tokens: Sequence[int]) -> _State:
+        state = _State(inner)
+        for token in tokens:
             self._take(state, token)
-            logits[i] = self._bounded(state, logits[i])
-        return logits
+        state.size = 0  # what the prompt says does not count
+        return state
+
+    def _behind_prompt(self, state: _State, logits: NDArray[np.float32]) -> NDArray[np.float32]:
+        return self._bounded(state, logits)
+
+    def _next(self, state: _State, token: int, logits: NDArray[np.float32]) -> NDArray[np.float32]:
+        self._take(state, token)
+        return self._bounded(state, logits)
 
     def _take(self, state: _State, token: int) -> None:
         part = self._begins.get(token)

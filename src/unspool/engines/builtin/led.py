@@ -6,13 +6,14 @@ goes on by itself.
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..model import Model, prefill_parts
+from ..model import Model
+from .around import Around
 from .bounds import MOST
 from .model import FOLDER
 from .reader import Answer, Prompt, Reading, arguments, read
@@ -37,7 +38,7 @@ class _State:
         self.name: list[int] | None = None
 
 
-class Led:
+class Led(Around[_State]):
     """A model that is led by what was read.
 
     Args:
@@ -45,41 +46,23 @@ class Led:
     """
 
     def __init__(self, model: Model) -> None:
-        self._model = model
-        self.tokenizer = model.tokenizer
-        self.vocab_size = model.vocab_size
-        self.context = model.context
-        self.eos = model.eos
+        super().__init__(model)
         self._marks: dict[str, str] = json.loads((FOLDER / "parts.json").read_text(encoding="utf-8"))["marks"]
         self._reading = Reading(self.tokenizer, FOLDER)
         token = self.tokenizer.token_to_id
         self._begins_call, self._begins_arguments = token(self._marks["call"]), token(self._marks["arguments"])
 
-    def prefill(self, tokens: Sequence[int]) -> tuple[Any, NDArray[np.float32]]:
-        """See `unspool.engines.model.Model`."""
-        *_, filled = self.prefill_parts(tokens)
-        assert filled is not None
-        return filled
+    def _begun(self, inner: Any, tokens: Sequence[int]) -> _State:
+        prompt = self._reading.read(tokens)
+        answer = read(prompt)
+        return _State(inner, prompt, [] if answer is None else self._written(answer, prompt))
 
-    def prefill_parts(self, tokens: Sequence[int]) -> Iterator[tuple[Any, NDArray[np.float32]] | None]:
-        """See `unspool.engines.model.Model`."""
-        for filled in prefill_parts(self._model, tokens):
-            if filled is None:
-                yield None
-                continue
-            inner, logits = filled
-            prompt = self._reading.read(tokens)
-            answer = read(prompt)
-            state = _State(inner, prompt, [] if answer is None else self._written(answer, prompt))
-            yield state, self._led(state, logits)
+    def _behind_prompt(self, state: _State, logits: NDArray[np.float32]) -> NDArray[np.float32]:
+        return self._led(state, logits)
 
-    def step(self, states: Sequence[Any], tokens: Sequence[int]) -> NDArray[np.float32]:
-        """See `unspool.engines.model.Model`."""
-        logits = self._model.step([s.inner for s in states], tokens)
-        for i, (state, token) in enumerate(zip(states, tokens, strict=True)):
-            self._take(state, token)
-            logits[i] = self._led(state, logits[i])
-        return logits
+    def _next(self, state: _State, token: int, logits: NDArray[np.float32]) -> NDArray[np.float32]:
+        self._take(state, token)
+        return self._led(state, logits)
 
     def _take(self, state: _State, token: int) -> None:
         if state.ahead and state.ahead[0] == token:

@@ -19,13 +19,14 @@ What the model is sure of, it still writes: ``+`` where the user said *plus*.
 import itertools
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..model import Model, prefill_parts
+from ..model import Model
+from .around import Around
 from .model import FOLDER
 
 LESS: Final = 3.0
@@ -123,7 +124,7 @@ class _State:
         self.thinking = True
 
 
-class Copying:
+class Copying(Around[_State]):
     """A model whose calls hold what was said.
 
     Args:
@@ -132,12 +133,8 @@ class Copying:
     """
 
     def __init__(self, model: Model, less: float = LESS) -> None:
-        self._model = model
+        super().__init__(model)
         self._less = np.float32(less)
-        self.tokenizer = model.tokenizer
-        self.vocab_size = model.vocab_size
-        self.context = model.context
-        self.eos = model.eos
         token = self.tokenizer.token_to_id
         marks = json.loads((FOLDER / "parts.json").read_text(encoding="utf-8"))["marks"]
         self._user, self._assistant = token(marks["user"]), token(marks["assistant"])
@@ -163,21 +160,6 @@ class Copying:
         self._braces = [i for i, first in enumerate(closing) if first == "}"]
         self._commas = [i for i, first in enumerate(closing) if first == "," and '"' in self._texts[i]]
 
-    def prefill(self, tokens: Sequence[int]) -> tuple[Any, NDArray[np.float32]]:
-        """See `unspool.engines.model.Model`."""
-        *_, filled = self.prefill_parts(tokens)
-        assert filled is not None
-        return filled
-
-    def prefill_parts(self, tokens: Sequence[int]) -> Iterator[tuple[Any, NDArray[np.float32]] | None]:
-        """See `unspool.engines.model.Model`."""
-        for filled in prefill_parts(self._model, tokens):
-            if filled is None:
-                yield None
-            else:
-                inner, logits = filled
-                yield self._begun(inner, tokens), logits
-
     def _begun(self, inner: Any, tokens: Sequence[int]) -> _State:
         """The state of a sequence after its prompt."""
         said = list(itertools.dropwhile(lambda token: token != self._user, tokens))
@@ -196,20 +178,17 @@ class Copying:
         state.thinking = not state.fresh
         return state
 
-    def step(self, states: Sequence[Any], tokens: Sequence[int]) -> NDArray[np.float32]:
-        """See `unspool.engines.model.Model`."""
-        logits = self._model.step([s.inner for s in states], tokens)
-        for i, (state, token) in enumerate(zip(states, tokens, strict=True)):
-            self._take(state, token)
-            if state.thinking:
-                state.thought.append(token)
-                state.thinking = token != self._thought
-            elif state.name is None and state.open is None:
-                logits[i, self._only_thought(state, token)] -= 2 * self._less
-            if state.open:
-                logits[i] = self._likely(state, logits[i])
-            elif token == self._end and self._over(state):
-                logits[i, self._call] -= 8 * self._less  # it would say the last one again
+    def _next(self, state: _State, token: int, logits: NDArray[np.float32]) -> NDArray[np.float32]:
+        self._take(state, token)
+        if state.thinking:
+            state.thought.append(token)
+            state.thinking = token != self._thought
+        elif state.name is None and state.open is None:
+            logits[self._only_thought(state, token)] -= 2 * self._less
+        if state.open:
+            return self._likely(state, logits)
+        if token == self._end and self._over(state):
+            logits[self._call] -= 8 * self._less  # it would say the last one again
         return logits
 
     def _only_thought(self, state: _State, token: int) -> list[int]:

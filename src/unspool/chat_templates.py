@@ -1,0 +1,56 @@
+"""Jinja as transformers has it for chat templates: its tag, its filter and its functions."""
+
+import json
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import jinja2
+import jinja2.ext
+import jinja2.nodes
+import jinja2.parser
+import jinja2.sandbox
+
+__all__ = ["environment", "tojson"]
+
+
+class _Generation(jinja2.ext.Extension):
+    """``{% generation %}``, which marks what the model wrote, for training: rendered as its body, in its own scope."""
+
+    tags = {"generation"}  # noqa: RUF012 - as jinja2 declares it
+
+    def parse(self, parser: jinja2.parser.Parser) -> jinja2.nodes.Node:
+        """The body."""
+        line = next(parser.stream).lineno
+        body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
+        return jinja2.nodes.Scope(body, lineno=line)
+
+
+def environment(
+    kind: type[jinja2.sandbox.SandboxedEnvironment], strftime_now: Callable[[str], str]
+) -> jinja2.Environment:
+    """A sandbox that renders chat templates.
+
+    Args:
+        kind: the sandbox; the immutable one refuses templates that append to lists.
+        strftime_now: what the template asks for the time.
+    """
+    env = kind(trim_blocks=True, lstrip_blocks=True, extensions=[jinja2.ext.loopcontrols, _Generation])
+    env.filters["tojson"] = tojson
+    env.globals["raise_exception"] = _raise
+    env.globals["strftime_now"] = strftime_now
+    return env
+
+
+def tojson(
+    value: Any,
+    ensure_ascii: bool = False,
+    indent: int | None = None,
+    separators: tuple[str, str] | None = None,
+    sort_keys: bool = False,
+) -> str:
+    """Hugging Face's ``tojson``: no character is escaped for ASCII or HTML."""
+    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
+
+
+def _raise(message: str) -> NoReturn:
+    raise jinja2.TemplateError(message)

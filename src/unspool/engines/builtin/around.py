@@ -1,0 +1,68 @@
+"""A model around another one, which makes some of its tokens more or less likely."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Generic, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..model import Model, prefill_parts
+
+
+class Following(Protocol):
+    """A sequence as it is followed; ``inner`` is the inner model's state of it."""
+
+    inner: Any
+
+
+S = TypeVar("S", bound=Following)
+
+
+class Around(Generic[S]):
+    """Follows each sequence and changes its logits: see `unspool.engines.model.Model`.
+
+    Args:
+        model: what computes.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self.tokenizer = model.tokenizer
+        self.vocab_size = model.vocab_size
+        self.context = model.context
+        self.eos = model.eos
+
+    def prefill(self, tokens: Sequence[int]) -> tuple[Any, NDArray[np.float32]]:
+        """See `unspool.engines.model.Model`."""
+        *_, filled = self.prefill_parts(tokens)
+        assert filled is not None
+        return filled
+
+    def prefill_parts(self, tokens: Sequence[int]) -> Iterator[tuple[Any, NDArray[np.float32]] | None]:
+        """See `unspool.engines.model.Model`."""
+        for filled in prefill_parts(self._model, tokens):
+            if filled is None:
+                yield None
+                continue
+            inner, logits = filled
+            state = self._begun(inner, tokens)
+            yield state, self._behind_prompt(state, logits)
+
+    def step(self, states: Sequence[Any], tokens: Sequence[int]) -> NDArray[np.float32]:
+        """See `unspool.engines.model.Model`."""
+        logits = self._model.step([s.inner for s in states], tokens)
+        for i, (state, token) in enumerate(zip(states, tokens, strict=True)):
+            logits[i] = self._next(state, token, logits[i])
+        return logits
+
+    def _begun(self, inner: Any, tokens: Sequence[int]) -> S:
+        """The state of a sequence after its prompt."""
+        raise NotImplementedError
+
+    def _behind_prompt(self, state: S, logits: NDArray[np.float32]) -> NDArray[np.float32]:
+        """The logits behind the prompt."""
+        return logits
+
+    def _next(self, state: S, token: int, logits: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Follow a sequence by one token; the logits behind it, a row that may be changed."""
+        raise NotImplementedError
