@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from unspool import Dialect, Message, Policy, list_dialects
-from unspool.dialect.plan import compile_plan, text
+from unspool.dialect.markers import text
+from unspool.dialect.plan import compile_plan
 from unspool.parser.quoting import MAX_SPAN, Quoting
 
 from ..support import CALLING, THINKING, literals, named, notices, number, run, same, tool, values

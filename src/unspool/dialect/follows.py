@@ -2,8 +2,9 @@
 
 import msgspec
 
+from .markers import CALL
 from .patterns import Pattern
-from .plan import CALL, Plan
+from .plan import Plan
 
 __all__ = ["Follows", "follows"]
 

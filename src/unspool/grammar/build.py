@@ -12,8 +12,9 @@ from typing import Any, Final
 import msgspec
 
 from ..dialect.file import Dialect
+from ..dialect.markers import CALL, REASONING, Opening, Scan
 from ..dialect.patterns import LITERAL, NAME, SPACE, Pattern, joined
-from ..dialect.plan import CALL, REASONING, Opening, Plan, Scan, compile_plan, marked
+from ..dialect.plan import Plan, compile_plan, marked
 from ..dialect.template import ObjectShape, Step, Template, id_steps, literal, unstarted, without, writable, written
 from ..errors import ConstraintError
 from ..events import Stage

@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from ..dialect.file import Dialect
-from ..dialect.template import Template
+from ..dialect.template import Template, unstarted
 from ..errors import DialectError
 from ..events import Stage
 from ..message import Message
@@ -51,7 +51,7 @@ def to_response_template(dialect: Dialect) -> Described:
     lossy = list(_ALWAYS)
     fields: dict[str, Any] = {}
     if dialect.reasoning:
-        opening, _, closing = _without_start(dialect, dialect.reasoning[0].text).partition("{reasoning}")
+        opening, _, closing = unstarted(dialect.reasoning[0].text, dialect.start).partition("{reasoning}")
         fields["reasoning_content"] = {
             "open": opening.strip(),
             "close_pattern": _literal(closing) + r"\s*",
@@ -74,11 +74,6 @@ def to_response_template(dialect: Dialect) -> Described:
     return Described({"defaults": {"role": "assistant"}, "start_anchor": anchor, "fields": fields}, tuple(lossy))
 
 
-def _without_start(dialect: Dialect, text: str) -> str:
-    start = next((s for s in dialect.start if text.startswith(s)), "")
-    return text[len(start) :]
-
-
 def _literal(text: str) -> str:
     """A pattern for a text: white space in it may be of any amount."""
     words = [re.escape(word) for word in text.split()]
@@ -88,7 +83,7 @@ def _literal(text: str) -> str:
 def _content(dialect: Dialect) -> dict[str, Any]:
     if not dialect.framed:
         return {"close_pattern": _ending(dialect), "content": "text"}
-    opening, _, closing = _without_start(dialect, dialect.content[0].text).partition("{content}")
+    opening, _, closing = unstarted(dialect.content[0].text, dialect.start).partition("{content}")
     return {"open": opening.strip(), "close_pattern": _literal(closing) + r"\s*", "content": "text"}
 
 
@@ -100,11 +95,11 @@ def _calls(dialect: Dialect, lossy: list[str]) -> dict[str, Any]:
     if not call.body:
         raise DialectError(f"call: {call.text!r} has no arguments, which a response_template needs")
     before, _, after = block.text.partition(f"{{{block.body}}}")
-    before = _without_start(dialect, before).strip()
+    before = unstarted(before, dialect.start).strip()
     after = after.strip()
     if call.object is not None:
         return _object(dialect, call, before, after)
-    opening, _, closing = _without_start(dialect, call.text).partition("{arguments}")
+    opening, _, closing = unstarted(call.text, dialect.start).partition("{arguments}")
     if opening.count("{name}") != 1 or "{name}" in closing:
         raise DialectError("call: a response_template reads the name once, before the arguments")
     head, _, rest = opening.partition("{name}")
@@ -180,7 +175,7 @@ def _object(dialect: Dialect, call: Template, before: str, after: str) -> dict[s
     if shape.name_is_key or shape.quote == "'":
         raise DialectError(f"call: {call.text!r} is no object that a response_template can read")
     keys = {role: key for key, role in shape.keys}
-    text = _without_start(dialect, call.text)
+    text = unstarted(call.text, dialect.start)
     head, tail = text[: text.index("{")].strip(), text[text.rindex("}") + 1 :].strip()
     if before.endswith("[") and after.startswith("]") and not head + tail:
         if not before[:-1]:
@@ -306,7 +301,7 @@ def _written(dialect: Dialect, template: Mapping[str, Any], said: tuple[str, str
     prompt = dialect.start[0] if dialect.start else ""
     anchor = template.get("start_anchor") or template.get("start_anchor_pattern")
     if dialect.reasoning:
-        opening, _, closing = _without_start(dialect, dialect.reasoning[0].text).partition("{reasoning}")
+        opening, _, closing = unstarted(dialect.reasoning[0].text, dialect.start).partition("{reasoning}")
         if opening.strip() and isinstance(anchor, str) and opening.strip() in anchor:  # the prompt opens it
             prompt = anchor if "start_anchor" in template else prompt + opening
             raw = raw.removeprefix(opening) if thought else closing.lstrip() + raw

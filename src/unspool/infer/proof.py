@@ -10,6 +10,7 @@ import msgspec
 from .. import promises
 from ..check import example_message
 from ..dialect.file import Dialect, example_tools
+from ..dialect.template import unstarted
 from ..errors import ConstraintError, DialectError
 from ..events import Stage
 from ..message import Message
@@ -320,9 +321,7 @@ def _reasoning(dialect: Dialect) -> tuple[str, str]:
     if not dialect.reasoning:
         return "", ""
     opening, _, closing = dialect.reasoning[0].text.partition("{reasoning}")
-    for start in dialect.start:
-        opening = opening.removeprefix(start)
-    return opening, closing
+    return unstarted(opening, dialect.start), closing
 
 
 def _chunkings(raw: str) -> Iterator[tuple[Sequence[str], str]]:

@@ -1,7 +1,8 @@
 """Blocks of calls: what stands behind a call, and text among calls."""
 
+from ..dialect.markers import CALL, Block, Opening, Scan
 from ..dialect.patterns import MAX_SPACE, MORE, NO, skip_separators
-from ..dialect.plan import CALL, Block, Opening, Plan, Scan
+from ..dialect.plan import Plan
 from .calls import Calls
 from .ledger import Ledger
 from .lookout import Lookout

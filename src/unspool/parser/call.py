@@ -5,8 +5,9 @@ import os
 from collections.abc import Callable
 from typing import Final
 
+from ..dialect.markers import Block, Form
 from ..dialect.patterns import MAX_SPACE
-from ..dialect.plan import Block, Form, Plan
+from ..dialect.plan import Plan
 from ..events import Status
 from ..schema import Schema
 from ..toolset import Toolset

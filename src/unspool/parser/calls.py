@@ -1,7 +1,8 @@
 """Calls: from an opening to what follows the closing, and what is given back as text."""
 
+from ..dialect.markers import Block, Opening
 from ..dialect.patterns import MAX_SPACE, MORE, skip_space
-from ..dialect.plan import Block, Opening, Plan
+from ..dialect.plan import Plan
 from ..dialect.syntax import Syntax
 from ..events import Status
 from .call import Call, Desk, Sink

@@ -3,8 +3,9 @@
 from collections.abc import Iterable
 from typing import Final
 
+from ..dialect.markers import END, Marker, Outline, Stray, tags, text
 from ..dialect.patterns import MAX_SPACE, MORE, NO, Pattern, skip_space
-from ..dialect.plan import END, Marker, Outline, Plan, Stray, tags, text
+from ..dialect.plan import Plan
 from .ledger import Ledger
 from .quoting import Quoting
 from .tape import Tape

@@ -5,8 +5,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
+from ..dialect.markers import CALL, Block, Form, Opening, Scan
 from ..dialect.patterns import MAX_SPACE, MORE, NO, plain_name, skip_separators, skip_space
-from ..dialect.plan import CALL, Block, Form, Opening, Scan
 from ..dialect.syntax import Syntax
 from ..regex import Regex
 from .lookout import ALWAYS, Lookout

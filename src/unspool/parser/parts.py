@@ -2,8 +2,9 @@
 
 from typing import NamedTuple
 
+from ..dialect.markers import END, FRAME, REASONING, Marker, Opening
 from ..dialect.patterns import NO, skip_space
-from ..dialect.plan import END, FRAME, REASONING, Marker, Opening, Plan
+from ..dialect.plan import Plan
 from .ledger import Ledger, Why
 from .lookout import Lookout
 from .states import Standing, State

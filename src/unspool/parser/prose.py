@@ -1,7 +1,8 @@
 """What is no call: reasoning, content, and the boundaries between parts."""
 
+from ..dialect.markers import CALL, END, FRAME, FRAME_END, REASONING, REASONING_END, Marker, Opening, Region, Scan
 from ..dialect.patterns import MAX_SPACE, MORE, NO, skip_space
-from ..dialect.plan import CALL, END, FRAME, FRAME_END, REASONING, REASONING_END, Marker, Opening, Plan, Region, Scan
+from ..dialect.plan import Plan
 from .calls import Calls
 from .ledger import CAP, Ledger, Why
 from .lookout import Lookout

@@ -33,6 +33,7 @@ from .. import (
     get_dialect,
     list_dialects,
 )
+from ..dialect.template import unstarted
 from ..infer.choosing import choose_dialect
 
 __all__ = [
@@ -225,17 +226,14 @@ def openings(d: Dialect) -> tuple[str, ...]:
     for block in d.calls:
         head = re.split(r"\{calls?\}", block.text)[0].strip()
         for text in [head] if head else [call.text.strip() for call in d.call]:
-            head = text.partition("{name}")[0]
-            for start in d.start:
-                head = head.removeprefix(start)  # the prompt may have written it
+            head = unstarted(text.partition("{name}")[0], d.start)  # the prompt may have written it
             found.append(head[0] if head[:1] in ("{", "[") else _CUT.split(head)[0])
     return tuple(dict.fromkeys(filter(None, found)))
 
 
 def closings(d: Dialect) -> tuple[tuple[str, str], ...]:
     """What a dialect's reasoning stands between, without white space; what is written comes first."""
-    sides = (t.text.partition("{reasoning}") for t in d.reasoning)
-    return tuple((before.strip(), after.strip()) for before, _, after in sides)
+    return tuple((t.opening.strip(), t.closing.strip()) for t in d.reasoning)
 
 
 def content_ids(d: Dialect, ids: Sequence[int], tokenizer: Any, beginning: Mapping[str, Any]) -> list[int]:

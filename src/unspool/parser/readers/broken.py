@@ -3,8 +3,8 @@
 import re
 from typing import Final
 
+from ...dialect.markers import CALL, Opening
 from ...dialect.patterns import MORE, NO
-from ...dialect.plan import CALL, Opening
 from ...dialect.syntax import Syntax
 from ...regex import Regex
 from ..call import Call

@@ -6,7 +6,7 @@ that may turn out to be the arguments themselves. What is held is said as soon a
 
 from typing import NamedTuple
 
-from ...dialect.plan import Parameter
+from ...dialect.markers import Parameter
 from ...schema import Schema, collected, declared_object
 from ..call import Call
 from ..ledger import CAP

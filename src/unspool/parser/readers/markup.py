@@ -6,8 +6,8 @@ between arguments ── opening ──► at a value's start ── text ──
 
 import enum
 
+from ...dialect.markers import Parameter
 from ...dialect.patterns import MAX_SPACE, MORE, NO, Pattern, skip_space
-from ...dialect.plan import Parameter
 from ...events import Status
 from ...schema import Schema
 from ..call import Call

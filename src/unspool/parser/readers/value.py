@@ -3,7 +3,8 @@
 import enum
 import json
 
-from ...dialect.plan import Parameter, Plan
+from ...dialect.markers import Parameter
+from ...dialect.plan import Plan
 from ...dialect.syntax import Syntax
 from ...schema import Marked, Schema, decode_marked, is_json_value, repeated_key
 from ..call import Call

@@ -1,0 +1,195 @@
+"""The markers of a dialect, and the sets of them that are looked for: what opens and closes its parts."""
+
+import re
+from collections.abc import Iterable
+from typing import TypeVar
+
+import msgspec
+
+from .patterns import LITERAL, SPACE, Atom, Pattern, finder, firsts, spaced
+from .syntax import Syntax
+from .template import ObjectShape, Template
+
+# What begins at an opening, and what ends at a closing.
+REASONING, FRAME, CALL, START = "reasoning", "frame", "call", "start"
+REASONING_END, FRAME_END, CALL_END, BLOCK_END, END = "reasoning_end", "frame_end", "call_end", "block_end", "end"
+
+_M = TypeVar("_M", bound="Marker")
+
+
+class Form(msgspec.Struct, eq=False):
+    """One way a call is written."""
+
+    opening: Pattern
+    suffix: Pattern
+    shape: ObjectShape | None
+    syntax: Syntax | None
+    """Of the arguments; ``None`` where each argument has a template."""
+    arguments: bool
+    """Whether the form holds arguments at all."""
+    marked: bool
+    forced: bool = False
+    """A bare object accepted because the request demands a call."""
+
+
+class Block(msgspec.Struct, eq=False):
+    """One way a block of calls is written."""
+
+    prefix: Pattern
+    suffix: Pattern
+    lead: str
+    trail: str
+    marked: bool
+    margin: str = ""
+    """White space that it takes from the text before it: its own, or the longest of all."""
+    inner: "list[Opening]" = msgspec.field(default_factory=list)
+    """The calls that may follow in it, where they are not the dialect's."""
+
+
+class Marker(msgspec.Struct, eq=False):
+    """Something that is found in text: an `Opening` or a `Closing`."""
+
+    kind: str
+    pattern: Pattern
+    marked: bool = True
+    """Whether letters or digits tell it from text; where not, it counts for declared tools, where content or a line
+    begins."""
+    block: Block | None = None
+    """The block that it opens or closes, alone or with a call's marker."""
+
+
+class Opening(Marker, eq=False):
+    """What a part begins with: reasoning, a frame of content, a call (with its block's opening or without), a turn."""
+
+    template: Template | None = None
+    form: Form | None = None
+    spaced: bool = False
+    """Not marked, it counts behind any space too."""
+
+
+class Closing(Marker, eq=False):
+    """What a part ends with: reasoning, a frame of content, a call, a block of calls, a turn."""
+
+
+class Stray(msgspec.Struct, eq=False):
+    """A marker that may stand in content and open or close nothing."""
+
+    pattern: Pattern
+    opens: bool
+    closings: list[Pattern]
+    """Of an opening: what would close it."""
+
+
+class Parameter(msgspec.Struct, eq=False):
+    """One way an argument is written."""
+
+    opening: Pattern
+    closing: Pattern
+    lead: str
+    trail: str
+    find: re.Pattern[str]
+    """Finds what may end its value: its own closing, its call's, its block's, the next argument's opening."""
+    triggers: frozenset[str]
+    firsts: str
+    """The characters that those begin with."""
+    gap: str
+    """White space between a value and the next argument's opening, where that makes up for a missing closing."""
+
+
+class Scan:
+    """A set of markers that may stand in running text, and how to find the first of them.
+
+    Attributes:
+        triggers: the literals that they begin with.
+        markers: in the order in which they are tried, the most literal first.
+        find: finds a trigger, or the beginning of one at the end of the text.
+        plain: matches a piece from inside a JSON string that holds nothing with which a trigger, an escape or the
+            string's end begins.
+    """
+
+    find: re.Pattern[str]
+    plain: re.Pattern[str]
+
+    def __init__(self, markers: Iterable[Marker], strays: "list[Stray] | tuple[()]" = ()) -> None:
+        # Those that begin with a field cannot be found in text.
+        self.markers = ranked(m for m in markers if m.pattern.first)
+        self.triggers = firsts(x.pattern for x in (*self.markers, *strays))
+
+    def at(self, text: str, i: int) -> int:
+        """Whether a trigger stands in a text at ``i``: 1, 0, or -1 where the text ends in it."""
+        m = self.find.match(text, i)
+        return 0 if m is None else 1 if m.group() in self.triggers else -1
+
+    def __getattr__(self, name: str) -> re.Pattern[str]:
+        # Compiled when it is first asked for: most of a dialect's sets never are.
+        if name == "find":
+            self.find = finder(self.triggers)
+            return self.find
+        if name == "plain":
+            firsts = "".join(sorted({re.escape(t[0]) for t in self.triggers}))
+            self.plain = re.compile(rf'[^"\\\x00-\x1f{firsts}]++')
+            return self.plain
+        raise AttributeError(name)
+
+
+class Region(msgspec.Struct, eq=False):
+    """A stretch of running text.
+
+    Attributes:
+        scan: the markers that count in it.
+        inner: white space at its end that belongs to its closing.
+        margin: white space whose parts a block of calls, or reasoning, may take from it.
+    """
+
+    scan: Scan
+    inner: str = ""
+    margin: str = ""
+
+
+class Outline(msgspec.Struct, eq=False):
+    """What counts where: once while calls are read, and once while they are text.
+
+    Attributes:
+        calls: whether calls are read.
+        edge: what may begin at a boundary, the most literal first.
+        text: content outside frames; ``frame``: in one.
+        undecided: what decides whether text is reasoning.
+        strays: markers that are dropped where they open or close nothing.
+    """
+
+    calls: bool
+    edge: list[Marker]
+    text: Region
+    frame: Region
+    reasoning: Region
+    undecided: Scan
+    strays: list[Stray]
+
+
+def ranked(markers: Iterable[_M]) -> list[_M]:
+    """The most literal reading first; what ends a turn comes last among equals."""
+    return sorted(markers, key=lambda m: (-m.pattern.weight, m.kind in (END, START)))
+
+
+def tags(pattern: Pattern) -> list[Pattern]:
+    """The tags and special tokens that a pattern is made of, as far as they hold no field."""
+    found: list[Pattern] = []
+    group: list[Atom] = []
+    for atom in (*pattern.atoms, None):
+        if atom is not None and atom.kind == SPACE:
+            continue
+        text = "".join(a.text for a in group)
+        whole = group and (text[-1] in "]>" or not any(c.isalnum() for c in text))
+        if group and (atom is None or (whole and (atom.kind != LITERAL or atom.text[0] in "<[]"))):
+            fixed = all(a.kind == LITERAL for a in group)
+            if fixed and text[-1] in "]>" and text[0] in "<[]" and any(c.isalnum() for c in text):
+                found.append(spaced(group))
+            group = []
+        if atom is not None:
+            group.append(atom)
+    return found
+
+
+def text(pattern: Pattern) -> str:
+    """The literals of a pattern."""
+    return "".join(a.text for a in pattern.atoms if a.kind == LITERAL)
