@@ -19,6 +19,7 @@ from .markers import (
     REASONING_END,
     START,
     Block,
+    Candidates,
     Closing,
     Form,
     Marker,
@@ -333,7 +334,7 @@ def _outlines(d: Dialect, parts: _Parts, *, named: bool) -> tuple[Outline, Outli
     plain_margin = _longest([t.lead for t in d.reasoning])
     reading = Outline(
         calls=True,
-        edge=_edge([*calls, *parts.others], parts.forced, named=named),
+        edge=Candidates(_edge([*calls, *parts.others], parts.forced, named=named)),
         text=Region(Scan([*calls, *content], strays), content_inner, margin),
         frame=Region(Scan([*frame_ends, *calls, *content], strays), frame_inner, margin),
         reasoning=Region(
@@ -342,16 +343,16 @@ def _outlines(d: Dialect, parts: _Parts, *, named: bool) -> tuple[Outline, Outli
             margin if in_thoughts else "",
         ),
         undecided=Scan([*reasoning_ends, *undecided, *(c for c in calls if c.marked), *ends]),
-        strays=strays,
+        strays=Candidates(strays),
     )
     plain = Outline(
         calls=False,
-        edge=parts.others,
+        edge=Candidates(parts.others),
         text=Region(Scan([*content, *shared], strays_plain), content_inner, plain_margin),
         frame=Region(Scan([*frame_ends, *content, *shared], strays_plain), frame_inner, plain_margin),
         reasoning=Region(Scan(thought), reasoning_inner),
         undecided=Scan([*reasoning_ends, *undecided, *ends]),
-        strays=strays_plain,
+        strays=Candidates(strays_plain),
     )
     return reading, plain
 

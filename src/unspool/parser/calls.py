@@ -19,6 +19,7 @@ from .readers.reader import Mode, Reader
 from .states import Standing, State
 from .tape import Tape
 from .white import common_suffix
+from .whole import Whole, whole_call
 
 
 class Calls:
@@ -87,14 +88,19 @@ class Calls:
         assert form is not None
         buf, base = tape.buf, tape.base
         self._look.forget_spared()
+        sure = not (ledger.holds or ledger.thinking or ledger.paused)
+        whole = whole_call(self._openings, self._desk, form, block, match, buf) if sure else None
         if self._at.state in (State.TEXT, State.REASONING):
             low = max(tape.i, ledger.at - base)
             take = common_suffix(buf, low, i, block.margin)
             if ledger.thinking:
                 take = max(take, common_suffix(buf, low, i, self._look.outline.reasoning.inner))
             ledger.text(base + i - take)
-        tape.keep()
         start = max(ledger.at, 0)
+        if whole is not None:
+            self._take_whole(whole, block, match, start if self._at.state is State.BLOCK else base + i)
+            return
+        tape.keep()
         place = self._parts.place()
         if form.shape is not None:
             ledger.hold(Why.HEADER, place)
@@ -122,6 +128,25 @@ class Calls:
             self.reader = ObjectReader(call, self._desk, self._openings, tape, quote)
             tape.move(end)
             self._at.go(State.OBJECT)
+
+    def _take_whole(self, whole: Whole, block: Block, match: Match, start: int) -> None:
+        """A call that stands whole, from an offset on, is read."""
+        desk, ledger, tape = self._desk, self._ledger, self._tape
+        base, index, name = tape.base, ledger.index, whole.name
+        ledger.markup(start)
+        ledger.start_call(
+            desk.own_id(desk.id_of(index, name, match.fields), index, name),
+            name,
+            base + whole.header,
+            desk.known(name),
+        )
+        ledger.arguments(index, whole.arguments, base + whole.inside)
+        ledger.end_call(index, "ok", start, base + whole.end)
+        ledger.count_call()
+        self.within = block
+        self._parts.leaves("")
+        tape.move(whole.end)
+        self._at.go(State.BLOCK)
 
     def _begin_arguments(self, call: Call, i: int) -> None:
         tape = self._tape
