@@ -20,7 +20,7 @@ STAGES = (None, "content", "reasoning", "tool_call", "undecided")
 def sets(dialect: Dialect) -> list[str]:
     """The schemas that the dialect's grammar keeps.
 
-    In JSON that is left to the engine, Lark keeps no marker out of strings, which matters where one ends an open string.
+    In JSON that is left to the engine, Lark keeps no marker out of strings: that matters where one ends an open string.
     """
     whole = dialect.argument_format == "json" and dialect.policy.markers_in_strings != "end"
     return [name for name in SETS if name != "json" or whole]
