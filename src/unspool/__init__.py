@@ -24,6 +24,7 @@ from .events import (
 from .message import Message, Segment, ToolCall, fold
 from .parser import Parser, parse
 from .policy import Policy
+from .toolset import Toolset, read_toolset
 
 if TYPE_CHECKING:
     from .check import load_dialect
@@ -64,6 +65,7 @@ __all__ = [
     "ToolCallStart",
     "ToolStrictLevel",
     "ToolsError",
+    "Toolset",
     "UnknownDialect",
     "__version__",
     "constrain",
@@ -75,6 +77,7 @@ __all__ = [
     "list_dialects",
     "load_dialect",
     "parse",
+    "read_toolset",
     "render",
     "structure_constraint",
     "structure_info",
