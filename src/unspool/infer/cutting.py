@@ -36,6 +36,7 @@ class Views(msgspec.Struct, frozen=True):
         resumed: the same as a prompt.
         switched: the prompts, behind the user's words, under each setting of a thinking switch.
         errors: why a turn was refused.
+        behind: what stands in front of another user's words behind a turn; empty where the style has none.
     """
 
     style: h.Style
@@ -47,6 +48,11 @@ class Views(msgspec.Struct, frozen=True):
     resumed: str = ""
     switched: dict[str, str] = {}
     errors: dict[str, str] = {}
+    behind: str = ""
+
+    def alone(self, text: str) -> str:
+        """A rendering without another user's words behind the turn."""
+        return text[: text.rindex(self.behind + h.USER[1])] if self.behind and self.behind + h.USER[1] in text else text
 
 
 class Cut(msgspec.Struct, frozen=True):
@@ -114,11 +120,13 @@ def cut(views: Views) -> Cut | None:
     common = t.prefix(t.marks(asked), t.marks(prompted))
     own = t.marks(prompted)[common:]
     own = own[: len(own) - _thought(own, tails)]
+    written = (*tails.values(), *views.switched.values())
     for length in range(len(own), 0, -1):
-        start = "".join(own[:length])
-        if start.strip() and all(start in text for text in (*tails.values(), *views.switched.values())):
-            turns = {name: tail[tail.index(start) + len(start) :] for name, tail in tails.items()}
-            return Cut(start, prompted[len("".join(t.marks(prompted)[:common])) + len(start) :], turns)
+        whole = "".join(own[:length])
+        for start in (whole, whole.lstrip()):
+            if start.strip() and all(start in text for text in written):
+                turns = {name: tail[tail.index(start) + len(start) :] for name, tail in tails.items()}
+                return Cut(start, prompted[len("".join(t.marks(prompted)[:common])) + len(whole) :], turns)
     # The user's turn ends in what opens the assistant's.
     lists = [t.marks(asked), *map(t.marks, tails.values())]
     shared = min(t.prefix(lists[0], other) for other in lists[1:])
