@@ -158,7 +158,7 @@ def _form(t: Template, before: tuple[Piece, ...], d: Dialect, barriers: tuple[st
     if t.object is not None:
         quote = t.object.quote
         syntax = Syntax.PYTHON if quote == "'" else Syntax.JSON
-        opening = Pattern((*before, "{"), barriers)
+        opening = Pattern((*before, " {"), barriers)
     else:
         opening = Pattern(before, barriers)
         if d.argument:

@@ -185,15 +185,23 @@ def _cut_end(parts: list[Piece]) -> tuple[list[Piece], str]:
 
 
 _MEMBER = Regex(r"""(['"])([^'"{}]+)\1\s*:\s*(?:(['"])?\{(name|id|index|number|arguments)\}\3?)\s*(,|\Z)\s*""")
+_OBJECT = Regex(r"\{(?=\s*['\"])")
 _NAME_KEY = Regex(r"""(['"])\{name\}\1\s*:\s*\{arguments\}\s*""")
 
 
 def _object_call(text: str, where: str) -> Template | None:
-    """The call as an object, if its arguments stand inside literal braces."""
-    opened = re.search(r"\{(?=\s*['\"])", text)
-    if opened is None or opened.start() > text.index("{arguments}"):
+    """The call as an object, if its arguments stand inside literal braces.
+
+    Of an object that is a member of others, what those have is text around it.
+    """
+    inside = min(text.find(f) for f in ("{name}", "{arguments}"))
+    braces = [m for m in _OBJECT.finditer(text) if m.start() < inside]
+    if not braces:
         return None
-    closed = text.rindex("}")
+    opened = braces[-1]
+    closed = len(text)
+    for _ in braces:
+        closed = text.rindex("}", 0, closed)
     inner = text[opened.end() : closed].strip()
     head, tail = text[: opened.start()], text[closed + 1 :]
     m = _NAME_KEY.fullmatch(inner)
