@@ -120,12 +120,14 @@ def _plain(unit: str, turn: str) -> str:
     value = str(h.TYPED["zqint"][0])
     _, found, rest = turn.partition(f"{before}zqint")
     other, told, rest = rest.partition(value)
+    rest = rest.replace("zqint", t.KEY[0])
     last = t.marks(closing.strip())[-1:]
     if not (before.strip() and found and told and last) or (other == between and rest.startswith(closing)):
         return ""
     behind, closed, _ = rest.partition(last[0])
-    form = f"{before}{t.KEY[0]}{other}{t.VALUE[0]}{behind}{closed}"
-    return "" if as_template(_typed(unit, turn)) != as_template(unit) else form
+    if not closed or any(c in behind for c in (t.NAME[0], t.VALUE[0])) or _typed(unit, turn) != unit:
+        return ""
+    return f"{before}{t.KEY[0]}{other}{t.VALUE[0]}{behind}{closed}"
 
 
 def _wrapped(unit: str, turn: str) -> str:

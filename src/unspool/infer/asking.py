@@ -79,7 +79,7 @@ def _rank(shown: Rendered, style: h.Style) -> tuple[int, bool, bool, int]:
     """Arguments that are JSON or markup before those that are escaped or Python's; then what is shorter."""
     text = behind_user(shown.text)
     before = text[: text.index(h.KEYS[0])]
-    wrong = 2 if before.endswith('\\"') else 1 if before.endswith("{'") else 0
+    wrong = 2 if before.endswith('\\"') else 1 if before.endswith(("{'", "'{\"")) else 0
     # A name that stands in the id alone is not written; one that stands in both is told by itself.
     return wrong, style.ids == "telling", style.arguments == "text", len(text)
 

@@ -108,7 +108,8 @@ class _Drafter:
         own = "".join(t.marks(plain)[len(t.marks(plain)) - shared :]).strip()
         if not own and plain.strip() and not self.turns["content"].startswith(t.CONTENT):
             own = t.marks(plain.strip())[-1]
-        found.append(first_tag(own if own else plain))
+        tag = first_tag(own if own else plain)
+        found.append(own if tag and tag in self.start else tag)  # one of several words may be a start's too
         if not found[-1]:
             _, _, after = spelled(behind_user(self.views.followed)).partition(t.CONTENT)
             found.append(first_tag(after))
