@@ -222,7 +222,7 @@ class _Drafter:
             if not after.strip() and before + after:  # margins, no frame
                 keys["content"] = f"{before}{{content}}{after}"
             return "", ""
-        after = after.rstrip()
+        after, margin = after.rstrip(), after[len(after.rstrip()) :] if after.strip() else ""
         if not after and not self.header:
             after = next(iter(keys.get("end", ())), "")
         turn = self.thinking()
@@ -230,7 +230,7 @@ class _Drafter:
         self.framed = bool(self.start.strip()) and (
             self.start in rest or self.start in self.turns.get("text and call", "")
         )
-        keys["content"] = f"{self.start if self.framed else ''}{before}{{content}}{after}"
+        keys["content"] = f"{self.start if self.framed else ''}{before}{{content}}{after}{margin}"
         return before, after
 
     def preamble(self, bodies: dict[str, str], content: tuple[str, str], calls: Keys) -> Keys:
