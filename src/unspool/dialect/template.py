@@ -1,6 +1,5 @@
 """Templates: text as the model writes it, with fields in braces where the varying text goes."""
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Final

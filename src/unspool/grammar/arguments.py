@@ -72,7 +72,7 @@ class Arguments:
         return spelled(Values(JSON_SPELLING, self.rules, parameters, string_ends(self.plan)), parameters, at)
 
     def opened(self, names: list[str]) -> tuple[str, ...]:
-        """What begins an argument of these names; a bracket begins a value that is JSON too, so that the name counts."""
+        """What begins an argument of these names; a bracket begins JSON too, so that the name counts."""
         found = [[o + name for name in names] if o in ("[", "{") else [o] for o in self.openings]
         return tuple(itertools.chain.from_iterable(found))
 

@@ -108,6 +108,7 @@ def _views(renderer: Renderer, style: h.Style) -> Views:
         {f"{n}={on}": behind_user(shown.text) for (n, on), shown in zip(settings, switched, strict=True) if shown.text},
         {name: shown.error for name, shown in whole.items() if shown.error},
         behind,
+        renderer.template,
     )
     return msgspec.structs.replace(views, whole={n: views.alone(text) for n, text in views.whole.items()})
 
