@@ -132,7 +132,7 @@ def test_brackets_in_code_are_text(tmp_path: Path, quoted: str) -> None:
     assert unspool.parse(text, dialect, tools=tools).content == text
 
 
-def test_a_start_without_letters_counts_with_a_whole_header_alone() -> None:
+def test_the_end_of_a_start_is_not_written_first_and_counts_with_a_whole_header_alone() -> None:
     prompt = "<|start_header_id|>assistant<|end_header_id|>\n\n>>>"
     text = "all\nType:\n>>> 1 + 1\n2 >>>>\n>>>now\n{}"
     for chunks in ([text], list(text)):

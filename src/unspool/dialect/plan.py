@@ -121,11 +121,11 @@ def _unstarted(parts: tuple[Piece, ...], starts: tuple[str, ...]) -> tuple[Piece
 
 
 def _openings(t: Template, d: Dialect) -> list[tuple[Piece, ...]]:
-    """What a template begins with: without the ``start`` that the prompt holds, and in full where no letter or digit
-    tells that start from text, so that it counts with what follows it alone."""
+    """What a template begins with: without the ``start`` that the prompt holds, and in full where that is but the end
+    of a start, which other parts begin with too."""
     rest = _unstarted(t.before, d.start)
-    shared = _literals(t.before).removesuffix(_literals(rest))
-    return [rest, t.before] if shared.strip() and not _worded(shared) else [rest]
+    shared = _literals(t.before).removesuffix(_literals(rest)).strip()
+    return [rest, t.before] if shared and shared not in map(str.strip, d.start) else [rest]
 
 
 def _worded(text: str) -> bool:
@@ -297,7 +297,7 @@ def _parts(d: Dialect, policy: Policy, forced: str, barriers: tuple[str, ...]) -
         reasoning=[o for t in d.reasoning for o in openings(REASONING, t, any_case=True)],
         frames=[o for t in framed if t.before for o in openings(FRAME, t)],
         ends=[Closing(END, Pattern((e.strip(),))) for e in d.end if e.strip()],
-        starts=[Opening(START, Pattern((s.strip(),))) for s in d.start if _worded(s)],
+        starts=[Opening(START, Pattern((s.strip(),))) for s in d.start if s.strip()],
         frame_ends=[Closing(FRAME_END, closing(t.after)) for t in framed if t.after],
         reasoning_ends=[Closing(REASONING_END, closing(t.after, any_case=True)) for t in d.reasoning],
     )

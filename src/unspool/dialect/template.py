@@ -307,11 +307,11 @@ def without(steps: Sequence[Step], count: int) -> tuple[Step, ...]:
 
 
 def unstarted(opening: str, starts: Iterable[str]) -> str:
-    """An opening without the ``start`` that the prompt holds already."""
-    for start in sorted(starts, key=len, reverse=True):
-        if opening.startswith(start):
-            return opening[len(start) :]
-    return opening
+    """An opening without the ``start``, or the end of one, that the prompt holds already."""
+    ordered = sorted(starts, key=len, reverse=True)
+    ends = (start[i:] for start in ordered for i in range(1, len(start)))
+    held = next((text for text in (*ordered, *ends) if text.strip() and opening.startswith(text)), "")
+    return opening[len(held) :]
 
 
 def writable(templates: Sequence[Template]) -> list[Template]:

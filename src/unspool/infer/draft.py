@@ -54,7 +54,6 @@ class _Drafter:
     def drafts(self) -> list[Keys]:
         keys: Keys = {"start": self.starts()} if self.start.strip() else {}
         if self.header:
-            keys["start"] = [self.start, self.header]
             self.start = self.header
         ends = self.ended = self.ends()
         if ends:

@@ -9,15 +9,10 @@ from ..events import Stage
 
 
 def prompt_tail(dialect: Dialect, prompt: str) -> str | None:
-    """What follows the last opening of an assistant's turn; ``None`` where the prompt holds none.
-
-    One without letters and digits counts only in a prompt that holds no other: texts may hold it too.
-    """
+    """What follows the last opening of an assistant's turn; ``None`` where the prompt holds none."""
     best = -1
     after = 0
-    for start in sorted(dialect.start, key=_unworded):
-        if best >= 0 and _unworded(start):
-            break
+    for start in dialect.start:
         marker = start.rstrip()
         at = prompt.rfind(marker)
         if at >= 0 and at + len(marker) > max(best, 0):
@@ -44,10 +39,6 @@ def prompt_end(dialect: Dialect, prompt: str) -> Stage:
         if any(c.isalnum() for c in opening) and text.endswith(opening):
             return Stage.TOOL_CALL
     return Stage.CONTENT
-
-
-def _unworded(start: str) -> bool:
-    return not any(c.isalnum() for c in start)
 
 
 def _literal(parts: Template | tuple[Any, ...]) -> str:
