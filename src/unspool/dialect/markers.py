@@ -67,6 +67,8 @@ class Opening(Marker, eq=False):
     form: Form | None = None
     spaced: bool = False
     """Not marked, it counts behind any space too."""
+    anywhere: bool = False
+    """Not marked, it counts wherever it stands."""
 
 
 class Closing(Marker, eq=False):
