@@ -159,7 +159,7 @@ $(TRAINERS)/.installed: pyproject.toml
 	@echo "installing torch, TRL and verl into $(TRAINERS): several minutes"
 	test -x $(TRAINERS)/bin/python || $(PYTHON) -m venv $(TRAINERS)
 	$(TRAINERS)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[test]' \
-		'$(TORCH)' 'trl>=1.16' 'verl>=0.9.1'
+		'$(TORCH)' 'trl>=1.16' 'verl>=0.9.1' cachetools fastapi uvicorn
 	touch $@
 
 trainers: $(TRAINERS)/.installed ## TRL's GRPO and verl's agent loop with tools and tiny models (installs torch)
