@@ -34,7 +34,8 @@ WRITTEN: Final = (
 """The columns that are written before those of the input."""
 AUTO: Final = "auto"
 _KINDS: Final = ("reasoning", "content", "calls", "markers")
-_LETTERS: Final = string.ascii_letters + string.digits
+_LETTERS: Final = bytes(((string.ascii_letters + string.digits) * 5)[:256], "ascii")
+"""A letter for each byte."""
 _KEPT_TOOLS: Final = 256
 
 
@@ -220,9 +221,12 @@ class Reader:
 
 def _id(dialect: Dialect, name: str, index: int, row: int) -> str:
     """An id in a dialect's form, its letters made of the row's number."""
-    letters = (_LETTERS[b % len(_LETTERS)] for b in blake2b(f"{row}:{index}".encode(), digest_size=64).digest())
     form = dialect.id.replace("{name}", name).replace("{index}", str(index)).replace("{number}", str(index + 1))
-    return "".join(next(letters, "0") if c == "?" else c for c in form)
+    first, *rest = form.split("?")
+    if not rest:
+        return first
+    letters = blake2b(f"{row}:{index}".encode(), digest_size=64).digest().translate(_LETTERS).decode()
+    return first + "".join(letter + part for letter, part in zip(letters.ljust(len(rest), "0"), rest, strict=False))
 
 
 def _named(text: str, columns: Columns) -> str:

@@ -520,7 +520,8 @@ def _as_ids(ids: Any) -> Ids:
     if isinstance(ids, str | bytes) or not isinstance(ids, Iterable):
         raise wrong_type("ids", ids, "token ids, a list or array of integers")
     told = tuple(ids)
-    check_ids("ids", told)
+    if set(map(type, told)) - {int} or (told and min(told) < 0):
+        check_ids("ids", told)  # looks at one after the other, and says which is wrong
     return np.array(told, np.int64)
 
 
