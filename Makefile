@@ -17,7 +17,7 @@ ARGS     ?=
 SECONDS_ ?= 600
 
 .DEFAULT_GOAL := help
-.PHONY: help quick test coverage lint format bench fuzz drawn same transitions templates infer engines attacks vllm vllm-engine sglang bench-plugins llama agui rollouts trainers ray bfcl readme serve clean
+.PHONY: help quick test coverage lint format bench fuzz drawn same transitions templates infer engines attacks vllm vllm-engine sglang bench-plugins bench-rollouts llama agui rollouts trainers ray bfcl readme serve clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/'
@@ -154,6 +154,13 @@ ray: $(RAY)/.installed ## batches on a real Ray on this machine, one of its work
 
 rollouts: $(ROLLOUTS)/.installed ## conversations by token against transformers' rendering of sixty templates, and renderers'
 	$(ROLLOUTS)/bin/python -m pytest -m rollouts tests/rl $(ARGS)
+
+$(PLUGINS)/.batch: $(PLUGINS)/.installed
+	$(PLUGINS)/bin/python -m pip install --quiet --disable-pip-version-check pyarrow jsonschema-rs
+	touch $@
+
+bench-rollouts: $(PLUGINS)/.batch ## rows of whole outputs beside vLLM's and SGLang's own parsers, and json.loads
+	VLLM_TARGET_DEVICE=cpu $(PLUGINS)/bin/python -m benchmarks.beside $(ARGS)
 
 $(TRAINERS)/.installed: pyproject.toml
 	@echo "installing torch, TRL and verl into $(TRAINERS): several minutes"

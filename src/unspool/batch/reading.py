@@ -2,7 +2,7 @@
 
 import json
 import string
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple
 
@@ -19,7 +19,7 @@ from ..policy import Policy
 from ..toolset import read_toolset
 from ..validity import Validators
 
-__all__ = ["WRITTEN", "Columns", "Reader", "Reading", "RowError", "named"]
+__all__ = ["WRITTEN", "Columns", "Reader", "Reading", "RowError", "carried_names"]
 
 WRITTEN: Final = (
     "reasoning",
@@ -39,9 +39,19 @@ _LETTERS: Final = bytes(((string.ascii_letters + string.digits) * 5)[:256], "asc
 _KEPT_TOOLS: Final = 256
 
 
-def named(column: str) -> str:
-    """The name under which a column of the input is carried."""
-    return f"input_{column}" if column in WRITTEN else column
+_OURS: Final = frozenset(WRITTEN)
+
+
+def carried_names(columns: Iterable[str]) -> dict[str, str]:
+    """The names under which columns of the input are carried: before one that is written too stands ``input_``, as
+    often as it takes not to be another's, as where the input is the output of an earlier run."""
+    told = {column: column for column in columns}
+    for column in _OURS & told.keys():
+        name = f"input_{column}"
+        while name in told:
+            name = f"input_{name}"
+        told[column] = name
+    return told
 
 
 class RowError(ValueError):

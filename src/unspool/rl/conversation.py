@@ -520,8 +520,7 @@ def _as_ids(ids: Any) -> Ids:
     if isinstance(ids, str | bytes) or not isinstance(ids, Iterable):
         raise wrong_type("ids", ids, "token ids, a list or array of integers")
     told = tuple(ids)
-    if set(map(type, told)) - {int} or (told and min(told) < 0):
-        check_ids("ids", told)  # looks at one after the other, and says which is wrong
+    check_ids("ids", told)
     return np.array(told, np.int64)
 
 
