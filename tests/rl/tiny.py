@@ -22,7 +22,7 @@ TEMPLATE = """\
 ASKED = [{"role": "user", "content": "How warm?"}]
 CALL = {"id": "call_1", "type": "function", "function": {"name": "warm", "arguments": {"city": "Paris"}}}
 RESULT = "20 °C in Paris"
-SAID = [
+SAID: list[dict[str, Any]] = [
     *ASKED,
     {"role": "assistant", "content": "", "tool_calls": [CALL]},
     {"role": "tool", "tool_call_id": "call_1", "name": "warm", "content": RESULT},

@@ -169,7 +169,8 @@ def _renamed(field: pa.Field, name: str) -> pa.Field:
 
 def _own(field: pa.Field) -> str:
     """The name that a carried column has in the input."""
-    return (field.metadata or {}).get(_INPUT, field.name.encode()).decode()
+    name: bytes = (field.metadata or {}).get(_INPUT, field.name.encode())
+    return name.decode()
 
 
 # --- blocks -----------------------------------------------------------------------------------------------------------
