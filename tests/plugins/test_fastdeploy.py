@@ -388,6 +388,28 @@ def test_the_lists_that_the_host_keeps_are_kept(host: Any) -> None:
     assert (calls.current_tool_id, calls.current_tool_name_sent) == (0, True)
 
 
+@pytest.mark.parametrize("name", RFC_NAMES)
+def test_the_rfcs_helpers_read_both_forms_of_a_call(host: Any, name: str) -> None:
+    calls = host.tools.get(name)(Tokenizer())
+    form = R1 if name in ("deepseek-r1", "deepseek-v3-0324") else V31
+    helper = calls._parse_v30324_r1_tool_call if form is R1 else calls._parse_v31_tool_call
+    assert helper(form % ARGUMENTS) == ("get_weather", ARGUMENTS)
+    assert helper("no call") is None
+    assert calls._parse_tool_json(ARGUMENTS) == {"city": "北京", "days": 3}
+    assert calls._parse_tool_json('{"city": "北京", "days": [1, {"a": "b') == {"city": "北京", "days": [1, {"a": "b"}]}
+    assert calls._parse_tool_json("nonsense") is None
+    assert calls._extract_json_from_codeblock(f"```json\n{ARGUMENTS}\n```") == ARGUMENTS
+    assert calls._extract_json_from_codeblock(ARGUMENTS) == ARGUMENTS
+
+
+def test_the_version_is_told_by_the_models_name_or_else_the_parsers_own(host: Any) -> None:
+    tokenizer = Tokenizer()
+    calls = host.tools.get("deepseek-r1")(tokenizer)
+    assert calls._detect_model_version(tokenizer) == calls.dialect.name
+    tokenizer.name_or_path = "deepseek-ai/DeepSeek-V3.1"
+    assert calls._detect_model_version(tokenizer) == "deepseekv31"
+
+
 def test_a_host_without_these_interfaces_gets_one_line(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.ERROR):
         plugin.register_tools()
