@@ -3,8 +3,8 @@
     PYTHONPATH=tests/plugins/vllm_own python -P -m pytest -p swapped --outcomes FILE [--swapped BEFORE] …
 
 ``FILE`` gets an `Outcome` of each test as JSON; with ``--swapped``, only of the tests that used a parser of ours.
-``BEFORE`` is the file of a run with vLLM's parsers. This folder stands on the path by itself: vLLM's tests are a package
-named ``tests`` too.
+``BEFORE`` is the file of a run with vLLM's parsers. This folder stands on the path by itself: vLLM's tests are a
+package named ``tests`` too.
 
 Two things that these tests do without are made up for. Tokenizers of a hub are made here: of bytes, with the markers of
 the dialect that the model's name tells. Requests that declare no tool, as no server hands them to a parser of calls,
@@ -130,7 +130,7 @@ def stand_in() -> None:
         return tokenizer(tokenizer_name, *args, **options)
 
     importlib.import_module("transformers").AutoTokenizer.from_pretrained = staticmethod(tokenizer)
-    importlib.import_module("vllm.tokenizers").get_tokenizer = get
+    vars(importlib.import_module("vllm.tokenizers"))["get_tokenizer"] = get
 
 
 # --- pytest -----------------------------------------------------------------------------------------------------------
