@@ -397,7 +397,7 @@ class Reader:
         if len(events) == 1 and keep is not Keep.CALLS:
             event = events[0]
             if type(event) is ToolCallDelta:  # most of a stream, by far
-                if keep is Keep.REASONING:
+                if keep is Keep.REASONING and (self._raw or event.end - event.start != len(text)):
                     self._raw = (self._raw + text)[event.end - event.start :]
                 self._behind = False
                 self._pieces.append(event.arguments)

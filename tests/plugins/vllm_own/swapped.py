@@ -59,18 +59,23 @@ def watched(kind: type[Any]) -> type[Any]:
         return super(made, self).__getattribute__(name)
 
     def read(self: Any, request: Any, **more: Any) -> Any:
-        return super(made, self)._read(served(request), **more)
+        return super(made, self)._read(served(request, self._tools), **more)
 
     own = {"__getattribute__": get, **({"_read": read} if hasattr(kind, "extract_tool_calls") else {})}
     made: type[Any] = type(kind.__name__, (kind,), own)
     return made
 
 
-def served(request: Any) -> Any:
-    """A request as servers hand it on: these tests ask for calls without tools, or with mocks."""
+def served(request: Any, given: Any) -> Any:
+    """A request as servers hand it on: these tests ask for calls without tools, or with mocks.
+
+    Args:
+        request: a test's.
+        given: the tools that the parser was made with; they count where the request has none.
+    """
     tools, choice = getattr(request, "tools", None), getattr(request, "tool_choice", None)
     if not isinstance(tools, list) or not tools:
-        return SimpleNamespace(tools=NOW.declared, tool_choice="auto") if NOW.declared else None
+        return SimpleNamespace(tools=NOW.declared, tool_choice="auto") if NOW.declared and not given else None
     return SimpleNamespace(tools=tools, tool_choice="auto" if isinstance(choice, NonCallableMock) else choice)
 
 
