@@ -217,10 +217,10 @@ def measured(readers: dict[str, Read], given: Pieces, arguments: dict[str, str],
     return list(best.values())
 
 
-def hosts(only: Sequence[str], rounds: int) -> Iterator[Row]:
+def hosts(only: Sequence[str], families: Sequence[Family], rounds: int) -> Iterator[Row]:
     """Ours and theirs in every engine, family and size."""
     for host in only:
-        for family in FAMILIES:
+        for family in families:
             dialect = unspool.get_dialect(family.dialect)
             for size in SIZES:
                 raw, arguments = output(dialect, size)
@@ -243,10 +243,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Measure, and print a table; the result is the exit code: 1 where a promise is broken."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.hosts", description=__doc__)
     parser.add_argument("--host", action="append", choices=list(HOSTS), help="of both")
+    parser.add_argument("--family", action="append", choices=[f.dialect for f in FAMILIES], help="of all")
     parser.add_argument("--rounds", type=int, default=20, help="for the short arguments; 20")
     options = parser.parse_args(argv)
     rows = []
-    for row in hosts(options.host or list(HOSTS), options.rounds):
+    families = [f for f in FAMILIES if options.family is None or f.dialect in options.family]
+    for row in hosts(options.host or list(HOSTS), families, options.rounds):
         rows.append(row)
         print(f"{row.measurement}, {row.case}: {row.value:.2f} {row.unit}", file=sys.stderr, flush=True)
     print(table(sorted(rows, key=lambda row: row.measurement)), end="")
