@@ -30,7 +30,7 @@ def recording(tmp_path: Path) -> str:
 def free(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     """Any port that is free, since these tests run beside others."""
     if "port" not in request.node.name:
-        monkeypatch.setattr("unspool.cli.serve._listen", lambda options: socket.create_server(("127.0.0.1", 0)))
+        monkeypatch.setattr("unspool.cli.serve.listen", lambda options: socket.create_server(("127.0.0.1", 0)))
 
 
 @pytest.fixture
