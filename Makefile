@@ -10,13 +10,14 @@ PLUGINS  := $(VENV)/plugins
 AGUI     := $(VENV)/agui
 LLAMA    := $(VENV)/llama
 RAY      := $(VENV)/ray
+UI       := $(VENV)/ui
 BFCL     := $(VENV)/bfcl
 ROLLOUTS := $(VENV)/rollouts
 ARGS     ?=
 SECONDS_ ?= 600
 
 .DEFAULT_GOAL := help
-.PHONY: help quick test coverage lint format bench fuzz drawn same transitions templates infer engines attacks vllm vllm-engine sglang bench-plugins llama agui rollouts ray bfcl readme serve clean
+.PHONY: help quick test coverage lint format bench fuzz drawn same transitions templates infer engines attacks vllm vllm-engine sglang bench-plugins llama agui rollouts ray bfcl ui readme serve clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/'
@@ -152,6 +153,18 @@ ray: $(RAY)/.installed ## batches on a real Ray on this machine, one of its work
 
 rollouts: $(ROLLOUTS)/.installed ## conversations by token against transformers' rendering of sixty templates
 	$(ROLLOUTS)/bin/python -m pytest -m rollouts tests/rl $(ARGS)
+
+# CHROMIUM names a browser; else it is the system's, else playwright's own.
+$(UI)/.installed: pyproject.toml
+	@echo "installing playwright into $(UI), and a browser where there is none: a minute or two"
+	test -x $(UI)/bin/python || $(PYTHON) -m venv $(UI)
+	$(UI)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[test]' playwright
+	test -n "$(CHROMIUM)" || command -v chromium || command -v chromium-browser || \
+		$(UI)/bin/python -m playwright install --with-deps chromium
+	touch $@
+
+ui: $(UI)/.installed ## the page in a headless Chromium (installs playwright); UI_SHOTS=DIR keeps screenshots
+	$(UI)/bin/python -m pytest -m ui tests/ui $(ARGS)
 
 $(BFCL)/.fetched: $(STAMP)
 	mkdir -p $(BFCL)

@@ -8,7 +8,6 @@ export const en = {
   "auto": "as the system",
   "light": "light",
   "dark": "dark",
-  "switch language": "中文",
   "open file": "Open a recording",
   "drop here": "Drop the recording here",
   "save": "Save recording",

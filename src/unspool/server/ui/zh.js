@@ -8,7 +8,6 @@ export const zh = {
   "auto": "跟随系统",
   "light": "浅色",
   "dark": "深色",
-  "switch language": "English",
   "open file": "打开录制文件",
   "drop here": "将录制文件拖放到此处",
   "save": "保存录制",
