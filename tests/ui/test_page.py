@@ -53,7 +53,7 @@ def cut(text: str, size: int = 5) -> list[str]:
 
 def begin(visit: Visit, server: Live, view: str = "try") -> Any:
     visit.page.goto(f"{server.url}/#{view}")
-    visit.page.locator("u-try textarea[placeholder]").first.wait_for(state="attached")
+    visit.page.locator(f"u-{view}").wait_for(state="attached")
     return visit.page
 
 
@@ -372,7 +372,7 @@ def test_the_dialects_own_file_can_be_edited(visit: Visit) -> None:
         own = file.input_value()
         file.fill(own.replace("<tool_call>", "<ACT>").replace("</tool_call>", "</ACT>"))
         page.fill("u-bench textarea.raw", '<ACT>\n{"name": "get_weather", "arguments": {}}\n</ACT>')
-        page.locator("u-bench .call .status.ok").wait_for()
+        until(lambda: page.locator("u-bench .call .status.ok").count() == 1)
         file.fill("name = 5")
         page.locator("u-reading .error", has_text="dialect.toml").wait_for()
         page.click("text=Undo the changes")
@@ -442,7 +442,7 @@ def test_what_the_bench_saves_carries_its_dialect_and_policies(visit: Visit, tmp
         file = page.locator("u-reading textarea.code")
         file.fill(file.input_value().replace("tool_call>", "do>"))
         page.fill("u-bench textarea.raw", 'é\u202e<do>\n{"name": "get_weather", "arguments": {}}\n</do>')
-        page.locator("u-bench .call").wait_for()
+        until(lambda: page.locator("u-bench .call").count() == 1)
         with page.expect_download() as told:
             page.click("u-reading button.save")
         saved = tmp_path / "saved.jsonl"

@@ -76,7 +76,9 @@ class App extends HTMLElement {
       if (tab.dataset.view === name) tab.setAttribute("aria-current", "page");
       else tab.removeAttribute("aria-current");
     }
-    if (this.main.firstChild !== this.views[name]) clear(this.main, this.views[name]);
+    if (this.main.firstChild === this.views[name]) return;
+    clear(this.main, this.views[name]);
+    scrollTo(0, 0);
   }
 
   // -- the frame's tools -----------------------------------------------------------------------------------------------

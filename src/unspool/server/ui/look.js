@@ -131,7 +131,10 @@ function prompt(trace) {
   const { prompt: text, special = [], messages } = trace.asked;
   const stage = trace.begins ? h("p", {}, `${t("stage")}: `, h("code", {}, trace.begins)) : null;
   if (Array.isArray(text)) return [h("p", {}, t("prompt ids", { count: n(text.length) })), stage];
-  if (typeof text !== "string") return [h("p", {}, messages?.length ? t("prompt none") : t("prompt unknown")), stage];
+  if (typeof text !== "string") {
+    if (!messages?.length) return [h("p", {}, t("prompt unknown")), stage];
+    return [h("p", {}, t("prompt none")), h("pre", { class: "prompt", tabindex: 0, dir: "ltr" }, coloured(JSON.stringify(messages, null, 2), [])), stage];
+  }
   return [h("pre", { class: "prompt", tabindex: 0, dir: "ltr" }, coloured(text, special)), stage];
 }
 

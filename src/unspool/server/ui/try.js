@@ -45,18 +45,20 @@ class Try extends HTMLElement {
 
   set about(about) {
     this.model = about.model;
-    this.draw();
+    if (this.hint) this.hint.textContent = t("try hint", { model: this.model });
   }
 
   draw() {
+    this.redraw = Boolean(this.stop); // an answer that is coming ends here, and is shown again
     this.stop?.abort();
+    this.hint = h("p", { class: "muted" }, this.model ? t("try hint", { model: this.model }) : "");
     this.thread = h("div", { class: "thread", "aria-live": "off" });
     this.box = h("textarea", { rows: 2, "aria-label": t("say"), placeholder: t("say hint"), dir: "auto", onkeydown: (event) => this.key(event) });
     this.sendButton = h("button", { class: "primary", type: "submit" }, t("send"));
     const form = h("form", { class: "say", onsubmit: (event) => this.submit(event) }, this.box, this.sendButton);
     clear(
       this,
-      h("header", { class: "look-head" }, h("div", {}, h("h2", {}, t("try")), h("p", { class: "muted" }, t("try hint", { model: this.model }))), h("button", { onclick: () => this.restart() }, t("new"))),
+      h("header", { class: "look-head" }, h("div", {}, h("h2", {}, t("try")), this.hint), h("button", { onclick: () => this.restart() }, t("new"))),
       h("div", { class: "try-columns" }, h("div", { class: "talk" }, this.thread, form), this.settings()),
     );
     this.replay();
@@ -74,6 +76,7 @@ class Try extends HTMLElement {
 
   restart() {
     this.stop?.abort();
+    this.forgotten = this.coming;
     this.messages = [];
     this.traces = [];
     this.draw();
@@ -175,6 +178,7 @@ class Try extends HTMLElement {
     }
     const trace = new Trace();
     trace.request = body;
+    this.coming = trace;
     const message = this.answer(trace);
     const waiting = h("p", { class: "muted waiting" }, t("waiting"));
     message.parentElement.append(waiting);
@@ -202,10 +206,12 @@ class Try extends HTMLElement {
       waiting.remove();
       message.flush();
     }
+    if (this.forgotten === trace) return;
     this.messages.push(asAssistant(trace));
     this.traces.push(trace);
     trace.from = this.messages.findLast(({ role }) => role === "user")?.content.slice(0, 40) ?? "";
-    this.finished(trace, message);
+    if (this.redraw) this.draw();
+    else this.finished(trace, message);
     this.dispatchEvent(new CustomEvent("answered", { bubbles: true, detail: { traces: this.traces } }));
   }
 
