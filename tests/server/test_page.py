@@ -245,6 +245,7 @@ def test_steps_tell_the_same_as_a_message(server: Live) -> None:
         ("/parse", {"pieces": [""] * 50_001}, "pieces", "allowed are 50,000"),
         ("/parse", {"text": "", "toml": "x" * 40_000}, "toml", "allowed are 32,768"),
         ("/parse", {"text": "", "toml": "["}, "toml", "not TOML"),
+        ("/parse", {"text": "", "toml": f"call = {['x'] * 65}"}, "toml", "call: 65 alternatives; allowed are 64"),
         ("/parse", {"text": "", "toml": "name = " + "[" * 5000}, "toml", ""),
         ("/parse", {"text": "", "toml": "name = 'x'\nbase = '/etc/passwd'"}, "toml", "no dialect is called"),
         ("/ui/protocol", {"text": "", "protocol": "soap"}, "protocol", "chat, responses, messages"),
@@ -387,7 +388,12 @@ def test_show_serves_the_recording_with_its_dialects_file(
     import unspool.server
 
     served: list[Any] = []
-    monkeypatch.setattr(unspool.server, "serve", lambda *a, **o: served.append(a) or True, raising=False)
+
+    def serve(*arguments: Any, **options: Any) -> bool:
+        served.append(arguments)
+        return True
+
+    monkeypatch.setattr(unspool.server, "serve", serve, raising=False)
     (tmp_path / "own.toml").write_text(get_dialect("hermes").file[1])
     file = tmp_path / "r.jsonl"
     write_recording(file, Asked(dialect=str(tmp_path / "own.toml")), ["hi"])

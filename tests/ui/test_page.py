@@ -8,6 +8,7 @@ import threading
 import time
 import zipfile
 from collections.abc import AsyncGenerator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -339,7 +340,7 @@ def test_every_dialect_has_an_example_at_a_click(visit: Visit) -> None:
             page.locator("u-reading select").first.select_option(name)
             page.locator("u-bench textarea.raw").wait_for()
             raws = [raw for example in get_dialect(name).examples for raw in example.raw]
-            until(lambda raws=raws: page.locator("u-bench textarea.raw").input_value() in raws)
+            until(partial(lambda shown, raws: shown.input_value() in raws, page.locator("u-bench textarea.raw"), raws))
             page.locator("u-bench .call .status.ok").first.wait_for()
         visit.shot("bench")
 

@@ -108,9 +108,9 @@ class DetectEndpoint(ThreadEndpoint):
                 raise fields.wrong(field, f"{len(value):,} characters; allowed are {most:,}")
         if not any(given.values()):
             raise BadRequest("output", "is required, or model, or chat_template")
-        output = given["output"]
+        output = (given["output"] or "")[:_MAX_DETECT] or None
         found = detect_dialect(
-            given["model"] or None, given["chat_template"] or None, output=output[:_MAX_DETECT] if output else None
+            given["model"] or None, given["chat_template"] or None, output=output, awaited=awaited.check
         )
         return encode({"candidates": found})
 

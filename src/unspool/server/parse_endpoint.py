@@ -1,5 +1,6 @@
 """`ParseEndpoint`: ``POST /parse``, which parses a text without an engine into a message, events, or steps."""
 
+import tomllib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
@@ -7,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from starlette.types import Receive, Scope, Send
 
 from ..arguments import json_kind, json_shown
-from ..dialect.file import Dialect, parse_dialect
+from ..dialect.file import KEYS, Dialect, parse_dialect
 from ..dialect.registry import find_base, get_dialect
 from ..engines.threads import Awaited
 from ..errors import DialectError, ToolsError, UnknownDialect
@@ -32,6 +33,8 @@ MAX_PIECES: Final = 50_000
 """How many pieces a text may be cut into."""
 MAX_TOML: Final = 32 * 1024
 """How many characters a dialect's file may have."""
+MAX_TEMPLATES: Final = 64
+"""How many alternatives a key of a dialect's file may list: each is looked for everywhere."""
 FIELDS: Final = (
     "text",
     "pieces",
@@ -271,7 +274,12 @@ def _own(fields: Fields) -> Dialect:
     toml = fields.text("toml")
     _check_length(fields, "toml", len(toml), MAX_TOML)
     try:
+        for key, value in tomllib.loads(toml).items():
+            if key in KEYS and key != "examples" and isinstance(value, list) and len(value) > MAX_TEMPLATES:
+                raise fields.wrong("toml", f"{key}: {len(value):,} alternatives; allowed are {MAX_TEMPLATES}")
         return parse_dialect(toml, "dialect.toml", find_base)
+    except tomllib.TOMLDecodeError as error:
+        raise fields.wrong("toml", f"not TOML: {error}") from None
     except RecursionError:
         raise fields.wrong("toml", "nests too deep") from None
 
