@@ -106,7 +106,7 @@ def test_a_connection_is_kept_for_the_next_request_and_then_closed() -> None:
     with live(Scripted(["a"]), idle=1) as server:
         kept = server.connect()
         for _ in range(2):
-            kept.sendall(b"GET /health {HEAD}\r\n")
+            kept.sendall(f"GET /health {HEAD}\r\n".encode())
             assert kept.recv(1000).startswith(b"HTTP/1.1 200 ")
         assert kept.recv(100) == b""
 
