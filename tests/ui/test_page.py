@@ -559,3 +559,17 @@ def test_the_wheel_holds_the_page(tmp_path: Path) -> None:
     with zipfile.ZipFile(next(tmp_path.glob("*.whl"))) as wheel:
         held = {Path(name).name for name in wheel.namelist() if name.startswith("unspool/server/ui/")}
     assert held == {file.name for file in (root / "src/unspool/server/ui").iterdir()}
+
+
+def test_an_answer_that_comes_while_the_language_is_switched_is_not_lost(visit: Visit) -> None:
+    engine = Scripted(cut(RAW), hang_after=8)
+    with live(engine, "hermes") as server:
+        page = begin(visit, server)
+        say(page)
+        page.locator(".reasoning .preview", has_text="user wants").wait_for()
+        page.click("button.language")
+        page.locator(".warning", has_text="停止").wait_for()
+        assert page.locator(".turn.assistant .reasoning").count() == 1
+        until(lambda: engine.cancelled == 1)
+        page.click(".turn footer button")
+        page.locator("u-look .chip").first.wait_for()

@@ -117,9 +117,9 @@ def read_in_common(argument: str, recordings: "Sequence[Recording]", dialect: Di
     """
     first = recordings[0].asked
     if dialect is None:
-        named = {(r.asked.dialect, r.asked.reasoning) for r in recordings}
+        named = {(r.asked.dialect, r.asked.reasoning, r.asked.toml) for r in recordings}
         if len(named) > 1:
-            told = ", ".join(sorted(name or "none" for name, _ in named))
+            told = ", ".join(sorted(name or "none" for name, *_ in named))
             raise Misuse(f"{argument}: the recordings are of several dialects ({told}); give --dialect")
         dialect = recorded_dialect(argument, recordings[0])
     policies = {r.asked.policy for r in recordings}
