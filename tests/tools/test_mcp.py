@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from unspool.tools import Approval, Tools, ToolLimits, ToolResult, ToolServerError
+from unspool.tools import Approval, ToolLimits, ToolResult, Tools, ToolServerError
 from unspool.tools.config import read_list
 
 pytestmark = pytest.mark.tools
