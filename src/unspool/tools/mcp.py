@@ -16,6 +16,7 @@ import msgspec
 from mcp import Client, MCPError
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from .. import __version__
 from ..schema import MAX_NESTING
@@ -40,6 +41,8 @@ _DESCRIPTION: Final = 8_192
 """Characters of a tool's description that the model reads."""
 _PAGES: Final = 100
 """Pages of one listing."""
+_BURST: Final = 1.0
+"""Seconds for which a listing is kept even if it is stale at once."""
 _CLOSING: Final = 8.0
 """Seconds for a connection to be closed in order; a child is killed well before."""
 _T = TypeVar("_T")
@@ -188,16 +191,18 @@ class MCPToolServer:
             seconds = self.limits.cache
             cursor: str | None = None
             seen: set[str | None] = set()
-            while cursor not in seen and len(seen) < _PAGES and len(tools) <= self.limits.tools:
+            modern = client.protocol_version in MODERN_PROTOCOL_VERSIONS
+            while cursor not in seen and len(seen) < _PAGES:
                 seen.add(cursor)
                 page = await client.list_tools(cursor=cursor)
                 tools += page.tools
-                seconds = page.ttl_ms / 1000 if page.ttl_ms else seconds
+                if len(tools) > self.limits.tools:
+                    raise ToolServerError(f"lists more than {self.limits.tools:,} tools")
+                if modern:  # says for how long; older ones cannot
+                    seconds = min(seconds, max(_BURST, page.ttl_ms / 1000))
                 cursor = page.next_cursor
                 if not cursor:
-                    return tools, min(seconds, self.limits.cache)
-            if len(tools) > self.limits.tools:
-                raise ToolServerError(f"lists more than {self.limits.tools:,} tools")
+                    return tools, seconds
             raise ToolServerError("lists pages without an end")
         except MCPError:
             shared.doubt()
