@@ -216,6 +216,7 @@ def test_redirects_within_the_list_are_followed(site: str) -> None:
     browse([site], work)
 
 
+@pytest.mark.tools
 def test_a_page_that_is_made_to_keep_the_parser_busy_is_given_up(site: str) -> None:
     async def work(call: Call) -> None:
         begun = time.monotonic()

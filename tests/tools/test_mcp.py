@@ -228,7 +228,8 @@ def test_tools_whose_definitions_cannot_be_used_are_left_out(tmp_path: Path) -> 
     [
         ("endless-pages", "pages without an end"),
         ("many", "more than 256 tools"),
-        ("no-list", ""),
+        ("no-list", "ListToolsResult"),
+        ("no-object", "Input should be 'object'"),
         ("silent", "does not answer within 3 s"),
         ("complains", "the file of settings is missing"),
     ],

@@ -6,10 +6,9 @@ own, so that what a server keeps for a connection stays with one user.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from time import monotonic
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, TypeVar
 
 import mcp_types
 import msgspec
@@ -32,13 +31,16 @@ from .base import (
     refused,
     shortened,
 )
+from .config import Endpoint, Program
 from .http import client as http_client
 from .stdio import Child
 
-__all__ = ["Endpoint", "MCPToolServer", "Program"]
+__all__ = ["MCPToolServer"]
 
 _DESCRIPTION: Final = 8_192
 """Characters of a tool's description that the model reads."""
+_TOLD: Final = 1_000
+"""Characters of an error that are passed on."""
 _PAGES: Final = 100
 """Pages of one listing."""
 _BURST: Final = 1.0
@@ -47,35 +49,6 @@ _CLOSING: Final = 8.0
 """Seconds for a connection to be closed in order; a child is killed well before."""
 _T = TypeVar("_T")
 _ME: Final = mcp_types.Implementation(name="unspool", version=__version__)
-
-
-class Endpoint(msgspec.Struct, frozen=True):
-    """Where a server listens: tried in turn until one answers.
-
-    Attributes:
-        tries: transports (``http``: streamable HTTP, ``sse``: that of old servers) and URLs.
-        headers: sent with each request.
-        public: a request named it: https and public addresses alone.
-    """
-
-    tries: tuple[tuple[Literal["http", "sse"], str], ...]
-    headers: Mapping[str, str] = {}
-    public: bool = False
-
-
-class Program(msgspec.Struct, frozen=True):
-    """A server that is started as a child process.
-
-    Attributes:
-        command, args: what is run, without a shell.
-        env: its environment, besides `stdio.INHERITED`.
-        cwd: where it is run; ``None``: where the server is.
-    """
-
-    command: str
-    args: tuple[str, ...] = ()
-    env: Mapping[str, str] = {}
-    cwd: str | None = None
 
 
 class MCPToolServer:
@@ -471,7 +444,4 @@ def _told(error: BaseException) -> str:
     """What an error says; of a group, its first one."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    with suppress(Exception):
-        if text := str(error):
-            return text
-    return type(error).__name__
+    return " ".join(str(error).split())[:_TOLD] or type(error).__name__
