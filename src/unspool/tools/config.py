@@ -12,6 +12,8 @@ import msgspec
 from .base import Approval, ToolLimits, log
 
 if TYPE_CHECKING:
+    from .mcp import MCPToolServer
+
 __all__ = ["Endpoint", "Program", "read_config", "read_list", "request_server"]
 
 _LABEL: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
