@@ -163,7 +163,7 @@ def takes_text(tool: Mapping[str, Any], key: str) -> bool:
     if not isinstance(properties, Mapping) or set(properties) != {key}:
         return False
     value = properties[key]
-    return isinstance(value, Mapping) and value.get("type") == "string" and set(value) <= _TEXT_KEYS
+    return isinstance(value, Mapping) and value.get("type") in ("string", ["string"]) and set(value) <= _TEXT_KEYS
 
 
 def for_tool(tool: Mapping[str, Any]) -> Schema:

@@ -325,7 +325,7 @@ class _Loader:
             raise self.fail(where, "must have one field besides {any}: the name of the tool's argument")
         key = keys.pop()
         templates = tuple(
-            parse_template("text", text.replace(f"{{{key}}}", "{value}"), f"{self.where}: {where}", first=i == 0)
+            parse_template("item", text.replace(f"{{{key}}}", "{value}"), f"{self.where}: {where}", first=i == 0)
             for i, text in enumerate(listed)
         )
         return TextCall(name, key, templates)

@@ -18,7 +18,6 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "call": ("name", "arguments", "index", "number", "id", "any"),
     "argument": ("key", "value", "string", "type", "any"),
     "item": ("value", "any"),
-    "text": ("value", "any"),
     "id": ("name", "index", "number"),
 }
 """The fields each kind of template may hold. ``{any}`` only where it is never written: not in a first alternative."""
@@ -31,7 +30,6 @@ BODIES: dict[str, tuple[str, ...]] = {
     "call": ("arguments",),
     "argument": ("value",),
     "item": ("value",),
-    "text": ("value",),
 }
 """The field that a part is about: what stands before it opens the part, what stands behind it closes it."""
 

@@ -61,9 +61,11 @@ class TextReader:
         openings = self._openings
         look = openings.look
         found = NO
+        tried = NO  # forms that close alike end at one place
         for suffix in look.plan.suffixes:
             r = look.stands(suffix, p)
-            if r >= 0:
+            if r >= 0 and r != tried:
+                tried = r
                 r = r if look.certain(p) else openings.follows_call(r)
                 if r >= 0:
                     return p
