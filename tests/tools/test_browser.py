@@ -91,13 +91,18 @@ Call = Callable[..., Awaitable[ToolResult]]
 
 
 def browse(
-    hosts: list[str], work: Callable[[Call], Awaitable[None]], *, search: str | None = None, private: bool = True
+    hosts: list[str],
+    work: Callable[[Call], Awaitable[None]],
+    *,
+    search: str | None = None,
+    private: bool = True,
+    time: float = 20,
 ) -> None:
     """Do something with a browser that may read these hosts."""
 
     async def main() -> None:
         server = DemoToolServer(
-            None, Fetcher(hosts, private=private, time=2, size=LIMITS.message), search=search, limits=LIMITS
+            None, Fetcher(hosts, private=private, time=time, size=LIMITS.message), search=search, limits=LIMITS
         )
         tools: dict[str, ServerTool] = {tool.name: tool for tool in await server.list_tools()}
         session: Session = server.session()
@@ -206,7 +211,7 @@ def test_what_cannot_be_read_is_refused(site: str, path: str, told: str) -> None
         assert result.error
         assert told in result.text
 
-    browse([site], work)
+    browse([site], work, time=2 if path == "/slow" else 20)
 
 
 def test_redirects_within_the_list_are_followed(site: str) -> None:
