@@ -27,6 +27,11 @@ class Times:
         self._first: float | None = None
         self._between: list[float] = []
 
+    @property
+    def tokens(self) -> int:
+        """How many tokens were generated, as far as the engine tells."""
+        return self._since + (0 if self._usage is None else self._usage.completion_tokens)
+
     def begin(self) -> None:
         """Note that the engine was asked."""
         self._last = self._clock()
@@ -122,6 +127,11 @@ class Choice:
         if usage.reasoning_tokens is None:
             usage = msgspec.structs.replace(usage, reasoning_tokens=self._parser.message.reasoning_tokens)
         return usage if self._times is None else self._times.added_to(usage)
+
+    @property
+    def tokens(self) -> int:
+        """How many tokens were generated, as far as the engine tells."""
+        return self._since + (0 if self._usage is None else self._usage.completion_tokens)
 
     def begin(self) -> None:
         """Note that the engine was asked."""

@@ -10,6 +10,7 @@ from ..engines import Sampling
 from ..events import Stage
 from ..toolset import Toolset
 from .fields import BadRequest
+from .server_tools import ServerTools
 from .settings import Limits
 
 
@@ -30,6 +31,7 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
         stream: whether the answer is streamed.
         include_usage: whether a stream of chat completions ends with the usage.
         body: the request's own JSON, for answers that repeat some of it.
+        server_tools: the tools among the declared ones that the server runs; ``None``: there are none.
     """
 
     messages: list[dict[str, Any]] = []
@@ -45,6 +47,7 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
     stream: bool = False
     include_usage: bool = False
     body: dict[str, Any] = {}
+    server_tools: ServerTools | None = None
 
     @property
     def tools(self) -> list[Mapping[str, Any]]:

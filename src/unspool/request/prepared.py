@@ -31,6 +31,7 @@ class Prepared(msgspec.Struct, frozen=True):
     Attributes:
         request: what was asked for.
         prompt: rendered, where there is a chat template.
+        ids: the prompt's tokens, where it goes on behind those that the engine generated.
         stage: where the output begins, where that is known without a prompt.
         constraint: what may be generated; ``None``: anything.
         parsers: one for each choice, not fed yet.
@@ -41,6 +42,7 @@ class Prepared(msgspec.Struct, frozen=True):
     stage: Stage | None
     constraint: Constraint | None
     parsers: tuple[Parser, ...]
+    ids: tuple[int, ...] | None = None
 
     def for_engine(self, settings: Settings, id: str, choice: int) -> engines.Request:
         """The engine's request for one choice.
@@ -57,7 +59,7 @@ class Prepared(msgspec.Struct, frozen=True):
         return engines.Request(
             id=id,
             model=settings.model,
-            prompt=self.prompt,
+            prompt=self.prompt if self.ids is None else self.ids,
             messages=request.messages,
             tools=request.tools,
             tool_choice=request.toolset.choice,
@@ -76,6 +78,9 @@ def prepare(
     tokenizer: Any = None,
     constraints: "Constraints | None" = None,
     awaited: Awaited | None = None,
+    *,
+    prompt: str | None = None,
+    ids: tuple[int, ...] | None = None,
 ) -> Prepared:
     """Render the prompt, derive the grammar and make the parsers.
 
@@ -86,6 +91,8 @@ def prepare(
         tokenizer: the engine's.
         constraints: derives grammars, and keeps them.
         awaited: whether anybody waits for the result.
+        prompt: the prompt, where it goes on behind what the model wrote; else it is rendered.
+        ids: its tokens, where they are known.
 
     Raises:
         BadRequest: the template refuses, or nothing can satisfy what is asked for.
@@ -93,7 +100,8 @@ def prepare(
     """
     awaited = awaited or Awaited()
     constraints = constraints or Constraints(settings)
-    prompt = None if prompts is None else prompts.render(request)
+    if prompt is None and prompts is not None:
+        prompt = prompts.render(request)
     awaited.check()
     stage = forced = stage_of(request, settings.dialect) if prompt is None else None
     begins = stage
@@ -111,7 +119,7 @@ def prepare(
     for _ in range(request.n):
         awaited.check()
         parsers.append(_parser(request, settings, stage, prompt, tokenizer))
-    return Prepared(request, prompt, stage, constraint, tuple(parsers))
+    return Prepared(request, prompt, stage, constraint, tuple(parsers), ids)
 
 
 def _parser(

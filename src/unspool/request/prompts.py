@@ -7,6 +7,8 @@ that they stay text. System prompts and answers of the assistant belong to the a
 
 import datetime
 import json
+import os.path
+import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
@@ -16,6 +18,7 @@ import jinja2.meta
 import jinja2.sandbox
 import msgspec
 
+from ..bridges import Bridge, cut
 from ..chat_templates import environment, tojson
 from ..dialect.file import Dialect
 from ..dialect.registry import list_dialects
@@ -39,6 +42,10 @@ Form = Literal["object", "text"]
 
 class TemplateError(ValueError):
     """A chat template is missing, wrong, or does not fit the dialect. Raised before the server starts."""
+
+
+class NoBridge(Exception):
+    """A template writes a conversation that goes on otherwise than it was; the text says how."""
 
 
 class Tokenizer(msgspec.Struct, frozen=True):
@@ -146,19 +153,81 @@ class Prompts:
             if name not in self._variables and name not in SWITCHES:
                 allowed = ", ".join(sorted(self._variables)) or "none"
                 raise BadRequest(f"chat_template_kwargs.{name}", f"is not known to the template; allowed are {allowed}")
-        variables = {name: value for name, value in request.template.items() if name in self._variables}
+        variables = self._variables_of(request)
         continuing = request.body.get("continue_final_message") is True
         try:
             messages = [self._message(m) for m in request.messages]
             if continuing:
                 _append_sentinel(messages)
-            tools = [] if request.toolset.kind == "none" else self._special.break_up(request.tools)
-            prompt = self._render(messages, tools, generate=not continuing, variables=variables)
+            prompt = self._render(messages, self._tools(request), generate=not continuing, variables=variables)
         except BadRequest:
             raise
         except Exception as error:  # a template is a foreign program, which may fail in any way
             raise BadRequest("messages", f"the chat template refuses: {error}") from None
         return clean(_before_sentinel(prompt) if continuing else prompt)
+
+    def bridge(
+        self,
+        request: ChatRequest,
+        answer: Mapping[str, Any],
+        results: Sequence[Mapping[str, Any]],
+        ends: Sequence[str],
+    ) -> Bridge:
+        """What goes behind the text that the model wrote, so that it may answer the results of its calls.
+
+        Args:
+            request: what the answer answers.
+            answer: a message with calls, all of which have results.
+            results: messages of tools.
+            ends: strings that end an answer.
+
+        Raises:
+            NoBridge: the template would write earlier text otherwise, or does not write calls as they are.
+        """
+        variables, tools = self._variables_of(request), self._tools(request)
+        word, other = (f"Zq{secrets.token_hex(8)}" for _ in range(2))  # nobody can have written them
+
+        def written(*messages: Mapping[str, Any], generate: bool = True) -> str:
+            return self._render([*history, *messages], tools, generate=generate, variables=variables)
+
+        try:
+            history = [self._message(m) for m in request.messages]
+            stand_in = self._message(_stand_in(answer, word))
+            probe = written(stand_in, *(self._message({**r, "content": other}) for r in results))
+            whole = written(stand_in, *map(self._message, results))
+            before = os.path.commonprefix([written(), written(generate=False)])  # noqa: RUF071 - of strings
+            tail = _behind(probe, word)
+            limit = tail.find(other)
+            found = cut(tail, self.ends(ends), limit)
+            if found is None:  # the answer ends where the template goes on otherwise than behind a last message
+                last = _behind(written(stand_in, generate=False), word)
+                same = len(os.path.commonprefix([tail, last]))  # noqa: RUF071 - of strings
+                found = (), min(same, limit) if limit >= 0 else same
+        except NoBridge:
+            raise
+        except Exception as error:  # a template is a foreign program, which may fail in any way
+            raise NoBridge(f"the chat template refuses: {error}") from None
+        closings, at = found
+        if limit < 0:
+            raise NoBridge("the chat template does not write results of tools as they are")
+        if not (probe.startswith(before) and whole.startswith(before)):
+            raise NoBridge("the chat template writes earlier turns otherwise")
+        after = _behind(whole, word)
+        if not after.startswith(tail[:at]):
+            raise NoBridge("the chat template writes the answer otherwise")
+        return Bridge(closings, clean(after[at:]))
+
+    def ends(self, ends: Sequence[str]) -> tuple[str, ...]:
+        """What ends an answer: these strings, and the template's own; longer ones first."""
+        eos = self._tokenizer.special.get("eos_token", "")
+        return tuple(sorted({e for e in (*ends, eos) if e.strip()}, key=len, reverse=True))
+
+    def _variables_of(self, request: ChatRequest) -> dict[str, Any]:
+        return {name: value for name, value in request.template.items() if name in self._variables}
+
+    def _tools(self, request: ChatRequest) -> list[Any]:
+        found: list[Any] = [] if request.toolset.kind == "none" else self._special.break_up(request.tools)
+        return found
 
     def _render(
         self,
@@ -281,6 +350,21 @@ def _reads_turn(dialect: Dialect, prompt: str, turn: str) -> bool:
     found: dict[str, Any] = json.loads(message.tool_calls[0].arguments)
     # The templates of some families write every value as a string; their models do not.
     return {name: str(value) for name, value in found.items()} == {n: str(v) for n, v in _ARGUMENTS.items()}
+
+
+def _stand_in(answer: Mapping[str, Any], word: str) -> dict[str, Any]:
+    """An answer with the same calls, of which the last text is the word."""
+    calls = list(answer["tool_calls"])
+    known = _as_object(calls[-1]["function"].get("arguments"))
+    last = {**calls[-1]["function"], "arguments": json.dumps({next(iter(known), "text"): word})}
+    return {"role": "assistant", "content": "", "tool_calls": [*calls[:-1], {**calls[-1], "function": last}]}
+
+
+def _behind(text: str, word: str) -> str:
+    before, found, after = text.rpartition(word)
+    if not found:
+        raise NoBridge("the chat template does not write the arguments of calls as they are")
+    return after
 
 
 def _in_one_piece(content: Any) -> Any:

@@ -27,6 +27,10 @@ LIMITS = {
     "choices": "choices of a request",
     "stops": "stop strings of a request",
     "depth": "levels of nesting in a tool's schema",
+    "rounds": "times that a model is asked again with results of the server's tools, in one answer",
+    "calls": "calls of the server's tools in one answer; a request may allow fewer",
+    "results": "characters of results of the server's tools in one answer",
+    "tooltime": "seconds that the server's tools may take in one answer",
     "head": "seconds to receive a request's line and headers",
     "receive": "seconds to receive a request's body",
     "idle": "seconds that an idle connection is kept open",
@@ -56,6 +60,10 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     choices: int = 16
     stops: int = 16
     depth: int = 128
+    rounds: int = 32
+    calls: int = 128
+    results: int = 1024 * 1024
+    tooltime: float = 600.0
     head: float = 10.0
     receive: float = 60.0
     idle: float = 15.0

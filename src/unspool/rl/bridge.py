@@ -9,6 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from ..bridges import Bridge, cut
 from ..dialect.file import Dialect
 from ..errors import TemplateError
 from ..message import Message
@@ -52,30 +53,6 @@ class Style(NamedTuple):
     objects: bool = True
     nothing: str | None = ""
     parts: bool = False
-
-
-class Bridge(NamedTuple):
-    """What stands between two answers.
-
-    Attributes:
-        closings: what ends the first answer, one behind the other; none where the template writes nothing for it.
-        text: what follows, the next answer's opening included.
-    """
-
-    closings: tuple[str, ...]
-    text: str
-
-    @property
-    def whole(self) -> str:
-        """All of it."""
-        return "".join(self.closings) + self.text
-
-    def missing(self, written: str, ends: tuple[str, ...]) -> str:
-        """What still has to be written behind an answer to end it; ``""`` where it ended by itself in any way."""
-        for count in range(len(self.closings), 0, -1):
-            if written.endswith("".join(self.closings[:count])):
-                return "".join(self.closings[count:])
-        return "" if ends and written.endswith(ends) else "".join(self.closings)
 
 
 class Format:
@@ -166,15 +143,9 @@ class Format:
         tail = self._behind(self.template.render([*stand_in, *new], tools, generate=True))
         first = new[0].get("content") if new else None
         limit = tail.find(first) if isinstance(first, str) and first else -1
-        found = [(at, -len(end), end) for end in self.ends if (at := tail.find(end)) >= 0 and (limit < 0 or at < limit)]
-        if found:
-            at, _, end = min(found)
-            closings: list[str] = []
-            while end:
-                closings.append(end)
-                at += len(end)
-                end = next((e for e in self.ends if tail.startswith(e, at)), "")
-            return Bridge(tuple(closings), tail[at:])
+        found = cut(tail, self.ends, limit)
+        if found is not None:
+            return Bridge(found[0], tail[found[1] :])
         # No end is known: the answer ends where the template goes on otherwise than behind a last message.
         whole = self.closed(stand_in, tools)
         closed = self._behind(whole) if whole is not None else ""

@@ -8,6 +8,7 @@ import msgspec
 from ..arguments import described
 from ..events import Event
 from ..message import Message
+from .server_tools import AnyEvent, ServerEvent
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,7 +55,7 @@ def not_written(event: object) -> bytes:
     Raises:
         TypeError: it is no event.
     """
-    if not isinstance(event, Event):
+    if not isinstance(event, Event | ServerEvent):
         raise TypeError(f"events: must be a list of events; it holds {described(event)}")
     return b""
 
@@ -92,7 +93,7 @@ class Writer(Protocol):
     def start(self) -> bytes:
         """The beginning of a stream, before any event; may be empty."""
 
-    def events(self, choice: int, events: Sequence[Event], logprobs: Sequence[Any] = ()) -> bytes:
+    def events(self, choice: int, events: Sequence[AnyEvent], logprobs: Sequence[Any] = ()) -> bytes:
         """The next events of a choice, with the log probabilities of their tokens; may be empty."""
 
     def finish(self, usage: Usage | None = None, stop_sequence: str | None = None) -> bytes:
@@ -107,7 +108,7 @@ class Writer(Protocol):
         usage: Usage | None = None,
         *,
         logprobs: Sequence[Sequence[Any]] = (),
-        events: Sequence[Sequence[Event]] = (),
+        events: Sequence[Sequence[AnyEvent]] = (),
         stop_sequence: str | None = None,
     ) -> bytes:
         """The whole answer.
@@ -115,6 +116,7 @@ class Writer(Protocol):
         Args:
             messages: one for each choice.
             usage: of all choices together.
-            logprobs, events: those of each choice, where they are known.
+            logprobs, events: those of each choice, where they are known. Events that tell of the server's tools are needed
+                for their part of the answer; the messages are what the client sees beside it.
             stop_sequence: as for `finish`.
         """

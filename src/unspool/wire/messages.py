@@ -10,18 +10,20 @@ from typing import Any, Final
 
 import msgspec
 
-from ..events import Event, ToolCallEnd, ToolCallStart
+from ..events import ToolCallEnd, ToolCallStart
 from ..message import Message, ToolCall
 from . import sse
 from .blocks import BlockWriter, TextKind, blocks, the_one
 from .common import Failure, Usage
 from .encoding import INVALID_JSON, clean, encode, quoted
+from .server_tools import TOOL_LIMIT, AnyEvent, ServerCallResult, ServerCallStart
 
 STOP_REASONS: Final = {
     "stop": "end_turn",
     "length": "max_tokens",
     "tool_calls": "tool_use",
     "content_filter": "refusal",
+    TOOL_LIMIT: "pause_turn",
 }
 """An engine's finish reason and Anthropic's; any other is ``end_turn``."""
 
@@ -60,6 +62,8 @@ class MessagesWriter(BlockWriter):
         self._index = -1
         self._head = b""
         self._held: list[str] = []
+        self._server_ids: dict[int, str] = {}
+        self._kept: list[dict[str, Any]] | None = None  # the blocks so far, where the answer is not streamed
 
     # -- streaming -------------------------------------------------------------------------------------------------
 
@@ -92,11 +96,20 @@ class MessagesWriter(BlockWriter):
     def _block(self, block: dict[str, Any], delta: str, field: str) -> bytes:
         """A block opens; prepares what its deltas begin with."""
         self._index += 1
+        if self._kept is not None:
+            self._kept.append(block)
         self._head = (
             b'event: content_block_delta\ndata: {"type":"content_block_delta","index":%d,' % self._index
             + f'"delta":{{"type":"{delta}","{field}":'.encode()
         )
         return _event({"type": "content_block_start", "index": self._index, "content_block": block})
+
+    def _keep(self, block: dict[str, Any], text: str) -> None:
+        """Add a piece to the open block of a whole answer."""
+        if "input" in block:
+            block["input"] = msgspec.Raw(clean(text).encode())
+        else:
+            block[block["type"]] += text
 
     def _stop_block(self) -> bytes:
         return _event({"type": "content_block_stop", "index": self._index})
@@ -107,6 +120,8 @@ class MessagesWriter(BlockWriter):
         return self._block(_text_block(""), "text_delta", "text")
 
     def _text(self, text: str) -> bytes:
+        if self._kept is not None:
+            self._keep(self._kept[-1], text)
         return self._head + quoted(text) + b"}}\n\n"
 
     def _close(self, kind: TextKind) -> bytes:
@@ -128,6 +143,13 @@ class MessagesWriter(BlockWriter):
         self._held = []
         return self._text(tool_input(arguments)) + self._stop_block()
 
+    def _open_server_call(self, event: ServerCallStart) -> bytes:
+        self._server_ids[event.index] = event.id
+        return self._block(_mcp_tool_use(event), "input_json_delta", "partial_json")
+
+    def _result(self, event: ServerCallResult) -> bytes:
+        return self._block(_mcp_tool_result(self._server_ids.pop(event.index), event), "", "") + self._stop_block()
+
     # -- whole -----------------------------------------------------------------------------------------------------
 
     def whole(
@@ -137,17 +159,25 @@ class MessagesWriter(BlockWriter):
         stop_sequence: str | None = None,
         *,
         logprobs: Sequence[Sequence[Any]] = (),
-        events: Sequence[Sequence[Event]] = (),
+        events: Sequence[Sequence[AnyEvent]] = (),
     ) -> bytes:
         """The whole answer; inputs keep the arguments' own bytes.
+
+        Args:
+            messages, usage, stop_sequence, logprobs: as for `Writer.whole`.
+            events: where they are given, the content is written from them.
 
         Raises:
             ValueError: not exactly one message.
         """
         message = the_one(messages)
+        content = [_whole_block(b) for b in blocks(message)]
+        if events:
+            content = self._kept = []
+            self.events(0, events[0])
         answer = {
             **self._identity,
-            "content": [_whole_block(b) for b in blocks(message)],
+            "content": content,
             **_stop(message.finish_reason, stop_sequence),
             "usage": _usage(usage or Usage()),
         }
@@ -169,6 +199,15 @@ def _text_block(text: str) -> dict[str, Any]:
 
 def _tool_use(id: str, name: str, input: Any) -> dict[str, Any]:
     return {"type": "tool_use", "id": id, "name": name, "input": input}
+
+
+def _mcp_tool_use(event: ServerCallStart) -> dict[str, Any]:
+    return {"type": "mcp_tool_use", "id": event.id, "name": event.name, "server_name": event.server, "input": {}}
+
+
+def _mcp_tool_result(id: str, event: ServerCallResult) -> dict[str, Any]:
+    content = [_text_block(event.text)] if event.text else []
+    return {"type": "mcp_tool_result", "tool_use_id": id, "is_error": event.error, "content": content}
 
 
 def _whole_block(block: tuple[TextKind, str] | ToolCall) -> dict[str, Any]:

@@ -9,13 +9,15 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from ..events import Event, ToolCallEnd, ToolCallStart
+from ..events import ToolCallEnd, ToolCallStart
 from ..message import Message, ToolCall
 from . import sse
 from .blocks import BlockWriter, TextKind, blocks, the_one
 from .chat import error_body
 from .common import Failure, Usage
 from .encoding import encode, on_one_line, quoted
+from .server_items import ServerItem, approval_item, list_item
+from .server_tools import TOOL_LIMIT, AnyEvent, ApprovalAsked, ServerCallResult, ServerCallStart, ToolsListed
 
 __all__ = ["DEFAULTS", "INCOMPLETE", "ResponsesWriter", "error_body"]
 
@@ -37,7 +39,11 @@ DEFAULTS: Final[dict[str, Any]] = {
 }
 """What a response repeats of its request, and what stands there where the request says nothing."""
 
-INCOMPLETE: Final = {"length": "max_output_tokens", "content_filter": "content_filter"}
+INCOMPLETE: Final = {
+    "length": "max_output_tokens",
+    "content_filter": "content_filter",
+    TOOL_LIMIT: "max_output_tokens",  # the protocol has no word for it
+}
 """Finish reasons that leave a response incomplete, in the protocol's words."""
 
 Status = Literal["in_progress", "completed", "incomplete"]
@@ -59,7 +65,9 @@ class ResponsesWriter(BlockWriter):
         self._repeated = {**DEFAULTS, **{k: v for k, v in (request or {}).items() if k in DEFAULTS}}
         self._stem = id.removeprefix("resp_")
         self._sequence = 0
-        self._output: list[msgspec.Raw] = []
+        self._output: list[msgspec.Raw | None] = []  # None: an item that is not over
+        self._at = 0  # the open item
+        self._server_items: dict[int, ServerItem] = {}
         self._head = b""
         self._parts: list[str] = []
         self._item_id = ""
@@ -77,12 +85,12 @@ class ResponsesWriter(BlockWriter):
     def finish(self, usage: Usage | None = None, stop_sequence: str | None = None) -> bytes:
         """``response.completed``, or ``response.incomplete`` with its reason."""
         status = "incomplete" if self._finish_reason in INCOMPLETE else "completed"
-        response = self._finished(self._finish_reason, self._output, usage)
+        response = self._finished(self._finish_reason, self._items(), usage)
         return self._event(f"response.{status}", response=response)
 
     def error(self, failure: Failure) -> bytes:
         """``response.failed``, with the items that were complete."""
-        response = self._response("failed", self._output)
+        response = self._response("failed", self._items())
         response["error"] = {"code": failure.code or _failure_code(failure.status), "message": failure.message}
         return self._event("response.failed", response=response)
 
@@ -91,9 +99,19 @@ class ResponsesWriter(BlockWriter):
         self._sequence += 1
         return sse.event(kind.encode(), encode(payload))
 
+    def _items(self) -> list[msgspec.Raw]:
+        """The items that are over."""
+        return [item for item in self._output if item is not None]
+
     def _place(self) -> dict[str, Any]:
         """The open item."""
-        return {"output_index": len(self._output), "item_id": self._item_id}
+        return {"output_index": self._at, "item_id": self._item_id}
+
+    def _add(self, kind: str) -> None:
+        """The next item opens."""
+        self._at = len(self._output)
+        self._output.append(None)
+        self._item_id = self._id_of(kind, self._at)
 
     def _prepare(self, kind: str, **members: Any) -> None:
         """What the open item's deltas begin with, up to the sequence number."""
@@ -108,10 +126,10 @@ class ResponsesWriter(BlockWriter):
 
     def _open(self, kind: TextKind) -> bytes:
         reasoning = kind == "reasoning"
-        self._item_id = self._id_of(kind, len(self._output))
+        self._add(kind)
         added = self._event(
             "response.output_item.added",
-            output_index=len(self._output),
+            output_index=self._at,
             item=_text_item(kind, self._item_id, None, "in_progress"),
         )
         part = self._event("response.content_part.added", **self._place(), content_index=0, part=_part(kind, ""))
@@ -134,16 +152,22 @@ class ResponsesWriter(BlockWriter):
 
     def _open_call(self, event: ToolCallStart) -> bytes:
         self._opened = event
-        self._item_id = self._id_of("tool_call", len(self._output))
+        self._add("tool_call")
         item = _call_item(self._item_id, event.id, event.name, "", "in_progress")
-        added = self._event("response.output_item.added", output_index=len(self._output), item=item)
+        added = self._event("response.output_item.added", output_index=self._at, item=item)
         self._prepare("response.function_call_arguments.delta")
         return added
 
     def _arguments(self, text: str) -> bytes:
-        return self._text(text)
+        item = self._server_items.get(self._call) if self._call is not None else None
+        if item is None or item.streams:
+            return self._text(text)
+        item.arguments.append(text)
+        return b""
 
     def _close_call(self, event: ToolCallEnd) -> bytes:
+        if event.index in self._server_items:
+            return self._close_server_call(self._server_items[event.index])
         assert self._opened is not None
         arguments = "".join(self._parts)
         item = _call_item(self._item_id, self._opened.id, self._opened.name, arguments, _call_status(event.status))
@@ -153,9 +177,63 @@ class ResponsesWriter(BlockWriter):
 
     def _done(self, item: dict[str, Any]) -> bytes:
         encoded = msgspec.Raw(encode(item))
-        event = self._event("response.output_item.done", output_index=len(self._output), item=encoded)
-        self._output.append(encoded)
+        event = self._event("response.output_item.done", output_index=self._at, item=encoded)
+        self._output[self._at] = encoded
         return event
+
+    # -- tools that the server runs ----------------------------------------------------------------------------------
+
+    def _listed(self, event: ToolsListed) -> bytes:
+        self._add("tools")
+        item = list_item(self._item_id, event)
+        added = self._event("response.output_item.added", output_index=self._at, item={**item, "tools": []})
+        told = self._event("response.mcp_list_tools.in_progress", **self._place())
+        ended = "failed" if event.error else "completed"
+        return added + told + self._event(f"response.mcp_list_tools.{ended}", **self._place()) + self._done(item)
+
+    def _open_server_call(self, event: ServerCallStart) -> bytes:
+        item = self._server_items[event.index] = ServerItem(event)
+        if not item.streams:  # the item tells what only the whole arguments do
+            return b""
+        added = self._begin(item)
+        self._prepare("response.mcp_call_arguments.delta")
+        return added
+
+    def _begin(self, item: ServerItem) -> bytes:
+        """The item of a call opens."""
+        self._add(item.kind)
+        item.at, item.id = self._at, self._item_id
+        added = self._event("response.output_item.added", output_index=self._at, item=item.item("in_progress"))
+        return added + self._event(f"response.{item.kind}.in_progress", **self._place())
+
+    def _close_server_call(self, item: ServerItem) -> bytes:
+        if item.start.asks:
+            return b""
+        if item.streams:
+            item.arguments = self._parts
+            return self._event("response.mcp_call_arguments.done", **self._place(), arguments=item.text)
+        out = [self._begin(item)]
+        if item.kind == "code_interpreter_call":
+            code = f"response.{item.kind}_code"
+            out.append(self._event(f"{code}.delta", **self._place(), delta=item.code))
+            out.append(self._event(f"{code}.done", **self._place(), code=item.code))
+        return b"".join([*out, self._event(f"response.{item.kind}.{item.runs}", **self._place())])
+
+    def _result(self, event: ServerCallResult) -> bytes:
+        item = self._server_items.pop(event.index)
+        if item.start.asks:  # nobody ran it
+            return b""
+        self._at, self._item_id = item.at, item.id
+        # Only calls of MCP have an event for failure; the item of the others tells it.
+        ended = "failed" if event.error and item.kind == "mcp_call" else "completed"
+        told = self._event(f"response.{item.kind}.{ended}", **self._place())
+        return told + self._done(item.item("failed" if event.error else "completed", event))
+
+    def _ask(self, event: ApprovalAsked) -> bytes:
+        item = self._server_items.pop(event.index)
+        self._add("approval")
+        told = approval_item(event.id, item)
+        return self._event("response.output_item.added", output_index=self._at, item=told) + self._done(told)
 
     # -- whole -----------------------------------------------------------------------------------------------------
 
@@ -165,15 +243,22 @@ class ResponsesWriter(BlockWriter):
         usage: Usage | None = None,
         *,
         logprobs: Sequence[Sequence[Any]] = (),
-        events: Sequence[Sequence[Event]] = (),
+        events: Sequence[Sequence[AnyEvent]] = (),
         stop_sequence: str | None = None,
     ) -> bytes:
         """The whole response, the same as the one in the event that ends a stream.
+
+        Args:
+            messages, usage, logprobs, stop_sequence: as for `Writer.whole`.
+            events: where they are given, the response is written from them alone.
 
         Raises:
             ValueError: not exactly one message.
         """
         message = the_one(messages)
+        if events:
+            self.events(0, events[0])
+            return encode(self._finished(self._finish_reason, self._items(), usage))
         found = blocks(message)
         output = []
         for i, block in enumerate(found):
@@ -210,7 +295,16 @@ class ResponsesWriter(BlockWriter):
         return f"{_PREFIXES[kind]}_{self._stem}_{index}"
 
 
-_PREFIXES: Final = {"reasoning": "rs", "content": "msg", "tool_call": "fc"}
+_PREFIXES: Final = {
+    "reasoning": "rs",
+    "content": "msg",
+    "tool_call": "fc",
+    "tools": "mcpl",
+    "approval": "mcpr",
+    "mcp_call": "mcp",
+    "code_interpreter_call": "ci",
+    "web_search_call": "ws",
+}
 """How ids of items begin."""
 
 
