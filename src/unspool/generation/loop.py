@@ -187,9 +187,7 @@ class Loop:
                     return
             prepared = await self._next(prepared, message, reason, written, most)
 
-    async def _answer(
-        self, host: Host, session: Session, message: Message, left: int
-    ) -> "str | dict[int, ToolResult]":
+    async def _answer(self, host: Host, session: Session, message: Message, left: int) -> "str | dict[int, ToolResult]":
         """Run the calls of a round.
 
         Returns:
@@ -312,7 +310,7 @@ class Loop:
 
         await self._side_by_side([answer(pending) for pending in self._tools.pending])
         messages = [_filled(message, found) for message in prepared.request.messages]
-        return await self._prepare(msgspec.structs.replace(prepared.request, messages=messages))
+        return await self._prepare(msgspec.structs.replace(prepared.request, messages=messages, n=1))
 
     # -- the next prompt ---------------------------------------------------------------------------------------------
 

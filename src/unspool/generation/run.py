@@ -1,6 +1,6 @@
 """`Run`: one request under way, from the engine's outputs through parsers to the bytes of the answer.
 
-Where the server runs tools for the request, each of its outputs is one of several rounds; see `unspool.generation.loop`.
+Where the server runs tools for the request, each output is made in rounds; see `unspool.generation.loop`.
 """
 
 import asyncio
@@ -62,7 +62,6 @@ class Run:
         if tools is not None and prepared.request.server_tools is not None:
             keep = not prepared.request.stream
             self._loops = [Loop(self._name, service, prepared, tools.session, keep=keep) for _ in self._choices]
-        self._rounds = [0] * len(self._choices)
         self._usages: list[list[Usage | None]] = [[] for _ in self._choices]  # of the rounds before the last
         self._outbox: Outbox | None = None
         self._begun = False
@@ -183,12 +182,11 @@ class Run:
 
     async def round(self, index: int, prepared: Prepared, written: Written) -> Message:
         """Generate one round of a choice; see `Loop`."""
-        if self._rounds[index]:
+        if prepared is not self._prepared:
             last = self._choices[index]
             self._usages[index].append(last.usage)
             self._choices[index] = self._choice(prepared.parsers[0])
             self._choices[index].logprobs = last.logprobs
-        self._rounds[index] += 1
         choice = self._choices[index]
         async with self._service.admission.places(1, begun=self._begun):
             await self._generate(index, prepared, written)

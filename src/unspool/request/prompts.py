@@ -361,7 +361,7 @@ def _stand_in(answer: Mapping[str, Any], word: str) -> dict[str, Any]:
 
 
 def _behind(text: str, word: str) -> str:
-    before, found, after = text.rpartition(word)
+    _, found, after = text.rpartition(word)
     if not found:
         raise NoBridge("the chat template does not write the arguments of calls as they are")
     return after

@@ -16,7 +16,7 @@ log = logging.getLogger("unspool.server")
 MOST_CALLS: Final = 2**31 - 1
 FORMS: Final[dict[str, Form]] = {"mcp": "mcp", "python": "code_interpreter", "browser": "web_search"}
 """What each kind of tool is shown as, where a client names it by its own word."""
-_WORDS: Final[dict[str, tuple[str, Form]]] = {
+WORDS: Final[dict[str, tuple[str, Form]]] = {
     "code_interpreter": ("python", "code_interpreter"),
     "web_search": ("browser", "web_search"),
     "web_search_2025_08_26": ("browser", "web_search"),
@@ -61,6 +61,11 @@ class Offer(msgspec.Struct, frozen=True):
     def labels(self) -> set[str]:
         """Of all servers that are up."""
         return {tool.server for tool in (*self.listing.tools, *self.own.tools)}
+
+    def name_of(self, server: str, original: str) -> str:
+        """What the model sees a tool as; one that is gone is still called by its own name."""
+        tools = (*self.listing.tools, *self.own.tools)
+        return next((t.name for t in tools if t.server == server and t.original == original), original)
 
     def beside(self, taken: Collection[str]) -> tuple[ServerTool, ...]:
         """All tools, beside those of the client."""
@@ -120,10 +125,20 @@ class ServerTools(msgspec.Struct, frozen=True, kw_only=True):
     most_calls: int | None = None
     pending: tuple[Pending, ...] = ()
 
+    def of(self, name: str) -> Served | None:
+        """A tool by the name that the model sees, or by its own."""
+        found = self.tools.get(name)
+        return found or next((s for s in self.tools.values() if s.tool.original == name), None)
+
     @property
     def definitions(self) -> list[Mapping[str, Any]]:
         """The tools as chat completions have them."""
         return [served.tool.definition for served in self.tools.values()]
+
+
+def names_of(tools: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The names of tools in chat completions' form."""
+    return [tool["function"]["name"] for tool in tools]
 
 
 def most_calls(fields: Fields) -> int | None:
@@ -183,7 +198,7 @@ class Named:
 
     def word(self, kind: str) -> bool:
         """Take what a client has a word for, such as an interpreter; returns whether the server has it."""
-        of_kind, form = _WORDS.get(kind, ("", "mcp"))
+        of_kind, form = WORDS.get(kind, ("", "mcp"))
         tools = [tool for tool in self._tools if tool.kind == of_kind and not tool.approval]
         self._found |= {tool.name: Served(tool, form) for tool in tools}
         return bool(tools)
@@ -201,7 +216,7 @@ class Named:
 
         Args:
             label: the server's.
-            approval: what the request says of approvals; calls for which the operator wants them need them all the same.
+            approval: what the request says of approvals; those that the operator wants are needed all the same.
             allowed: the tools' own names; ``None``: all.
             approvals: whether the protocol can ask for approval; else tools that need it are left out.
             tell: whether the client is told what the server lists.
@@ -218,9 +233,7 @@ class Named:
             self._found[tool.name] = Served(tool, "mcp", asks)
             function = tool.definition["function"]
             schema = function.get("parameters") or {"type": "object"}
-            listed.append(
-                {"name": tool.original, "description": function.get("description"), "input_schema": schema}
-            )
+            listed.append({"name": tool.original, "description": function.get("description"), "input_schema": schema})
         error = {**self._offer.listing.failures, **self._offer.own.failures}.get(label)
         if tell:
             self._listed.append(ToolsListed(label, tuple(listed), error))

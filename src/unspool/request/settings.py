@@ -97,6 +97,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         tools, tool_choice: for outputs of requests that declare no tools, as recordings bring them; ``None``: the tools
             are unknown, and marked calls are parsed.
         api_key: the key that clients have to send; ``None``: none is needed.
+        approval_key: the secret that approvals of calls are made with; empty: one of this process.
+        own_servers: whether requests may name tool servers of their own.
         engine: a description of the engine, for the log.
         cors: origins of websites that may use the server, besides those on the loopback; ``*``: any.
         limits: how much is accepted.
@@ -118,6 +120,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     tools: Sequence[Any] | None = ()
     tool_choice: Any = "auto"
     api_key: str | None = None
+    approval_key: bytes = b""
+    own_servers: bool = False
     engine: str = ""
     cors: tuple[str, ...] = ()
     limits: Limits = Limits()

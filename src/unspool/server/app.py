@@ -29,6 +29,7 @@ from ..request.protocols import (
     WireProtocol,
 )
 from ..request.settings import Profile, Settings
+from ..tools import Tools
 from ..wire.common import Failure
 from ..wire.encoding import encode
 from .cors import Origins, header, preflight, with_headers
@@ -55,15 +56,18 @@ _PATHS = (
 """What ``/`` lists, for a person."""
 
 
-def create_app(settings: Settings, engine: Engine, prompts: Prompts | None = None) -> Starlette:
+def create_app(
+    settings: Settings, engine: Engine, prompts: Prompts | None = None, tools: Tools | None = None
+) -> Starlette:
     """The server as an ASGI application; ``app.state.service`` is what its requests share.
 
     Args:
         settings: how it is set up.
         engine: generates the outputs; closed when the application ends.
         prompts: the model's chat template.
+        tools: what the server runs itself; closed when the application ends.
     """
-    service = Service(settings, engine, prompts)
+    service = Service(settings, engine, prompts, tools)
     chat = _CHAT[settings.profile](settings)
     posts: dict[str, WireProtocol] = {
         "/v1/chat/completions": chat,
@@ -93,6 +97,7 @@ def create_app(settings: Settings, engine: Engine, prompts: Prompts | None = Non
             with suppress(asyncio.CancelledError):
                 await patrol
             service.close()
+            await service.tools.aclose()
             await engine.close()
 
     def error_body(path: str) -> ErrorBody:

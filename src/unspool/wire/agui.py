@@ -1,8 +1,8 @@
 """AG-UI 1.0: a run as a sequence of events that the official client verifies.
 
-Every start has its end before the run finishes. All text and all calls belong to one assistant message, and what
-follows the results of the server's tools to the next; reasoning that is interrupted is a message of its own each time. Frames are ``data:`` lines without names, and nothing follows the last
-event. A whole answer is the same stream.
+Every start has its end before the run finishes. All text and all calls belong to one assistant message; what follows
+the results of the server's tools belongs to the next. Reasoning that is interrupted is a message of its own each time.
+Frames are ``data:`` lines without names, and nothing follows the last event. A whole answer is the same stream.
 """
 
 from collections.abc import Iterable, Sequence
@@ -146,9 +146,7 @@ class AguiWriter(BlockWriter):
         self._told += 1
         self._known.add(self._open_id)
         self._head = _head("TOOL_CALL_ARGS", "toolCallId", self._open_id)
-        return _event(
-            "TOOL_CALL_START", toolCallId=self._open_id, toolCallName=name, parentMessageId=self._message_id
-        )
+        return _event("TOOL_CALL_START", toolCallId=self._open_id, toolCallName=name, parentMessageId=self._message_id)
 
     def _arguments(self, text: str) -> bytes:
         return self._text(text) if self._open_id else b""

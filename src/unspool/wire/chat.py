@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, Literal
 
 from ..arguments import wrong_type
-from ..events import ContentDelta, Event, Finish, ReasoningDelta, ToolCallDelta, ToolCallStart
+from ..events import ContentDelta, Finish, ReasoningDelta, ToolCallDelta, ToolCallStart
 from ..message import Message, ToolCall, checked_messages
 from . import sse
 from .common import Failure, Usage, not_written

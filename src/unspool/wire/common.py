@@ -116,7 +116,7 @@ class Writer(Protocol):
         Args:
             messages: one for each choice.
             usage: of all choices together.
-            logprobs, events: those of each choice, where they are known. Events that tell of the server's tools are needed
-                for their part of the answer; the messages are what the client sees beside it.
+            logprobs, events: those of each choice, where they are known. What the server's tools did stands in the
+                events alone.
             stop_sequence: as for `finish`.
         """

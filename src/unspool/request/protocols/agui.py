@@ -1,12 +1,17 @@
 """AG-UI: runs of an agent, which are always streamed."""
 
+from collections.abc import Collection
 from typing import Any
+
+import msgspec
 
 from ...wire import AguiWriter
 from ...wire import agui as wire
 from ..chat_request import ChatRequest
 from ..common import MAX_TOKENS, check_messages, check_served, read_parameters, sampling, thinking, tool, toolset
 from ..fields import Fields
+from ..server_history import resumed
+from ..server_tools import NOTHING, Offer, names_of, offered
 from .base import WireProtocol
 from .chat import read_content
 
@@ -14,19 +19,23 @@ _ROLES = ("developer", "system", "user", "assistant", "tool", "activity", "reaso
 
 
 class AguiProtocol(WireProtocol):
-    """``forwardedProps`` may have sampling, ``max_tokens``, ``tool_choice`` and thinking switches by the names that
-    chat completions have for them."""
+    """``forwardedProps`` may have sampling, ``max_tokens``, ``tool_choice``, ``server_tools``, ``max_tool_calls`` and
+    thinking switches by the names that chat completions have for them."""
 
     id_prefix = "run_"
     error_body = staticmethod(wire.error_body)
 
-    def read(self, fields: Fields) -> ChatRequest:
+    def servers(self, fields: Fields) -> Collection[str] | None:
+        """See `WireProtocol.servers`; the protocol has no field for them, so that all are offered."""
+        options = _options(fields).raw
+        return () if options.get("server_tools") is False or options.get("tool_choice") == "none" else None
+
+    def read(self, fields: Fields, offer: Offer = NOTHING) -> ChatRequest:
         """See `WireProtocol.read`."""
         fields.text("threadId")
         fields.text("runId")
         fields.text("parentRunId", None)
-        props = fields.raw.get("forwardedProps")
-        options = Fields(props if isinstance(props, dict) else {}, "forwardedProps")
+        options = _options(fields)
         check_served(options)
         check_messages(fields, "messages", self.settings.limits)
         tools = [
@@ -35,15 +44,20 @@ class AguiProtocol(WireProtocol):
         ]
         choice = options.raw.get("tool_choice")
         think, template = thinking(options)
+        served = None if choice == "none" else offered(options, offer, names_of(tools), approvals=True)
+        messages, pending = resumed(fields, _context(fields) + _messages(fields), served)
+        if served is not None:
+            served = msgspec.structs.replace(served, pending=pending)
         return ChatRequest(
-            messages=_context(fields) + _messages(fields),
-            toolset=toolset(fields, tools, choice, self.settings.limits, options=options),
+            messages=messages,
+            toolset=toolset(fields, tools, choice, self.settings.limits, options=options, server_tools=served),
             max_tokens=options.integer("max_tokens", 1, MAX_TOKENS),
             sampling=sampling(options),
             thinking=think,
             template=template,
             stream=True,
             body=fields.raw,
+            server_tools=served,
         )
 
     def writer(self, request: ChatRequest, id: str, created: int) -> AguiWriter:
@@ -56,6 +70,11 @@ class AguiProtocol(WireProtocol):
             parent_run_id=request.body.get("parentRunId"),
             model=self.settings.model,
         )
+
+
+def _options(fields: Fields) -> Fields:
+    props = fields.raw.get("forwardedProps")
+    return Fields(props if isinstance(props, dict) else {}, "forwardedProps")
 
 
 def _context(fields: Fields) -> list[dict[str, Any]]:

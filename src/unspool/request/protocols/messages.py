@@ -1,7 +1,7 @@
 """Anthropic's Messages."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from ...wire import MessagesWriter
@@ -9,7 +9,10 @@ from ...wire import messages as wire
 from ..chat_request import ChatRequest
 from ..common import MAX_TOKENS, check_messages, check_served, not_text, sampling, thinking, tool, toolset
 from ..fields import REQUIRED, Fields
+from ..server_history import result_of, rounds
+from ..server_tools import NOTHING, Offer, OwnServer
 from .base import WireProtocol
+from .mcp_servers import mcp_labels, mcp_servers, mcp_tools
 
 
 class MessagesProtocol(WireProtocol):
@@ -18,15 +21,24 @@ class MessagesProtocol(WireProtocol):
     id_prefix = "msg_"
     error_body = staticmethod(wire.error_body)
 
-    def read(self, fields: Fields) -> ChatRequest:
+    def servers(self, fields: Fields) -> Collection[str] | None:
+        """See `WireProtocol.servers`."""
+        return mcp_labels(fields)
+
+    def own_servers(self, fields: Fields) -> Sequence[OwnServer]:
+        """See `WireProtocol.own_servers`."""
+        return mcp_servers(fields)
+
+    def read(self, fields: Fields, offer: Offer = NOTHING) -> ChatRequest:
         """See `WireProtocol.read`."""
         limits = self.settings.limits
         fields.text("model", None)
-        check_served(fields)
+        check_served(fields, "mcp_servers")
         check_messages(fields, "messages", limits)
         tools = _tools(fields)
         choice, parallel = _choice(fields, tools)
-        found = toolset(fields, tools, choice, limits)
+        server_tools = None if choice == "none" else mcp_tools(fields, offer, tools)
+        found = toolset(fields, tools, choice, limits, server_tools=server_tools)
         think, template = thinking(fields)
         messages = _system(fields) + [m for one in fields.objects("messages") for m in _messages(one)]
         if not fields.array("messages"):
@@ -42,6 +54,7 @@ class MessagesProtocol(WireProtocol):
             template=template,
             stream=fields.flag("stream"),
             body=fields.raw,
+            server_tools=server_tools,
         )
 
     def writer(self, request: ChatRequest, id: str, created: int) -> MessagesWriter:
@@ -52,6 +65,8 @@ class MessagesProtocol(WireProtocol):
 def _tools(fields: Fields) -> list[dict[str, Any]]:
     found = []
     for one in fields.objects("tools", ()):
+        if one.raw.get("type") == "mcp_toolset":  # of the server; see `mcp_tools`
+            continue
         one.one_of("type", ("custom",), "custom")  # Anthropic's own tools run at Anthropic
         schema = one.object("input_schema").raw
         found.append(tool(one.text("name"), one.text("description", None), schema, one.flag("strict", None)))
@@ -67,12 +82,12 @@ def _choice(fields: Fields, tools: list[dict[str, Any]]) -> tuple[Any, bool]:
     parallel = not choice.flag("disable_parallel_tool_use")
     if kind == "tool":
         return {"type": "function", "name": choice.text("name")}, parallel
-    if kind == "any" and not tools:  # in the protocol's own word
+    if kind == "any" and not tools and not fields.has("mcp_servers"):  # in the protocol's own word
         raise choice.wrong("type", "'any' needs tools")
     return {"any": "required"}.get(kind, kind), parallel
 
 
-_SAID = ("text", "thinking", "redacted_thinking", "tool_use")
+_SAID = ("text", "thinking", "redacted_thinking", "tool_use", "mcp_tool_use", "mcp_tool_result")
 """Blocks of the assistant. Redacted thinking, which only Anthropic can read, is left out."""
 
 # -- history -----------------------------------------------------------------------------------------------------------
@@ -108,7 +123,7 @@ def _messages(fields: Fields) -> list[dict[str, Any]]:
         return [{"role": role, "content": content}]
     blocks = list(fields.objects("content"))
     if role == "assistant":
-        return [_assistant(blocks)]
+        return [m for said, results in rounds(blocks) for m in (_assistant(said), *map(_mcp_result, results))]
     if not blocks:
         raise fields.wrong("content", "is empty; at least one block is needed")
     return _user(role, blocks)
@@ -132,6 +147,10 @@ def _result(block: Fields) -> Any:
     return _joined([_part(one) for one in block.objects("content", ())])
 
 
+def _mcp_result(block: Fields) -> dict[str, Any]:
+    return result_of(block.text("tool_use_id"), "", _result(block))
+
+
 def _assistant(blocks: Sequence[Fields]) -> dict[str, Any]:
     texts: list[str] = []
     reasoning: list[str] = []
@@ -142,7 +161,7 @@ def _assistant(blocks: Sequence[Fields]) -> dict[str, Any]:
             texts.append(block.text("text"))
         elif kind == "thinking":
             reasoning.append(block.text("thinking"))
-        elif kind == "tool_use":
+        elif kind in ("tool_use", "mcp_tool_use"):
             arguments = json.dumps(block.object("input").raw, ensure_ascii=False)
             function = {"name": block.text("name"), "arguments": arguments}
             calls.append({"id": block.text("id"), "type": "function", "function": function})

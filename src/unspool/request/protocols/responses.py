@@ -1,6 +1,9 @@
 """OpenAI's Responses, without a store: each request carries the whole conversation."""
 
+from collections.abc import Collection, Sequence
 from typing import Any
+
+import msgspec
 
 from ...wire import ResponsesWriter
 from ...wire import responses as wire
@@ -17,11 +20,14 @@ from ..common import (
     toolset,
 )
 from ..fields import Fields
+from ..server_history import ITEMS, ServerItems
+from ..server_tools import NOTHING, Offer, OwnServer
 from .base import WireProtocol
 from .chat import FORMATS
+from .hosted_tools import hosted, hosted_choice, hosted_labels, hosted_tools, mcp_addresses
 
 _ROLES = ("user", "assistant", "system", "developer")
-_ITEMS = ("message", "function_call", "function_call_output", "reasoning")
+_ITEMS = ("message", "function_call", "function_call_output", "reasoning", *ITEMS)
 
 
 class ResponsesProtocol(WireProtocol):
@@ -30,7 +36,15 @@ class ResponsesProtocol(WireProtocol):
     id_prefix = "resp_"
     error_body = staticmethod(wire.error_body)
 
-    def read(self, fields: Fields) -> ChatRequest:
+    def servers(self, fields: Fields) -> Collection[str] | None:
+        """See `WireProtocol.servers`."""
+        return hosted_labels(fields)
+
+    def own_servers(self, fields: Fields) -> Sequence[OwnServer]:
+        """See `WireProtocol.own_servers`."""
+        return mcp_addresses(fields)
+
+    def read(self, fields: Fields, offer: Offer = NOTHING) -> ChatRequest:
         """See `WireProtocol.read`."""
         for stored in ("previous_response_id", "conversation", "prompt"):
             if fields.has(stored):
@@ -45,10 +59,17 @@ class ResponsesProtocol(WireProtocol):
         if fields.integer("top_logprobs", 0, 20, 0):
             raise fields.wrong("top_logprobs", "is not supported; leave it out")
         fields.one_of("truncation", ("auto", "disabled"), None)
-        tools = toolset(fields, _tools(fields), fields.raw.get("tool_choice"), self.settings.limits)
+        own = _tools(fields)
+        server_tools = hosted_tools(fields, offer, own)
+        choice = hosted_choice(fields, server_tools)
+        tools = toolset(fields, own, choice, self.settings.limits, server_tools=server_tools)
+        messages, history = _input(fields, offer)
+        if server_tools is not None:
+            listed = tuple(one for one in server_tools.listed if one.server not in history.told)
+            server_tools = msgspec.structs.replace(server_tools, listed=listed, pending=history.pending)
         think, template = thinking(fields)
         return ChatRequest(
-            messages=_input(fields),
+            messages=messages,
             toolset=tools,
             parallel=fields.flag("parallel_tool_calls", True),
             max_tokens=fields.integer("max_output_tokens", 1, MAX_TOKENS),
@@ -58,17 +79,24 @@ class ResponsesProtocol(WireProtocol):
             template=template,
             stream=fields.flag("stream"),
             body=fields.raw,
+            server_tools=server_tools,
         )
 
     def writer(self, request: ChatRequest, id: str, created: int) -> ResponsesWriter:
         """See `WireProtocol.writer`."""
         body = {k: v for k, v in request.body.items() if v is not None and k != "store"}
+        if "tools" in body:  # what a client logs in with elsewhere is not repeated
+            body["tools"] = [
+                {k: v for k, v in t.items() if k not in ("authorization", "headers")} for t in body["tools"]
+            ]
         return ResponsesWriter(id=id, model=self.settings.model, created=created, request=body)
 
 
 def _tools(fields: Fields) -> list[dict[str, Any]]:
     found = []
     for one in fields.objects("tools", ()):
+        if hosted(one):
+            continue
         one.one_of("type", ("function",))
         strict = one.flag("strict", None)
         found.append(tool(one.text("name"), one.text("description", None), read_parameters(one), strict))
@@ -89,20 +117,24 @@ def _format(fields: Fields) -> dict[str, Any] | None:
 # -- history -----------------------------------------------------------------------------------------------------------
 
 
-def _input(fields: Fields) -> list[dict[str, Any]]:
-    """The input as chat completions have it, where one message has all that an assistant did at once."""
+def _input(fields: Fields, offer: Offer) -> tuple[list[dict[str, Any]], ServerItems]:
+    """The input as chat completions have it, where one message has all that an assistant did at once; and what it tells
+    of the server's tools."""
     messages: list[dict[str, Any]] = []
+    history = ServerItems(messages, offer)
     instructions = fields.text("instructions", None)
     if instructions:
         messages.append({"role": "system", "content": instructions})
     given = fields.raw.get("input")
     if isinstance(given, str):
-        return [*messages, {"role": "user", "content": given}]
+        messages.append({"role": "user", "content": given})
+        return messages, history
     for item in fields.objects("input"):
-        _take(item, messages)
+        if not history.take(item):
+            _take(item, messages)
     if not fields.array("input"):
         raise fields.wrong("input", "is empty")
-    return messages
+    return messages, history
 
 
 def _take(item: Fields, messages: list[dict[str, Any]]) -> None:
