@@ -48,19 +48,16 @@ class Offer(msgspec.Struct, frozen=True):
     Attributes:
         listing: the tools of the operator's servers.
         own: those of the servers that the request names.
+        servers: the labels of all of the operator's servers, listed or not.
         approvals: makes and checks the ids of approvals.
         betas: of Anthropic's protocol, which the client named.
     """
 
     listing: Listing = Listing()
     own: Listing = Listing()
+    servers: tuple[str, ...] = ()
     approvals: Approvals = Approvals(b"")
     betas: frozenset[str] = frozenset()
-
-    @property
-    def labels(self) -> set[str]:
-        """Of all servers that are up."""
-        return {tool.server for tool in (*self.listing.tools, *self.own.tools)}
 
     def name_of(self, server: str, original: str) -> str:
         """What the model sees a tool as; one that is gone is still called by its own name."""
@@ -234,10 +231,11 @@ class Named:
             function = tool.definition["function"]
             schema = function.get("parameters") or {"type": "object"}
             listed.append({"name": tool.original, "description": function.get("description"), "input_schema": schema})
-        error = {**self._offer.listing.failures, **self._offer.own.failures}.get(label)
+        failures = {**self._offer.listing.failures, **self._offer.own.failures}
         if tell:
-            self._listed.append(ToolsListed(label, tuple(listed), error))
-        return error is not None or label in self._offer.labels
+            self._listed.append(ToolsListed(label, tuple(listed), failures.get(label)))
+        owners = {tool.server for tool in self._offer.own.tools}
+        return label in self._offer.servers or label in failures or label in owners
 
     def all(
         self, most_calls: int | None, pending: Sequence[Pending] = (), told: Collection[str] = ()
@@ -263,5 +261,5 @@ class Named:
 
     def unknown(self, fields: Fields, field: str, label: str) -> BadRequest:
         """The error of a server that there is not."""
-        allowed = ", ".join(sorted(self._offer.labels)) or "none: the server has no tools"
+        allowed = ", ".join(self._offer.servers) or "none: the server has no tools"
         return fields.wrong(field, f"{json_shown(label)} is no tool server of this server; allowed are {allowed}")

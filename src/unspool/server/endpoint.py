@@ -87,7 +87,7 @@ class Endpoint:
         if own.servers:
             of_own = await own.list_tools()
         key = next(iter(_keys(scope)), b"")
-        return Offer(listing, of_own, Approvals(service.approval_key, key), _betas(scope))
+        return Offer(listing, of_own, tuple(service.tools.servers), Approvals(service.approval_key, key), _betas(scope))
 
     async def _run(self, run: Run, scope: Scope, send: Send, streamed: bool) -> None:
         metrics = self._service.metrics
