@@ -4,10 +4,14 @@ A template renders the conversation with a stand-in for the answer, whose last t
 Behind that word is the bridge: it goes behind what the model wrote, whatever that is, and that stays as it is.
 """
 
+import os.path
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-__all__ = ["Bridge", "cut"]
+__all__ = ["Bridge", "cut", "parting"]
+
+_BEGINNINGS: Final = "<|[｜"
+"""What markers begin with: two that begin alike part behind it."""
 
 
 class Bridge(NamedTuple):
@@ -55,3 +59,18 @@ def cut(tail: str, ends: Sequence[str], limit: int) -> tuple[tuple[str, ...], in
         at += len(end)
         end = next((e for e in ends if tail.startswith(e, at)), "")
     return tuple(closings), at
+
+
+def parting(tail: str, last: str, limit: int) -> int:
+    """Where the answer ends in ``tail`` if no end of it is known: where the template goes on otherwise than it does
+    behind a last message.
+
+    Args:
+        tail: what stands behind the answer's last text.
+        last: the same where nothing follows the answer.
+        limit: as for `cut`.
+    """
+    same = os.path.commonprefix([tail, last])  # noqa: RUF071 - of strings, not of paths
+    if len(same) < len(last):
+        same = same.rstrip(_BEGINNINGS)
+    return min(len(same), limit) if limit >= 0 else len(same)

@@ -27,11 +27,6 @@ class Times:
         self._first: float | None = None
         self._between: list[float] = []
 
-    @property
-    def tokens(self) -> int:
-        """How many tokens were generated, as far as the engine tells."""
-        return self._since + (0 if self._usage is None else self._usage.completion_tokens)
-
     def begin(self) -> None:
         """Note that the engine was asked."""
         self._last = self._clock()

@@ -18,7 +18,7 @@ import jinja2.meta
 import jinja2.sandbox
 import msgspec
 
-from ..bridges import Bridge, cut
+from ..bridges import Bridge, cut, parting
 from ..chat_templates import environment, tojson
 from ..dialect.file import Dialect
 from ..dialect.registry import list_dialects
@@ -199,10 +199,8 @@ class Prompts:
             tail = _behind(probe, word)
             limit = tail.find(other)
             found = cut(tail, self.ends(ends), limit)
-            if found is None:  # the answer ends where the template goes on otherwise than behind a last message
-                last = _behind(written(stand_in, generate=False), word)
-                same = len(os.path.commonprefix([tail, last]))  # noqa: RUF071 - of strings
-                found = (), min(same, limit) if limit >= 0 else same
+            if found is None:
+                found = (), parting(tail, _behind(written(stand_in, generate=False), word), limit)
         except NoBridge:
             raise
         except Exception as error:  # a template is a foreign program, which may fail in any way
@@ -263,7 +261,7 @@ class Prompts:
 
     def _call(self, call: Mapping[str, Any]) -> dict[str, Any]:
         """A call with its arguments as the template expects them. Invalid ones are passed on, not refused."""
-        function = self._special.break_up(call["function"])
+        function = {**self._special.break_up(call["function"])}
         arguments = function.get("arguments")
         if self._arguments_as == "object" and not isinstance(arguments, dict):
             function["arguments"] = _as_object(arguments)

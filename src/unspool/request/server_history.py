@@ -153,7 +153,7 @@ class ServerItems:
 
     def _append(self, id: str, name: str, arguments: str, text: str) -> dict[str, Any]:
         messages, call = self._messages, call_of(id, name, arguments)
-        last = messages[-1] if messages else {"role": ""}
+        last: dict[str, Any] = messages[-1] if messages else {"role": ""}
         if last["role"] == "assistant":
             last.setdefault("tool_calls", []).append(call)
         else:

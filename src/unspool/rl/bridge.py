@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from ..bridges import Bridge, cut
+from ..bridges import Bridge, cut, parting
 from ..dialect.file import Dialect
 from ..errors import TemplateError
 from ..message import Message
@@ -146,11 +146,8 @@ class Format:
         found = cut(tail, self.ends, limit)
         if found is not None:
             return Bridge(found[0], tail[found[1] :])
-        # No end is known: the answer ends where the template goes on otherwise than behind a last message.
         whole = self.closed(stand_in, tools)
-        closed = self._behind(whole) if whole is not None else ""
-        same = next((i for i, (a, b) in enumerate(zip(tail, closed, strict=False)) if a != b), len(closed))
-        return Bridge((), tail[min(same, limit) if limit >= 0 else same :])
+        return Bridge((), tail[parting(tail, self._behind(whole) if whole is not None else "", limit) :])
 
     def _stand_in(self, answer: Mapping[str, Any]) -> dict[str, Any]:
         """An answer with the same calls, of which the last text is the word."""
