@@ -20,6 +20,8 @@ __all__ = [
     "ToolServer",
     "ToolServerError",
     "log",
+    "read_arguments",
+    "refused",
     "shortened",
 ]
 
@@ -100,6 +102,7 @@ class ToolLimits(msgspec.Struct, frozen=True, kw_only=True):
         schema: characters of one tool's definition as JSON.
         cache: seconds for which a listing is kept, if its server says nothing else.
         memory: bytes that a sandbox may use.
+        message: bytes of one message of a tool server, or of one page.
     """
 
     time: float = 30.0
@@ -109,6 +112,7 @@ class ToolLimits(msgspec.Struct, frozen=True, kw_only=True):
     schema: int = 65_536
     cache: float = 300.0
     memory: int = 268_435_456
+    message: int = 4_194_304
 
     def __post_init__(self) -> None:
         for field in self.__struct_fields__:
@@ -204,3 +208,19 @@ def shortened(text: str, limit: int) -> str:
         return text
     note = f"\n[… {len(text):,} characters, cut at {limit:,} …]"
     return text[: max(0, limit - len(note))] + note
+
+
+def refused(text: str) -> ToolResult:
+    """The result of a call that could not be run, or failed."""
+    return ToolResult(text=text, error=True)
+
+
+def read_arguments(arguments: str) -> dict[str, Any] | ToolResult:
+    """The arguments of a call, or the result that says what is wrong with them."""
+    try:
+        found = msgspec.json.decode(arguments or "{}")
+    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError) as error:
+        return refused(f"The arguments are not JSON: {error}")
+    if not isinstance(found, dict):
+        return refused("The arguments must be a JSON object.")
+    return found

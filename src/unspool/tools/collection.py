@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from .base import Approval, ServerTool, Session, ToolLimits, ToolResult, ToolServer, ToolServerError, log
+from .config import read_config, read_list
 
 __all__ = ["Listing", "Tools", "ToolsSession"]
 
@@ -62,7 +63,17 @@ class Tools:
         limits: ToolLimits | None = None,
     ) -> "Tools":
         """The servers that the command line names; nothing is connected to yet."""
-        raise NotImplementedError
+        limits = limits or ToolLimits()
+        servers: list[ToolServer] = []
+        if tool_server == "demo":
+            from .demo import DemoToolServer
+
+            servers.append(DemoToolServer())
+        elif tool_server is not None:
+            servers += read_list(tool_server, limits)
+        if mcp_config is not None:
+            servers += read_config(mcp_config, limits)
+        return cls(servers, approval)
 
     async def list_tools(self, labels: Collection[str] | None = None) -> Listing:
         """The tools of all servers, or of those with these labels, side by side; a server that is down is left out.
