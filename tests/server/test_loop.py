@@ -396,3 +396,28 @@ def test_an_interrupt_of_ag_ui_asks_for_approval_and_resume_answers_it(server: S
     body = {"threadId": "t", "runId": "r", "messages": [{"id": str(i), **m} for i, m in enumerate(history)]}
     assert live.post("/ag-ui", **body, resume=[forged]).status_code == 400
     assert [name for name, _ in workshop.calls].count("guarded") == 1
+
+
+# -- tool servers of the request ---------------------------------------------------------------------------------------
+
+
+def test_servers_that_a_request_names_are_kept_to_https_and_public_addresses() -> None:
+    def asked_for(url: str) -> Any:
+        return {"input": "and now", "tools": [{"type": "mcp", "server_label": "mine", "server_url": url}]}
+
+    with live(model(**ANSWERS), "hermes", own_servers=True) as running:
+        for url in ("http://example.org/mcp", "ftp://example.org", "https://", "nothing", "https://[::1"):
+            refused = running.post("/v1/responses", **asked_for(url))
+            assert refused.status_code == 400
+            assert "tools[0].server_url: must be the https address" in refused.json()["error"]["message"]
+        for host in ("127.0.0.1", "[::1]", "10.0.0.1", "169.254.169.254", "localhost"):
+            answer = running.post("/v1/responses", **asked_for(f"https://{host}:1/mcp")).json()
+            assert "not a public address" in answer["output"][0]["error"]
+            assert answer["output"][1]["content"][0]["text"] == "Now this.", "the others go on"
+        secret = {**asked_for("https://127.0.0.1:1/mcp")["tools"][0], "authorization": "secret", "headers": {"X": "y"}}
+        told = running.post("/v1/responses", input="and now", tools=[secret])
+        assert "secret" not in told.text
+        again = {"max_tokens": 9, "messages": asked("and now"), "mcp_servers": [{**MCP_SERVER, "url": "http://x.org"}]}
+        refused = running.http.post("/v1/messages", json=again, headers={"anthropic-beta": BETA[0]})
+        assert refused.status_code == 400
+        assert "mcp_servers[0].url: must be the https address" in refused.json()["error"]["message"]

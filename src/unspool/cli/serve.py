@@ -8,6 +8,7 @@ from ..request.settings import LIMITS, PROFILES, Limits, Settings
 from ..wire.chat import REASONING_FIELDS
 from .common import Misuse, missing, one_of, read_key
 from .model import model_arguments, open_model
+from .tools import open_tools, tool_arguments
 
 
 def serve_arguments(p: argparse.ArgumentParser) -> None:
@@ -32,6 +33,11 @@ def serve_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--coalesce-arguments", action="store_true", help="streams send arguments up to boundaries of JSON")
     text = "hold back deltas for so long at most; without the other two, every delta"
     p.add_argument("--coalesce-delay", type=float, metavar="SECONDS", help=text)
+    tool_arguments(p)
+    text = "the secret that approvals of calls are made with, for several servers behind one address; else a random one"
+    p.add_argument("--approval-key", metavar="KEY|@FILE", help=text)
+    text = "requests may name MCP servers of their own: https and public addresses alone"
+    p.add_argument("--allow-server-url", action="store_true", help=text)
     for field, text in LIMITS.items():
         default = getattr(Limits(), field)
         p.add_argument(f"--max-{field}", type=type(default), metavar="N", default=default, help=f"{text}; {default:,}")
@@ -41,6 +47,9 @@ def run_serve(options: argparse.Namespace) -> int:
     key = read_key("--api-key", options.api_key)
     if key == "":
         raise Misuse("--api-key: is empty")
+    approval_key = read_key("--approval-key", options.approval_key)
+    if approval_key == "":
+        raise Misuse("--approval-key: is empty")
     if not 0 <= options.port <= 65_535:
         raise Misuse("--port: must be between 0 and 65535")
     if options.coalesce_delay is not None and options.coalesce_delay <= 0:
@@ -60,6 +69,7 @@ def run_serve(options: argparse.Namespace) -> int:
         origins = tuple(map(check_origin, options.cors))
     except ValueError as error:
         raise Misuse(f"--cors: {error}") from None
+    tools = open_tools(options)
     model = open_model(options)
     settings = Settings(
         model=model.name,
@@ -78,12 +88,14 @@ def run_serve(options: argparse.Namespace) -> int:
         tools=model.tools,
         tool_choice=model.tool_choice,
         api_key=key,
+        approval_key=(approval_key or "").encode(),
+        own_servers=options.allow_server_url,
         cors=origins,
         engine=", ".join(options.engine or ["builtin"]),
         limits=limits,
     )
     with _listen(options) as listener:
-        served = serve(settings, model.engine, options.host, options.port, model.prompts, listener=listener)
+        served = serve(settings, model.engine, options.host, options.port, model.prompts, tools, listener=listener)
     return 0 if served else 1
 
 
