@@ -194,7 +194,7 @@ class Loop:
             The finish reason where the answer is over, else the results by the calls' places in the message.
         """
         ours = [call for call in message.tool_calls if self._ours(call.name)]
-        whole = message.finish_reason in ("stop", "tool_calls")
+        whole = message.finish_reason not in ("length", "content_filter")
         if not ours:
             return message.finish_reason
         asked = [c for c in ours if self._asks(c) and whole]
