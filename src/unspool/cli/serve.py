@@ -8,7 +8,7 @@ from ..request.settings import LIMITS, PROFILES, Limits, Settings
 from ..wire.chat import REASONING_FIELDS
 from .common import Misuse, missing, one_of, read_key
 from .model import model_arguments, open_model
-from .tools import open_tools, tool_arguments
+from .tools import open_tools, tools_arguments
 
 
 def serve_arguments(p: argparse.ArgumentParser) -> None:
@@ -33,7 +33,7 @@ def serve_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--coalesce-arguments", action="store_true", help="streams send arguments up to boundaries of JSON")
     text = "hold back deltas for so long at most; without the other two, every delta"
     p.add_argument("--coalesce-delay", type=float, metavar="SECONDS", help=text)
-    tool_arguments(p)
+    tools_arguments(p)
     text = "the secret that approvals of calls are made with, for several servers behind one address; else a random one"
     p.add_argument("--approval-key", metavar="KEY|@FILE", help=text)
     text = "requests may name MCP servers of their own: https and public addresses alone"

@@ -103,6 +103,7 @@ class ToolLimits(msgspec.Struct, frozen=True, kw_only=True):
         cache: seconds for which a listing is kept, if its server says nothing else.
         memory: bytes that a sandbox may use.
         message: bytes of one message of a tool server, or of one page.
+        sandboxes: how many interpreters run at once.
     """
 
     time: float = 30.0
@@ -113,6 +114,7 @@ class ToolLimits(msgspec.Struct, frozen=True, kw_only=True):
     cache: float = 300.0
     memory: int = 268_435_456
     message: int = 4_194_304
+    sandboxes: int = 16
 
     def __post_init__(self) -> None:
         for field in self.__struct_fields__:

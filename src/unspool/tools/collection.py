@@ -61,16 +61,37 @@ class Tools:
         *,
         approval: Approval | None = None,
         limits: ToolLimits | None = None,
+        sandbox: str = "monty",
+        hosts: Sequence[str] = (),
+        private: bool = False,
+        search: str | None = None,
     ) -> "Tools":
-        """The servers that the command line names; nothing is connected to yet."""
+        """The servers that the command line names; nothing is connected to yet.
+
+        Args:
+            tool_server: ``demo``, or MCP servers (see `config.read_list`), of which ``demo`` may be one.
+            mcp_config: a file that lists MCP servers, see `config.read_config`.
+            approval: which tools need a person to allow each call.
+            limits: what tools may take.
+            sandbox: where ``demo`` runs Python: a name of `sandbox.SANDBOXES`, or ``none``.
+            hosts: those that the browser of ``demo`` may read, see `fetch.Fetcher`; without any, and without a search
+                provider, there is no browser.
+            private: whether these may have addresses that are not public.
+            search: the URL of a search provider in SearXNG's form.
+
+        Raises:
+            ValueError: says what is wrong and what is allowed.
+            OSError: the file cannot be read.
+            ImportError: an extra is not installed.
+        """
         limits = limits or ToolLimits()
         servers: list[ToolServer] = []
-        if tool_server == "demo":
-            from .demo import DemoToolServer
-
-            servers.append(DemoToolServer())
-        elif tool_server is not None:
-            servers += read_list(tool_server, limits)
+        entries = [] if tool_server is None else list(filter(None, map(str.strip, tool_server.split(","))))
+        if "demo" in entries:
+            servers.append(_demo(limits, sandbox, hosts, private, search))
+            entries = [entry for entry in entries if entry != "demo"]
+        if entries or (tool_server is not None and not servers):
+            servers += read_list(",".join(entries), limits)
         if mcp_config is not None:
             servers += read_config(mcp_config, limits)
         return cls(servers, approval)
@@ -142,6 +163,18 @@ class ToolsSession:
         sessions, self._sessions = self._sessions, {}
         ended = await asyncio.gather(*(session.aclose() for session in sessions.values()), return_exceptions=True)
         _log_faults("session of tool server", list(sessions), ended)
+
+
+def _demo(limits: ToolLimits, sandbox: str, hosts: Sequence[str], private: bool, search: str | None) -> ToolServer:
+    from .demo import DemoToolServer
+    from .fetch import Fetcher
+    from .sandbox import open_sandbox
+
+    fetcher = None
+    if hosts or search is not None:
+        fetcher = Fetcher(hosts, private=private, time=limits.time, size=limits.message)
+    python = None if sandbox == "none" else open_sandbox(sandbox)
+    return DemoToolServer(python, fetcher, search=search, limits=limits)
 
 
 def _log_faults(what: str, labels: Sequence[str], ended: Sequence[BaseException | None]) -> None:

@@ -24,6 +24,7 @@ INHERITED: Final = ("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR"
 """What a child has of the server's environment; all else is what its configuration names."""
 _GRACE: Final = 2.0
 """Seconds for ending after the input's end, and again after SIGTERM."""
+_STEP: Final = 0.01
 _TOLD: Final = 500
 """Characters of a line of the child's errors that are logged."""
 _UNASKED: Final = 4
@@ -90,17 +91,16 @@ class Child:
         if process.stdin is not None:
             process.stdin.close()
         for number in (signal.SIGTERM, signal.SIGKILL):
-            with suppress(TimeoutError):
-                await asyncio.wait_for(process.wait(), _GRACE)
+            if await _exited(process, _GRACE):
                 break
             _signal(process.pid, number)
-        await process.wait()
         _signal(process.pid, signal.SIGKILL)  # what it left behind in its group
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        # asyncio closes a transport only when all pipes end; one may be held open by what left the group.
+        # The pipes first: waiting ends with theirs, which something that left the group may hold open.
         process._transport.close()  # type: ignore[attr-defined]
+        await process.wait()
 
     async def _read(self, process: asyncio.subprocess.Process) -> None:
         assert process.stdout is not None
@@ -153,6 +153,15 @@ class Child:
                 if text and not self.fault.startswith("sent"):
                     self.fault = text
                     log.debug("tool server %s: %s", self._label, text)
+
+
+async def _exited(process: asyncio.subprocess.Process, seconds: float) -> bool:
+    """Whether a child ends in time. `Process.wait` would wait for its pipes too, which nobody may be reading."""
+    for _ in range(round(seconds / _STEP)):
+        if process.returncode is not None:
+            return True
+        await asyncio.sleep(_STEP)
+    return process.returncode is not None
 
 
 def _signal(pid: int, number: int) -> None:
