@@ -16,7 +16,7 @@ ARGS     ?=
 SECONDS_ ?= 600
 
 .DEFAULT_GOAL := help
-.PHONY: help quick test coverage lint format bench fuzz drawn same transitions templates infer engines attacks vllm vllm-engine sglang bench-plugins llama agui rollouts ray bfcl readme serve clean
+.PHONY: help quick test coverage lint format bench fuzz drawn same transitions templates infer engines attacks vllm vllm-engine sglang bench-plugins llama agui rollouts ray bfcl readme serve agent agent-test clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/'
@@ -169,6 +169,20 @@ $(VENV)/.serving: pyproject.toml
 
 serve: $(VENV)/.serving ## serve the builtin model on port 8192; ARGS="..." goes to unspool serve
 	$(BIN)/unspool serve $(ARGS)
+
+$(VENV)/.agent: pyproject.toml
+	@echo "installing unspool, its server and the demo tools into $(VENV): about half a minute"
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[server,browser,python-tool]'
+	touch $@
+
+# It reads its own overview at http://localhost:8192/, and what `python -m http.server` serves.
+agent: $(VENV)/.agent ## serve the builtin model, which computes with python and reads pages of this machine; ARGS="..."
+	$(BIN)/unspool serve --tool-server demo --browser-private --browser-host localhost:8192 --browser-host localhost:8000 $(ARGS)
+
+agent-test: $(STAMP) ## the builtin model with the demo tools, on operands and a page that it has not seen
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[browser,python-tool]'
+	$(BIN)/python -m pytest -m agent tests/server/test_agent.py $(ARGS)
 
 clean: ## remove what the other targets made
 	rm -rf $(VENV) build dist htmlcov .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache
