@@ -30,9 +30,11 @@ def page(cursor: str | None) -> dict[str, Any]:
     if FAULT == "many":
         return {"tools": [{**GOOD, "name": f"tool{i}"} for i in range(1000)]}
     if FAULT == "lies":
-        bad = [{"type": "string"}, deep(300), {"type": "object", "description": "x" * 100_000}]
+        bad = [deep(60), {"type": "object", "description": "x" * 100_000}]
         named = [{**GOOD, "name": name} for name in ("", "sp ace", "a" * 200, "good")]
         return {"tools": [*map(schema, bad), *named, GOOD]}
+    if FAULT == "no-object":
+        return {"tools": [GOOD, {**GOOD, "name": "bad", "inputSchema": {"type": "string"}}]}
     if FAULT == "no-list":
         return {"tools": "none"}
     return {"tools": [GOOD]}

@@ -95,7 +95,9 @@ def run_serve(options: argparse.Namespace) -> int:
         limits=limits,
     )
     with _listen(options) as listener:
-        served = serve(settings, model.engine, options.host, options.port, model.prompts, tools, listener=listener)
+        served = serve(
+            settings, model.engine, options.host, options.port, model.prompts, tools=tools, listener=listener
+        )
     return 0 if served else 1
 
 

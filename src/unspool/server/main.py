@@ -116,8 +116,8 @@ def serve(
     host: str = "127.0.0.1",
     port: int = 8192,
     prompts: Prompts | None = None,
-    tools: Tools | None = None,
     *,
+    tools: Tools | None = None,
     listener: socket.socket | None = None,
 ) -> bool:
     """Serve until SIGTERM or SIGINT; then running responses have `Limits.drain` seconds to end.

@@ -12,9 +12,9 @@ import msgspec
 from .base import Approval, ToolLimits, log
 
 if TYPE_CHECKING:
-    from .mcp import Endpoint, MCPToolServer, Program
+    from .mcp import MCPToolServer
 
-__all__ = ["read_config", "read_list", "request_server"]
+__all__ = ["Endpoint", "Program", "read_config", "read_list", "request_server"]
 
 _LABEL: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
@@ -43,6 +43,48 @@ _LARGEST: Final = 1_048_576
 """Bytes of a configuration file."""
 
 
+class Endpoint(msgspec.Struct, frozen=True):
+    """Where a server listens: tried in turn until one answers.
+
+    Attributes:
+        tries: transports (``http``: streamable HTTP, ``sse``: that of old servers) and URLs.
+        headers: sent with each request.
+        public: a request named it: https and public addresses alone.
+    """
+
+    tries: tuple[tuple[Literal["http", "sse"], str], ...]
+    headers: Mapping[str, str] = {}
+    public: bool = False
+
+
+class Program(msgspec.Struct, frozen=True):
+    """A server that is started as a child process.
+
+    Attributes:
+        command, args: what is run, without a shell.
+        env: its environment, besides `stdio.INHERITED`.
+        cwd: where it is run; ``None``: where the server is.
+    """
+
+    command: str
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = {}
+    cwd: str | None = None
+
+
+def _opened(
+    label: str,
+    target: Endpoint | Program,
+    *,
+    limits: ToolLimits,
+    approval: Approval | None = None,
+    allowed: frozenset[str] | None = None,
+) -> "MCPToolServer":
+    from .mcp import MCPToolServer  # takes seconds to import, and an extra
+
+    return MCPToolServer(label, target, limits=limits, approval=approval, allowed=allowed)
+
+
 def read_list(value: str, limits: ToolLimits, approval: Approval | None = None) -> "list[MCPToolServer]":
     """The servers of a list such as ``localhost:8001,docs=https://example.com/mcp``.
 
@@ -54,8 +96,6 @@ def read_list(value: str, limits: ToolLimits, approval: Approval | None = None) 
     Raises:
         ValueError: says which entry is wrong and what is allowed.
     """
-    from .mcp import MCPToolServer
-
     found = []
     for entry in filter(None, map(str.strip, value.split(","))):
         label, equals, address = entry.partition("=")
@@ -63,15 +103,13 @@ def read_list(value: str, limits: ToolLimits, approval: Approval | None = None) 
             label, address = "", entry
         target = _listed(address)
         label = label or re.sub(r"[^A-Za-z0-9_-]+", "_", urlsplit(target.tries[0][1]).netloc)[:64]
-        found.append(MCPToolServer(label, target, limits=limits, approval=approval))
+        found.append(_opened(label, target, limits=limits, approval=approval))
     if not found:
         raise ValueError("names no server; allowed are demo, or host:port and URLs between commas")
     return found
 
 
-def _listed(address: str) -> "Endpoint":
-    from .mcp import Endpoint
-
+def _listed(address: str) -> Endpoint:
     if "://" in address:
         _check_url(address)
         return Endpoint((("http", address), ("sse", address)))
@@ -104,14 +142,12 @@ def request_server(
     Raises:
         ValueError: the label or the URL is none.
     """
-    from .mcp import Endpoint, MCPToolServer
-
     _check_label(label)
     _check_url(url)
     if urlsplit(url).scheme != "https":
         raise ValueError(f"{url!r} is no URL of https")
     target = Endpoint((("http", url), ("sse", url)), headers, public=True)
-    return MCPToolServer(label, target, limits=limits, approval=approval, allowed=allowed)
+    return _opened(label, target, limits=limits, approval=approval, allowed=allowed)
 
 
 def read_config(path: Path, limits: ToolLimits, approval: Approval | None = None) -> "list[MCPToolServer]":
@@ -147,8 +183,6 @@ def read_config(path: Path, limits: ToolLimits, approval: Approval | None = None
 
 def _server(label: str, entry: object, limits: ToolLimits, approval: Approval | None) -> "MCPToolServer | None":
     """A server of a file; ``None``: it is disabled."""
-    from .mcp import MCPToolServer
-
     _check_label(label)
     if not isinstance(entry, dict):
         raise ValueError("must be an object")
@@ -175,12 +209,10 @@ def _server(label: str, entry: object, limits: ToolLimits, approval: Approval | 
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or seconds <= 0:
         raise ValueError("timeout: must be a number of seconds, more than 0")
     limits = msgspec.structs.replace(limits, time=float(seconds))
-    return MCPToolServer(label, target, limits=limits, approval=approval, allowed=allowed)
+    return _opened(label, target, limits=limits, approval=approval, allowed=allowed)
 
 
-def _program(entry: Mapping[str, Any]) -> "Program":
-    from .mcp import Program
-
+def _program(entry: Mapping[str, Any]) -> Program:
     command = _expanded(_typed(entry, "command", str, ""))
     if not command:
         raise ValueError("command: is empty")
@@ -188,9 +220,7 @@ def _program(entry: Mapping[str, Any]) -> "Program":
     return Program(command, tuple(_strings(entry, "args")), _table(entry, "env"), cwd)
 
 
-def _endpoint(entry: Mapping[str, Any], kind: str) -> "Endpoint":
-    from .mcp import Endpoint
-
+def _endpoint(entry: Mapping[str, Any], kind: str) -> Endpoint:
     url = _expanded(_typed(entry, "url", str, ""))
     _check_url(url)
     kinds: tuple[Literal["http", "sse"], ...] = ("http",) if kind == "http" else ("sse",) if kind else ("http", "sse")

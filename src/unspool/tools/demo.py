@@ -4,7 +4,9 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, Final
 
-from .base import ServerTool, Session, ToolLimits, ToolResult, ToolServerError, read_arguments, refused
+import msgspec
+
+from .base import ServerTool, Session, ToolLimits, ToolResult, ToolServerError, refused
 from .browser import Browser, browser_tools
 from .fetch import Fetcher
 from .sandbox import Interpreter, Sandbox, SandboxError, started
@@ -77,6 +79,16 @@ def _python(server: str, description: str) -> ServerTool:
     return ServerTool(name="python", server=server, original="python", kind="python", definition=definition)
 
 
+def _code(arguments: str) -> str | None:
+    """The code of a call. Arguments that are no JSON are the code itself: some models write it bare."""
+    try:
+        read = msgspec.json.decode(arguments)
+    except (msgspec.DecodeError, RecursionError):
+        return arguments
+    code = read.get("code") if isinstance(read, dict) else read
+    return code if isinstance(code, str) else None
+
+
 class _Session:
     """See `Session`: one interpreter and one browser, made when a call needs them."""
 
@@ -93,12 +105,9 @@ class _Session:
                 self._browser = Browser(server.fetcher, server.search, server.limits)
             return await self._browser.call(tool, arguments)
         if tool.kind == "python" and server.sandbox is not None:
-            read = read_arguments(arguments)
-            if isinstance(read, ToolResult):
-                return read
-            code = read.get("code")
-            if not isinstance(code, str):
-                return refused("The argument code must be a text.")
+            code = _code(arguments)
+            if code is None:
+                return refused('The arguments must be {"code": …}, a text.')
             try:
                 interpreter = await self._python(server.sandbox)
             except TimeoutError:

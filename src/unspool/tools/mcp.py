@@ -6,16 +6,16 @@ own, so that what a server keeps for a connection stays with one user.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from time import monotonic
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, TypeVar
 
 import mcp_types
 import msgspec
 from mcp import Client, MCPError
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from .. import __version__
 from ..schema import MAX_NESTING
@@ -31,48 +31,24 @@ from .base import (
     refused,
     shortened,
 )
+from .config import Endpoint, Program
 from .http import client as http_client
 from .stdio import Child
 
-__all__ = ["Endpoint", "MCPToolServer", "Program"]
+__all__ = ["MCPToolServer"]
 
 _DESCRIPTION: Final = 8_192
 """Characters of a tool's description that the model reads."""
+_TOLD: Final = 1_000
+"""Characters of an error that are passed on."""
 _PAGES: Final = 100
 """Pages of one listing."""
+_BURST: Final = 1.0
+"""Seconds for which a listing is kept even if it is stale at once."""
 _CLOSING: Final = 8.0
 """Seconds for a connection to be closed in order; a child is killed well before."""
 _T = TypeVar("_T")
 _ME: Final = mcp_types.Implementation(name="unspool", version=__version__)
-
-
-class Endpoint(msgspec.Struct, frozen=True):
-    """Where a server listens: tried in turn until one answers.
-
-    Attributes:
-        tries: transports (``http``: streamable HTTP, ``sse``: that of old servers) and URLs.
-        headers: sent with each request.
-        public: a request named it: https and public addresses alone.
-    """
-
-    tries: tuple[tuple[Literal["http", "sse"], str], ...]
-    headers: Mapping[str, str] = {}
-    public: bool = False
-
-
-class Program(msgspec.Struct, frozen=True):
-    """A server that is started as a child process.
-
-    Attributes:
-        command, args: what is run, without a shell.
-        env: its environment, besides `stdio.INHERITED`.
-        cwd: where it is run; ``None``: where the server is.
-    """
-
-    command: str
-    args: tuple[str, ...] = ()
-    env: Mapping[str, str] = {}
-    cwd: str | None = None
 
 
 class MCPToolServer:
@@ -188,16 +164,18 @@ class MCPToolServer:
             seconds = self.limits.cache
             cursor: str | None = None
             seen: set[str | None] = set()
-            while cursor not in seen and len(seen) < _PAGES and len(tools) <= self.limits.tools:
+            modern = client.protocol_version in MODERN_PROTOCOL_VERSIONS
+            while cursor not in seen and len(seen) < _PAGES:
                 seen.add(cursor)
                 page = await client.list_tools(cursor=cursor)
                 tools += page.tools
-                seconds = page.ttl_ms / 1000 if page.ttl_ms else seconds
+                if len(tools) > self.limits.tools:
+                    raise ToolServerError(f"lists more than {self.limits.tools:,} tools")
+                if modern:  # says for how long; older ones cannot
+                    seconds = min(seconds, max(_BURST, page.ttl_ms / 1000))
                 cursor = page.next_cursor
                 if not cursor:
-                    return tools, min(seconds, self.limits.cache)
-            if len(tools) > self.limits.tools:
-                raise ToolServerError(f"lists more than {self.limits.tools:,} tools")
+                    return tools, seconds
             raise ToolServerError("lists pages without an end")
         except MCPError:
             shared.doubt()
@@ -466,7 +444,4 @@ def _told(error: BaseException) -> str:
     """What an error says; of a group, its first one."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    with suppress(Exception):
-        if text := str(error):
-            return text
-    return type(error).__name__
+    return " ".join(str(error).split())[:_TOLD] or type(error).__name__

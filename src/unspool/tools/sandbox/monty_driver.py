@@ -29,9 +29,9 @@ def shown(code: str) -> str:
     ends[0] = ends[0][last.col_offset :]
     head = [*lines[:line], lines[line][: last.col_offset]]
     value = b"\n".join(ends).decode()
-    shows = f"{_SHOWN} = (\n{value}\n)\nif {_SHOWN} is not None:\n    print(repr({_SHOWN}))"
-    before = b"\n".join(head).decode().rstrip(" \t;")
-    return f"{before}\n{shows}" if before.strip() else shows
+    # Lines stay where they are, since errors name them.
+    before = b"\n".join(head).decode()
+    return f"{before}{_SHOWN} = ({value}\n)\nif {_SHOWN} is not None:\n    print(repr({_SHOWN}))"
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
 """Runs `notebook` in a CPython for WebAssembly (WASI), inside wasmtime, with neither files nor network.
 
-``wasi_driver.py FILE.cwasm NOTEBOOK MEMORY OUTPUT``: the compiled interpreter, which holds its standard library, the file
+``wasi_driver.py FILE.cwasm NOTEBOOK MEMORY OUTPUT``: the compiled interpreter, with its standard library, the file
 of cells' interpreter, the bytes of memory and the characters of output.
 ``wasi_driver.py --compile FILE.wasm FILE.cwasm`` prepares it, which takes a minute.
 """
