@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from unspool.engines import Delta
+from unspool.tools import ToolServerError
 
 from .support import CHAT, Scripted, chunks, live, until
 from .workshop import Workshop, call, model
@@ -188,3 +189,20 @@ def test_a_hundred_loops_at_once_keep_apart_and_leave_nothing() -> None:
     assert engine.most_running <= 10
     assert (workshop.opened, workshop.closed, workshop.running) == (100, 101, 0)
     until(lambda: threading.active_count() <= threads)
+
+
+def test_a_server_that_hangs_is_asked_once_for_all_and_not_again_for_a_while() -> None:
+    class Slow(Workshop):
+        asked = 0
+
+        async def list_tools(self) -> Any:
+            self.asked += 1
+            await asyncio.sleep(0.5)
+            raise ToolServerError("does not answer")
+
+    slow = Slow("slow")
+    with live(Scripted(["Hello."]), "hermes", servers=[slow]) as server, ThreadPoolExecutor(8) as pool:
+        for _ in range(2):
+            answers = list(pool.map(lambda _: server.post(CHAT, messages=asked("go")), range(8)))
+            assert [a.json()["choices"][0]["message"]["content"] for a in answers] == ["Hello."] * 8
+    assert slow.asked == 1
