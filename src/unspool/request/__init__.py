@@ -3,6 +3,7 @@
 The steps, each a module that imports only those before it::
 
     fields          the JSON of a body, read field by field
+    reasoning       sealed reasoning, summaries, budgets, which turns are kept
     settings        the settings of a server and its limits
     chat_request    a request in the one form that every protocol is read into
     common          fields that several protocols share

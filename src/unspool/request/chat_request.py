@@ -10,6 +10,7 @@ from ..engines import Sampling
 from ..events import Stage
 from ..toolset import Toolset
 from .fields import BadRequest
+from .reasoning import Reasoning
 from .settings import Limits
 
 
@@ -27,6 +28,7 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
         response_format: as chat completions have it.
         thinking: whether the model is to think; ``None``: the request does not say.
         template: variables of the chat template, by name.
+        reasoning: what the request says of reasoning besides.
         stream: whether the answer is streamed.
         include_usage: whether a stream of chat completions ends with the usage.
         body: the request's own JSON, for answers that repeat some of it.
@@ -42,6 +44,7 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
     response_format: Mapping[str, Any] | None = None
     thinking: bool | None = None
     template: dict[str, Any] = {}
+    reasoning: Reasoning = Reasoning()
     stream: bool = False
     include_usage: bool = False
     body: dict[str, Any] = {}

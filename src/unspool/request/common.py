@@ -11,6 +11,7 @@ from ..engines import Sampling
 from ..errors import ToolsError
 from ..toolset import Toolset, read_toolset
 from .fields import BadRequest, Fields, depth_within
+from .reasoning import EFFORTS
 from .settings import Limits
 
 MAX_TOKENS = 2**31 - 1
@@ -120,7 +121,6 @@ def check_messages(fields: Fields, field: str, limits: Limits) -> None:
 
 SWITCHES = ("thinking", "enable_thinking", "reasoning", "enable_reasoning", "reasoning_effort")
 """The spellings of the thinking switch; the last one also says how much."""
-EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 
 
 def thinking(fields: Fields) -> tuple[bool | None, dict[str, Any]]:

@@ -26,6 +26,7 @@ from .blocks import replay
 from .chat import ChatWriter, Choice, error_body, tool_call
 from .common import Failure, Usage
 from .encoding import encode, on_one_line
+from .summary import Detail, summarized
 
 __all__ = ["CandleWriter", "error_body"]
 
@@ -39,6 +40,7 @@ class CandleWriter(ChatWriter):
         id, model, created, n, include_usage, calls_reason: as for `ChatWriter`.
         markers: what the model opens and closes reasoning with. Events do not tell it.
         content_chunks: whether the extensions of a whole answer also tell the pieces of the content.
+        summary: how detailed the summary of reasoning in them is; ``None``: there is none.
     """
 
     ROLE_CHUNK = False
@@ -55,6 +57,7 @@ class CandleWriter(ChatWriter):
         include_usage: bool = False,
         calls_reason: str = "tool_calls",
         content_chunks: bool = False,
+        summary: Detail | None = None,
     ) -> None:
         super().__init__(
             id=id,
@@ -67,6 +70,7 @@ class CandleWriter(ChatWriter):
         )
         self._markers = markers
         self._content_chunks = content_chunks
+        self._summary = summary
         self._unsaid: dict[Choice, str] = {}
         self._begun: set[int] = set()
 
@@ -158,6 +162,8 @@ class CandleWriter(ChatWriter):
         }
         if self._content_chunks:
             extensions["content_chunks"] = [e.text for run in runs for e in run if isinstance(e, ContentDelta)]
+        if self._summary is not None:
+            extensions["reasoning_summary"] = summarized("".join(reasoning), self._summary)
         return extensions
 
 

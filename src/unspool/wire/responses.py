@@ -16,6 +16,8 @@ from .blocks import BlockWriter, TextKind, blocks, the_one
 from .chat import error_body
 from .common import Failure, Usage
 from .encoding import encode, on_one_line, quoted
+from .sealed import Sealing
+from .summary import Detail, Summary, summarized
 
 __all__ = ["DEFAULTS", "INCOMPLETE", "ResponsesWriter", "error_body"]
 
@@ -51,10 +53,25 @@ class ResponsesWriter(BlockWriter):
         model: the served name.
         created: in seconds.
         request: the request's fields that a response repeats, see `DEFAULTS`; others are not looked at.
+        seal: makes the ``encrypted_content`` of reasoning; ``None``: it is left out.
+        summary: how detailed the summary of reasoning is; ``None``: it is empty.
     """
 
-    def __init__(self, *, id: str, model: str, created: int, request: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        id: str,
+        model: str,
+        created: int,
+        request: Mapping[str, Any] | None = None,
+        seal: Sealing | None = None,
+        summary: Detail | None = None,
+    ) -> None:
         super().__init__()
+        self._seal = seal
+        self._detail = summary
+        self._summary: Summary | None = None
+        self._sentences: list[str] = []
         self._identity = {"id": id, "object": "response", "created_at": created, "model": model}
         self._repeated = {**DEFAULTS, **{k: v for k, v in (request or {}).items() if k in DEFAULTS}}
         self._stem = id.removeprefix("resp_")
@@ -104,10 +121,26 @@ class ResponsesWriter(BlockWriter):
     def _text(self, text: str) -> bytes:
         self._parts.append(text)
         self._sequence += 1
-        return self._head + b'%d,"delta":' % (self._sequence - 1) + quoted(text) + b"}\n\n"
+        data = self._head + b'%d,"delta":' % (self._sequence - 1) + quoted(text) + b"}\n\n"
+        return data if self._summary is None else data + self._summarize(self._summary.feed(text))
+
+    def _summarize(self, sentences: Sequence[str]) -> bytes:
+        """The next parts of the open item's summary."""
+        out = b""
+        for text in sentences:
+            place = {**self._place(), "summary_index": len(self._sentences)}
+            self._sentences.append(text)
+            empty, part = {"type": "summary_text", "text": ""}, {"type": "summary_text", "text": text}
+            out += self._event("response.reasoning_summary_part.added", **place, part=empty)
+            out += self._event("response.reasoning_summary_text.delta", **place, delta=text)
+            out += self._event("response.reasoning_summary_text.done", **place, text=text)
+            out += self._event("response.reasoning_summary_part.done", **place, part=part)
+        return out
 
     def _open(self, kind: TextKind) -> bytes:
         reasoning = kind == "reasoning"
+        if reasoning and self._detail is not None:
+            self._summary, self._sentences = Summary(self._detail), []
         self._item_id = self._id_of(kind, len(self._output))
         added = self._event(
             "response.output_item.added",
@@ -126,10 +159,13 @@ class ResponsesWriter(BlockWriter):
         extra: dict[str, Any]
         name, extra = ("reasoning_text", {}) if kind == "reasoning" else ("output_text", {"logprobs": []})
         status: Status = "incomplete" if self._finish_reason in INCOMPLETE else "completed"
+        summed = b"" if self._summary is None else self._summarize(self._summary.close())
+        self._summary = None
         return (
-            self._event(f"response.{name}.done", **self._place(), content_index=0, text=text, **extra)
+            summed
+            + self._event(f"response.{name}.done", **self._place(), content_index=0, text=text, **extra)
             + self._event("response.content_part.done", **self._place(), content_index=0, part=_part(kind, text))
-            + self._done(_text_item(kind, self._item_id, text, status))
+            + self._done(self._text_item(kind, self._item_id, text, status))
         )
 
     def _open_call(self, event: ToolCallStart) -> bytes:
@@ -150,6 +186,15 @@ class ResponsesWriter(BlockWriter):
         return self._event("response.function_call_arguments.done", **self._place(), arguments=arguments) + self._done(
             item
         )
+
+    def _text_item(self, kind: TextKind, id: str, text: str, status: Status) -> dict[str, Any]:
+        """A complete item of text."""
+        item = _text_item(kind, id, text, status)
+        if kind == "reasoning" and self._detail is not None:
+            item["summary"] = [{"type": "summary_text", "text": s} for s in summarized(text, self._detail)]
+        if kind == "reasoning" and self._seal is not None:
+            item["encrypted_content"] = self._seal(text)
+        return item
 
     def _done(self, item: dict[str, Any]) -> bytes:
         encoded = msgspec.Raw(encode(item))
@@ -183,7 +228,7 @@ class ResponsesWriter(BlockWriter):
             else:
                 cut = message.finish_reason in INCOMPLETE and i == len(found) - 1
                 kind, text = block
-                item = _text_item(kind, self._id_of(kind, i), text, "incomplete" if cut else "completed")
+                item = self._text_item(kind, self._id_of(kind, i), text, "incomplete" if cut else "completed")
             output.append(item)
         return encode(self._finished(message.finish_reason, output, usage))
 

@@ -4,9 +4,11 @@ from typing import Any
 
 from ...wire import AguiWriter
 from ...wire import agui as wire
+from ...wire.sealed import Seal
 from ..chat_request import ChatRequest
 from ..common import MAX_TOKENS, check_messages, check_served, read_parameters, sampling, thinking, tool, toolset
 from ..fields import Fields
+from ..reasoning import Reasoning, opened, read_budget
 from .base import WireProtocol
 from .chat import read_content
 
@@ -36,12 +38,13 @@ class AguiProtocol(WireProtocol):
         choice = options.raw.get("tool_choice")
         think, template = thinking(options)
         return ChatRequest(
-            messages=_context(fields) + _messages(fields),
+            messages=_context(fields) + _messages(fields, self.settings.seal),
             toolset=toolset(fields, tools, choice, self.settings.limits, options=options),
             max_tokens=options.integer("max_tokens", 1, MAX_TOKENS),
             sampling=sampling(options),
             thinking=think,
             template=template,
+            reasoning=Reasoning(budget=read_budget(options, self.settings.efforts)),
             stream=True,
             body=fields.raw,
         )
@@ -55,6 +58,7 @@ class AguiProtocol(WireProtocol):
             call_ids=[call["id"] for m in request.messages for call in m.get("tool_calls", ())],
             parent_run_id=request.body.get("parentRunId"),
             model=self.settings.model,
+            seal=None if self.settings.seal is None else self.settings.seal.seal,
         )
 
 
@@ -64,7 +68,7 @@ def _context(fields: Fields) -> list[dict[str, Any]]:
     return [{"role": "system", "content": "\n".join(lines)}] if lines else []
 
 
-def _messages(fields: Fields) -> list[dict[str, Any]]:
+def _messages(fields: Fields, seal: Seal | None) -> list[dict[str, Any]]:
     """The messages as chat completions have them.
 
     Reasoning belongs to the assistant's message that follows it, else to the one before it: clients put the reasoning
@@ -77,7 +81,7 @@ def _messages(fields: Fields) -> list[dict[str, Any]]:
         if role == "activity":  # shown to people alone
             continue
         if role == "reasoning":
-            reasoning += one.text("content")
+            reasoning += opened(seal, one, "encryptedValue", one.text("content", "") or None)
             continue
         if role == "assistant":
             calls = [_call(call) for call in one.objects("toolCalls", ())]

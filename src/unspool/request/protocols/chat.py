@@ -22,6 +22,7 @@ from ..common import (
     toolset,
 )
 from ..fields import BadRequest, Fields
+from ..reasoning import Reasoning, read_budget, read_summary
 from .base import WireProtocol
 
 ROLES = ("system", "developer", "user", "assistant", "tool", "function")
@@ -64,6 +65,7 @@ class ChatProtocol(WireProtocol):
             response_format=read_format(fields),
             thinking=think,
             template=template,
+            reasoning=Reasoning(summary=read_summary(fields), budget=read_budget(fields, self.settings.efforts)),
             stream=fields.flag("stream"),
             include_usage=fields.object("stream_options").flag("include_usage"),
             body=fields.raw,
@@ -128,6 +130,7 @@ class CandleProtocol(ChatProtocol):
             include_usage=request.include_usage,
             calls_reason=self._calls_reason(request),
             content_chunks=self.settings.content_chunks,
+            summary=request.reasoning.summary,
         )
 
 

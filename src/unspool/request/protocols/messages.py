@@ -6,9 +6,12 @@ from typing import Any
 
 from ...wire import MessagesWriter
 from ...wire import messages as wire
+from ...wire.sealed import Seal
 from ..chat_request import ChatRequest
 from ..common import MAX_TOKENS, check_messages, check_served, not_text, sampling, thinking, tool, toolset
 from ..fields import REQUIRED, Fields
+from ..reasoning import Reasoning, opened, read_budget
+from ..settings import Settings
 from .base import WireProtocol
 
 
@@ -28,7 +31,8 @@ class MessagesProtocol(WireProtocol):
         choice, parallel = _choice(fields, tools)
         found = toolset(fields, tools, choice, limits)
         think, template = thinking(fields)
-        messages = _system(fields) + [m for one in fields.objects("messages") for m in _messages(one)]
+        seal = self.settings.seal
+        messages = _system(fields) + [m for one in fields.objects("messages") for m in _messages(one, seal)]
         if not fields.array("messages"):
             raise fields.wrong("messages", "is empty; at least one message is needed")
         return ChatRequest(
@@ -40,13 +44,29 @@ class MessagesProtocol(WireProtocol):
             sampling=sampling(fields),
             thinking=think,
             template=template,
+            reasoning=_reasoning(fields, self.settings),
             stream=fields.flag("stream"),
             body=fields.raw,
         )
 
     def writer(self, request: ChatRequest, id: str, created: int) -> MessagesWriter:
         """See `WireProtocol.writer`."""
-        return MessagesWriter(id=id, model=self.settings.model)
+        seal = self.settings.seal
+        return MessagesWriter(
+            id=id,
+            model=self.settings.model,
+            seal=None if seal is None else seal.seal,
+            omit=request.reasoning.omit,
+        )
+
+
+def _reasoning(fields: Fields, settings: Settings) -> Reasoning:
+    thinks = fields.object("thinking") if isinstance(fields.raw.get("thinking"), dict) else Fields({})
+    display = thinks.one_of("display", ("summarized", "omitted"), None)
+    # What is omitted has to come back by its signature.
+    return Reasoning(
+        omit=display == "omitted" and settings.seal is not None, budget=read_budget(fields, settings.efforts)
+    )
 
 
 def _tools(fields: Fields) -> list[dict[str, Any]]:
@@ -73,7 +93,7 @@ def _choice(fields: Fields, tools: list[dict[str, Any]]) -> tuple[Any, bool]:
 
 
 _SAID = ("text", "thinking", "redacted_thinking", "tool_use")
-"""Blocks of the assistant. Redacted thinking, which only Anthropic can read, is left out."""
+"""Blocks of the assistant. Redacted thinking, which without a key only Anthropic can read, is left out."""
 
 # -- history -----------------------------------------------------------------------------------------------------------
 
@@ -100,7 +120,7 @@ def _joined(parts: list[dict[str, Any]]) -> str:
     return "".join(p["text"] for p in parts)
 
 
-def _messages(fields: Fields) -> list[dict[str, Any]]:
+def _messages(fields: Fields, seal: Seal | None) -> list[dict[str, Any]]:
     """A message as chat completions have it, where each result of a tool is a message of its own."""
     role = fields.one_of("role", ("user", "assistant", "system"))
     content = fields.raw.get("content")
@@ -108,7 +128,7 @@ def _messages(fields: Fields) -> list[dict[str, Any]]:
         return [{"role": role, "content": content}]
     blocks = list(fields.objects("content"))
     if role == "assistant":
-        return [_assistant(blocks)]
+        return [_assistant(blocks, seal)]
     if not blocks:
         raise fields.wrong("content", "is empty; at least one block is needed")
     return _user(role, blocks)
@@ -132,7 +152,7 @@ def _result(block: Fields) -> Any:
     return _joined([_part(one) for one in block.objects("content", ())])
 
 
-def _assistant(blocks: Sequence[Fields]) -> dict[str, Any]:
+def _assistant(blocks: Sequence[Fields], seal: Seal | None) -> dict[str, Any]:
     texts: list[str] = []
     reasoning: list[str] = []
     calls: list[dict[str, Any]] = []
@@ -141,7 +161,9 @@ def _assistant(blocks: Sequence[Fields]) -> dict[str, Any]:
         if kind == "text":
             texts.append(block.text("text"))
         elif kind == "thinking":
-            reasoning.append(block.text("thinking"))
+            reasoning.append(opened(seal, block, "signature", block.text("thinking") or None))
+        elif kind == "redacted_thinking" and seal is not None:
+            reasoning.append(opened(seal, block, "data", None))
         elif kind == "tool_use":
             arguments = json.dumps(block.object("input").raw, ensure_ascii=False)
             function = {"name": block.text("name"), "arguments": arguments}

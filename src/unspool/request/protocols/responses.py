@@ -4,6 +4,7 @@ from typing import Any
 
 from ...wire import ResponsesWriter
 from ...wire import responses as wire
+from ...wire.sealed import Seal
 from ..chat_request import ChatRequest
 from ..common import (
     MAX_TOKENS,
@@ -17,6 +18,7 @@ from ..common import (
     toolset,
 )
 from ..fields import Fields
+from ..reasoning import Reasoning, opened, read_budget, read_context, read_include, read_summary
 from .base import WireProtocol
 from .chat import FORMATS
 
@@ -47,8 +49,14 @@ class ResponsesProtocol(WireProtocol):
         fields.one_of("truncation", ("auto", "disabled"), None)
         tools = toolset(fields, _tools(fields), fields.raw.get("tool_choice"), self.settings.limits)
         think, template = thinking(fields)
+        reasoning = Reasoning(
+            sealed=read_include(fields),
+            summary=read_summary(fields),
+            budget=read_budget(fields, self.settings.efforts),
+            context=read_context(fields),
+        )
         return ChatRequest(
-            messages=_input(fields),
+            messages=_input(fields, self.settings.seal),
             toolset=tools,
             parallel=fields.flag("parallel_tool_calls", True),
             max_tokens=fields.integer("max_output_tokens", 1, MAX_TOKENS),
@@ -56,6 +64,7 @@ class ResponsesProtocol(WireProtocol):
             response_format=_format(fields),
             thinking=think,
             template=template,
+            reasoning=reasoning,
             stream=fields.flag("stream"),
             body=fields.raw,
         )
@@ -63,7 +72,14 @@ class ResponsesProtocol(WireProtocol):
     def writer(self, request: ChatRequest, id: str, created: int) -> ResponsesWriter:
         """See `WireProtocol.writer`."""
         body = {k: v for k, v in request.body.items() if v is not None and k != "store"}
-        return ResponsesWriter(id=id, model=self.settings.model, created=created, request=body)
+        return ResponsesWriter(
+            id=id,
+            model=self.settings.model,
+            created=created,
+            request=body,
+            seal=None if self.settings.seal is None or not request.reasoning.sealed else self.settings.seal.seal,
+            summary=request.reasoning.summary,
+        )
 
 
 def _tools(fields: Fields) -> list[dict[str, Any]]:
@@ -89,7 +105,7 @@ def _format(fields: Fields) -> dict[str, Any] | None:
 # -- history -----------------------------------------------------------------------------------------------------------
 
 
-def _input(fields: Fields) -> list[dict[str, Any]]:
+def _input(fields: Fields, seal: Seal | None) -> list[dict[str, Any]]:
     """The input as chat completions have it, where one message has all that an assistant did at once."""
     messages: list[dict[str, Any]] = []
     instructions = fields.text("instructions", None)
@@ -99,13 +115,13 @@ def _input(fields: Fields) -> list[dict[str, Any]]:
     if isinstance(given, str):
         return [*messages, {"role": "user", "content": given}]
     for item in fields.objects("input"):
-        _take(item, messages)
+        _take(item, messages, seal)
     if not fields.array("input"):
         raise fields.wrong("input", "is empty")
     return messages
 
 
-def _take(item: Fields, messages: list[dict[str, Any]]) -> None:
+def _take(item: Fields, messages: list[dict[str, Any]], seal: Seal | None) -> None:
     kind = item.one_of("type", _ITEMS, "message")
     if kind == "function_call_output":
         output = _content(item, "output")
@@ -120,8 +136,10 @@ def _take(item: Fields, messages: list[dict[str, Any]]) -> None:
     if kind == "message":
         turn["content"] = _content(item, "content")
     elif kind == "reasoning":
-        parts = [*item.objects("content", ()), *item.objects("summary", ())]
-        turn["reasoning_content"] = turn.get("reasoning_content", "") + "".join(p.text("text", "") for p in parts)
+        parts = [p.text("text", "") for p in item.objects("content", ())]
+        summary = [p.text("text", "") for p in item.objects("summary", ())]  # of the text, where there is one
+        text = opened(seal, item, "encrypted_content", "".join(parts or summary) or None)
+        turn["reasoning_content"] = turn.get("reasoning_content", "") + text
     else:
         function = {"name": item.text("name"), "arguments": item.text("arguments")}
         call = {"id": item.text("call_id"), "type": "function", "function": function}
