@@ -10,7 +10,7 @@ import pytest
 
 from unspool.wire.sealed import Seal
 
-from .support import HELLO, Scripted, chunks, live
+from .support import HELLO, Live, Scripted, chunks, live
 from .test_protocols import AGUI, ON, RESPONSES_TOOL, claude
 
 RAW = "First I look. Then I act.</think>Done."
@@ -49,27 +49,31 @@ def test_without_a_key_nothing_is_sealed_and_what_only_a_key_could_read_is_refus
         server.openai.responses.create(model="m", input=[item, HELLO[0]])
 
 
-@pytest.mark.parametrize("sealed", ["gAAAAABforeign", Seal([KEY], "other").seal(THOUGHT), "é"])
-def test_a_forged_or_foreign_text_is_a_clear_error_in_every_protocol(sealed: str) -> None:
-    said = "was not made by this server"
+def test_a_forged_or_foreign_text_is_a_clear_error_in_every_protocol() -> None:
     with live(Scripted([RAW]), "deepseek", seal=Seal([KEY], None)) as server:
-        item: Any = {"type": "reasoning", "id": "rs", "summary": [], "encrypted_content": sealed}
-        answer = server.post("/v1/responses", input=[item, HELLO[0]])
-        assert (answer.status_code, answer.json()["error"]["param"]) == (400, "input[0].encrypted_content")
-        assert said in answer.text
-        for block in (
-            {"type": "thinking", "thinking": "x", "signature": sealed},
-            {"type": "redacted_thinking", "data": sealed},
-        ):
-            history = [HELLO[0], {"role": "assistant", "content": [block]}, HELLO[0]]
-            answer = server.post("/v1/messages", max_tokens=9, messages=history)
-            assert answer.status_code == 400
-            assert "messages[1].content[0]." in answer.text
-            assert said in answer.text
-        messages = [{"id": "1", "role": "reasoning", "content": "x", "encryptedValue": sealed}, AGUI["messages"][0]]
-        answer = server.post("/ag-ui", **{**AGUI, "messages": messages})
+        for sealed in ("gAAAAABforeign", Seal([KEY], "other").seal(THOUGHT), "é"):
+            refused(server, sealed)
+
+
+def refused(server: Live, sealed: str | None) -> None:
+    said = "was not made by this server"
+    item: Any = {"type": "reasoning", "id": "rs", "summary": [], "encrypted_content": sealed}
+    answer = server.post("/v1/responses", input=[item, HELLO[0]])
+    assert (answer.status_code, answer.json()["error"]["param"]) == (400, "input[0].encrypted_content")
+    assert said in answer.text
+    for block in (
+        {"type": "thinking", "thinking": "x", "signature": sealed},
+        {"type": "redacted_thinking", "data": sealed},
+    ):
+        history = [HELLO[0], {"role": "assistant", "content": [block]}, HELLO[0]]
+        answer = server.post("/v1/messages", max_tokens=9, messages=history)
         assert answer.status_code == 400
-        assert "messages[0].encryptedValue" in answer.text
+        assert "messages[1].content[0]." in answer.text
+        assert said in answer.text
+    messages = [{"id": "1", "role": "reasoning", "content": "x", "encryptedValue": sealed}, AGUI["messages"][0]]
+    answer = server.post("/ag-ui", **{**AGUI, "messages": messages})
+    assert answer.status_code == 400
+    assert "messages[0].encryptedValue" in answer.text
 
 
 @pytest.mark.parametrize("omitted", [False, True])
@@ -148,20 +152,20 @@ def test_the_candle_profile_has_a_summary_among_its_extensions_where_it_is_asked
         assert "reasoning_summary" not in server.post(messages=HELLO).json()["extensions"]
 
 
-@pytest.mark.parametrize(
-    ("path", "body", "field"),
-    [
-        ("/v1/responses", {"input": "x", "include": "all"}, "include"),
-        ("/v1/responses", {"input": "x", "include": [1]}, "include[0]"),
-        ("/v1/responses", {"input": "x", "reasoning": {"summary": "long"}}, "reasoning.summary"),
-        ("/v1/responses", {"input": "x", "reasoning": {"context": "some"}}, "reasoning.context"),
-        ("/v1/chat/completions", {"messages": HELLO, "thinking_budget": "many"}, "thinking_budget"),
-        ("/v1/chat/completions", {"messages": HELLO, "reasoning": {"max_tokens": -1}}, "reasoning.max_tokens"),
-        ("/v1/messages", {"messages": HELLO, "max_tokens": 9, "thinking": {**ON, "display": "x"}}, "thinking.display"),
-    ],
-)
-def test_wrong_options_of_reasoning_are_named(path: str, body: Any, field: str) -> None:
+WRONG: list[tuple[str, Any, str]] = [
+    ("/v1/responses", {"input": "x", "include": "all"}, "include"),
+    ("/v1/responses", {"input": "x", "include": [1]}, "include[0]"),
+    ("/v1/responses", {"input": "x", "reasoning": {"summary": "long"}}, "reasoning.summary"),
+    ("/v1/responses", {"input": "x", "reasoning": {"context": "some"}}, "reasoning.context"),
+    ("/v1/chat/completions", {"messages": HELLO, "thinking_budget": "many"}, "thinking_budget"),
+    ("/v1/chat/completions", {"messages": HELLO, "reasoning": {"max_tokens": -1}}, "reasoning.max_tokens"),
+    ("/v1/messages", {"messages": HELLO, "max_tokens": 9, "thinking": {**ON, "display": "x"}}, "thinking.display"),
+]
+
+
+def test_wrong_options_of_reasoning_are_named() -> None:
     with live(Scripted([RAW])) as server:
-        answer = server.post(path, **body)
-    assert answer.status_code == 400
-    assert field in answer.text
+        for path, body, field in WRONG:
+            answer = server.post(path, **body)
+            assert answer.status_code == 400
+            assert field in answer.text

@@ -57,6 +57,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         model: the served name.
         prompt: the rendered prompt, text or token ids; ``None`` where the server has no chat template. Engines that
             need a prompt then refuse.
+        prompt_ids: the prompt's tokens, where they are known and may be others than a tokenizer would make of its text;
+            engines that take tokens generate from these.
         messages, tools, tool_choice: what the prompt was rendered from, in OpenAI's form.
         stage: where the output begins, where that is known without a prompt.
         choice: which of the request's choices this is.
@@ -68,6 +70,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     id: str = ""
     model: str = ""
     prompt: str | Sequence[int] | None = None
+    prompt_ids: Sequence[int] | None = None
     messages: Sequence[Mapping[str, Any]] = ()
     tools: Sequence[Mapping[str, Any]] = ()
     tool_choice: Any = "auto"

@@ -180,7 +180,7 @@ class Batching:
         Raises:
             EngineError: 400.
         """
-        prompt = request.needed_prompt()
+        prompt = request.needed_prompt() if request.prompt_ids is None else request.prompt_ids
         check_length(self._model, prompt)
         if request.max_tokens is not None and request.max_tokens < 1:
             raise EngineError(f"max_tokens: {request.max_tokens} is less than 1", 400)

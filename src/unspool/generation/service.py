@@ -8,6 +8,7 @@ from typing import Final, Protocol, TypeVar
 
 from ..engines import Engine
 from ..engines.threads import Awaited, Threads
+from ..request.continuation import Turns
 from ..request.prepared import Constraints
 from ..request.prompts import Prompts
 from ..request.settings import Settings
@@ -45,6 +46,7 @@ class Service:
         prompts: the model's chat template; without it the engine gets the messages alone.
 
     Attributes:
+        turns: those that prompts may go on from; ``None`` without a chat template.
         runs: the answers that are running.
         held: bytes of the requests that are being read and answered.
         draining: whether the server is shutting down.
@@ -54,6 +56,7 @@ class Service:
         self.settings = settings
         self.engine = engine
         self.prompts = prompts
+        self.turns = None if prompts is None else Turns(settings, prompts, engine.tokenizer)
         self.admission = Admission(settings.limits.generations, settings.limits.waiting)
         self.constraints = Constraints(settings)
         self.metrics = Metrics(settings.dialect.name)

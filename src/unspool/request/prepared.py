@@ -15,8 +15,8 @@ from ..grammar import Constraint, ToolStrictLevel, bounds, constrain
 from ..parser import Parser
 from ..stage import detect_stage
 from .chat_request import ChatRequest, stage_of
+from .continuation import Continued, Turns
 from .fields import BadRequest
-from .prompts import Prompts
 from .settings import Settings
 
 log = logging.getLogger("unspool.server")
@@ -31,6 +31,7 @@ class Prepared(msgspec.Struct, frozen=True):
     Attributes:
         request: what was asked for.
         prompt: rendered, where there is a chat template.
+        continued: the same, and what goes on from it; ``None`` without a chat template.
         stage: where the output begins, where that is known without a prompt.
         constraint: what may be generated; ``None``: anything.
         parsers: one for each choice, not fed yet.
@@ -38,6 +39,7 @@ class Prepared(msgspec.Struct, frozen=True):
 
     request: ChatRequest
     prompt: str | None
+    continued: Continued | None
     stage: Stage | None
     constraint: Constraint | None
     parsers: tuple[Parser, ...]
@@ -58,6 +60,7 @@ class Prepared(msgspec.Struct, frozen=True):
             id=id,
             model=settings.model,
             prompt=self.prompt,
+            prompt_ids=None if self.continued is None else self.continued.ids,
             messages=request.messages,
             tools=request.tools,
             tool_choice=request.toolset.choice,
@@ -72,7 +75,7 @@ class Prepared(msgspec.Struct, frozen=True):
 def prepare(
     request: ChatRequest,
     settings: Settings,
-    prompts: Prompts | None,
+    turns: Turns | None,
     tokenizer: Any = None,
     constraints: "Constraints | None" = None,
     awaited: Awaited | None = None,
@@ -82,7 +85,7 @@ def prepare(
     Args:
         request: what is asked for.
         settings: the server's.
-        prompts: the model's chat template.
+        turns: the model's chat template, and turns that prompts may go on from.
         tokenizer: the engine's.
         constraints: derives grammars, and keeps them.
         awaited: whether anybody waits for the result.
@@ -93,7 +96,8 @@ def prepare(
     """
     awaited = awaited or Awaited()
     constraints = constraints or Constraints(settings)
-    prompt = None if prompts is None else prompts.render(request)
+    continued = None if turns is None else turns.prompt(request)
+    prompt = None if continued is None else continued.prompt
     awaited.check()
     stage = forced = stage_of(request, settings.dialect) if prompt is None else None
     begins = stage
@@ -111,7 +115,7 @@ def prepare(
     for _ in range(request.n):
         awaited.check()
         parsers.append(_parser(request, settings, stage, prompt, tokenizer))
-    return Prepared(request, prompt, stage, constraint, tuple(parsers))
+    return Prepared(request, prompt, continued, stage, constraint, tuple(parsers))
 
 
 def _parser(

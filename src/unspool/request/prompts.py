@@ -7,6 +7,7 @@ that they stay text. System prompts and answers of the assistant belong to the a
 
 import datetime
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
@@ -16,9 +17,11 @@ import jinja2.meta
 import jinja2.sandbox
 import msgspec
 
+from ..bridge import Bridge, behind, between
 from ..chat_templates import environment, tojson
 from ..dialect.file import Dialect
 from ..dialect.registry import list_dialects
+from ..errors import TemplateError
 from ..parser import parse
 from ..wire.encoding import INVALID_JSON, clean
 from .chat_request import ChatRequest
@@ -35,10 +38,6 @@ _OURS: Final = {"messages", "tools", "documents", "add_generation_prompt", "cont
 _BUILT_IN: Final = {*_OURS, "raise_exception", "strftime_now", "range", "namespace", "dict", "lipsum", "cycler"}
 
 Form = Literal["object", "text"]
-
-
-class TemplateError(ValueError):
-    """A chat template is missing, wrong, or does not fit the dialect. Raised before the server starts."""
 
 
 class Tokenizer(msgspec.Struct, frozen=True):
@@ -159,6 +158,39 @@ class Prompts:
         except Exception as error:  # a template is a foreign program, which may fail in any way
             raise BadRequest("messages", f"the chat template refuses: {error}") from None
         return clean(_before_sentinel(prompt) if continuing else prompt)
+
+    def bridge(self, request: ChatRequest, at: int, ends: Sequence[str]) -> Bridge:
+        """What stands between an answer of the history and the answer that is to come.
+
+        Args:
+            request: the request.
+            at: the place of that answer among the messages; it is not the last.
+            ends: texts that end answers.
+
+        Raises:
+            TemplateError: the template does not write the answer's last text as it is, or not what follows.
+            BadRequest: the template refuses the request.
+        """
+        word = f"Zq{os.urandom(8).hex()}"  # nobody can have written it
+        variables = {name: value for name, value in request.template.items() if name in self._variables}
+        tools = [] if request.toolset.kind == "none" else self._special.break_up(request.tools)
+        try:
+            before = [self._message(m) for m in (*request.messages[:at], _stand_in(request.messages[at], word))]
+            new = [self._message(m) for m in request.messages[at + 1 :]]
+            tail = behind(word, self._render([*before, *new], tools, generate=True, variables=variables))
+
+            def closed() -> str:
+                return behind(word, self._render(before, tools, generate=False, variables=variables))
+
+            eos = self._tokenizer.special.get("eos_token", "")
+            known = sorted({e for e in (*ends, eos) if e.strip()}, key=len, reverse=True)
+            found = between(tail, known, new[0].get("content"), closed)
+        except Exception as error:  # a template is a foreign program, which may fail in any way
+            raise TemplateError(f"the chat template: {error}"[:500]) from None
+        bridge = Bridge(tuple(map(clean, found.closings)), clean(found.text))
+        if not self.render(request).endswith(bridge.text):
+            raise TemplateError("the chat template writes what follows an answer otherwise behind another answer")
+        return bridge
 
     def _render(
         self,
@@ -281,6 +313,18 @@ def _reads_turn(dialect: Dialect, prompt: str, turn: str) -> bool:
     found: dict[str, Any] = json.loads(message.tool_calls[0].arguments)
     # The templates of some families write every value as a string; their models do not.
     return {name: str(value) for name, value in found.items()} == {n: str(v) for n, v in _ARGUMENTS.items()}
+
+
+def _stand_in(answer: Mapping[str, Any], word: str) -> dict[str, Any]:
+    """An answer with the same calls, of which the last text is the word."""
+    calls = list(answer.get("tool_calls") or ())
+    if not calls:
+        return {"role": "assistant", "content": word}
+    known = calls[-1]["function"].get("arguments")
+    known = _as_object(known) if isinstance(known, str) else known
+    key = next(iter(known or ()), "key")
+    calls[-1] = {**calls[-1], "function": {**calls[-1]["function"], "arguments": tojson({key: word})}}
+    return {"role": "assistant", "content": None, "tool_calls": calls}
 
 
 def _in_one_piece(content: Any) -> Any:

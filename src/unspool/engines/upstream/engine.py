@@ -200,6 +200,8 @@ class Upstream:
         """The kind of a backend, and the request as it takes it."""
         kind = await self._kind(backend)
         prompt: Any = request.needed_prompt()
+        if request.prompt_ids is not None and kind.ids:
+            prompt = request.prompt_ids
         if not isinstance(prompt, str):
             prompt = list(prompt)
             if not kind.ids:
