@@ -130,7 +130,8 @@ def test_across_user_turns_it_does_so_where_the_flag_or_the_request_says_so() ->
         with live(engine, "hermes", prompts=template()) as server:
             ask: Any = {"model": "m", "reasoning": {"context": context}}
             first = server.openai.responses.create(**ask, input=HELLO)
-            server.openai.responses.create(**ask, input=[*HELLO, *(i.model_dump() for i in first.output), *HELLO])
+            again: Any = [*HELLO, *(i.model_dump() for i in first.output), *HELLO]
+            server.openai.responses.create(**ask, input=again)
             assert extends(engine, 1, ANSWER) is expected
 
 

@@ -9,9 +9,9 @@ import pytest
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 import unspool
+from unspool.errors import TemplateError
 from unspool.request.chat_request import ChatRequest
 from unspool.request.continuation import Continued, Turns, Written
-from unspool.request.prompts import TemplateError
 from unspool.request.reasoning import Context, Reasoning
 from unspool.request.settings import Settings
 from unspool.toolset import read_toolset
@@ -51,9 +51,9 @@ def letters(made: Tokenizer, text: str) -> list[int]:
     """Tokens of a text that the tokenizer itself would not choose: a model may write any."""
     ids: list[int] = []
     for token in made.encode(text, add_special_tokens=False).ids:
-        piece = made.id_to_token(token)
-        alone = [made.token_to_id(c) for c in piece]
-        ids += [token] if token in made.get_added_tokens_decoder() or None in alone else alone
+        alone = [made.token_to_id(c) for c in made.id_to_token(token) or ""]
+        known = [i for i in alone if i is not None]
+        ids += [token] if token in made.get_added_tokens_decoder() or len(known) < len(alone) else known
     return ids
 
 

@@ -132,7 +132,8 @@ def _names_dialect(options: argparse.Namespace) -> str | None:
 def _template(folder: str | Path) -> "Tokenizer":
     """The chat template and the special tokens of a model's folder."""
     try:
-        from ..request.prompts import TemplateError, read_tokenizer
+        from ..errors import TemplateError
+        from ..request.prompts import read_tokenizer
     except ImportError as error:
         raise missing(error, "server") from None
     try:
@@ -145,7 +146,8 @@ def _template(folder: str | Path) -> "Tokenizer":
 
 def _prompts(options: argparse.Namespace, folder: str | Path, template: "Tokenizer", dialect: Dialect) -> "Prompts":
     """The chat template, checked."""
-    from ..request.prompts import Prompts, TemplateError
+    from ..errors import TemplateError
+    from ..request.prompts import Prompts
 
     try:
         prompts = Prompts(template)
