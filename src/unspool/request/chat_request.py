@@ -8,7 +8,9 @@ import msgspec
 from ..dialect.file import Dialect
 from ..engines import Sampling
 from ..events import Stage
+from ..grammar.freeform import Freeform
 from ..toolset import Toolset
+from ..wire.freeform import Kind
 from .fields import BadRequest
 from .reasoning import Reasoning
 from .settings import Limits
@@ -28,6 +30,8 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
         response_format: as chat completions have it.
         thinking: whether the model is to think; ``None``: the request does not say.
         template: variables of the chat template, by name.
+        kinds: what tools are for the client that are more than functions, by name.
+        grammars: of the one argument of custom tools, by name.
         reasoning: what the request says of reasoning besides.
         stream: whether the answer is streamed.
         include_usage: whether a stream of chat completions ends with the usage.
@@ -44,6 +48,8 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
     response_format: Mapping[str, Any] | None = None
     thinking: bool | None = None
     template: dict[str, Any] = {}
+    kinds: dict[str, Kind] = {}
+    grammars: dict[str, Freeform] = {}
     reasoning: Reasoning = Reasoning()
     stream: bool = False
     include_usage: bool = False

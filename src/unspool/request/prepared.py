@@ -178,7 +178,8 @@ class Constraints:
             return None
         key = None
         if begins is not Stage.TOOL_CALL:  # inside a call, the grammar depends on the prompt itself
-            parts = [tools.callable, tools.choice, request.parallel, stage, begins, request.response_format]
+            grammars = sorted((name, one.source) for name, one in request.grammars.items())
+            parts = [tools.callable, tools.choice, request.parallel, stage, begins, request.response_format, grammars]
             key = _key(parts)
         found = None if key is None else self._kept.get(key[0])
         if found is None:
@@ -208,6 +209,7 @@ class Constraints:
             response_format=request.response_format,
             strict_level=level,
             tokenizer=tokenizer,
+            grammars=request.grammars,
         )
 
 

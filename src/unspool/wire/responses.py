@@ -15,7 +15,9 @@ from . import sse
 from .blocks import BlockWriter, TextKind, blocks, the_one
 from .chat import error_body
 from .common import Failure, Usage
-from .encoding import encode, on_one_line, quoted
+from .encoding import clean, encode, on_one_line, quoted
+from .freeform import Input, Kind, input_of
+from .messages import tool_input
 from .sealed import Sealing
 from .summary import Detail, Summary, summarized
 
@@ -55,6 +57,7 @@ class ResponsesWriter(BlockWriter):
         request: the request's fields that a response repeats, see `DEFAULTS`; others are not looked at.
         seal: makes the ``encrypted_content`` of reasoning; ``None``: it is left out.
         summary: how detailed the summary of reasoning is; ``None``: it is empty.
+        kinds: what calls are that are more than those of functions, by name.
     """
 
     def __init__(
@@ -66,8 +69,11 @@ class ResponsesWriter(BlockWriter):
         request: Mapping[str, Any] | None = None,
         seal: Sealing | None = None,
         summary: Detail | None = None,
+        kinds: Mapping[str, Kind] | None = None,
     ) -> None:
         super().__init__()
+        self._kinds = kinds or {}
+        self._input: Input | None = None
         self._seal = seal
         self._detail = summary
         self._summary: Summary | None = None
@@ -170,22 +176,46 @@ class ResponsesWriter(BlockWriter):
 
     def _open_call(self, event: ToolCallStart) -> bytes:
         self._opened = event
-        self._item_id = self._id_of("tool_call", len(self._output))
-        item = _call_item(self._item_id, event.id, event.name, "", "in_progress")
+        kind = self._kinds.get(event.name)
+        custom = kind is not None and kind.kind == "custom"
+        self._item_id = self._id_of("tool_call", len(self._output), kind)
+        self._input = Input() if custom else None
+        item = _call_item(self._item_id, event.id, event.name, "", "in_progress", kind)
         added = self._event("response.output_item.added", output_index=len(self._output), item=item)
-        self._prepare("response.function_call_arguments.delta")
+        self._prepare(f"response.{'custom_tool_call_input' if custom else 'function_call_arguments'}.delta")
         return added
 
     def _arguments(self, text: str) -> bytes:
+        assert self._opened is not None
+        if self._input is not None:
+            self._parts.append(text)
+            return self._piece(self._input.feed(text))
+        kind = self._kinds.get(self._opened.name)
+        if kind is not None and kind.kind == "tool_search":
+            self._parts.append(text)
+            return b""
         return self._text(text)
+
+    def _piece(self, text: str) -> bytes:
+        """The next piece of a custom tool's input."""
+        if not text:
+            return b""
+        self._sequence += 1
+        return self._head + b'%d,"delta":' % (self._sequence - 1) + quoted(text) + b"}\n\n"
 
     def _close_call(self, event: ToolCallEnd) -> bytes:
         assert self._opened is not None
-        arguments = "".join(self._parts)
-        item = _call_item(self._item_id, self._opened.id, self._opened.name, arguments, _call_status(event.status))
-        return self._event("response.function_call_arguments.done", **self._place(), arguments=arguments) + self._done(
-            item
-        )
+        arguments, name = "".join(self._parts), self._opened.name
+        kind = self._kinds.get(name)
+        item = _call_item(self._item_id, self._opened.id, name, arguments, _call_status(event.status), kind)
+        if self._input is not None:
+            rest = self._piece(self._input.close())
+            told = self._event("response.custom_tool_call_input.done", **self._place(), input=self._input.text)
+            return rest + told + self._done(item)
+        if kind is not None and kind.kind == "tool_search":
+            return self._done(item)
+        told = self._event("response.function_call_arguments.done", **self._place(), arguments=arguments)
+        return told + self._done(item)
 
     def _text_item(self, kind: TextKind, id: str, text: str, status: Status) -> dict[str, Any]:
         """A complete item of text."""
@@ -224,7 +254,9 @@ class ResponsesWriter(BlockWriter):
         for i, block in enumerate(found):
             if isinstance(block, ToolCall):
                 status = _call_status(block.status)
-                item = _call_item(self._id_of("tool_call", i), block.id, block.name, block.arguments, status)
+                kind_ = self._kinds.get(block.name)
+                id = self._id_of("tool_call", i, kind_)
+                item = _call_item(id, block.id, block.name, block.arguments, status, kind_)
             else:
                 cut = message.finish_reason in INCOMPLETE and i == len(found) - 1
                 kind, text = block
@@ -251,11 +283,18 @@ class ResponsesWriter(BlockWriter):
             **self._repeated,
         }
 
-    def _id_of(self, kind: str, index: int) -> str:
-        return f"{_PREFIXES[kind]}_{self._stem}_{index}"
+    def _id_of(self, kind: str, index: int, tool: Kind | None = None) -> str:
+        return f"{_PREFIXES[kind if tool is None else tool.kind]}_{self._stem}_{index}"
 
 
-_PREFIXES: Final = {"reasoning": "rs", "content": "msg", "tool_call": "fc"}
+_PREFIXES: Final = {
+    "reasoning": "rs",
+    "content": "msg",
+    "tool_call": "fc",
+    "function": "fc",
+    "custom": "ctc",
+    "tool_search": "tsc",
+}
 """How ids of items begin."""
 
 
@@ -272,9 +311,24 @@ def _text_item(kind: TextKind, id: str, text: str | None, status: Status) -> dic
     return {"type": "message", "id": id, "role": "assistant", "status": status, "content": content}
 
 
-def _call_item(id: str, call_id: str, name: str, arguments: str, status: Status) -> dict[str, Any]:
-    call = {"call_id": call_id, "name": name, "arguments": arguments}
-    return {"type": "function_call", "id": id, **call, "status": status}
+def _call_item(
+    id: str, call_id: str, name: str, arguments: str, status: Status, kind: Kind | None = None
+) -> dict[str, Any]:
+    told = {"id": id, "call_id": call_id, "status": status}
+    if kind is None:
+        return {"type": "function_call", **told, "name": name, "arguments": arguments}
+    if kind.kind == "tool_search":
+        return {"type": "tool_search_call", **told, "execution": "client", "arguments": _object(arguments)}
+    space = {"namespace": kind.namespace} if kind.namespace else {}
+    if kind.kind == "custom":
+        text = input_of(arguments) if arguments else ""
+        return {"type": "custom_tool_call", **told, "name": kind.name, "input": text, **space}
+    return {"type": "function_call", **told, "name": kind.name, "arguments": arguments, **space}
+
+
+def _object(arguments: str) -> Any:
+    """Arguments as an object; what is none is wrapped in one."""
+    return msgspec.Raw(clean(tool_input(arguments or "{}")).encode())
 
 
 def _call_status(status: str) -> Status:

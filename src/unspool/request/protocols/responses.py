@@ -11,19 +11,22 @@ from ..common import (
     check_messages,
     check_served,
     not_text,
-    read_parameters,
     sampling,
     thinking,
-    tool,
     toolset,
 )
+from ..declared import found_tools, history_call, read_choice, read_declared
 from ..fields import Fields
 from ..reasoning import Reasoning, opened, read_budget, read_context, read_include, read_summary
 from .base import WireProtocol
 from .chat import FORMATS
 
 _ROLES = ("user", "assistant", "system", "developer")
-_ITEMS = ("message", "function_call", "function_call_output", "reasoning")
+_CALLS = ("function_call", "custom_tool_call", "tool_search_call")
+_OUTPUTS = ("function_call_output", "custom_tool_call_output")
+_SILENT = ("additional_tools", "web_search_call")
+"""Items that say nothing to the model: tools are read elsewhere, and what OpenAI ran it told in its answer."""
+_ITEMS = ("message", "reasoning", *_CALLS, *_OUTPUTS, "tool_search_output", *_SILENT)
 
 
 class ResponsesProtocol(WireProtocol):
@@ -47,7 +50,8 @@ class ResponsesProtocol(WireProtocol):
         if fields.integer("top_logprobs", 0, 20, 0):
             raise fields.wrong("top_logprobs", "is not supported; leave it out")
         fields.one_of("truncation", ("auto", "disabled"), None)
-        tools = toolset(fields, _tools(fields), fields.raw.get("tool_choice"), self.settings.limits)
+        declared = read_declared(fields)
+        tools = toolset(fields, declared.tools, read_choice(fields, declared), self.settings.limits)
         think, template = thinking(fields)
         reasoning = Reasoning(
             sealed=read_include(fields),
@@ -58,6 +62,8 @@ class ResponsesProtocol(WireProtocol):
         return ChatRequest(
             messages=_input(fields, self.settings.seal),
             toolset=tools,
+            kinds=declared.kinds,
+            grammars=declared.grammars,
             parallel=fields.flag("parallel_tool_calls", True),
             max_tokens=fields.integer("max_output_tokens", 1, MAX_TOKENS),
             sampling=sampling(fields),
@@ -79,16 +85,8 @@ class ResponsesProtocol(WireProtocol):
             request=body,
             seal=None if self.settings.seal is None or not request.reasoning.sealed else self.settings.seal.seal,
             summary=request.reasoning.summary,
+            kinds=request.kinds,
         )
-
-
-def _tools(fields: Fields) -> list[dict[str, Any]]:
-    found = []
-    for one in fields.objects("tools", ()):
-        one.one_of("type", ("function",))
-        strict = one.flag("strict", None)
-        found.append(tool(one.text("name"), one.text("description", None), read_parameters(one), strict))
-    return found
 
 
 def _format(fields: Fields) -> dict[str, Any] | None:
@@ -123,7 +121,12 @@ def _input(fields: Fields, seal: Seal | None) -> list[dict[str, Any]]:
 
 def _take(item: Fields, messages: list[dict[str, Any]], seal: Seal | None) -> None:
     kind = item.one_of("type", _ITEMS, "message")
-    if kind == "function_call_output":
+    if kind in _SILENT:
+        return
+    if kind == "tool_search_output":
+        messages.append({"role": "tool", "tool_call_id": item.text("call_id", ""), "content": found_tools(item)})
+        return
+    if kind in _OUTPUTS:
         output = _content(item, "output")
         messages.append({"role": "tool", "tool_call_id": item.text("call_id"), "content": output})
         return
@@ -141,9 +144,7 @@ def _take(item: Fields, messages: list[dict[str, Any]], seal: Seal | None) -> No
         text = opened(seal, item, "encrypted_content", "".join(parts or summary) or None)
         turn["reasoning_content"] = turn.get("reasoning_content", "") + text
     else:
-        function = {"name": item.text("name"), "arguments": item.text("arguments")}
-        call = {"id": item.text("call_id"), "type": "function", "function": function}
-        turn.setdefault("tool_calls", []).append(call)
+        turn.setdefault("tool_calls", []).append(history_call(item))
 
 
 def _content(item: Fields, field: str) -> str:
