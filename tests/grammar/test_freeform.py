@@ -14,8 +14,9 @@ import unspool
 from unspool import ConstraintError, Dialect, Stage
 from unspool.grammar import constrain, regular
 from unspool.grammar.freeform import MAX_GRAMMAR, Freeform, read_lark
+from unspool.grammar.matchers import from_lark
 
-from .support import WITH_CALLS, Grammars, byte_tokenizer, from_lark, read
+from .support import WITH_CALLS, Grammars, byte_tokenizer, read
 
 PATCH = r"""
 start: begin_patch hunk+ end_patch

@@ -143,8 +143,9 @@ def test_responses_go_on_from_items_that_come_back_with_or_without_the_reasoning
             with server.openai.responses.stream(**ask, input="Hello") as stream:
                 output: list[Any] = [i.model_dump(exclude_none=True) for i in stream.get_final_response().output]
             back = [i for i in output if not (drop and i["type"] == "reasoning")]
-            result = {"type": "function_call_output", "call_id": output[-1]["call_id"], "output": "20"}
-            server.openai.responses.create(**ask, input=[{"role": "user", "content": "Hello"}, *back, result])
+            result: Any = {"type": "function_call_output", "call_id": output[-1]["call_id"], "output": "20"}
+            asked: Any = [{"role": "user", "content": "Hello"}, *back, result]
+            server.openai.responses.create(**ask, input=asked)
         assert extends(engine, 1, CALL)
 
 

@@ -74,7 +74,7 @@ UNSERVED: dict[str, str] = {
     **dict.fromkeys(("prompt_logprobs", "include_stop_str_in_output", "no_stop_trim", "truncate_prompt_tokens"), ""),
     **dict.fromkeys(("typical_p", "mirostat", "repeat_penalty", "top_a", "logits_processors"), ""),
     **dict.fromkeys(("prediction", "audio", "web_search_options", "max_tool_calls"), ""),
-    **dict.fromkeys(("mcp_servers", "container", "context_management", "output_format", "output_config"), ""),
+    **dict.fromkeys(("mcp_servers", "container", "context_management", "output_format"), ""),
 }
 """Fields of other servers that would change the answer, and what to use instead; they are refused."""
 _IDLE: tuple[Any, ...] = (None, False, 0, "", [], {})
@@ -83,13 +83,17 @@ _IDLE_TRUE = ("add_generation_prompt",)
 _IDLE_ONE = ("best_of", "length_penalty", "repeat_penalty", "typical_p")
 
 
-def check_served(fields: Fields) -> None:
+def check_served(fields: Fields, *own: str) -> None:
     """Refuse fields that would change the answer and are not supported.
+
+    Args:
+        fields: the request.
+        own: those of them that the protocol reads itself.
 
     Raises:
         BadRequest: names the field, and what to use instead.
     """
-    for name in fields.raw.keys() & UNSERVED.keys():
+    for name in (fields.raw.keys() & UNSERVED.keys()).difference(own):
         value = fields.raw[name]
         idle = value in _IDLE or (value == 1 and name in _IDLE_ONE) or (value is True and name in _IDLE_TRUE)
         if not idle:

@@ -1,8 +1,9 @@
 """Anthropic's Messages."""
 
 import json
+import logging
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from ...wire import MessagesWriter
 from ...wire import messages as wire
@@ -10,9 +11,11 @@ from ...wire.sealed import Seal
 from ..chat_request import ChatRequest
 from ..common import MAX_TOKENS, check_messages, check_served, not_text, sampling, thinking, tool, toolset
 from ..fields import REQUIRED, Fields
-from ..reasoning import Reasoning, opened, read_budget
+from ..reasoning import EFFORTS, Reasoning, opened, read_budget, read_edits
 from ..settings import Settings
 from .base import WireProtocol
+
+log = logging.getLogger("unspool.server")
 
 
 class MessagesProtocol(WireProtocol):
@@ -25,12 +28,12 @@ class MessagesProtocol(WireProtocol):
         """See `WireProtocol.read`."""
         limits = self.settings.limits
         fields.text("model", None)
-        check_served(fields)
+        check_served(fields, "context_management")
         check_messages(fields, "messages", limits)
         tools = _tools(fields)
         choice, parallel = _choice(fields, tools)
         found = toolset(fields, tools, choice, limits)
-        think, template = thinking(fields)
+        think, template = thinking(_with_effort(fields))
         seal = self.settings.seal
         messages = _system(fields) + [m for one in fields.objects("messages") for m in _messages(one, seal)]
         if not fields.array("messages"):
@@ -42,6 +45,7 @@ class MessagesProtocol(WireProtocol):
             stop=fields.texts("stop_sequences", limits.stops),
             max_tokens=fields.integer("max_tokens", 1, MAX_TOKENS, REQUIRED),
             sampling=sampling(fields),
+            response_format=_format(fields),
             thinking=think,
             template=template,
             reasoning=_reasoning(fields, self.settings),
@@ -63,18 +67,54 @@ class MessagesProtocol(WireProtocol):
 def _reasoning(fields: Fields, settings: Settings) -> Reasoning:
     thinks = fields.object("thinking") if isinstance(fields.raw.get("thinking"), dict) else Fields({})
     display = thinks.one_of("display", ("summarized", "omitted"), None)
-    # What is omitted has to come back by its signature.
+    context, left = read_edits(fields)
+    if left:
+        log.info("edits of the context that the server does not make: %s", ", ".join(left))
     return Reasoning(
-        omit=display == "omitted" and settings.seal is not None, budget=read_budget(fields, settings.efforts)
+        # What is omitted has to come back by its signature.
+        omit=display == "omitted" and settings.seal is not None,
+        budget=read_budget(fields, settings.efforts),
+        context=context,
     )
+
+
+def _with_effort(fields: Fields) -> Fields:
+    """The request with the effort of ``output_config`` where chat completions have it. It says how much is to be
+    thought, not whether: that says ``thinking`` alone."""
+    effort = fields.object("output_config").one_of("effort", EFFORTS, None)
+    if effort is None or not fields.has("thinking"):
+        return fields
+    return Fields({"reasoning_effort": effort, **fields.raw})
+
+
+def _format(fields: Fields) -> dict[str, Any] | None:
+    """The schema of the content, ``output_config.format``."""
+    found = fields.object("output_config").object("format")
+    if not found.has("type"):
+        return None
+    found.one_of("type", ("json_schema",))
+    if not isinstance(found.raw.get("schema"), dict):
+        raise found.wrong("schema", "must be an object")
+    return {"type": "json_schema", "json_schema": {"name": "", "schema": found.raw["schema"], "strict": True}}
+
+
+_HOSTED: Final = ("web_search_", "web_fetch_", "code_execution_", "tool_search_tool_", "advisor_")
+"""How the types of tools begin that run at Anthropic."""
 
 
 def _tools(fields: Fields) -> list[dict[str, Any]]:
     found = []
+    hosted = []
     for one in fields.objects("tools", ()):
-        one.one_of("type", ("custom",), "custom")  # Anthropic's own tools run at Anthropic
+        kind = one.text("type", "custom")
+        if kind.startswith(_HOSTED):
+            hosted.append(kind)
+            continue
+        one.one_of("type", ("custom",), "custom")
         schema = one.object("input_schema").raw
         found.append(tool(one.text("name"), one.text("description", None), schema, one.flag("strict", None)))
+    if hosted:
+        log.info("tools that the server does not run are left out: %s", ", ".join(hosted))
     return found
 
 
@@ -92,7 +132,7 @@ def _choice(fields: Fields, tools: list[dict[str, Any]]) -> tuple[Any, bool]:
     return {"any": "required"}.get(kind, kind), parallel
 
 
-_SAID = ("text", "thinking", "redacted_thinking", "tool_use")
+_SAID = ("text", "thinking", "redacted_thinking", "tool_use", "server_tool_use", "web_search_tool_result")
 """Blocks of the assistant. Redacted thinking, which without a key only Anthropic can read, is left out."""
 
 # -- history -----------------------------------------------------------------------------------------------------------
