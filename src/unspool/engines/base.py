@@ -46,6 +46,21 @@ class Sampling(msgspec.Struct, frozen=True, kw_only=True):
     logprobs: int | None = None
 
 
+class Thinking(msgspec.Struct, frozen=True, kw_only=True):
+    """A budget of reasoning.
+
+    Attributes:
+        budget: tokens of reasoning at most; then it is closed.
+        opening, closing: the dialect's markers.
+        inside: whether the output begins inside reasoning.
+    """
+
+    budget: int
+    opening: str
+    closing: str
+    inside: bool = False
+
+
 class Request(msgspec.Struct, frozen=True, kw_only=True):
     """One output to generate.
 
@@ -65,6 +80,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         sampling: how tokens are chosen.
         max_tokens: the output's length at most; ``None``: as long as the model's context.
         constraint: what may be generated; ``None``: anything.
+        thinking: the budget of reasoning; ``None``: there is none.
     """
 
     id: str = ""
@@ -79,6 +95,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     sampling: Sampling = Sampling()
     max_tokens: int | None = None
     constraint: Constraint | None = None
+    thinking: Thinking | None = None
 
     def needed_prompt(self) -> str | Sequence[int]:
         """The prompt, for engines that need one.

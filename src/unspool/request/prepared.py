@@ -7,6 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from .. import engines
+from ..dialect.template import unstarted, writable
 from ..engines.kept import Kept
 from ..engines.threads import Awaited
 from ..errors import ConstraintError
@@ -34,6 +35,7 @@ class Prepared(msgspec.Struct, frozen=True):
         continued: the same, and what goes on from it; ``None`` without a chat template.
         stage: where the output begins, where that is known without a prompt.
         constraint: what may be generated; ``None``: anything.
+        thinking: the budget of reasoning; ``None``: there is none.
         parsers: one for each choice, not fed yet.
     """
 
@@ -42,6 +44,7 @@ class Prepared(msgspec.Struct, frozen=True):
     continued: Continued | None
     stage: Stage | None
     constraint: Constraint | None
+    thinking: engines.Thinking | None
     parsers: tuple[Parser, ...]
 
     def for_engine(self, settings: Settings, id: str, choice: int) -> engines.Request:
@@ -69,6 +72,7 @@ class Prepared(msgspec.Struct, frozen=True):
             sampling=sampling,
             max_tokens=request.max_tokens,
             constraint=self.constraint,
+            thinking=self.thinking,
         )
 
 
@@ -115,7 +119,24 @@ def prepare(
     for _ in range(request.n):
         awaited.check()
         parsers.append(_parser(request, settings, stage, prompt, tokenizer))
-    return Prepared(request, prompt, continued, stage, constraint, tuple(parsers))
+    return Prepared(
+        request, prompt, continued, stage, constraint, _thinking(request, settings, prompt, stage), tuple(parsers)
+    )
+
+
+def _thinking(
+    request: ChatRequest, settings: Settings, prompt: str | None, stage: Stage | None
+) -> engines.Thinking | None:
+    """The budget of reasoning, where the dialect has any."""
+    budget, dialect = request.reasoning.budget, settings.dialect
+    if budget is None or not dialect.reasoning or request.thinking is False:
+        return None
+    template = writable(dialect.reasoning)[0]
+    opening = unstarted(template.opening, dialect.start).strip()
+    begins = detect_stage(dialect, prompt) if prompt is not None else stage or dialect.stage
+    return engines.Thinking(
+        budget=budget, opening=opening, closing=template.closing.strip(), inside=begins is Stage.REASONING
+    )
 
 
 def _parser(
