@@ -13,11 +13,12 @@ RAY      := $(VENV)/ray
 BFCL     := $(VENV)/bfcl
 ROLLOUTS := $(VENV)/rollouts
 TOOLS    := $(VENV)/tools
+CLIENTS  := $(VENV)/clients
 ARGS     ?=
 SECONDS_ ?= 600
 
 .DEFAULT_GOAL := help
-.PHONY: help quick test coverage lint format bench fuzz drawn same transitions templates infer engines attacks vllm vllm-engine sglang bench-plugins llama agui rollouts ray tools bfcl readme serve agent agent-test clean
+.PHONY: help quick test coverage lint format bench fuzz drawn same transitions templates infer engines attacks vllm vllm-engine sglang bench-plugins llama agui clients rollouts ray tools bfcl readme serve agent agent-test clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/'
@@ -135,6 +136,18 @@ $(AGUI)/.installed: tests/agui_node/package.json
 
 agui: $(STAMP) $(AGUI)/.installed ## AG-UI's own client on Node against a running server (needs node and npm)
 	$(BIN)/python -m pytest -m node tests/agui_node $(ARGS)
+
+$(CLIENTS)/.installed: pyproject.toml tests/clients/package.json
+	@echo "installing Codex, Claude Code and OpenAI's Agents SDK into $(CLIENTS): minutes, 700 MB"
+	mkdir -p $(CLIENTS)
+	cp tests/clients/package.json $(CLIENTS)/
+	npm install --prefix $(CLIENTS) --no-package-lock --no-audit --no-fund --silent
+	test -x $(CLIENTS)/python/bin/python || $(PYTHON) -m venv $(CLIENTS)/python
+	$(CLIENTS)/python/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[test]' openai-agents
+	touch $@
+
+clients: $(CLIENTS)/.installed ## Codex, Claude Code and the Agents SDK before a scripted engine (needs node and npm; 700 MB)
+	$(CLIENTS)/python/bin/python -m pytest -m clients tests/clients $(ARGS)
 
 $(ROLLOUTS)/.installed: pyproject.toml
 	@echo "installing transformers, without torch, into $(ROLLOUTS)"

@@ -43,7 +43,7 @@ def test_what_goes_behind_an_answer_is_what_the_template_writes(
     failures = []
     for request, answer, told in asked(made, source, result):
         try:
-            bridge = made.bridge(request, answer, [told], dialect.end)
+            bridge = made.next_turn(request, answer, [told], dialect.end)
         except NoBridge as why:
             failures.append(str(why))
             continue

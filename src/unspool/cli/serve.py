@@ -2,11 +2,14 @@
 
 import argparse
 import errno
+import os
 import socket
 
+from ..request.reasoning import CONTEXTS, EFFORTS
 from ..request.settings import LIMITS, PROFILES, Limits, Settings
 from ..wire.chat import REASONING_FIELDS
-from .common import Misuse, missing, one_of, read_key
+from ..wire.sealed import Seal, read_keys
+from .common import Misuse, missing, one_of, read_given, read_key
 from .model import model_arguments, open_model
 from .tools import open_tools, tools_arguments
 
@@ -17,6 +20,14 @@ def serve_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--port", type=int, default=8192, help="8192 by default; 0 takes any that is free")
     p.add_argument("--api-key", metavar="KEY|@FILE", help="the key that clients have to send")
     text = "a website that may use the server, as https://HOST; * is any (repeatable); none by default"
+    text = "keys that seal reasoning, each 32 bytes in base64; the first seals, all open ($UNSPOOL_REASONING_KEY)"
+    p.add_argument("--reasoning-key", metavar="KEYS|@FILE", help=text)
+    text = "the model's own turns stand in prompts as it wrote them: never, loop (within a tool loop; default), all"
+    p.add_argument("--context-turns", type=one_of(CONTEXTS), metavar="TURNS", default="loop", help=text)
+    text = "MiB for the turns that may stand in prompts again; 128, 0 is none"
+    p.add_argument("--turn-memory", type=int, metavar="MIB", default=128, help=text)
+    text = "tokens of reasoning for an effort, as low=1024 (repeatable); requests with a budget of their own keep it"
+    p.add_argument("--effort-budget", metavar="EFFORT=TOKENS", action="append", default=[], help=text)
     p.add_argument("--cors", metavar="ORIGIN", action="append", default=[], help=text)
     p.add_argument("--profile", type=one_of(PROFILES), metavar="PROFILE", default=PROFILES[0], help=", ".join(PROFILES))
     p.add_argument("--full-text", action="store_true", help="profile mindie: content is cumulative")
@@ -50,6 +61,10 @@ def run_serve(options: argparse.Namespace) -> int:
     approval_key = read_key("--approval-key", options.approval_key)
     if approval_key == "":
         raise Misuse("--approval-key: is empty")
+    seal = _seal(options, key)
+    efforts = _efforts(options.effort_budget)
+    if options.turn_memory < 0:
+        raise Misuse("--turn-memory: must be at least 0")
     if not 0 <= options.port <= 65_535:
         raise Misuse("--port: must be between 0 and 65535")
     if options.coalesce_delay is not None and options.coalesce_delay <= 0:
@@ -90,6 +105,10 @@ def run_serve(options: argparse.Namespace) -> int:
         api_key=key,
         approval_key=(approval_key or "").encode(),
         own_servers=options.allow_server_url,
+        seal=seal,
+        context=options.context_turns,
+        turn_memory=options.turn_memory << 20,
+        efforts=efforts,
         cors=origins,
         engine=", ".join(options.engine or ["builtin"]),
         limits=limits,
@@ -99,6 +118,33 @@ def run_serve(options: argparse.Namespace) -> int:
             settings, model.engine, options.host, options.port, model.prompts, tools=tools, listener=listener
         )
     return 0 if served else 1
+
+
+def _seal(options: argparse.Namespace, api_key: str | None) -> Seal | None:
+    """What seals reasoning, by the argument or the environment; ``None`` where neither has a key."""
+    where, text = "--reasoning-key", read_given("--reasoning-key", options.reasoning_key)
+    if text is None:
+        where, text = "$UNSPOOL_REASONING_KEY", os.environ.get("UNSPOOL_REASONING_KEY") or None
+    if text is None:
+        return None
+    try:
+        return Seal(read_keys(text), api_key)
+    except ValueError as error:
+        raise Misuse(f"{where}: {error}") from None
+    except ImportError as error:
+        raise missing(error, "seal") from None
+
+
+def _efforts(given: list[str]) -> dict[str, int]:
+    found = {}
+    for one in given:
+        effort, _, tokens = one.partition("=")
+        if effort not in EFFORTS or effort == "none":
+            raise Misuse(f"--effort-budget: {effort!r} is not one of {', '.join(EFFORTS[1:])}")
+        if not (tokens.isascii() and tokens.isdigit()):
+            raise Misuse(f"--effort-budget: {one!r}: {tokens!r} is no number of tokens")
+        found[effort] = int(tokens)
+    return found
 
 
 def _listen(options: argparse.Namespace) -> socket.socket:

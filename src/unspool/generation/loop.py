@@ -345,7 +345,7 @@ class Loop:
             return prepare(
                 request,
                 service.settings,
-                service.prompts,
+                service.turns,
                 tokenizer,
                 service.constraints,
                 awaited,
@@ -358,7 +358,7 @@ class Loop:
 
     def _extended(
         self, prepared: Prepared, answer: dict[str, Any], results: list[dict[str, Any]], written: Written
-    ) -> tuple[str | None, tuple[int, ...] | None]:
+    ) -> tuple[str | None, list[int] | None]:
         """The prompt that goes on behind what was written, as text and as tokens where those are known; ``None`` where
         it has to be rendered anew."""
         prompts, prompt = self._service.prompts, prepared.prompt
@@ -368,7 +368,7 @@ class Loop:
         try:
             if written.cut:
                 raise NoBridge("the output was cut off")
-            bridge = prompts.bridge(prepared.request, answer, results, ends)
+            bridge = prompts.next_turn(prepared.request, answer, results, ends)
         except NoBridge as why:
             log.info("%s: the prompt of the next round is rendered anew: %s", self._name, why)
             return None, None
@@ -377,14 +377,14 @@ class Loop:
         tokenizer = self._service.engine.tokenizer
         ids = None
         if tokenizer is not None and written.ids:
-            before = prepared.ids or _encoded(tokenizer, prompt)
-            ids = (*before, *written.ids, *_encoded(tokenizer, added))
+            known = None if prepared.continued is None else prepared.continued.ids
+            ids = [*(known or _encoded(tokenizer, prompt)), *written.ids, *_encoded(tokenizer, added)]
         return prompt + text + added, ids
 
 
-def _encoded(tokenizer: Any, text: str) -> tuple[int, ...]:
+def _encoded(tokenizer: Any, text: str) -> list[int]:
     encoded = getattr(tokenizer, "backend_tokenizer", tokenizer).encode(text, add_special_tokens=False)
-    return tuple(getattr(encoded, "ids", encoded))
+    return list(getattr(encoded, "ids", encoded))
 
 
 def _result_message(call: ToolCall, text: str) -> dict[str, Any]:

@@ -233,6 +233,8 @@ class Run:
             prompt = prepared.prompt
             choice.counted(await self._service.in_thread(len(prompt), lambda _: self._count(prompt)))
         self._finished(choice.message())
+        if self._service.turns is not None and prepared.continued is not None:
+            self._service.turns.remember(prepared.continued, choice.written())
 
     def _wake(self, index: int) -> None:
         """Set a timer for what the choice holds back, in case the engine sends nothing more until then."""

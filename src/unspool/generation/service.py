@@ -9,6 +9,7 @@ from typing import Final, Protocol, TypeVar
 
 from ..engines import Engine
 from ..engines.threads import Awaited, Threads
+from ..request.continuation import Turns
 from ..request.prepared import Constraints
 from ..request.prompts import Prompts
 from ..request.settings import Settings
@@ -49,6 +50,7 @@ class Service:
 
     Attributes:
         approval_key: the secret that approvals of calls are made with.
+        turns: those that prompts may go on from; ``None`` without a chat template.
         runs: the answers that are running.
         held: bytes of the requests that are being read and answered.
         draining: whether the server is shutting down.
@@ -62,6 +64,7 @@ class Service:
         self.approval_key = settings.approval_key or secrets.token_bytes(32)
         self.engine = engine
         self.prompts = prompts
+        self.turns = None if prompts is None else Turns(settings, prompts, engine.tokenizer)
         self.admission = Admission(settings.limits.generations, settings.limits.waiting)
         self.constraints = Constraints(settings)
         self.metrics = Metrics(settings.dialect.name)

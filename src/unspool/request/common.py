@@ -11,6 +11,7 @@ from ..engines import Sampling
 from ..errors import ToolsError
 from ..toolset import Toolset, read_toolset
 from .fields import BadRequest, Fields, depth_within
+from .reasoning import EFFORTS
 from .server_tools import ServerTools
 from .settings import Limits
 
@@ -81,7 +82,7 @@ UNSERVED: dict[str, str] = {
     **dict.fromkeys(("prompt_logprobs", "include_stop_str_in_output", "no_stop_trim", "truncate_prompt_tokens"), ""),
     **dict.fromkeys(("typical_p", "mirostat", "repeat_penalty", "top_a", "logits_processors"), ""),
     **dict.fromkeys(("prediction", "audio", "web_search_options"), ""),
-    **dict.fromkeys(("mcp_servers", "container", "context_management", "output_format", "output_config"), ""),
+    **dict.fromkeys(("mcp_servers", "container", "context_management", "output_format"), ""),
 }
 """Fields of other servers that would change the answer, and what to use instead; they are refused."""
 _IDLE: tuple[Any, ...] = (None, False, 0, "", [], {})
@@ -90,17 +91,17 @@ _IDLE_TRUE = ("add_generation_prompt",)
 _IDLE_ONE = ("best_of", "length_penalty", "repeat_penalty", "typical_p")
 
 
-def check_served(fields: Fields, *served: str) -> None:
+def check_served(fields: Fields, *own: str) -> None:
     """Refuse fields that would change the answer and are not supported.
 
     Args:
-        fields: the object that has them.
-        served: fields that this request may have all the same.
+        fields: the request.
+        own: those of them that the protocol reads itself.
 
     Raises:
         BadRequest: names the field, and what to use instead.
     """
-    for name in fields.raw.keys() & UNSERVED.keys() - {*served}:
+    for name in (fields.raw.keys() & UNSERVED.keys()).difference(own):
         value = fields.raw[name]
         idle = value in _IDLE or (value == 1 and name in _IDLE_ONE) or (value is True and name in _IDLE_TRUE)
         if not idle:
@@ -132,7 +133,6 @@ def check_messages(fields: Fields, field: str, limits: Limits) -> None:
 
 SWITCHES = ("thinking", "enable_thinking", "reasoning", "enable_reasoning", "reasoning_effort")
 """The spellings of the thinking switch; the last one also says how much."""
-EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 
 
 def thinking(fields: Fields) -> tuple[bool | None, dict[str, Any]]:

@@ -7,6 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from .. import engines
+from ..dialect.template import unstarted, writable
 from ..engines.kept import Kept
 from ..engines.threads import Awaited
 from ..errors import ConstraintError
@@ -15,8 +16,8 @@ from ..grammar import Constraint, ToolStrictLevel, bounds, constrain
 from ..parser import Parser
 from ..stage import detect_stage
 from .chat_request import ChatRequest, stage_of
+from .continuation import Continued, Turns
 from .fields import BadRequest
-from .prompts import Prompts
 from .settings import Settings
 
 log = logging.getLogger("unspool.server")
@@ -31,18 +32,20 @@ class Prepared(msgspec.Struct, frozen=True):
     Attributes:
         request: what was asked for.
         prompt: rendered, where there is a chat template.
-        ids: the prompt's tokens, where it goes on behind those that the engine generated.
+        continued: the same, and what goes on from it; ``None`` without a chat template.
         stage: where the output begins, where that is known without a prompt.
         constraint: what may be generated; ``None``: anything.
+        thinking: the budget of reasoning; ``None``: there is none.
         parsers: one for each choice, not fed yet.
     """
 
     request: ChatRequest
     prompt: str | None
+    continued: Continued | None
     stage: Stage | None
     constraint: Constraint | None
+    thinking: engines.Thinking | None
     parsers: tuple[Parser, ...]
-    ids: tuple[int, ...] | None = None
 
     def for_engine(self, settings: Settings, id: str, choice: int) -> engines.Request:
         """The engine's request for one choice.
@@ -59,7 +62,8 @@ class Prepared(msgspec.Struct, frozen=True):
         return engines.Request(
             id=id,
             model=settings.model,
-            prompt=self.prompt if self.ids is None else self.ids,
+            prompt=self.prompt,
+            prompt_ids=None if self.continued is None else self.continued.ids,
             messages=request.messages,
             tools=request.tools,
             tool_choice=request.toolset.choice,
@@ -68,26 +72,27 @@ class Prepared(msgspec.Struct, frozen=True):
             sampling=sampling,
             max_tokens=request.max_tokens,
             constraint=self.constraint,
+            thinking=self.thinking,
         )
 
 
 def prepare(
     request: ChatRequest,
     settings: Settings,
-    prompts: Prompts | None,
+    turns: Turns | None,
     tokenizer: Any = None,
     constraints: "Constraints | None" = None,
     awaited: Awaited | None = None,
     *,
     prompt: str | None = None,
-    ids: tuple[int, ...] | None = None,
+    ids: list[int] | None = None,
 ) -> Prepared:
     """Render the prompt, derive the grammar and make the parsers.
 
     Args:
         request: what is asked for.
         settings: the server's.
-        prompts: the model's chat template.
+        turns: the model's chat template, and turns that prompts may go on from.
         tokenizer: the engine's.
         constraints: derives grammars, and keeps them.
         awaited: whether anybody waits for the result.
@@ -100,8 +105,11 @@ def prepare(
     """
     awaited = awaited or Awaited()
     constraints = constraints or Constraints(settings)
-    if prompt is None and prompts is not None:
-        prompt = prompts.render(request)
+    if prompt is not None:
+        continued: Continued | None = Continued(prompt, ids, b"")  # of a loop, which remembers its own turns
+    else:
+        continued = None if turns is None else turns.prompt(request)
+        prompt = None if continued is None else continued.prompt
     awaited.check()
     stage = forced = stage_of(request, settings.dialect) if prompt is None else None
     begins = stage
@@ -119,7 +127,24 @@ def prepare(
     for _ in range(request.n):
         awaited.check()
         parsers.append(_parser(request, settings, stage, prompt, tokenizer))
-    return Prepared(request, prompt, stage, constraint, tuple(parsers), ids)
+    return Prepared(
+        request, prompt, continued, stage, constraint, _thinking(request, settings, prompt, stage), tuple(parsers)
+    )
+
+
+def _thinking(
+    request: ChatRequest, settings: Settings, prompt: str | None, stage: Stage | None
+) -> engines.Thinking | None:
+    """The budget of reasoning, where the dialect has any."""
+    budget, dialect = request.reasoning.budget, settings.dialect
+    if budget is None or not dialect.reasoning or request.thinking is False:
+        return None
+    template = writable(dialect.reasoning)[0]
+    opening = unstarted(template.opening, dialect.start).strip()
+    begins = detect_stage(dialect, prompt) if prompt is not None else stage or dialect.stage
+    return engines.Thinking(
+        budget=budget, opening=opening, closing=template.closing.strip(), inside=begins is Stage.REASONING
+    )
 
 
 def _parser(
@@ -182,7 +207,8 @@ class Constraints:
             return None
         key = None
         if begins is not Stage.TOOL_CALL:  # inside a call, the grammar depends on the prompt itself
-            parts = [tools.callable, tools.choice, request.parallel, stage, begins, request.response_format]
+            grammars = sorted((name, one.source) for name, one in request.grammars.items())
+            parts = [tools.callable, tools.choice, request.parallel, stage, begins, request.response_format, grammars]
             key = _key(parts)
         found = None if key is None else self._kept.get(key[0])
         if found is None:
@@ -212,6 +238,7 @@ class Constraints:
             response_format=request.response_format,
             strict_level=level,
             tokenizer=tokenizer,
+            grammars=request.grammars,
         )
 
 

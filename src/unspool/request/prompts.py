@@ -8,7 +8,6 @@ that they stay text. System prompts and answers of the assistant belong to the a
 import datetime
 import json
 import os.path
-import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
@@ -18,10 +17,11 @@ import jinja2.meta
 import jinja2.sandbox
 import msgspec
 
-from ..bridges import Bridge, cut, parting
+from ..bridge import Bridge, behind, between
 from ..chat_templates import environment, tojson
 from ..dialect.file import Dialect
 from ..dialect.registry import list_dialects
+from ..errors import TemplateError
 from ..parser import parse
 from ..wire.encoding import INVALID_JSON, clean
 from .chat_request import ChatRequest
@@ -38,10 +38,6 @@ _OURS: Final = {"messages", "tools", "documents", "add_generation_prompt", "cont
 _BUILT_IN: Final = {*_OURS, "raise_exception", "strftime_now", "range", "namespace", "dict", "lipsum", "cycler"}
 
 Form = Literal["object", "text"]
-
-
-class TemplateError(ValueError):
-    """A chat template is missing, wrong, or does not fit the dialect. Raised before the server starts."""
 
 
 class NoBridge(Exception):
@@ -166,7 +162,7 @@ class Prompts:
             raise BadRequest("messages", f"the chat template refuses: {error}") from None
         return clean(_before_sentinel(prompt) if continuing else prompt)
 
-    def bridge(
+    def next_turn(
         self,
         request: ChatRequest,
         answer: Mapping[str, Any],
@@ -174,6 +170,8 @@ class Prompts:
         ends: Sequence[str],
     ) -> Bridge:
         """What goes behind the text that the model wrote, so that it may answer the results of its calls.
+
+        Results are not trusted: where the answer ends is found with others in their place.
 
         Args:
             request: what the answer answers.
@@ -185,7 +183,7 @@ class Prompts:
             NoBridge: the template would write earlier text otherwise, or does not write calls as they are.
         """
         variables, tools = self._variables_of(request), self._tools(request)
-        word, other = (f"Zq{secrets.token_hex(8)}" for _ in range(2))  # nobody can have written them
+        word, other = (f"Zq{os.urandom(8).hex()}" for _ in range(2))  # nobody can have written them
 
         def written(*messages: Mapping[str, Any], generate: bool = True) -> str:
             return self._render([*history, *messages], tools, generate=generate, variables=variables)
@@ -196,24 +194,18 @@ class Prompts:
             probe = written(stand_in, *(self._message({**r, "content": other}) for r in results))
             whole = written(stand_in, *map(self._message, results))
             before = os.path.commonprefix([written(), written(generate=False)])  # noqa: RUF071 - of strings
-            tail = _behind(probe, word)
-            limit = tail.find(other)
-            found = cut(tail, self.ends(ends), limit)
-            if found is None:
-                found = (), parting(tail, _behind(written(stand_in, generate=False), word), limit)
-        except NoBridge:
-            raise
+            tail, after = behind(word, probe), behind(word, whole)
+            found = between(tail, self.ends(ends), other, lambda: behind(word, written(stand_in, generate=False)))
         except Exception as error:  # a template is a foreign program, which may fail in any way
-            raise NoBridge(f"the chat template refuses: {error}") from None
-        closings, at = found
-        if limit < 0:
+            raise NoBridge(f"the chat template: {error}"[:500]) from None
+        at = len(tail) - len(found.text)
+        if other not in found.text:
             raise NoBridge("the chat template does not write results of tools as they are")
         if not (probe.startswith(before) and whole.startswith(before)):
             raise NoBridge("the chat template writes earlier turns otherwise")
-        after = _behind(whole, word)
         if not after.startswith(tail[:at]):
             raise NoBridge("the chat template writes the answer otherwise")
-        return Bridge(closings, clean(after[at:]))
+        return Bridge(found.closings, clean(after[at:]))
 
     def ends(self, ends: Sequence[str]) -> tuple[str, ...]:
         """What ends an answer: these strings, and the template's own; longer ones first."""
@@ -226,6 +218,39 @@ class Prompts:
     def _tools(self, request: ChatRequest) -> list[Any]:
         found: list[Any] = [] if request.toolset.kind == "none" else self._special.break_up(request.tools)
         return found
+
+    def bridge(self, request: ChatRequest, at: int, ends: Sequence[str]) -> Bridge:
+        """What stands between an answer of the history and the answer that is to come.
+
+        Args:
+            request: the request.
+            at: the place of that answer among the messages; it is not the last.
+            ends: texts that end answers.
+
+        Raises:
+            TemplateError: the template does not write the answer's last text as it is, or not what follows.
+            BadRequest: the template refuses the request.
+        """
+        word = f"Zq{os.urandom(8).hex()}"  # nobody can have written it
+        variables = {name: value for name, value in request.template.items() if name in self._variables}
+        tools = [] if request.toolset.kind == "none" else self._special.break_up(request.tools)
+        try:
+            before = [self._message(m) for m in (*request.messages[:at], _stand_in(request.messages[at], word))]
+            new = [self._message(m) for m in request.messages[at + 1 :]]
+            tail = behind(word, self._render([*before, *new], tools, generate=True, variables=variables))
+
+            def closed() -> str:
+                return behind(word, self._render(before, tools, generate=False, variables=variables))
+
+            eos = self._tokenizer.special.get("eos_token", "")
+            known = sorted({e for e in (*ends, eos) if e.strip()}, key=len, reverse=True)
+            found = between(tail, known, new[0].get("content"), closed)
+        except Exception as error:  # a template is a foreign program, which may fail in any way
+            raise TemplateError(f"the chat template: {error}"[:500]) from None
+        bridge = Bridge(tuple(map(clean, found.closings)), clean(found.text))
+        if not self.render(request).endswith(bridge.text):
+            raise TemplateError("the chat template writes what follows an answer otherwise behind another answer")
+        return bridge
 
     def _render(
         self,
@@ -352,17 +377,14 @@ def _reads_turn(dialect: Dialect, prompt: str, turn: str) -> bool:
 
 def _stand_in(answer: Mapping[str, Any], word: str) -> dict[str, Any]:
     """An answer with the same calls, of which the last text is the word."""
-    calls = list(answer["tool_calls"])
-    known = _as_object(calls[-1]["function"].get("arguments"))
-    last = {**calls[-1]["function"], "arguments": json.dumps({next(iter(known), "text"): word})}
-    return {"role": "assistant", "content": "", "tool_calls": [*calls[:-1], {**calls[-1], "function": last}]}
-
-
-def _behind(text: str, word: str) -> str:
-    _, found, after = text.rpartition(word)
-    if not found:
-        raise NoBridge("the chat template does not write the arguments of calls as they are")
-    return after
+    calls = list(answer.get("tool_calls") or ())
+    if not calls:
+        return {"role": "assistant", "content": word}
+    known = calls[-1]["function"].get("arguments")
+    known = _as_object(known) if isinstance(known, str) else known
+    key = next(iter(known or ()), "key")
+    calls[-1] = {**calls[-1], "function": {**calls[-1]["function"], "arguments": tojson({key: word})}}
+    return {"role": "assistant", "content": None, "tool_calls": calls}
 
 
 def _in_one_piece(content: Any) -> Any:

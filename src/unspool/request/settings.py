@@ -10,6 +10,8 @@ from ..grammar import ToolStrictLevel
 from ..policy import CHOICES, DEFAULTS, Policy
 from ..wire.chat import ReasoningField
 from ..wire.coalesce import Coalescer
+from ..wire.sealed import Seal
+from .reasoning import Context
 
 Profile = Literal["openai", "mindie", "candle"]
 PROFILES: tuple[Profile, ...] = ("openai", "mindie", "candle")
@@ -99,6 +101,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         api_key: the key that clients have to send; ``None``: none is needed.
         approval_key: the secret that approvals of calls are made with; empty: one of this process.
         own_servers: whether requests may name tool servers of their own.
+        seal: seals and opens reasoning; ``None``: none is sealed.
+        context: which of the model's turns stand in prompts as it wrote them, where the request does not say.
+        turn_memory: bytes for the turns that may stand in prompts again; 0: none is remembered.
+        efforts: budgets of reasoning in tokens, by effort, for requests that set none.
         engine: a description of the engine, for the log.
         cors: origins of websites that may use the server, besides those on the loopback; ``*``: any.
         limits: how much is accepted.
@@ -122,6 +128,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     api_key: str | None = None
     approval_key: bytes = b""
     own_servers: bool = False
+    seal: Seal | None = None
+    context: Context = "loop"
+    turn_memory: int = 128 * 1024 * 1024
+    efforts: dict[str, int] = {}
     engine: str = ""
     cors: tuple[str, ...] = ()
     limits: Limits = Limits()

@@ -1,15 +1,14 @@
 """What a template writes between one answer and the next, found out by asking it.
 
 The template renders the conversation with a stand-in for the last answer, whose last text is a word that nothing else
-holds. Behind that word stands what closes the answer, the new messages, and the opening of the next answer. That is
-the bridge: it goes behind the tokens that the model wrote, whatever they are, and those stay as they are.
+holds; see `unspool.bridge`.
 """
 
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from ..bridges import Bridge, cut, parting
+from ..bridge import Bridge, behind, between
 from ..dialect.file import Dialect
 from ..errors import TemplateError
 from ..message import Message
@@ -20,7 +19,7 @@ from ..stage import detect_stage
 from .encoding import Encoder
 from .templates import ChatTemplate
 
-__all__ = ["Bridge", "Format", "Style"]
+__all__ = ["Format", "Style"]
 
 _WORD: Final = "Zqlastword"
 _OTHER: Final = "Zqresult"
@@ -140,14 +139,13 @@ class Format:
             TemplateError: the template refuses them, or does not write the answer's last text as it is.
         """
         stand_in = [*history[:-1], self._stand_in(history[-1])]
-        tail = self._behind(self.template.render([*stand_in, *new], tools, generate=True))
-        first = new[0].get("content") if new else None
-        limit = tail.find(first) if isinstance(first, str) and first else -1
-        found = cut(tail, self.ends, limit)
-        if found is not None:
-            return Bridge(found[0], tail[found[1] :])
-        whole = self.closed(stand_in, tools)
-        return Bridge((), tail[parting(tail, self._behind(whole) if whole is not None else "", limit) :])
+        tail = behind(_WORD, self.template.render([*stand_in, *new], tools, generate=True))
+
+        def closed() -> str:
+            whole = self.closed(stand_in, tools)
+            return "" if whole is None else behind(_WORD, whole)
+
+        return between(tail, self.ends, new[0].get("content") if new else None, closed)
 
     def _stand_in(self, answer: Mapping[str, Any]) -> dict[str, Any]:
         """An answer with the same calls, of which the last text is the word."""
@@ -160,12 +158,6 @@ class Format:
         last = {**function, "arguments": {key: _WORD}}
         calls[-1] = {**calls[-1], "function": last} if "function" in calls[-1] else last
         return self.shaped(self._answer("", "", calls))
-
-    def _behind(self, text: str) -> str:
-        at = text.rfind(_WORD)
-        if at < 0:
-            raise TemplateError("template: does not write the text of an answer as it is")
-        return text[at + len(_WORD) :]
 
     def written(
         self, asked: Sequence[Mapping[str, Any]], answer: Mapping[str, Any], tools: Sequence[Any] | None

@@ -33,6 +33,7 @@ from ..tools import Tools
 from ..wire.common import Failure
 from ..wire.encoding import encode
 from .cors import Origins, header, preflight, with_headers
+from .count_endpoint import CountEndpoint
 from .endpoint import Endpoint, refusal
 from .parse_endpoint import ParseEndpoint
 from .replies import JSON, ErrorBody, Reply, failed
@@ -47,6 +48,7 @@ _PATHS = (
     ("POST", "/v1/chat/completions", "OpenAI chat completions"),
     ("POST", "/v1/responses", "OpenAI Responses"),
     ("POST", "/v1/messages", "Anthropic Messages"),
+    ("POST", "/v1/messages/count_tokens", "the tokens of its prompt"),
     ("POST", "/ag-ui", "AG-UI: a RunAgentInput in, its events out"),
     ("POST", "/parse", "raw model output in, a message or events out"),
     ("GET", "/v1/models", "the model"),
@@ -76,7 +78,8 @@ def create_app(
         "/ag-ui": AguiProtocol(settings),
     }
     pages = _Pages(service, chat)
-    endpoints = {path: Endpoint(service, protocol) for path, protocol in posts.items()}
+    endpoints: dict[str, ASGIApp] = {path: Endpoint(service, protocol) for path, protocol in posts.items()}
+    endpoints["/v1/messages/count_tokens"] = CountEndpoint(service, posts["/v1/messages"])
     routes = [Route(path, endpoint, methods=["POST"]) for path, endpoint in endpoints.items()]
     routes += [
         Route("/parse", ParseEndpoint(service), methods=["POST"]),
@@ -101,7 +104,7 @@ def create_app(
             await engine.close()
 
     def error_body(path: str) -> ErrorBody:
-        return posts.get(path, chat).error_body
+        return posts.get(path.removesuffix("/count_tokens"), chat).error_body
 
     errors: Any = {HTTPException: _http_error(posts, error_body)}
     app = _App(routes=routes, lifespan=lifespan, exception_handlers=errors)
@@ -176,7 +179,7 @@ class _Pages:
         lines = [
             f"unspool {__version__} serves the model {settings.model} (dialect {settings.dialect.name}).",
             "",
-            *(f"  {method:<5} {path:<22} {text}" for method, path, text in _PATHS),
+            *(f"  {method:<5} {path:<26} {text}" for method, path, text in _PATHS),
             "",
             settings.example(str(request.base_url).rstrip("/")),
         ]

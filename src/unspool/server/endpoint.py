@@ -115,7 +115,7 @@ class Endpoint:
 
         def make(awaited: Awaited) -> Prepared:
             engine = service.engine
-            return prepare(request, service.settings, service.prompts, engine.tokenizer, service.constraints, awaited)
+            return prepare(request, service.settings, service.turns, engine.tokenizer, service.constraints, awaited)
 
         request = read() if size < _LONG else await service.in_thread(size, read)
         if size < _LONG and not request.tools and request.response_format is None:

@@ -14,6 +14,7 @@ from . import sse
 from .blocks import BlockWriter, TextKind, replay, the_one
 from .common import Failure, Usage
 from .encoding import encode, on_one_line, quoted
+from .sealed import Sealing
 from .server_tools import AnyEvent, ApprovalAsked, ServerCallResult, ServerCallStart
 
 PROTOCOL_VERSION: Final = "1.0"
@@ -35,6 +36,7 @@ class AguiWriter(BlockWriter):
         model: told with the usage.
         call_ids: those of the thread so far. Models that count their calls begin anew in each answer, and a client
             would take a call with a known id for the earlier one: such an id gets the run's behind it.
+        seal: makes the ``encryptedValue`` of reasoning; ``None``: there is none.
     """
 
     def __init__(
@@ -46,8 +48,11 @@ class AguiWriter(BlockWriter):
         parent_run_id: str | None = None,
         model: str | None = None,
         call_ids: Iterable[str] = (),
+        seal: Sealing | None = None,
     ) -> None:
         super().__init__()
+        self._seal = seal
+        self._thoughts: list[str] = []
         self._run = {"threadId": thread_id, "runId": run_id}
         self._stem = message_id or run_id
         self._message_id = message_id or f"msg-{run_id}"
@@ -122,6 +127,7 @@ class AguiWriter(BlockWriter):
             self._head = _head("TEXT_MESSAGE_CONTENT", "messageId", self._open_id)
             return _event("TEXT_MESSAGE_START", messageId=self._open_id, role="assistant")
         self._reasonings += 1
+        self._thoughts = []
         self._open_id = f"reasoning-{self._stem}-{self._reasonings}"
         self._head = _head("REASONING_MESSAGE_CONTENT", "messageId", self._open_id)
         return _event("REASONING_START", messageId=self._open_id) + _event(
@@ -129,11 +135,20 @@ class AguiWriter(BlockWriter):
         )
 
     def _text(self, text: str) -> bytes:
+        if self._seal is not None and self._kind == "reasoning":
+            self._thoughts.append(text)
         return self._head + quoted(text) + b"}\n\n"
 
     def _close(self, kind: TextKind) -> bytes:
-        ends = ("TEXT_MESSAGE_END",) if kind == "content" else ("REASONING_MESSAGE_END", "REASONING_END")
-        return b"".join([_event(end, messageId=self._open_id) for end in ends])
+        if kind == "content":
+            return _event("TEXT_MESSAGE_END", messageId=self._open_id)
+        sealed = None if self._seal is None else self._seal("".join(self._thoughts))
+        value = {"subtype": "message", "entityId": self._open_id, "encryptedValue": sealed}
+        return (
+            _event("REASONING_MESSAGE_END", messageId=self._open_id)
+            + (b"" if sealed is None else _event("REASONING_ENCRYPTED_VALUE", **value))
+            + _event("REASONING_END", messageId=self._open_id)
+        )
 
     def _open_call(self, event: ToolCallStart) -> bytes:
         opened = self._start_call(event.id, event.name)

@@ -27,6 +27,7 @@ from .chat import ChatWriter, Choice, error_body, tool_call
 from .common import Failure, Usage
 from .encoding import encode, on_one_line
 from .server_tools import AnyEvent, Clients
+from .summary import Detail, summarized
 
 __all__ = ["CandleWriter", "error_body"]
 
@@ -40,6 +41,7 @@ class CandleWriter(ChatWriter):
         id, model, created, n, include_usage, calls_reason, server_tools: as for `ChatWriter`.
         markers: what the model opens and closes reasoning with. Events do not tell it.
         content_chunks: whether the extensions of a whole answer also tell the pieces of the content.
+        summary: how detailed the summary of reasoning in them is; ``None``: there is none.
     """
 
     ROLE_CHUNK = False
@@ -57,6 +59,7 @@ class CandleWriter(ChatWriter):
         calls_reason: str = "tool_calls",
         content_chunks: bool = False,
         server_tools: bool = False,
+        summary: Detail | None = None,
     ) -> None:
         super().__init__(
             id=id,
@@ -70,6 +73,7 @@ class CandleWriter(ChatWriter):
         )
         self._markers = markers
         self._content_chunks = content_chunks
+        self._summary = summary
         self._unsaid: dict[Choice, str] = {}
         self._begun: set[int] = set()
 
@@ -162,6 +166,8 @@ class CandleWriter(ChatWriter):
         }
         if self._content_chunks:
             extensions["content_chunks"] = [e.text for run in runs for e in run if isinstance(e, ContentDelta)]
+        if self._summary is not None:
+            extensions["reasoning_summary"] = summarized("".join(reasoning), self._summary)
         return extensions
 
 

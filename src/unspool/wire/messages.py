@@ -16,6 +16,7 @@ from . import sse
 from .blocks import BlockWriter, TextKind, blocks, the_one
 from .common import Failure, Usage
 from .encoding import INVALID_JSON, clean, encode, quoted
+from .sealed import Sealing
 from .server_tools import TOOL_LIMIT, AnyEvent, ServerCallResult, ServerCallStart
 
 STOP_REASONS: Final = {
@@ -51,12 +52,19 @@ class MessagesWriter(BlockWriter):
         fine_grained: pass the pieces of arguments on as they arrive, unchecked, as Anthropic's fine-grained tool
             streaming
             does: clients then have to expect invalid JSON.
+        seal: makes the ``signature`` of thinking; ``None``: it is empty.
+        omit: leave the text of thinking out; its signature alone holds it.
     """
 
     KEEP_ALIVE = PING
 
-    def __init__(self, *, id: str, model: str, fine_grained: bool = False) -> None:
+    def __init__(
+        self, *, id: str, model: str, fine_grained: bool = False, seal: Sealing | None = None, omit: bool = False
+    ) -> None:
         super().__init__()
+        self._seal = seal
+        self._omit = omit
+        self._thoughts: list[str] = []
         self._identity = {"id": id, "type": "message", "role": "assistant", "model": model}
         self._fine_grained = fine_grained
         self._index = -1
@@ -116,16 +124,31 @@ class MessagesWriter(BlockWriter):
 
     def _open(self, kind: TextKind) -> bytes:
         if kind == "reasoning":
-            return self._block(_thinking(""), "thinking_delta", "thinking")
+            self._thoughts = []
+            return self._block(_thinking("", ""), "thinking_delta", "thinking")
         return self._block(_text_block(""), "text_delta", "text")
 
     def _text(self, text: str) -> bytes:
-        if self._kept is not None:
+        if self._kept is not None and not (self._omit and self._kind == "reasoning"):
             self._keep(self._kept[-1], text)
+        if self._kind == "reasoning":
+            if self._seal is not None:
+                self._thoughts.append(text)
+            if self._omit:
+                return b""
         return self._head + quoted(text) + b"}}\n\n"
 
     def _close(self, kind: TextKind) -> bytes:
-        return self._stop_block()
+        signature = self._sign("".join(self._thoughts)) if kind == "reasoning" else ""
+        if not signature:
+            return self._stop_block()
+        if self._kept is not None:
+            self._kept[-1]["signature"] = signature
+        delta = {"type": "signature_delta", "signature": signature}
+        return _event({"type": "content_block_delta", "index": self._index, "delta": delta}) + self._stop_block()
+
+    def _sign(self, text: str) -> str:
+        return (None if self._seal is None else self._seal(text)) or ""
 
     def _open_call(self, event: ToolCallStart) -> bytes:
         return self._block(_tool_use(event.id, event.name, {}), "input_json_delta", "partial_json")
@@ -171,7 +194,7 @@ class MessagesWriter(BlockWriter):
             ValueError: not exactly one message.
         """
         message = the_one(messages)
-        content = [_whole_block(b) for b in blocks(message)]
+        content = [self._whole_block(b) for b in blocks(message)]
         if events:
             content = self._kept = []
             self.events(0, events[0])
@@ -183,14 +206,19 @@ class MessagesWriter(BlockWriter):
         }
         return encode(answer)
 
+    def _whole_block(self, block: tuple[TextKind, str] | ToolCall) -> dict[str, Any]:
+        if isinstance(block, ToolCall):
+            return _tool_use(block.id, block.name, msgspec.Raw(clean(tool_input(block.arguments)).encode()))
+        kind, text = block
+        return _thinking("" if self._omit else text, self._sign(text)) if kind == "reasoning" else _text_block(text)
+
 
 def _event(payload: dict[str, Any]) -> bytes:
     return sse.event(payload["type"].encode(), encode(payload))
 
 
-def _thinking(text: str) -> dict[str, Any]:
-    # Only Anthropic can sign what its models think; clients take an empty signature.
-    return {"type": "thinking", "thinking": text, "signature": ""}
+def _thinking(text: str, signature: str) -> dict[str, Any]:
+    return {"type": "thinking", "thinking": text, "signature": signature}  # clients take an empty one
 
 
 def _text_block(text: str) -> dict[str, Any]:
@@ -208,12 +236,6 @@ def _mcp_tool_use(event: ServerCallStart) -> dict[str, Any]:
 def _mcp_tool_result(id: str, event: ServerCallResult) -> dict[str, Any]:
     content = [_text_block(event.text)] if event.text else []
     return {"type": "mcp_tool_result", "tool_use_id": id, "is_error": event.error, "content": content}
-
-
-def _whole_block(block: tuple[TextKind, str] | ToolCall) -> dict[str, Any]:
-    if isinstance(block, ToolCall):
-        return _tool_use(block.id, block.name, msgspec.Raw(clean(tool_input(block.arguments)).encode()))
-    return _thinking(block[1]) if block[0] == "reasoning" else _text_block(block[1])
 
 
 def _stop(reason: str, stop_sequence: str | None) -> dict[str, Any]:

@@ -15,9 +15,13 @@ from . import sse
 from .blocks import BlockWriter, TextKind, blocks, the_one
 from .chat import error_body
 from .common import Failure, Usage
-from .encoding import encode, on_one_line, quoted
+from .encoding import clean, encode, on_one_line, quoted
+from .freeform import Input, Kind, input_of
+from .messages import tool_input
+from .sealed import Sealing
 from .server_items import ServerItem, approval_item, list_item
 from .server_tools import TOOL_LIMIT, AnyEvent, ApprovalAsked, ServerCallResult, ServerCallStart, ToolsListed
+from .summary import Detail, Summary, summarized
 
 __all__ = ["DEFAULTS", "INCOMPLETE", "ResponsesWriter", "error_body"]
 
@@ -57,10 +61,29 @@ class ResponsesWriter(BlockWriter):
         model: the served name.
         created: in seconds.
         request: the request's fields that a response repeats, see `DEFAULTS`; others are not looked at.
+        seal: makes the ``encrypted_content`` of reasoning; ``None``: it is left out.
+        summary: how detailed the summary of reasoning is; ``None``: it is empty.
+        kinds: what calls are that are more than those of functions, by name.
     """
 
-    def __init__(self, *, id: str, model: str, created: int, request: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        id: str,
+        model: str,
+        created: int,
+        request: Mapping[str, Any] | None = None,
+        seal: Sealing | None = None,
+        summary: Detail | None = None,
+        kinds: Mapping[str, Kind] | None = None,
+    ) -> None:
         super().__init__()
+        self._kinds = kinds or {}
+        self._input: Input | None = None
+        self._seal = seal
+        self._detail = summary
+        self._summary: Summary | None = None
+        self._sentences: list[str] = []
         self._identity = {"id": id, "object": "response", "created_at": created, "model": model}
         self._repeated = {**DEFAULTS, **{k: v for k, v in (request or {}).items() if k in DEFAULTS}}
         self._stem = id.removeprefix("resp_")
@@ -107,11 +130,11 @@ class ResponsesWriter(BlockWriter):
         """The open item."""
         return {"output_index": self._at, "item_id": self._item_id}
 
-    def _add(self, kind: str) -> None:
+    def _add(self, kind: str, tool: Kind | None = None) -> None:
         """The next item opens."""
         self._at = len(self._output)
         self._output.append(None)
-        self._item_id = self._id_of(kind, self._at)
+        self._item_id = self._id_of(kind, self._at, tool)
 
     def _prepare(self, kind: str, **members: Any) -> None:
         """What the open item's deltas begin with, up to the sequence number."""
@@ -122,10 +145,26 @@ class ResponsesWriter(BlockWriter):
     def _text(self, text: str) -> bytes:
         self._parts.append(text)
         self._sequence += 1
-        return self._head + b'%d,"delta":' % (self._sequence - 1) + quoted(text) + b"}\n\n"
+        data = self._head + b'%d,"delta":' % (self._sequence - 1) + quoted(text) + b"}\n\n"
+        return data if self._summary is None else data + self._summarize(self._summary.feed(text))
+
+    def _summarize(self, sentences: Sequence[str]) -> bytes:
+        """The next parts of the open item's summary."""
+        out = b""
+        for text in sentences:
+            place = {**self._place(), "summary_index": len(self._sentences)}
+            self._sentences.append(text)
+            empty, part = {"type": "summary_text", "text": ""}, {"type": "summary_text", "text": text}
+            out += self._event("response.reasoning_summary_part.added", **place, part=empty)
+            out += self._event("response.reasoning_summary_text.delta", **place, delta=text)
+            out += self._event("response.reasoning_summary_text.done", **place, text=text)
+            out += self._event("response.reasoning_summary_part.done", **place, part=part)
+        return out
 
     def _open(self, kind: TextKind) -> bytes:
         reasoning = kind == "reasoning"
+        if reasoning and self._detail is not None:
+            self._summary, self._sentences = Summary(self._detail), []
         self._add(kind)
         added = self._event(
             "response.output_item.added",
@@ -144,36 +183,74 @@ class ResponsesWriter(BlockWriter):
         extra: dict[str, Any]
         name, extra = ("reasoning_text", {}) if kind == "reasoning" else ("output_text", {"logprobs": []})
         status: Status = "incomplete" if self._finish_reason in INCOMPLETE else "completed"
+        summed = b"" if self._summary is None else self._summarize(self._summary.close())
+        self._summary = None
         return (
-            self._event(f"response.{name}.done", **self._place(), content_index=0, text=text, **extra)
+            summed
+            + self._event(f"response.{name}.done", **self._place(), content_index=0, text=text, **extra)
             + self._event("response.content_part.done", **self._place(), content_index=0, part=_part(kind, text))
-            + self._done(_text_item(kind, self._item_id, text, status))
+            + self._done(self._text_item(kind, self._item_id, text, status))
         )
 
     def _open_call(self, event: ToolCallStart) -> bytes:
         self._opened = event
-        self._add("tool_call")
-        item = _call_item(self._item_id, event.id, event.name, "", "in_progress")
+        kind = self._kinds.get(event.name)
+        custom = kind is not None and kind.kind == "custom"
+        self._add("tool_call", kind)
+        self._input = Input() if custom else None
+        item = _call_item(self._item_id, event.id, event.name, "", "in_progress", kind)
         added = self._event("response.output_item.added", output_index=self._at, item=item)
-        self._prepare("response.function_call_arguments.delta")
+        self._prepare(f"response.{'custom_tool_call_input' if custom else 'function_call_arguments'}.delta")
         return added
 
     def _arguments(self, text: str) -> bytes:
         item = self._server_items.get(self._call) if self._call is not None else None
-        if item is None or item.streams:
-            return self._text(text)
-        item.arguments.append(text)
-        return b""
+        if item is not None:
+            if item.streams:
+                return self._text(text)
+            item.arguments.append(text)
+            return b""
+        assert self._opened is not None
+        if self._input is not None:
+            self._parts.append(text)
+            return self._piece(self._input.feed(text))
+        kind = self._kinds.get(self._opened.name)
+        if kind is not None and kind.kind == "tool_search":
+            self._parts.append(text)
+            return b""
+        return self._text(text)
+
+    def _piece(self, text: str) -> bytes:
+        """The next piece of a custom tool's input."""
+        if not text:
+            return b""
+        self._sequence += 1
+        return self._head + b'%d,"delta":' % (self._sequence - 1) + quoted(text) + b"}\n\n"
 
     def _close_call(self, event: ToolCallEnd) -> bytes:
         if event.index in self._server_items:
             return self._close_server_call(self._server_items[event.index])
         assert self._opened is not None
-        arguments = "".join(self._parts)
-        item = _call_item(self._item_id, self._opened.id, self._opened.name, arguments, _call_status(event.status))
-        return self._event("response.function_call_arguments.done", **self._place(), arguments=arguments) + self._done(
-            item
-        )
+        arguments, name = "".join(self._parts), self._opened.name
+        kind = self._kinds.get(name)
+        item = _call_item(self._item_id, self._opened.id, name, arguments, _call_status(event.status), kind)
+        if self._input is not None:
+            rest = self._piece(self._input.close())
+            told = self._event("response.custom_tool_call_input.done", **self._place(), input=self._input.text)
+            return rest + told + self._done(item)
+        if kind is not None and kind.kind == "tool_search":
+            return self._done(item)
+        told = self._event("response.function_call_arguments.done", **self._place(), arguments=arguments)
+        return told + self._done(item)
+
+    def _text_item(self, kind: TextKind, id: str, text: str, status: Status) -> dict[str, Any]:
+        """A complete item of text."""
+        item = _text_item(kind, id, text, status)
+        if kind == "reasoning" and self._detail is not None:
+            item["summary"] = [{"type": "summary_text", "text": s} for s in summarized(text, self._detail)]
+        if kind == "reasoning" and self._seal is not None:
+            item["encrypted_content"] = self._seal(text)
+        return item
 
     def _done(self, item: dict[str, Any]) -> bytes:
         encoded = msgspec.Raw(encode(item))
@@ -264,11 +341,13 @@ class ResponsesWriter(BlockWriter):
         for i, block in enumerate(found):
             if isinstance(block, ToolCall):
                 status = _call_status(block.status)
-                item = _call_item(self._id_of("tool_call", i), block.id, block.name, block.arguments, status)
+                kind_ = self._kinds.get(block.name)
+                id = self._id_of("tool_call", i, kind_)
+                item = _call_item(id, block.id, block.name, block.arguments, status, kind_)
             else:
                 cut = message.finish_reason in INCOMPLETE and i == len(found) - 1
                 kind, text = block
-                item = _text_item(kind, self._id_of(kind, i), text, "incomplete" if cut else "completed")
+                item = self._text_item(kind, self._id_of(kind, i), text, "incomplete" if cut else "completed")
             output.append(item)
         return encode(self._finished(message.finish_reason, output, usage))
 
@@ -291,8 +370,8 @@ class ResponsesWriter(BlockWriter):
             **self._repeated,
         }
 
-    def _id_of(self, kind: str, index: int) -> str:
-        return f"{_PREFIXES[kind]}_{self._stem}_{index}"
+    def _id_of(self, kind: str, index: int, tool: Kind | None = None) -> str:
+        return f"{_PREFIXES[kind if tool is None else tool.kind]}_{self._stem}_{index}"
 
 
 _PREFIXES: Final = {
@@ -304,6 +383,9 @@ _PREFIXES: Final = {
     "mcp_call": "mcp",
     "code_interpreter_call": "ci",
     "web_search_call": "ws",
+    "function": "fc",
+    "custom": "ctc",
+    "tool_search": "tsc",
 }
 """How ids of items begin."""
 
@@ -321,9 +403,24 @@ def _text_item(kind: TextKind, id: str, text: str | None, status: Status) -> dic
     return {"type": "message", "id": id, "role": "assistant", "status": status, "content": content}
 
 
-def _call_item(id: str, call_id: str, name: str, arguments: str, status: Status) -> dict[str, Any]:
-    call = {"call_id": call_id, "name": name, "arguments": arguments}
-    return {"type": "function_call", "id": id, **call, "status": status}
+def _call_item(
+    id: str, call_id: str, name: str, arguments: str, status: Status, kind: Kind | None = None
+) -> dict[str, Any]:
+    told = {"id": id, "call_id": call_id, "status": status}
+    if kind is None:
+        return {"type": "function_call", **told, "name": name, "arguments": arguments}
+    if kind.kind == "tool_search":
+        return {"type": "tool_search_call", **told, "execution": "client", "arguments": _object(arguments)}
+    space = {"namespace": kind.namespace} if kind.namespace else {}
+    if kind.kind == "custom":
+        text = input_of(arguments) if arguments else ""
+        return {"type": "custom_tool_call", **told, "name": kind.name, "input": text, **space}
+    return {"type": "function_call", **told, "name": kind.name, "arguments": arguments, **space}
+
+
+def _object(arguments: str) -> Any:
+    """Arguments as an object; what is none is wrapped in one."""
+    return msgspec.Raw(clean(tool_input(arguments or "{}")).encode())
 
 
 def _call_status(status: str) -> Status:

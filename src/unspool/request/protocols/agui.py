@@ -7,9 +7,11 @@ import msgspec
 
 from ...wire import AguiWriter
 from ...wire import agui as wire
+from ...wire.sealed import Seal
 from ..chat_request import ChatRequest
 from ..common import MAX_TOKENS, check_messages, check_served, read_parameters, sampling, thinking, tool, toolset
 from ..fields import Fields
+from ..reasoning import Reasoning, opened, read_budget
 from ..server_history import resumed
 from ..server_tools import NOTHING, Offer, names_of, offered
 from .base import WireProtocol
@@ -45,7 +47,7 @@ class AguiProtocol(WireProtocol):
         choice = options.raw.get("tool_choice")
         think, template = thinking(options)
         served = None if choice == "none" else offered(options, offer, names_of(tools), approvals=True)
-        messages, pending = resumed(fields, _context(fields) + _messages(fields), served)
+        messages, pending = resumed(fields, _context(fields) + _messages(fields, self.settings.seal), served)
         if served is not None:
             served = msgspec.structs.replace(served, pending=pending)
         return ChatRequest(
@@ -55,6 +57,7 @@ class AguiProtocol(WireProtocol):
             sampling=sampling(options),
             thinking=think,
             template=template,
+            reasoning=Reasoning(budget=read_budget(options, self.settings.efforts)),
             stream=True,
             body=fields.raw,
             server_tools=served,
@@ -69,6 +72,7 @@ class AguiProtocol(WireProtocol):
             call_ids=[call["id"] for m in request.messages for call in m.get("tool_calls", ())],
             parent_run_id=request.body.get("parentRunId"),
             model=self.settings.model,
+            seal=None if self.settings.seal is None else self.settings.seal.seal,
         )
 
 
@@ -83,7 +87,7 @@ def _context(fields: Fields) -> list[dict[str, Any]]:
     return [{"role": "system", "content": "\n".join(lines)}] if lines else []
 
 
-def _messages(fields: Fields) -> list[dict[str, Any]]:
+def _messages(fields: Fields, seal: Seal | None) -> list[dict[str, Any]]:
     """The messages as chat completions have them.
 
     Reasoning belongs to the assistant's message that follows it, else to the one before it: clients put the reasoning
@@ -96,7 +100,7 @@ def _messages(fields: Fields) -> list[dict[str, Any]]:
         if role == "activity":  # shown to people alone
             continue
         if role == "reasoning":
-            reasoning += one.text("content")
+            reasoning += opened(seal, one, "encryptedValue", one.text("content", "") or None)
             continue
         if role == "assistant":
             calls = [_call(call) for call in one.objects("toolCalls", ())]

@@ -22,6 +22,7 @@ from ..common import (
     toolset,
 )
 from ..fields import BadRequest, Fields
+from ..reasoning import Reasoning, read_budget, read_summary
 from ..server_history import with_results
 from ..server_tools import NOTHING, Offer, names_of, offered
 from .base import WireProtocol
@@ -72,6 +73,7 @@ class ChatProtocol(WireProtocol):
             response_format=read_format(fields),
             thinking=think,
             template=template,
+            reasoning=Reasoning(summary=read_summary(fields), budget=read_budget(fields, self.settings.efforts)),
             stream=fields.flag("stream"),
             include_usage=fields.object("stream_options").flag("include_usage"),
             body=fields.raw,
@@ -140,6 +142,7 @@ class CandleProtocol(ChatProtocol):
             calls_reason=self._calls_reason(request),
             server_tools=request.server_tools is not None,
             content_chunks=self.settings.content_chunks,
+            summary=request.reasoning.summary,
         )
 
 

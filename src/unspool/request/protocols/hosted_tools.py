@@ -59,8 +59,7 @@ def hosted_tools(fields: Fields, offer: Offer, tools: list[dict[str, Any]]) -> S
             continue
         kind = one.text("type")
         if kind != "mcp":
-            if not named.word(kind):
-                raise one.wrong("type", f"the server has no tool for {kind!r}")
+            named.word(kind)  # what the server has not is left out
             continue
         for field in ("connector_id", "tunnel_id"):
             if one.has(field):
@@ -69,6 +68,12 @@ def hosted_tools(fields: Fields, offer: Offer, tools: list[dict[str, Any]]) -> S
         if not named.server(label, _approval(one, offer), _allowed(one), tell=True):
             raise named.unknown(one, "server_label", label)
     return named.all(calls)
+
+
+def run_here(tools: ServerTools | None) -> set[str]:
+    """The types of tools that the server runs for a request, or has refused."""
+    kinds = set() if tools is None else {served.tool.kind for served in tools.tools.values()}
+    return {"mcp", *(word for word, (kind, _) in WORDS.items() if kind in kinds)}
 
 
 def _approval(tool: Fields, offer: Offer) -> Approval | None:
