@@ -56,8 +56,8 @@ def test_a_template_that_writes_earlier_turns_otherwise_is_told(tmp_path: Path) 
     with pytest.raises(NoBridge, match="writes earlier turns otherwise"):
         made.next_turn(REQUEST, answer(), [result("Rain.")], ["<|im_end|>"])
     silent = Prompts(read_tokenizer(folder(tmp_path, CHATML.replace("m.tool_calls or []", "[]"))))
-    with pytest.raises(NoBridge, match="does not write the arguments"):
-        silent.bridge(REQUEST, answer(), [result("Rain.")], ["<|im_end|>"])
+    with pytest.raises(NoBridge, match="does not write the text of an answer"):
+        silent.next_turn(REQUEST, answer(), [result("Rain.")], ["<|im_end|>"])
 
 
 def test_rounds_extend_the_prompt_and_render_it_anew_only_where_they_must(
@@ -111,7 +111,7 @@ def test_rounds_extend_the_tokens_where_the_engine_tells_them() -> None:
     with live(engine, "deepseekv31", prompts=made, servers=[Workshop(tools=["add"])]) as server:
         answer = server.post(CHAT, messages=[{"role": "user", "content": "go"}], thinking=True).json()
     assert answer["choices"][0]["message"]["content"].endswith("Done.")
-    first, second, third = (r.prompt for r in engine.requests)
+    first, second, third = engine.requests[0].prompt, *(r.prompt_ids for r in engine.requests[1:])
     assert isinstance(first, str)
     before = tuple(tokenizer.encode(first, add_special_tokens=False).ids)
     assert second is not None
