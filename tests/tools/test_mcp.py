@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from unspool.tools import Approval, ToolLimits, ToolResult, Tools, ToolServerError
-from unspool.tools.config import read_list
+from unspool.tools.config import read_list, request_server
 
 pytestmark = pytest.mark.tools
 
@@ -306,3 +306,18 @@ def test_a_hundred_sessions_at_once_share_one_child_and_each_has_its_answer(tmp_
         assert [int(result.text) for result in found] == [i + 1 for i in range(100)]
 
     run(tools_of(tmp_path, ToolLimits(time=30), calc=program("sdk_server.py", "stdio")), work)
+
+
+@pytest.mark.parametrize(
+    "url", ["https://localhost:1/mcp", "https://127.0.0.1/mcp", "https://[::1]/mcp", "https://169.254.169.254/"]
+)
+def test_a_server_that_a_request_names_is_not_looked_for_at_private_addresses(url: str) -> None:
+    async def work(tools: Tools) -> None:
+        assert "is not a public address" in (await tools.list_tools()).failures["asked"]
+
+    run(Tools([request_server("asked", url, {}, LIMITS)]), work)
+
+
+def test_a_server_that_a_request_names_must_be_https() -> None:
+    with pytest.raises(ValueError, match="is no URL of https"):
+        request_server("asked", "http://example.com/mcp", {}, LIMITS)

@@ -149,6 +149,26 @@ def _form(t: Template, d: Dialect, barriers: tuple[str, ...]) -> Form:
     return Form(opening, closing(t.after), t.object, syntax, bool(t.body), marked(before, d.anywhere))
 
 
+def _text_forms(d: Dialect, barriers: tuple[str, ...]) -> list[Form]:
+    """The forms of calls whose only argument is bare text."""
+    return [
+        Form(
+            Pattern(_unstarted(t.before, d.start), barriers),
+            suffix := closing(t.after),
+            None,
+            Syntax.TEXT,
+            True,
+            marked(t.before, d.anywhere),
+            name=one.name,
+            key=one.key,
+            find=finder(triggers := frozenset((suffix.first, *(b for b in barriers if b)))),
+            triggers=triggers,
+        )
+        for one in d.text
+        for t in one.templates
+    ]
+
+
 _FORCED = ObjectShape((("name", "name"), ("arguments", "arguments")), False, '"')
 
 
@@ -259,7 +279,7 @@ def _parts(d: Dialect, policy: Policy, forced: str, barriers: tuple[str, ...]) -
     def opening(kind: str, t: Template, *, any_case: bool = False) -> Opening:
         return Opening(kind, Pattern(_unstarted(t.before, d.start), barriers, any_case=any_case), template=t)
 
-    forms = [_form(t, d, barriers) for t in d.call]
+    forms = [*(_form(t, d, barriers) for t in d.call), *_text_forms(d, barriers)]
     blocks = _blocks(d, policy, forms, barriers)
     framed = _framed(d)
     return _Parts(
@@ -476,6 +496,7 @@ def _edge(markers: list[Marker], forced: list[Opening], *, named: bool) -> list[
 
 
 def _all_literals(d: Dialect) -> list[str]:
-    templates = (*d.reasoning, *d.content, *d.preamble, *d.calls, *d.call, *d.argument, *d.item)
+    own = (t for one in d.text for t in one.templates)
+    templates = (*d.reasoning, *d.content, *d.preamble, *d.calls, *d.call, *d.argument, *d.item, *own)
     found = [p.strip() for t in templates for p in (*t.before, *t.after) if isinstance(p, str)]
     return [t for t in (*found, *d.end, *d.start, d.quote) if t.strip() and t != '"']

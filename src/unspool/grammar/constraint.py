@@ -138,7 +138,7 @@ def constrain(
         made = tuple(
             _free(t, free[tool_name(t) or ""])
             if tool_name(t) in free
-            else _tool(t, loose=loose and not strict_tools([t]), budget=budget)
+            else _tool(t, loose=loose and not strict_tools([t]), budget=budget, dialect=d)
             for t in listed
         )
     low = 1 if kind in ("required", "named") else 0
@@ -271,7 +271,9 @@ def _stage(d: Dialect, stage: Stage | str | None, prompt: Any, tokenizer: Any) -
     return found
 
 
-def _tool(tool: Mapping[str, Any], *, loose: bool = False, budget: Budget | None = None) -> Tool:
+def _tool(
+    tool: Mapping[str, Any], *, loose: bool = False, budget: Budget | None = None, dialect: Dialect | None = None
+) -> Tool:
     name = tool_name(tool) or ""
     function = function_of(tool)
     strict = function.get("strict") is True
@@ -287,14 +289,14 @@ def _tool(tool: Mapping[str, Any], *, loose: bool = False, budget: Budget | None
         if "object" not in parameters["type"]:
             raise ConstraintError(f"{where}.type: is {parameters['type']!r}; allowed is 'object'")
         parameters["type"] = "object"
-    return Tool(name, parameters)
+    return Tool(name, parameters, None if dialect is None else dialect.text_call(tool, name))
 
 
 def _free(tool: Mapping[str, Any], grammar: Freeform) -> Tool:
     made = _tool(tool)
     if len(made.parameters.get("properties", {})) != 1:
         raise ConstraintError(f"tools.{made.name}.parameters: a tool with a grammar has one argument, a text")
-    return Tool(made.name, made.parameters, grammar)
+    return Tool(made.name, made.parameters, free=grammar)
 
 
 def _answer(response_format: Mapping[str, Any] | None) -> dict[str, Any] | bool | None:
