@@ -599,7 +599,7 @@ def test_the_engine_says_what_its_ids_are_ids_of() -> None:
 
 def test_a_budget_of_reasoning_goes_to_servers_that_take_it_or_are_set_up_for_it() -> None:
     request = Request(prompt="x", thinking=Thinking(budget=9, opening="<think>", closing="</think>", inside=True))
-    told = {
+    told: dict[str, dict[str, Any]] = {
         "llama.cpp": {
             "reasoning_budget_tokens": 9,
             "reasoning_budget_start_tag": "<think>",
