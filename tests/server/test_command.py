@@ -18,7 +18,7 @@ from unspool.engines import Capture, Replay, Request, read_recordings
 from unspool.engines.capture import Asked, write_recording
 from unspool.grammar import ToolStrictLevel
 from unspool.policy import CHOICES
-from unspool.wire.sealed import Seal
+from unspool.sealed import Seal
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import openai
 import pydantic
 import pytest
 
-from unspool.wire.sealed import Seal
+from unspool.sealed import Seal
 
 from .support import HELLO, Live, Scripted, chunks, live
 from .test_protocols import AGUI, ON, RESPONSES_TOOL, claude

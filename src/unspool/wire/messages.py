@@ -14,9 +14,8 @@ from ..events import Event, ToolCallEnd, ToolCallStart
 from ..message import Message, ToolCall
 from . import sse
 from .blocks import BlockWriter, TextKind, blocks, the_one
-from .common import Failure, Usage
+from .common import Failure, Sealing, Usage
 from .encoding import INVALID_JSON, clean, encode, quoted
-from .sealed import Sealing
 
 STOP_REASONS: Final = {
     "stop": "end_turn",
