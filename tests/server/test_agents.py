@@ -53,6 +53,7 @@ def test_claude_codes_fields_are_read_and_its_hosted_tools_left_out(caplog: pyte
         assert "web_search_20250305" in caplog.text
         assert "does not make: clear_tool_uses_20250919" in caplog.text
     assert [t["function"]["name"] for t in engine.requests[0].tools] == ["get_weather"]
+    assert [r.thinking and r.thinking.budget for r in engine.requests] == [99] * 3
     assert not extends(engine, 1, ANSWER)
     assert extends(engine, 2, ANSWER)
 

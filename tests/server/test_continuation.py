@@ -125,14 +125,13 @@ def test_across_user_turns_it_does_so_where_the_flag_or_the_request_says_so() ->
         history = [*HELLO, {"role": "assistant", "content": final.content}]
         chat(server, [*history, {"role": "user", "content": "Thanks"}])
         assert extends(engine, 1, ANSWER)
-    for context, expected in (("all_turns", True), ("current_turn", False), ("auto", False)):
-        engine = Writing(ANSWER)
-        with live(engine, "hermes", prompts=template()) as server:
-            ask: Any = {"model": "m", "reasoning": {"context": context}}
-            first = server.openai.responses.create(**ask, input=HELLO)
-            again: Any = [*HELLO, *(i.model_dump() for i in first.output), *HELLO]
-            server.openai.responses.create(**ask, input=again)
-            assert extends(engine, 1, ANSWER) is expected
+    engine = Writing(ANSWER)
+    with live(engine, "hermes", prompts=template()) as server:
+        for context, expected in (("all_turns", True), ("current_turn", False), ("auto", False)):
+            ask: Any = {"input": HELLO, "reasoning": {"context": context}}
+            first = server.post("/v1/responses", **ask).json()
+            server.post("/v1/responses", **{**ask, "input": [*HELLO, *first["output"], *HELLO]})
+            assert extends(engine, len(engine.requests) - 1, ANSWER) is expected
 
 
 def test_responses_go_on_from_items_that_come_back_with_or_without_the_reasoning() -> None:

@@ -8,7 +8,7 @@ import openai
 import pydantic
 import pytest
 
-from unspool.wire.sealed import Seal
+from unspool.sealed import Seal
 
 from .support import HELLO, Live, Scripted, chunks, live
 from .test_protocols import AGUI, ON, RESPONSES_TOOL, claude
@@ -86,6 +86,9 @@ def test_anthropics_client_gets_signed_thinking_and_its_signature_alone_brings_i
         with client.messages.stream(**ask) as stream:
             streamed = stream.get_final_message()
         answers: list[Any] = [whole, streamed]
+        asked = engine.requests[0].thinking
+        assert asked is not None
+        assert (asked.budget, asked.opening, asked.closing, asked.inside) == (1024, "<think>", "</think>", True)
         for message in answers:
             block = message.content[0]
             assert (block.type, block.thinking) == ("thinking", "" if omitted else THOUGHT)

@@ -3,12 +3,13 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unspool.wire.freeform import Input, input_of
 
 
+@settings(max_examples=40)
 @given(st.text(), st.booleans(), st.lists(st.integers(1, 7), max_size=30))
 def test_the_text_is_that_of_the_json_however_it_is_cut(text: str, ascii: bool, sizes: list[int]) -> None:
     arguments = json.dumps({"input": text}, ensure_ascii=ascii)

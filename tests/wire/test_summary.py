@@ -1,7 +1,7 @@
 """Summaries are sentences of the reasoning, the same however it is cut."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unspool.wire.summary import Detail, Summary, summarized
@@ -23,6 +23,7 @@ def test_a_detailed_summary_has_a_sentence_of_each_paragraph_and_a_concise_one_f
     assert summarized("one", "auto") == ["one"]
 
 
+@settings(max_examples=40)
 @given(
     st.lists(st.text(alphabet="ab .!\n\u2028。", max_size=300), max_size=8).map(tuple),
     st.sampled_from(["concise", "detailed"]),

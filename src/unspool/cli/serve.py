@@ -7,8 +7,8 @@ import socket
 
 from ..request.reasoning import CONTEXTS, EFFORTS
 from ..request.settings import LIMITS, PROFILES, Limits, Settings
+from ..sealed import Seal, read_keys
 from ..wire.chat import REASONING_FIELDS
-from ..wire.sealed import Seal, read_keys
 from .common import Misuse, missing, one_of, read_given, read_key
 from .model import model_arguments, open_model
 from .tools import open_tools, tools_arguments

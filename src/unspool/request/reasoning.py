@@ -6,7 +6,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from ..arguments import json_shown
-from ..wire.sealed import Seal, SealError
+from ..sealed import Seal, SealError
 from ..wire.summary import DETAILS, Detail
 from .fields import Fields
 

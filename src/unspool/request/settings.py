@@ -8,9 +8,9 @@ import msgspec
 from ..dialect.file import Dialect
 from ..grammar import ToolStrictLevel
 from ..policy import CHOICES, DEFAULTS, Policy
+from ..sealed import Seal
 from ..wire.chat import ReasoningField
 from ..wire.coalesce import Coalescer
-from ..wire.sealed import Seal
 from .reasoning import Context
 
 Profile = Literal["openai", "mindie", "candle"]

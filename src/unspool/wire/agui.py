@@ -12,9 +12,8 @@ from ..events import ToolCallEnd, ToolCallStart
 from ..message import Message
 from . import sse
 from .blocks import BlockWriter, TextKind, replay, the_one
-from .common import Failure, Usage
+from .common import Failure, Sealing, Usage
 from .encoding import encode, on_one_line, quoted
-from .sealed import Sealing
 from .server_tools import AnyEvent, ApprovalAsked, ServerCallResult, ServerCallStart
 
 PROTOCOL_VERSION: Final = "1.0"

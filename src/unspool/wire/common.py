@@ -1,6 +1,6 @@
 """What all protocols share: what a writer does, counts of tokens, and failures."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -9,6 +9,9 @@ from ..arguments import described
 from ..events import Event
 from ..message import Message
 from .server_tools import AnyEvent, ServerEvent
+
+Sealing = Callable[[str], str | None]
+"""Seals reasoning, so that clients can keep it and nobody else can read it; ``None`` where it is too long."""
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,9 +14,8 @@ from ..events import ToolCallEnd, ToolCallStart
 from ..message import Message, ToolCall
 from . import sse
 from .blocks import BlockWriter, TextKind, blocks, the_one
-from .common import Failure, Usage
+from .common import Failure, Sealing, Usage
 from .encoding import INVALID_JSON, clean, encode, quoted
-from .sealed import Sealing
 from .server_tools import TOOL_LIMIT, AnyEvent, ServerCallResult, ServerCallStart
 
 STOP_REASONS: Final = {

@@ -14,11 +14,10 @@ from ..message import Message, ToolCall
 from . import sse
 from .blocks import BlockWriter, TextKind, blocks, the_one
 from .chat import error_body
-from .common import Failure, Usage
+from .common import Failure, Sealing, Usage
 from .encoding import clean, encode, on_one_line, quoted
 from .freeform import Input, Kind, input_of
 from .messages import tool_input
-from .sealed import Sealing
 from .server_items import ServerItem, approval_item, list_item
 from .server_tools import TOOL_LIMIT, AnyEvent, ApprovalAsked, ServerCallResult, ServerCallStart, ToolsListed
 from .summary import Detail, Summary, summarized

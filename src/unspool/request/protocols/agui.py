@@ -5,9 +5,9 @@ from typing import Any
 
 import msgspec
 
+from ...sealed import Seal
 from ...wire import AguiWriter
 from ...wire import agui as wire
-from ...wire.sealed import Seal
 from ..chat_request import ChatRequest
 from ..common import MAX_TOKENS, check_messages, check_served, read_parameters, sampling, thinking, tool, toolset
 from ..fields import Fields

@@ -5,9 +5,9 @@ import logging
 from collections.abc import Collection, Sequence
 from typing import Any, Final
 
+from ...sealed import Seal
 from ...wire import MessagesWriter
 from ...wire import messages as wire
-from ...wire.sealed import Seal
 from ..chat_request import ChatRequest
 from ..common import MAX_TOKENS, check_messages, check_served, not_text, sampling, thinking, tool, toolset
 from ..fields import REQUIRED, Fields

@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
+from ...sealed import Seal
 from ...wire import ResponsesWriter
 from ...wire import responses as wire
-from ...wire.sealed import Seal
 from ..chat_request import ChatRequest
 from ..common import (
     MAX_TOKENS,

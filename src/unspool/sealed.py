@@ -12,12 +12,12 @@ import binascii
 import hashlib
 import hmac
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
-from .encoding import clean
+from .wire.encoding import clean
 
-__all__ = ["MAX_SEALED", "Seal", "SealError", "Sealing", "read_keys"]
+__all__ = ["MAX_SEALED", "Seal", "SealError", "read_keys"]
 
 MAX_SEALED: Final = 2 * 1024 * 1024
 """Characters of a sealed text at most; longer reasoning is not sealed."""
@@ -27,9 +27,6 @@ _PURPOSE: Final = b"unspool sealed reasoning"
 _ID: Final = 4
 _NONCE: Final = 12
 _HEAD: Final = len(_VERSION) + _ID + _NONCE
-
-Sealing = Callable[[str], str | None]
-"""Seals reasoning; ``None`` where it is too long."""
 
 
 class SealError(ValueError):
