@@ -15,11 +15,12 @@ UI       := $(VENV)/ui
 BFCL     := $(VENV)/bfcl
 ROLLOUTS := $(VENV)/rollouts
 TOOLS    := $(VENV)/tools
+CLIENTS  := $(VENV)/clients
 ARGS     ?=
 SECONDS_ ?= 600
 
 .DEFAULT_GOAL := help
-.PHONY: help quick test coverage lint format bench fuzz drawn same transitions templates infer engines attacks vllm vllm-engine sglang bench-plugins bench-rollouts llama agui rollouts trainers ray bfcl readme serve vllm-tests lmdeploy ui tools clean
+.PHONY: help quick test coverage lint format bench fuzz drawn same transitions templates infer engines attacks vllm vllm-engine sglang bench-plugins bench-rollouts llama agui rollouts trainers ray bfcl readme serve vllm-tests lmdeploy ui tools clients agent agent-test clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/'
@@ -157,6 +158,18 @@ $(AGUI)/.installed: tests/agui_node/package.json
 agui: $(STAMP) $(AGUI)/.installed ## AG-UI's own client on Node against a running server (needs node and npm)
 	$(BIN)/python -m pytest -m node tests/agui_node $(ARGS)
 
+$(CLIENTS)/.installed: pyproject.toml tests/clients/package.json
+	@echo "installing Codex, Claude Code and OpenAI's Agents SDK into $(CLIENTS): minutes, 700 MB"
+	mkdir -p $(CLIENTS)
+	cp tests/clients/package.json $(CLIENTS)/
+	npm install --prefix $(CLIENTS) --no-package-lock --no-audit --no-fund --silent
+	test -x $(CLIENTS)/python/bin/python || $(PYTHON) -m venv $(CLIENTS)/python
+	$(CLIENTS)/python/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[test]' openai-agents
+	touch $@
+
+clients: $(CLIENTS)/.installed ## Codex, Claude Code and the Agents SDK before a scripted engine (needs node and npm; 700 MB)
+	$(CLIENTS)/python/bin/python -m pytest -m clients tests/clients $(ARGS)
+
 $(ROLLOUTS)/.installed: pyproject.toml
 	@echo "installing transformers, without torch, and renderers into $(ROLLOUTS)"
 	test -x $(ROLLOUTS)/bin/python || $(PYTHON) -m venv $(ROLLOUTS)
@@ -233,6 +246,20 @@ $(VENV)/.serving: pyproject.toml
 
 serve: $(VENV)/.serving ## serve the builtin model on port 8192; ARGS="..." goes to unspool serve
 	$(BIN)/unspool serve $(ARGS)
+
+$(VENV)/.agent: pyproject.toml
+	@echo "installing unspool, its server and the demo tools into $(VENV): about half a minute"
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[server,browser,python-tool]'
+	touch $@
+
+# It reads its own overview at http://localhost:8192/, and what `python -m http.server` serves.
+agent: $(VENV)/.agent ## serve the builtin model, which computes with python and reads pages of this machine; ARGS="..."
+	$(BIN)/unspool serve --tool-server demo --browser-private --browser-host localhost:8192 --browser-host localhost:8000 $(ARGS)
+
+agent-test: $(STAMP) ## the builtin model with the demo tools, on operands and a page that it has not seen
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[browser,python-tool]'
+	$(BIN)/python -m pytest -m agent tests/server/test_agent.py $(ARGS)
 
 clean: ## remove what the other targets made
 	rm -rf $(VENV) build dist htmlcov .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache

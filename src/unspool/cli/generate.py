@@ -84,6 +84,7 @@ def _prompt(options: argparse.Namespace) -> str:
 async def _generate(model: Model, body: dict[str, Any], form: str) -> None:
     try:
         from ..generation.choice import Choice
+        from ..request.continuation import Turns
         from ..request.fields import BadRequest, Fields
         from ..request.prepared import prepare
         from ..request.protocols import ChatProtocol
@@ -101,7 +102,8 @@ async def _generate(model: Model, body: dict[str, Any], form: str) -> None:
     )
     tokenizer = model.engine.tokenizer
     try:
-        prepared = prepare(ChatProtocol(settings).read(Fields(body)), settings, model.prompts, tokenizer)
+        turns = None if model.prompts is None else Turns(settings, model.prompts)
+        prepared = prepare(ChatProtocol(settings).read(Fields(body)), settings, turns, tokenizer)
     except BadRequest as error:
         raise Misuse(str(error)) from None
     (parser,) = prepared.parsers

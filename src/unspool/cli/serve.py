@@ -2,12 +2,16 @@
 
 import argparse
 import errno
+import os
 import socket
 
+from ..request.reasoning import CONTEXTS, EFFORTS
 from ..request.settings import LIMITS, PROFILES, Limits, Settings
+from ..sealed import Seal, read_keys
 from ..wire.chat import REASONING_FIELDS
-from .common import Misuse, missing, one_of, read_key
+from .common import Misuse, missing, one_of, read_given, read_key
 from .model import model_arguments, open_model
+from .tools import open_tools, tools_arguments
 
 
 def serve_arguments(p: argparse.ArgumentParser) -> None:
@@ -15,6 +19,14 @@ def serve_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--host", default="127.0.0.1", help="where to listen; 127.0.0.1 by default")
     p.add_argument("--port", type=int, default=8192, help="8192 by default; 0 takes any that is free")
     p.add_argument("--api-key", metavar="KEY|@FILE", help="the key that clients have to send")
+    text = "keys that seal reasoning, each 32 bytes in base64; the first seals, all open ($UNSPOOL_REASONING_KEY)"
+    p.add_argument("--reasoning-key", metavar="KEYS|@FILE", help=text)
+    text = "the model's own turns stand in prompts as it wrote them: never, loop (within a tool loop; default), all"
+    p.add_argument("--context-turns", type=one_of(CONTEXTS), metavar="TURNS", default="loop", help=text)
+    text = "MiB for the turns that may stand in prompts again; 128, 0 is none"
+    p.add_argument("--turn-memory", type=int, metavar="MIB", default=128, help=text)
+    text = "tokens of reasoning for an effort, as low=1024 (repeatable); requests with a budget of their own keep it"
+    p.add_argument("--effort-budget", metavar="EFFORT=TOKENS", action="append", default=[], help=text)
     text = "a website that may use the server, as https://HOST; * is any (repeatable); none by default"
     p.add_argument("--cors", metavar="ORIGIN", action="append", default=[], help=text)
     text = "a name under which the server is reached, besides localhost and addresses; * is any (repeatable)"
@@ -35,6 +47,11 @@ def serve_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--coalesce-arguments", action="store_true", help="streams send arguments up to boundaries of JSON")
     text = "hold back deltas for so long at most; without the other two, every delta"
     p.add_argument("--coalesce-delay", type=float, metavar="SECONDS", help=text)
+    tools_arguments(p)
+    text = "the secret that approvals of calls are made with, for several servers behind one address; else a random one"
+    p.add_argument("--approval-key", metavar="KEY|@FILE", help=text)
+    text = "requests may name MCP servers of their own: https and public addresses alone"
+    p.add_argument("--allow-server-url", action="store_true", help=text)
     for field, text in LIMITS.items():
         default = getattr(Limits(), field)
         p.add_argument(f"--max-{field}", type=type(default), metavar="N", default=default, help=f"{text}; {default:,}")
@@ -44,6 +61,13 @@ def run_serve(options: argparse.Namespace) -> int:
     key = read_key("--api-key", options.api_key)
     if key == "":
         raise Misuse("--api-key: is empty")
+    approval_key = read_key("--approval-key", options.approval_key)
+    if approval_key == "":
+        raise Misuse("--approval-key: is empty")
+    seal = _seal(options, key)
+    efforts = _efforts(options.effort_budget)
+    if options.turn_memory < 0:
+        raise Misuse("--turn-memory: must be at least 0")
     if not 0 <= options.port <= 65_535:
         raise Misuse("--port: must be between 0 and 65535")
     if options.coalesce_delay is not None and options.coalesce_delay <= 0:
@@ -67,6 +91,7 @@ def run_serve(options: argparse.Namespace) -> int:
         hosts = tuple(map(check_host, options.allowed_host))
     except ValueError as error:
         raise Misuse(f"{argument}: {error}") from None
+    tools = open_tools(options)
     model = open_model(options)
     settings = Settings(
         model=model.name,
@@ -85,6 +110,12 @@ def run_serve(options: argparse.Namespace) -> int:
         tools=model.tools,
         tool_choice=model.tool_choice,
         api_key=key,
+        approval_key=(approval_key or "").encode(),
+        own_servers=options.allow_server_url,
+        seal=seal,
+        context=options.context_turns,
+        turn_memory=options.turn_memory << 20,
+        efforts=efforts,
         cors=origins,
         hosts=(*hosts, options.host.lower()),
         ui=not options.no_ui,
@@ -92,8 +123,37 @@ def run_serve(options: argparse.Namespace) -> int:
         limits=limits,
     )
     with listen(options) as listener:
-        served = serve(settings, model.engine, options.host, options.port, model.prompts, listener=listener)
+        served = serve(
+            settings, model.engine, options.host, options.port, model.prompts, tools=tools, listener=listener
+        )
     return 0 if served else 1
+
+
+def _seal(options: argparse.Namespace, api_key: str | None) -> Seal | None:
+    """What seals reasoning, by the argument or the environment; ``None`` where neither has a key."""
+    where, text = "--reasoning-key", read_given("--reasoning-key", options.reasoning_key)
+    if text is None:
+        where, text = "$UNSPOOL_REASONING_KEY", os.environ.get("UNSPOOL_REASONING_KEY") or None
+    if text is None:
+        return None
+    try:
+        return Seal(read_keys(text), api_key)
+    except ValueError as error:
+        raise Misuse(f"{where}: {error}") from None
+    except ImportError as error:
+        raise missing(error, "seal") from None
+
+
+def _efforts(given: list[str]) -> dict[str, int]:
+    found = {}
+    for one in given:
+        effort, _, tokens = one.partition("=")
+        if effort not in EFFORTS or effort == "none":
+            raise Misuse(f"--effort-budget: {effort!r} is not one of {', '.join(EFFORTS[1:])}")
+        if not (tokens.isascii() and tokens.isdigit()):
+            raise Misuse(f"--effort-budget: {one!r}: {tokens!r} is no number of tokens")
+        found[effort] = int(tokens)
+    return found
 
 
 def listen(options: argparse.Namespace) -> socket.socket:

@@ -30,9 +30,11 @@ from ..request.protocols import (
     WireProtocol,
 )
 from ..request.settings import Profile, Settings
+from ..tools import Tools
 from ..wire.common import Failure
 from ..wire.encoding import encode
 from .cors import Origins, header, preflight, with_headers
+from .count_endpoint import CountEndpoint
 from .endpoint import Endpoint, refusal
 from .explain import ASKED
 from .guards import Hosts, unsupported
@@ -50,6 +52,7 @@ _PATHS = (
     ("POST", "/v1/chat/completions", "OpenAI chat completions"),
     ("POST", "/v1/responses", "OpenAI Responses"),
     ("POST", "/v1/messages", "Anthropic Messages"),
+    ("POST", "/v1/messages/count_tokens", "the tokens of its prompt"),
     ("POST", "/ag-ui", "AG-UI: a RunAgentInput in, its events out"),
     ("POST", "/parse", "raw model output in, a message or events out"),
     ("GET", "/", "this; in a browser, a page that explains outputs"),
@@ -60,15 +63,18 @@ _PATHS = (
 """What ``/`` lists, for a person."""
 
 
-def create_app(settings: Settings, engine: Engine, prompts: Prompts | None = None) -> Starlette:
+def create_app(
+    settings: Settings, engine: Engine, prompts: Prompts | None = None, tools: Tools | None = None
+) -> Starlette:
     """The server as an ASGI application; ``app.state.service`` is what its requests share.
 
     Args:
         settings: how it is set up.
         engine: generates the outputs; closed when the application ends.
         prompts: the model's chat template.
+        tools: what the server runs itself; closed when the application ends.
     """
-    service = Service(settings, engine, prompts)
+    service = Service(settings, engine, prompts, tools)
     chat = _CHAT[settings.profile](settings)
     posts: dict[str, WireProtocol] = {
         "/v1/chat/completions": chat,
@@ -77,6 +83,7 @@ def create_app(settings: Settings, engine: Engine, prompts: Prompts | None = Non
         "/ag-ui": AguiProtocol(settings),
     }
     endpoints: dict[str, ASGIApp] = {path: Endpoint(service, protocol) for path, protocol in posts.items()}
+    endpoints["/v1/messages/count_tokens"] = CountEndpoint(service, posts["/v1/messages"])
     endpoints["/parse"] = ParseEndpoint(service)
     routes, index = page_routes() if settings.ui else ([], None)
     if settings.ui:
@@ -102,10 +109,11 @@ def create_app(settings: Settings, engine: Engine, prompts: Prompts | None = Non
             with suppress(asyncio.CancelledError):
                 await patrol
             service.close()
+            await service.tools.aclose()
             await engine.close()
 
     def error_body(path: str) -> ErrorBody:
-        return posts.get(path, chat).error_body
+        return posts.get(path.removesuffix("/count_tokens"), chat).error_body
 
     errors: Any = {HTTPException: _http_error(posts, error_body)}
     app = _App(routes=routes, lifespan=lifespan, exception_handlers=errors)
@@ -195,7 +203,7 @@ class _Pages:
         lines = [
             f"unspool {__version__} serves the model {settings.model} (dialect {settings.dialect.name}).",
             "",
-            *(f"  {method:<5} {path:<22} {text}" for method, path, text in _PATHS),
+            *(f"  {method:<5} {path:<26} {text}" for method, path, text in _PATHS),
             "",
             example,
         ]

@@ -15,6 +15,7 @@ from ..engines import Engine
 from ..generation.service import Service, log
 from ..request.prompts import Prompts
 from ..request.settings import Settings
+from ..tools import Tools
 from ..wire.common import Failure
 from .app import create_app
 from .connection import limited, patrol
@@ -32,12 +33,19 @@ class Server(uvicorn.Server):
         engine: generates the outputs.
         host, port: where to listen; port 0 takes any that is free.
         prompts: the model's chat template.
+        tools: what the server runs itself.
     """
 
     def __init__(
-        self, settings: Settings, engine: Engine, host: str, port: int, prompts: Prompts | None = None
+        self,
+        settings: Settings,
+        engine: Engine,
+        host: str,
+        port: int,
+        prompts: Prompts | None = None,
+        tools: Tools | None = None,
     ) -> None:
-        app = create_app(settings, engine, prompts)
+        app = create_app(settings, engine, prompts, tools)
         self._service: Service = app.state.service
         super().__init__(
             uvicorn.Config(
@@ -111,12 +119,13 @@ def serve(
     port: int = 8192,
     prompts: Prompts | None = None,
     *,
+    tools: Tools | None = None,
     listener: socket.socket | None = None,
 ) -> bool:
     """Serve until SIGTERM or SIGINT; then running responses have `Limits.drain` seconds to end.
 
     Args:
-        settings, engine, host, port, prompts: see `Server`.
+        settings, engine, host, port, prompts, tools: see `Server`.
         listener: a socket that already listens there.
 
     Returns:
@@ -125,7 +134,7 @@ def serve(
     logging.basicConfig(format="%(levelname)s %(name)s: %(message)s", level=logging.INFO)
     _return_large_blocks()
     sys.setswitchinterval(_SWITCH)
-    server = Server(settings, engine, host, port, prompts)
+    server = Server(settings, engine, host, port, prompts, tools)
     server.run(None if listener is None else [listener])
     return bool(server.started)
 
