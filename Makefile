@@ -12,11 +12,12 @@ LLAMA    := $(VENV)/llama
 RAY      := $(VENV)/ray
 BFCL     := $(VENV)/bfcl
 ROLLOUTS := $(VENV)/rollouts
+DOCS     := $(VENV)/docs
 ARGS     ?=
 SECONDS_ ?= 600
 
 .DEFAULT_GOAL := help
-.PHONY: help quick test coverage lint format bench fuzz drawn same transitions templates infer engines attacks vllm vllm-engine sglang bench-plugins llama agui rollouts ray bfcl readme serve clean
+.PHONY: help quick test coverage lint format bench fuzz drawn same transitions templates infer engines attacks vllm vllm-engine sglang bench-plugins llama agui rollouts ray bfcl readme docs docs-serve examples serve clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/'
@@ -109,8 +110,21 @@ sglang: $(PLUGINS)/.installed ## the plug-in in SGLang's own parsers (installs t
 bench-plugins: $(PLUGINS)/.installed ## what a token costs inside vLLM and SGLang, beside their own parsers
 	VLLM_TARGET_DEVICE=cpu $(PLUGINS)/bin/python -m benchmarks.hosts $(ARGS)
 
-readme: $(STAMP) ## rewrite the tables and outputs in README.md and docs
+readme: $(STAMP) ## rewrite the tables and outputs in README.md and docs, and the code of the Chinese pages
 	$(BIN)/python -m tests.readme
+
+$(DOCS)/.installed: docs/site/requirements.txt
+	@echo "installing MkDocs into $(DOCS): half a minute"
+	test -x $(DOCS)/bin/python || $(PYTHON) -m venv $(DOCS)
+	$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check -r docs/site/requirements.txt
+	touch $@
+
+docs: $(DOCS)/.installed ## build the documentation, English and Chinese, into build/site; no broken link passes
+	DISABLE_MKDOCS_2_WARNING=true $(DOCS)/bin/mkdocs build --strict --quiet $(ARGS)
+	@echo "build/site/index.html"
+
+docs-serve: $(DOCS)/.installed ## show the documentation on port 8193 while you write
+	DISABLE_MKDOCS_2_WARNING=true $(DOCS)/bin/mkdocs serve --dev-addr 127.0.0.1:8193 $(ARGS)
 
 attacks: $(STAMP) ## attack a running server with a thousand clients, with the default times (ten minutes)
 	$(BIN)/python -m pytest -m attacks tests/attacks $(ARGS)
