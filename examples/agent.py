@@ -1,8 +1,8 @@
 """An agent: a model, tools that are plain functions, and a loop with a limit. Any OpenAI client and server will do.
 
-    unspool serve          # in another terminal, or any server of yours
-    pip install openai
-    python examples/agent.py "What is the weather in Paris?"
+unspool serve          # in another terminal, or any server of yours
+pip install openai
+python examples/agent.py "What is the weather in Paris?"
 """
 
 import json

@@ -3,8 +3,7 @@
     pip install '.[server]'
     python examples/constrained.py
 
-The logits are drawn at random, so everything that is right in the result comes from the grammar. Put your model's logits
-in their place.
+The logits are drawn at random, so what is right in the result comes from the grammar. Put your model's in their place.
 """
 
 import numpy as np

@@ -2,15 +2,13 @@
 
     pip install fastapi uvicorn
     ENGINE=http://127.0.0.1:8000 MODEL=path/to/Qwen3-8B uvicorn --app-dir examples fastapi_proxy:app
-
-The engine is any server with a raw completion endpoint. Each request has a parser and a writer of its own.
 """
 
-import contextlib
 import os
 import time
 import uuid
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 from fastapi import FastAPI, HTTPException
@@ -29,7 +27,7 @@ prompts = Prompts(read_tokenizer(os.environ["MODEL"]))
 engine = Upstream(os.environ["ENGINE"])
 
 
-@contextlib.asynccontextmanager
+@asynccontextmanager
 async def lifespan(app: FastAPI) -> AsyncIterator[None]:
     yield
     await engine.close()

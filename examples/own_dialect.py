@@ -1,6 +1,6 @@
 """A format of your own: describe it in TOML, check it, then parse, render and constrain with it.
 
-    python examples/own_dialect.py
+python examples/own_dialect.py
 """
 
 import tempfile

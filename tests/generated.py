@@ -83,7 +83,10 @@ _SHOWN = [
 """One message, and what is left of it where a format has no place for a part."""
 _PROPERTIES = {"city": {"type": "string"}, "days": {"type": "integer"}}
 _TOOLS = [
-    {"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object", "properties": _PROPERTIES}}}
+    {
+        "type": "function",
+        "function": {"name": "get_weather", "parameters": {"type": "object", "properties": _PROPERTIES}},
+    }
 ]
 
 

@@ -48,7 +48,7 @@ def tables(text: str) -> list[int]:
 def links(text: str) -> set[str]:
     """Where it links to, without the anchors, whose names are of the page's language."""
     prose = _BLOCK.sub("", _REGION.sub("", text))
-    return {link for link in re.findall(r"\]\(([^)#\s]+)", prose)}
+    return set(re.findall(r"\]\(([^)#\s]+)", prose))
 
 
 def with_code_of(english: str, chinese: str) -> str:
@@ -61,6 +61,8 @@ def with_code_of(english: str, chinese: str) -> str:
     chinese = _REGION.sub(lambda region: made.get(region["name"], region[0]), chinese)
     theirs, ours = blocks(english), blocks(chinese)
     if len(theirs) != len(ours):
-        raise ValueError(f"the English page has {len(theirs)} blocks of code, the Chinese one {len(ours)}:\n{chinese[:80]}")
+        raise ValueError(
+            f"the English page has {len(theirs)} blocks of code, the Chinese one {len(ours)}:\n{chinese[:80]}"
+        )
     following = iter(theirs)
     return _BLOCK.sub(lambda _: next(following), chinese)

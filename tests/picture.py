@@ -16,7 +16,10 @@ OUTPUT = """<think>They want a forecast.</think>I will look it up.
 </tool_call>"""
 _PROPERTIES = {"city": {"type": "string"}, "days": {"type": "integer"}}
 _TOOLS = [
-    {"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object", "properties": _PROPERTIES}}}
+    {
+        "type": "function",
+        "function": {"name": "get_weather", "parameters": {"type": "object", "properties": _PROPERTIES}},
+    }
 ]
 _WIDTH, _LINE, _CHARACTER = 860, 22, 7.8
 _STYLE = """

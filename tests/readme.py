@@ -65,9 +65,9 @@ def rewritten(texts: Sequence[str]) -> list[str]:
 
 
 def _with_tables(text: str) -> str:
-    for name, table in TABLES.items():
+    for name, made in TABLES.items():
         between = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.S)
-        text = between.sub(lambda m, table=table: m[1] + table() + m[2], text)  # type: ignore[misc]
+        text = between.sub(lambda m, made=made: m[1] + made() + m[2], text)  # type: ignore[misc]
     return text
 
 
@@ -174,6 +174,8 @@ class _Servers:
         """Take note of the servers that a page starts, by their ports; the first on a port is the one to speak to."""
         for command in _SERVE.finditer(commands):
             words = command["arguments"].split()
+            if "--tokenizer" in words:  # before an engine that is not here
+                continue
             port = words.index("--port") if "--port" in words else None
             name = "8192" if port is None else words[port + 1]
             self._named.setdefault(name, " ".join(words if port is None else words[:port] + words[port + 2 :]))
