@@ -120,11 +120,11 @@ $(DOCS)/.installed: docs/site/requirements.txt
 	touch $@
 
 docs: $(DOCS)/.installed ## build the documentation, English and Chinese, into build/site; no broken link passes
-	DISABLE_MKDOCS_2_WARNING=true $(DOCS)/bin/mkdocs build --strict --quiet $(ARGS)
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict --quiet $(ARGS)
 	@echo "build/site/index.html"
 
 docs-serve: $(DOCS)/.installed ## show the documentation on port 8193 while you write
-	DISABLE_MKDOCS_2_WARNING=true $(DOCS)/bin/mkdocs serve --dev-addr 127.0.0.1:8193 $(ARGS)
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs serve --dev-addr 127.0.0.1:8193 $(ARGS)
 
 examples: $(STAMP) ## run the examples, the browser's in a headless Chromium (needs chromium)
 	$(BIN)/python -m pytest -m 'browser or not browser' tests/examples $(ARGS)

@@ -13,7 +13,7 @@ from typing import Any
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from ..server.support import until
@@ -69,6 +69,19 @@ def raw_endpoint() -> Iterator[tuple[str, list[Any]]]:
 
 def _said(text: str, reason: str | None) -> bytes:
     return b"data: %b\n\n" % json.dumps({"choices": [{"index": 0, "text": text, "finish_reason": reason}]}).encode()
+
+
+def page_with_delay(name: str, seconds: float) -> Starlette:
+    """Serves a page of the examples whose loading ends so much later: until then a browser does not print it."""
+
+    async def page(request: Request) -> Response:
+        return HTMLResponse((EXAMPLES / name).read_text(encoding="utf-8") + '<img src="/delay">')
+
+    async def delay(request: Request) -> Response:
+        await asyncio.sleep(seconds)
+        return Response(status_code=404)
+
+    return Starlette(routes=[Route(f"/{name}", page), Route("/delay", delay)])
 
 
 @contextlib.contextmanager

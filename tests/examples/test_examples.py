@@ -21,7 +21,7 @@ from unspool.request.prompts import Prompts, read_tokenizer
 from unspool.server.main import Server
 
 from ..server.support import Live, chunks, live
-from .support import EXAMPLES, example, raw_endpoint, running
+from .support import EXAMPLES, example, page_with_delay, raw_endpoint, running
 
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}}
 ASKED: Any = {
@@ -141,15 +141,11 @@ def test_agent(builtin: Live, capsys: pytest.CaptureFixture[str], monkeypatch: p
 
 @pytest.mark.browser
 def test_browser(builtin: Live, tmp_path: Path) -> None:
-    from starlette.applications import Starlette
-    from starlette.routing import Mount
-    from starlette.staticfiles import StaticFiles
-
     browser = next((found for name in ("chromium", "google-chrome") if (found := shutil.which(name))), None)
     assert browser is not None, "there is no Chromium: apt-get install chromium"
-    with running(Starlette(routes=[Mount("/", StaticFiles(directory=EXAMPLES))])) as pages:
+    with running(page_with_delay("browser.html", 5)) as pages:
         command = [browser, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}", "--dump-dom"]
-        command += ["--virtual-time-budget=10000", f"{pages}/browser.html?ask&server={builtin.url}"]
+        command.append(f"{pages}/browser.html?ask&server={builtin.url}")
         page = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
     assert re.search(r'<p id="reasoning">[^<]+</p>', page), page
     assert '<pre id="calls">get_weather{"city": "Paris"}</pre>' in page
