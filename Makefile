@@ -126,8 +126,8 @@ docs: $(DOCS)/.installed ## build the documentation, English and Chinese, into b
 docs-serve: $(DOCS)/.installed ## show the documentation on port 8193 while you write
 	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs serve --dev-addr 127.0.0.1:8193 $(ARGS)
 
-examples: $(STAMP) ## run the examples, the browser's in a headless Chromium (needs chromium)
-	$(BIN)/python -m pytest -m 'browser or not browser' tests/examples $(ARGS)
+examples: $(STAMP) ## run the examples and the pages of commands, one in a headless Chromium (needs chromium)
+	$(BIN)/python -m pytest -m 'examples or not examples' tests/examples tests/test_readme.py $(ARGS)
 
 attacks: $(STAMP) ## attack a running server with a thousand clients, with the default times (ten minutes)
 	$(BIN)/python -m pytest -m attacks tests/attacks $(ARGS)

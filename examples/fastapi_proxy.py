@@ -1,7 +1,7 @@
 """A proxy of your own: it takes chat completions, renders the prompt, and streams parsed deltas from a raw engine.
 
-    pip install fastapi uvicorn
-    ENGINE=http://127.0.0.1:8000 MODEL=path/to/Qwen3-8B uvicorn --app-dir examples fastapi_proxy:app
+pip install fastapi uvicorn
+ENGINE=http://127.0.0.1:8000 MODEL=path/to/Qwen3-8B uvicorn --app-dir examples fastapi_proxy:app
 """
 
 import os

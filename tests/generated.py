@@ -72,15 +72,8 @@ def _cell(text: str) -> str:
     return " ".join(text.replace("%%", "%").split()).replace("|", "\\|").replace("<", "&lt;")
 
 
-_CALL = unspool.ToolCall(0, "", "get_weather", '{"city": "Paris", "days": 3}')
-_SHOWN = [
-    unspool.Message(reasoning="They want a forecast.", content="I will look it up.", tool_calls=[_CALL]),
-    unspool.Message(content="I will look it up.", tool_calls=[_CALL]),
-    unspool.Message(reasoning="They want a forecast.", tool_calls=[_CALL]),
-    unspool.Message(tool_calls=[_CALL]),
-    unspool.Message(reasoning="They want a forecast.", content="It will rain."),
-]
-"""One message, and what is left of it where a format has no place for a part."""
+_PARTS = [(True, True, True), (False, True, True), (True, False, True), (False, False, True), (True, True, False)]
+"""Whether there is reasoning, content and a call: all of it, then what is left where a format has no place for one."""
 _PROPERTIES = {"city": {"type": "string"}, "days": {"type": "integer"}}
 _TOOLS = [
     {
@@ -104,7 +97,15 @@ def _exhibit(dialect: unspool.Dialect) -> str:
 
 
 def _rendered(dialect: unspool.Dialect) -> str:
-    for message in _SHOWN:
+    # An id of the dialect's form, always the same: the renderer would draw one.
+    form = dialect.id.replace("{index}", "0").replace("{number}", "1").replace("{name}", "get_weather")
+    call = unspool.ToolCall(0, form.replace("?", "a"), "get_weather", '{"city": "Paris", "days": 3}')
+    for reasoning, content, calls in _PARTS:
+        message = unspool.Message(
+            reasoning="They want a forecast." * reasoning,
+            content="I will look it up." * content,
+            tool_calls=[call] * calls,
+        )
         with contextlib.suppress(unspool.DialectError):
             return unspool.render(message, dialect, tools=_TOOLS).rstrip("\n")
     raise AssertionError(f"{dialect.name} writes none of the messages")

@@ -31,27 +31,13 @@ from .transitions import drawing, rows
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
 _EN = ROOT / "docs" / "en"
-_SERVED = (
-    "tutorial.md",
-    "features/reasoning_output.md",
-    "features/tool_calling.md",
-    "howto/vllm.md",
-)
-_ALONE = (
-    "architecture.md",
-    "library.md",
-    "reference.md",
-    "cli.md",
-    "gallery.md",
-    "why.md",
-    "migration.md",
-    "howto/constrain.md",
-    "howto/evaluate.md",
-    "howto/lost-call.md",
-)
+_SERVED = ("tutorial.md", "features/reasoning_output.md", "features/tool_calling.md", "howto/vllm.md")
+_ALONE = ("architecture.md", "library.md", "reference.md", "gallery.md", "why.md", "migration.md")
 GROUPS: list[list[Path]] = [[README, *(_EN / name for name in _SERVED)], *([_EN / name] for name in _ALONE)]
 """Pages whose code is run; those of a group share their servers."""
-PAGES = [page for group in GROUPS for page in group]
+COMMANDS = [[_EN / name] for name in ("cli.md", "howto/constrain.md", "howto/evaluate.md", "howto/lost-call.md")]
+"""Pages that run commands, each a process that imports much: `make examples` tests these."""
+PAGES = [page for group in (*GROUPS, *COMMANDS) for page in group]
 BLOCK = re.compile(r"(?:<!-- file: (?P<file>\S+) -->\n)?^```(?P<language>\w+)\n(?P<text>.*?)^```$", re.M | re.S)
 _OUTPUT = re.compile(r"\n\n```text\n(.*?)^```$", re.M | re.S)
 _SERVE = re.compile(r"^unspool serve\b(?P<arguments>[^#\n]*)", re.M)
@@ -212,7 +198,7 @@ def _run_shell(code: str, env: dict[str, str]) -> str:
 
 if __name__ == "__main__":
     PICTURE.write_text(picture(), encoding="utf-8")
-    for group in GROUPS:
+    for group in (*GROUPS, *COMMANDS):
         for page, text in zip(group, rewritten([page.read_text(encoding="utf-8") for page in group]), strict=True):
             page.write_text(text, encoding="utf-8")
     for english, chinese in PAIRS.items():

@@ -5,7 +5,19 @@ from pathlib import Path
 
 import pytest
 
-from .languages import CHINESE, ENGLISH, PAIRS, ROOT, UNTRANSLATED, blocks, headings, links, regions, tables, with_code_of
+from .languages import (
+    CHINESE,
+    ENGLISH,
+    PAIRS,
+    ROOT,
+    UNTRANSLATED,
+    blocks,
+    headings,
+    links,
+    regions,
+    tables,
+    with_code_of,
+)
 from .readme import PAGES
 
 pairs = pytest.mark.parametrize(
@@ -70,7 +82,7 @@ def test_a_page_of_other_code_is_told() -> None:
 def test_blocks_that_hold_fences_are_one_block() -> None:
     fenced = "````text\n```json\n{}\n```\n````"
     assert blocks(f"{fenced}\n\n```python\n1\n```\n") == [fenced, "```python\n1\n```"]
-    assert headings(f"# A\n\n```sh\n# no heading\n```\n\n## B\n") == [1, 2]
+    assert headings("# A\n\n```sh\n# no heading\n```\n\n## B\n") == [1, 2]
 
 
 def test_pages_that_are_run_are_in_english() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.picture import PICTURE, picture
-from tests.readme import BLOCK, GROUPS, PAGES, README, ROOT, TABLES, rewritten
+from tests.readme import BLOCK, COMMANDS, GROUPS, PAGES, README, ROOT, TABLES, rewritten
 
 TEXTS = {page: page.read_text(encoding="utf-8") for page in PAGES}
 CONTRIBUTING = ROOT / "CONTRIBUTING.md"
@@ -24,7 +24,11 @@ OTHERS = "vllm serve|pip install |python3 -m venv|\\. \\.venv"
 pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 
 
-@pytest.mark.parametrize("group", GROUPS, ids=lambda group: group[0].name)
+@pytest.mark.parametrize(
+    "group",
+    [*GROUPS, *(pytest.param(group, marks=pytest.mark.examples) for group in COMMANDS)],
+    ids=lambda group: group[0].name,
+)
 def test_tables_and_outputs_are_what_the_code_makes(group: list[Path]) -> None:
     for page, made in zip(group, rewritten([TEXTS[page] for page in group]), strict=True):
         assert made == TEXTS[page], "run `make readme`"
@@ -46,7 +50,7 @@ def test_the_readme_is_read_in_a_few_minutes() -> None:
 def test_the_targets_it_names_exist() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     texts = [*TEXTS.values(), CONTRIBUTING.read_text(encoding="utf-8")]
-    targets = {target for text in texts for target in re.findall(r"\bmake ([a-z]+)", text)}
+    targets = {target for text in texts for target in re.findall(r"(?:`|^)make ([a-z-]+)", text, re.M)}
     assert {"serve", "test", "bench", "readme"} <= targets
     for target in targets:
         assert re.search(rf"^{target}:", makefile, re.M), target

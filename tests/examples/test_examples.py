@@ -58,6 +58,7 @@ def test_there_are_ten_of_twenty_to_sixty_lines_and_all_are_listed() -> None:
     assert {name: length for name, length in lengths.items() if not 20 <= length <= 60} == {}
 
 
+@pytest.mark.examples
 def test_before_vllm() -> None:
     with raw_endpoint() as (url, asked):
         settings, engine, prompts = example("before_vllm").parts(url, str(FOLDER))
@@ -88,6 +89,7 @@ def test_streaming_tools(capsys: pytest.CaptureFixture[str]) -> None:
     assert printed.endswith("21 degrees in Paris\n21 degrees in Oslo\n")
 
 
+@pytest.mark.examples
 def test_rl_loop(capsys: pytest.CaptureFixture[str]) -> None:
     asyncio.run(example("rl_loop").main(2))
     first, second, last = capsys.readouterr().out.splitlines()
@@ -126,6 +128,7 @@ def test_constrained(capsys: pytest.CaptureFixture[str]) -> None:
         assert capsys.readouterr().out.splitlines()[-1].startswith("ok {'unit': '")
 
 
+@pytest.mark.examples
 def test_agent(builtin: Live, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     agent = example("agent")
     # Nothing is encrypted here, and reading certificates would take longer than the test.
@@ -139,7 +142,7 @@ def test_agent(builtin: Live, capsys: pytest.CaptureFixture[str], monkeypatch: p
         agent.main("What is the weather in Paris?", f"{builtin.url}/v1", 0)
 
 
-@pytest.mark.browser
+@pytest.mark.examples
 def test_browser(builtin: Live, tmp_path: Path) -> None:
     browser = next((found for name in ("chromium", "google-chrome") if (found := shutil.which(name))), None)
     assert browser is not None, "there is no Chromium: apt-get install chromium"
