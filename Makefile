@@ -120,7 +120,7 @@ $(DOCS)/.installed: docs/site/requirements.txt
 	touch $@
 
 docs: $(DOCS)/.installed ## build the documentation, English and Chinese, into build/site; no broken link passes
-	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict --quiet $(ARGS)
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict $(ARGS)
 	@echo "build/site/index.html"
 
 docs-serve: $(DOCS)/.installed ## show the documentation on port 8193 while you write

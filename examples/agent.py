@@ -39,7 +39,7 @@ def main(question: str, url: str = "http://127.0.0.1:8192/v1", turns: int = 8) -
     client = OpenAI(base_url=url, api_key="any")
     messages: Any = [{"role": "user", "content": question}]
     for _ in range(turns):
-        answer = client.chat.completions.create(model="any", messages=messages, tools=TOOLS).choices[0]
+        answer: Any = client.chat.completions.create(model="any", messages=messages, tools=TOOLS).choices[0]
         messages.append(answer.message.model_dump(exclude_none=True))
         if not answer.message.tool_calls:
             return answer.message.content or ""

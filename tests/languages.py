@@ -39,6 +39,12 @@ def headings(text: str) -> list[int]:
     return [len(marks) for marks in re.findall(r"^(#+) ", prose, re.M)]
 
 
+def anchors(text: str) -> set[str]:
+    """What its headings are linked by, on the site and in the repository."""
+    titles = re.findall(r"^#+ (.*)$", text, re.M)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-") for title in titles}
+
+
 def tables(text: str) -> list[int]:
     """The number of columns of each row of a table, in order."""
     prose = _BLOCK.sub("", _REGION.sub("", text))

@@ -11,6 +11,7 @@ from .languages import (
     PAIRS,
     ROOT,
     UNTRANSLATED,
+    anchors,
     blocks,
     headings,
     links,
@@ -58,6 +59,14 @@ def test_headings_tables_and_links_are_of_the_same_structure(english: Path, chin
 def _neutral(link: str) -> str:
     """A link, without the language that it leads to."""
     return "README" if link in ("README.md", "README.zh.md") else link.replace("docs/zh/", "docs/en/")
+
+
+@pytest.mark.parametrize("page", [*PAIRS, *PAIRS.values()], ids=lambda page: str(page.relative_to(ROOT)))
+def test_the_headings_that_it_links_to_exist(page: Path) -> None:
+    for path, anchor in re.findall(r"\]\(([^)#\s]*)#([^)\s]+)\)", page.read_text(encoding="utf-8")):
+        if "://" not in path:
+            target = page.parent / path if path else page
+            assert anchor in anchors(target.read_text(encoding="utf-8")), f"{path}#{anchor}"
 
 
 @pairs
