@@ -236,13 +236,30 @@ def events_of(found: dict[str, Any], run: Case) -> list[str]:
     for i, piece in enumerate(pieces(feed, run.size, random.Random(len(run.text)))):
         stage = run.stages.get(i)
         events = take(piece) if stage is None else take(piece, stage=stage)
-        said.append(repr(events))
+        said.append(repr(joined(events)))
         if run.asks:
             said.append(repr((parser.message, parser.stage)))
-    said.append(repr(parser.close(run.reason)))
+    said.append(repr(joined(parser.close(run.reason))))
     if run.asks:
         said.append(repr(parser.message))
     return said
+
+
+def joined(events: list[Any]) -> list[Any]:
+    """Events, those that are pieces of one call's arguments as one: how many there are is the machine's business."""
+    import msgspec
+
+    from unspool import ToolCallDelta
+
+    found: list[Any] = []
+    for event in events:
+        last = found[-1] if found else None
+        if isinstance(event, ToolCallDelta) and isinstance(last, ToolCallDelta) and event.index == last.index:
+            arguments = last.arguments + event.arguments
+            found[-1] = msgspec.structs.replace(last, arguments=arguments, end=event.end, token_end=event.token_end)
+        else:
+            found.append(event)
+    return found
 
 
 def work(path: str, seed: int, start: int, count: int, target: str) -> None:

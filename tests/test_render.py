@@ -427,7 +427,7 @@ def nasty_value(dialect: Dialect) -> st.SearchStrategy[Any]:
 
 
 @pytest.mark.parametrize("name", [d.name for d in DIALECTS])
-@settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_what_is_written_reads_back_and_the_rest_is_refused(name: str, data: st.DataObject) -> None:
     dialect = unspool.get_dialect(name)

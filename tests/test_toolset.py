@@ -148,3 +148,26 @@ def test_a_name_of_other_characters_is_constrained_where_the_dialect_can_write_i
     with pytest.raises(unspool.ConstraintError, match="'look up: a<b>' cannot be written in dialect 'qwen3-coder'"):
         unspool.constrain("qwen3-coder", odd, "required")
     assert unspool.constrain("qwen3-coder", odd) is None, "nothing has to be written"
+
+
+@pytest.mark.parametrize(**named(CALLING))
+def test_tools_that_were_read_once_serve_parser_and_grammar_as_the_tools_do(dialect: unspool.Dialect) -> None:
+    tools = [tool("get_weather", city="string"), tool("now")]
+    for choice in ("auto", "none", "required", {"type": "function", "function": {"name": "now"}}):
+        read = unspool.read_toolset(tools, choice)
+        text = unspool.render(
+            {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "now", "arguments": "{}"}}]},
+            dialect,
+            tools=tools,
+        )
+        given: dict[str, Any] = {"ids": lambda index, _: f"call_{index}"}
+        expected = unspool.parse(text, dialect, tools=tools, tool_choice=choice, **given)
+        assert unspool.parse(text, dialect, tools=read, **given) == expected
+        one, other = unspool.constrain(dialect, tools, choice), unspool.constrain(dialect, read)
+        assert one is other is None or (one and other and one.lark == other.lark)
+
+
+def test_tools_that_were_read_have_one_choice() -> None:
+    read = unspool.read_toolset([tool("now")], "required")
+    with pytest.raises(ToolsError, match="tool_choice: a Toolset has its own choice"):
+        unspool.parse("", "hermes", tools=read, tool_choice="none")

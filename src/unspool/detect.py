@@ -28,7 +28,7 @@ _EXACT = 0.2
 """What it is worth, at most, that the text between fields occurs letter by letter."""
 _NOISE = 0.05
 """The part of the best score by template below which a dialect is no candidate."""
-_MARKER = re.compile(r'<[^<>\s{}]*(?:>| \w+)?|\[[^\[\]\s<>{}]*\]|"[^"\s{}]+"|[^\s<>{}"\']+')
+_MARKER = re.compile(r'>>+\w+|<[^<>\s{}]*(?:>| \w+)?|\[[^\[\]\s<>{}]*\]|"[^"\s{}]+"|[^\s<>{}"\']+')
 _PLAIN = re.compile(r"[\w.,:;'!?-]*")
 
 

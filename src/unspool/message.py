@@ -1,8 +1,8 @@
 """A whole answer, and how it is put together from events."""
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -154,40 +154,56 @@ class Fold:
 
     def add(self, event: Event) -> None:
         """Take one event."""
-        if isinstance(event, ToolCallDelta):
-            self._growing[event.index].append(event.arguments)
-        elif isinstance(event, ContentDelta | ReasoningDelta):
-            kind: Literal["content", "reasoning"] = "content" if isinstance(event, ContentDelta) else "reasoning"
-            segment = self._open
-            if segment is None or segment.kind != kind:
-                segment = self._begin(OpenSegment(kind, event.start, -1, event.token_start))
-            segment.parts.append(event.text)
-            segment.end = event.end
-            segment.token_end = event.token_end
-            if event.token_start >= 0:
-                told = event.token_end - event.token_start if kind == "reasoning" else 0
-                self.reasoning_tokens = (self.reasoning_tokens or 0) + told
-        elif isinstance(event, ToolCallStart):
-            self._begin(OpenSegment("tool_call", event.start, len(self._calls), event.token_start))
-            self.arguments = self._growing[event.index] = []
-            self._calls.append(ToolCall(event.index, event.id, event.name, "", "incomplete", event.known))
-        elif isinstance(event, ToolCallEnd):
-            call = self._calls[event.index]
-            call.status = event.status
-            call.raw = event.raw
-            call.arguments = "".join(self._growing.pop(event.index))
-            if self._open is not None:
-                self._open.end = event.end
-                self._open.token_end = event.token_end
-            self._open = None
-        elif isinstance(event, ReasoningStart | ReasoningEnd):
-            self._open = None
-        elif isinstance(event, Notice):
-            self._notices.append(event)
-        elif isinstance(event, Finish):
-            self._finish = event.reason
-            if event.token_start >= 0 and self.reasoning_tokens is None:
-                self.reasoning_tokens = 0
+        take = _TAKES.get(type(event))
+        if take is not None:
+            take(self, event)
+
+    def _arguments(self, event: ToolCallDelta) -> None:
+        self._growing[event.index].append(event.arguments)
+
+    def _content(self, event: ContentDelta) -> None:
+        self._text("content", event)
+        if event.token_start >= 0:
+            self.reasoning_tokens = self.reasoning_tokens or 0
+
+    def _reasoning(self, event: ReasoningDelta) -> None:
+        self._text("reasoning", event)
+        if event.token_start >= 0:
+            self.reasoning_tokens = (self.reasoning_tokens or 0) + event.token_end - event.token_start
+
+    def _text(self, kind: Literal["content", "reasoning"], event: ContentDelta | ReasoningDelta) -> None:
+        segment = self._open
+        if segment is None or segment.kind != kind:
+            segment = self._begin(OpenSegment(kind, event.start, -1, event.token_start))
+        segment.parts.append(event.text)
+        segment.end = event.end
+        segment.token_end = event.token_end
+
+    def _call(self, event: ToolCallStart) -> None:
+        self._begin(OpenSegment("tool_call", event.start, len(self._calls), event.token_start))
+        self.arguments = self._growing[event.index] = []
+        self._calls.append(ToolCall(event.index, event.id, event.name, "", "incomplete", event.known))
+
+    def _call_ends(self, event: ToolCallEnd) -> None:
+        call = self._calls[event.index]
+        call.status = event.status
+        call.raw = event.raw
+        call.arguments = "".join(self._growing.pop(event.index))
+        if self._open is not None:
+            self._open.end = event.end
+            self._open.token_end = event.token_end
+        self._open = None
+
+    def _part(self, event: ReasoningStart | ReasoningEnd) -> None:
+        self._open = None
+
+    def _notice(self, event: Notice) -> None:
+        self._notices.append(event)
+
+    def _finished(self, event: Finish) -> None:
+        self._finish = event.reason
+        if event.token_start >= 0 and self.reasoning_tokens is None:
+            self.reasoning_tokens = 0
 
     def _begin(self, segment: OpenSegment) -> OpenSegment:
         self._segments.append(segment)
@@ -223,6 +239,20 @@ class Fold:
             notices=list(self._notices),
             reasoning_tokens=self.reasoning_tokens,
         )
+
+
+_TAKES: Final[dict[type[Event], Callable[[Fold, Any], None]]] = {
+    ContentDelta: Fold._content,
+    Finish: Fold._finished,
+    Notice: Fold._notice,
+    ReasoningDelta: Fold._reasoning,
+    ReasoningEnd: Fold._part,
+    ReasoningStart: Fold._part,
+    ToolCallDelta: Fold._arguments,
+    ToolCallEnd: Fold._call_ends,
+    ToolCallStart: Fold._call,
+}
+"""By event, how it is taken; what is framing adds nothing."""
 
 
 def _grown(call: ToolCall, pieces: list[str]) -> ToolCall:

@@ -77,12 +77,16 @@ def read_toolset(tools: object = None, tool_choice: object = None) -> Toolset:
     """The tools and the choice of a request.
 
     Args:
-        tools: OpenAI tool dicts, nested (``function``) or flat; ``None``: unknown.
+        tools: OpenAI tool dicts, nested (``function``) or flat; ``None``: unknown. A `Toolset` is returned as it is.
         tool_choice: see `ToolChoice`; ``None`` is ``auto``. Where the tools are unknown, any function may be named.
 
     Raises:
         ToolsError: names the field, what it holds and what is allowed.
     """
+    if isinstance(tools, Toolset):
+        if tool_choice is not None and tool_choice != "auto":
+            raise ToolsError("tool_choice", "a Toolset has its own choice; allowed is 'auto', which leaves it")
+        return tools
     found = read_tools(tools)
     names = None if found is None else tuple(found)
     if tool_choice is None or tool_choice == "auto":

@@ -308,8 +308,9 @@ def test_no_phrase_of_the_examples_says_what_the_evaluation_asks(intent: str) ->
         phrases = [*PHRASES["asks"][intent], *(f"{{tell}} {thing}{where}" for thing in PHRASES["things"][intent])]
     cores = {core for text in asked for core in without_edges(text)}
     for phrase in phrases:
-        pattern = re.compile(ways(phrase, value), re.IGNORECASE)
-        assert not [core for core in cores if pattern.fullmatch(core)], phrase
+        fixed = re.sub(r"\{\w+\}", "\0", phrase).lower().split("\0")
+        near = [core for core in cores if all(part in core.lower() for part in fixed)]
+        assert not near or not any(map(re.compile(ways(phrase, value), re.IGNORECASE).fullmatch, near)), phrase
 
 
 def without_edges(text: str) -> set[str]:

@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Iterable
-from typing import TypeVar
+from itertools import product
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -15,6 +16,7 @@ REASONING, FRAME, CALL, START = "reasoning", "frame", "call", "start"
 REASONING_END, FRAME_END, CALL_END, BLOCK_END, END = "reasoning_end", "frame_end", "call_end", "block_end", "end"
 
 _M = TypeVar("_M", bound="Marker")
+_C = TypeVar("_C", bound="Marker | Stray")
 
 
 class Form(msgspec.Struct, eq=False):
@@ -65,6 +67,8 @@ class Opening(Marker, eq=False):
     form: Form | None = None
     spaced: bool = False
     """Not marked, it counts behind any space too."""
+    anywhere: bool = False
+    """Not marked, it counts wherever it stands."""
 
 
 class Closing(Marker, eq=False):
@@ -94,6 +98,59 @@ class Parameter(msgspec.Struct, eq=False):
     """The characters that those begin with."""
     gap: str
     """White space between a value and the next argument's opening, where that makes up for a missing closing."""
+    _plain: re.Pattern[str] | None = None
+
+    def plain(self) -> re.Pattern[str] | None:
+        """Matches a whole argument in which nothing stands that may end its value but its own closing; the groups are
+        its key and its value, white space at the edges included. ``None`` where its template needs a careful look."""
+        if self._plain is None:
+            before, after = self.opening.plain(("key",)), self.closing.plain(())
+            if not before or not after:
+                return None
+            ends = "|".join(map(re.escape, sorted(self.triggers)))
+            first = re.escape(self.firsts)
+            self._plain = re.compile(rf"\s{{0,64}}+{before}((?:[^{first}]++|(?!{ends})[{first}])*+){after}")
+        return self._plain
+
+
+_HEAD: Final = 3
+"""How many characters tell what may stand at a place from what may not."""
+
+
+class Candidates(list[_C]):
+    """Markers, or strays, in their order; `at` gives those that may stand at a place in a text."""
+
+    __slots__ = ("_by_head",)
+
+    def __init__(self, found: Iterable[_C] = ()) -> None:
+        super().__init__(found)
+        self._by_head: dict[str, list[_C]] = {}
+
+    def at(self, text: str, i: int) -> list[_C]:
+        """Those whose first literal may stand at ``i``; all of them, where the text ends too soon to tell."""
+        head = text[i : i + _HEAD]
+        if len(head) < _HEAD:
+            return self
+        by_head = self._by_head or self._sorted()
+        return by_head.get(head) or by_head[""]
+
+    def _sorted(self) -> dict[str, list[_C]]:
+        heads = {"", *(first[:_HEAD] for c in self if len(first := c.pattern.first) >= _HEAD)}
+        heads |= {spelled for c in self if c.pattern.any_case for spelled in _spellings(c.pattern.first[:_HEAD])}
+        self._by_head = {head: [c for c in self if _begins(c.pattern, head)] for head in heads}
+        return self._by_head
+
+
+def _begins(pattern: Pattern, head: str) -> bool:
+    """Whether a pattern may stand where a text begins with ``head``; ``""``: with none of those that are known."""
+    first = pattern.first[:_HEAD]
+    if len(first) < _HEAD:
+        return True if not first or not head else head.startswith(first)
+    return bool(head) and (head.lower() if pattern.any_case else head) == first
+
+
+def _spellings(text: str) -> list[str]:
+    return ["".join(each) for each in product(*({c, c.upper()} for c in text))]
 
 
 class Scan:
@@ -112,7 +169,7 @@ class Scan:
 
     def __init__(self, markers: Iterable[Marker], strays: "list[Stray] | tuple[()]" = ()) -> None:
         # Those that begin with a field cannot be found in text.
-        self.markers = ranked(m for m in markers if m.pattern.first)
+        self.markers = Candidates(ranked(m for m in markers if m.pattern.first))
         self.triggers = firsts(x.pattern for x in (*self.markers, *strays))
 
     def at(self, text: str, i: int) -> int:
@@ -158,12 +215,12 @@ class Outline(msgspec.Struct, eq=False):
     """
 
     calls: bool
-    edge: list[Marker]
+    edge: Candidates[Marker]
     text: Region
     frame: Region
     reasoning: Region
     undecided: Scan
-    strays: list[Stray]
+    strays: Candidates[Stray]
 
 
 def ranked(markers: Iterable[_M]) -> list[_M]:

@@ -48,6 +48,8 @@ _SEPARATORS = re.compile(r"[\s,;]*+")
 
 def skip_space(text: str, i: int) -> int:
     """Where the white space that begins at ``i`` ends."""
+    if " " < text[i : i + 1] < "\x7f":  # a quick look first: mostly there is none
+        return i
     m = _ANY_SPACE.match(text, i)
     return i if m is None else m.end()
 
@@ -59,6 +61,8 @@ def skip_separators(text: str, i: int) -> int:
 
 
 def _bounded_space(text: str, i: int) -> int:
+    if " " < text[i : i + 1] < "\x7f":
+        return i
     m = _SPACES.match(text, i)
     return i if m is None else m.end()
 
@@ -88,6 +92,7 @@ class Pattern:
 
     Attributes:
         first: the literal it begins with, ``""`` if it begins with a field.
+        alone: whether it is that literal, and nothing else.
         any_case: whether that literal is read in capitals too.
         weight: how literal it is: the number of literal characters.
         after_name: whether a literal stands behind the name, so that the name is certain to be complete.
@@ -95,7 +100,7 @@ class Pattern:
         splits_name: the place, from 1, of a name that ends inside a run of characters of names; 0 where none does.
     """
 
-    __slots__ = ("after_name", "any_case", "atoms", "first", "last_name", "splits_name", "weight")
+    __slots__ = ("after_name", "alone", "any_case", "atoms", "first", "last_name", "splits_name", "weight")
 
     def __init__(self, parts: Iterable[Piece], barriers: tuple[str, ...] = (), *, any_case: bool = False) -> None:
         self.atoms = _atoms(parts)
@@ -122,6 +127,7 @@ class Pattern:
         atoms = self.atoms
         kinds = [a.kind for a in atoms]
         self.first = atoms[0].text if atoms and kinds[0] == LITERAL else ""
+        self.alone = kinds == [LITERAL]
         self.any_case = bool(self.first) and atoms[0].any_case
         self.weight = sum(len(a.text) for a in atoms if a.kind == LITERAL)
         named = [i for i, a in enumerate(atoms) if a.text == "name" and a.kind in (NAME, SAME)]
@@ -140,6 +146,8 @@ class Pattern:
     def match(self, text: str, i: int, fields: dict[str, str]) -> int:
         """Where the pattern ends if it begins at ``i``, `NO`, or `MORE`; fills ``fields`` as far as it comes."""
         n = len(text)
+        if self.alone and text.startswith(self.first, i):
+            return i + len(self.first)
         for at, atom in enumerate(self.atoms):
             kind = atom.kind
             if kind == LITERAL:
@@ -158,6 +166,17 @@ class Pattern:
                 if i < 0:
                     return i
         return i
+
+    def plain(self, fields: tuple[str, ...]) -> str:
+        """A regular expression that matches what the pattern does, where its fields, which are these and become groups,
+        hold word characters alone; ``""`` where it has others, or a tag in any case."""
+        found = [a.text for a in self.atoms if a.kind not in (LITERAL, SPACE)]
+        if tuple(found) != fields or any(a.any_case or a.kind == SAME for a in self.atoms):
+            return ""
+        kinds = {SPACE: r"\s{0,64}+"}
+        return "".join(
+            re.escape(a.text) if a.kind == LITERAL else kinds.get(a.kind, r"([\w.\-]{1,64}+)") for a in self.atoms
+        )
 
     def named(self, text: str, i: int) -> bool:
         """Whether the name is complete in a text that ends in the middle of the pattern, which begins at ``i``."""

@@ -52,7 +52,7 @@ class Arguments:
                     seq(self.nested_members(values, b, at), Const(end)) for b in _objects(values, parameters, at)
                 )
             # Where arguments begin lines, none begins within JSON.
-            without = (*self.ends_of(d.argument[0]), *(() if self.plan.breaks else self.openings))
+            without = (*self.ends_of(d.argument[0]), *(() if self.plan.breaks else self.opened(named(parameters))))
             values = Values(JSON_SPELLING, self.rules, parameters, without)
             return choice(_Markup(self, values, b, at, end).all() for b in _objects(values, parameters, at))
         return seq(self.value(parameters, at), Const(end))
@@ -66,7 +66,15 @@ class Arguments:
         if d.call[0].object is None and d.quote != '"':
             values = Values(quote_spelling(d.quote), self.rules, parameters)
             return choice(values.object(b, at) for b in _objects(values, parameters, at))
+        if d.call[0].object is not None and d.call[0].object.quote == "'":
+            values = Values(PYTHON_SPELLING, self.rules, parameters)
+            return choice(values.object(b, at) for b in _objects(values, parameters, at))
         return spelled(Values(JSON_SPELLING, self.rules, parameters, string_ends(self.plan)), parameters, at)
+
+    def opened(self, names: list[str]) -> tuple[str, ...]:
+        """What begins an argument of these names; a bracket begins JSON too, so that the name counts."""
+        found = [[o + name for name in names] if o in ("[", "{") else [o] for o in self.openings]
+        return tuple(itertools.chain.from_iterable(found))
 
     def keywords(self, values: Values, schema: dict[str, Any], at: str) -> Node:
         entries, extra = values.entries(schema, at)
@@ -293,7 +301,7 @@ class _Markup:
         template = self.template
         later = self.later(i)
         ends = self.arguments.ends_of(template)
-        kept_out = (*ends, *self.arguments.openings) if later else ends
+        kept_out = (*ends, *self.arguments.opened(later)) if later else ends
         head, stop, rest = self.around(template, key, "string")
         listed = _listed(schema)
         if listed is not None:

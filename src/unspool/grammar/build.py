@@ -14,7 +14,7 @@ import msgspec
 from ..dialect.file import Dialect
 from ..dialect.markers import CALL, REASONING, Opening, Scan
 from ..dialect.patterns import LITERAL, NAME, SPACE, Pattern, joined
-from ..dialect.plan import Plan, compile_plan, marked
+from ..dialect.plan import Plan, compile_plan, loose, marked
 from ..dialect.template import ObjectShape, Step, Template, id_steps, literal, unstarted, without, writable, written
 from ..errors import ConstraintError
 from ..events import Stage
@@ -176,7 +176,7 @@ class _Builder:
         plan = self.plan
         scan = (plan.reading if self.d.call else plan.plain).text.scan
         without = [*self.markers(scan), *more]
-        begins = [o.pattern.first for o in plan.reading.edge if o.marked]
+        begins = [o.pattern.first for o in plan.reading.edge if o.marked and o.pattern.first]
         begins += [o.pattern.first for o in plan.reasoning_ends]  # at the very start, it closes an empty one
         begins = [t for t in dict.fromkeys(begins) if not any(w in t for w in without)]
         begins = [c for t in begins for c in self.cases(t)]
@@ -196,7 +196,8 @@ class _Builder:
                 unlike.append(seq(choice((seq(_ANYTHING, Chars(WHITE)), EMPTY)), calls))
             else:
                 unlike += [seq(_WHITE, call) for call in self.bare_calls(bare, names)]
-                for before, openings in ((seq(Const("\n"), _WHITE), bare), (Const(" "), spaced)):
+                anywhere = [o for o in bare if o.anywhere]
+                for before, openings in ((seq(Const("\n"), _WHITE), bare), (Const(" "), spaced), (EMPTY, anywhere)):
                     if openings:
                         calls = choice(self.bare_calls(openings, names, whole=False))
                         unlike.append(seq(_ANYTHING, before, calls))
@@ -324,8 +325,11 @@ class _Builder:
 
     @property
     def lined(self) -> bool:
-        """Whether unmarked calls begin where a line does."""
-        return self.block is not None and "\n" in self.block.lead and not self.told(self.block)
+        """Whether unmarked calls begin where a line does, or anywhere."""
+        block, d = self.block, self.d
+        if block is None or self.told(block):
+            return False
+        return "\n" in block.lead or loose(block, d.call[0], d.anywhere)
 
     @cached_property
     def trigger(self) -> str:

@@ -77,7 +77,7 @@ class Constraint:
 @derivation()
 def constrain(
     dialect: str | Dialect,
-    tools: Sequence[Mapping[str, Any]] | None = None,
+    tools: Sequence[Mapping[str, Any]] | Toolset | None = None,
     tool_choice: ToolChoice = "auto",
     parallel_tool_calls: bool = True,
     *,
@@ -91,7 +91,7 @@ def constrain(
 
     Args:
         dialect: a name or a `Dialect`.
-        tools: OpenAI tool dicts.
+        tools: OpenAI tool dicts, or a `Toolset`, which brings its own choice.
         tool_choice: ``"auto"``, ``"none"``, ``"required"``, a named function
             (``{"type": "function", "function": {"name": …}}``) or OpenAI's list of allowed tools.
         parallel_tool_calls: whether there may be several calls.

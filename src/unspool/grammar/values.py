@@ -5,6 +5,7 @@ Schemas come from `unspool.grammar.schemas.prepare`; nothing else is understood 
 
 import json
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -146,6 +147,7 @@ JSON_SPELLING: Final = Spelling(JSON, _json_string, _other_strings('"'))
 PYTHON_SPELLING: Final = Spelling(PYTHON, _python_string, _other_strings("'"))
 
 
+@lru_cache(16)  # rules that are made once are found by it
 def quote_spelling(quote: str) -> Spelling:
     """JSON with bare keys, whose strings stand, unescaped, between a marker."""
 

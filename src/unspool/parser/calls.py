@@ -19,6 +19,7 @@ from .readers.reader import Mode, Reader
 from .states import Standing, State
 from .tape import Tape
 from .white import common_suffix
+from .whole import Whole, whole_call
 
 
 class Calls:
@@ -28,6 +29,7 @@ class Calls:
         call: the one that is read, if any.
         reader: what reads its inside; ``broken``: what reads what is left of it after an error.
         within: the block of calls that is open.
+        given_back: it was opened by a call that is text, and none was sent since: so is what else stands in it.
     """
 
     __slots__ = (
@@ -36,11 +38,13 @@ class Calls:
         "_ledger",
         "_look",
         "_openings",
+        "_opens_block",
         "_parts",
         "_plan",
         "_tape",
         "broken",
         "call",
+        "given_back",
         "reader",
         "within",
     )
@@ -58,10 +62,13 @@ class Calls:
         self.reader: Reader | None = None
         self.broken: BrokenReader | None = None
         self.within: Block | None = None
+        self.given_back = False
+        self._opens_block = False
 
     def enter(self, block: Block | None) -> None:
         """A block of calls is open; ``None``: which one it is, the first call says."""
         self.within = block
+        self.given_back = False
 
     def refused(self, i: int) -> bool:
         """Whether a policy makes a call that begins at ``i``, and all that follow, text."""
@@ -87,14 +94,22 @@ class Calls:
         assert form is not None
         buf, base = tape.buf, tape.base
         self._look.forget_spared()
+        self._opens_block = o.block is not None
+        if self._opens_block:
+            self.given_back = False
+        sure = not (ledger.holds or ledger.thinking or ledger.paused)
+        whole = whole_call(self._openings, self._desk, form, block, match, buf) if sure else None
         if self._at.state in (State.TEXT, State.REASONING):
             low = max(tape.i, ledger.at - base)
             take = common_suffix(buf, low, i, block.margin)
             if ledger.thinking:
                 take = max(take, common_suffix(buf, low, i, self._look.outline.reasoning.inner))
             ledger.text(base + i - take)
-        tape.keep()
         start = max(ledger.at, 0)
+        if whole is not None:
+            self._take_whole(whole, block, match, start if self._at.state is State.BLOCK else base + i)
+            return
+        tape.keep()
         place = self._parts.place()
         if form.shape is not None:
             ledger.hold(Why.HEADER, place)
@@ -122,6 +137,26 @@ class Calls:
             self.reader = ObjectReader(call, self._desk, self._openings, tape, quote)
             tape.move(end)
             self._at.go(State.OBJECT)
+
+    def _take_whole(self, whole: Whole, block: Block, match: Match, start: int) -> None:
+        """A call that stands whole, from an offset on, is read."""
+        desk, ledger, tape = self._desk, self._ledger, self._tape
+        base, index, name = tape.base, ledger.index, whole.name
+        ledger.markup(start)
+        ledger.start_call(
+            desk.own_id(desk.id_of(index, name, match.fields), index, name),
+            name,
+            base + whole.header,
+            desk.known(name),
+        )
+        ledger.arguments(index, whole.arguments, base + whole.inside)
+        ledger.end_call(index, "ok", start, base + whole.end)
+        ledger.count_call()
+        self.given_back = False
+        self.within = block
+        self._parts.leaves("")
+        tape.move(whole.end)
+        self._at.go(State.BLOCK)
 
     def _begin_arguments(self, call: Call, i: int) -> None:
         tape = self._tape
@@ -301,6 +336,7 @@ class Calls:
         ledger = self._ledger
         if call.sink is not Sink.CALL:
             call.pass_by(end)
+            self.given_back = self.given_back or (call.sink is Sink.TEXT and self._opens_block)
         else:
             call.put_early()
             ledger.end_call(call.index, status, call.start, end)
@@ -326,6 +362,7 @@ class Calls:
             ledger.commit()
             ledger.commit_thought()
         ledger.count_call()
+        self.given_back = False
 
     def _drop_call(self) -> None:
         self.call = None

@@ -8,6 +8,7 @@ from typing import Final
 
 from ..events import ContentDelta, Event, ReasoningDelta, ToolCallDelta
 from ..message import Fold, OpenSegment
+from ..regex import Regex
 from .call import Sink
 from .machine import Machine
 from .readers.literal import DONE, STRING, LiteralReader
@@ -23,8 +24,6 @@ from .readers.strings import (
 )
 from .states import State
 from .white import held_suffix
-
-_run = JSON_RUN.match
 
 Take = Callable[["FastPaths", str], "list[Event] | None"]
 """The events of a piece of text; ``None`` where the machine has to look at it."""
@@ -80,7 +79,7 @@ class FastPaths:
         self._verbatim = False  # the pieces are what was read
         self._content = False
         self._segment: OpenSegment | None = None  # the reasoning or content that goes on
-        self._find: re.Pattern[str] = JSON_RUN  # finds what may end it
+        self._find: re.Pattern[str] | Regex = JSON_RUN  # finds what may end it
         self._stop = ""  # what has to stand in a text for that
         self._plain: Callable[[str], object] = json_piece  # whether a piece holds nothing that needs a look
         self._length = 0  # of the quote that ends it, where nothing else does
@@ -206,7 +205,7 @@ class FastPaths:
         if '"' in text or "\\" in text or self._buf or not text.isprintable() or not text:
             whole = self._buf + text
             if len(whole) > SHORT or not json_piece(whole):
-                end = _run(whole).end()  # type: ignore[union-attr]
+                end = JSON_RUN.match(whole).end()  # type: ignore[union-attr]
                 if end < len(whole) and (whole[end] != "\\" or not JSON_PARTIAL.match(whole, end)):
                     return self._string_over(text)
                 self._buf = whole[end:]
@@ -229,7 +228,7 @@ class FastPaths:
             if not text or (m is not None and m.end() < len(whole)):
                 return None
             piece = whole if m is None else whole[: m.start()]
-            end = _run(piece).end()  # type: ignore[union-attr]
+            end = JSON_RUN.match(piece).end()  # type: ignore[union-attr]
             if end < len(piece) and (m is not None or piece[end] != "\\" or not JSON_PARTIAL.match(piece, end)):
                 return None
             self._buf = whole[end:]

@@ -170,7 +170,7 @@ class Lookout:
                 return end
             return MORE if j - end <= MAX_SPACE else NO
         found = NO
-        for marker in self.outline.edge:
+        for marker in self.outline.edge.at(buf, j):
             pattern = marker.pattern
             if not marker.marked or not pattern.first:
                 continue
@@ -234,7 +234,7 @@ class Lookout:
 
     def stray(self, i: int) -> tuple[int, bool]:
         """Where a marker at ``i`` that opens or closes nothing, and is dropped, ends; and whether it opens."""
-        for stray in self.outline.strays:
+        for stray in self.outline.strays.at(self._tape.buf, i):
             r = self.stands(stray.pattern, i)
             if r == MORE and not self._tape.final:
                 return MORE, stray.opens
@@ -265,7 +265,7 @@ class Lookout:
     def stray_closings(self, i: int) -> list[Pattern]:
         """What closes the openings at ``i`` that open nothing."""
         found: list[Pattern] = []
-        for stray in self.plan.reading.strays:
+        for stray in self.plan.reading.strays.at(self._tape.buf, i):
             if stray.opens and self.stands(stray.pattern, i) >= 0:
                 found += stray.closings
         return found

@@ -101,12 +101,12 @@ class Openings:
     def _stands_apart(self, o: Opening, i: int) -> bool:
         """Whether an unmarked opening may count at ``i``: where a line begins, or behind a space; not in code."""
         tape = self._tape
-        if i > tape.i and not tape.buf[i - 1].isspace():
+        if i > tape.i and not tape.buf[i - 1].isspace() and not o.anywhere:
             return False
         quoting = self.look.quoting
         if self.look.quoted(i) or quoting.fenced:
             return False
-        return quoting.blank() or (o.spaced and i > tape.i and tape.buf[i - 1] == " ")
+        return o.anywhere or quoting.blank() or (o.spaced and i > tape.i and tape.buf[i - 1] == " ")
 
     def _declared(self, o: Opening, i: int, fields: dict[str, str]) -> bool:
         """Whether the name may be a call's: unmarked or of odd characters, only if it is declared.

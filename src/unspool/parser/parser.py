@@ -10,7 +10,7 @@ from ..dialect.registry import as_dialect
 from ..events import Event, Stage
 from ..message import Fold, Message
 from ..policy import Policy
-from ..toolset import ToolChoice, read_toolset
+from ..toolset import ToolChoice, Toolset, read_toolset
 from .call import Desk
 from .fast import AGAIN, FastPaths
 from .ledger import Ledger
@@ -27,7 +27,8 @@ class Parser:
 
     Args:
         dialect: a name, or a `Dialect`.
-        tools: OpenAI tool dicts. ``None``: unknown, marked calls are parsed. ``[]``: call markup is content.
+        tools: OpenAI tool dicts, or a `Toolset`, which was read once for many outputs and brings its own choice.
+            ``None``: unknown, marked calls are parsed. ``[]``: call markup is content.
         tool_choice: ``"auto"``, ``"none"``, ``"required"``, a named function or allowed tools as OpenAI writes them.
         stage: how the output begins; beats ``prompt``.
         prompt: the rendered prompt (text, or token ids with ``tokenizer``); its tail decides the stage.
@@ -56,7 +57,7 @@ class Parser:
         self,
         dialect: str | Dialect,
         *,
-        tools: Sequence[Any] | None = None,
+        tools: Sequence[Any] | Toolset | None = None,
         tool_choice: ToolChoice | None = "auto",
         stage: Stage | str | None = None,
         prompt: str | Sequence[int] | None = None,
@@ -75,7 +76,7 @@ class Parser:
         if tokenizer is not None and not hasattr(tokenizer, "decode"):
             raise wrong_type("tokenizer", tokenizer, "a tokenizer, an object with a method `decode`, or None")
         plan = compile_plan(d, policy, request.kind)
-        calls = bool(plan.forms) and request.kind != "none" and (tools is None or bool(request.tools))
+        calls = bool(plan.forms) and request.kind != "none" and (request.tools is None or bool(request.tools))
         tape = self._tape = Tape()
         ledger = Ledger(tape)
         openings = Openings(Lookout(plan, tape, ledger, calls=calls), tape, request.names, request.name)
@@ -322,7 +323,7 @@ def parse(
     text: str,
     dialect: str | Dialect,
     *,
-    tools: Sequence[Any] | None = None,
+    tools: Sequence[Any] | Toolset | None = None,
     tool_choice: ToolChoice | None = "auto",
     stage: Stage | str | None = None,
     prompt: str | Sequence[int] | None = None,

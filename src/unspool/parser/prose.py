@@ -64,7 +64,7 @@ class Prose:
                 tape.move(foreign - tape.base)
                 ledger.markup(tape.here)
                 return True
-            r = self._open_at(self._look.outline.edge, j)
+            r = self._open_at(j)
             if r == NO:
                 r = self._drop_at(j)
             if r == MORE:
@@ -80,16 +80,12 @@ class Prose:
             ledger.text(tape.here)
         return True
 
-    def _open_at(self, markers: list[Marker], i: int) -> int:
+    def _open_at(self, i: int) -> int:
         """Begin the part whose opening stands at ``i``; `NO` or `MORE` where there is none (yet)."""
         tape = self._tape
-        c = tape.buf[i]
         weak: tuple[Opening, Match] | None = None
         maybe: list[str | None] = []  # names in readings that the output's end cuts
-        for o in markers:
-            first = o.pattern.first
-            if first and first[0] != c:
-                continue
+        for o in self._look.outline.edge.at(tape.buf, i):
             if isinstance(o, Opening) and o.kind == CALL:
                 match = self._openings.match(o, i, edge=True)
                 r = match.end
@@ -248,7 +244,7 @@ class Prose:
         weak: tuple[Opening, Match] | None = None
         maybe: list[str | None] = []
         cut = False  # the output ends in a call's opening
-        for o in scan.markers:
+        for o in scan.markers.at(self._tape.buf, p):
             match: Match | None = None
             if not isinstance(o, Opening) or o.kind != CALL:
                 r = look.marker(o, p)

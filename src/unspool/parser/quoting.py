@@ -3,12 +3,14 @@
 import re
 from typing import Final
 
+from ..regex import Regex
+
 MAX_SPAN: Final = 256
 """How many characters a code span may have; one that is not closed by then was none."""
 MIN_FENCE: Final = 3
 
-_MARKS = re.compile(r"`++")
-_FENCES = re.compile(r"^[^\S\n]*+(`{3,}+)", re.M)
+_MARKS = Regex(r"`++")
+_FENCES = Regex(r"^[^\S\n]*+(`{3,}+)", re.M)
 
 
 class Quoting:
@@ -81,6 +83,10 @@ class Quoting:
 
     def _line(self, text: str, start: int) -> None:
         """A part of a line."""
+        if "`" not in text:
+            if self._blank and text and not text.isspace():
+                self._blank = False
+            return
         at = 0
         for m in _MARKS.finditer(text):
             if self._blank and m.start() > at and not text[at : m.start()].isspace():

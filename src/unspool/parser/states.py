@@ -78,6 +78,7 @@ class Outside(NamedTuple):
 
 
 _CALL: Final = {
+    State.BLOCK: "call that stands whole",
     State.OBJECT: "call that is an object",
     State.ARGUMENTS: "call, arguments in one literal",
     State.MARKUP: "call, arguments one by one",

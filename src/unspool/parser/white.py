@@ -1,12 +1,22 @@
-"""White space at the end of text that may belong to the marker behind it."""
+"""White space at the edges of text that may belong to the marker beside it."""
 
 
 def common_suffix(text: str, start: int, end: int, margin: str) -> int:
     """How many characters before ``end`` are a suffix of the margin."""
+    if not margin or end <= start or text[end - 1] != margin[-1]:
+        return 0
     for k in range(min(len(margin), end - start), 0, -1):
         if text.endswith(margin[-k:], start, end):
             return k
     return 0
+
+
+def common_prefix(text: str, margin: str) -> int:
+    """How many characters of the text are the margin's beginning."""
+    k = 0
+    while k < len(margin) and text.startswith(margin[k], k):
+        k += 1
+    return k
 
 
 def held_suffix(text: str, start: int, end: int, margin: str) -> int:

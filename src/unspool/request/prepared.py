@@ -121,8 +121,8 @@ def _parser(
     own = bool(request.tools) or request.toolset.kind == "none"
     return Parser(
         settings.dialect,
-        tools=request.tools if own else settings.tools,
-        tool_choice=request.toolset.choice if own else settings.tool_choice,
+        tools=request.toolset if own else settings.tools,
+        tool_choice="auto" if own else settings.tool_choice,
         stage=stage,
         prompt=prompt,
         policy=settings.policy,
@@ -196,9 +196,8 @@ class Constraints:
     ) -> Constraint | None:
         return constrain(
             self._settings.dialect,
-            request.toolset.callable,
-            request.toolset.choice,
-            request.parallel,
+            request.toolset,
+            parallel_tool_calls=request.parallel,
             stage=stage,
             prompt=prompt,
             response_format=request.response_format,

@@ -8,7 +8,6 @@ The reader consumes text up to the position it returns; what it leaves is the be
 and comes back with more text behind it.
 """
 
-import re
 from json.encoder import encode_basestring
 
 from ...dialect.syntax import Syntax
@@ -44,9 +43,9 @@ from .syntax import (
 
 __all__ = ["DONE", "ERROR", "MAX_DEPTH", "STRING", "VALUE", "LiteralReader", "Root", "Syntax"]
 
-_DIGITS = re.compile(r"[0-9]*+")
-_WORD = re.compile(r"[A-Za-z_][A-Za-z_0-9]*+")
-_KEYWORD = re.compile(r"\w++")
+_DIGITS = Regex(r"[0-9]*+")
+_WORD = Regex(r"[A-Za-z_][A-Za-z_0-9]*+")
+_KEYWORD = Regex(r"\w++")
 _BARE_KEY = Regex(r"[^:,{}\[\]]*+")
 
 _PAIRS = frozenset(("{}", "[]", "t)", "s}"))

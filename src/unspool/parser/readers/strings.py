@@ -10,12 +10,12 @@ from ...regex import Regex
 SHORT: Final = 16
 """Pieces up to this length recur, since they are tokens: what was found out about them is remembered."""
 
-JSON_RUN = re.compile(r'[^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*+)*+')
-JSON_PARTIAL = re.compile(r"\\(?:u[0-9a-fA-F]{0,3})?\Z")
-RAW_RUNS = {q: re.compile(rf"[^{q}\\]*+") for q in ("'", '"')}
+JSON_RUN = Regex(r'[^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*+)*+')
+JSON_PARTIAL = Regex(r"\\(?:u[0-9a-fA-F]{0,3})?\Z")
+RAW_RUNS = {q: Regex(rf"[^{q}\\]*+") for q in ("'", '"')}
 # Text with the escapes that need no look at what they stand for; of the control characters, the common ones.
 PYTHON_RUNS = {
-    q: re.compile(r"[^Q\\\x00-\x08\x0b-\x1f]*+(?:\\[\\'\"ntrbf][^Q\\\x00-\x08\x0b-\x1f]*+)*+".replace("Q", q))
+    q: Regex(r"[^Q\\\x00-\x08\x0b-\x1f]*+(?:\\[\\'\"ntrbf][^Q\\\x00-\x08\x0b-\x1f]*+)*+".replace("Q", q))
     for q in ("'", '"')
 }
 

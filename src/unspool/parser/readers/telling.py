@@ -6,12 +6,13 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from ...dialect.syntax import Syntax
+from ...regex import Regex
 from .numbers import Magnitude
 from .strings import marker_scan
 from .syntax import AFTER, DONE, ERROR, FIRST_KEY, MAX_HELD, MAX_KEYS, SIGN, STRING, VALUE, Root
 
-_SPACE = re.compile(r"[ \t\n\r]*+")
-PYTHON_SPACE = re.compile(r"\s*+")
+_SPACE = Regex(r"[ \t\n\r]*+")
+PYTHON_SPACE = Regex(r"\s*+")
 _WORDS = {"true": "true", "false": "false", "null": "null"}
 _PYTHON_WORDS = _WORDS | {"True": "true", "False": "false", "None": "null"}
 
