@@ -12,8 +12,8 @@ from pathlib import Path
 
 from tokenizers import Tokenizer
 
+from unspool import choose_dialect
 from unspool.engines.upstream import Upstream
-from unspool.infer.choosing import choose_dialect
 from unspool.request.prompts import Prompts, read_tokenizer
 from unspool.server import Settings, serve
 

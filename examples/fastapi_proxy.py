@@ -14,12 +14,11 @@ from typing import Any
 from fastapi import FastAPI, HTTPException
 from fastapi.responses import StreamingResponse
 
-from unspool import Parser, ToolsError
+from unspool import Parser, ToolsError, read_toolset
 from unspool.engines import EngineError, Request
 from unspool.engines.upstream import Upstream
 from unspool.request.chat_request import ChatRequest
 from unspool.request.prompts import Prompts, read_tokenizer
-from unspool.toolset import read_toolset
 from unspool.wire import ChatWriter, Failure
 
 DIALECT = os.environ.get("DIALECT", "hermes")
