@@ -10,6 +10,7 @@ PLUGINS  := $(VENV)/plugins
 AGUI     := $(VENV)/agui
 LLAMA    := $(VENV)/llama
 RAY      := $(VENV)/ray
+TRAINERS := $(VENV)/trainers
 BFCL     := $(VENV)/bfcl
 ROLLOUTS := $(VENV)/rollouts
 DOCS     := $(VENV)/docs
@@ -17,7 +18,7 @@ ARGS     ?=
 SECONDS_ ?= 600
 
 .DEFAULT_GOAL := help
-.PHONY: help quick test coverage lint format bench fuzz drawn same transitions templates infer engines attacks vllm vllm-engine sglang bench-plugins llama agui rollouts ray bfcl readme docs docs-serve examples serve clean
+.PHONY: help quick test coverage lint format bench fuzz drawn same transitions templates infer engines attacks vllm vllm-engine sglang bench-plugins bench-rollouts llama agui rollouts trainers ray bfcl readme docs docs-serve examples serve clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/'
@@ -153,9 +154,10 @@ agui: $(STAMP) $(AGUI)/.installed ## AG-UI's own client on Node against a runnin
 	$(BIN)/python -m pytest -m node tests/agui_node $(ARGS)
 
 $(ROLLOUTS)/.installed: pyproject.toml
-	@echo "installing transformers, without torch, into $(ROLLOUTS)"
+	@echo "installing transformers, without torch, and renderers into $(ROLLOUTS)"
 	test -x $(ROLLOUTS)/bin/python || $(PYTHON) -m venv $(ROLLOUTS)
-	$(ROLLOUTS)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[test]' 'transformers>=4.57'
+	$(ROLLOUTS)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[test]' \
+		'transformers>=4.57' 'renderers>=0.1.12' httpx
 	touch $@
 
 $(RAY)/.installed: pyproject.toml
@@ -167,8 +169,25 @@ $(RAY)/.installed: pyproject.toml
 ray: $(RAY)/.installed ## batches on a real Ray on this machine, one of its workers killed
 	$(RAY)/bin/python -m pytest -m ray tests/batch $(ARGS)
 
-rollouts: $(ROLLOUTS)/.installed ## conversations by token against transformers' rendering of sixty templates
+rollouts: $(ROLLOUTS)/.installed ## conversations by token against transformers' rendering of sixty templates, and renderers'
 	$(ROLLOUTS)/bin/python -m pytest -m rollouts tests/rl $(ARGS)
+
+$(PLUGINS)/.batch: $(PLUGINS)/.installed
+	$(PLUGINS)/bin/python -m pip install --quiet --disable-pip-version-check pyarrow jsonschema-rs
+	touch $@
+
+bench-rollouts: $(PLUGINS)/.batch ## rows of whole outputs beside vLLM's and SGLang's own parsers, and json.loads
+	VLLM_TARGET_DEVICE=cpu $(PLUGINS)/bin/python -m benchmarks.beside $(ARGS)
+
+$(TRAINERS)/.installed: pyproject.toml
+	@echo "installing torch, TRL and verl into $(TRAINERS): several minutes"
+	test -x $(TRAINERS)/bin/python || $(PYTHON) -m venv $(TRAINERS)
+	$(TRAINERS)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[test]' \
+		'$(TORCH)' 'trl>=1.16' 'verl>=0.9.1' cachetools fastapi uvicorn
+	touch $@
+
+trainers: $(TRAINERS)/.installed ## TRL's GRPO and verl's agent loop with tools and tiny models (installs torch)
+	OMP_NUM_THREADS=1 $(TRAINERS)/bin/python -m pytest -m trainers tests/rl $(ARGS)
 
 $(BFCL)/.fetched: $(STAMP)
 	mkdir -p $(BFCL)
