@@ -18,7 +18,7 @@ ARGS     ?=
 SECONDS_ ?= 600
 
 .DEFAULT_GOAL := help
-.PHONY: help quick test coverage lint format bench fuzz drawn same transitions templates infer engines attacks vllm vllm-engine sglang bench-plugins bench-rollouts llama agui rollouts trainers ray bfcl readme docs docs-serve examples serve clean
+.PHONY: help quick test coverage lint format bench fuzz drawn same transitions templates infer engines attacks vllm vllm-engine sglang bench-plugins bench-rollouts llama agui rollouts trainers ray bfcl readme docs docs-serve examples serve vllm-tests lmdeploy clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/'
@@ -105,8 +105,27 @@ $(PLUGINS)/.engine: $(PLUGINS)/.installed tests/plugins/engine-cpu.txt
 vllm-engine: $(PLUGINS)/.engine ## the plug-in in vLLM's engine on a processor, and unspool serve before it (minutes)
 	$(PLUGINS)/bin/python -m pytest -m vllm_engine tests/plugins $(ARGS)
 
+$(PLUGINS)/.tests: $(PLUGINS)/.installed tests/plugins/vllm-tests.txt tests/plugins/vllm-source.txt
+	@echo "fetching vLLM's sources, with its tests, into $(PLUGINS): a minute, 200 MB"
+	$(PLUGINS)/bin/python -m pip install --quiet --disable-pip-version-check -r tests/plugins/vllm-tests.txt
+	rm -rf $(PLUGINS)/vllm-source && mkdir $(PLUGINS)/vllm-source
+	VLLM_TARGET_DEVICE=empty VLLM_VERSION_OVERRIDE=$$(sed -n 's/.*==//p' tests/plugins/vllm-source.txt) \
+		$(PLUGINS)/bin/python -m pip download --quiet --disable-pip-version-check --no-deps --no-build-isolation \
+		--no-binary vllm --dest $(PLUGINS)/vllm-source -r tests/plugins/vllm-source.txt
+	$(PLUGINS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --target $(PLUGINS)/vllm-source/packages pytest-asyncio
+	tar -xzf $(PLUGINS)/vllm-source/vllm-*.tar.gz -C $(PLUGINS)/vllm-source --strip-components=1 \
+		--wildcards --no-wildcards-match-slash 'vllm-*/tests'
+	rm $(PLUGINS)/vllm-source/vllm-*.tar.gz
+	touch $@
+
+vllm-tests: $(PLUGINS)/.tests ## vLLM's own tests with our parsers in the place of vLLM's (a quarter of an hour)
+	VLLM_SOURCE=$(PLUGINS)/vllm-source $(PLUGINS)/bin/python -m pytest -s -m vllm_tests tests/plugins $(ARGS)
+
 sglang: $(PLUGINS)/.installed ## the plug-in in SGLang's own parsers (installs torch and SGLang)
 	$(PLUGINS)/bin/python -m pytest -m sglang tests/plugins $(ARGS)
+
+lmdeploy: $(PLUGINS)/.installed ## the plug-in in lmdeploy's own response parser (installs torch and lmdeploy)
+	$(PLUGINS)/bin/python -m pytest -m lmdeploy tests/plugins $(ARGS)
 
 bench-plugins: $(PLUGINS)/.installed ## what a token costs inside vLLM and SGLang, beside their own parsers
 	VLLM_TARGET_DEVICE=cpu $(PLUGINS)/bin/python -m benchmarks.hosts $(ARGS)
