@@ -11,6 +11,7 @@ AGUI     := $(VENV)/agui
 LLAMA    := $(VENV)/llama
 RAY      := $(VENV)/ray
 TRAINERS := $(VENV)/trainers
+UI       := $(VENV)/ui
 BFCL     := $(VENV)/bfcl
 ROLLOUTS := $(VENV)/rollouts
 DOCS     := $(VENV)/docs
@@ -18,7 +19,7 @@ ARGS     ?=
 SECONDS_ ?= 600
 
 .DEFAULT_GOAL := help
-.PHONY: help quick test coverage lint format bench fuzz drawn same transitions templates infer engines attacks vllm vllm-engine sglang bench-plugins bench-rollouts llama agui rollouts trainers ray bfcl readme docs docs-serve examples serve vllm-tests lmdeploy clean
+.PHONY: help quick test coverage lint format bench fuzz drawn same transitions templates infer engines attacks vllm vllm-engine sglang bench-plugins bench-rollouts llama agui rollouts trainers ray bfcl readme docs docs-serve examples serve vllm-tests lmdeploy ui clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/'
@@ -207,6 +208,18 @@ $(TRAINERS)/.installed: pyproject.toml
 
 trainers: $(TRAINERS)/.installed ## TRL's GRPO and verl's agent loop with tools and tiny models (installs torch)
 	OMP_NUM_THREADS=1 $(TRAINERS)/bin/python -m pytest -m trainers tests/rl $(ARGS)
+
+# CHROMIUM names a browser; else it is the system's, else playwright's own.
+$(UI)/.installed: pyproject.toml
+	@echo "installing playwright into $(UI), and a browser where there is none: a minute or two"
+	test -x $(UI)/bin/python || $(PYTHON) -m venv $(UI)
+	$(UI)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[test]' playwright
+	test -n "$(CHROMIUM)" || command -v chromium || command -v chromium-browser || \
+		$(UI)/bin/python -m playwright install --with-deps chromium
+	touch $@
+
+ui: $(UI)/.installed ## the page in a headless Chromium (installs playwright); UI_SHOTS=DIR keeps screenshots
+	$(UI)/bin/python -m pytest -m ui tests/ui $(ARGS)
 
 $(BFCL)/.fetched: $(STAMP)
 	mkdir -p $(BFCL)

@@ -17,6 +17,9 @@ def serve_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--api-key", metavar="KEY|@FILE", help="the key that clients have to send")
     text = "a website that may use the server, as https://HOST; * is any (repeatable); none by default"
     p.add_argument("--cors", metavar="ORIGIN", action="append", default=[], help=text)
+    text = "a name under which the server is reached, besides localhost and addresses; * is any (repeatable)"
+    p.add_argument("--allowed-host", metavar="HOST", action="append", default=[], help=text)
+    p.add_argument("--no-ui", action="store_true", help="no page at /")
     p.add_argument("--profile", type=one_of(PROFILES), metavar="PROFILE", default=PROFILES[0], help=", ".join(PROFILES))
     p.add_argument("--full-text", action="store_true", help="profile mindie: content is cumulative")
     p.add_argument(
@@ -53,13 +56,17 @@ def run_serve(options: argparse.Namespace) -> int:
         from ..server import serve
     except ImportError as error:
         raise missing(error, "server") from None
-    _listen(options).close()  # before a model is loaded in vain
+    listen(options).close()  # before a model is loaded in vain
     try:
         from ..server.cors import check_origin
+        from ..server.guards import check_host
 
+        argument = "--cors"
         origins = tuple(map(check_origin, options.cors))
+        argument = "--allowed-host"
+        hosts = tuple(map(check_host, options.allowed_host))
     except ValueError as error:
-        raise Misuse(f"--cors: {error}") from None
+        raise Misuse(f"{argument}: {error}") from None
     model = open_model(options)
     settings = Settings(
         model=model.name,
@@ -79,15 +86,17 @@ def run_serve(options: argparse.Namespace) -> int:
         tool_choice=model.tool_choice,
         api_key=key,
         cors=origins,
+        hosts=(*hosts, options.host.lower()),
+        ui=not options.no_ui,
         engine=", ".join(options.engine or ["builtin"]),
         limits=limits,
     )
-    with _listen(options) as listener:
+    with listen(options) as listener:
         served = serve(settings, model.engine, options.host, options.port, model.prompts, listener=listener)
     return 0 if served else 1
 
 
-def _listen(options: argparse.Namespace) -> socket.socket:
+def listen(options: argparse.Namespace) -> socket.socket:
     """A socket at the server's address.
 
     Raises:

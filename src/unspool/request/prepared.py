@@ -42,13 +42,14 @@ class Prepared(msgspec.Struct, frozen=True):
     constraint: Constraint | None
     parsers: tuple[Parser, ...]
 
-    def for_engine(self, settings: Settings, id: str, choice: int) -> engines.Request:
+    def for_engine(self, settings: Settings, id: str, choice: int, *, explain: bool = False) -> engines.Request:
         """The engine's request for one choice.
 
         Args:
             settings: the server's.
             id: the response's.
             choice: its index.
+            explain: see `engines.Request`.
         """
         request = self.request
         sampling = request.sampling
@@ -66,6 +67,7 @@ class Prepared(msgspec.Struct, frozen=True):
             sampling=sampling,
             max_tokens=request.max_tokens,
             constraint=self.constraint,
+            explain=explain,
         )
 
 

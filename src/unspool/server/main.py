@@ -72,6 +72,8 @@ class Server(uvicorn.Server):
             host = f"[{self.config.host}]" if ":" in self.config.host else self.config.host
             log.info("listening on http://%s:%d; %s", host, self.port, settings.summary())
             log.info("try: %s", settings.example(f"http://{host}:{self.port}"))
+            if settings.ui:
+                log.info("open http://%s:%d/ in a browser: the page explains every output", host, self.port)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Give running responses time to end."""
