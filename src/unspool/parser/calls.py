@@ -16,6 +16,7 @@ from .readers.literal import LiteralReader, Root
 from .readers.markup import MarkupReader
 from .readers.object import ObjectReader
 from .readers.reader import Mode, Reader
+from .readers.text import TextReader
 from .states import Standing, State
 from .tape import Tape
 from .white import common_suffix
@@ -166,6 +167,9 @@ class Calls:
             call.put("{}", tape.here)
             call.close()
             self._at.go(State.CLOSE)
+        elif form.syntax is Syntax.TEXT:
+            self.reader = TextReader(call, self._openings, tape)
+            self._at.go(State.MARKUP)
         elif form.syntax is None:
             self.reader = MarkupReader(call, self._openings, tape, self._desk.schema(call.name))
             self._at.go(State.MARKUP)
@@ -482,6 +486,8 @@ class Calls:
         reader = self.reader
         if isinstance(reader, MarkupReader):
             return reader.in_value or reader.guessing or reader.containers.holding
+        if isinstance(reader, TextReader):
+            return True
         inner = self.arguments
         return inner is not None and not inner.shut
 
