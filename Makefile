@@ -14,13 +14,14 @@ TRAINERS := $(VENV)/trainers
 UI       := $(VENV)/ui
 BFCL     := $(VENV)/bfcl
 ROLLOUTS := $(VENV)/rollouts
+DOCS     := $(VENV)/docs
 TOOLS    := $(VENV)/tools
 CLIENTS  := $(VENV)/clients
 ARGS     ?=
 SECONDS_ ?= 600
 
 .DEFAULT_GOAL := help
-.PHONY: help quick test coverage lint format bench fuzz drawn same transitions templates infer engines attacks vllm vllm-engine sglang bench-plugins bench-rollouts llama agui rollouts trainers ray bfcl readme serve vllm-tests lmdeploy ui tools clients agent agent-test clean
+.PHONY: help quick test coverage lint format bench fuzz drawn same transitions templates infer engines attacks vllm vllm-engine sglang bench-plugins bench-rollouts llama agui rollouts trainers ray bfcl readme serve vllm-tests lmdeploy ui tools clients agent agent-test docs docs-serve examples clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/'
@@ -132,8 +133,24 @@ lmdeploy: $(PLUGINS)/.installed ## the plug-in in lmdeploy's own response parser
 bench-plugins: $(PLUGINS)/.installed ## what a token costs inside vLLM and SGLang, beside their own parsers
 	VLLM_TARGET_DEVICE=cpu $(PLUGINS)/bin/python -m benchmarks.hosts $(ARGS)
 
-readme: $(STAMP) ## rewrite the tables and outputs in README.md and docs
+readme: $(STAMP) ## rewrite the tables and outputs in README.md and docs, and the code of the Chinese pages
 	$(BIN)/python -m tests.readme
+
+$(DOCS)/.installed: docs/site/requirements.txt
+	@echo "installing MkDocs into $(DOCS): half a minute"
+	test -x $(DOCS)/bin/python || $(PYTHON) -m venv $(DOCS)
+	$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check -r docs/site/requirements.txt
+	touch $@
+
+docs: $(DOCS)/.installed ## build the documentation, English and Chinese, into build/site; no broken link passes
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict $(ARGS)
+	@echo "build/site/index.html"
+
+docs-serve: $(DOCS)/.installed ## show the documentation on port 8193 while you write
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs serve --dev-addr 127.0.0.1:8193 $(ARGS)
+
+examples: $(STAMP) ## run the examples and the pages of commands, one in a headless Chromium (needs chromium)
+	$(BIN)/python -m pytest -m 'examples or not examples' tests/examples tests/test_readme.py $(ARGS)
 
 attacks: $(STAMP) ## attack a running server with a thousand clients, with the default times (ten minutes)
 	$(BIN)/python -m pytest -m attacks tests/attacks $(ARGS)
