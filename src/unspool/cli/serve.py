@@ -12,29 +12,31 @@ from .model import model_arguments, open_model
 
 def serve_arguments(p: argparse.ArgumentParser) -> None:
     model_arguments(p)
-    p.add_argument("--host", default="127.0.0.1", help="where to listen; 127.0.0.1 by default")
-    p.add_argument("--port", type=int, default=8192, help="8192 by default; 0 takes any that is free")
-    p.add_argument("--api-key", metavar="KEY|@FILE", help="the key that clients have to send")
-    text = "a website that may use the server, as https://HOST; * is any (repeatable); none by default"
+    p.add_argument("--host", default="127.0.0.1", help="the address to listen on; default: 127.0.0.1")
+    p.add_argument("--port", type=int, default=8192, help="default: 8192; 0 picks a free one")
+    p.add_argument("--api-key", metavar="KEY|@FILE", help="the key that clients must send")
+    text = "admit the pages of a website, such as https://HOST; * admits all (repeatable); default: none"
     p.add_argument("--cors", metavar="ORIGIN", action="append", default=[], help=text)
     p.add_argument("--profile", type=one_of(PROFILES), metavar="PROFILE", default=PROFILES[0], help=", ".join(PROFILES))
-    p.add_argument("--full-text", action="store_true", help="profile mindie: content is cumulative")
+    p.add_argument("--full-text", action="store_true", help="profile mindie: each chunk repeats the content so far")
     p.add_argument(
         "--timing", type=one_of(("usage", "top")), metavar="PLACE", default="usage", help="mindie: usage, top"
     )
-    p.add_argument("--content-chunks", action="store_true", help="profile candle: extensions have the content too")
+    p.add_argument("--content-chunks", action="store_true", help="profile candle: extensions repeat the content")
     fields = tuple(REASONING_FIELDS)
     p.add_argument("--reasoning-field", type=one_of(fields), metavar="FIELD", default=fields[0], help=", ".join(fields))
     reasons = ("stop", "tool_calls")
     text = "finish reason of an answer to a named tool_choice: stop (default), tool_calls"
     p.add_argument("--named-reason", type=one_of(reasons), metavar="REASON", default=reasons[0], help=text)
-    p.add_argument("--coalesce-reasoning", action="store_true", help="streams send reasoning by sentence")
-    p.add_argument("--coalesce-arguments", action="store_true", help="streams send arguments up to boundaries of JSON")
-    text = "hold back deltas for so long at most; without the other two, every delta"
+    p.add_argument("--coalesce-reasoning", action="store_true", help="stream reasoning sentence by sentence")
+    p.add_argument("--coalesce-arguments", action="store_true", help="split streamed arguments only at JSON boundaries")
+    text = "the longest time a delta waits; on its own, all deltas of that time are joined"
     p.add_argument("--coalesce-delay", type=float, metavar="SECONDS", help=text)
     for field, text in LIMITS.items():
         default = getattr(Limits(), field)
-        p.add_argument(f"--max-{field}", type=type(default), metavar="N", default=default, help=f"{text}; {default:,}")
+        p.add_argument(
+            f"--max-{field}", type=type(default), metavar="N", default=default, help=f"{text}; default: {default:,}"
+        )
 
 
 def run_serve(options: argparse.Namespace) -> int:
@@ -98,7 +100,7 @@ def _listen(options: argparse.Namespace) -> socket.socket:
         return socket.create_server((options.host, options.port), family=family)
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
-            raise Misuse(f"--port: {options.port} is in use; another one is taken by --port 0") from None
+            raise Misuse(f"--port: {options.port} is in use; --port 0 picks a free one") from None
         argument = "--port" if error.errno in (errno.EACCES, errno.EPERM) else "--host"
         value = options.port if argument == "--port" else options.host
         raise Misuse(f"{argument}: {value}: {(error.strerror or str(error)).partition(' (while')[0]}") from None
