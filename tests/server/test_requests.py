@@ -247,7 +247,7 @@ def test_parse_takes_the_arguments_of_the_function(server: Live) -> None:
     [
         ({}, "text", "is required"),
         ({"text": "", "dialect": "hermse"}, "dialect", "did you mean hermes"),
-        ({"text": "", "dialect": "/etc/passwd.toml"}, "dialect", "no dialect is called"),
+        ({"text": "", "dialect": "/etc/passwd.toml"}, "dialect", "there is no dialect"),
         ({"text": "", "reasoning": "json"}, "reasoning", "has no reasoning markers"),
         ({"text": "", "policy": {"bad_arguments": "fix"}}, "policy.bad_arguments", "raw, drop, text, repair"),
         ({"text": "", "policy": {"foo": 1}}, "policy.foo", "allowed are text_before_tools"),

@@ -129,7 +129,7 @@ def test_a_final_message_is_gone_on_with(source: Source, templates: dict[str, Pa
     told: dict[str, Any] = {"messages": messages, "template": dict(source.variables)}
     told["body"] = {"continue_final_message": True}
     if source.file in TOOLS_ONLY:
-        with pytest.raises(BadRequest, match="the chat template refuses"):
+        with pytest.raises(BadRequest, match="the chat template rejected"):
             made.render(ChatRequest(**told))
         told["toolset"] = read_toolset(TOOLS)
     assert made.render(ChatRequest(**told)).endswith("It is i")

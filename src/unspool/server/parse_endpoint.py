@@ -61,7 +61,7 @@ class ParseEndpoint:
             reply = failed(wire.error_body, Failure(str(error), status, error.param))
         except Exception:
             log.exception("%s: the request failed", scope["path"])
-            reply = failed(wire.error_body, Failure("the server failed", 500))
+            reply = failed(wire.error_body, Failure("internal server error", 500))
         self._service.metrics.response(scope["path"], reply.status)
         await reply.send(send)
 
@@ -80,7 +80,7 @@ class ParseEndpoint:
     def _read(self, fields: Fields) -> tuple[Parser, str, str, str]:
         unknown = sorted(fields.raw.keys() - set(_FIELDS))
         if unknown:
-            raise fields.wrong(unknown[0], f"is not known; allowed are {', '.join(_FIELDS)}")
+            raise fields.wrong(unknown[0], f"is unknown; allowed are {', '.join(_FIELDS)}")
         settings = self._service.settings
         for field in ("text", "prompt"):
             size = len(fields.text(field, None) or "")
@@ -123,7 +123,7 @@ def _dialect(fields: Fields, default: Dialect) -> Dialect:
 def _policy(fields: Fields) -> Policy:
     for field, value in fields.raw.items():
         if field not in CHOICES:
-            raise fields.wrong(field, f"is not known; allowed are {', '.join(CHOICES)}")
+            raise fields.wrong(field, f"is unknown; allowed are {', '.join(CHOICES)}")
         if value is not None and value not in CHOICES[field]:
             allowed = ", ".join(str(c) for c in CHOICES[field])
             raise fields.wrong(field, f"{json_shown(value)} is not one of {allowed}")
