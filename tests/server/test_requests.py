@@ -49,7 +49,7 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
     ({"tools": [{"type": "function"}]}, "tools[0].function", "must be an object, not null"),
     ({"tools": [{"type": "function", "function": {}}]}, "tools[0].function.name", "is required"),
     ({"tools": [WEATHER, WEATHER]}, "tools[1]", "is declared twice"),
-    ({"tools": [deep(30)]}, "tools[0]", "nests deeper than 20"),
+    ({"tools": [deep(30)]}, "tools[0]", "is nested deeper than 20"),
     ({"tools": [{"type": "function", "function": {"name": f"f{i}"}} for i in range(6)]}, "tools", "allowed are 5"),
     ({"tools": [WEATHER], "tool_choice": NAMED}, "tool_choice.function.name", "allowed are get_weather"),
     ({"tool_choice": NAMED}, "tool_choice.function.name", "none: no tools"),
