@@ -189,7 +189,7 @@ def main() -> int:
     seed = random.SystemRandom().randrange(2**32) if given.seed is None else given.seed
     dialects = [d for d in DIALECTS if given.dialect in (None, *d.names)]
     if not dialects:
-        parser.error(f"no dialect is called {given.dialect!r}")
+        parser.error(f"there is no dialect {given.dialect!r}")
     print(f"seed {seed}, {len(dialects)} dialects", flush=True)
     tried, case, why = search(given.seconds, seed, dialects)
     print(f"{tried} inputs")

@@ -71,7 +71,9 @@ def test_an_example_that_is_read_otherwise_names_file_place_got_and_expected(wri
 def test_an_example_that_is_written_otherwise_names_file_place_got_and_expected(write: Any) -> None:
     path = write(GOOD + '[[examples]]\nraw = "<think>plan</think>\\n"\nreasoning = "plan"\n')
     text = failure(path)
-    assert text.startswith("mine.toml: examples[2].raw[0]: the message is written otherwise: got '<think>plan</think>'")
+    assert text.startswith(
+        "mine.toml: examples[2].raw[0]: the message is written differently: got '<think>plan</think>'"
+    )
     assert "expected '<think>plan</think>\\n'" in text
 
 
@@ -177,7 +179,7 @@ def test_an_end_string_inside_an_example_gets_a_hint(write: Any) -> None:
     example = '[[examples]]\nraw = "One.<|end|>Two.<|end|>"\ncontent = "One.Two."\n'
     first, *_ = check_dialect(read_file(write(example + GOOD)))
     assert str(first) == "examples[0].raw[0]: content: got 'One.<|end|>Two.', expected 'One.Two.'"
-    assert first.why[0].startswith("hint: the `end` string '<|end|>' stands at 4: it is markup where nothing, white ")
+    assert first.why[0].startswith("hint: the `end` string '<|end|>' occurs at 4: it is markup where nothing, white ")
     example = '[[examples]]\nraw = "One.<|end|>"\ncontent = "Two."\n'
     first, *_ = check_dialect(read_file(write(example + GOOD)))
     assert not any("hint" in line for line in first.why), "at the end it is where it belongs"
@@ -186,7 +188,7 @@ def test_an_end_string_inside_an_example_gets_a_hint(write: Any) -> None:
 def test_a_file_with_calls_needs_an_example_with_one_but_loads_without(write: Any) -> None:
     path = write('[[examples]]\nraw = "Hello."\ncontent = "Hello."\n')
     assert [str(p) for p in check_dialect(unspool.load_dialect(path))] == [
-        "examples: none holds a call, though the file has `call`: add one with `tool_calls`"
+        "examples: none contains a call, though the file has `call`: add one with `tool_calls`"
     ]
 
 
@@ -202,7 +204,7 @@ def test_a_file_with_calls_needs_an_example_with_one_but_loads_without(write: An
 def test_a_template_without_a_closing_is_told_what_one_would_be(write: Any, template: str, closed: str) -> None:
     text = failure(write(GOOD, HEAD.replace("<think>{reasoning}</think>", template)))
     assert text.startswith(
-        f"mine.toml: reasoning: {template!r} has no closing: write behind {{reasoning}} what the model"
+        f"mine.toml: reasoning: {template!r} has no closing: write after {{reasoning}} what the model"
     )
     assert text.endswith(f"as in {closed!r}")
 
@@ -245,7 +247,7 @@ def test_a_long_trace_shows_the_events_around_the_difference(write: Any) -> None
         ),
         (
             HEAD.replace("</tools>", "<|end|>"),
-            "the `end` string '<|end|>' stands in `calls` too",
+            "the `end` string '<|end|>' occurs in `calls` too",
         ),
     ],
 )

@@ -383,14 +383,14 @@ def test_a_notice_inside_a_call_is_shown_after_it() -> None:
     [
         ("", "COMMAND"),
         ("pars", "unspool: COMMAND: there is no command 'pars'; did you mean parse?"),
-        ("parse", "unspool parse: --dialect: is missing"),
+        ("parse", "unspool parse: --dialect: is required"),
         ("parse --dialect", "--dialect: expected one argument"),
         ("parse --dialet mine.toml", "--dialet: unknown argument; did you mean --dialect?"),
-        ("parse -d hermess", "--dialect: no dialect is called 'hermess'; did you mean hermes?"),
+        ("parse -d hermess", "--dialect: there is no dialect 'hermess'; did you mean hermes?"),
         ("parse -d none.toml", "--dialect: none.toml"),
         ("parse -d answer.toml", "--dialect: answer.toml"),
-        ("parse --model no-such-model", "--model: no dialect is known"),
-        ("parse -d mine.toml --reasoning kimmi", "--reasoning: no dialect is called 'kimmi'; did you mean"),
+        ("parse --model no-such-model", "--model: no dialect found"),
+        ("parse -d mine.toml --reasoning kimmi", "--reasoning: there is no dialect 'kimmi'; did you mean"),
         ("parse -d mine.toml --reasoning pythonic", "--reasoning: dialect 'pythonic' has no reasoning markers"),
         ("parse -d mine.toml none.txt", "FILE: none.txt: No such file"),
         ("parse -d mine.toml .", "FILE: .: Is a directory"),
@@ -418,12 +418,12 @@ def test_a_notice_inside_a_call_is_shown_after_it() -> None:
         ("parse -d mine.toml --policy bad_arguments", "--policy: bad_arguments: ''"),
         ("parse -d mine.toml --policy bare_calls=1", "--policy: bare_calls: '1' is not one of false, true"),
         ("parse -d mine.toml a b", "b: unknown argument"),
-        ("dialects nope", "NAME: no dialect is called 'nope'; see `unspool dialects`"),
+        ("dialects nope", "NAME: there is no dialect 'nope'; see `unspool dialects`"),
         ("dialects Qwen/Qwen3-Coder-30B", "`unspool detect Qwen/Qwen3-Coder-30B` finds 'qwen3-coder'"),
-        ("dialects hermess", "NAME: no dialect is called 'hermess'; did you mean hermes?"),
+        ("dialects hermess", "NAME: there is no dialect 'hermess'; did you mean hermes?"),
         ("check", "FILE.toml|NAME"),
         ("check none.toml", "FILE: none.toml"),
-        ("render", "--dialect: is missing"),
+        ("render", "--dialect: is required"),
         ("constrain -d mine.toml", "--tools: tool_choice: 'required' needs tools"),
         (
             "constrain -d mine.toml --tools tools.json --format larc",
@@ -435,9 +435,9 @@ def test_a_notice_inside_a_call_is_shown_after_it() -> None:
         ("render -d mine.toml answer.txt", "FILE: answer.txt: not JSON"),
         ("render -d mine.toml tools.json", "FILE: tools.json: must be a JSON object"),
         ("render -d mine.toml object.json", "FILE: object.json: "),
-        ("detect", "NAME: is missing; give a model's name, --chat-template, or --output"),
-        ("detect qwen3 --model qwen3", "--model: the model is named already, by NAME"),
-        ("detect --model no-such-model", "--model: no dialect is known"),
+        ("detect", "NAME: is required; pass a model's name, --chat-template, or --output"),
+        ("detect qwen3 --model qwen3", "--model: cannot be combined with NAME"),
+        ("detect --model no-such-model", "--model: no dialect found"),
         ("detect --chat-template none.jinja", "--chat-template: none.jinja: No such file"),
         ("demo --delay x", "--delay: invalid float value"),
         ("demo --delay 60", "--delay: must be between 0 and 1"),
@@ -523,7 +523,7 @@ def test_dialects_name_shows_every_key_that_the_file_sets(run: Run) -> None:
 def test_new_writes_a_commented_file_that_passes_check_as_it_is(run: Run, files: Path) -> None:
     result = run("new", "finch")
     assert (result.code, result.err) == (0, "")
-    assert result.out == "finch.toml: a dialect to start from; change it, and try it with `unspool check finch.toml`\n"
+    assert result.out == "finch.toml: a dialect to start from; change it, and test it with `unspool check finch.toml`\n"
     text = (files / "finch.toml").read_text(encoding="utf-8")
     assert text.startswith("# finch: one line about the family")
     assert text.count("\n# ") > 20
@@ -535,7 +535,7 @@ def test_new_writes_a_commented_file_that_passes_check_as_it_is(run: Run, files:
     ("argv", "told"),
     [
         (("new",), "NAME"),
-        (("new", "my model"), "NAME: 'my model' is no name; allowed are letters, digits and _ . -"),
+        (("new", "my model"), "NAME: 'my model' is not a name; allowed are letters, digits and _ . -"),
         (("new", "Hermes"), "NAME: 'Hermes' is a dialect already, 'hermes'"),
         (("new", "mine", "-o", "mine.toml"), "--output: mine.toml exists already"),
         (("new", "other", "-o", "none/other.toml"), "--output: none/other.toml: No such file or directory"),
@@ -573,7 +573,7 @@ def test_check_tells_every_problem_a_line_each(run: Run, files: Path) -> None:
         "unspool check: FILE: bad.toml: examples[0].raw[0]: content: got 'Sure.', expected 'Sure!'"
     )
     assert result.err.splitlines()[1].startswith("    read as: reasoning 'plan', content 'Sure.', call now, ")
-    assert "the message is written otherwise" in result.err.splitlines()[2]
+    assert "the message is written differently" in result.err.splitlines()[2]
     assert result.out.startswith("mine.toml: ok"), "the other file is checked all the same"
 
 
@@ -711,10 +711,10 @@ def test_several_recordings_are_shown_one_after_another(run: Run, recording: Pat
 
 def test_a_recording_that_names_no_dialect_asks_for_one(run: Run, files: Path) -> None:
     write_recording(files / "one.jsonl", Asked(), ["Hi"])
-    assert "--dialect: is missing" in run("parse", "one.jsonl").err
+    assert "--dialect: is required" in run("parse", "one.jsonl").err
     assert run("parse", "one.jsonl", "-d", "mine.toml").json["content"] == "Hi"
     write_recording(files / "one.jsonl", Asked(dialect="nowhere"), ["Hi"])
-    assert "one.jsonl:1: no dialect is called 'nowhere'" in run("parse", "one.jsonl").err
+    assert "one.jsonl:1: there is no dialect 'nowhere'" in run("parse", "one.jsonl").err
 
 
 def test_generate_plays_a_recording_without_a_prompt_and_without_a_dialect(run: Run, recording: Path) -> None:
@@ -725,7 +725,7 @@ def test_generate_plays_a_recording_without_a_prompt_and_without_a_dialect(run: 
     write_recording(recording.parent / "two.jsonl", Asked(dialect="hermes"), ["Hi"])
     result = run("generate", "--engine", "replay:.")
     assert result.code == 2
-    assert "--engine: the recordings are of several dialects (hermes, mine.toml); give --dialect" in result.err
+    assert "--engine: the recordings have several dialects (hermes, mine.toml); pass --dialect" in result.err
 
 
 def test_generate_on_a_terminal_says_what_it_waits_for(files: Path) -> None:
@@ -753,4 +753,4 @@ def test_a_template_in_an_error_is_quoted_as_it_is_written(run: Run, files: Path
 
 def test_detect_takes_the_models_name_as_it_is(run: Run) -> None:
     assert run("detect", "Qwen/Qwen3-Coder-30B") == run("detect", "--model", "Qwen/Qwen3-Coder-30B")
-    assert run("detect", "no-such-model").err.startswith("unspool detect: NAME: no dialect is known for it")
+    assert run("detect", "no-such-model").err.startswith("unspool detect: NAME: no dialect found for it")

@@ -50,17 +50,17 @@ def test_the_tokenizer_of_the_folder_reads_a_servers_ids() -> None:
 @pytest.mark.parametrize(
     ("words", "error"),
     [
-        (["--engine", URL], "--dialect: is missing"),
-        (["--engine", URL, "--dialect", "hermes"], "--tokenizer: is missing; a server at a URL takes prompts"),
-        (["--engine", URL, "--engine", "builtin", "--dialect", "hermes"], "--engine: only URLs can be several"),
+        (["--engine", URL], "--dialect: is required"),
+        (["--engine", URL, "--dialect", "hermes"], "--tokenizer: is required for a server at a URL"),
+        (["--engine", URL, "--engine", "builtin", "--dialect", "hermes"], "--engine: can be repeated for URLs only"),
         (["--engine", URL, "--engine", URL, "--dialect", "hermes"], "is given twice"),
         (["--engine", URL, "--dialect", "hermes", "--engine-kind", "x"], "--engine: kind: 'x' is not one of vllm, sgl"),
-        (["--slots", "0"], "--slots: 0 is less than 1"),
+        (["--slots", "0"], "--slots: must be at least 1, not 0"),
         (["--tokenizer", "/nowhere"], "--tokenizer: "),
         (["--engine", "transformers:/nowhere", "--dialect", "hermes"], "--tokenizer: /nowhere"),
         (
             ["--dialect", "hermes"],
-            "--engine: is missing, so that the builtin model is served: dialect hermes does not read",
+            "--engine: is not given, so the builtin model is served: dialect hermes cannot read",
         ),
     ],
 )

@@ -26,15 +26,15 @@ def test_arguments_are_a_dict_where_they_are_one() -> None:
     [
         ('{"a": 1', "not JSON: Expecting ',' delimiter"),
         ("", "not JSON: Expecting value"),
-        ('{"a": NaN}', "not JSON: NaN is no number of JSON"),
+        ('{"a": NaN}', "not JSON: NaN is not a JSON number"),
         ("[1]", "a list, not an object"),
         ("[" * 100_000, "not JSON: "),
     ],
 )
 def test_arguments_that_are_no_object_are_an_error_that_names_the_call(arguments: str, told: str) -> None:
-    with pytest.raises(ValueError, match="arguments: those of call 2") as caught:
+    with pytest.raises(ValueError, match="arguments of call 2") as caught:
         ToolCall(2, "id", "look_up", arguments, "invalid").arguments_dict()
-    assert str(caught.value).startswith(f"arguments: those of call 2 (look_up, invalid) are {told}")
+    assert str(caught.value).startswith(f"arguments of call 2 (look_up, invalid): {told}")
 
 
 @pytest.mark.parametrize(**named(CALLING))

@@ -51,7 +51,7 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     "text for tokens": (lambda: new().feed_tokens("Hi"), "ids: must be token ids, an iterable of integers, not str"),
     "one token": (lambda: new().feed_tokens(3), "ids: must be token ids, an iterable of integers, not int"),
     "texts for tokens": (lambda: new().feed_tokens(["Hi"]), "ids[0]: must be a token id, an integer, not str"),
-    "a negative token": (lambda: new().feed_tokens([1, -1]), "ids[1]: -1 is no token id"),
+    "a negative token": (lambda: new().feed_tokens([1, -1]), "ids[1]: -1 is not a token id"),
     "tokens without a tokenizer": (lambda: new().feed_tokens([1]), "feed_tokens: the parser was made without a tok"),
     "rendering text": (
         lambda: render("Hi", "hermes"),
@@ -122,7 +122,7 @@ def test_misuse_names_the_argument_and_what_is_allowed(call: Callable[[], Any], 
         ("deepseek-ai/DeepSeek-V3.1", "finds 'deepseekv31'"),
         ("somebody/some-model", "for a model's name see detect_dialect(model='somebody/some-model')"),
         ("hermess", "did you mean hermes?"),
-        ("nope", "no dialect is called 'nope'; see list_dialects()"),
+        ("nope", "there is no dialect 'nope'; see list_dialects()"),
     ],
 )
 def test_a_models_name_where_a_dialects_is_due_points_to_detection(name: str, told: str) -> None:
@@ -197,7 +197,7 @@ def writer() -> Any:
         (lambda: writer().whole(unspool.Message()), "messages: must be a list of messages, not Message"),
         (lambda: writer().whole([{"content": "Hi"}]), "messages[0]: must be a Message, not dict"),
         (lambda: writer().events(0, None), "events: must be a list of events, not None"),
-        (lambda: writer().events(0, ["Hi"]), "events: must be a list of events; it holds str"),
+        (lambda: writer().events(0, ["Hi"]), "events: must be a list of events; it contains str"),
         (lambda: writer().events(3, []), "choice: 3 is not between 0 and 0"),
     ],
 )

@@ -259,12 +259,16 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("hermes", message("", '<tool_call>\n{"name": "f"}'), "content: the text would not read back"),
     ("gemma4", message("", "", ("f", {"a": '<|"|>,b:1'})), r"tool_calls\[0\]\.arguments"),
     ("gemma4", message("", "", ("f", {"a:b": 1})), r"tool_calls\[0\]\.arguments"),
-    ("pythonic", message("", "", ("f", {"not a name": 1})), r"tool_calls\[0\]\.arguments: 'not a name' is no Python"),
+    (
+        "pythonic",
+        message("", "", ("f", {"not a name": 1})),
+        r"tool_calls\[0\]\.arguments: 'not a name' is not a Python identifier",
+    ),
     ("qwen3-coder", message("", "", ("f", {}), ("no name", {})), r"tool_calls\[1\]: .*a call would be content"),
     ("json", message("", "Sure.", ("f", {})), "content: the text would not read back"),
     ("hermes", {"tool_calls": [{"function": {"name": "f", "arguments": "[1]"}}]}, "not one JSON object: not an object"),
     ("hermes", {"tool_calls": [{"function": {"name": "f", "arguments": '{"a": 1'}}]}, r"tool_calls\[0\]\.arguments"),
-    ("hermes", {"tool_calls": [{"function": {"name": "f", "arguments": '{"a":1,"a":2}'}}]}, "'a' stands twice"),
+    ("hermes", {"tool_calls": [{"function": {"name": "f", "arguments": '{"a":1,"a":2}'}}]}, "'a' occurs twice"),
     ("hermes", {"tool_calls": [{"function": {"name": "f", "arguments": '{"a": NaN}'}}]}, "NaN is not JSON"),
     ("hermes", {"tool_calls": [{"function": {"name": "f", "arguments": {"a": float("nan")}}}]}, "arguments"),
     ("hermes", {"tool_calls": [{"function": {"name": "f", "arguments": 3}}]}, "not an object but int"),
@@ -277,7 +281,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     (
         "hermes",
         {"tool_calls": [{"id": "x", "function": {"name": n}} for n in "fg"]},
-        r"tool_calls\[1\]\.id: 'x' is the id",
+        r"tool_calls\[1\]\.id: 'x' is already the id",
     ),
     ("hermes", message("", "a <think>b"), "content: the text would not read back: part of it would be reasoning: 'b'"),
     ("hermes", message("", "a</think>b"), "content: the text would not read back: 'a</think>b' becomes 'ab'"),
@@ -286,7 +290,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("qwen3-coder", message("", "", ("f", {"a": "x\n<parameter=b>\ny", "b": "z"})), r"tool_calls\[0\]\.arguments\.a"),
     ("hermes", {"role": "user", "content": "x"}, "role: is 'user'"),
     ("hermes", {"content": 3}, "content: must be a string or a list"),
-    ("hermes", {"content": [{"type": "image_url"}]}, r"content\[0\]: is no text part"),
+    ("hermes", {"content": [{"type": "image_url"}]}, r"content\[0\]: must be a text part"),
     ("hermes", {"reasoning_details": "x"}, "reasoning_details: must be a list"),
 ]
 

@@ -46,7 +46,7 @@ WRONG: dict[str, tuple[Any, Any, str]] = {
     "no allowed tool": (
         [F],
         {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": []}},
-        "tool_choice.allowed_tools.tools: must be a list that is not empty",
+        "tool_choice.allowed_tools.tools: must be a non-empty list",
     ),
 }
 

@@ -84,7 +84,7 @@ def check_ids(argument: str, ids: Sequence[Any]) -> None:
         if not _is_id(token):
             raise wrong_type(f"{argument}[{i}]", token, "a token id, an integer")
         if token < 0:
-            raise ValueError(f"{argument}[{i}]: {token} is no token id, which is never negative")
+            raise ValueError(f"{argument}[{i}]: {token} is not a token id; ids are not negative")
 
 
 def _is_id(value: object) -> bool:

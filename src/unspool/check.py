@@ -83,7 +83,7 @@ def check_dialect(dialect: Dialect) -> list[Problem]:
 
     found = [*_problems(dialect), *_foreign_ids(dialect)]
     if dialect.call and not any(example.tool_calls for example in dialect.examples):
-        found.append(Problem("examples", "none holds a call, though the file has `call`: add one with `tool_calls`"))
+        found.append(Problem("examples", "none contains a call, though the file has `call`: add one with `tool_calls`"))
     if found:
         return found
     tools = example_tools(dialect)
@@ -236,11 +236,11 @@ def rules(dialect: Dialect) -> Iterator[str]:
             common = not any(c.isalnum() for c in searched) or searched.isalnum()
             if " " in opening and searched != opening and common:
                 what = f"`{key}` begins with {opening!r}, in which white space is soft"
-                yield f"hint: {what}: text is searched for {searched!r} alone, which it may hold for another reason"
+                yield f"hint: {what}: text is searched for {searched!r} alone, which it may contain for another reason"
     for first, keys in begins.items():
         if len(keys) > 1:
             what = f"{', '.join(f'`{key}`' for key in keys)} begin with {first!r}"
-            yield f"hint: {what}: the most literal template that fits is read, and text in them cannot hold it"
+            yield f"hint: {what}: the most literal template that fits is read, and text in them cannot contain it"
         for other in begins:
             if other != first and other.startswith(first):
                 yield f"hint: {first!r} of `{begins[first][0]}` is the beginning of {other!r} of `{begins[other][0]}`"
@@ -249,7 +249,7 @@ def rules(dialect: Dialect) -> Iterator[str]:
             k for k in ("reasoning", "calls", "call", "argument", "item") for t in getattr(dialect, k) if end in t.text
         ]
         if inside and not end.isspace():
-            yield f"hint: the `end` string {end!r} stands in `{inside[0]}` too, where it ends nothing but that part"
+            yield f"hint: the `end` string {end!r} occurs in `{inside[0]}` too, where it ends nothing but that part"
 
 
 def _end_hint(dialect: Dialect, raw: str) -> Iterator[str]:
@@ -259,7 +259,7 @@ def _end_hint(dialect: Dialect, raw: str) -> Iterator[str]:
         rest = rest.removesuffix(trailing).rstrip()
     for end in dialect.end:
         if end in rest:
-            place = f"the `end` string {end!r} stands at {rest.index(end)}"
+            place = f"the `end` string {end!r} occurs at {rest.index(end)}"
             why = "it is markup where nothing, white space, another `end` or a `start` follows, else text"
             yield f"hint: {place}: {why}; take it out of `end` if it is part of a message"
 
@@ -302,4 +302,4 @@ def _written(dialect: Dialect, tools: list[dict[str, Any]], example: Example) ->
     except DialectError as error:
         yield f"the message cannot be written: {error}"
     else:
-        yield from _differs("the message is written otherwise", written, example.raw[0])
+        yield from _differs("the message is written differently", written, example.raw[0])

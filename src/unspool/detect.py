@@ -71,7 +71,7 @@ def detect_dialect(
     check("model", model, (str, type(None)), "a model's name or None")
     check("chat_template", chat_template, (str, type(None)), "the text of a chat template or None")
     if model is None and chat_template is None and output is None:
-        raise ValueError("detect_dialect: needs a model's name, a chat template, or an output")
+        raise ValueError("detect_dialect: needs model=, chat_template= or output=")
     dialects = list_dialects()
     by_name = _by_name(dialects, model) if model is not None else {}
     by_template = _by_template(dialects, chat_template) if chat_template is not None else {}
@@ -130,7 +130,7 @@ def _by_template(dialects: list[Dialect], template: str) -> dict[str, tuple[floa
             exact = sum(literal in text for literal in marks[d.name].exact)
             score *= 1 + _EXACT * exact / max(1, len(marks[d.name].exact))
             rarest = max(seen, key=lambda m: weight[m])
-            told[d.name] = score, f"{len(seen)} of {expected} markers stand in the template, such as {rarest}"
+            told[d.name] = score, f"{len(seen)} of {expected} markers occur in the template, such as {rarest}"
     return told
 
 

@@ -149,21 +149,21 @@ Event = (
 """Any event."""
 
 NOTICES: dict[str, str] = {
-    "bad_arguments": "the arguments of a call are not what its format says; the status is `invalid`",
-    "call_markers_as_text": "calls were left as text, because a policy says so after prose",
-    "call_without_name": "markup that opens a call but holds no name came back as text",
+    "bad_arguments": "the arguments of a call are malformed; its status is `invalid`",
+    "call_markers_as_text": "calls after prose were left as text, as a policy demands",
+    "call_without_name": "a call without a name came back as text",
     "cut_character": "the output ended inside a multi-byte character",
-    "duplicate_arguments": "a call holds its arguments twice; the first ones count",
-    "duplicate_id": "a call bears the id of an earlier one; it got another",
-    "empty": "the output holds text, yet no reasoning, no call and no content other than white space",
-    "hold_overflow": "text that was held back grew beyond its cap and was released",
-    "missing_close": "a call, a block or a frame was not closed by its own marker",
+    "duplicate_arguments": "an argument, or all arguments of a call, came twice; the first counts",
+    "duplicate_id": "a call had the id of an earlier call, and got another",
+    "empty": "the output has text, but no reasoning, no call, and no content except white space",
+    "hold_overflow": "held text exceeded its limit and was released",
+    "missing_close": "a call, a block or a frame had no closing marker",
     "repaired": "the arguments of a call were repaired; the detail names the first repair",
-    "stray_close": "a closing marker stood where nothing was open; it was dropped",
-    "stray_open": "an opening marker held nothing, or the output ended in it; it was dropped",
-    "text_in_block": "text stood inside a block of calls; it came back as content",
+    "stray_close": "a closing marker closed nothing, and was dropped",
+    "stray_open": "an opening marker was followed by nothing to open, and was dropped",
+    "text_in_block": "text inside a block of calls came back as content",
     "unclosed_reasoning": "the output ended before the reasoning was closed",
     "undeclared_tool": "a call names a tool that the request does not declare",
-    "value_type": "an argument does not fit its schema; it was kept as a string",
+    "value_type": "an argument does not match its schema, and was kept as a string",
 }
 """Every `Notice.kind` and its meaning. The kinds are stable."""

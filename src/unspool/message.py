@@ -58,11 +58,11 @@ class ToolCall(msgspec.Struct):
         return value
 
     def _broken(self, why: str) -> ValueError:
-        return ValueError(f"arguments: those of call {self.index} ({self.name}, {self.status}) are {why}")
+        return ValueError(f"arguments of call {self.index} ({self.name}, {self.status}): {why}")
 
 
 def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no number of JSON")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 class Segment(msgspec.Struct, frozen=True):
@@ -273,7 +273,7 @@ def fold(events: Iterable[Event]) -> Message:
         try:
             folding.add(event)
         except (KeyError, IndexError):
-            raise ValueError(f"events[{i}]: belongs to a call that has not begun: {event!r}") from None
+            raise ValueError(f"events[{i}]: refers to a call without a ToolCallStart: {event!r}") from None
     return folding.message()
 
 

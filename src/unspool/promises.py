@@ -438,10 +438,10 @@ def markers_inside_strings_are_data(dialect: Dialect) -> None:
         try:
             raw = render({"role": "assistant", "tool_calls": [call]}, dialect, tools=TOOLS)
         except DialectError as error:
-            raise Broken(f"a string that holds {text!r} cannot be written: {error}") from None
+            raise Broken(f"a string that contains {text!r} cannot be written: {error}") from None
         message, _ = run(dialect, list(raw), tools=TOOLS)
         kept = [json.loads(c.arguments) for c in message.tool_calls if c.status == "ok"] == [values]
-        demand(kept, f"a string that holds {text!r} is read as something else: {raw!r}")
+        demand(kept, f"a string that contains {text!r} is read as something else: {raw!r}")
 
 
 WORDS: Final = ("An answer, as the fox: x<4 & [sic].", "über 北京 {it's}", "one\n\ntwo (2), three; ``four``")
@@ -498,7 +498,7 @@ def a_broken_call_leaves_the_next_one_alone(dialect: Dialect) -> None:
     message, _ = run(dialect, [raw], tools=TOOLS, policy=Policy(bad_arguments="raw"))
     got = [(c.name, c.status) for c in message.tool_calls]
     why = "let `call` close with a marker that has a letter or digit, by which the call's end is found"
-    demand(got == [("f", "invalid"), ("g", "ok")], f"behind a broken call the next is not read: {raw!r}; {why}")
+    demand(got == [("f", "invalid"), ("g", "ok")], f"the next call after a broken one is not read: {raw!r}; {why}")
 
 
 def no_marker_alone_is_silently_empty(dialect: Dialect) -> None:

@@ -131,7 +131,7 @@ class _Renderer:
             if form.call.object is None and self.d.codec == "python":
                 key = next((k for k in call.value if not k.isidentifier()), None)
                 if key is not None:
-                    why = f"{key[:_MAX_SHOWN]!r} is no Python name, so it cannot be a keyword"
+                    why = f"{key[:_MAX_SHOWN]!r} is not a Python identifier, so it cannot be a keyword argument"
                     return "", _Difference("calls", f"tool_calls[{i}].arguments", why)
         text = self.text()
         return text, self.differs(text)
@@ -145,19 +145,19 @@ class _Renderer:
             raise DialectError(f"tool_calls: dialect {d.name!r} has no template for calls")
         if turn.calls and turn.content and d.policy.text_before_tools == "content":
             raise DialectError(
-                f"content: dialect {d.name!r} reads calls behind content as content (policy text_before_tools)"
+                f"content: dialect {d.name!r} reads calls after content as content (policy text_before_tools)"
             )
         seen: dict[str, int] = {}
         for i, call in enumerate(turn.calls):
             if call.id and seen.setdefault(call.id, i) < i:
                 at = f"tool_calls[{seen[call.id]}]"
-                raise DialectError(f"tool_calls[{i}].id: {call.id[:_MAX_SHOWN]!r} is the id of {at} too")
+                raise DialectError(f"tool_calls[{i}].id: {call.id[:_MAX_SHOWN]!r} is already the id of {at}")
         if self.begin is Stage.TOOL_CALL:
             for name, part in (("reasoning", turn.reasoning), ("content", turn.content)):
                 if part:
-                    raise DialectError(f"{name}: the stage is tool_call: nothing but calls can follow")
+                    raise DialectError(f"{name}: must be empty; with stage tool_call only calls can follow")
             if not turn.calls:
-                raise DialectError("tool_calls: the stage is tool_call, but the message has none")
+                raise DialectError("tool_calls: must not be empty with stage tool_call")
 
     # -- alternatives ---------------------------------------------------------------------------------------------
 

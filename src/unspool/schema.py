@@ -543,7 +543,7 @@ def _fitting(bare: str, types: frozenset[str], nesting: int) -> str | None:
 
 def _finite(text: str) -> str:
     if isinf(float(text)):
-        raise ValueError(f"{text} is beyond every float")
+        raise ValueError(f"{text} is too large for a float")
     return text
 
 

@@ -183,7 +183,7 @@ def _allowed(choice: Mapping[str, Any], tools: dict[str, Mapping[str, Any]] | No
         raise ToolsError(f"{where}.mode", f"{json_shown(mode)} is not one of auto, required")
     listed = inner.get("tools")
     if not isinstance(listed, list | tuple) or not listed:
-        raise ToolsError(f"{where}.tools", "must be a list that is not empty")
+        raise ToolsError(f"{where}.tools", "must be a non-empty list")
     names = set()
     for i, one in enumerate(listed):
         if not isinstance(one, Mapping):

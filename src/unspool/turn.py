@@ -64,7 +64,7 @@ def read_turn(message: Message | Mapping[str, Any]) -> Turn:
     if message.get("role", "assistant") != "assistant":
         raise DialectError(f"role: is {message['role']!r}, not 'assistant'")
     if message.get("function_call"):
-        raise DialectError("function_call: is the old spelling of tool_calls, which are written")
+        raise DialectError("function_call: is deprecated; use tool_calls")
     listed = message.get("tool_calls") or []
     if not isinstance(listed, list | tuple):
         raise DialectError("tool_calls: must be a list")
@@ -97,7 +97,7 @@ def _text(field: str, value: object) -> str:
     for i, part in enumerate(value):
         text = part.get("text") if isinstance(part, Mapping) else part
         if not isinstance(text, str):
-            raise DialectError(f"{field}[{i}]: is no text part")
+            raise DialectError(f"{field}[{i}]: must be a text part")
         texts.append(text)
     return "".join(texts)
 
@@ -105,7 +105,7 @@ def _text(field: str, value: object) -> str:
 def _openai_call(i: int, call: object) -> Call:
     at = f"tool_calls[{i}]"
     if not isinstance(call, Mapping) or call.get("type", "function") != "function":
-        raise DialectError(f"{at}: must be a call of a function")
+        raise DialectError(f"{at}: must be a function call")
     function = call.get("function", call)
     if not isinstance(function, Mapping):
         raise DialectError(f"{at}.function: must be an object")
@@ -115,7 +115,7 @@ def _openai_call(i: int, call: object) -> Call:
 def _call(i: int, name: object, id: object, arguments: object) -> Call:
     at = f"tool_calls[{i}]"
     if not isinstance(name, str) or not name:
-        raise DialectError(f"{at}.name: must be a string that is not empty")
+        raise DialectError(f"{at}.name: must be a non-empty string")
     if id is not None and not isinstance(id, str):
         raise DialectError(f"{at}.id: must be a string")
     try:

@@ -54,13 +54,13 @@ def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(members) < len(pairs):
         seen: set[str] = set()
         twice = next(k for k, _ in pairs if k in seen or seen.add(k))  # type: ignore[func-returns-value]
-        raise ValueError(f"the key {twice!r} stands twice in one object")
+        raise ValueError(f"the key {twice!r} occurs twice in one object")
     return members
 
 
 def _float(text: str) -> Number:
     if isinf(float(text)):
-        raise ValueError(f"{text[:40]} is beyond every float")
+        raise ValueError(f"{text[:40]} is too large for a float")
     return Number(text)
 
 

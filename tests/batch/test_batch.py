@@ -270,7 +270,7 @@ def test_a_file_that_is_there_is_not_made_again(tmp_path: Path, capsys: pytest.C
     out.write_text("mine\n", encoding="utf-8")
     capsys.readouterr()
     assert run(source, "-o", out, "--resume") == 0
-    assert "is there already" in capsys.readouterr().err
+    assert "exists already" in capsys.readouterr().err
     assert out.read_text(encoding="utf-8") == "mine\n"
     assert run(source, "-o", out) == 0
     assert len(rows_in(out)) == 4
@@ -283,7 +283,7 @@ def test_another_run_is_not_gone_on_with(change: str, tmp_path: Path, capsys: py
     if change == "input":
         write_lines(source, 6)
     assert run(source, "-o", out, "--resume", *([] if change == "input" else ["--stage", "reasoning"])) == 2
-    assert "was begun with other inputs or settings" in capsys.readouterr().err
+    assert "was started with other inputs or settings" in capsys.readouterr().err
     assert run(source, "-o", out) == 0
 
 
@@ -292,7 +292,7 @@ def test_a_folder_that_holds_something_else_is_left_alone(tmp_path: Path, capsys
     out.mkdir()
     (out / "precious.parquet").write_bytes(b"x")
     assert run(source, "-o", out) == 2
-    assert "holds something else" in capsys.readouterr().err
+    assert "contains something else" in capsys.readouterr().err
     assert (out / "precious.parquet").read_bytes() == b"x"
 
 
@@ -334,8 +334,8 @@ def test_a_stream_is_read_no_further_than_it_is_asked_for() -> None:
         (["-", "-"], "INPUT: -: standard input can be read once"),
         (["IN", "--workers", "0"], "--workers: '0' is not a number from 1"),
         (["IN", "--tokenizer", "nowhere.json"], "nowhere.json"),
-        (["IN", "--model", "x"], "--model: goes with --dialect auto"),
-        (["bad.parquet"], "bad.parquet: no parquet"),
+        (["IN", "--model", "x"], "--model: needs --dialect auto"),
+        (["bad.parquet"], "bad.parquet: is not a parquet file"),
     ],
 )
 def test_misuse_is_one_line(words: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

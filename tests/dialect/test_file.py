@@ -25,20 +25,23 @@ def load(text: str) -> Dialect:
         ('colour = "red"', "colour: unknown key; allowed are name, aliases"),
         ("name = 3", "name: must be a string, not int"),
         ("aliases = [1]", "aliases: must be a string or a list of strings"),
-        ('end = [""]', "end: holds an empty string"),
+        ('end = [""]', "end: contains an empty string"),
         ('stage = "later"', "stage: 'later' is not one of content, reasoning, undecided"),
         ('arguments = "yaml"', "arguments: 'yaml' is not one of json, python"),
         ('reasoning = "<t>{reasonin}</t>"', "reasoning: unknown field {reasonin}; allowed are {reasoning}"),
-        ('reasoning = "<t>{any}{reasoning}</t>"', "{any} cannot stand in the first alternative"),
+        ('reasoning = "<t>{any}{reasoning}</t>"', "{any} is not allowed in the first alternative"),
         ('reasoning = "{reasoning}</t>"', "has no opening"),
         ('reasoning = "<t>{reasoning}"', "has no closing"),
-        ('reasoning = "<t>"', "misses its field {reasoning}"),
-        ("reasoning = []", "reasoning: holds no template"),
-        ('content = "{content}{content}"', "{content} can stand only once"),
-        ('item = "<i>{value}</i>"', "item: stands without `argument`"),
-        ('argument = "<a>{value}</a>"', "argument: misses {key}"),
-        ('argument = "<a {key}>{value}</a>"\nquote = "#"', "quote: stands only where the arguments are JSON"),
-        ('argument = "<a {key}>{value}</a>"\narguments = "python"', "arguments: stands only without `argument`"),
+        ('reasoning = "<t>"', "needs the field {reasoning}"),
+        ("reasoning = []", "reasoning: is empty; at least one template is needed"),
+        ('content = "{content}{content}"', "{content} may occur only once"),
+        ('item = "<i>{value}</i>"', "item: needs `argument`"),
+        ('argument = "<a>{value}</a>"', "argument: needs {key}"),
+        (
+            'argument = "<a {key}>{value}</a>"\nquote = "#"',
+            'quote: needs JSON arguments (no `argument`, no arguments = "python")',
+        ),
+        ('argument = "<a {key}>{value}</a>"\narguments = "python"', "arguments: cannot be combined with `argument`"),
         ('id = "{who}"', "id: unknown field {who}; allowed are {name}, {index}, {number}"),
         ("separator = 3", "separator: must be a table"),
         ('separator.lines = ","', "separator.lines: unknown key; allowed are calls, arguments"),
@@ -46,7 +49,7 @@ def load(text: str) -> Dialect:
         ("policy = 3", "policy: must be a table"),
         ("policy.mood = 3", "policy.mood: unknown field; allowed are text_before_tools"),
         ('policy.bad_arguments = "shout"', "'shout' is not one of 'raw', 'drop', 'text', 'repair'"),
-        ('base = "no-such"', "base: no dialect is called 'no-such'"),
+        ('base = "no-such"', "base: there is no dialect 'no-such'"),
         ("= 3", "not TOML"),
     ],
 )
@@ -66,10 +69,10 @@ def test_an_error_names_the_file_the_key_and_what_is_allowed(line: str, told: st
 @pytest.mark.parametrize(
     ("call", "told"),
     [
-        ("<c>{arguments}</c>", "misses {name}"),
-        ('{"name": "{name}", "x": 3, "a": {arguments}}', "is not a member of a call's object"),
-        ('{"arguments": {arguments}}', "misses {name}"),
-        ("<c>{name}{arguments}{arguments}</c>", "{arguments} can stand only once"),
+        ("<c>{arguments}</c>", "needs {name}"),
+        ('{"name": "{name}", "x": 3, "a": {arguments}}', "is not a member that the object of a call may have"),
+        ('{"arguments": {arguments}}', "needs {name}"),
+        ("<c>{name}{arguments}{arguments}</c>", "{arguments} may occur only once"),
     ],
 )
 def test_a_call_needs_a_name_and_one_place_for_arguments(call: str, told: str) -> None:
@@ -86,8 +89,8 @@ def test_a_call_needs_a_name_and_one_place_for_arguments(call: str, told: str) -
         ('raw = "x"\nstage = "now"', "examples[0].stage: 'now' is not one of"),
         ('raw = "x"\ncontent = 3', "examples[0].content: must be a string"),
         ('raw = "x"\ntool_calls = [{ nam = "f" }]', "examples[0].tool_calls"),
-        ('raw = "x"\ntool_calls = [{ name = "f", arguments = { d = 2024-01-01 } }]', "hold a date"),
-        ('raw = "x"\ntool_calls = [{ name = "f", arguments = { d = [inf] } }]', "hold a date, a time, inf"),
+        ('raw = "x"\ntool_calls = [{ name = "f", arguments = { d = 2024-01-01 } }]', "contain a date"),
+        ('raw = "x"\ntool_calls = [{ name = "f", arguments = { d = [inf] } }]', "contain a date, a time, inf"),
     ],
 )
 def test_examples_are_checked_too(example: str, told: str) -> None:
@@ -98,8 +101,8 @@ def test_examples_are_checked_too(example: str, told: str) -> None:
 
 def test_a_file_without_examples_or_without_a_name_is_refused() -> None:
     for text, told in [
-        (GOOD.split("[[")[0], "examples: a file needs at least one"),
-        (GOOD.replace('name = "mine"', ""), "name: is missing"),
+        (GOOD.split("[[")[0], "examples: at least one example is needed"),
+        (GOOD.replace('name = "mine"', ""), "name: is required"),
     ]:
         with pytest.raises(DialectError, match=told):
             load(text)

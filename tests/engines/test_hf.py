@@ -273,7 +273,7 @@ def test_what_ends_an_output_and_how_it_is_sampled_is_the_models_own(
     [
         ("llama", 2049, "context: 2,049 is not between 2 and the model's 2,048"),
         ("llama", 1, "context: 1 is not between"),
-        ("no positions", None, "a context has to be given"),
+        ("no positions", None, "has no max_position_embeddings"),
     ],
 )
 def test_the_context_is_within_the_models(
@@ -316,7 +316,7 @@ def test_models_without_such_a_cache_are_refused(tmp_path: Path) -> None:
         tmp_path
     )
     tokenizer().save_pretrained(tmp_path)
-    with pytest.raises(ValueError, match="keeps no past_key_values"):
+    with pytest.raises(ValueError, match="does not support past_key_values"):
         TransformersModel(tmp_path)
 
 

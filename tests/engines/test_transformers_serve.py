@@ -168,4 +168,4 @@ def test_a_required_call_is_refused_since_nothing_could_make_it_one(url: str, mo
     with live(Upstream(url), "deepseekv31", prompts=Prompts(read_tokenizer(model))) as server:
         answer = server.post(messages=[{"role": "user", "content": "Hi"}], tools=[WEATHER], tool_choice="required")
     assert answer.status_code == 400
-    assert "cannot constrain" in answer.json()["error"]["message"]
+    assert "does not support constraints" in answer.json()["error"]["message"]

@@ -359,11 +359,11 @@ async def test_prompts_are_text_or_ids() -> None:
     ("prompt", "more", "error"),
     [
         (None, {}, "prompt: the engine needs one"),
-        ("", {}, "prompt: holds no token"),
+        ("", {}, "prompt: has no tokens"),
         ([1, 300], {}, "prompt: 300 is not a token; allowed are 0 to 299"),
         ([-1], {}, "prompt: -1 is not a token"),
         ("abcdefgh", {}, "prompt: 8 tokens leave no room in a context of 8"),
-        ("a", {"max_tokens": 0}, "max_tokens: 0 is less than 1"),
+        ("a", {"max_tokens": 0}, "max_tokens: must be at least 1, not 0"),
         ("a", {"sampling": Sampling(temperature=-1)}, "temperature: -1 is not between 0 and"),
         ("a", {"sampling": Sampling(repetition_penalty=0)}, "repetition_penalty: 0 is not between"),
     ],
@@ -383,7 +383,7 @@ async def test_a_constraint_that_cannot_be_made_is_the_requests_fault() -> None:
     engine = Batching(Babble())
     wrong = required("hermes", engine._model)
     wrong.lark = "%llguidance {}\nstart: nothing"
-    with pytest.raises(EngineError, match="grammar engine cannot keep") as caught:
+    with pytest.raises(EngineError, match="grammar engine does not support") as caught:
         await collect(engine, ask(constraint=wrong))
     assert caught.value.status == 400
     assert len(await collect(engine, ask("!", max_tokens=3))) == 3
@@ -393,7 +393,7 @@ async def test_a_constraint_that_cannot_be_made_is_the_requests_fault() -> None:
 def test_a_constraint_without_llguidance_is_refused_with_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     async def run() -> None:
         engine = Batching(Babble())
-        with pytest.raises(EngineError, match="need llguidance, the extra constrain") as caught:
+        with pytest.raises(EngineError, match="need llguidance: install the extra `constrain`") as caught:
             await collect(engine, ask(constraint=required("hermes", Babble())))
         assert caught.value.status == 400
         await engine.close()
@@ -403,7 +403,8 @@ def test_a_constraint_without_llguidance_is_refused_with_what_is_missing(monkeyp
 
 
 @pytest.mark.parametrize(
-    ("options", "error"), [({"slots": 0}, "slots: 0 is less"), ({"ahead": -1}, "ahead: -1 is less")]
+    ("options", "error"),
+    [({"slots": 0}, "slots: must be at least 1, not 0"), ({"ahead": -1}, "ahead: must be at least 1, not -1")],
 )
 def test_there_is_a_slot_and_a_piece_at_least(options: dict[str, Any], error: str) -> None:
     with pytest.raises(ValueError, match=error):

@@ -94,7 +94,7 @@ def test_only_what_the_mask_allows_comes(temperature: float) -> None:
 @pytest.mark.parametrize(
     ("logits", "mask", "error"),
     [
-        (LOGITS, np.zeros(SIZE, bool), "no token may come"),
+        (LOGITS, np.zeros(SIZE, bool), "no token is allowed"),
         (np.full(SIZE, np.nan, np.float32), None, "the logits are not numbers"),
         (np.full(SIZE, -np.inf, np.float32), None, "the logits are not numbers"),
         (np.where(np.arange(SIZE) == 3, np.inf, LOGITS), None, "the logits are not numbers"),

@@ -183,7 +183,7 @@ def test_the_recorded_times_are_kept_and_can_be_shortened(tmp_path: Path) -> Non
         ('{"type": "request"}\n{"type": "chunk", "at": -1}', "r.jsonl:2: at: must be a number of seconds"),
         ('{"type": "request"}\n{"type": "chunk", "text": 1}', "r.jsonl:2"),
         ('{"type": "request"}\n{"type": "piece"}', "is not one of request, chunk, error, cancelled"),
-        ("", "holds no recording"),
+        ("", "contains no recording"),
     ],
 )
 def test_what_is_wrong_with_a_file_is_told_with_its_line(tmp_path: Path, line: str, error: str) -> None:

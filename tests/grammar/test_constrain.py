@@ -155,14 +155,14 @@ def test_printers_know_no_dialect() -> None:
         (STRICT, "always", 'tool_choice: "always" is not one of none, auto, required or'),
         (STRICT, named("later"), 'tool_choice.function.name: "later" is not declared; allowed are get_weather, now'),
         (as_tools({"f": {"type": "string"}}), "required", "tools.f.parameters.type: is 'string'"),
-        (as_tools({"f": {"not": {}}}), "required", "tools.f.parameters.not: cannot be kept"),
+        (as_tools({"f": {"not": {}}}), "required", "tools.f.parameters.not: is not supported"),
         (
             as_tools({"f": {"type": "object", "properties": []}}),
             "required",
             "f.parameters.properties: must be an object",
         ),
-        (as_tools({"f": {"$ref": "#/nowhere"}}), "required", r"\$ref: '#/nowhere' leads nowhere"),
-        (as_tools({"f": {"properties": {"a": {"enum": []}}}}), "required", "a.enum: must be a list with something"),
+        (as_tools({"f": {"$ref": "#/nowhere"}}), "required", r"\$ref: '#/nowhere' cannot be resolved"),
+        (as_tools({"f": {"properties": {"a": {"enum": []}}}}), "required", "a.enum: must be a non-empty list"),
         (as_tools({"f": {"properties": {"a": {"minLength": -1}}}}), "required", "a.minLength: must be a whole number"),
         (as_tools({"f": {"properties": {"a": False}, "required": ["a"]}}), "required", "admits no"),
     ],
@@ -187,9 +187,9 @@ def test_other_arguments_are_checked_too() -> None:
 
 
 NOT_EXPRESSIBLE = {
-    "python": "'two words' is no Python name",
+    "python": "'two words' is not a Python identifier",
     "minimax-m3": "closes an argument with its name; allowed is false",
-    "xml": "patternProperties: cannot be kept where arguments are markup",
+    "xml": "patternProperties: is not supported for arguments in markup",
 }
 
 

@@ -152,7 +152,7 @@ def test_what_lark_can_say_is_kept_bare_and_in_a_json_string(
         ("start: %json {}", "'%json' is not understood|not understood"),
         ("%llguidance {}\nstart: /a/", "not understood|not supported"),
         ("%import python.NAME\nstart: NAME", "not supported|not understood"),
-        ("%import common.MORE\nstart: MORE", "common.MORE is not known"),
+        ("%import common.MORE\nstart: MORE", "common.MORE is unknown"),
         ("start: /(?=a)/", "only groups of the form"),
         ("start: /a*?/", "lazy and possessive"),
         (r"start: /\bword/", "is not supported"),
@@ -175,7 +175,7 @@ def test_what_lark_can_say_is_kept_bare_and_in_a_json_string(
             + "\nU: /a/",
             "have more than",
         ),
-        ("start: A0\n" + "\n".join(f"A{i}: A{i + 1}" for i in range(2000)) + "\nA2000: /a/", "nests too deep"),
+        ("start: A0\n" + "\n".join(f"A{i}: A{i + 1}" for i in range(2000)) + "\nA2000: /a/", "is nested too deeply"),
     ],
 )
 def test_what_is_wrong_or_not_supported_is_refused_by_name(grammar: str, said: str) -> None:

@@ -129,7 +129,7 @@ def test_a_reasoning_that_the_prompt_opens_is_one() -> None:
         ({"open_pattern": "(" * 10_000, "close": "x", "content": "json"}, "neither named nor"),
         ({"open_pattern": "(?:" * 9_000, "close": "x", "content": "json"}, "20,000 characters|nested too deeply"),
         ({"open": 3, "close": "x", "content": "json"}, "fields.tool_calls.open: must be a string"),
-        ({"open": "<do>", "close": "</do>", "content": "kv-lines"}, "'kv-lines' is no way to write arguments"),
+        ({"open": "<do>", "close": "</do>", "content": "kv-lines"}, "'kv-lines' is not a way to write arguments"),
         ({"open": "<do>", "close": "</do>", "content": "xml-inline"}, "tag_pattern: must be a string"),
     ],
 )

@@ -57,9 +57,9 @@ def test_a_gguf_tells_its_template(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "why"),
     [
-        (b"GGML", "is no GGUF"),
+        (b"GGML", "is not a GGUF"),
         (b"GGUF\x03", "ends in its metadata"),
-        (gguf([("k", 8, struct.pack("<Q", 1 << 60))]), "holds no chat template"),
+        (gguf([("k", 8, struct.pack("<Q", 1 << 60))]), "contains no chat template"),
         (gguf([("tokenizer.chat_template", 8, struct.pack("<Q", 1 << 60))]), "a text of"),
         (gguf([("k", 9, struct.pack("<IQ", 8, 1 << 60))]), "an array of"),
         (gguf([("k", 77, b"")]), "of type 77"),
@@ -82,5 +82,5 @@ def test_a_wrong_configuration_gets_a_clear_error(tmp_path: Path, text: str) -> 
 
 
 def test_a_folder_without_a_template_is_told(tmp_path: Path) -> None:
-    with pytest.raises(TemplateError, match="holds no chat template"):
+    with pytest.raises(TemplateError, match="contains no chat template"):
         read_checkpoint(tmp_path)

@@ -352,7 +352,7 @@ def test_of_a_transcript_that_the_template_rewrites_each_answer_is_learnt_as_it_
 
 
 def test_a_transcript_needs_an_answer() -> None:
-    with pytest.raises(ValueError, match="holds no answer"):
+    with pytest.raises(ValueError, match="contains no answer"):
         begin().sft(ASKED)
 
 

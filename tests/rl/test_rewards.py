@@ -66,7 +66,7 @@ def test_arguments_are_held_against_the_schema() -> None:
 
 def test_a_schema_that_refers_elsewhere_is_refused_and_not_fetched() -> None:
     remote = {"type": "function", "function": {"name": "f", "parameters": {"$ref": "http://127.0.0.1:9/x"}}}
-    with pytest.raises(ValueError, match="the parameters of f are no schema that can be checked"):
+    with pytest.raises(ValueError, match="the parameters of f are not a schema that can be checked"):
         schema_score(_said(("f", "{}")), [remote])
 
 

@@ -116,7 +116,7 @@ def test_results_stand_between_answers_and_are_not_learnt() -> None:
     [
         (call("cold", "{}"), '{"error": "there is no tool cold; there are warm"}'),
         (call("warm", '{"town": "Paris"}'), "TypeError"),
-        (call("warm", "[1]"), "ValueError: arguments: those of call 0"),
+        (call("warm", "[1]"), "ValueError: arguments of call 0"),
     ],
 )
 def test_what_fails_is_told_to_the_model(said: str, answered: str) -> None:

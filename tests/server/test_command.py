@@ -115,16 +115,16 @@ def test_a_capture_can_be_parsed_again_with_both_parsers(served: list[Any], reco
 @pytest.mark.parametrize(
     ("options", "error"),
     [
-        ([], "--dialect: is missing"),
-        (["--dialect", "hermse"], "--dialect: no dialect is called 'hermse'; did you mean hermes"),
-        (["--dialect", "hermes", "--tool-call-parser", "hermes"], "--dialect: reads both"),
+        ([], "--dialect: is required"),
+        (["--dialect", "hermse"], "--dialect: there is no dialect 'hermse'; did you mean hermes"),
+        (["--dialect", "hermes", "--tool-call-parser", "hermes"], "--dialect: cannot be combined"),
         (["--tool-call-parser", "hermes", "--reasoning-parser", "json"], "has no reasoning markers"),
-        (["--model", "nobody-knows"], "--model: no dialect is known for it"),
+        (["--model", "nobody-knows"], "--model: no dialect found for it"),
         (["--dialect", "hermes", "--policy", "x=y"], "--policy: unknown field 'x'"),
         (["--dialect", "hermes", "--profile", "vllm"], "--profile: 'vllm' is not one of openai, mindie, candle"),
         (["--dialect", "hermes", "--port", "70000"], "--port: must be between 0 and 65535"),
         (["--dialect", "hermes", "--coalesce-delay", "0"], "--coalesce-delay: must be more than 0"),
-        (["--dialect", "hermes", "--max-queue", "0"], "--max-queue: 0 is less than 1"),
+        (["--dialect", "hermes", "--max-queue", "0"], "--max-queue: must be at least 1, not 0"),
         (["--dialect", "hermes", "--api-key", ""], "--api-key: is empty"),
         (["--dialect", "hermes", "--reasoning-key", "short"], "--reasoning-key: key 1 is not base64"),
         (["--dialect", "hermes", "--reasoning-key", "YWJj"], "--reasoning-key: key 1 has 3 bytes; 32 are needed"),
@@ -136,7 +136,7 @@ def test_a_capture_can_be_parsed_again_with_both_parsers(served: list[Any], reco
             "--cors: 'example.org' is not an origin; allowed are SCHEME://",
         ),
         (["--dialect", "hermes", "--allowed-host", "http://x"], "--allowed-host: 'http://x' is not the name of a host"),
-        (["--dialect", "hermes", "--engine", "http://127.0.0.1:1"], "--engine: only URLs can be several"),
+        (["--dialect", "hermes", "--engine", "http://127.0.0.1:1"], "--engine: can be repeated for URLs only"),
         (["--dialect", "hermes", "--replay-speed", "-1"], "--engine: speed: -1.0 is negative"),
         (["--dialect", "hermes", "--capture", "/dev/null/x"], "--capture: /dev/null/x: "),
     ],
@@ -159,7 +159,7 @@ def test_misuse_is_told_in_one_line(
         ("builtin:x", "--engine: 'builtin:x': allowed are"),
         ("replay:", "--engine: 'replay:': allowed are"),
         ("replay:/nowhere", "--engine: /nowhere: No such file"),
-        ("http://127.0.0.1:1", "--tokenizer: is missing; a server at a URL takes prompts"),
+        ("http://127.0.0.1:1", "--tokenizer: is required for a server at a URL"),
     ],
 )
 def test_an_engine_that_is_none_is_told_in_one_line(
@@ -172,7 +172,7 @@ def test_an_engine_that_is_none_is_told_in_one_line(
 def test_a_dialect_of_another_model_points_to_the_missing_engine(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["serve", "--tool-call-parser", "hermes"]) == 2
     told = capsys.readouterr().err
-    assert "--engine: is missing, so that the builtin model is served: dialect hermes does not read" in told
+    assert "--engine: is not given, so the builtin model is served: dialect hermes cannot read" in told
     assert "--tokenizer" not in told
 
 
@@ -199,7 +199,7 @@ def test_a_used_port_is_one_line_and_2(recording: str, capsys: pytest.CaptureFix
     with socket.create_server(("127.0.0.1", 0)) as used:
         port = used.getsockname()[1]
         assert main(["serve", "--engine", recording, "--dialect", "hermes", "--port", str(port)]) == 2
-    assert capsys.readouterr().err == f"unspool serve: --port: {port} is in use; another one is taken by --port 0\n"
+    assert capsys.readouterr().err == f"unspool serve: --port: {port} is in use; --port 0 picks a free one\n"
 
 
 def test_a_host_that_is_not_here_is_no_port_but_a_host_at_fault(

@@ -326,5 +326,5 @@ def test_what_goes_wrong_within_the_server_is_an_error_of_the_protocol(
     monkeypatch.setattr("unspool.server.endpoint.prepare", broken)
     with live(Scripted(["a"])) as server:
         answer = server.post(messages=HELLO)
-    assert (answer.status_code, answer.json()["error"]["message"]) == (500, "the server failed")
+    assert (answer.status_code, answer.json()["error"]["message"]) == (500, "internal server error")
     assert "a secret path" in caplog.text

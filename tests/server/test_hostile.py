@@ -435,17 +435,17 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
     "a schema too deep": (
         "/v1/messages",
         {**TALK, "tools": [{"name": "f", "input_schema": nested(100)}]},
-        "tools[0]: the schema nests deeper than 128",
+        "tools[0]: the schema is nested deeper than 128",
     ),
     "responses: a schema too deep": (
         "/v1/responses",
         {"input": "x", "tools": [{"type": "function", "name": "f", "parameters": nested(100)}]},
-        "tools[0]: the schema nests deeper than 128",
+        "tools[0]: the schema is nested deeper than 128",
     ),
     "ag-ui: a schema too deep": (
         "/ag-ui",
         {"threadId": "t", "runId": "r", "messages": [], "tools": [{"name": "f", "parameters": nested(100)}]},
-        "tools[0]: the schema nests deeper than 128",
+        "tools[0]: the schema is nested deeper than 128",
     ),
     "a role of responses": ("/v1/responses", {"input": [{"role": "robot", "content": ""}]}, "input[0].role: "),
     "a role of messages": (

@@ -113,7 +113,7 @@ def test_a_request_may_do_without_the_servers_tools_or_choose_among_them(server:
         assert told["content"] == "Let me add.It is 5."
     refused = live.post(CHAT, messages=asked("add please"), server_tools=["nothing"])
     assert refused.status_code == 400
-    assert 'server_tools[0]: "nothing" is not known' in refused.json()["error"]["message"]
+    assert 'server_tools[0]: "nothing" is unknown' in refused.json()["error"]["message"]
 
 
 def test_a_call_of_no_tool_is_answered_where_the_client_has_none(server: Server) -> None:

@@ -247,15 +247,15 @@ def test_steps_tell_the_same_as_a_message(server: Live) -> None:
         ("/parse", {"text": "", "toml": "["}, "toml", "not TOML"),
         ("/parse", {"text": "", "toml": f"call = {['x'] * 65}"}, "toml", "call: 65 alternatives; allowed are 64"),
         ("/parse", {"text": "", "toml": "name = " + "[" * 5000}, "toml", ""),
-        ("/parse", {"text": "", "toml": "name = 'x'\nbase = '/etc/passwd'"}, "toml", "no dialect is called"),
+        ("/parse", {"text": "", "toml": "name = 'x'\nbase = '/etc/passwd'"}, "toml", "there is no dialect"),
         ("/ui/protocol", {"text": "", "protocol": "soap"}, "protocol", "chat, responses, messages"),
         ("/ui/detect", {}, "output", "is required"),
         ("/ui/detect", {"model": "x" * 2000}, "model", "allowed are 1,024"),
         ("/ui/grammar", {"dialect": "hermes", "tools": [WEATHER], "strict_level": "very"}, "strict_level", "off, "),
-        ("/ui/about", {"dialect": "nobody"}, "dialect", "no dialect is called"),
+        ("/ui/about", {"dialect": "nobody"}, "dialect", "there is no dialect"),
         ("/ui/chat", {"messages": HELLO, "n": 2}, "n", "must be 1"),
         ("/ui/prompt", {}, "messages", "is required"),
-        ("/ui/recordings", {"file": "/etc"}, "file", "is not known"),
+        ("/ui/recordings", {"file": "/etc"}, "file", "is unknown"),
     ],
 )
 def test_what_is_wrong_is_named(server: Live, path: str, ask: dict[str, Any], param: str, message: str) -> None:

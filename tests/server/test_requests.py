@@ -49,7 +49,7 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
     ({"tools": [{"type": "function"}]}, "tools[0].function", "must be an object, not null"),
     ({"tools": [{"type": "function", "function": {}}]}, "tools[0].function.name", "is required"),
     ({"tools": [WEATHER, WEATHER]}, "tools[1]", "is declared twice"),
-    ({"tools": [deep(30)]}, "tools[0]", "nests deeper than 20"),
+    ({"tools": [deep(30)]}, "tools[0]", "is nested deeper than 20"),
     ({"tools": [{"type": "function", "function": {"name": f"f{i}"}} for i in range(6)]}, "tools", "allowed are 5"),
     ({"tools": [WEATHER], "tool_choice": NAMED}, "tool_choice.function.name", "allowed are get_weather"),
     ({"tool_choice": NAMED}, "tool_choice.function.name", "none: no tools"),
@@ -247,7 +247,7 @@ def test_parse_takes_the_arguments_of_the_function(server: Live) -> None:
     [
         ({}, "text", "is required"),
         ({"text": "", "dialect": "hermse"}, "dialect", "did you mean hermes"),
-        ({"text": "", "dialect": "/etc/passwd.toml"}, "dialect", "no dialect is called"),
+        ({"text": "", "dialect": "/etc/passwd.toml"}, "dialect", "there is no dialect"),
         ({"text": "", "reasoning": "json"}, "reasoning", "has no reasoning markers"),
         ({"text": "", "policy": {"bad_arguments": "fix"}}, "policy.bad_arguments", "raw, drop, text, repair"),
         ({"text": "", "policy": {"foo": 1}}, "policy.foo", "allowed are text_before_tools"),

@@ -227,7 +227,7 @@ def test_names_with_anything_in_them_are_escaped() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"n": 0}, "n: 0 is less than 1"),
+        ({"n": 0}, "n: must be at least 1, not 0"),
         ({"reasoning_field": "thoughts"}, "'thoughts' is not one of reasoning_content, reasoning, both"),
     ],
 )

@@ -160,9 +160,9 @@ def test_a_failure_in_a_stream_is_a_response_that_failed_with_the_complete_items
 
 
 def test_there_is_one_choice() -> None:
-    with pytest.raises(ValueError, match="choice: 1 given; the protocol has one choice"):
+    with pytest.raises(ValueError, match="choice: got 1; the protocol has only one choice"):
         responses().events(1, [])
-    with pytest.raises(ValueError, match="messages: 2 given; the protocol has one choice"):
+    with pytest.raises(ValueError, match="messages: got 2; the protocol has only one choice"):
         responses().whole([unspool.fold(EVENTS)] * 2)
 
 

@@ -113,7 +113,7 @@ def _parquet(file: str, rows: int) -> Iterator[tuple[pa.RecordBatch, bool]]:
             for batch in source.iter_batches(batch_size=rows):
                 yield batch, False
     except pa.ArrowInvalid as error:
-        raise InputError(f"{file}: no parquet: {error}") from None
+        raise InputError(f"{file}: is not a parquet file: {error}") from None
 
 
 def parquet_schema(file: str) -> pa.Schema:
@@ -126,7 +126,7 @@ def parquet_schema(file: str) -> pa.Schema:
     try:
         return pq.read_schema(file)
     except pa.ArrowInvalid as error:
-        raise InputError(f"{file}: no parquet: {error}") from None
+        raise InputError(f"{file}: is not a parquet file: {error}") from None
 
 
 def _lines(file: str, rows: int) -> Iterator[tuple[list[bytes | None], bool]]:

@@ -224,7 +224,7 @@ class Reader:
             else:
                 candidates = detect_dialect(model=model, chat_template=template)
                 if not candidates:
-                    raise RowError(f"{columns.model}: no dialect is known for {model!r}")
+                    raise RowError(f"{columns.model}: no dialect found for {model!r}")
                 self._found[key] = get_dialect(candidates[0].dialect)
         return self._found[key]
 

@@ -118,7 +118,7 @@ class Job:
         if resume and ours:
             if manifest.read_text(encoding="utf-8") != told:
                 raise InputError(
-                    f"{self._output}: was begun with other inputs or settings; without --resume it begins anew"
+                    f"{self._output}: was started with other inputs or settings; without --resume it starts over"
                 )
         elif resume and self._form and self._output.is_file():
             self.finished = True
@@ -126,7 +126,7 @@ class Job:
         elif ours:
             shutil.rmtree(self._parts)
         elif self._parts.is_dir() and any(self._parts.iterdir()):
-            raise InputError(f"{self._output}: is a folder that holds something else")
+            raise InputError(f"{self._output}: is a folder that contains something else")
         self._state.mkdir(parents=True, exist_ok=True)
         for cut in (*self._parts.glob(".*.tmp"), *self._state.glob(".*.tmp")):
             cut.unlink(missing_ok=True)  # what a killed run was writing
@@ -217,7 +217,7 @@ class Job:
         if found is None:
             return None
         if found.mark != block.mark or found.rows != len(block.rows):
-            raise InputError(f"{block.file}: is not what it was; without --resume everything is done anew")
+            raise InputError(f"{block.file}: has changed since; without --resume everything starts over")
         return found
 
     def _state_of(self, number: int) -> _State | None:

@@ -72,7 +72,7 @@ def _groups(file: str) -> Iterator[tuple[int, int, int]]:
             for i in range(source.metadata.num_row_groups):
                 yield i, i + 1, source.metadata.row_group(i).num_rows
     except pa.ArrowInvalid as error:
-        raise InputError(f"{file}: no parquet: {error}") from None
+        raise InputError(f"{file}: is not a parquet file: {error}") from None
 
 
 def _ranges(file: str, rows: int) -> Iterator[tuple[int, int, int]]:

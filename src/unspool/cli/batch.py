@@ -24,24 +24,34 @@ def batch_arguments(p: argparse.ArgumentParser) -> None:
     text = "see `unspool dialects`; auto goes by each row's model, chat template or recording"
     p.add_argument("-d", "--dialect", metavar="NAME|FILE.toml|auto", required=True, help=text)
     p.add_argument("--model", metavar="NAME", help="for auto: the model of rows that name none")
-    p.add_argument("--column", metavar="NAME", default="output", help="where the text is; output by default")
-    p.add_argument("--token-ids", metavar="NAME", default="token_ids", help="where token ids are; token_ids by default")
+    p.add_argument("--column", metavar="NAME", default="output", help="the column of the text; default: output")
+    p.add_argument(
+        "--token-ids", metavar="NAME", default="token_ids", help="the column of token ids; default: token_ids"
+    )
     p.add_argument("--tokenizer", metavar="PATH", help="a tokenizer.json or its folder, to read ids")
-    p.add_argument("--tools-column", metavar="NAME", default="tools", help="where tools are; tools by default")
+    p.add_argument("--tools-column", metavar="NAME", default="tools", help="the column of tools; default: tools")
     p.add_argument("--tools", metavar="FILE", help="tools of rows that have none of their own")
     p.add_argument("--tool-choice", metavar="CHOICE", default="auto", help="auto (the default), none, required, a name")
-    text = "where the engine's finish reason is; finish_reason by default"
+    text = "the column of the engine's finish reason; default: finish_reason"
     p.add_argument("--finish-reason-column", metavar="NAME", default="finish_reason", help=text)
-    p.add_argument("--finish-reason", metavar="REASON", default="stop", help="of rows without one; stop by default")
-    p.add_argument("--prompt-column", metavar="NAME", help="where the rendered prompt is, or its ids")
+    p.add_argument(
+        "--finish-reason", metavar="REASON", default="stop", help="the finish reason of rows without one; default: stop"
+    )
+    p.add_argument("--prompt-column", metavar="NAME", help="the column of the rendered prompt, or of its ids")
     p.add_argument("--prompt", metavar="TEXT|@FILE", help="the rendered prompt of rows without one")
-    p.add_argument("--stage-column", metavar="NAME", help="where it is told how the output begins")
+    p.add_argument("--stage-column", metavar="NAME", help="the column that says how the output begins")
     stages = ("reasoning", "content", "tool_call", "undecided")
-    p.add_argument("--stage", type=one_of(stages), metavar="STAGE", help=f"of rows without one: {', '.join(stages)}")
-    p.add_argument("--policy", metavar="FIELD=VALUE", action="append", default=[], help="repeatable")
-    p.add_argument("--workers", metavar="N", type=_count, default=0, help="processes; as many as cores by default")
-    p.add_argument("--rows", metavar="N", type=_count, default=2_000, help="rows of a part at most; 2,000 by default")
-    p.add_argument("--resume", action="store_true", help="go on where an earlier run ended")
+    p.add_argument(
+        "--stage", type=one_of(stages), metavar="STAGE", help=f"the stage of rows without one: {', '.join(stages)}"
+    )
+    p.add_argument(
+        "--policy", metavar="FIELD=VALUE", action="append", default=[], help="set a field of the policy (repeatable)"
+    )
+    p.add_argument("--workers", metavar="N", type=_count, default=0, help="number of processes; default: one per core")
+    p.add_argument(
+        "--rows", metavar="N", type=_count, default=2_000, help="maximum number of rows of a part; default: 2,000"
+    )
+    p.add_argument("--resume", action="store_true", help="continue an earlier run")
     p.add_argument("--ray", action="store_true", help="run on Ray, on this machine or on a cluster")
     p.add_argument("--ray-address", metavar="ADDRESS", help="the cluster, such as auto or ray://HOST:10001")
     p.add_argument("--strict", action="store_true", help="exit with 1 if a row cannot be read")
@@ -54,9 +64,9 @@ def run_batch(options: argparse.Namespace) -> int:
     except ImportError as error:
         raise missing(error, "batch") from None
     if options.dialect != "auto" and options.model is not None:
-        raise Misuse("--model: goes with --dialect auto")
+        raise Misuse("--model: needs --dialect auto")
     if options.ray_address is not None and not options.ray:
-        raise Misuse("--ray-address: goes with --ray")
+        raise Misuse("--ray-address: needs --ray")
     if options.model is not None:
         candidates(options.model, None)
     began = time.monotonic()
@@ -72,7 +82,7 @@ def run_batch(options: argparse.Namespace) -> int:
             rows=options.rows,
         )
         if job.finished:
-            print(f"{options.output} is there already; without --resume it is made anew", file=sys.stderr)
+            print(f"{options.output} exists already; without --resume it is overwritten", file=sys.stderr)
             return 0
         summary = job.run_on_ray(bar, address=options.ray_address) if options.ray else job.run(bar)
     except ImportError as error:

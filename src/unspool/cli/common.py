@@ -1,4 +1,4 @@
-"""What all commands share: errors of misuse, arguments, reading and writing."""
+"""What the commands share: errors, common arguments, input and output."""
 
 import argparse
 import codecs
@@ -50,9 +50,9 @@ def one_of(allowed: Sequence[str]) -> Callable[[str], str]:
 
 def dialect_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("-d", "--dialect", metavar="NAME|FILE.toml", help="see `unspool dialects`")
-    p.add_argument("--model", metavar="NAME", help="a model's name, to find the dialect by")
-    p.add_argument("--reasoning", metavar="NAME", help="another dialect, whose reasoning markers to use")
-    p.add_argument("--tools", metavar="FILE", help="JSON list of the request's tools, as OpenAI writes them")
+    p.add_argument("--model", metavar="NAME", help="detect the dialect from a model's name")
+    p.add_argument("--reasoning", metavar="NAME", help="take the reasoning markers from another dialect")
+    p.add_argument("--tools", metavar="FILE", help="the request's tools, a JSON list in OpenAI's format")
     stages = tuple(s.value for s in Stage)
     p.add_argument("--stage", type=one_of(stages), metavar="STAGE", help=f"how the output begins: {', '.join(stages)}")
 
@@ -80,7 +80,7 @@ def chosen_dialect(options: argparse.Namespace, default: Dialect | None = None) 
     elif default is not None:
         dialect = default
     else:
-        raise Misuse("--dialect: is missing; name the dialect, or the model with --model")
+        raise Misuse("--dialect: is required; name the dialect, or the model with --model")
     if options.reasoning is None:
         return dialect
     other = named_dialect("--reasoning", options.reasoning)
@@ -96,7 +96,7 @@ def candidates(
     found = detect_dialect(model=model, chat_template=chat_template, output=outputs)
     if not found:
         argument = "--output" if outputs else "--chat-template" if model is None else argument
-        raise Misuse(f"{argument}: no dialect is known for it; see `unspool dialects`")
+        raise Misuse(f"{argument}: no dialect found for it; see `unspool dialects`")
     return found
 
 
@@ -166,7 +166,7 @@ def read_key(argument: str, value: str | None) -> str | None:
 
 def missing(error: ImportError, extra: str) -> Misuse:
     """What to say where a package of an extra is not installed."""
-    return Misuse(f"COMMAND: {error.name} is missing; in a clone of unspool: pip install '.[{extra}]'")
+    return Misuse(f"COMMAND: needs {error.name}; in a clone of unspool: pip install '.[{extra}]'")
 
 
 def read_json(argument: str, path: str) -> Any:

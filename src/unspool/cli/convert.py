@@ -25,7 +25,9 @@ def convert_arguments(p: argparse.ArgumentParser) -> None:
     way = p.add_mutually_exclusive_group(required=True)
     way.add_argument("--from", dest="source", type=one_of((FORMAT,)), metavar="FORMAT", help=FORMAT)
     way.add_argument("--to", dest="target", type=one_of((FORMAT,)), metavar="FORMAT", help=FORMAT)
-    p.add_argument("--name", metavar="NAME", default="converted", help="the dialect's, with --from")
+    p.add_argument(
+        "--name", metavar="NAME", default="converted", help="the dialect's name, with --from; default: converted"
+    )
     p.add_argument("--output", metavar="FILE", help="write there, not to standard output")
     p.add_argument("--json", action="store_true", help="write what was converted, the proof and the losses as JSON")
 
@@ -68,7 +70,7 @@ def _read(path: str) -> dict[str, Any]:
     value = read_json("PATH", str(file))
     told = value.get(FORMAT, value) if isinstance(value, dict) else value
     if not isinstance(told, dict) or "fields" not in told:
-        raise Misuse(f"PATH: {file}: holds no {FORMAT}")
+        raise Misuse(f"PATH: {file}: contains no {FORMAT}")
     return told
 
 

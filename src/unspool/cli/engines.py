@@ -144,7 +144,7 @@ def find_engine(engines: Sequence[str]) -> tuple[EngineKind, str]:
     if all(engine.startswith(("http://", "https://")) for engine in engines):
         return UPSTREAM, engines[0]
     if len(engines) > 1:
-        raise Misuse("--engine: only URLs can be several")
+        raise Misuse("--engine: can be repeated for URLs only")
     name, colon, argument = engines[0].partition(":")
     for kind in KINDS:
         if kind.name == name and bool(colon and argument) == (":" in kind.form):
@@ -175,7 +175,7 @@ def open_engine(kind: EngineKind, opening: Opening) -> "Engine":
         Misuse: an argument is wrong, or a package is missing.
     """
     if opening.options.slots < 1:
-        raise Misuse(f"--slots: {opening.options.slots} is less than 1")
+        raise Misuse(f"--slots: must be at least 1, not {opening.options.slots}")
     try:
         return kind.make(opening)
     except ImportError as error:

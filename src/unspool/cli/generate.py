@@ -10,21 +10,27 @@ from .parse import FORMATS, shower
 
 
 def generate_arguments(p: argparse.ArgumentParser) -> None:
-    p.add_argument("prompt", metavar="PROMPT", nargs="?", help="what to ask; standard input by default")
+    p.add_argument("prompt", metavar="PROMPT", nargs="?", help="the prompt; default: standard input")
     model_arguments(p)
     p.add_argument("--system", metavar="TEXT", help="the system message")
-    p.add_argument("--messages", metavar="FILE", help="JSON list of the messages before, as OpenAI writes them")
-    p.add_argument("--tools", metavar="FILE", help="JSON list of the tools, as OpenAI writes them")
+    p.add_argument("--messages", metavar="FILE", help="earlier messages, a JSON list in OpenAI's format")
+    p.add_argument("--tools", metavar="FILE", help="the tools, a JSON list in OpenAI's format")
     p.add_argument("--tool-choice", metavar="CHOICE", default="auto", help="auto, none, required, or a tool's name")
-    p.add_argument("--no-parallel", action="store_true", help="one call at most")
+    p.add_argument("--no-parallel", action="store_true", help="at most one call")
     p.add_argument("--response-format", metavar="FILE", help="OpenAI's response_format")
-    p.add_argument("--no-thinking", action="store_true", help="turn thinking off in the chat template")
-    p.add_argument("--max-tokens", type=int, metavar="N", help="of the output; by default as many as the engine allows")
-    p.add_argument("--temperature", type=float, metavar="T", help="0 takes the most likely token")
-    p.add_argument("--top-p", type=float, metavar="P", help="probability mass of the tokens to choose from")
-    p.add_argument("--seed", type=int, metavar="N", help="the same seed gives the same output, where the engine can")
+    p.add_argument("--no-thinking", action="store_true", help="switch thinking off in the chat template")
+    p.add_argument(
+        "--max-tokens", type=int, metavar="N", help="maximum length of the output; default: the engine's limit"
+    )
+    p.add_argument(
+        "--temperature", type=float, metavar="T", help="sampling temperature; 0 always takes the most likely token"
+    )
+    p.add_argument(
+        "--top-p", type=float, metavar="P", help="nucleus sampling: probability mass of the tokens to choose from"
+    )
+    p.add_argument("--seed", type=int, metavar="N", help="seed for sampling, if the engine supports it")
     formats = (*FORMATS, "raw")
-    text = f"{', '.join(formats)}; pretty by default"
+    text = f"{', '.join(formats)}; default: pretty"
     p.add_argument("--format", type=one_of(formats), metavar="FORMAT", default="pretty", help=text)
 
 

@@ -13,11 +13,11 @@ from .prove import proof_json, proof_table, read_template, read_tokenizer_file
 def infer_arguments(p: argparse.ArgumentParser) -> None:
     text = "a checkpoint's folder, its tokenizer_config.json, a chat template, or a GGUF"
     p.add_argument("path", metavar="PATH", help=text)
-    text = "the name of the template, where there are several; tool_use, else default"
+    text = "the name of the template, if there are several; default: tool_use, else default"
     p.add_argument("--template", metavar="NAME", help=text)
-    p.add_argument("--name", metavar="NAME", help="the dialect's; by default, as the folder or file is named")
-    p.add_argument("--output", metavar="FILE.toml", help="write the dialect file there, not to standard output")
-    p.add_argument("--json", action="store_true", help="write file and proof as JSON")
+    p.add_argument("--name", metavar="NAME", help="the dialect's name; default: the name of the folder or file")
+    p.add_argument("--output", metavar="FILE.toml", help="write the dialect file here, not to standard output")
+    p.add_argument("--json", action="store_true", help="print dialect file and proof as JSON")
 
 
 def run_infer(options: argparse.Namespace) -> int:

@@ -46,36 +46,53 @@ class Model:
 
 
 def model_arguments(p: argparse.ArgumentParser) -> None:
-    p.add_argument("--model", metavar="NAME", help="the served name; chooses the dialect where no other argument does")
-    p.add_argument("--engine", metavar="ENGINE", action="append", help=f"{ENGINES} (repeatable); builtin by default")
-    text = "of the URL, where it is not detected: vllm, sglang, llama.cpp, …"
+    p.add_argument(
+        "--model", metavar="NAME", help="the served name; also chooses the dialect if no other argument does"
+    )
+    p.add_argument("--engine", metavar="ENGINE", action="append", help=f"{ENGINES} (repeatable); default: builtin")
+    text = "the kind of server at the URL, if it cannot be detected: vllm, sglang, llama.cpp, …"
     p.add_argument("--engine-kind", metavar="KIND", help=text)
-    p.add_argument("--engine-model", metavar="NAME", help="the URL's name for the model; its first by default")
-    p.add_argument("--engine-key", metavar="KEY|@FILE", help="the API key of the URL")
-    text = "keep the token that ends the output, where the URL can send it: for dialects whose calls it ends"
+    p.add_argument(
+        "--engine-model", metavar="NAME", help="the name of the model at the URL; default: the first it lists"
+    )
+    p.add_argument("--engine-key", metavar="KEY|@FILE", help="the API key for the server at the URL")
+    text = "keep the token that ends the output, if the URL can send it: for dialects in which it ends calls"
     p.add_argument("--engine-keep-end", action="store_true", help=text)
     text = (
         "pass budgets of reasoning on to a URL that is set up for them: vLLM's --reasoning-config, SGLang's processor"
     )
     p.add_argument("--engine-budgets", action="store_true", help=text)
-    p.add_argument("--slots", type=int, metavar="N", default=8, help="outputs that a local engine computes at once; 8")
-    p.add_argument("--context", type=int, metavar="N", help="tokens of a sequence, for a local model of transformers")
-    p.add_argument("--device", metavar="DEVICE", help="of a local model of transformers: cpu, cuda, cuda:1, …")
-    text = "how much faster than recorded; 1 by default, 0 is as fast as possible"
+    p.add_argument(
+        "--slots", type=int, metavar="N", default=8, help="outputs that a local engine generates at once; default: 8"
+    )
+    p.add_argument(
+        "--context",
+        type=int,
+        metavar="N",
+        help="maximum length of a sequence in tokens, for a local Transformers model",
+    )
+    p.add_argument("--device", metavar="DEVICE", help="the device of a local Transformers model: cpu, cuda, cuda:1, …")
+    text = "speed relative to the recording; default: 1; 0 is as fast as possible"
     p.add_argument("--replay-speed", type=float, metavar="FACTOR", default=1.0, help=text)
-    p.add_argument("--capture", metavar="DIR", help="record every raw output there, for replay")
-    text = "reads reasoning and calls; auto, the default beside a chat template: the one that the template proves"
+    p.add_argument("--capture", metavar="DIR", help="record every raw output in this folder, for replay")
+    text = "the dialect of reasoning and calls; auto (the default with a chat template): the one that it proves"
     p.add_argument("--dialect", metavar="NAME|FILE.toml|auto", help=text)
     p.add_argument("--proof", action="store_true", help="print what the chat template proves of the dialect")
-    p.add_argument("--reasoning-parser", metavar="NAME|FILE.toml", help="reads reasoning; alone, calls too")
-    p.add_argument("--tool-call-parser", metavar="NAME|FILE.toml", help="reads calls; alone, reasoning too")
-    text = "the model's folder, with its chat template; without it the engine gets the messages alone"
+    p.add_argument(
+        "--reasoning-parser", metavar="NAME|FILE.toml", help="the dialect of reasoning; on its own, of calls too"
+    )
+    p.add_argument(
+        "--tool-call-parser", metavar="NAME|FILE.toml", help="the dialect of calls; on its own, of reasoning too"
+    )
+    text = "the model's folder, with its chat template; without it the engine gets messages instead of a prompt"
     p.add_argument("--tokenizer", metavar="DIR", help=text)
-    text = "serve even if the dialect cannot read the calls that the chat template writes"
+    text = "start even if the dialect cannot read the calls that the chat template writes"
     p.add_argument("--no-self-check", action="store_true", help=text)
-    p.add_argument("--policy", metavar="FIELD=VALUE", action="append", default=[], help="repeatable")
+    p.add_argument(
+        "--policy", metavar="FIELD=VALUE", action="append", default=[], help="set a field of the policy (repeatable)"
+    )
     levels = tuple(level.name.lower() for level in ToolStrictLevel)
-    text = f"{', '.join(levels)}: constrains tool_choice auto where no tool is strict; parameter for a local model"
+    text = f"{', '.join(levels)}: constrains tool_choice auto if no tool is strict; default for local models: parameter"
     p.add_argument("--strict-level", type=one_of(levels), metavar="LEVEL", help=text)
 
 
@@ -107,7 +124,9 @@ def open_model(options: argparse.Namespace) -> Model:
     prompts = None if folder is None or template is None else _prompts(options, folder, template, dialect)
     engine = open_engine(kind, Opening(options, argument, options.engine or (), folder, dialect, recordings))
     if kind.needs_template and folder is None:
-        raise Misuse("--tokenizer: is missing; a server at a URL takes prompts, which the model's chat template writes")
+        raise Misuse(
+            "--tokenizer: is required for a server at a URL, because the model's chat template renders the prompt"
+        )
     if options.capture is not None:
         engine = _captured(options, engine, dialect, policy)
     name = options.model or (kind.name if kind is BUILTIN else dialect.name)
@@ -156,10 +175,10 @@ def _prompts(options: argparse.Namespace, folder: str | Path, template: "Tokeniz
     try:
         prompts = Prompts(template)
         if not prompts.check(dialect):
-            print(f"unspool: {_source(options)}: {folder}: the template writes no calls", file=sys.stderr)
+            print(f"unspool: {_source(options)}: {folder}: the chat template writes no calls", file=sys.stderr)
     except TemplateError as error:
         if not options.no_self_check:
-            raise Misuse(f"{_source(options)}: {error} (--no-self-check serves all the same)") from None
+            raise Misuse(f"{_source(options)}: {error} (--no-self-check starts anyway)") from None
         prompts = Prompts(template)
     return prompts
 
@@ -168,13 +187,13 @@ def _source(options: argparse.Namespace) -> str:
     """The argument that a chat template comes from."""
     if options.tokenizer is not None:
         return "--tokenizer"
-    return "--engine" if options.engine else "--engine: is missing, so that the builtin model is served"
+    return "--engine" if options.engine else "--engine: is not given, so the builtin model is served"
 
 
 def _dialect(options: argparse.Namespace, template: "Tokenizer | None") -> Dialect:
     reasoning, calls = options.reasoning_parser, options.tool_call_parser
     if options.dialect is not None and (reasoning is not None or calls is not None):
-        raise Misuse("--dialect: reads both; give it, or --reasoning-parser and --tool-call-parser")
+        raise Misuse("--dialect: cannot be combined with --reasoning-parser and --tool-call-parser")
     if options.dialect not in (None, AUTO):
         return named_dialect("--dialect", options.dialect)
     if calls is not None:
@@ -195,12 +214,12 @@ def _dialect(options: argparse.Namespace, template: "Tokenizer | None") -> Diale
             tell(choice.dialect, choice.proof, table=options.proof, origin=choice.origin)
         return choice.dialect
     if options.dialect == AUTO:
-        raise Misuse("--dialect: auto needs the model's chat template; give --tokenizer")
+        raise Misuse("--dialect: auto needs the model's chat template; pass --tokenizer")
     if options.model is None:
-        raise Misuse("--dialect: is missing; name the dialect, or the model with --model")
+        raise Misuse("--dialect: is required; name the dialect, or the model with --model")
     found = detect_dialect(model=options.model)
     if not found:
-        raise Misuse("--model: no dialect is known for it; give --dialect, see `unspool dialects`")
+        raise Misuse("--model: no dialect found for it; pass --dialect, see `unspool dialects`")
     return get_dialect(found[0].dialect)
 
 

@@ -13,14 +13,14 @@ _NAME = Regex(r"[A-Za-z0-9][\w.-]*")
 
 
 def new_arguments(p: argparse.ArgumentParser) -> None:
-    p.add_argument("name", metavar="NAME", help="what the dialect shall be called; the file is NAME.toml")
+    p.add_argument("name", metavar="NAME", help="the dialect's name; the file is NAME.toml")
     p.add_argument("-o", "--output", metavar="FILE", help="another file; - for standard output")
 
 
 def run_new(options: argparse.Namespace) -> int:
     name: str = options.name
     if not _NAME.fullmatch(name):
-        raise Misuse(f"NAME: {name!r} is no name; allowed are letters, digits and _ . -, a letter or digit first")
+        raise Misuse(f"NAME: {name!r} is not a name; allowed are letters, digits and _ . -, a letter or digit first")
     _refuse_known(name)
     text = file_to_start_from(name)
     if options.output == "-":
@@ -34,7 +34,7 @@ def run_new(options: argparse.Namespace) -> int:
         raise Misuse(f"{'--output' if options.output else 'NAME'}: {path} exists already") from None
     except OSError as error:
         raise Misuse(f"{'--output' if options.output else 'NAME'}: {path}: {error.strerror}") from None
-    write(f"{path}: a dialect to start from; change it, and try it with `unspool check {path}`\n")
+    write(f"{path}: a dialect to start from; change it, and test it with `unspool check {path}`\n")
     return 0
 
 

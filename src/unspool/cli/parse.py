@@ -43,17 +43,19 @@ FAILED_NOTICES = ("bad_arguments", "call_without_name", "undeclared_tool")
 
 
 def parse_arguments(p: argparse.ArgumentParser) -> None:
-    text = "the output, or a recording, which knows its dialect and tools; standard input by default"
+    text = "an output, or a recording (which includes dialect and tools); default: standard input"
     p.add_argument("file", metavar="FILE", nargs="?", default="-", help=text)
     dialect_arguments(p)
     p.add_argument("--tool-choice", metavar="CHOICE", help="auto (the default), none, required, or a tool's name")
-    p.add_argument("--prompt", metavar="TEXT|@FILE", help="the rendered prompt; its end tells how the output begins")
-    p.add_argument("--policy", metavar="FIELD=VALUE", action="append", default=[], help="repeatable")
-    p.add_argument("--finish-reason", metavar="REASON", help="the engine's; stop by default")
-    text = f"{', '.join(FORMATS)}; pretty on a terminal, else message"
+    p.add_argument("--prompt", metavar="TEXT|@FILE", help="the rendered prompt; its end decides how the output begins")
+    p.add_argument(
+        "--policy", metavar="FIELD=VALUE", action="append", default=[], help="set a field of the policy (repeatable)"
+    )
+    p.add_argument("--finish-reason", metavar="REASON", help="the engine's finish reason; default: stop")
+    text = f"{', '.join(FORMATS)}; default: pretty on a terminal, else message"
     p.add_argument("--format", type=one_of(FORMATS), metavar="FORMAT", help=text)
-    p.add_argument("--follow", action="store_true", help="show the output as it comes")
-    p.add_argument("--strict", action="store_true", help="exit with 1 if a call is not ok, or not of a declared tool")
+    p.add_argument("--follow", action="store_true", help="show the output as it arrives")
+    p.add_argument("--strict", action="store_true", help="exit with 1 if a call is not ok, or names an undeclared tool")
 
 
 def run_parse(options: argparse.Namespace) -> int:
@@ -151,9 +153,7 @@ def _failures(message: Message) -> list[str]:
 
 
 def render_arguments(p: argparse.ArgumentParser) -> None:
-    p.add_argument(
-        "file", metavar="FILE", nargs="?", default="-", help="the message as JSON; standard input by default"
-    )
+    p.add_argument("file", metavar="FILE", nargs="?", default="-", help="the message as JSON; default: standard input")
     dialect_arguments(p)
 
 
@@ -179,16 +179,16 @@ def _message(data: dict[str, Any]) -> Message | dict[str, Any]:
 
 def constrain_arguments(p: argparse.ArgumentParser) -> None:
     dialect_arguments(p)
-    text = f"{', '.join(CONSTRAINTS)}; structural_tag by default"
+    text = f"{', '.join(CONSTRAINTS)}; default: structural_tag"
     p.add_argument("--format", type=one_of(CONSTRAINTS), metavar="FORMAT", default=CONSTRAINTS[0], help=text)
-    text = "auto, none, required, or a tool's name; required by default"
+    text = "auto, none, required, or a tool's name; default: required"
     p.add_argument("--tool-choice", metavar="CHOICE", default="required", help=text)
-    p.add_argument("--no-parallel", action="store_true", help="one call at most")
+    p.add_argument("--no-parallel", action="store_true", help="at most one call")
     levels = tuple(level.name.lower() for level in ToolStrictLevel)
-    text = f"{', '.join(levels)}: constrains --tool-choice auto where no tool is strict"
+    text = f"{', '.join(levels)}: constrains --tool-choice auto if no tool is strict"
     p.add_argument("--strict-level", type=one_of(levels), metavar="LEVEL", default=levels[0], help=text)
     p.add_argument("--response-format", metavar="FILE", help="JSON schema of the content, or OpenAI's response_format")
-    p.add_argument("--tokenizer", metavar="FILE", help="tokenizer.json, which tells the special tokens (lark)")
+    p.add_argument("--tokenizer", metavar="FILE", help="tokenizer.json, for the ids of special tokens (lark)")
 
 
 def run_constrain(options: argparse.Namespace) -> int:

@@ -15,9 +15,9 @@ def prove_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("dialect", metavar="DIALECT|FILE.toml", help="see `unspool dialects`; auto: the one that proves")
     text = "a checkpoint's folder, its tokenizer_config.json, a chat template, or a GGUF"
     p.add_argument("--template", metavar="PATH", required=True, help=text)
-    text = "the name of the template, where there are several; tool_use, else default"
+    text = "the name of the template, if there are several; default: tool_use, else default"
     p.add_argument("--template-name", metavar="NAME", help=text)
-    p.add_argument("--json", action="store_true", help="write the proof as JSON")
+    p.add_argument("--json", action="store_true", help="print the proof as JSON")
 
 
 def run_prove(options: argparse.Namespace) -> int:

@@ -120,11 +120,11 @@ def read_in_common(argument: str, recordings: "Sequence[Recording]", dialect: Di
         named = {(r.asked.dialect, r.asked.reasoning, r.asked.toml) for r in recordings}
         if len(named) > 1:
             told = ", ".join(sorted(name or "none" for name, *_ in named))
-            raise Misuse(f"{argument}: the recordings are of several dialects ({told}); give --dialect")
+            raise Misuse(f"{argument}: the recordings have several dialects ({told}); pass --dialect")
         dialect = recorded_dialect(argument, recordings[0])
     policies = {r.asked.policy for r in recordings}
     if len(policies) > 1:
-        raise Misuse(f"{argument}: the recordings were made with several policies; play them one by one")
+        raise Misuse(f"{argument}: the recordings have several policies; replay them one at a time")
     choices = [r.asked.tool_choice for r in recordings]
     choice = first.tool_choice if all(c == choices[0] for c in choices) else "auto"
     if any(r.asked.tools is None for r in recordings):

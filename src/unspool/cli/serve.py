@@ -16,9 +16,9 @@ from .tools import open_tools, tools_arguments
 
 def serve_arguments(p: argparse.ArgumentParser) -> None:
     model_arguments(p)
-    p.add_argument("--host", default="127.0.0.1", help="where to listen; 127.0.0.1 by default")
-    p.add_argument("--port", type=int, default=8192, help="8192 by default; 0 takes any that is free")
-    p.add_argument("--api-key", metavar="KEY|@FILE", help="the key that clients have to send")
+    p.add_argument("--host", default="127.0.0.1", help="the address to listen on; default: 127.0.0.1")
+    p.add_argument("--port", type=int, default=8192, help="default: 8192; 0 picks a free one")
+    p.add_argument("--api-key", metavar="KEY|@FILE", help="the key that clients must send")
     text = "keys that seal reasoning, each 32 bytes in base64; the first seals, all open ($UNSPOOL_REASONING_KEY)"
     p.add_argument("--reasoning-key", metavar="KEYS|@FILE", help=text)
     text = "the model's own turns stand in prompts as it wrote them: never, loop (within a tool loop; default), all"
@@ -27,25 +27,25 @@ def serve_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--turn-memory", type=int, metavar="MIB", default=128, help=text)
     text = "tokens of reasoning for an effort, as low=1024 (repeatable); requests with a budget of their own keep it"
     p.add_argument("--effort-budget", metavar="EFFORT=TOKENS", action="append", default=[], help=text)
-    text = "a website that may use the server, as https://HOST; * is any (repeatable); none by default"
+    text = "admit the pages of a website, such as https://HOST; * admits all (repeatable); default: none"
     p.add_argument("--cors", metavar="ORIGIN", action="append", default=[], help=text)
     text = "a name under which the server is reached, besides localhost and addresses; * is any (repeatable)"
     p.add_argument("--allowed-host", metavar="HOST", action="append", default=[], help=text)
     p.add_argument("--no-ui", action="store_true", help="no page at /")
     p.add_argument("--profile", type=one_of(PROFILES), metavar="PROFILE", default=PROFILES[0], help=", ".join(PROFILES))
-    p.add_argument("--full-text", action="store_true", help="profile mindie: content is cumulative")
+    p.add_argument("--full-text", action="store_true", help="profile mindie: each chunk repeats the content so far")
     p.add_argument(
         "--timing", type=one_of(("usage", "top")), metavar="PLACE", default="usage", help="mindie: usage, top"
     )
-    p.add_argument("--content-chunks", action="store_true", help="profile candle: extensions have the content too")
+    p.add_argument("--content-chunks", action="store_true", help="profile candle: extensions repeat the content")
     fields = tuple(REASONING_FIELDS)
     p.add_argument("--reasoning-field", type=one_of(fields), metavar="FIELD", default=fields[0], help=", ".join(fields))
     reasons = ("stop", "tool_calls")
     text = "finish reason of an answer to a named tool_choice: stop (default), tool_calls"
     p.add_argument("--named-reason", type=one_of(reasons), metavar="REASON", default=reasons[0], help=text)
-    p.add_argument("--coalesce-reasoning", action="store_true", help="streams send reasoning by sentence")
-    p.add_argument("--coalesce-arguments", action="store_true", help="streams send arguments up to boundaries of JSON")
-    text = "hold back deltas for so long at most; without the other two, every delta"
+    p.add_argument("--coalesce-reasoning", action="store_true", help="stream reasoning sentence by sentence")
+    p.add_argument("--coalesce-arguments", action="store_true", help="split streamed arguments only at JSON boundaries")
+    text = "the longest time a delta waits; on its own, all deltas of that time are joined"
     p.add_argument("--coalesce-delay", type=float, metavar="SECONDS", help=text)
     tools_arguments(p)
     text = "the secret that approvals of calls are made with, for several servers behind one address; else a random one"
@@ -54,7 +54,9 @@ def serve_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--allow-server-url", action="store_true", help=text)
     for field, text in LIMITS.items():
         default = getattr(Limits(), field)
-        p.add_argument(f"--max-{field}", type=type(default), metavar="N", default=default, help=f"{text}; {default:,}")
+        p.add_argument(
+            f"--max-{field}", type=type(default), metavar="N", default=default, help=f"{text}; default: {default:,}"
+        )
 
 
 def run_serve(options: argparse.Namespace) -> int:
@@ -167,7 +169,7 @@ def listen(options: argparse.Namespace) -> socket.socket:
         return socket.create_server((options.host, options.port), family=family)
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
-            raise Misuse(f"--port: {options.port} is in use; another one is taken by --port 0") from None
+            raise Misuse(f"--port: {options.port} is in use; --port 0 picks a free one") from None
         argument = "--port" if error.errno in (errno.EACCES, errno.EPERM) else "--host"
         value = options.port if argument == "--port" else options.host
         raise Misuse(f"{argument}: {value}: {(error.strerror or str(error)).partition(' (while')[0]}") from None

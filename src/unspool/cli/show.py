@@ -142,7 +142,7 @@ def run_check(options: argparse.Namespace) -> int:
 
 def detect_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("name", metavar="NAME", nargs="?", help="a model's name, with or without its organisation")
-    p.add_argument("--model", metavar="NAME", help="the same")
+    p.add_argument("--model", metavar="NAME", help="the same as NAME")
     p.add_argument("--chat-template", metavar="FILE", help="a chat template (jinja)")
     p.add_argument(
         "--output", metavar="FILE", action="append", help="what a model wrote (repeatable); - is standard input"
@@ -151,10 +151,10 @@ def detect_arguments(p: argparse.ArgumentParser) -> None:
 
 def run_detect(options: argparse.Namespace) -> int:
     if options.name is not None and options.model is not None:
-        raise Misuse("--model: the model is named already, by NAME")
+        raise Misuse("--model: cannot be combined with NAME")
     model = options.name or options.model
     if model is None and options.chat_template is None and not options.output:
-        raise Misuse("NAME: is missing; give a model's name, --chat-template, or --output")
+        raise Misuse("NAME: is required; pass a model's name, --chat-template, or --output")
     template = None if options.chat_template is None else read_text("--chat-template", options.chat_template)
     rows = [("DIALECT", "SCORE", "REASON")]
     outputs = [read_text("--output", path) for path in options.output] if options.output else None
@@ -167,7 +167,7 @@ def run_detect(options: argparse.Namespace) -> int:
 
 
 def demo_arguments(p: argparse.ArgumentParser) -> None:
-    text = "seconds between two pieces; by default a little on a terminal, else none"
+    text = "seconds between two pieces; default: a little on a terminal, else none"
     p.add_argument("--delay", type=float, metavar="SECONDS", help=text)
 
 

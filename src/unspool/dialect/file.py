@@ -21,13 +21,13 @@ KEYS: dict[str, str] = {
     "base": "dialect whose keys this one starts from (not its names, models, examples)",
     "start": "what begins the assistant's turn in a prompt",
     "end": "strings that end a message or the turn",
-    "stage": "where the output begins when neither caller nor prompt tells",
+    "stage": "where the output begins if neither caller nor prompt says",
     "reasoning": "template of a reasoning part",
     "content": "template of a content part; anything but `{content}` makes the dialect framed",
     "preamble": "content that calls follow, where it is written otherwise",
     "calls": "template of a block of calls",
     "call": "template of one call",
-    "anywhere": "openings of calls that count anywhere in text, though nothing tells them from it",
+    "anywhere": "openings of calls that count anywhere, even inside text",
     "argument": "template of one argument; without it the arguments are one object",
     "item": "template of a list element; makes values nest",
     "separator": "what is written between two `calls` or `arguments`",
@@ -226,7 +226,7 @@ class _Loader:
                 raise self.fail(key, f"unknown key; allowed are {', '.join(KEYS)}")
         name = self.string("name", "")
         if not name:
-            raise self.fail("name", "is missing")
+            raise self.fail("name", "is required")
         base = Dialect("")
         if "base" in data:
             try:
@@ -277,7 +277,7 @@ class _Loader:
         if not isinstance(value, list) or not all(isinstance(v, str) for v in value):
             raise self.fail(key, f"must be a string or a list of strings, not {_kind(value)}")
         if not empty and any(not v.strip() for v in value):
-            raise self.fail(key, "holds an empty string")
+            raise self.fail(key, "contains an empty string")
         return tuple(value)
 
     def choice(self, key: str, default: str, allowed: tuple[str, ...]) -> str:
@@ -303,7 +303,7 @@ class _Loader:
         if key not in self.data:
             return default
         if not texts:
-            raise self.fail(key, "holds no template")
+            raise self.fail(key, "is empty; at least one template is needed")
         return tuple(parse_template(key, t, f"{self.where}: {key}", first=i == 0) for i, t in enumerate(texts))
 
     def text_calls(self, default: tuple[TextCall, ...]) -> tuple[TextCall, ...]:
@@ -352,7 +352,7 @@ class _Loader:
         if not d.call:
             for key in ("calls", "argument", "item", "anywhere"):
                 if getattr(d, key):
-                    raise self.fail(key, "stands without `call`")
+                    raise self.fail(key, "needs `call`")
             if not d.reasoning and not d.framed:
                 raise self.fail("call", "the file defines neither `call` nor `reasoning` nor a framed `content`")
         if d.text and (not d.framed or not d.call or d.calls[0].opening or d.calls[0].closing):
@@ -361,11 +361,11 @@ class _Loader:
             if not all(t.opening and t.closing and not t.inner_lead and not t.inner_trail for t in one.templates):
                 raise self.fail(f"text.{one.name}", "must have markers on both sides of its field, without white space")
         if d.item and not d.argument:
-            raise self.fail("item", "stands without `argument`")
+            raise self.fail("item", "needs `argument`")
         if d.quote != '"' and (d.argument or d.codec != "json"):
-            raise self.fail("quote", "stands only where the arguments are JSON")
+            raise self.fail("quote", 'needs JSON arguments (no `argument`, no arguments = "python")')
         if d.argument and d.codec != "json":
-            raise self.fail("arguments", "stands only without `argument`")
+            raise self.fail("arguments", "cannot be combined with `argument`")
 
     def check_possible(self, d: Dialect) -> None:
         """Refuse templates that nothing could read back; shipped files are known to have none."""
@@ -380,7 +380,7 @@ class _Loader:
                 raise self.fail("anywhere", f"{text!r} begins no template of `calls` or `call`")
         for t in d.call:
             if t.lead and not all(b.opening for b in d.calls):
-                why = f"{t.text!r} begins with white space, and no marker of `calls` stands in front of it"
+                why = f"{t.text!r} begins with white space, and no marker of `calls` comes before it"
                 moved = d.calls[0].text.replace("{", f"{t.lead}{{", 1)
                 raise self.fail("call", f"{why}: write it into `calls`, as in {moved!r}, and into `separator.calls`")
         first = [(key, t, t.opening) for key in ("reasoning", "content", "calls") for t in getattr(d, key)[:1]]
@@ -390,14 +390,14 @@ class _Loader:
             written = " ".join(opening.split())
             if written and seen.setdefault(written, key) != key:
                 why = f"{t.text!r} begins as `{seen[written]}` does, with {opening.strip()!r}"
-                raise self.fail(key, f"{why}: nothing would tell them apart")
+                raise self.fail(key, f"{why}: they could not be told apart")
 
     def examples(self) -> tuple[Example, ...]:
         tables = self.data.get("examples", [])
         if not isinstance(tables, list) or not all(isinstance(t, dict) for t in tables):
             raise self.fail("examples", "must be an array of tables")
         if not tables:
-            raise self.fail("examples", "a file needs at least one")
+            raise self.fail("examples", "at least one example is needed")
         return tuple(self.example(i, t) for i, t in enumerate(tables))
 
     def example(self, i: int, table: dict[str, Any]) -> Example:
@@ -422,7 +422,7 @@ class _Loader:
         except (msgspec.ValidationError, TypeError) as error:
             raise self.fail(f"{at}.tool_calls", f"{error}; allowed are name, arguments, id") from None
         if not all(_is_json(c.arguments) for c in calls):
-            raise self.fail(f"{at}.tool_calls", "arguments hold a date, a time, inf or nan, which JSON cannot")
+            raise self.fail(f"{at}.tool_calls", "arguments contain a date, a time, inf or nan, which JSON cannot")
         return Example(
             tuple(raws),
             None if stage is None else Stage(stage),

@@ -17,8 +17,8 @@ def impossible(key: str, t: Template, *, python: bool, arguments: Sequence[Templ
     """
     body = BODIES[key][0]
     if body == "reasoning" and not t.before:
-        why = "has no opening: write in front of {reasoning} what begins it"
-        return f"{why}; where the prompt begins it, set `stage` as well"
+        why = "has no opening: write a marker before {reasoning}"
+        return f"{why}; if the prompt begins it, set `stage` as well"
     if body in ("reasoning", "value") and not t.after:
         return _unclosed(t, body)
     if t.object is not None:
@@ -26,13 +26,13 @@ def impossible(key: str, t: Template, *, python: bool, arguments: Sequence[Templ
     names = [step.name for step in t.steps]
     first = {"call": "name", "argument": "key"}.get(key)
     if first and body in names and names.index(body) < names.index(first):
-        return f"has {{{body}}} in front of {{{first}}}, which tells what it is: write {{{first}}} first"
+        return f"has {{{body}}} before {{{first}}}, on which it depends: write {{{first}}} first"
     if key == "call" and not python and not arguments and "{{arguments}}" in t.text:
         return f"doubles the braces that JSON has of its own: write {t.text.replace('{{arguments}}', '{arguments}')!r}"
     if key == "argument" and not literal(t.steps).strip():
         proposal = t.text.replace("{", "@{", 1)
-        why = "begins with a field, so that any text is a key"
-        return f"{why}: write in front of it what begins an argument, as in {proposal!r}"
+        why = "begins with a field, so any text is a key"
+        return f"{why}: write before it what begins an argument, as in {proposal!r}"
     wordy = python or any(_NAMED.match(literal(a.head).lstrip()) for a in arguments)
     return _unseparated(t, wordy) if key in ("call", "argument") else ""
 
@@ -44,10 +44,10 @@ def _unclosed(t: Template, body: str) -> str:
     behind = t.text.partition(f"{{{body}}}")[2]
     if behind:
         proposal = t.text.removesuffix(behind) + " ;;" + behind
-        why = f"closes with white space alone, which a {body} holds too"
-        return f"{why}: write behind {{{body}}} a marker that it does not hold, as in {proposal!r}"
+        why = f"closes with white space only, which a {body} may contain too"
+        return f"{why}: write after {{{body}}} a marker that it does not contain, as in {proposal!r}"
     proposal = t.text + closing_for(t.opening)
-    return f"has no closing: write behind {{{body}}} what the model ends it with, as in {proposal!r}"
+    return f"has no closing: write after {{{body}}} what the model ends it with, as in {proposal!r}"
 
 
 def _unseparated(t: Template, wordy: bool) -> str:
@@ -61,8 +61,8 @@ def _unseparated(t: Template, wordy: bool) -> str:
         if one.name == "name" and (space or (two == "arguments" and not wordy)):
             continue
         found, written = f"{{{one.name}}}{space}{{{two}}}", f"{{{one.name}}}: {{{two}}}"
-        why = f"nothing but white space stands between {{{one.name}}} and {{{two}}}" if space else f"has {found} glued"
-        why = f"{why}, so that nothing tells where the first ends"
+        why = f"nothing but white space is between {{{one.name}}} and {{{two}}}" if space else f"has {found} glued"
+        why = f"{why}, so the end of the first cannot be found"
         return f"{why}: write a marker between them, as in {t.text.replace(found, written)!r}"
     return ""
 

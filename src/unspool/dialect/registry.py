@@ -82,7 +82,7 @@ def find_base(name: str) -> Dialect:
     """
     dialect = _look_up(name)
     if dialect is None:
-        raise DialectError(f"base: no dialect is called {name!r}{_near(name)}")
+        raise DialectError(f"base: there is no dialect {name!r}{_near(name)}")
     return dialect
 
 
@@ -95,7 +95,7 @@ def find(name: str) -> Dialect:
     dialect = _look_up(name)
     if dialect is None:
         hints = [hint for hint in (_near(name).removeprefix("; "), _as_model(name)) if hint]
-        raise UnknownDialect(f"no dialect is called {name!r}; {' '.join(hints) or 'see list_dialects()'}")
+        raise UnknownDialect(f"there is no dialect {name!r}; {' '.join(hints) or 'see list_dialects()'}")
     return dialect
 
 

@@ -138,16 +138,16 @@ def parse_template(kind: str, text: str, where: str, *, first: bool) -> Template
             listed = ", ".join(f"{{{a}}}" for a in allowed)
             raise DialectError(f"{where}: unknown field {{{name}}}; allowed are {listed}")
     if first and "any" in names:
-        raise DialectError(f"{where}: {{any}} cannot stand in the first alternative, which is the one that is written")
+        raise DialectError(f"{where}: {{any}} is not allowed in the first alternative, because that one is written")
     bodies = [n for n in names if n in BODIES[kind]]
     if len(bodies) > 1:
-        raise DialectError(f"{where}: {{{bodies[0]}}} can stand only once")
+        raise DialectError(f"{where}: {{{bodies[0]}}} may occur only once")
     if not bodies and kind != "call":
-        raise DialectError(f"{where}: misses its field {' or '.join(f'{{{b}}}' for b in BODIES[kind])}")
+        raise DialectError(f"{where}: needs the field {' or '.join(f'{{{b}}}' for b in BODIES[kind])}")
     if kind == "call" and "name" not in names:
-        raise DialectError(f"{where}: misses {{name}}")
+        raise DialectError(f"{where}: needs {{name}}")
     if kind == "argument" and "key" not in names:
-        raise DialectError(f"{where}: misses {{key}}")
+        raise DialectError(f"{where}: needs {{key}}")
     body = bodies[0] if bodies else ""
     if kind == "call" and body:
         shaped = _object_call(text, where)
@@ -216,14 +216,14 @@ def _object_call(text: str, where: str) -> Template | None:
             member = _MEMBER.match(inner, at)
             if member is None:
                 raise DialectError(
-                    f"{where}: {inner[at:]!r} is not a member of a call's object; allowed are "
+                    f"{where}: {inner[at:]!r} is not a member that the object of a call may have; allowed are "
                     f'"key": "{{name}}", "key": {{arguments}}, "key": "{{id}}", or {{"{{name}}": {{arguments}}}}'
                 )
             keys.append((member.group(2), member.group(4)))
             at = member.end()
         shape = ObjectShape(tuple(keys), False, quote)
         if not any(role == "name" for _, role in keys):
-            raise DialectError(f"{where}: the object misses {{name}}")
+            raise DialectError(f"{where}: the object needs {{name}}")
     before, lead = _cut_start(pieces(head))
     before, _ = _cut_end(before)
     after, _ = _cut_start(pieces(tail))

@@ -106,7 +106,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
             EngineError: 400; there is none.
         """
         if self.prompt is None:
-            raise EngineError("prompt: the engine needs one, and the server has no chat template", 400)
+            raise EngineError("prompt: the engine needs one, but the server has no chat template to render it", 400)
         return self.prompt
 
 

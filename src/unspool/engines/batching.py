@@ -51,7 +51,7 @@ class Batching:
     def __init__(self, model: Model, *, slots: int = 8, ahead: int = 16, sampling: Sampling | None = None) -> None:
         for name, value in (("slots", slots), ("ahead", ahead)):
             if value < 1:
-                raise ValueError(f"{name}: {value} is less than 1")
+                raise ValueError(f"{name}: must be at least 1, not {value}")
         self._model = model
         self._slots = slots
         self._ahead = ahead
@@ -184,7 +184,7 @@ class Batching:
         prompt = request.needed_prompt() if request.prompt_ids is None else request.prompt_ids
         check_length(self._model, prompt)
         if request.max_tokens is not None and request.max_tokens < 1:
-            raise EngineError(f"max_tokens: {request.max_tokens} is less than 1", 400)
+            raise EngineError(f"max_tokens: must be at least 1, not {request.max_tokens}", 400)
         matcher = None if request.constraint is None else await self._matcher(request.constraint)
         threads = self._short if len(prompt) < _LONG else self._long
         return await threads.run(lambda _: self._output(request, self._tokens(prompt), matcher))
@@ -196,7 +196,7 @@ class Batching:
             assert self._grammars is not None
             return await self._grammars.matcher(constraint)
         except ImportError:
-            raise EngineError("constraints need llguidance, the extra constrain", 400) from None
+            raise EngineError("constraints need llguidance: install the extra `constrain`", 400) from None
         except ConstraintError as error:
             raise EngineError(str(error), 400) from None
 
@@ -362,7 +362,7 @@ class Batching:
         if output.explain and mask is not None:
             forbidden = forbidden_at(self._model.tokenizer, logits, mask)
         if matcher is not None and not matcher.accept(token):
-            raise ValueError(f"the constraint does not take the token {token}, which it had allowed")
+            raise ValueError(f"the constraint rejects the token {token} that it had allowed")
         output.token = token
         output.count += 1
         silent = token in self._silent

@@ -99,7 +99,7 @@ class Recording(msgspec.Struct, frozen=True):
         asked = self.asked
         chosen = dialect or self.dialect
         if chosen is None:
-            raise ValueError(f"dialect: {self.where or 'the recording'} names none; give one")
+            raise ValueError(f"dialect: {self.where or 'the recording'} names none; pass one")
         return Parser(
             chosen,
             tools=asked.tools,
@@ -163,7 +163,7 @@ def read_recordings(path: str | Path) -> list[Recording]:
     files = sorted(root.glob("*.jsonl")) if root.is_dir() else [root]
     found = [recording for file in files for recording in _read(file)]
     if not found:
-        raise ValueError(f"{path}: holds no recording")
+        raise ValueError(f"{path}: contains no recording")
     return found
 
 

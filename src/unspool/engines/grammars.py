@@ -79,7 +79,7 @@ class Grammars:
             if kept is not None:
                 break
         else:
-            raise EngineError("the grammar engine has ended", 500)
+            raise EngineError("the grammar process has exited", 500)
         if kept.prototype is None:
             raise EngineError(kept.error, 400)
         return self._library.copy(kept.prototype)
@@ -113,7 +113,7 @@ class Grammars:
             log.warning("a grammar cannot be compiled: %.300s", why)
             _, of_schema, told = why.partition(_OF_SCHEMA)  # anything else would speak of the grammar
             told = f": {told[:200]}" if of_schema else ""
-            found = _Found(None, f"tools: the grammar engine cannot keep these schemas{told}")
+            found = _Found(None, f"tools: the grammar engine does not support these schemas{told}")
         else:
             awaited.check()
             found = _Found(self._library.compile(text), "")
@@ -149,7 +149,7 @@ class _Judge:
             awaited.check()
             if verdict.get("over") != "cancelled":
                 return verdict
-        raise EngineError("the grammar engine does not answer", 503)
+        raise EngineError("the grammar process does not respond", 503)
 
     def _ask(self, text: str, seconds: float, awaited: Awaited) -> dict[str, Any]:
         process = self._started()
@@ -227,10 +227,10 @@ def _answer(pipe: int, deadline: float) -> dict[str, Any]:
     data = b""
     while not data.endswith(b"\n"):
         if not select.select([pipe], [], [], max(0.0, deadline - time.monotonic()))[0]:
-            raise ValueError("it does not answer")
+            raise ValueError("it does not respond")
         more = os.read(pipe, 65_536)
         if not more:
-            raise ValueError("it has ended")
+            raise ValueError("it has exited")
         data += more
     found: dict[str, Any] = json.loads(data)
     return found

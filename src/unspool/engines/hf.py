@@ -64,7 +64,7 @@ class TransformersModel:
         self._model = model.to(self._device).eval()
         takes = inspect.signature(model.forward).parameters
         if "past_key_values" not in takes:
-            raise ValueError(f"{directory}: {type(model).__name__} keeps no past_key_values")
+            raise ValueError(f"{directory}: {type(model).__name__} does not support past_key_values")
         self._takes_positions = "position_ids" in takes
         self._last_only = {"logits_to_keep": 1} if "logits_to_keep" in takes else {}
         text = model.config.get_text_config()
@@ -231,7 +231,7 @@ def _ends(*told: int | Sequence[int] | None) -> frozenset[int]:
 
 def _context(directory: str | Path, own: int | None, wanted: int | None) -> int:
     if wanted is None and own is None:
-        raise ValueError(f"{directory}: tells no max_position_embeddings; a context has to be given")
+        raise ValueError(f"{directory}: its configuration has no max_position_embeddings; set context (--context)")
     if wanted is not None and not 2 <= wanted <= (own or wanted):
         raise ValueError(f"context: {wanted:,} is not between 2 and the model's {own or wanted:,}")
     return wanted or own or 0

@@ -66,7 +66,7 @@ def check_length(model: Model, prompt: str | Sequence[int]) -> None:
     """
     unit, most = ("characters", _CHARACTERS * model.context) if isinstance(prompt, str) else ("tokens", model.context)
     if len(prompt) > most:
-        raise EngineError(f"prompt: {len(prompt):,} {unit} are too many for a context of {model.context:,} tokens", 400)
+        raise EngineError(f"prompt: {len(prompt):,} {unit} exceed the context of {model.context:,} tokens", 400)
 
 
 def prompt_tokens(model: Model, prompt: str | Sequence[int]) -> list[int]:
@@ -86,5 +86,5 @@ def prompt_tokens(model: Model, prompt: str | Sequence[int]) -> list[int]:
             if not 0 <= token < model.vocab_size:
                 raise EngineError(f"prompt: {token} is not a token; allowed are 0 to {model.vocab_size - 1:,}", 400)
     if not tokens:
-        raise EngineError("prompt: holds no token", 400)
+        raise EngineError("prompt: has no tokens", 400)
     return tokens

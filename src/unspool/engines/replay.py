@@ -28,7 +28,7 @@ class Replay:
         if not recordings:
             raise ValueError("recordings: at least one is needed")
         if speed < 0:
-            raise ValueError(f"speed: {speed} is negative")
+            raise ValueError(f"speed: must be at least 0, not {speed}")
         self._matching = [r for r in recordings if r.asked.match is not None]
         self._in_order = [r for r in recordings if r.asked.match is None]
         self._next = 0

@@ -76,7 +76,7 @@ class Sampler:
             mask: shape ``(size,)``; which tokens may come.
 
         Raises:
-            ValueError: no token may come, or the logits are not numbers.
+            ValueError: no token is allowed, or the logits are not numbers.
         """
         scores = self._penalise(logits) if self._penalised else logits
         ids = None
@@ -84,7 +84,7 @@ class Sampler:
             ids = np.flatnonzero(mask)
             scores = scores[ids]
         if not len(scores):
-            raise ValueError("no token may come")
+            raise ValueError("no token is allowed")
         best = int(scores.argmax())
         if not np.isfinite(scores[best]):
             raise ValueError("the logits are not numbers")

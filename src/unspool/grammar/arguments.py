@@ -112,7 +112,9 @@ class Arguments:
         entries, extra = values.entries(schema, at)
         bad = next((k for k, _, _ in entries if not k.isidentifier()), None)
         if bad is not None:
-            raise ConstraintError(f"{at}.properties: {bad!r} is no Python name, so it cannot be a keyword")
+            raise ConstraintError(
+                f"{at}.properties: {bad!r} is not a Python identifier, so it cannot be a keyword argument"
+            )
         if extra is not None:
             extra = seq(other_names(named(schema)), Const("="), extra)
         return values.members([(seq(Const(f"{k}="), v), r) for k, v, r in entries], extra, ", ")
@@ -339,7 +341,7 @@ class _Markup:
         if listed is not None:
             kept = [v for v in listed if isinstance(v, str) and not any(e in v for e in kept_out)]
             if not kept:
-                raise ConstraintError(f"{at}: its values hold markers of the dialect")
+                raise ConstraintError(f"{at}: all its values contain markers of the dialect")
             closed = template.inner_trail + stop + rest
             return [seq(head, Const(v + closed), _follows(follow)) for v in kept]
         bounds = (schema.get("minLength", 0), schema.get("maxLength"), schema.get("pattern", ""))
@@ -468,7 +470,7 @@ def _only(schema: dict[str, Any], allowed: tuple[str, ...], at: str) -> None:
     for key in schema:
         if key not in allowed and key != "$defs":
             raise ConstraintError(
-                f"{at}.{key}: cannot be kept where arguments are markup; allowed are {', '.join(allowed)}"
+                f"{at}.{key}: is not supported for arguments in markup; supported are {', '.join(allowed)}"
             )
 
 
@@ -485,7 +487,7 @@ def _by_type(branch: dict[str, Any], at: str) -> list[tuple[str, dict[str, Any]]
         return [(kind, {"enum": values}) for kind, values in kinds.items()]
     types = branch.get("type")
     if types is None:
-        raise ConstraintError(f"{at}: a schema that tells no type has {', '.join(branch)}; add type")
+        raise ConstraintError(f"{at}: a schema without a type has {', '.join(branch)}; add type")
     return [(kind, {**branch, "type": kind}) for kind in (types if isinstance(types, list) else [types])]
 
 

@@ -119,7 +119,7 @@ class Budget:
         """
         self._nodes -= 1
         if self._nodes < 0:
-            raise ConstraintError(f"{at}: the schemas hold more than {MAX_NODES:,} nodes")
+            raise ConstraintError(f"{at}: the schemas have more than {MAX_NODES:,} nodes")
         for key in ("properties", "patternProperties"):
             names = node.get(key)
             if not isinstance(names, Mapping):
@@ -145,7 +145,7 @@ class Budget:
         try:
             text.encode()
         except UnicodeEncodeError:
-            raise ConstraintError(f"{at}: {text[:60]!a} holds a lone surrogate, which is no character") from None
+            raise ConstraintError(f"{at}: {text[:60]!a} contains a lone surrogate, which is not a character") from None
 
     def values(self, value: Any, at: str) -> None:
         """Account for what an ``enum`` lists, or for a ``const``.
@@ -187,7 +187,7 @@ def check_number(keyword: str, value: float, at: str) -> None:
     whole = int("".join(map(str, digits)))
     if max(whole, value) > MAX_MULTIPLE:
         raise ConstraintError(
-            f"{at}: {value!r} has too many digits; allowed is up to {MAX_MULTIPLE:,}, without a point"
+            f"{at}: {value!r} has too many digits; without its decimal point it must be at most {MAX_MULTIPLE:,}"
         )
 
 
@@ -220,7 +220,7 @@ def check_finite(root: Any, definitions: Mapping[str, Any], at: str) -> None:
         if walk.visits > _VISITS:
             return
     if not walk.finite(root):
-        raise ConstraintError(f"{at}: a value that satisfies it would have to hold itself; see its $ref")
+        raise ConstraintError(f"{at}: no finite value satisfies it; see its $ref")
 
 
 class _Walk:

@@ -60,7 +60,7 @@ def structure_info(dialect: str | Dialect, tool: "Mapping[str, Any] | str", *, i
     d = as_dialect(dialect)
     name = tool if isinstance(tool, str) else tool_name(tool)
     if not name:
-        raise ConstraintError("tool: has no name")
+        raise ConstraintError("tool: needs a name")
     if not d.call or d.argument_format != "json" or any(own.name == name for own in d.text):
         return None
     block, call = d.calls[0], d.call[0]

@@ -243,7 +243,7 @@ def _check_name(d: Dialect, name: str) -> None:
         return
     where = "tools: the name"
     if not name.isprintable() or len(name) > MAX_NAME:
-        raise ConstraintError(f"{where} {name[:60]!r} is not of at most {MAX_NAME} printable characters")
+        raise ConstraintError(f"{where} {name[:60]!r} must have at most {MAX_NAME} printable characters")
     try:
         render({"role": "assistant", "tool_calls": [{"function": {"name": name}}]}, d)
     except DialectError:
@@ -267,7 +267,9 @@ def _stage(d: Dialect, stage: Stage | str | None, prompt: Any, tokenizer: Any) -
         text = prompt if isinstance(prompt, str) else decode_ids(tokenizer, prompt)
         openings = [t.opening.strip() for t in d.calls]
         if not any(o and text.rstrip().endswith(o) for o in openings):
-            raise ConstraintError("prompt: ends inside a call; allowed is its end directly behind what opens calls")
+            raise ConstraintError(
+                "prompt: ends inside a call; it may end right after the opening of a block, not later"
+            )
     return found
 
 
@@ -287,7 +289,7 @@ def _tool(
         parameters["type"] = "object"
     if parameters.get("type") not in (None, "object"):
         if "object" not in parameters["type"]:
-            raise ConstraintError(f"{where}.type: is {parameters['type']!r}; allowed is 'object'")
+            raise ConstraintError(f"{where}.type: must be 'object', not {parameters['type']!r}")
         parameters["type"] = "object"
     return Tool(name, parameters, None if dialect is None else dialect.text_call(tool, name))
 

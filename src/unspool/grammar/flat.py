@@ -1,4 +1,4 @@
-"""Flat nodes as regular expressions."""
+"""Flat nodes: those that can be written as a regular expression."""
 
 from .nodes import Chars, Choice, Const, Node, Repeat, Seq, Word
 

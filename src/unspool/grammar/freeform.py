@@ -112,7 +112,7 @@ class Freeform(msgspec.Struct, frozen=True):
             definitions, ignored = _read(self.source)
             return _Writer(definitions, ignored, quote, without).text()
         except RecursionError:
-            raise _wrong("nests too deep") from None
+            raise _wrong("is nested too deeply") from None
 
 
 def read_lark(source: str) -> Freeform:
@@ -202,7 +202,7 @@ def _direct(word: str, rest: list[_Token], definitions: dict[str, _Definition], 
         aliases = [t.text[2:].strip() for t in rest if t.kind == "alias"]
         for name in names[1:]:
             if name not in _COMMON:
-                raise _wrong(f"common.{name} is not known; allowed are {', '.join(_COMMON)}")
+                raise _wrong(f"common.{name} is unknown; allowed are {', '.join(_COMMON)}")
             _imported(name, definitions)
         if aliases:
             if len(names) > 2:

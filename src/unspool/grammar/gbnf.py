@@ -130,7 +130,7 @@ class _Printer:
 
     def word(self, node: Word, scope: str) -> str:
         if node.unlike:
-            raise ConstraintError("tools: a value must not be what another one is; GBNF cannot tell them apart")
+            raise ConstraintError("tools: one value must differ from another, which GBNF cannot express")
         part = _avoiding(node.part, "".join(sorted({t[0] for t in node.without if t}))) if node.without else node.part
         return self.node(part, scope)
 
@@ -138,12 +138,10 @@ class _Printer:
 
     def json(self, node: Json, scope: str) -> str:
         if node.without:
-            raise ConstraintError("tools: JSON that must not hold a marker cannot be written as GBNF")
+            raise ConstraintError("tools: GBNF cannot express JSON that must not contain a marker")
         if isinstance(node.schema, dict) and (bounds := sorted(set(node.schema) & _BOUNDS)):
             if node.schema.get("type") != "integer" or "multipleOf" in bounds:
-                raise ConstraintError(
-                    f"{bounds[0]}: GBNF grammars keep bounds of whole numbers alone, and no multiples"
-                )
+                raise ConstraintError(f"{bounds[0]}: GBNF supports bounds of whole numbers only, and no multipleOf")
             return f"({self.node(integers(node.schema), scope)})"
         name, new = self.name("j", node)
         if new:
@@ -156,7 +154,7 @@ class _Printer:
 
     def free(self, node: Text) -> str:
         if node.pattern:
-            raise ConstraintError(f"pattern: {node.pattern!r} cannot be kept where text is unquoted")
+            raise ConstraintError(f"pattern: {node.pattern!r} is not supported in unquoted text")
         without = tuple(dict.fromkeys(t for t in node.without if t and t != node.stop))
         head = _quoted(node.head) + " " if node.head else ""
         if node.min or node.max is not None:
@@ -241,7 +239,7 @@ def _avoiding(node: Node, firsts: str) -> Node:
             more = "".join("\\" + c if c in "\\]^-[" else c for c in firsts)
             return Chars(node.set + more, True, node.min, node.max)
         if any(re.match(f"[{node.set}]", c) for c in firsts):
-            raise ConstraintError(f"tools: a value must not hold {firsts!r}, of which it may be made")
+            raise ConstraintError(f"tools: a value must not contain {firsts!r}, but may consist of it")
         return node
     if isinstance(node, Seq):
         return Seq(tuple(_avoiding(p, firsts) for p in node.parts))
@@ -266,7 +264,7 @@ def _times(low: int, high: int | None) -> str:
         ConstraintError: it is too often.
     """
     if max(low, high or 0) > _MAX_COUNT:
-        raise ConstraintError(f"a length of {max(low, high or 0):,}: GBNF grammars count up to {_MAX_COUNT:,}")
+        raise ConstraintError(f"a length of {max(low, high or 0):,}: GBNF supports up to {_MAX_COUNT:,}")
     return count(low, high)
 
 

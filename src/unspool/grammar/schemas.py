@@ -89,7 +89,7 @@ class _Copy:
         if depth > MAX_DEPTH:
             raise ConstraintError(f"{at}: nested deeper than {MAX_DEPTH}")
         if self.visits > MAX_NODES:
-            raise ConstraintError(f"{at}: the schema holds more than {MAX_NODES:,} nodes")
+            raise ConstraintError(f"{at}: the schema has more than {MAX_NODES:,} nodes")
         if not isinstance(node, Mapping):
             return node is not False
         self.budget.node(node, at)
@@ -97,7 +97,7 @@ class _Copy:
         found: Node = {}
         for key in _REFUSED:
             if node.get(key) not in (None, False, {}, []) or (key == "not" and key in node):
-                raise ConstraintError(f"{at}.{key}: cannot be kept by a grammar; allowed are {_ALLOWED}")
+                raise ConstraintError(f"{at}.{key}: is not supported by grammars; supported are {_ALLOWED}")
         # The order of the keys is the schema's own: grammars write properties in the order in which they stand.
         for key, value in node.items():
             if key == "$ref":
@@ -160,13 +160,13 @@ class _Copy:
 
     def list(self, value: object, at: str) -> list[Any]:
         if not isinstance(value, list) or not value:
-            raise ConstraintError(f"{at}: must be a list with something in it")
+            raise ConstraintError(f"{at}: must be a non-empty list")
         return value
 
     def reference(self, ref: object, at: str, depth: int) -> str:
         target = resolve(self.root, ref)
         if target is None:
-            raise ConstraintError(f"{at}: {ref!r} leads nowhere; allowed are pointers into the schema itself")
+            raise ConstraintError(f"{at}: {ref!r} cannot be resolved; only references within the schema are supported")
         name = self.named.get(id(target))
         if name is None:
             name = self.named[id(target)] = f"r{len(self.named)}"
@@ -182,7 +182,7 @@ class _Copy:
     def simple(self, key: str, value: Any, at: str, found: Node) -> None:
         if key in _COUNTS:
             if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value) or value < 0:
-                raise ConstraintError(f"{at}: must be a whole number of 0 or more, not {value!r}")
+                raise ConstraintError(f"{at}: must be an integer of at least 0, not {value!r}")
             check_count(key, int(value), at)
             found[key] = int(value)
         elif key in _NUMBERS:
@@ -218,7 +218,7 @@ class _Copy:
         if isinstance(node.get("enum"), list) and "type" in found:
             kept = [v for v in found["enum"] if _has_type(v, found["type"])]
             if not kept:
-                raise ConstraintError(f"{at}.enum: none of its values is of the type {found['type']!r}")
+                raise ConstraintError(f"{at}.enum: none of its values has the type {found['type']!r}")
             found["enum"] = kept
         if "properties" in found and "additionalProperties" not in found:
             found["additionalProperties"] = not closed
@@ -297,7 +297,7 @@ def merged(parts: list[Node | bool]) -> Node | bool:
                 whole.setdefault("allOf", [])
                 whole["allOf"] = [*whole["allOf"], {key: value}]
             else:
-                raise ConstraintError(f"allOf: its parts say different things of {key}")
+                raise ConstraintError(f"allOf: its parts contradict each other in {key}")
     return whole
 
 

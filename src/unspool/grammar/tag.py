@@ -91,7 +91,9 @@ class _Printer:
 
     def json(self, node: Json) -> Format:
         if _holds(node.schema, "allOf"):
-            raise ConstraintError("allOf: its parts cannot be joined into one schema, and structural tags know none")
+            raise ConstraintError(
+                "allOf: its parts cannot be merged into one schema, and structural tags do not support allOf"
+            )
         found: Format = {
             "type": "json_schema",
             # Where markers are kept out, xgrammar keeps control characters out too, and a pattern would let markers in.
@@ -148,9 +150,7 @@ class _Printer:
 
     def text(self, node: Text) -> Format:
         if node.pattern:
-            raise ConstraintError(
-                f"pattern: {node.pattern!r} cannot be kept by a structural tag where text is unquoted"
-            )
+            raise ConstraintError(f"pattern: {node.pattern!r} is not supported by structural tags in unquoted text")
         without = list(dict.fromkeys(t for t in (node.stop, *node.without) if t))
         body: Format
         if node.min:
@@ -312,9 +312,7 @@ class _Ebnf:
             case Text() if not (node.pattern or node.min or node.max is not None or node.code):
                 return self.text(node)
             case Text() | Json():
-                raise ConstraintError(
-                    "$ref: a schema that refers to itself has bounds that a structural tag cannot keep"
-                )
+                raise ConstraintError("$ref: structural tags do not support the bounds in this recursive schema")
             case Free():
                 raise ConstraintError(NO_LARK)
             case Finer():

@@ -234,7 +234,7 @@ class Values:
             if "$ref" in schema:
                 parts.append(self.definitions[schema["$ref"].rpartition("/")[2]])
             schema = merged(parts)
-        raise ConstraintError(f"$ref: {MAX_DEPTH} references in a row")
+        raise ConstraintError(f"$ref: a chain of more than {MAX_DEPTH} references")
 
     def branches(self, schema: Schema) -> list[Schema]:
         """The alternatives of a schema, each with what holds for all of them."""
@@ -283,7 +283,7 @@ class Values:
             texts = [self.write(v) for v in listed]
             kept = [t for t in texts if not any(w in t for w in self.without)]
             if not kept:
-                raise ConstraintError(f"{at}: its values hold markers of the dialect")
+                raise ConstraintError(f"{at}: all its values contain markers of the dialect")
             return choice(map(Const, kept))
         if "type" not in schema:
             return self.anything()
@@ -307,7 +307,7 @@ class Values:
 
     def string(self, schema: dict[str, Any], at: str) -> Node:
         if "pattern" in schema:
-            raise ConstraintError(f"{at}.pattern: cannot be kept where strings are not JSON; allowed are {_STRINGS}")
+            raise ConstraintError(f"{at}.pattern: is not supported unless strings are JSON; supported are {_STRINGS}")
         return self.spelling.string(schema.get("minLength", 0), schema.get("maxLength"), self.without)
 
     def number(self, schema: dict[str, Any], kind: str) -> Node:
@@ -354,7 +354,7 @@ class Values:
         """Declared members (name, value, whether required) in the schema's order, and the value of others."""
         for keyword in ("patternProperties", "minProperties", "maxProperties"):
             if keyword in schema:
-                raise ConstraintError(f"{at}.{keyword}: cannot be kept where arguments are not JSON")
+                raise ConstraintError(f"{at}.{keyword}: is not supported unless arguments are JSON")
         declared, others = shape(schema)
         found = [(name, self.value(node, f"{at}.{name}"), required) for name, node, required in declared]
         return found, None if others is False else self.value(others, f"{at}.additionalProperties")

@@ -135,7 +135,7 @@ def _load(keys: Keys, name: str) -> tuple[Dialect, str] | None:
     ends = [e for e in keys.get("end", ()) if e != EOS]
     told = {"name": name, **{k: v for k, v in keys.items() if k != "end"}, **({"end": ends} if ends else {})}
     try:
-        text = file_text(told, "Inferred from a chat template; `unspool infer` tells what is proven.")
+        text = file_text(told, "Inferred from a chat template; `unspool infer` shows what is proven.")
         return parse_dialect(text, f"{name}.toml", find_base), text
     except DialectError:  # a cut that makes no template
         return None

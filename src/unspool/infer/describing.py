@@ -69,7 +69,7 @@ def to_response_template(dialect: Dialect) -> Described:
     if dialect.item:
         lossy.append("item: nested markup is kept as text")
     if any("{id}" in t.text for t in dialect.call):
-        lossy.append("call: ids are not told")
+        lossy.append("call: ids are not passed on")
     anchor: Any = dialect.start[0] if len(dialect.start) == 1 else list(dialect.start)
     return Described({"defaults": {"role": "assistant"}, "start_anchor": anchor, "fields": fields}, tuple(lossy))
 
@@ -173,7 +173,7 @@ def _object(dialect: Dialect, call: Template, before: str, after: str) -> dict[s
     shape = call.object
     assert shape is not None
     if shape.name_is_key or shape.quote == "'":
-        raise DialectError(f"call: {call.text!r} is no object that a response_template can read")
+        raise DialectError(f"call: {call.text!r} is not an object that a response_template can read")
     keys = {role: key for key, role in shape.keys}
     text = unstarted(call.text, dialect.start)
     head, tail = text[: text.index("{")].strip(), text[text.rindex("}") + 1 :].strip()

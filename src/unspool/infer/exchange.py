@@ -165,7 +165,7 @@ class _Reader:
         elif content == "xml-inline":
             keys |= self.marked_call(field, lead + text, after)
         else:
-            raise DialectError(f"fields.{_CALLS}.content: {content!r} is no way to write arguments in a dialect")
+            raise DialectError(f"fields.{_CALLS}.content: {content!r} is not a way to write arguments in a dialect")
         if "{name}" in text and not keys.get("quote"):
             self.names()
         self.ended(keys, lead)
@@ -212,7 +212,7 @@ class _Reader:
             raise DialectError(f"fields.{_CALLS}.content_args.tag_pattern: must be a string")
         tag = _plain(read_pattern(pattern, f"fields.{_CALLS}.content_args.tag_pattern")[0])
         if "{name}" not in opening:
-            raise DialectError(f"fields.{_CALLS}.open_pattern: holds no name")
+            raise DialectError(f"fields.{_CALLS}.open_pattern: contains no name")
         if tag == "{key}={value}":
             self.lossy.append(f"fields.{_CALLS}: values are Python's, True and None included; it reads those as text")
             return {"arguments": "python", "call": f"{opening}{{arguments}}{closing}"}

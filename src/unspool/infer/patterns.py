@@ -153,7 +153,7 @@ class _Reader:
             return Ahead("".join(p.text for p in choices[0] if isinstance(p, Text)))
         quantifier = self.quantifier()
         if quantifier not in ("", "?"):
-            raise self.fail(f"{quantifier!r} behind a group")
+            raise self.fail(f"{quantifier!r} after a group")
         return Either(choices, bool(quantifier))
 
     def closed(self, start: int) -> int:

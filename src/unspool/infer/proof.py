@@ -97,7 +97,7 @@ class Prover:
             if joined is None:
                 return Case(name, "not written", missing)
             why = self._read(dialect, turn, *joined)
-            return Case(name, "fail" if why else "pass", why or "read as text and a call behind each other")
+            return Case(name, "fail" if why else "pass", why or "read as text and a call, one after the other")
         if turn.reasoning and raw.lstrip().startswith(turn.reasoning) and dialect.stage is Stage.REASONING:
             prompt += self.cut.given  # only prompts write the opening
         why = self._read(dialect, turn, prompt, raw)
@@ -217,10 +217,10 @@ class Prover:
         )
         framed = bool(dialect.content[0].before)
         if not known and not framed:
-            return Case(name, "fail", f"the prompt writes {given!r} behind the turn's opening")
+            return Case(name, "fail", f"the prompt writes {given!r} after the turn's opening")
         stage = detect_stage(dialect, prompt)
         if stage is not wanted and not (framed and stage is Stage.CONTENT):
-            return Case(name, "fail", f"{stage.value} instead of {wanted.value} behind {prompt[-60:]!r}")
+            return Case(name, "fail", f"{stage.value} instead of {wanted.value} after {prompt[-60:]!r}")
         turn = h.Turn(h.THOUGHT if thinks else "", h.CONTENT)
         raw = f"{h.THOUGHT}{closing}{h.CONTENT}" if thinks else h.CONTENT
         why = "" if framed else self._read(dialect, turn, prompt, raw)

@@ -60,7 +60,7 @@ def read_checkpoint(path: str | Path) -> Checkpoint:
     else:
         found = Checkpoint({_DEFAULT: _text(path)})
     if not found.templates:
-        raise TemplateError(f"{path}: holds no chat template")
+        raise TemplateError(f"{path}: contains no chat template")
     return found
 
 
@@ -126,7 +126,7 @@ class _Cut(Exception):
 def _gguf(file: BinaryIO, path: Path) -> Checkpoint:
     try:
         if file.read(4) != b"GGUF" or _number(file, "<I") < 2:
-            raise TemplateError(f"{path}: is no GGUF of version 2 or later")
+            raise TemplateError(f"{path}: is not a GGUF file of version 2 or later")
         _number(file, "<Q")  # tensors
         templates: dict[str, str] = {}
         for _ in range(min(_number(file, "<Q"), _MOST_KEYS)):
@@ -137,7 +137,7 @@ def _gguf(file: BinaryIO, path: Path) -> Checkpoint:
             else:
                 _skip(file, kind)
     except _Cut as error:
-        raise TemplateError(f"{path}: is no whole GGUF: {error}") from None
+        raise TemplateError(f"{path}: is not a complete GGUF file: {error}") from None
     return Checkpoint(templates)
 
 

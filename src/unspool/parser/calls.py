@@ -85,7 +85,7 @@ class Calls:
         if not ledger.prose and not waits:
             return False
         self._look.no_calls()
-        ledger.notice("call_markers_as_text", "prose stood before a call")
+        ledger.notice("call_markers_as_text", "prose before a call")
         return True
 
     def open(self, o: Opening, i: int, match: Match) -> None:

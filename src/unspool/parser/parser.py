@@ -74,7 +74,7 @@ class Parser:
         if ids is not None and not callable(ids):
             raise wrong_type("ids", ids, "a callable (index, name) -> str or None")
         if tokenizer is not None and not hasattr(tokenizer, "decode"):
-            raise wrong_type("tokenizer", tokenizer, "a tokenizer, an object with a method `decode`, or None")
+            raise wrong_type("tokenizer", tokenizer, "a tokenizer (an object with a `decode` method), or None")
         plan = compile_plan(d, policy, request.kind)
         calls = bool(plan.forms) and request.kind != "none" and (request.tools is None or bool(request.tools))
         tape = self._tape = Tape()
@@ -165,7 +165,7 @@ class Parser:
         """
         check("finish_reason", finish_reason, (str, type(None)), "a string or None")
         if self._closed:
-            raise ValueError("close: the parser is closed already")
+            raise ValueError("close: the parser is already closed")
         self._slow()
         if self._tokenizer is not None and self._tokens is None and not self._tape.end:
             self.feed_tokens(())  # an output without a token is one of tokens all the same
@@ -269,7 +269,7 @@ class Parser:
         tokens = self._tokens
         if tokens is None:
             if self._tokenizer is None:
-                raise ValueError("feed_tokens: the parser was made without a tokenizer")
+                raise ValueError("feed_tokens: the parser has no tokenizer; pass tokenizer= when you create it")
             tokens = self._tokens = TokenFeed(self._tokenizer)
             self._machine.look.know_tokens(tokens.added)
             self._fold.count_reasoning_tokens()

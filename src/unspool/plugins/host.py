@@ -120,7 +120,7 @@ def _detected(model: str | None, chat_template: str | None) -> Dialect:
     found = detect_dialect(model) if model else []
     if not found:
         raise UnknownDialect(
-            f"{PREFIX}{AUTO}: neither the name {model!r} nor a chat template tells a dialect; "
+            f"{PREFIX}{AUTO}: no dialect found by the name {model!r} or a chat template; "
             f"choose {PREFIX}<dialect>, see list_dialects()"
         )
     logger.info("unspool: %s reads %s (%s)", model, found[0].dialect, found[0].reason)

@@ -66,7 +66,7 @@ def toolset(
         raise holder.wrong(error.field, error.message) from None
     for i, one in enumerate(tools):
         if not depth_within(one["function"].get("parameters", {}), limits.depth):
-            raise fields.wrong(f"tools[{i}]", f"the schema nests deeper than {limits.depth}")
+            raise fields.wrong(f"tools[{i}]", f"the schema is nested deeper than {limits.depth}")
     return found
 
 

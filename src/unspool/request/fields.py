@@ -162,7 +162,7 @@ def _decode_slowly(body: bytes) -> Any:
     try:
         return json.loads(body, parse_constant=_no_constant)
     except RecursionError:
-        raise BadRequest(None, "the body nests too deep", 400) from None
+        raise BadRequest(None, "the body is nested too deeply", 400) from None
     except ValueError as error:
         raise BadRequest(None, f"the body is not JSON: {error}", 400) from None
 

@@ -80,7 +80,7 @@ def read_tokenizer(path: str | Path) -> Tokenizer:
     if (folder / "chat_template.jinja").is_file():
         template, tool_template = (folder / "chat_template.jinja").read_text(encoding="utf-8"), ""
     if not template:
-        raise TemplateError(f"{folder}: has no chat template (tokenizer_config.json or chat_template.jinja)")
+        raise TemplateError(f"{folder}: contains no chat template (tokenizer_config.json or chat_template.jinja)")
     special = {name: _token(config[name]) for name in _SPECIAL if config.get(name)}
     added = list(config.get("added_tokens_decoder", {}).values())
     added += _json(folder / "tokenizer.json").get("added_tokens", ())
@@ -153,7 +153,7 @@ class Prompts:
         for name in request.template:
             if name not in self._variables and name not in SWITCHES:
                 allowed = ", ".join(sorted(self._variables)) or "none"
-                raise BadRequest(f"chat_template_kwargs.{name}", f"is not known to the template; allowed are {allowed}")
+                raise BadRequest(f"chat_template_kwargs.{name}", f"is unknown to the template; allowed are {allowed}")
         variables = self._variables_of(request)
         continuing = request.body.get("continue_final_message") is True
         try:
@@ -164,7 +164,7 @@ class Prompts:
         except BadRequest:
             raise
         except Exception as error:  # a template is a foreign program, which may fail in any way
-            raise BadRequest("messages", f"the chat template refuses: {error}") from None
+            raise BadRequest("messages", f"the chat template rejected the request: {error}") from None
         return clean(_before_sentinel(prompt) if continuing else prompt)
 
     def next_turn(
@@ -323,7 +323,7 @@ class Prompts:
         others = [d.name for d in list_dialects() if any(_reads(d, w) for w in written)]
         instead = f"these would: {', '.join(others)}" if others else "no other does"
         raise TemplateError(
-            f"dialect {dialect.name} does not read the calls that the chat template writes; {instead}; the template "
+            f"dialect {dialect.name} cannot read the calls that the chat template writes; {instead}; the template "
             f"writes {written[0].turn[:200]!r}"
         )
 
@@ -407,7 +407,7 @@ def _append_sentinel(messages: Sequence[dict[str, Any]]) -> None:
     """
     last = messages[-1] if messages else {"role": "", "content": None}
     if last["role"] != "assistant" or not isinstance(last["content"], str):
-        raise BadRequest("continue_final_message", "needs a last message of the assistant with text")
+        raise BadRequest("continue_final_message", "needs an assistant message with text at the end")
     last["content"] += _SENTINEL + " "  # the space shows whether the template trims
 
 
@@ -419,7 +419,9 @@ def _before_sentinel(prompt: str) -> str:
     """
     before, found, after = prompt.rpartition(_SENTINEL)
     if not found:
-        raise BadRequest("continue_final_message", "the chat template does not write the last message as it is")
+        raise BadRequest(
+            "continue_final_message", "the chat template changes the last message, so it cannot be continued"
+        )
     return before if after.startswith(" ") else before.rstrip()
 
 

@@ -168,7 +168,7 @@ def offered(fields: Fields, offer: Offer, taken: Collection[str], *, approvals: 
         for i, name in enumerate(asked):
             if name not in known:
                 allowed = ", ".join(sorted(known)[:8]) or "none: the server has no tools"
-                raise fields.wrong(f"server_tools[{i}]", f"{json_shown(name)} is not known; allowed are {allowed}")
+                raise fields.wrong(f"server_tools[{i}]", f"{json_shown(name)} is unknown; allowed are {allowed}")
         tools = tuple(t for t in tools if {t.name, t.original, t.server} & set(asked))
     elif not fields.flag("server_tools", True):
         return None

@@ -77,7 +77,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
         for field in self.__struct_fields__:
             least = 0 if field in ("waiting", "drain") else 1
             if getattr(self, field) < least:
-                raise ValueError(f"{field}: {getattr(self, field):g} is less than {least}")
+                raise ValueError(f"{field}: must be at least {least}, not {getattr(self, field):g}")
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):

@@ -245,7 +245,7 @@ class Format:
             new |= {"tool_call_id": self._id, "name": _NAME}
         found = self.bridge([{"role": "user", "content": "?"}, answer], [new], [_TOOL] if calls else None)
         if _OTHER not in found.text:
-            raise TemplateError(f"template: does not write a message of {role} behind an answer")
+            raise TemplateError(f"template: does not write a message of {role} after an answer")
 
 
 def _openai(answer: Mapping[str, Any]) -> dict[str, Any]:

@@ -444,7 +444,7 @@ def transcribe(conversation: Conversation, messages: Sequence[Mapping[str, Any]]
     """The ids of a written conversation up to its last answer, and their kinds; see `Conversation.sft`."""
     answers = [i for i, m in enumerate(messages) if m["role"] == "assistant"]
     if not answers:
-        raise ValueError("messages: holds no answer, a message of the assistant")
+        raise ValueError("messages: contains no answer (a message of the assistant)")
     form = conversation._format
     history = [form.shaped(m) for m in messages[: answers[-1] + 1]]
     shaped, tools, by = conversation._broken(history)
@@ -515,7 +515,7 @@ def _as_ids(ids: Any) -> Ids:
         if ids.ndim != 1 or ids.dtype.kind not in "iu":
             raise TypeError(f"ids: must be integers in one dimension, not {ids.dtype} of shape {ids.shape}")
         if len(ids) and ids.min() < 0:
-            raise ValueError("ids: holds a negative one")
+            raise ValueError("ids: must not be negative")
         return ids.astype(np.int64)
     if isinstance(ids, str | bytes) or not isinstance(ids, Iterable):
         raise wrong_type("ids", ids, "token ids, a list or array of integers")

@@ -74,7 +74,7 @@ def schema_score(message: Message, tools: Sequence[Mapping[str, Any]], *, withou
         return without_calls
     validators = Validators(tools)
     for name, why in validators.unusable.items():
-        raise ValueError(f"tools: the parameters of {name} are no schema that can be checked: {why}")
+        raise ValueError(f"tools: the parameters of {name} are not a schema that can be checked: {why}")
     return sum(validators.valid(c) is True for c in message.tool_calls) / len(message.tool_calls)
 
 

@@ -111,7 +111,7 @@ class Connection(HttpToolsProtocol):
                 self.transport.abort()  # it has sent nothing
             else:
                 what = "headers" if self._reading == "head" else "body"
-                self._refuse(408, f"the {what} did not come in time")
+                self._refuse(408, f"the {what} took too long to arrive")
         unsent = self.transport.get_write_buffer_size()
         # Nothing is written then: what does not become less is not being read.
         still = self.flow.write_paused or self.transport.is_closing() or (self.cycle and self.cycle.response_complete)

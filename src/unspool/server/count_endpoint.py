@@ -39,7 +39,7 @@ class CountEndpoint:
             reply = failed(protocol.error_body, failure)
         except Exception:
             log.exception("%s: the request could not be read", scope["path"])
-            reply = failed(protocol.error_body, Failure("the server failed", 500))
+            reply = failed(protocol.error_body, Failure("internal server error", 500))
         self._service.metrics.response(scope["path"], reply.status)
         await reply.send(send)
 

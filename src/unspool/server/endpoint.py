@@ -58,7 +58,7 @@ class Endpoint:
             reply = failed(protocol.error_body, Failure(str(error), status, error.param))
         except Exception:
             log.exception("%s: the request could not be read", scope["path"])
-            reply = failed(protocol.error_body, Failure("the server failed", 500))
+            reply = failed(protocol.error_body, Failure("internal server error", 500))
         else:
             tools = Tools([*self._service.tools.servers.values(), *own.servers.values()])
             run = Run(self._service, protocol, prepared, client_id(scope), tools)

@@ -77,7 +77,7 @@ class ThreadEndpoint(ABC):
             reply = failed(wire.error_body, Failure(str(error), status, error.param))
         except Exception:
             log.exception("%s: the request failed", scope["path"])
-            reply = failed(wire.error_body, Failure("the server failed", 500))
+            reply = failed(wire.error_body, Failure("internal server error", 500))
         self._service.metrics.response(scope["path"], reply.status)
         await reply.send(send)
 
@@ -166,7 +166,7 @@ def check_known(fields: Fields, allowed: tuple[str, ...]) -> None:
     """
     unknown = sorted(fields.raw.keys() - set(allowed))
     if unknown:
-        raise fields.wrong(unknown[0], f"is not known; allowed are {', '.join(allowed)}")
+        raise fields.wrong(unknown[0], f"is unknown; allowed are {', '.join(allowed)}")
 
 
 def read_asked(fields: Fields, service: Service) -> Asked:
@@ -221,7 +221,7 @@ def _pieces(fields: Fields, most: int) -> list[Piece]:
         _check_length(fields, "text", len(text), most)
         return [Piece(text[at : at + _PIECE], None) for at in range(0, len(text), _PIECE)]
     if fields.has("text"):
-        raise fields.wrong("pieces", "stand instead of text; give one of them")
+        raise fields.wrong("pieces", "cannot be combined with text")
     values = fields.array("pieces")
     if len(values) > MAX_PIECES:
         raise fields.wrong("pieces", f"{len(values):,} pieces; allowed are {MAX_PIECES:,}")
@@ -281,13 +281,13 @@ def _own(fields: Fields) -> Dialect:
     except tomllib.TOMLDecodeError as error:
         raise fields.wrong("toml", f"not TOML: {error}") from None
     except RecursionError:
-        raise fields.wrong("toml", "nests too deep") from None
+        raise fields.wrong("toml", "is nested too deeply") from None
 
 
 def _policy(fields: Fields) -> Policy:
     for field, value in fields.raw.items():
         if field not in CHOICES:
-            raise fields.wrong(field, f"is not known; allowed are {', '.join(CHOICES)}")
+            raise fields.wrong(field, f"is unknown; allowed are {', '.join(CHOICES)}")
         if value is not None and value not in CHOICES[field]:
             allowed = ", ".join(str(c) for c in CHOICES[field])
             raise fields.wrong(field, f"{json_shown(value)} is not one of {allowed}")

@@ -88,7 +88,7 @@ class BlockWriter(ABC):
             TypeError: these are no events.
         """
         if choice != 0:
-            raise ValueError(f"choice: {choice} given; the protocol has one choice")
+            raise ValueError(f"choice: got {choice}; the protocol has only one choice")
         out: list[bytes] = []
         if not isinstance(events, list | tuple):
             raise wrong_type("events", events, "a list of events")
@@ -212,5 +212,5 @@ def the_one(messages: Sequence[Message]) -> Message:
         ValueError: there are more or none.
     """
     if len(checked_messages(messages)) != 1:
-        raise ValueError(f"messages: {len(messages)} given; the protocol has one choice")
+        raise ValueError(f"messages: got {len(messages)}; the protocol has only one choice")
     return messages[0]

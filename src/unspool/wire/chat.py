@@ -82,7 +82,7 @@ class ChatWriter:
         server_tools: bool = False,
     ) -> None:
         if n < 1:
-            raise ValueError(f"n: {n} is less than 1")
+            raise ValueError(f"n: must be at least 1, not {n}")
         if reasoning_field not in REASONING_FIELDS:
             raise ValueError(f"reasoning_field: {reasoning_field!r} is not one of {', '.join(REASONING_FIELDS)}")
         self._identity: dict[str, Any] = {"id": id, "object": "", "created": created, "model": model}

@@ -59,7 +59,7 @@ def not_written(event: object) -> bytes:
         TypeError: it is no event.
     """
     if not isinstance(event, Event | ServerEvent):
-        raise TypeError(f"events: must be a list of events; it holds {described(event)}")
+        raise TypeError(f"events: must be a list of events; it contains {described(event)}")
     return b""
 
 

@@ -127,7 +127,7 @@ def _reason(word: str | None) -> str | None:
         EngineError: the generation was aborted, or failed.
     """
     if word in ("abort", "error"):
-        raise EngineError(f"the engine gave the generation up ({word})", 503)
+        raise EngineError(f"the engine aborted the generation ({word})", 503)
     return word and _REASONS.get(word, "stop")
 
 
@@ -230,13 +230,13 @@ def failure(message: str, status: int | None, retry_after: int | None = None) ->
     """
     told = f": {message}" if message else ""
     if status in (400, 409, 413, 422, 501):
-        return EngineError(f"the engine refuses the request{told}", 400)
+        return EngineError(f"the engine rejected the request{told}", 400)
     if status in (401, 403):  # what it says concerns the operator's key
-        return EngineError("the engine refuses the API key that the server sends", 503)
+        return EngineError("the engine rejected the API key that the server sends", 503)
     if status in (404, 405):  # of the operator's making too: the path, or the model's name
-        return EngineError("the engine knows no such path or model", 502, detail=message)
+        return EngineError("the engine does not know the path or the model", 502, detail=message)
     if status in (408, 504):
-        return EngineError("the engine took too long", 504, detail=message)
+        return EngineError("the engine timed out", 504, detail=message)
     if status in (429, 503):
-        return EngineError("the engine takes no request now", status, retry_after, message)
+        return EngineError("the engine is overloaded", status, retry_after, message)
     return EngineError("the engine failed", 502, detail=message)

@@ -70,7 +70,7 @@ class Client:
                 while chunk := await self.read(backend, response, deadline):
                     data += chunk
                     if len(data) > _MAX_ANSWER:
-                        raise EngineError(f"the engine answers {path} with more than {_MAX_ANSWER:,} bytes", 502)
+                        raise EngineError(f"the engine's answer to {path} is larger than {_MAX_ANSWER:,} bytes", 502)
         except Slow as error:
             backend.out(f"{path} is not answered in time")
             raise Unavailable(str(error), error.status) from None
@@ -168,12 +168,12 @@ def _fault(backend: Backend, error: Exception) -> Exception:
 
     if isinstance(error, aiohttp.ClientConnectorError):
         backend.out(f"no connection ({error.os_error.strerror or 'refused'})")
-        return Unavailable("the engine is not there", 503)
+        return Unavailable("the engine cannot be reached", 503)
     if isinstance(error, aiohttp.ServerTimeoutError):
         backend.out("no connection in time")
-        return Unavailable("the engine is not there", 503)
+        return Unavailable("the engine cannot be reached", 503)
     if isinstance(error, TimeoutError):
-        return Slow("the engine took too long", 504)
+        return Slow("the engine timed out", 504)
     if isinstance(error, aiohttp.ClientError | OSError) or str(error) in _CLOSED:
         backend.out(type(error).__name__)
         return Unavailable("the connection to the engine broke", 502)

@@ -116,7 +116,7 @@ class Upstream:
         while True:
             with self._pool.turn(tried) as backend:
                 if backend is None:
-                    raise fault or Unavailable("no engine is there", 503)
+                    raise fault or Unavailable("no engine can be reached", 503)
                 tried.add(backend)
                 begun = False
                 stream = self._attempt(backend, request)
@@ -148,7 +148,7 @@ class Upstream:
         if not any(b.seen for b in backends):
             await self._pool.check()
         if not any(b.seen for b in backends):
-            raise EngineError("no engine is there: " + "; ".join(dict.fromkeys(b.fault for b in backends)), 503)
+            raise EngineError("no engine can be reached: " + "; ".join(dict.fromkeys(b.fault for b in backends)), 503)
 
     async def close(self) -> None:
         """Stop the checks and close every connection; what is generated fails."""
@@ -208,7 +208,7 @@ class Upstream:
         if not isinstance(prompt, str):
             prompt = list(prompt)
             if not kind.ids:
-                raise EngineError(f"prompt: the engine ({kind.name}) takes text, no token ids", 400)
+                raise EngineError(f"prompt: the engine ({kind.name}) takes text, not token ids", 400)
         model, context = self._model, None
         if kind.listed and (model is None or isinstance(kind.endless, str)):
             served = await self._served(backend)
@@ -219,7 +219,7 @@ class Upstream:
             answer = await self._client.ask(backend, path, question)
             prompt = answer.get("tokens") if isinstance(answer, dict) else None
             if not isinstance(prompt, list):
-                raise EngineError(f"the engine's {path} gives no tokens", 502)
+                raise EngineError(f"the engine's {path} returned no tokens", 502)
         make = partial(
             body,
             kind,
@@ -239,7 +239,7 @@ class Upstream:
         if backend.kind is None:
             await self._served(backend)
         if backend.kind is None:
-            raise EngineError(f"kind: the engine does not tell what it is; allowed are {', '.join(KINDS)}", 503)
+            raise EngineError(f"kind: the kind of engine cannot be detected; allowed are {', '.join(KINDS)}", 503)
         return backend.kind
 
     async def _served(self, backend: Backend) -> Served:
@@ -314,7 +314,7 @@ def _base(url: str) -> str:
     except ValueError as wrong:
         raise ValueError(f"urls: {wrong}") from None
     if parts.username is not None or parts.password is not None:
-        raise ValueError("urls: must hold no user and no password; there is api_key")
+        raise ValueError("urls: must not contain a user or a password; use api_key")
     if parts.scheme not in ("http", "https") or not parts.hostname or port == 0 or parts.query or parts.fragment:
         raise ValueError(f"urls: {url!r} is not like http://host:port")
     return url.rstrip("/").removesuffix("/v1").rstrip("/")

@@ -251,7 +251,7 @@ def body(
         if name in kind.fields:
             asked[kind.fields[name]] = value
         elif value not in _NEUTRAL.get(name, ()):
-            raise EngineError(f"{name}: the engine ({kind.name}) does not take it", 400)
+            raise EngineError(f"{name}: the engine ({kind.name}) does not support it", 400)
     if sampling.seed is not None:
         asked["seed"] = sampling.seed % kind.seeds
     if kind.fields.get("logprobs") == "n_probs" and sampling.logprobs == 0:
@@ -274,21 +274,21 @@ def _endless(kind: Kind, prompt: Any, context: int | None) -> int | None:
     if not isinstance(kind.endless, str):
         return kind.endless
     if context is None:
-        raise EngineError("max_tokens: the engine does not tell the length of its context; the request has to", 400)
+        raise EngineError("max_tokens: is required: the engine does not report the length of its context", 400)
     return context if kind.endless == "context" else max(1, context - len(prompt) - _SPARE)
 
 
 def _constrained(kind: Kind, constraint: Constraint) -> dict[str, Any]:
     if kind.constrain is None:
         raise EngineError(
-            f"the engine ({kind.name}) cannot constrain what is generated: no required or named tool_choice, no strict "
+            f"the engine ({kind.name}) does not support constraints: no required or named tool_choice, no strict "
             "tools, no response_format",
             400,
         )
     try:
         return kind.constrain(constraint)
     except ConstraintError as error:
-        raise EngineError(f"the engine ({kind.name}) cannot keep to what is asked for: {error}", 400) from None
+        raise EngineError(f"the engine ({kind.name}) does not support this constraint: {error}", 400) from None
 
 
 def detect(owner: str, paths: Mapping[str, Any]) -> Kind | None:

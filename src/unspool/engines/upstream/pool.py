@@ -40,7 +40,7 @@ class Backend:
         """Leave it out. What it told is forgotten: another server may come back."""
         if not self.fault:
             log.warning("engine %s: taken out: %s", self.url, fault)
-        self.fault = fault or "it does not answer"
+        self.fault = fault or "it does not respond"
         self.seen = False
         self.kind, self.served = self._given, None
 

@@ -62,4 +62,4 @@ class Events:
 
     def _check(self) -> None:
         if len(self._cut) + self._size > self._limit:
-            raise ValueError(f"an event of more than {self._limit:,} bytes")
+            raise ValueError(f"an event is larger than {self._limit:,} bytes")

@@ -12,7 +12,7 @@ from .reader import Mode
 from .wrapped import Unwrapping, UnwrapReader, unwrapping
 
 _CUT: Final = "a closing marker inside a value"
-_NO_OBJECT: Final = "arguments that are no object"
+_NO_OBJECT: Final = "arguments that are not an object"
 
 
 class ArgumentsReader:

@@ -191,9 +191,9 @@ class LiteralReader(Strings):
         if self.stack[-1] == "(":
             m = _KEYWORD.match(text, i)
             if m is None or c.isdigit():
-                return self._fail(text, i, "a positional argument")
+                return self._fail(text, i, "a positional argument (allowed are keyword arguments)")
             if m.end() == n:
-                return -1 if n - i <= MAX_KEY else self._fail(text, i, "a name that never ends")
+                return -1 if n - i <= MAX_KEY else self._fail(text, i, "an unterminated name")
             return self._bare_key(m.group(), m.end())
         if self._how.syntax is Syntax.QUOTE:
             if not text.startswith(self._how.quote, i):
@@ -202,7 +202,7 @@ class LiteralReader(Strings):
                 m = _BARE_KEY.match(text, i)
                 assert m is not None
                 if m.end() == n:
-                    return -1 if n - i <= MAX_KEY else self._fail(text, i, "a key that never ends")
+                    return -1 if n - i <= MAX_KEY else self._fail(text, i, "an unterminated key")
                 if m.end() == i or text[m.end()] != ":":
                     return self._fail(text, i, "an object without a key")
                 return self._bare_key(m.group().rstrip(), m.end())
@@ -213,7 +213,7 @@ class LiteralReader(Strings):
             m = _WORD.match(text, i)
             if m is not None:
                 if m.end() == n:
-                    return -1 if n - i <= MAX_KEY else self._fail(text, i, "a key that never ends")
+                    return -1 if n - i <= MAX_KEY else self._fail(text, i, "an unterminated key")
                 self._fix("bare key")
                 self._flush(text, i)
                 self._doubt.decide()
@@ -300,14 +300,14 @@ class LiteralReader(Strings):
         if m is None:
             return self._fail(text, i, f"{text[i]!r} where a value is expected")
         if m.end() - i > MAX_WORD:
-            return self._fail(text, i, "a word that is no value")
+            return self._fail(text, i, "an unknown word where a value is expected")
         if m.end() == n:
             # A word ends where another character begins.
             self.mode = WORD
             return -1
         word = self._how.words.get(m.group())
         if word is None:
-            return self._fail(text, i, f"{m.group()} is no value")
+            return self._fail(text, i, f"{m.group()} is not a value")
         self._begin(text, i)
         if not self._how.keep or word != m.group():
             if word != m.group():
@@ -391,7 +391,7 @@ class LiteralReader(Strings):
             if c.isalnum() or c == "_" or c == ".":
                 return self._fail(text, i, f"{c!r} in a number")
             if self._endless():
-                return self._fail(text, i, "a number beyond every float")
+                return self._fail(text, i, "a number too large for a float")
             if state == DOT:
                 self._flush(text, i)
                 self.out.append("0")

@@ -167,7 +167,7 @@ class ObjectReader:
             if end == MORE:
                 return False
             if end == NO:
-                return self._lose(f"a bad {self.role}")
+                return self._lose(f"an invalid {self.role}")
             self._tape.move(end)
             self._expects = Expects.AFTER
             if self.role == "id":
@@ -179,7 +179,7 @@ class ObjectReader:
                 self.mode = Mode.NAMED
             return True
         if self.role == "name" and not call.started:
-            return self._lose("a name that is no string")
+            return self._lose("a name that is not a string")
         self.role = "skip"
         literal = LiteralReader(self._syntax(), Root.ANY)
         self.inner = ArgumentsReader(call, self._desk, self._openings, self._tape, literal, skip=True)
@@ -191,7 +191,7 @@ class ObjectReader:
 
     def _arguments(self, i: int, c: str) -> bool:
         call = self._call
-        none = "arguments that are no object"
+        none = "arguments that are not an object"
         if c not in '{"n' and call.thought:
             return self._lose(none)
         if call.name and not call.started:

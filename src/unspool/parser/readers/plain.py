@@ -36,12 +36,12 @@ def _members(pairs: list[tuple[str, Any]]) -> None:
 def _float(number: str) -> float:
     value = float(number)
     if isinf(value):
-        raise ValueError("a number beyond every float")
+        raise ValueError("a number too large for a float")
     return value
 
 
 def _constant(name: str) -> Any:
-    raise ValueError(f"{name} is no number of JSON")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 _decoder: Final = json.JSONDecoder(object_pairs_hook=_members, parse_float=_float, parse_constant=_constant)

@@ -111,7 +111,7 @@ class Strings(Telling):
             # Consume what is whole; the beginning of an escape waits.
             return j if j > i else -1
         if not self._how.repair:
-            return self._fail(text, j, "a bad escape" if c == "\\" else "a control character in a string")
+            return self._fail(text, j, "an invalid escape" if c == "\\" else "a control character in a string")
         self._flush(text, j)
         if c == "\\":
             self._fix("escape")

@@ -115,12 +115,12 @@ class UnwrapReader:
             if self._inner.mode == ERROR:
                 self._inner_error = self._inner.error
             elif self._inner.mode == DONE and self._decoded.strip():
-                self._inner_error = "text behind the arguments"
+                self._inner_error = "text after the arguments"
             elif ended and self._inner.mode != DONE:
                 if not self._inner.stack and not self._decoded.strip():
                     out = ["{}"]
                 else:
-                    self._inner_error = "a string that holds no object"
+                    self._inner_error = "a string that contains no object"
         if self._inner_error:
             # What is left of the string goes out as it is; the call ends as invalid with the string.
             out.append(self._decoded)
