@@ -45,14 +45,14 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     "ids without a tokenizer": (lambda: new(prompt=[1, 2]), "prompt: token ids need a tokenizer"),
     "a stage of no name": (lambda: new(stage="thinking"), "stage: 'thinking' is not one of reasoning, content"),
     "a number as stage": (lambda: new(stage=3), "stage: 3 is not one of reasoning, content"),
-    "a path as tokenizer": (lambda: new(tokenizer="tokenizer.json"), "tokenizer: must be a tokenizer, an object with"),
+    "a path as tokenizer": (lambda: new(tokenizer="tokenizer.json"), "tokenizer: must be a tokenizer (an object with"),
     "a list as ids": (lambda: new(ids=["a"]), "ids: must be a callable (index, name) -> str or None, not list"),
     "a number as finish reason": (lambda: parse("Hi", "hermes", finish_reason=3), "finish_reason: must be a string or"),
     "text for tokens": (lambda: new().feed_tokens("Hi"), "ids: must be token ids, an iterable of integers, not str"),
     "one token": (lambda: new().feed_tokens(3), "ids: must be token ids, an iterable of integers, not int"),
     "texts for tokens": (lambda: new().feed_tokens(["Hi"]), "ids[0]: must be a token id, an integer, not str"),
     "a negative token": (lambda: new().feed_tokens([1, -1]), "ids[1]: -1 is not a token id"),
-    "tokens without a tokenizer": (lambda: new().feed_tokens([1]), "feed_tokens: the parser was made without a tok"),
+    "tokens without a tokenizer": (lambda: new().feed_tokens([1]), "feed_tokens: the parser has no tokenizer; pass"),
     "rendering text": (
         lambda: render("Hi", "hermes"),
         "message: must be a Message or an OpenAI assistant message, not",
@@ -80,7 +80,7 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     "an info without dialect": (lambda: structure_info(None, "f"), "dialect: must be the name of a dialect or a Dial"),
     "a stage of no prompt": (lambda: detect_stage("hermes", None), "prompt: must be the rendered prompt"),
     "a stage of no dialect": (lambda: detect_stage(None, "x"), "dialect: must be the name of a dialect or a Dialect"),
-    "detecting nothing": (lambda: detect_dialect(), "detect_dialect: needs a model's name, a chat template"),
+    "detecting nothing": (lambda: detect_dialect(), "detect_dialect: needs model=, chat_template= or output="),
     "detecting by a number": (lambda: detect_dialect(3), "model: must be a model's name or None, not int"),
     "detecting by bytes": (lambda: detect_dialect(chat_template=b"x"), "chat_template: must be the text of a chat"),
     "getting no dialect": (lambda: get_dialect(None), "name: must be the name of a dialect, not None"),
@@ -98,7 +98,7 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     "folding lists of events": (lambda: fold([new().feed("Hi")]), "events[0]: must be an event, not list"),
     "folding part of a call": (
         lambda: fold([unspool.ToolCallDelta(0, "{", 0, 1)]),
-        "events[0]: belongs to a call that",
+        "events[0]: refers to a call without a",
     ),
     "a policy of no value": (lambda: unspool.Policy(bad_arguments="fix"), "policy bad_arguments: 'fix' is not one of"),  # type: ignore[arg-type]
 }

@@ -239,7 +239,7 @@ def test_steps_tell_the_same_as_a_message(server: Live) -> None:
 @pytest.mark.parametrize(
     ("path", "ask", "param", "message"),
     [
-        ("/parse", {"text": "", "pieces": []}, "pieces", "give one of them"),
+        ("/parse", {"text": "", "pieces": []}, "pieces", "cannot be combined with text"),
         ("/parse", {"pieces": [1]}, "pieces[0]", "a string or an object"),
         ("/parse", {"pieces": [{"text": "", "at": 1}]}, "at", "allowed are text, stage"),
         ("/parse", {"pieces": [""] * 50_001}, "pieces", "allowed are 50,000"),

@@ -60,6 +60,9 @@ def parse_arguments(p: argparse.ArgumentParser) -> None:
 
 def run_parse(options: argparse.Namespace) -> int:
     form = options.format or ("pretty" if sys.stdout.isatty() else "message")
+    tools = read_tools(options.tools)
+    if tools is not None:  # what is wrong with them is said before anything is waited for
+        read_tool_choice(options.tool_choice or "auto", tools)
     recordings, given = None, None
     if options.file != "-":
         recordings = find_recordings("FILE", options.file)
@@ -68,7 +71,6 @@ def run_parse(options: argparse.Namespace) -> int:
         recordings = recordings_in("FILE", given)
     failures: list[str] = []
     if recordings is None:
-        tools = read_tools(options.tools)
         parser = Parser(
             chosen_dialect(options),
             tools=tools,
