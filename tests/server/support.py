@@ -162,6 +162,7 @@ def live(
     **options: Any,
 ) -> Iterator[Live]:
     """Run a server for as long as the block lasts. Other options are those of `Settings`, and those of `Limits`."""
+    others = options.pop("others", ())
     limits = {k: options.pop(k) for k in list(options) if k in Limits.__struct_fields__}
     settings = Settings(
         model=options.pop("model", "served"),
@@ -169,7 +170,7 @@ def live(
         limits=Limits(**{"drain": 1.0, **limits}),
         **options,
     )
-    server = Server(settings, engine, "127.0.0.1", port, prompts)
+    server = Server(settings, engine, "127.0.0.1", port, prompts, others=others)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     until(lambda: server.started)

@@ -3,14 +3,22 @@
 import argparse
 import errno
 import socket
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
+from ..arguments import json_shown
 from ..request.settings import LIMITS, PROFILES, Limits, Settings
 from ..wire.chat import REASONING_FIELDS
 from .common import Misuse, missing, one_of, read_key
+from .configuration import configured
 from .model import model_arguments, open_model
+
+if TYPE_CHECKING:
+    from ..server.models import Served
 
 
 def serve_arguments(p: argparse.ArgumentParser) -> None:
+    p.add_argument("--config", metavar="FILE", help="TOML with these arguments, and a table for each of several models")
     model_arguments(p)
     p.add_argument("--host", default="127.0.0.1", help="where to listen; 127.0.0.1 by default")
     p.add_argument("--port", type=int, default=8192, help="8192 by default; 0 takes any that is free")
@@ -38,6 +46,10 @@ def serve_arguments(p: argparse.ArgumentParser) -> None:
 
 
 def run_serve(options: argparse.Namespace) -> int:
+    of_models = {"": options}
+    if options.config is not None:
+        of_models = configured(options.words, options.config, serve_arguments, model_arguments)
+        options = next(iter(of_models.values()))
     key = read_key("--api-key", options.api_key)
     if key == "":
         raise Misuse("--api-key: is empty")
@@ -60,31 +72,53 @@ def run_serve(options: argparse.Namespace) -> int:
         origins = tuple(map(check_origin, options.cors))
     except ValueError as error:
         raise Misuse(f"--cors: {error}") from None
-    model = open_model(options)
+    common = {
+        "profile": options.profile,
+        "reasoning_field": options.reasoning_field,
+        "full_text": options.full_text,
+        "timing": options.timing,
+        "content_chunks": options.content_chunks,
+        "coalesce_reasoning": options.coalesce_reasoning,
+        "coalesce_arguments": options.coalesce_arguments,
+        "coalesce_delay": options.coalesce_delay,
+        "named_reason": options.named_reason,
+        "api_key": key,
+        "cors": origins,
+        "limits": limits,
+    }
+    first, *others = [_served(name, of_model, common) for name, of_model in of_models.items()]
+    with _listen(options) as listener:
+        served = serve(
+            first.settings, first.engine, options.host, options.port, first.prompts, listener=listener, others=others
+        )
+    return 0 if served else 1
+
+
+def _served(name: str, options: argparse.Namespace, common: Mapping[str, Any]) -> "Served":
+    """One of the models.
+
+    Args:
+        name: of its table in the configuration; empty where there is none.
+        options: its arguments.
+        common: the settings that all models share.
+    """
+    from ..server.models import Served
+
+    try:
+        model = open_model(options)
+    except Misuse as error:
+        raise Misuse(f"models.{json_shown(name)}: {error}") if name else error from None
     settings = Settings(
+        **common,
         model=model.name,
         dialect=model.dialect,
         policy=model.policy,
-        profile=options.profile,
-        reasoning_field=options.reasoning_field,
-        full_text=options.full_text,
-        timing=options.timing,
-        content_chunks=options.content_chunks,
-        coalesce_reasoning=options.coalesce_reasoning,
-        coalesce_arguments=options.coalesce_arguments,
-        coalesce_delay=options.coalesce_delay,
-        named_reason=options.named_reason,
         strict_level=model.strict_level,
         tools=model.tools,
         tool_choice=model.tool_choice,
-        api_key=key,
-        cors=origins,
         engine=", ".join(options.engine or ["builtin"]),
-        limits=limits,
     )
-    with _listen(options) as listener:
-        served = serve(settings, model.engine, options.host, options.port, model.prompts, listener=listener)
-    return 0 if served else 1
+    return Served(settings, model.engine, model.prompts)
 
 
 def _listen(options: argparse.Namespace) -> socket.socket:

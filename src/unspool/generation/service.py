@@ -48,6 +48,7 @@ class Service:
         runs: the answers that are running.
         held: bytes of the requests that are being read and answered.
         draining: whether the server is shutting down.
+        models: the services of all models of the server, this one among them, the default first.
     """
 
     def __init__(self, settings: Settings, engine: Engine, prompts: Prompts | None = None) -> None:
@@ -60,6 +61,7 @@ class Service:
         self.runs: set[Answer] = set()
         self.held = 0
         self.draining = False
+        self.models: tuple[Service, ...] = (self,)
         self._short = Threads(2, "requests")
         self._long = Threads(1, "long-requests")
 

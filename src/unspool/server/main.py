@@ -6,7 +6,7 @@ import logging
 import math
 import socket
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import uvicorn
@@ -18,6 +18,7 @@ from ..request.settings import Settings
 from ..wire.common import Failure
 from .app import create_app
 from .connection import limited, patrol
+from .models import Served
 
 _AFTER_DRAIN = 0.5  # seconds for the last errors to be sent
 _SWITCH = 0.0005  # seconds after which a computing thread yields to the loop; Python's default is 0.005
@@ -32,12 +33,20 @@ class Server(uvicorn.Server):
         engine: generates the outputs.
         host, port: where to listen; port 0 takes any that is free.
         prompts: the model's chat template.
+        others: further models.
     """
 
     def __init__(
-        self, settings: Settings, engine: Engine, host: str, port: int, prompts: Prompts | None = None
+        self,
+        settings: Settings,
+        engine: Engine,
+        host: str,
+        port: int,
+        prompts: Prompts | None = None,
+        *,
+        others: Sequence[Served] = (),
     ) -> None:
-        app = create_app(settings, engine, prompts)
+        app = create_app(settings, engine, prompts, others=others)
         self._service: Service = app.state.service
         super().__init__(
             uvicorn.Config(
@@ -71,11 +80,14 @@ class Server(uvicorn.Server):
             settings = self._service.settings
             host = f"[{self.config.host}]" if ":" in self.config.host else self.config.host
             log.info("listening on http://%s:%d; %s", host, self.port, settings.summary())
+            for other in self._service.models[1:]:
+                log.info("further model: %s", other.settings.summary())
             log.info("try: %s", settings.example(f"http://{host}:{self.port}"))
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Give running responses time to end."""
-        self._service.draining = True
+        for service in self._service.models:
+            service.draining = True
         end = asyncio.ensure_future(self._end())
         await super().shutdown(sockets)
         for task in (end, self._patrol):
@@ -85,10 +97,12 @@ class Server(uvicorn.Server):
     async def _end(self) -> None:
         """Wait for running responses, then end them with an error, then close all connections."""
         connections, drain = self.server_state.connections, self._service.settings.limits.drain
-        if self._service.runs:
-            log.info("draining: %d responses have %g s to end", len(self._service.runs), drain)
+        running = sum(len(service.runs) for service in self._service.models)
+        if running:
+            log.info("draining: %d responses have %g s to end", running, drain)
         await _empty(connections, drain)
-        self._service.abort(Failure("the server is shutting down", 503))
+        for service in self._service.models:
+            service.abort(Failure("the server is shutting down", 503))
         await _empty(connections, _AFTER_DRAIN)
         for connection in list(connections):
             connection.transport.abort()
@@ -110,12 +124,14 @@ def serve(
     prompts: Prompts | None = None,
     *,
     listener: socket.socket | None = None,
+    others: Sequence[Served] = (),
 ) -> bool:
     """Serve until SIGTERM or SIGINT; then running responses have `Limits.drain` seconds to end.
 
     Args:
         settings, engine, host, port, prompts: see `Server`.
         listener: a socket that already listens there.
+        others: further models, from which requests choose by their ``model``.
 
     Returns:
         Whether it ever listened; why it did not is in the log.
@@ -123,7 +139,7 @@ def serve(
     logging.basicConfig(format="%(levelname)s %(name)s: %(message)s", level=logging.INFO)
     _return_large_blocks()
     sys.setswitchinterval(_SWITCH)
-    server = Server(settings, engine, host, port, prompts)
+    server = Server(settings, engine, host, port, prompts, others=others)
     server.run(None if listener is None else [listener])
     return bool(server.started)
 
