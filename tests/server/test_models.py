@@ -39,7 +39,7 @@ def test_requests_choose_by_model_and_get_the_first_one_without() -> None:
         assert server.post(model="other", messages=surrogate).json()["model"] == "other"
         streamed = chunks(server.post(model="other", messages=HELLO, stream=True).text)
         assert {c["model"] for c in streamed} == {"other"}
-        run = {"threadId": "t", "runId": "r", "state": {}, "messages": [], "tools": [], "context": []}
+        run: dict[str, Any] = {"threadId": "t", "runId": "r", "state": {}, "tools": [], "context": []}
         run["messages"] = [{"id": "1", "role": "user", "content": "Hello"}]
         assert '"model":"other"' in server.post("/ag-ui", **run, forwardedProps={"model": "other"}).text
 

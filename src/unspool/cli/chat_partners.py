@@ -114,7 +114,11 @@ class ServerPartner:
         kind = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
         connection = kind(self._host, self._port, timeout=_TIMEOUT)
         loop = asyncio.get_running_loop()
-        reading = _Reading(lambda events: loop.call_soon_threadsafe(show, events))
+
+        def told(events: list[Event]) -> None:
+            loop.call_soon_threadsafe(show, events)
+
+        reading = _Reading(told)
         self.raw = reading.raw
         ended: asyncio.Future[None] = loop.create_future()
 
@@ -131,8 +135,8 @@ class ServerPartner:
         try:
             await ended
         except (OSError, http.client.HTTPException) as error:
-            told = getattr(error, "strerror", None) or str(error) or type(error).__name__
-            raise PartnerError(f"{self.name}: {told}") from None
+            fault = getattr(error, "strerror", None) or str(error) or type(error).__name__
+            raise PartnerError(f"{self.name}: {fault}") from None
         finally:
             connection.close()
         return reading.message()

@@ -2,6 +2,7 @@
 
 import argparse
 import errno
+import os
 import socket
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,12 @@ from .configuration import configured
 from .model import model_arguments, open_model
 
 if TYPE_CHECKING:
+    from ..server.main import Operation
     from ..server.models import Served
+
+
+LOG_FORMATS = ("text", "json")
+LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
 def serve_arguments(p: argparse.ArgumentParser) -> None:
@@ -22,6 +28,7 @@ def serve_arguments(p: argparse.ArgumentParser) -> None:
     model_arguments(p)
     p.add_argument("--host", default="127.0.0.1", help="where to listen; 127.0.0.1 by default")
     p.add_argument("--port", type=int, default=8192, help="8192 by default; 0 takes any that is free")
+    _operating_arguments(p)
     p.add_argument("--api-key", metavar="KEY|@FILE", help="the key that clients have to send")
     text = "a website that may use the server, as https://HOST; * is any (repeatable); none by default"
     p.add_argument("--cors", metavar="ORIGIN", action="append", default=[], help=text)
@@ -45,6 +52,19 @@ def serve_arguments(p: argparse.ArgumentParser) -> None:
         p.add_argument(f"--max-{field}", type=type(default), metavar="N", default=default, help=f"{text}; {default:,}")
 
 
+def _operating_arguments(p: argparse.ArgumentParser) -> None:
+    """How the process is run."""
+    p.add_argument("--workers", type=int, metavar="N", default=1, help="processes that answer on the port; 1")
+    p.add_argument(
+        "--log-format", type=one_of(LOG_FORMATS), metavar="FORMAT", default=LOG_FORMATS[0], help="text, json"
+    )
+    p.add_argument("--log-level", type=one_of(LOG_LEVELS), metavar="LEVEL", default="info", help=", ".join(LOG_LEVELS))
+    p.add_argument("--access-log", action="store_true", help="log each answered request")
+    p.add_argument("--ssl-certfile", metavar="FILE", help="the certificate, and those that it leads to: serves https")
+    p.add_argument("--ssl-keyfile", metavar="FILE", help="its key, where it is not in the same file")
+    p.add_argument("--ssl-keyfile-password", metavar="TEXT|@FILE", help="what opens the key")
+
+
 def run_serve(options: argparse.Namespace) -> int:
     of_models = {"": options}
     if options.config is not None:
@@ -65,13 +85,18 @@ def run_serve(options: argparse.Namespace) -> int:
         from ..server import serve
     except ImportError as error:
         raise missing(error, "server") from None
-    _listen(options).close()  # before a model is loaded in vain
+    operation = _operation(options)
+    worker = operation.worker
+    if worker is None:
+        _listen(options).close()  # before a model is loaded in vain
     try:
         from ..server.cors import check_origin
 
         origins = tuple(map(check_origin, options.cors))
     except ValueError as error:
         raise Misuse(f"--cors: {error}") from None
+    if options.workers > 1 and worker is None:
+        return _supervise(options, operation)
     common = {
         "profile": options.profile,
         "reasoning_field": options.reasoning_field,
@@ -87,11 +112,63 @@ def run_serve(options: argparse.Namespace) -> int:
         "limits": limits,
     }
     first, *others = [_served(name, of_model, common) for name, of_model in of_models.items()]
-    with _listen(options) as listener:
+    with _listen(options) if worker is None else worker.listening() as listener:
         served = serve(
-            first.settings, first.engine, options.host, options.port, first.prompts, listener=listener, others=others
+            first.settings,
+            first.engine,
+            options.host,
+            options.port,
+            first.prompts,
+            listener=listener,
+            others=others,
+            operation=operation,
         )
     return 0 if served else 1
+
+
+def _operation(options: argparse.Namespace) -> "Operation":
+    """How the process is run.
+
+    Raises:
+        Misuse: the number of workers is wrong, or the certificate cannot be used.
+    """
+    from ..server.main import Operation
+    from ..server.workers import Worker
+
+    if options.workers < 1:
+        raise Misuse("--workers: must be at least 1")
+    password = read_key("--ssl-keyfile-password", options.ssl_keyfile_password)
+    if options.ssl_certfile is None and (options.ssl_keyfile or password) is not None:
+        raise Misuse("--ssl-certfile: is missing")
+    if options.ssl_certfile is not None:
+        import ssl
+
+        try:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(options.ssl_certfile, options.ssl_keyfile, lambda: password or "")
+        except OSError as error:  # `ssl.SSLError` is one
+            files = ", ".join(filter(None, (options.ssl_certfile, options.ssl_keyfile)))
+            raise Misuse(f"--ssl-certfile: {files}: {error.strerror or error}") from None
+    return Operation(
+        log_format=options.log_format,
+        log_level=options.log_level,
+        access_log=options.access_log,
+        certificate=options.ssl_certfile,
+        key=options.ssl_keyfile,
+        password=password,
+        worker=Worker.here(),
+    )
+
+
+def _supervise(options: argparse.Namespace, operation: "Operation") -> int:
+    if os.name != "posix":
+        raise Misuse("--workers: several need POSIX")
+    from ..server.logs import set_up_logs
+    from ..server.workers import supervise
+
+    set_up_logs(operation.log_format, operation.log_level)
+    with _listen(options) as listener:
+        return supervise(["serve", *options.words], listener, options.workers)
 
 
 def _served(name: str, options: argparse.Namespace, common: Mapping[str, Any]) -> "Served":

@@ -29,13 +29,14 @@ class Run:
         service: what all requests share.
         protocol: the client's.
         prepared: the request.
-        client_id: the client's own id of the request, for the log; empty where it has none.
+        client_id: the client's own id of the request, for the log and the engine; empty where it has none.
     """
 
     def __init__(self, service: Service, protocol: WireProtocol, prepared: Prepared, client_id: str = "") -> None:
         self.id = protocol.id_prefix + new_id()
         self._service = service
         self._protocol = protocol
+        self._client_id = client_id
         self._name = f"{self.id} ({client_id})" if client_id else self.id
         self._prepared = prepared
         self._request = prepared.request
@@ -151,7 +152,8 @@ class Run:
     async def _generate(self, index: int) -> None:
         choice, outbox = self._choices[index], self._outbox
         choice.begin()
-        stream = self._service.engine.generate(self._prepared.for_engine(self._service.settings, self.id, index))
+        asked = self._prepared.for_engine(self._service.settings, self.id, index, self._client_id)
+        stream = self._service.engine.generate(asked)
         try:
             async for delta in stream:
                 events = choice.feed(delta)

@@ -13,7 +13,7 @@ from ..request.prompts import Prompts
 from ..request.settings import Settings
 from ..wire.common import Failure
 from .admission import Admission, Overloaded
-from .metrics import Metrics
+from .metrics import Metrics, added
 
 log = logging.getLogger("unspool.server")
 _T = TypeVar("_T")
@@ -118,6 +118,10 @@ class Service:
             "held_bytes": ("Bytes of the requests that are being answered.", self.held),
             "queued_events": ("Events that wait for clients.", sum(run.queued for run in self.runs)),
         }
+
+    def counts(self) -> str:
+        """The counts of all models, for Prometheus."""
+        return added(one.metrics.text(one.gauges()) for one in self.models)
 
     async def patrol(self) -> None:
         """Look at the running answers from time to time; runs until it is cancelled."""

@@ -42,13 +42,14 @@ class Prepared(msgspec.Struct, frozen=True):
     constraint: Constraint | None
     parsers: tuple[Parser, ...]
 
-    def for_engine(self, settings: Settings, id: str, choice: int) -> engines.Request:
+    def for_engine(self, settings: Settings, id: str, choice: int, client_id: str = "") -> engines.Request:
         """The engine's request for one choice.
 
         Args:
             settings: the server's.
             id: the response's.
             choice: its index.
+            client_id: the client's own id of its request.
         """
         request = self.request
         sampling = request.sampling
@@ -56,6 +57,7 @@ class Prepared(msgspec.Struct, frozen=True):
             sampling = msgspec.structs.replace(sampling, seed=sampling.seed + choice)
         return engines.Request(
             id=id,
+            client_id=client_id,
             model=settings.model,
             prompt=self.prompt,
             messages=request.messages,

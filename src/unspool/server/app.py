@@ -36,6 +36,7 @@ from .endpoint import Endpoint, refusal
 from .models import Served, by_model, unknown_model
 from .parse_endpoint import ParseEndpoint
 from .replies import JSON, ErrorBody, Reply, failed
+from .workers import Worker
 
 _CHAT: dict[Profile, type[ChatProtocol]] = {
     "openai": ChatProtocol,
@@ -67,7 +68,12 @@ def _protocols(settings: Settings) -> dict[str, WireProtocol]:
 
 
 def create_app(
-    settings: Settings, engine: Engine, prompts: Prompts | None = None, *, others: Sequence[Served] = ()
+    settings: Settings,
+    engine: Engine,
+    prompts: Prompts | None = None,
+    *,
+    others: Sequence[Served] = (),
+    worker: Worker | None = None,
 ) -> Starlette:
     """The server as an ASGI application; ``app.state.service`` is what its requests share.
 
@@ -76,6 +82,7 @@ def create_app(
         engine: generates the outputs; closed when the application ends.
         prompts: the model's chat template.
         others: further models. Requests choose by their ``model``; those that name none get the first.
+        worker: what this process is, where it is one of several on one port.
     """
     service = Service(settings, engine, prompts)
     service.models = (service, *(Service(*other) for other in others))
@@ -89,6 +96,7 @@ def create_app(
     endpoints: dict[str, ASGIApp] = {path: Endpoint(service, protocol) for path, protocol in posts.items()}
     if others:
         endpoints |= by_model({one: _protocols(one.settings) for one in service.models})
+    pages.worker = worker
     routes = [Route(path, endpoint, methods=["POST"]) for path, endpoint in endpoints.items()]
     routes += [
         Route("/parse", ParseEndpoint(service), methods=["POST"]),
@@ -174,7 +182,13 @@ class _App(Starlette):
 
 
 class _Pages:
-    """The pages that are read with GET."""
+    """The pages that are read with GET.
+
+    Attributes:
+        worker: what this process is, where it is one of several.
+    """
+
+    worker: Worker | None = None
 
     def __init__(self, service: Service, protocol: WireProtocol) -> None:
         self._service = service
@@ -234,9 +248,11 @@ class _Pages:
 
     async def metrics(self, request: Request) -> Response:
         """Counts for Prometheus."""
-        return self._refused(request, draining=False) or Response(
-            added(one.metrics.text(one.gauges()) for one in self._service.models), media_type=MEDIA_TYPE
-        )
+        refused = self._refused(request, draining=False)
+        if refused is not None:
+            return refused
+        texts = [self._service.counts()] if self.worker is None else await self.worker.counts()
+        return Response(added(texts), media_type=MEDIA_TYPE)
 
     def _refused(self, request: Request, draining: bool = True) -> Response | None:
         reply: Reply | None = refusal(self._service, self._protocol.error_body, request.scope, draining)
