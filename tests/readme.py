@@ -18,6 +18,9 @@ from pathlib import Path
 from typing import Any
 
 import unspool
+from unspool.cli.configuration import keys
+from unspool.cli.model import model_arguments
+from unspool.cli.serve import serve_arguments
 from unspool.cli.show import dialect_row
 from unspool.policy import CHOICES
 
@@ -25,7 +28,10 @@ from .transitions import drawing, rows
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
-PAGES = [README, *(ROOT / "docs" / "en" / name for name in ("architecture.md", "library.md", "reference.md"))]
+PAGES = [
+    README,
+    *(ROOT / "docs" / "en" / name for name in ("architecture.md", "library.md", "operating.md", "reference.md")),
+]
 _PORT = "8192"
 BLOCK = re.compile(r"(?:<!-- file: (?P<file>\S+) -->\n)?^```(?P<language>\w+)\n(?P<text>.*?)^```$", re.M | re.S)
 _OUTPUT = re.compile(r"\n\n```text\n(.*?)^```$", re.M | re.S)
@@ -56,7 +62,23 @@ def policies() -> str:
     return _table(("field", "values"), [(f"`{f}`", ", ".join(f"`{v}`" for v in CHOICES[f])) for f in CHOICES])
 
 
-TABLES = {"dialects": dialects, "notices": notices, "policies": policies, "picture": drawing, "states": rows}
+def configuration() -> str:
+    rows = []
+    for name, key in sorted(keys(serve_arguments, model_arguments).items()):
+        help = (key.action.help or "").replace("%%", "%")
+        shown = f"`limits.{name.removeprefix('max-')}`" if name.startswith("max-") else f"`{name}`"
+        rows.append((shown, key.takes, "yes" if key.model else "", help.replace("|", "\\|")))
+    return _table(("key", "value", "per model", "meaning"), rows)
+
+
+TABLES = {
+    "configuration": configuration,
+    "dialects": dialects,
+    "notices": notices,
+    "policies": policies,
+    "picture": drawing,
+    "states": rows,
+}
 
 
 def _table(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:

@@ -85,7 +85,9 @@ def test_what_is_wrong_is_named_with_what_is_allowed(tmp_path: Path, text: str, 
 
 
 def test_a_model_that_cannot_be_opened_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "u.toml").write_text('port = 0\n[models.a]\n[models.b]\ndialect = "hermse"\n')
+    (tmp_path / "r.jsonl").write_text('{"type": "request"}\n')
+    engine = f'engine = "replay:{tmp_path / "r.jsonl"}"\ndialect = "herm'
+    (tmp_path / "u.toml").write_text(f'port = 0\n[models.a]\n{engine}es"\n[models.b]\n{engine}se"\n')
     assert main(["serve", "--config", str(tmp_path / "u.toml")]) == 2
     told = capsys.readouterr().err
     assert 'unspool serve: models."b": --dialect: no dialect is called' in told

@@ -75,7 +75,7 @@ def recording(tmp_path: Path) -> list[str]:
     return ["--engine", f"replay:{tmp_path / 'r.jsonl'}", "--dialect", "hermes"]
 
 
-@pytest.mark.slow
+@pytest.mark.processes
 def test_workers_share_a_port_add_up_their_counts_come_back_and_drain_together(recording: list[str]) -> None:
     with started(*recording, "--replay-speed", "0", "--workers", "2", "--log-format", "json", "--access-log") as server:
         assert server.url, server.lines
@@ -108,7 +108,7 @@ def ask_until_two(ask: Any, workers: Any) -> bool:
     return len(workers()) == 2
 
 
-@pytest.mark.slow
+@pytest.mark.processes
 def test_workers_let_answers_end_and_the_first_one_tells_why_none_can_start(
     recording: list[str], tmp_path: Path
 ) -> None:
@@ -165,6 +165,7 @@ def test_logs_keep_a_traceback_in_one_line() -> None:
     assert "RuntimeError: a\nb" in json.loads(text)["exception"]
 
 
+@pytest.mark.processes
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl")
 def test_a_certificate_makes_it_https(recording: list[str], tmp_path: Path) -> None:
     key, certificate = tmp_path / "key.pem", tmp_path / "cert.pem"

@@ -38,7 +38,9 @@ def batch_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--stage-column", metavar="NAME", help="where it is told how the output begins")
     stages = ("reasoning", "content", "tool_call", "undecided")
     p.add_argument("--stage", type=one_of(stages), metavar="STAGE", help=f"of rows without one: {', '.join(stages)}")
-    p.add_argument("--policy", metavar="FIELD=VALUE", action="append", default=[], help="repeatable")
+    p.add_argument(
+        "--policy", metavar="FIELD=VALUE", action="append", default=[], help="overrides one of the dialect (repeatable)"
+    )
     p.add_argument("--workers", metavar="N", type=_count, default=0, help="processes; as many as cores by default")
     p.add_argument("--rows", metavar="N", type=_count, default=2_000, help="rows of a part at most; 2,000 by default")
     p.add_argument("--resume", action="store_true", help="go on where an earlier run ended")

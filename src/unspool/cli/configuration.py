@@ -44,6 +44,8 @@ class Key(NamedTuple):
         if self.action.nargs == 0:
             return "true or false"
         kind = _KINDS.get(self.action.type, "a string")
+        if _is_table(self.action):
+            return "a table"
         return f"{kind}, or a list of them" if _repeatable(self.action) else kind
 
 
@@ -58,6 +60,7 @@ def keys(server: Add, model: Add) -> dict[str, Key]:
     server(whole)
     model(own)
     of_model = {_name(action) for action in own._actions if action.option_strings}
+    of_model.discard("model")  # a table's name is the model's
     found = [action for action in whole._actions if action.option_strings and _name(action) not in _LEFT_OUT]
     return {_name(action): Key(_name(action), action, _name(action) in of_model) for action in found}
 
@@ -84,7 +87,7 @@ def configured(words: Sequence[str], path: str, server: Add, model: Add) -> dict
         raise Misuse(f"--model: {path} names its models itself; leave it out")
     if not models:
         return {"": _options(server, {**shared, **given})}
-    of_models = {name: key for name, key in known.items() if key.model and name != "model"}
+    of_models = {name: key for name, key in known.items() if key.model}
     found = {}
     for name, table in models.items():
         if not name:
@@ -123,6 +126,11 @@ def _name(action: argparse.Action) -> str:
 
 def _repeatable(action: argparse.Action) -> bool:
     return isinstance(action, argparse._AppendAction)
+
+
+def _is_table(action: argparse.Action) -> bool:
+    """Whether the values are fields and their values, which the file may write as a table."""
+    return str(action.metavar).startswith("FIELD=")
 
 
 def _given(words: Sequence[str], server: Add) -> dict[str, Any]:
@@ -181,7 +189,7 @@ def _value(action: argparse.Action, value: Any) -> Any:
         return value
     if not _repeatable(action):
         return _converted(action, value)
-    if isinstance(value, dict) and str(action.metavar).startswith("FIELD="):
+    if isinstance(value, dict) and _is_table(action):
         return [f"{field}={str(one).lower()}" for field, one in value.items()]
     return [_converted(action, one) for one in (value if isinstance(value, list) else [value])]
 

@@ -69,7 +69,9 @@ def model_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--tokenizer", metavar="DIR", help=text)
     text = "serve even if the dialect cannot read the calls that the chat template writes"
     p.add_argument("--no-self-check", action="store_true", help=text)
-    p.add_argument("--policy", metavar="FIELD=VALUE", action="append", default=[], help="repeatable")
+    p.add_argument(
+        "--policy", metavar="FIELD=VALUE", action="append", default=[], help="overrides one of the dialect (repeatable)"
+    )
     levels = tuple(level.name.lower() for level in ToolStrictLevel)
     text = f"{', '.join(levels)}: constrains tool_choice auto where no tool is strict; parameter for a local model"
     p.add_argument("--strict-level", type=one_of(levels), metavar="LEVEL", help=text)

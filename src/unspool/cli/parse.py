@@ -48,7 +48,9 @@ def parse_arguments(p: argparse.ArgumentParser) -> None:
     dialect_arguments(p)
     p.add_argument("--tool-choice", metavar="CHOICE", help="auto (the default), none, required, or a tool's name")
     p.add_argument("--prompt", metavar="TEXT|@FILE", help="the rendered prompt; its end tells how the output begins")
-    p.add_argument("--policy", metavar="FIELD=VALUE", action="append", default=[], help="repeatable")
+    p.add_argument(
+        "--policy", metavar="FIELD=VALUE", action="append", default=[], help="overrides one of the dialect (repeatable)"
+    )
     p.add_argument("--finish-reason", metavar="REASON", help="the engine's; stop by default")
     text = f"{', '.join(FORMATS)}; pretty on a terminal, else message"
     p.add_argument("--format", type=one_of(FORMATS), metavar="FORMAT", help=text)
