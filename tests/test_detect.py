@@ -185,3 +185,15 @@ def test_plain_text_tells_no_dialect(output: str) -> None:
 def test_an_output_is_a_text() -> None:
     with pytest.raises(TypeError, match="output: must be a string or several"):
         detect_dialect(output=[b"x"])  # type: ignore[list-item]
+
+
+def test_detection_ends_where_nobody_waits_for_it() -> None:
+    seen = []
+
+    def awaited() -> None:
+        seen.append(1)
+        if len(seen) == 3:
+            raise TimeoutError
+
+    with pytest.raises(TimeoutError):
+        unspool.detect_dialect(output="<think>a</think>", awaited=awaited)

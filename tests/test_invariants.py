@@ -71,10 +71,10 @@ def test_an_example_means_what_its_file_says(case: Case) -> None:
 # -- 1. chunking is invisible ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("promise", RAW_PROMISES, ids=lambda p: p.__name__)
 @every_case
-def test_every_raw_text_keeps_the_promises_that_check_tries(case: Case, promise: Callable[[Case], None]) -> None:
-    promise(case)
+def test_every_raw_text_keeps_the_promises_that_check_tries(case: Case) -> None:
+    for promise in RAW_PROMISES:
+        promise(case)
 
 
 @pytest.mark.parametrize("promise", WRITTEN_PROMISES, ids=lambda p: p.__name__)
@@ -163,7 +163,9 @@ def test_json_arguments_keep_the_models_own_bytes(dialect: Dialect, arguments: s
 @pytest.mark.parametrize(**named(VERBATIM))
 @pytest.mark.parametrize("arguments", ["null", "", " ", '""', '"{}"', "{}"])
 def test_missing_null_and_empty_arguments_are_an_empty_object(dialect: Dialect, arguments: str) -> None:
-    if dialect.call[0].object is not None and not arguments.strip():
+    # Where nothing closes a call either, a name alone is none.
+    bare = not dialect.call[0].after and not dialect.calls[0].after and dialect.call[0].text.endswith("{arguments}")
+    if (dialect.call[0].object is not None or bare) and not arguments.strip():
         arguments = "null"
     text = write_calls(dialect, [("now", arguments), ("f", '{"a": "x"}')])
     for chunks in ([text], list(text)):

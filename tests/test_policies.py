@@ -248,6 +248,18 @@ def test_a_tool_that_is_not_declared_goes_where_the_policy_says(dialect: Dialect
     assert [c.known for c in undeclared.tool_calls] == [None, None], "where the tools are unknown no tool is"
 
 
+@pytest.mark.parametrize(**named(MARKED))
+def test_calls_that_are_given_back_are_so_with_their_block(dialect: Dialect) -> None:
+    def bare(text: str) -> str:
+        for marker in (*dialect.start, *dialect.end):
+            text = text.replace(marker.strip(), "") if marker.strip() else text
+        return "".join(text.split())
+
+    policy = Policy(unknown_tool="text", text_between_tools="keep", text_before_tools="keep")
+    raw = write_calls(dialect, [("stranger", {"a": "w"}), ("other", {"a": "w"})])
+    assert bare(both(dialect, raw, policy).content) == bare(raw)
+
+
 # -- unclosed_reasoning ------------------------------------------------------------------------------------------------
 
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from .detect import Candidate, detect_dialect
     from .grammar import Constraint, StructureInfo, ToolStrictLevel, constrain, structure_constraint, structure_info
     from .infer import Inference, infer_dialect
+    from .infer.choosing import Choice, choose_dialect, prove_dialect
     from .renderer import render
     from .stage import detect_stage
 
@@ -39,6 +40,7 @@ __version__ = "0.1.0"
 __all__ = [
     "NOTICES",
     "Candidate",
+    "Choice",
     "Constraint",
     "ConstraintError",
     "ContentDelta",
@@ -68,6 +70,7 @@ __all__ = [
     "Toolset",
     "UnknownDialect",
     "__version__",
+    "choose_dialect",
     "constrain",
     "detect_dialect",
     "detect_stage",
@@ -77,6 +80,7 @@ __all__ = [
     "list_dialects",
     "load_dialect",
     "parse",
+    "prove_dialect",
     "read_toolset",
     "render",
     "structure_constraint",
@@ -86,15 +90,18 @@ __all__ = [
 # What parsing does not need is imported when it is asked for.
 _LATER = {
     "Candidate": "detect",
+    "Choice": "infer.choosing",
     "Inference": "infer",
     "Constraint": "grammar",
     "StructureInfo": "grammar",
     "ToolStrictLevel": "grammar",
+    "choose_dialect": "infer.choosing",
     "constrain": "grammar",
     "detect_dialect": "detect",
     "detect_stage": "stage",
     "infer_dialect": "infer",
     "load_dialect": "check",
+    "prove_dialect": "infer.choosing",
     "render": "renderer",
     "structure_constraint": "grammar",
     "structure_info": "grammar",

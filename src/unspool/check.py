@@ -99,6 +99,11 @@ def check_dialect(dialect: Dialect) -> list[Problem]:
     return found
 
 
+def try_examples(dialect: Dialect) -> Iterator[Problem]:
+    """What is wrong with the examples of a dialect, each read whole and written back: a part of `check_dialect`."""
+    yield from _problems(dialect)
+
+
 def _kept(where: str, promise: Callable[[], None]) -> list[Problem]:
     try:
         promise()

@@ -4,7 +4,7 @@ import fnmatch
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -28,7 +28,7 @@ _EXACT = 0.2
 """What it is worth, at most, that the text between fields occurs letter by letter."""
 _NOISE = 0.05
 """The part of the best score by template below which a dialect is no candidate."""
-_MARKER = re.compile(r'<[^<>\s{}]*(?:>| \w+)?|\[[^\[\]\s<>{}]*\]|"[^"\s{}]+"|[^\s<>{}"\']+')
+_MARKER = re.compile(r'>>+\w+|<[^<>\s{}]*(?:>| \w+)?|\[[^\[\]\s<>{}]*\]|"[^"\s{}]+"|[^\s<>{}"\']+')
 _PLAIN = re.compile(r"[\w.,:;'!?-]*")
 
 
@@ -47,7 +47,11 @@ class Candidate(msgspec.Struct, frozen=True):
 
 
 def detect_dialect(
-    model: str | None = None, chat_template: str | None = None, *, output: str | Sequence[str] | None = None
+    model: str | None = None,
+    chat_template: str | None = None,
+    *,
+    output: str | Sequence[str] | None = None,
+    awaited: Callable[[], None] | None = None,
 ) -> list[Candidate]:
     """The dialects that a model may speak, the likeliest first.
 
@@ -58,6 +62,7 @@ def detect_dialect(
         chat_template: the text of its chat template.
         output: what it wrote, one raw output or several. The more calls and thoughts they hold, the surer; plain text
             tells nothing.
+        awaited: called before each reading of an output, which together may take seconds; what it raises ends them.
 
     Raises:
         ValueError: none of them is given.
@@ -70,7 +75,7 @@ def detect_dialect(
     dialects = list_dialects()
     by_name = _by_name(dialects, model) if model is not None else {}
     by_template = _by_template(dialects, chat_template) if chat_template is not None else {}
-    by_output = _by_output(dialects, output) if output is not None else {}
+    by_output = _by_output(dialects, output, awaited) if output is not None else {}
     best_name = max((score for score, _ in by_name.values()), default=1.0)
     best_template = max((score for score, _ in by_template.values()), default=1.0)
     best_output = max((score for score, _ in by_output.values()), default=1.0)
@@ -217,7 +222,9 @@ _NAMES = re.compile(r"""["']name["']\s*:\s*["']([^"'\\\n]{1,64})["']|(?:^|[\[,;]
 """What looks like a tool's name: calls without markers count for declared names alone."""
 
 
-def _by_output(dialects: list[Dialect], output: str | Sequence[str]) -> dict[str, tuple[float, str]]:
+def _by_output(
+    dialects: list[Dialect], output: str | Sequence[str], awaited: Callable[[], None] | None
+) -> dict[str, tuple[float, str]]:
     """How well each dialect reads what a model wrote."""
     outputs = [output] if isinstance(output, str) else list(output)
     for text in outputs:
@@ -228,6 +235,8 @@ def _by_output(dialects: list[Dialect], output: str | Sequence[str]) -> dict[str
     for d in dialects:
         score, calls, thoughts, same = 0.0, 0, 0, 0
         for text in outputs:
+            if awaited is not None:
+                awaited()
             value, message, written = max((_read(d, text, s) for s in _stages(d)), key=lambda told: told[0])
             score += value
             calls += sum(c.status == "ok" for c in message.tool_calls)

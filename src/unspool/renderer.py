@@ -101,7 +101,11 @@ class _Renderer:
             "calls": writable(d.calls),
         }
         self.chosen = dict.fromkeys(self.alternatives, 0)
-        self.forms = [_Form(d.call[0]) for _ in turn.calls] if d.call else []
+        declared = read_tools(self.tools) or {}
+        own = [d.text_call(declared.get(c.name), c.name) for c in turn.calls]
+        self.own = [t if t and c.value.keys() == {t.key} else None for c, t in zip(turn.calls, own, strict=True)]
+        """How calls are written whose only argument is bare text."""
+        self.forms = [_Form(t.templates[0] if t else d.call[0]) for t in self.own] if d.call else []
         self.ids = _call_ids(d.id, turn.calls)
         ends = string_ends(compile_plan(d, Policy()))
         self.ends = re.compile("|".join((r"\\.", *map(re.escape, ends)))) if ends else None
@@ -168,11 +172,13 @@ class _Renderer:
     def fit_forms(self) -> bool:
         """Find for each call, and each argument, the first alternative in which it reads back by itself."""
         calls, arguments = writable(self.d.call), writable(self.d.argument)
-        if len(calls) + len(arguments) < 2 + bool(arguments):
+        if len(calls) + len(arguments) < 2 + bool(arguments) and not any(self.own):
             return False
         for i, call in enumerate(self.turn.calls):
             fitting = {k: self.fit_argument(call, k, arguments) for k in call.value} if len(arguments) > 1 else {}
-            forms = [_Form(t, fitting) for t in calls if t.body or not call.value]
+            own = self.own[i]
+            texts = writable(own.templates) if own else []
+            forms = [_Form(t, fitting) for t in (*texts, *calls) if t.body or not call.value]
             self.forms[i] = next((f for f in forms if self.alone(call, f)), forms[0])
         return True
 
@@ -266,6 +272,8 @@ class _Renderer:
             style = PYTHON if shape.quote == "'" else JSON
             fields = {k: style.string(v)[1:-1] for k, v in fields.items()}
             fields["arguments"] = self.json(call) if style is JSON else write(call.value, PYTHON)
+        elif form.call.body == "value":
+            fields |= {"value": str(next(iter(call.value.values())))}
         elif form.call.body:
             fields["arguments"] = self.arguments(call, form)
         return form.call.fill(fields)

@@ -21,7 +21,17 @@ import msgspec
 
 from .regex import Regex
 
-__all__ = ["MAX_NESTING", "JsonType", "Schema", "decode", "for_tool", "function_of", "resolve", "tool_name"]
+__all__ = [
+    "MAX_NESTING",
+    "JsonType",
+    "Schema",
+    "decode",
+    "for_tool",
+    "function_of",
+    "resolve",
+    "takes_text",
+    "tool_name",
+]
 
 JsonType = Literal["string", "number", "integer", "boolean", "null", "object", "array"]
 Types = frozenset[JsonType]
@@ -141,6 +151,19 @@ class Schema:
 
     def __repr__(self) -> str:
         return f"Schema({sorted(self.types) if self.types else None})"
+
+
+_TEXT_KEYS: Final = frozenset(("type", "description", "title", "default", "examples"))
+
+
+def takes_text(tool: Mapping[str, Any], key: str) -> bool:
+    """Whether a tool has this one argument, and that may be any string."""
+    parameters = function_of(tool).get("parameters")
+    properties = parameters.get("properties") if isinstance(parameters, Mapping) else None
+    if not isinstance(properties, Mapping) or set(properties) != {key}:
+        return False
+    value = properties[key]
+    return isinstance(value, Mapping) and value.get("type") in ("string", ["string"]) and set(value) <= _TEXT_KEYS
 
 
 def for_tool(tool: Mapping[str, Any]) -> Schema:

@@ -18,7 +18,8 @@ Leaving = Literal["at once", "one by one"]
 def request(body: Any, path: str = CHAT) -> bytes:
     """The bytes of a request."""
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
-    return f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(data)}\r\n\r\n".encode() + data
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    return f"{head}Content-Length: {len(data)}\r\n\r\n".encode() + data
 
 
 async def _connect(

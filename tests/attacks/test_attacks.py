@@ -67,7 +67,7 @@ def test_whole_answers_that_nobody_reads_are_given_up_too(replaying: Victim) -> 
 def test_slow_heads_and_bodies_are_sent_away(replaying: Victim, part: str) -> None:
     data = request(SLOW)
     if part == "head":
-        data = data.replace(b"Host: x", b"Host: " + b"x" * 1000)
+        data = data.replace(b"Host: localhost", b"Host: localhost\r\nX: " + b"x" * 1000)
     else:
         data = data.replace(b"Content-Length: ", b"Content-Length: 1")
         data = b"POST / HTTP/1.1\r\nContent-Length: 9999\r\n\r\n" + data

@@ -51,8 +51,11 @@ def test_clients_that_never_read_are_given_up_after_the_default_time(replaying: 
 
 
 def test_slow_heads_and_bodies_are_sent_away_after_the_default_times(replaying: Victim) -> None:
-    head = request(SLOW).replace(b"Host: x", b"Host: " + b"x" * 2000)
-    body = b"POST " + CHAT.encode() + b" HTTP/1.1\r\nContent-Length: 99999\r\n\r\n" + b"x" * 2000
+    head = request(SLOW).replace(b"Host: localhost", b"Host: localhost\r\nX: " + b"x" * 2000)
+    body = (
+        f"POST {CHAT} HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: 99999\r\n\r\n".encode()
+        + b"x" * 2000
+    )
     told: list[bytes] = []
     survives(replaying, lambda: told.extend(dribble(replaying.port, 100, head, 30)))
     assert all(b" 408 " in answer for answer in told)

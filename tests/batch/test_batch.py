@@ -121,6 +121,18 @@ def test_recordings_are_rows(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("ending", [".jsonl", ".parquet"])
+def test_what_was_written_can_be_read_again_and_no_column_is_lost(ending: str, tmp_path: Path) -> None:
+    first = tmp_path / "in.jsonl"
+    first.write_text(json.dumps({"output": "Hi.", "content": "theirs", "finish_reason": "length"}), encoding="utf-8")
+    assert run(first, "-o", tmp_path / f"one{ending}") == 0
+    assert run(tmp_path / f"one{ending}", "-o", tmp_path / f"two{ending}") == 0
+    (row,) = rows_in(tmp_path / f"two{ending}")
+    told = [(name, row[name]) for name in row if name.endswith("content")]
+    assert told == [("content", "Hi."), ("input_input_content", "Hi."), ("input_content", "theirs")]
+    assert (row["finish_reason"], row["input_finish_reason"], row["input_valid"]) == ("length", "length", None)
+
+
 def test_columns_that_change_their_type_are_carried_as_json(tmp_path: Path) -> None:
     values: list[Any] = [1, 1 << 60, 1 << 70, "x", None, {"a": 1}]
     source = tmp_path / "in.jsonl"

@@ -158,5 +158,5 @@ def test_misuse_is_told() -> None:
         list(parse_many([], "hermes", toolz=[]))
     with pytest.raises(unspool.UnknownDialect):
         list(parse_many(["x"], "hermess"))
-    with pytest.raises(InputError, match="input_content: two columns"):
-        parse_table(pa.table({"output": ["x"], "content": ["a"], "input_content": ["b"]}), "hermes")
+    with pytest.raises(InputError, match="x: two columns of the input have this name"):
+        parse_table(pa.Table.from_arrays([["a"], ["b"], ["c"]], ["output", "x", "x"]), "hermes")

@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from unspool.engines import EngineError, Sampling
-from unspool.engines.sampling import Sampler, filled, logprob_entry
+from unspool.engines.sampling import Sampler, filled, forbidden_at, logprob_entry
 
 from .support import byte_tokenizer
 
@@ -164,3 +164,14 @@ def test_log_probabilities_are_finite_and_at_most_as_many_as_there_are() -> None
     entry = logprob_entry(byte_tokenizer(), logits, 2, 20)
     assert (entry["logprob"], entry["bytes"]) == (-9999.0, [2])
     assert [t["logprob"] for t in entry["top_logprobs"]] == pytest.approx([-np.log(2)] * 2 + [-9999.0])
+
+
+def test_what_a_mask_forbids_is_told_with_what_the_model_wanted() -> None:
+    tokenizer, logits = byte_tokenizer(), np.zeros(4, np.float32)
+    logits[2] = 5
+    everything = forbidden_at(tokenizer, logits, np.ones(4, bool))
+    assert (everything.allowed, everything.of, everything.likeliest) == (4, 4, "")
+    less = forbidden_at(tokenizer, logits, np.array([True, True, False, True]))
+    assert (less.allowed, less.of) == (3, 4)
+    assert less.likeliest
+    assert less.probability == pytest.approx(float(np.exp(5) / (np.exp(5) + 3)), abs=1e-3)

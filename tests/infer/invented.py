@@ -174,6 +174,55 @@ MARGINS = """{%- for m in messages %}
 {%- endfor %}{% if add_generation_prompt %}[bot:]{% endif %}"""
 """White space stands around content, and values that the markup would not survive are wrapped."""
 
+OBJECT_IN_OBJECT = """{%- for m in messages %}
+{%- if m.role == 'assistant' %}{{ '[ASSISTANT]' + (m.content or '') }}
+{%- if m.tool_calls %}{{ '[CALL_TOOLS][' }}{% for c in m.tool_calls %}{{ '{"type": "function", "id": "' + c.id }}
+{{- '", "function": {"name": "' + c.function.name + '", "arguments": ' + (c.function.arguments | tojson) + '}}' }}
+{{- ', ' if not loop.last }}{% endfor %}{{ ']' }}{% endif %}{{ '[END_TURN]' }}
+{%- else %}{{ '[USER]' + m.content + '[/USER]' }}{% endif %}
+{%- endfor %}{% if add_generation_prompt %}[ASSISTANT]{% endif %}"""
+"""A call's object is a member of another."""
+
+GLUED = """{%- for m in messages %}
+{%- if m.role == 'assistant' %}{{ '<|me|>' + (m.content or '') }}
+{%- if m.tool_calls %}[{% for c in m.tool_calls %}{{ c.function.name }}(
+{%- for k, v in c.function.arguments.items() %}{{ k }}={{ v | tojson }}{{ ', ' if not loop.last }}{% endfor %})
+{{- ', ' if not loop.last }}{% endfor %}]{% endif %}{{ '<|stop|>' }}
+{%- else %}{{ '<|' + m.role + '|>' + m.content + '<|stop|>' }}{% endif %}
+{%- endfor %}{% if add_generation_prompt %}<|me|>{% endif %}"""
+"""Nothing but a bracket stands between text and calls."""
+
+RECIPIENTS = """{%- for m in messages %}
+{%- if m.role == 'assistant' %}{{ '<|head|>bot<|tail|>' }}
+{%- if m.content %}{{ '##user:\\n' + m.content }}{% endif %}
+{%- for c in m.tool_calls or [] %}{{ '##' + c.function.name + ':\\n' + (c.function.arguments | tojson) }}{% endfor %}
+{{- '<|over|>' }}
+{%- else %}{{ '<|head|>' + m.role + '<|tail|>' + m.content + '<|over|>' }}{% endif %}
+{%- endfor %}{% if add_generation_prompt %}<|head|>bot<|tail|>##{% endif %}"""
+"""Each part begins with its recipient; the prompt holds the first marker."""
+
+GONE_ON_WITH = """{%- for m in messages %}
+{%- if m.role == 'assistant' %}{{ '<s>bot\\n' }}{% if loop.last %}{{ '<mull>\\n' }}{% endif %}{{ m.content or '' }}
+{%- if m.tool_calls %}{{ '\\n<DO>[' }}
+{%- for c in m.tool_calls %}{{ '{"name": "' + c.function.name + '", "arguments": ' }}
+{{- c.function.arguments | tojson }}{{ '}' }}{{ ', ' if not loop.last }}{% endfor %}{{ ']</DO>' }}{% endif %}
+{{- '</s>\\n' }}
+{%- else %}{{ '<s>' + m.role + '\\n' + m.content + '</s>\\n' }}{% endif %}
+{%- endfor %}{% if add_generation_prompt %}{{ '<s>bot\\n<mull>\\n' }}{% endif %}
+{#- what thinks ends in </mull> #}"""
+"""The last turn is written as the beginning of an answer."""
+
+SQUARE = """{%- for m in messages %}
+{%- if m.role == 'assistant' %}{{ '[bot]' }}{% if m.thinking %}{{ '[think]' + m.thinking + '[/think]' }}{% endif %}
+{{- m.content or '' }}
+{%- for c in m.tool_calls or [] %}{{ '[call]' + c.function.name + '[with]' }}
+{%- for k, v in c.function.arguments.items() %}
+{{- '[' + k + ']' ~ (v if v is string else v | tojson) ~ '[/' + k + ']' }}{% endfor %}{{ '[/call]' }}{% endfor %}
+{{- '[/bot]' }}
+{%- else %}{{ '[' + m.role + ']' + m.content + '[/' + m.role + ']' }}{% endif %}
+{%- endfor %}{% if add_generation_prompt %}[bot]{% endif %}"""
+"""Tags in square brackets, as lists of JSON have."""
+
 KNOWN = """{%- for m in messages %}{{ '<|im_start|>' + m.role + '\\n' + (m.content or '') }}
 {%- for c in m.tool_calls or [] %}{{ '\\n<tool_call>\\n{"name": "' + c.function.name + '", "arguments": ' }}
 {{- c.function.arguments | tojson }}{{ '}\\n</tool_call>' }}{% endfor %}{{ '<|im_end|>\\n' }}{% endfor %}
@@ -201,6 +250,11 @@ FAMILIES = {
     "nested markup": NESTED,
     "a strict template": STRICT,
     "margins and wrapped values": MARGINS,
+    "objects in objects": OBJECT_IN_OBJECT,
+    "calls glued to text": GLUED,
+    "recipients": RECIPIENTS,
+    "a last turn to be gone on with": GONE_ON_WITH,
+    "square brackets": SQUARE,
 }
 
 AMBIGUOUS = """{%- for m in messages %}

@@ -84,7 +84,11 @@ def read(dialect: Dialect, prompt: str, chunks: list[str]) -> Message:
     return parser.message
 
 
-@pytest.mark.parametrize("family", [f for f in invented.FAMILIES if f != "reasoning that only closes"])
+OTHERWISE = ("reasoning that only closes", "a last turn to be gone on with")
+"""Families whose last turn is not written as it is generated."""
+
+
+@pytest.mark.parametrize("family", [f for f in invented.FAMILIES if f not in OTHERWISE])
 def test_what_the_template_writes_of_other_texts_is_read(family: str) -> None:
     dialect = proven(family)
     renderer = Renderer(invented.FAMILIES[family], {"bos_token": "", "eos_token": "</eos>"}, Limits())

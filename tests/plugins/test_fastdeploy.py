@@ -6,9 +6,11 @@ its serving code does: by position, with the status of the prompt, one reasoning
 
 import inspect
 import logging
+import runpy
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -46,6 +48,7 @@ class Tokenizer:
     """DeepSeek's ids of special tokens; other characters are tokens by themselves."""
 
     eos_token_id = 1
+    name_or_path = ""
 
     def __init__(self) -> None:
         self.added_tokens_decoder = {i: SimpleNamespace(content=t, special=True) for t, i in SPECIAL.items()}
@@ -386,6 +389,36 @@ def test_the_lists_that_the_host_keeps_are_kept(host: Any) -> None:
     assert calls.prev_tool_call_arr == [{"name": "get_weather", "arguments": ARGUMENTS}]
     assert calls.streamed_args_for_tool == [ARGUMENTS]
     assert (calls.current_tool_id, calls.current_tool_name_sent) == (0, True)
+
+
+@pytest.mark.parametrize("name", RFC_NAMES)
+def test_the_rfcs_helpers_read_both_forms_of_a_call(host: Any, name: str) -> None:
+    calls = host.tools.get(name)(Tokenizer())
+    form = R1 if name in ("deepseek-r1", "deepseek-v3-0324") else V31
+    helper = calls._parse_v30324_r1_tool_call if form is R1 else calls._parse_v31_tool_call
+    assert helper(form % ARGUMENTS) == ("get_weather", ARGUMENTS)
+    assert helper("no call") is None
+    assert calls._parse_tool_json(ARGUMENTS) == {"city": "北京", "days": 3}
+    assert calls._parse_tool_json('{"city": "北京", "days": [1, {"a": 2') == {"city": "北京", "days": [1, {"a": 2}]}
+    assert calls._parse_tool_json("nonsense") is None
+    assert calls._extract_json_from_codeblock(f"```json\n{ARGUMENTS}\n```") == ARGUMENTS
+    assert calls._extract_json_from_codeblock(ARGUMENTS) == ARGUMENTS
+
+
+def test_the_version_is_told_by_the_models_name_or_else_the_parsers_own(host: Any) -> None:
+    tokenizer = Tokenizer()
+    calls = host.tools.get("deepseek-r1")(tokenizer)
+    assert calls._detect_model_version(tokenizer) == calls.dialect.name
+    tokenizer.name_or_path = "deepseek-ai/DeepSeek-V3.1"
+    assert calls._detect_model_version(tokenizer) == "deepseekv31"
+
+
+def test_the_file_for_the_plugin_flag_registers_both_kinds(host: Any) -> None:
+    host.tools.parsers.clear()
+    host.reasoning.parsers.clear()
+    runpy.run_path(str(Path(plugin.__file__).with_name("fastdeploy_plugin.py")))
+    assert set(RFC_NAMES) <= set(host.tools.parsers)
+    assert set(RFC_NAMES) <= set(host.reasoning.parsers)
 
 
 def test_a_host_without_these_interfaces_gets_one_line(caplog: pytest.LogCaptureFixture) -> None:

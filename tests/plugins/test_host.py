@@ -10,6 +10,7 @@ import pytest
 
 import unspool
 from unspool import Policy, UnknownDialect
+from unspool.plugins import lmdeploy
 from unspool.plugins.host import dialect_of, environment_policy, names, tool_choice_of, tools_of
 from unspool.plugins.sglang import FunctionCallParser
 
@@ -102,3 +103,10 @@ def test_every_engine_finds_its_functions_among_the_entry_points() -> None:
         module, _, function = group["unspool"].partition(":")
         __import__(module)
         assert callable(getattr(sys.modules[module], function))
+
+
+def test_without_lmdeploy_its_adapter_says_so_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    lmdeploy.register()
+    assert [record.getMessage().partition(" (")[0] for record in caplog.records] == [
+        "unspool: nothing is registered with lmdeploy of an unknown version"
+    ]

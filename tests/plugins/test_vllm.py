@@ -159,7 +159,7 @@ def test_halves_of_two_dialects_are_combined(tokens: Tokens) -> None:
 
 @pytest.mark.parametrize(
     ("switch", "reasoning", "content"),
-    [({"thinking": True}, "plan", "answer"), ({"enable_thinking": False}, "", "plananswer"), (None, "", "plananswer")],
+    [({"thinking": True}, "plan", "answer"), ({"enable_thinking": False}, "", "plananswer"), (None, "plan", "answer")],
 )
 def test_without_a_prompt_the_switch_tells(tokens: Tokens, switch: Any, reasoning: str, content: str) -> None:
     first, _ = halves("deepseekv31", tokens, chat_template_kwargs=switch)

@@ -29,6 +29,7 @@ WEATHER: Any = {
         "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
     },
 }
+HEAD = "HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 HELLO: Any = [{"role": "user", "content": "Hello"}]
 
 
@@ -121,7 +122,9 @@ class Live:
         self.connections: list[socket.socket] = []
         self.url = f"http://127.0.0.1:{server.port}"
         # Nothing is encrypted here, and reading certificates would take longer than most tests.
-        self.http = httpx2.Client(base_url=self.url, timeout=PATIENCE, verify=False)
+        self.http = httpx2.Client(
+            base_url=self.url, timeout=PATIENCE, verify=False, headers={"Content-Type": "application/json"}
+        )
         self.openai = openai.OpenAI(
             base_url=f"{self.url}/v1",
             api_key=key or "EMPTY",
@@ -146,7 +149,7 @@ class Live:
         """A plain connection that has sent a request and read nothing."""
         connection = self.connect()
         payload = json.dumps(body).encode()
-        head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(payload)}\r\n\r\n"
+        head = f"POST {path} {HEAD}Content-Length: {len(payload)}\r\n\r\n"
         connection.sendall(head.encode() + payload)
         return connection
 

@@ -30,7 +30,7 @@ def recording(tmp_path: Path) -> str:
 def free(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     """Any port that is free, since these tests run beside others."""
     if "port" not in request.node.name:
-        monkeypatch.setattr("unspool.cli.serve._listen", lambda options: socket.create_server(("127.0.0.1", 0)))
+        monkeypatch.setattr("unspool.cli.serve.listen", lambda options: socket.create_server(("127.0.0.1", 0)))
 
 
 @pytest.fixture
@@ -74,12 +74,14 @@ def test_every_option_arrives(served: list[Any], recording: str, tmp_path: Path)
     options += ["--reasoning-field", "both", "--named-reason", "tool_calls", "--strict-level", "function"]
     options += ["--api-key", f"@{tmp_path / 'key'}", "--max-queue", "7", "--max-stall", "2.5", "--content-chunks"]
     options += ["--coalesce-reasoning", "--coalesce-arguments", "--coalesce-delay", "0.5"]
+    options += ["--allowed-host", "GPU.lan", "--no-ui"]
     options += ["--replay-speed", "0", "--host", "0.0.0.0", "--port", "1", "--model", "m", "--dialect", "hermes"]
     assert main(["serve", "--engine", recording, *options]) == 0
     settings, _, host, port, _ = served[0]
     assert (settings.model, host, port, settings.api_key) == ("m", "0.0.0.0", 1, "secret")
     assert (settings.policy.bad_arguments, settings.profile, settings.full_text) == ("drop", "mindie", True)
     assert (settings.timing, settings.reasoning_field, settings.named_reason) == ("top", "both", "tool_calls")
+    assert (settings.hosts, settings.ui) == (("gpu.lan", "0.0.0.0"), False)
     assert (settings.strict_level, settings.content_chunks) == (ToolStrictLevel.FUNCTION, True)
     assert (settings.limits.queue, settings.limits.stall, settings.limits.generations) == (7, 2.5, 100)
     assert (settings.coalesce_reasoning, settings.coalesce_arguments, settings.coalesce_delay) == (True, True, 0.5)
@@ -121,6 +123,7 @@ def test_a_capture_can_be_parsed_again_with_both_parsers(served: list[Any], reco
             ["--dialect", "hermes", "--cors", "example.org"],
             "--cors: 'example.org' is not an origin; allowed are SCHEME://",
         ),
+        (["--dialect", "hermes", "--allowed-host", "http://x"], "--allowed-host: 'http://x' is not the name of a host"),
         (["--dialect", "hermes", "--engine", "http://127.0.0.1:1"], "--engine: only URLs can be several"),
         (["--dialect", "hermes", "--replay-speed", "-1"], "--engine: speed: -1.0 is negative"),
         (["--dialect", "hermes", "--capture", "/dev/null/x"], "--capture: /dev/null/x: "),

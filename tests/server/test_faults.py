@@ -18,7 +18,7 @@ import pytest
 
 from unspool.engines import EngineError
 
-from .support import CHAT, HELLO, PATIENCE, Live, Scripted, chunks, live, replay, until
+from .support import CHAT, HEAD, HELLO, PATIENCE, Live, Scripted, chunks, live, replay, until
 
 BIG = ["x" * 20_000] * 1000
 
@@ -64,7 +64,7 @@ def test_a_client_that_breaks_off_its_request_leaves_nothing_behind() -> None:
     engine = Scripted(["a"])
     with live(engine) as server:
         connection = server.connect()
-        connection.sendall(f"POST {CHAT} HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{{".encode())
+        connection.sendall(f"POST {CHAT} {HEAD}Content-Length: 100\r\n\r\n{{".encode())
         time.sleep(0.1)
         connection.close()
         assert server.post(messages=HELLO).status_code == 200
@@ -271,7 +271,7 @@ def read_all(connection: socket.socket) -> bytes:
 def ask(port: int) -> socket.socket:
     body = json.dumps({"messages": HELLO, "stream": True})
     connection = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)
-    connection.sendall(f"POST {CHAT} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode())
+    connection.sendall(f"POST {CHAT} {HEAD}Content-Length: {len(body)}\r\n\r\n{body}".encode())
     assert b"200 OK" in connection.recv(65_536)
     return connection
 

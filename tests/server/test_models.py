@@ -1,6 +1,5 @@
 """Several models behind one server: requests choose, and everything that tells of a model tells of all."""
 
-import json
 from typing import Any
 
 import anthropic
@@ -84,8 +83,8 @@ def test_all_models_drain_and_close() -> None:
     slow = Scripted(["a"], hang_after=1)
     settings = Settings(model="slow", dialect=get_dialect("hermes"))
     with live(replay("x"), others=[Served(settings, slow)], drain=0.0) as server:
-        body = json.dumps({"model": "slow", "messages": HELLO, "stream": True})
-        with httpx2.stream("POST", server.url + CHAT, content=body, timeout=PATIENCE, verify=False) as response:
+        body = {"model": "slow", "messages": HELLO, "stream": True}
+        with httpx2.stream("POST", server.url + CHAT, json=body, timeout=PATIENCE, verify=False) as response:
             assert slow.hanging.wait(PATIENCE)
             server.server.should_exit = True
             told = "".join(response.iter_text())

@@ -81,7 +81,7 @@ def test_workers_share_a_port_add_up_their_counts_come_back_and_drain_together(r
         assert server.url, server.lines
 
         def ask() -> int:
-            return httpx2.post(server.url + CHAT, content=json.dumps({"messages": HELLO}), timeout=PATIENCE).status_code
+            return httpx2.post(server.url + CHAT, json={"messages": HELLO}, timeout=PATIENCE).status_code
 
         def workers() -> set[int]:
             return {line["process"] for line in server.logged() if line["logger"] == "unspool.access"}
@@ -113,8 +113,8 @@ def test_workers_let_answers_end_and_the_first_one_tells_why_none_can_start(
     recording: list[str], tmp_path: Path
 ) -> None:
     with started(*recording, "--workers", "2") as server:
-        body = json.dumps({"messages": HELLO, "stream": True})
-        with httpx2.stream("POST", server.url + CHAT, content=body, timeout=PATIENCE) as response:
+        body = {"messages": HELLO, "stream": True}
+        with httpx2.stream("POST", server.url + CHAT, json=body, timeout=PATIENCE) as response:
             parts = response.iter_text()
             told = next(parts)
             server.process.send_signal(signal.SIGTERM)
@@ -175,7 +175,7 @@ def test_a_certificate_makes_it_https(recording: list[str], tmp_path: Path) -> N
     trust = ssl.create_default_context(cafile=str(certificate))
     with started(*recording, "--replay-speed", "0", "--ssl-certfile", str(certificate), "--ssl-keyfile", str(key)) as s:
         assert s.url.startswith("https://"), s.lines
-        answer = httpx2.post(s.url + CHAT, content=json.dumps({"messages": HELLO}), verify=trust, timeout=PATIENCE)
+        answer = httpx2.post(s.url + CHAT, json={"messages": HELLO}, verify=trust, timeout=PATIENCE)
         assert answer.json()["choices"][0]["message"]["content"] == "hi there"
         assert any(f"curl {s.url}" in line for line in s.lines)
         assert s.end() in (0, -signal.SIGTERM)  # uvicorn ends by the signal

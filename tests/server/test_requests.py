@@ -6,7 +6,7 @@ from typing import Any
 import openai
 import pytest
 
-from .support import CHAT, HELLO, WEATHER, Live, Scripted, live, replay
+from .support import CHAT, HEAD, HELLO, WEATHER, Live, Scripted, live, replay
 from .test_protocols import AGUI, ANTHROPIC_TOOL, claude
 
 
@@ -97,10 +97,10 @@ def test_a_body_that_is_no_json_object_is_refused_in_the_protocols_shape(server:
 
 def test_a_body_that_is_too_large_is_refused_before_it_is_read(server: Live) -> None:
     connection = server.connect()
-    connection.sendall(f"POST {CHAT} HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\n\r\n".encode())
+    connection.sendall(f"POST {CHAT} {HEAD}Content-Length: 99999999999\r\n\r\n".encode())
     assert b" 413 " in connection.recv(4096)
     chunked = server.connect()
-    chunked.sendall(f"POST {CHAT} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n".encode())
+    chunked.sendall(f"POST {CHAT} {HEAD}Transfer-Encoding: chunked\r\n\r\n".encode())
     chunked.sendall(b"1ffff\r\n" + b" " * 0x1FFFF + b"\r\n")
     assert b" 413 " in chunked.recv(4096)
 
@@ -253,8 +253,8 @@ def test_parse_takes_the_arguments_of_the_function(server: Live) -> None:
         ({"text": "", "policy": {"foo": 1}}, "policy.foo", "allowed are text_before_tools"),
         ({"text": "", "stage": "end"}, "stage", "reasoning, content, tool_call, undecided"),
         ({"text": "", "tool_choice": "maybe"}, "tool_choice", "none, auto, required"),
-        ({"text": "", "tool": []}, "tool", "allowed are text, dialect"),
-        ({"text": "", "format": "xml"}, "format", "message, events"),
+        ({"text": "", "tool": []}, "tool", "allowed are text, pieces, dialect"),
+        ({"text": "", "format": "xml"}, "format", "message, events, steps"),
     ],
 )
 def test_parse_names_the_field_that_is_wrong(server: Live, ask: dict[str, Any], param: str, message: str) -> None:

@@ -11,7 +11,7 @@ from unspool.engines import Capture, Delta, Request
 from unspool.generation.admission import Admission
 from unspool.wire import Usage
 
-from .support import CHAT, HELLO, WEATHER, Scripted, chunks, live, replay, until
+from .support import CHAT, HEAD, HELLO, WEATHER, Scripted, chunks, live, replay, until
 
 CALLS = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "%s"}}\n</tool_call>'
 TWO = f"{CALLS % 'Oslo'}\n{CALLS % 'Rome'} and more"
@@ -95,7 +95,7 @@ def test_a_head_that_does_not_come_in_time_is_refused_and_a_connection_that_says
     with live(Scripted(["a"]), head=1, receive=1) as server:
         slow, silent, body = server.connect(), server.connect(), server.connect()
         slow.sendall(b"GET /health HTTP/1.1\r\nHo")
-        body.sendall(f"POST {CHAT} HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{{".encode())
+        body.sendall(f"POST {CHAT} {HEAD}Content-Length: 100\r\n\r\n{{".encode())
         assert slow.recv(100).startswith(b"HTTP/1.1 408 ")
         assert body.recv(100).startswith(b"HTTP/1.1 408 ")
         assert silent.recv(100) == b""
@@ -106,7 +106,7 @@ def test_a_connection_is_kept_for_the_next_request_and_then_closed() -> None:
     with live(Scripted(["a"]), idle=1) as server:
         kept = server.connect()
         for _ in range(2):
-            kept.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+            kept.sendall(f"GET /health {HEAD}\r\n".encode())
             assert kept.recv(1000).startswith(b"HTTP/1.1 200 ")
         assert kept.recv(100) == b""
 

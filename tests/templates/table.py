@@ -41,6 +41,7 @@ SOURCES = [
     Source("deepseekv31", LLAMA, "deepseek-ai-DeepSeek-V3.1", {"thinking": True}),
     Source("deepseekv32", LLAMA, "deepseek-ai-DeepSeek-V3.2", {"thinking": True}, arguments="text"),
     Source("deepseekv4", LLAMA, "deepseek-ai-DeepSeek-V4", {"thinking": True}),
+    Source("functionary-v3.2", LLAMA, "meetkai-functionary-medium-v3.2", arguments="text"),
     Source("functiongemma", VLLM, "tool_chat_template_functiongemma"),
     Source("gemma4", LLAMA, "google-gemma-4-31B-it", {"enable_thinking": True}),
     Source("gemma4", VLLM, "tool_chat_template_gemma4"),

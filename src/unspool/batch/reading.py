@@ -2,7 +2,7 @@
 
 import json
 import string
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple
 
@@ -19,7 +19,7 @@ from ..policy import Policy
 from ..toolset import read_toolset
 from ..validity import Validators
 
-__all__ = ["WRITTEN", "Columns", "Reader", "Reading", "RowError", "named"]
+__all__ = ["WRITTEN", "Columns", "Reader", "Reading", "RowError", "carried_names"]
 
 WRITTEN: Final = (
     "reasoning",
@@ -34,13 +34,24 @@ WRITTEN: Final = (
 """The columns that are written before those of the input."""
 AUTO: Final = "auto"
 _KINDS: Final = ("reasoning", "content", "calls", "markers")
-_LETTERS: Final = string.ascii_letters + string.digits
+_LETTERS: Final = bytes(((string.ascii_letters + string.digits) * 5)[:256], "ascii")
+"""A letter for each byte."""
 _KEPT_TOOLS: Final = 256
 
 
-def named(column: str) -> str:
-    """The name under which a column of the input is carried."""
-    return f"input_{column}" if column in WRITTEN else column
+_OURS: Final = frozenset(WRITTEN)
+
+
+def carried_names(columns: Iterable[str]) -> dict[str, str]:
+    """The names under which columns of the input are carried: before one that is written too stands ``input_``, as
+    often as it takes not to be another's, as where the input is the output of an earlier run."""
+    told = {column: column for column in columns}
+    for column in _OURS & told.keys():
+        name = f"input_{column}"
+        while name in told:
+            name = f"input_{name}"
+        told[column] = name
+    return told
 
 
 class RowError(ValueError):
@@ -220,9 +231,12 @@ class Reader:
 
 def _id(dialect: Dialect, name: str, index: int, row: int) -> str:
     """An id in a dialect's form, its letters made of the row's number."""
-    letters = (_LETTERS[b % len(_LETTERS)] for b in blake2b(f"{row}:{index}".encode(), digest_size=64).digest())
     form = dialect.id.replace("{name}", name).replace("{index}", str(index)).replace("{number}", str(index + 1))
-    return "".join(next(letters, "0") if c == "?" else c for c in form)
+    first, *rest = form.split("?")
+    if not rest:
+        return first
+    letters = blake2b(f"{row}:{index}".encode(), digest_size=64).digest().translate(_LETTERS).decode()
+    return first + "".join(letter + part for letter, part in zip(letters.ljust(len(rest), "0"), rest, strict=False))
 
 
 def _named(text: str, columns: Columns) -> str:

@@ -8,7 +8,7 @@ import msgspec
 import pyarrow as pa
 
 from .blocks import Block, InputError
-from .reading import RECORDED, WRITTEN, Reader, Reading, RowError, named
+from .reading import RECORDED, WRITTEN, Reader, Reading, RowError, carried_names
 from .summary import Summary
 
 __all__ = ["BadRow", "Done", "Worker", "arrow_columns", "line_columns", "schema_of"]
@@ -60,6 +60,7 @@ _TYPES: Final = {
     "json": pa.string(),
     "null": pa.string(),
 }
+_INPUT: Final = b"input"
 _EXACT: Final = 15  # digits that a float keeps
 _raw = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _any = msgspec.json.Decoder()
@@ -152,13 +153,24 @@ def schema_of(carried: pa.Schema) -> pa.Schema:
     """The columns of the output.
 
     Raises:
-        InputError: two columns would have one name.
+        InputError: two columns have one name.
     """
-    names = [*WRITTEN, *(named(n) for n in carried.names)]
-    twice = next((n for n in names if names.count(n) > 1), None)
+    twice = next((n for n in carried.names if carried.names.count(n) > 1), None)
     if twice is not None:
-        raise InputError(f"{twice}: two columns would have this name; rename one of the input's")
-    return pa.schema([*SCHEMA, *(f.with_name(named(f.name)) for f in carried)])
+        raise InputError(f"{twice}: two columns of the input have this name; rename one")
+    names = carried_names(carried.names)
+    return pa.schema([*SCHEMA, *(_renamed(f, names[f.name]) for f in carried)])
+
+
+def _renamed(field: pa.Field, name: str) -> pa.Field:
+    """A column by the name under which it is carried, which tells its own."""
+    return field if field.name == name else field.with_name(name).with_metadata({_INPUT: field.name})
+
+
+def _own(field: pa.Field) -> str:
+    """The name that a carried column has in the input."""
+    name: bytes = (field.metadata or {}).get(_INPUT, field.name.encode())
+    return name.decode()
 
 
 # --- blocks -----------------------------------------------------------------------------------------------------------
@@ -175,6 +187,8 @@ class Worker:
     def __init__(self, reading: Reading, schema: pa.Schema | None) -> None:
         self._reader = Reader(reading)
         self._schema = schema
+        self._fields = {_own(f): f for f in list(schema or ())[len(WRITTEN) :]}
+        """The carried columns by their names in the input."""
 
     def work(self, block: Block) -> Done:
         """Read a block's rows."""
@@ -205,7 +219,7 @@ class Worker:
                 if isinstance(row.get(columns.tools), list):
                     row[columns.tools] = bytes(told[columns.tools]).decode()
                 record = self._reader.read(row, block.first + i, columns)
-                carried.append(_cells(told, self._schema) if self._schema is not None else _as_told(told))
+                carried.append(_cells(told, self._fields) if self._schema is not None else _as_told(told))
             except RowError as error:
                 bad.append(BadRow(block.first + i, block.file, str(error)))
                 continue
@@ -244,9 +258,9 @@ class Worker:
     def _arrow_table(self, records: list[_Row], batch: pa.RecordBatch) -> pa.Table:
         assert self._schema is not None
         columns = _written(records)
-        by_name = {named(name): batch.column(name) for name in batch.schema.names}
+        there = set(batch.schema.names)
         for field in list(self._schema)[len(WRITTEN) :]:
-            column = by_name.get(field.name)
+            column = batch.column(_own(field)) if _own(field) in there else None
             if column is None:
                 column = pa.nulls(len(batch), field.type)
             elif pa.types.is_nested(column.type):
@@ -312,8 +326,12 @@ def _value(name: str, raw: msgspec.Raw) -> Any:
         raise RowError(f"{name}: {error}") from None
 
 
-def _cells(row: Mapping[str, msgspec.Raw], schema: pa.Schema) -> dict[str, Any]:
+def _cells(row: Mapping[str, msgspec.Raw], fields: Mapping[str, pa.Field]) -> dict[str, Any]:
     """What a row carries in the columns of a table.
+
+    Args:
+        row: its values.
+        fields: the carried columns by their names in the input.
 
     Raises:
         RowError: a value fits no column: they were told by other rows.
@@ -322,16 +340,16 @@ def _cells(row: Mapping[str, msgspec.Raw], schema: pa.Schema) -> dict[str, Any]:
     for name, raw in row.items():
         data = bytes(raw)
         kind = _kind(data)
-        i = schema.get_field_index(named(name))
-        if i < 0:
+        field = fields.get(name)
+        if field is None:
             raise RowError(f"{name}: the first rows have no such column; JSON lines as output could carry it")
-        wanted = schema.field(i).type
+        wanted = field.type
         if kind == "null":
             continue
         if wanted == pa.string():
-            cells[named(name)] = _value(name, raw) if kind == "text" else data.decode()
+            cells[field.name] = _value(name, raw) if kind == "text" else data.decode()
         elif wanted == _TYPES[kind] or (kind == "int" and wanted == pa.float64()):
-            cells[named(name)] = _value(name, raw)
+            cells[field.name] = _value(name, raw)
         else:
             raise RowError(f"{name}: is of another type than in the first rows; JSON lines as output could carry it")
     return cells
@@ -339,7 +357,8 @@ def _cells(row: Mapping[str, msgspec.Raw], schema: pa.Schema) -> dict[str, Any]:
 
 def _as_told(row: Mapping[str, msgspec.Raw]) -> dict[str, Any]:
     """What a row carries in JSON lines."""
-    return {named(n): bytes(raw).decode() if bytes(raw)[:1] in b"{[" else raw for n, raw in row.items()}
+    names = carried_names(row)
+    return {names[n]: bytes(raw).decode() if bytes(raw)[:1] in b"{[" else raw for n, raw in row.items()}
 
 
 def _lines(records: list[_Row], carried: list[dict[str, Any]]) -> bytes:
@@ -349,8 +368,9 @@ def _lines(records: list[_Row], carried: list[dict[str, Any]]) -> bytes:
 def _arrow_lines(records: list[_Row], batch: pa.RecordBatch) -> bytes:
     rows = batch.to_pylist()
     nested = {f.name for f in batch.schema if pa.types.is_nested(f.type)}
+    names = carried_names(batch.schema.names)
     return b"".join(
-        _encode(record | {named(n): _json(v) if n in nested and v is not None else v for n, v in row.items()}) + b"\n"
+        _encode(record | {names[n]: _json(v) if n in nested and v is not None else v for n, v in row.items()}) + b"\n"
         for record, row in zip(records, rows, strict=True)
     )
 

@@ -1,4 +1,4 @@
-"""The command line: ``unspool parse | batch | serve | generate | constrain | dialects | new | check | infer …``.
+"""The command line: ``unspool parse | batch | serve | show | generate | constrain | dialects | new | check | infer …``.
 
 Exit codes: 0; 1 if ``--strict`` met a failed call or row, an engine failed, or ``infer`` or ``prove`` proved nothing; 2
 for misuse, with one line on standard error that names the argument. A reader that closes the pipe early ends the
@@ -20,6 +20,7 @@ from .convert import convert_arguments, run_convert
 from .generate import generate_arguments, run_generate
 from .infer import infer_arguments, run_infer
 from .new import new_arguments, run_new
+from .open import run_show, show_arguments
 from .parse import constrain_arguments, parse_arguments, render_arguments, run_constrain, run_parse, run_render
 from .prove import prove_arguments, run_prove
 from .serve import run_serve, serve_arguments
@@ -83,6 +84,7 @@ COMMANDS: dict[str, tuple[Callable[[argparse.ArgumentParser], None], Callable[[a
     "parse": (parse_arguments, run_parse, "read a model's output"),
     "batch": (batch_arguments, run_batch, "read many outputs from files into files"),
     "serve": (serve_arguments, run_serve, "answer the clients of an engine in their protocols"),
+    "show": (show_arguments, run_show, "open a recording in a page that explains it"),
     "chat": (chat_arguments, run_chat, "talk with a model, turn by turn"),
     "generate": (generate_arguments, run_generate, "prompt an engine, and show its answer as it comes"),
     "constrain": (constrain_arguments, run_constrain, "print the grammar of what may be generated"),

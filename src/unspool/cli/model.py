@@ -208,7 +208,8 @@ def _captured(options: argparse.Namespace, engine: "Engine", dialect: Dialect, p
 
     name = _names_dialect(options) or dialect.name
     reasoning = options.reasoning_parser if options.tool_call_parser else None
+    toml = dialect.file[1] if name.endswith(".toml") else ""
     try:
-        return Capture(engine, options.capture, dialect=name, reasoning=reasoning, policy=policy)
+        return Capture(engine, options.capture, dialect=name, reasoning=reasoning, policy=policy, toml=toml)
     except OSError as error:
         raise Misuse(f"--capture: {options.capture}: {error.strerror}") from None

@@ -31,7 +31,7 @@ from .common import (
     write,
     write_json,
 )
-from .recordings import find_recordings, recorded_dialect
+from .recordings import find_recordings, recorded_dialect, recordings_in
 
 if TYPE_CHECKING:
     from ..engines import Recording
@@ -60,7 +60,12 @@ def parse_arguments(p: argparse.ArgumentParser) -> None:
 
 def run_parse(options: argparse.Namespace) -> int:
     form = options.format or ("pretty" if sys.stdout.isatty() else "message")
-    recordings = None if options.file == "-" else find_recordings("FILE", options.file)
+    recordings, given = None, None
+    if options.file != "-":
+        recordings = find_recordings("FILE", options.file)
+    elif not options.follow:
+        given = read_text("FILE", options.file)
+        recordings = recordings_in("FILE", given)
     failures: list[str] = []
     if recordings is None:
         tools = read_tools(options.tools)
@@ -72,7 +77,7 @@ def run_parse(options: argparse.Namespace) -> int:
             prompt=read_given("--prompt", options.prompt),
             policy=read_policy(options.policy),
         )
-        failures += _show(parser, _fed(parser, options), form, options)
+        failures += _show(parser, _fed(parser, given, options), form, options)
     else:
         for recording in recordings:
             if len(recordings) > 1 and form == "pretty":
@@ -84,9 +89,9 @@ def run_parse(options: argparse.Namespace) -> int:
     return 1 if failures else 0
 
 
-def _fed(parser: Parser, options: argparse.Namespace) -> Iterator[list[Event]]:
-    """The events of an output."""
-    chunks: Iterable[str] = read_pieces("FILE", options.file)
+def _fed(parser: Parser, given: str | None, options: argparse.Namespace) -> Iterator[list[Event]]:
+    """The events of an output, which may have been read already."""
+    chunks: Iterable[str] = read_pieces("FILE", options.file) if given is None else [given]
     for chunk in chunks if options.follow else ["".join(chunks)]:
         yield parser.feed(chunk)
     yield parser.close(options.finish_reason or "stop")

@@ -1,9 +1,10 @@
 """Recordings on the command line: found, and what they say of their own reading."""
 
+import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from ..dialect.file import Dialect
 from ..errors import DialectError, UnknownDialect
@@ -13,8 +14,10 @@ from .common import Misuse
 if TYPE_CHECKING:
     from ..engines import Recording
 
-_HEAD = 256  # bytes that tell a recording from an output
-_REQUEST = re.compile(rb'\s*\{\s*"type"\s*:\s*"request"')
+_HEAD = 256  # characters that tell that a line is no JSON
+_BEGINS = re.compile(r"\s*\{")
+_MOST = 64 * 1024 * 1024
+"""Characters of the first line of a recording, at most: a prompt stands in it."""
 
 
 def find_recordings(argument: str, path: str) -> "list[Recording] | None":
@@ -25,12 +28,44 @@ def find_recordings(argument: str, path: str) -> "list[Recording] | None":
             if not any(file.glob("*.jsonl")):
                 return None
         elif file.suffix != ".jsonl":
-            with file.open("rb") as stream:
-                if not _REQUEST.match(stream.read(_HEAD)):
+            with file.open(encoding="utf-8", errors="replace") as stream:
+                if not begins_recording(_first_line(stream)):
                     return None
     except OSError as error:
         raise Misuse(f"{argument}: {path}: {error.strerror}") from None
     return open_recordings(argument, path)
+
+
+def _first_line(stream: IO[str]) -> str:
+    """The first line that is not empty; as much of it as tells that it begins no recording."""
+    while line := stream.readline(_HEAD):
+        if line.strip():
+            more = _BEGINS.match(line) is not None and not line.endswith("\n")
+            return line + (stream.readline(_MOST) if more else "")
+    return ""
+
+
+def begins_recording(line: str) -> bool:
+    """Whether a line is the first one of a recording."""
+    if not _BEGINS.match(line):
+        return False
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(value, dict) and value.get("type") == "request"
+
+
+def recordings_in(argument: str, text: str) -> "list[Recording] | None":
+    """The recordings in a text; ``None`` where it is something else, an output."""
+    if not begins_recording(text.lstrip()[:_MOST].partition("\n")[0]):
+        return None
+    from ..engines.capture import read_lines  # what engines need is slow to import
+
+    try:
+        return list(read_lines("standard input", text.split("\n")))
+    except ValueError as error:
+        raise Misuse(f"{argument}: {error}") from None
 
 
 def open_recordings(argument: str, path: str) -> "list[Recording]":
@@ -82,9 +117,9 @@ def read_in_common(argument: str, recordings: "Sequence[Recording]", dialect: Di
     """
     first = recordings[0].asked
     if dialect is None:
-        named = {(r.asked.dialect, r.asked.reasoning) for r in recordings}
+        named = {(r.asked.dialect, r.asked.reasoning, r.asked.toml) for r in recordings}
         if len(named) > 1:
-            told = ", ".join(sorted(name or "none" for name, _ in named))
+            told = ", ".join(sorted(name or "none" for name, *_ in named))
             raise Misuse(f"{argument}: the recordings are of several dialects ({told}); give --dialect")
         dialect = recorded_dialect(argument, recordings[0])
     policies = {r.asked.policy for r in recordings}

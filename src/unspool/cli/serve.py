@@ -32,6 +32,9 @@ def serve_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--api-key", metavar="KEY|@FILE", help="the key that clients have to send")
     text = "a website that may use the server, as https://HOST; * is any (repeatable); none by default"
     p.add_argument("--cors", metavar="ORIGIN", action="append", default=[], help=text)
+    text = "a name under which the server is reached, besides localhost and addresses; * is any (repeatable)"
+    p.add_argument("--allowed-host", metavar="HOST", action="append", default=[], help=text)
+    p.add_argument("--no-ui", action="store_true", help="no page at /")
     p.add_argument("--profile", type=one_of(PROFILES), metavar="PROFILE", default=PROFILES[0], help=", ".join(PROFILES))
     p.add_argument("--full-text", action="store_true", help="profile mindie: content is cumulative")
     p.add_argument(
@@ -88,13 +91,17 @@ def run_serve(options: argparse.Namespace) -> int:
     operation = _operation(options)
     worker = operation.worker
     if worker is None:
-        _listen(options).close()  # before a model is loaded in vain
+        listen(options).close()  # before a model is loaded in vain
     try:
         from ..server.cors import check_origin
+        from ..server.guards import check_host
 
+        argument = "--cors"
         origins = tuple(map(check_origin, options.cors))
+        argument = "--allowed-host"
+        hosts = tuple(map(check_host, options.allowed_host))
     except ValueError as error:
-        raise Misuse(f"--cors: {error}") from None
+        raise Misuse(f"{argument}: {error}") from None
     if options.workers > 1 and worker is None:
         return _supervise(options, operation)
     common = {
@@ -109,10 +116,12 @@ def run_serve(options: argparse.Namespace) -> int:
         "named_reason": options.named_reason,
         "api_key": key,
         "cors": origins,
+        "hosts": (*hosts, options.host.lower()),
+        "ui": not options.no_ui,
         "limits": limits,
     }
     first, *others = [_served(name, of_model, common) for name, of_model in of_models.items()]
-    with _listen(options) if worker is None else worker.listening() as listener:
+    with listen(options) if worker is None else worker.listening() as listener:
         served = serve(
             first.settings,
             first.engine,
@@ -167,7 +176,7 @@ def _supervise(options: argparse.Namespace, operation: "Operation") -> int:
     from ..server.workers import supervise
 
     set_up_logs(operation.log_format, operation.log_level)
-    with _listen(options) as listener:
+    with listen(options) as listener:
         return supervise(["serve", *options.words], listener, options.workers)
 
 
@@ -198,7 +207,7 @@ def _served(name: str, options: argparse.Namespace, common: Mapping[str, Any]) -
     return Served(settings, model.engine, model.prompts)
 
 
-def _listen(options: argparse.Namespace) -> socket.socket:
+def listen(options: argparse.Namespace) -> socket.socket:
     """A socket at the server's address.
 
     Raises:

@@ -2,6 +2,7 @@
 
 import math
 import os
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -9,6 +10,7 @@ import msgspec
 from ..errors import DialectError
 from ..events import Stage
 from ..policy import CHOICES, Policy
+from ..schema import takes_text
 from .impossible import impossible
 from .template import FIELDS, Field, Template, literal, parse_template, pieces
 
@@ -29,6 +31,7 @@ KEYS: dict[str, str] = {
     "argument": "template of one argument; without it the arguments are one object",
     "item": "template of a list element; makes values nest",
     "separator": "what is written between two `calls` or `arguments`",
+    "text": "templates of calls whose only argument is bare text, by the tool's name",
     "arguments": "codec of the arguments without `argument`",
     "quote": "what JSON strings stand between",
     "id": "ids of calls that carry none",
@@ -61,6 +64,20 @@ class Example(msgspec.Struct, frozen=True):
     tool_calls: tuple[ExampleCall, ...]
 
 
+class TextCall(msgspec.Struct, frozen=True):
+    """How a model writes calls of a tool that it was trained on, whose only argument is bare text.
+
+    Attributes:
+        name: of the tool.
+        key: of the argument.
+        templates: of the call; the argument is their ``{value}``.
+    """
+
+    name: str
+    key: str
+    templates: tuple[Template, ...]
+
+
 class Dialect(msgspec.Struct, frozen=True, eq=False):
     """One model family's format.
 
@@ -81,6 +98,7 @@ class Dialect(msgspec.Struct, frozen=True, eq=False):
     call: tuple[Template, ...] = ()
     argument: tuple[Template, ...] = ()
     item: tuple[Template, ...] = ()
+    text: tuple[TextCall, ...] = ()
     anywhere: tuple[str, ...] = ()
     call_separator: str = ""
     argument_separator: str = ""
@@ -132,6 +150,16 @@ class Dialect(msgspec.Struct, frozen=True, eq=False):
     def parallel(self) -> bool:
         """Whether a message can hold several calls; false only for dialects without calls."""
         return bool(self.call)
+
+    def text_call(self, tool: Mapping[str, Any] | None, name: str) -> TextCall | None:
+        """How calls of a tool are written as bare text; ``None``: they are not, or the tool has other arguments.
+
+        Args:
+            tool: an OpenAI tool dict; ``None``: the tool is not known.
+            name: of the tool.
+        """
+        found = next((t for t in self.text if t.name == name), None)
+        return found if found is not None and (tool is None or takes_text(tool, found.key)) else None
 
     def with_reasoning(self, other: "Dialect") -> "Dialect":
         """This dialect with the reasoning markers of another."""
@@ -221,6 +249,7 @@ class _Loader:
         }
         for key in _TEMPLATES:
             values[key] = self.templates(key, getattr(base, key))
+        values["text"] = self.text_calls(base.text)
         values["call_separator"], values["argument_separator"] = self.separators(base)
         self.check_id(values["id"])
         if values["call"] and not values["calls"]:
@@ -277,6 +306,30 @@ class _Loader:
             raise self.fail(key, "holds no template")
         return tuple(parse_template(key, t, f"{self.where}: {key}", first=i == 0) for i, t in enumerate(texts))
 
+    def text_calls(self, default: tuple[TextCall, ...]) -> tuple[TextCall, ...]:
+        table = self.data.get("text")
+        if table is None:
+            return default
+        if not isinstance(table, dict):
+            raise self.fail("text", f"must be a table from tools to templates, not {_kind(table)}")
+        return tuple(self.text_call(name, texts) for name, texts in table.items())
+
+    def text_call(self, name: str, texts: object) -> TextCall:
+        """One tool's templates; their one field has the argument's name."""
+        where = f"text.{name}"
+        listed = [texts] if isinstance(texts, str) else texts
+        if not isinstance(listed, list) or not listed or not all(isinstance(text, str) for text in listed):
+            raise self.fail(where, "must be a template or a list of templates")
+        keys = {piece.name for text in listed for piece in pieces(text) if isinstance(piece, Field)} - {"any"}
+        if len(keys) != 1:
+            raise self.fail(where, "must have one field besides {any}: the name of the tool's argument")
+        key = keys.pop()
+        templates = tuple(
+            parse_template("item", text.replace(f"{{{key}}}", "{value}"), f"{self.where}: {where}", first=i == 0)
+            for i, text in enumerate(listed)
+        )
+        return TextCall(name, key, templates)
+
     def separators(self, base: Dialect) -> tuple[str, str]:
         table = self.data.get("separator", {})
         if not isinstance(table, dict):
@@ -302,6 +355,11 @@ class _Loader:
                     raise self.fail(key, "stands without `call`")
             if not d.reasoning and not d.framed:
                 raise self.fail("call", "the file defines neither `call` nor `reasoning` nor a framed `content`")
+        if d.text and (not d.framed or not d.call or d.calls[0].opening or d.calls[0].closing):
+            raise self.fail("text", "stands only where content is framed and each call by itself")
+        for one in d.text:
+            if not all(t.opening and t.closing and not t.inner_lead and not t.inner_trail for t in one.templates):
+                raise self.fail(f"text.{one.name}", "must have markers on both sides of its field, without white space")
         if d.item and not d.argument:
             raise self.fail("item", "stands without `argument`")
         if d.quote != '"' and (d.argument or d.codec != "json"):

@@ -32,6 +32,13 @@ class Form(msgspec.Struct, eq=False):
     marked: bool
     forced: bool = False
     """A bare object accepted because the request demands a call."""
+    name: str = ""
+    """The tool whose call it is, where the form is one tool's."""
+    key: str = ""
+    """Its argument, where the form holds bare text."""
+    find: re.Pattern[str] | None = None
+    """Finds what may end the bare text."""
+    triggers: frozenset[str] = frozenset()
 
 
 class Block(msgspec.Struct, eq=False):
@@ -67,6 +74,8 @@ class Opening(Marker, eq=False):
     form: Form | None = None
     spaced: bool = False
     """Not marked, it counts behind any space too."""
+    anywhere: bool = False
+    """Not marked, it counts wherever it stands."""
 
 
 class Closing(Marker, eq=False):

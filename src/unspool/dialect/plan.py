@@ -1,7 +1,7 @@
 """A dialect as the machine needs it, compiled once: its markers, in the order and the sets in which they count."""
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -121,24 +121,45 @@ def _unstarted(parts: tuple[Piece, ...], starts: tuple[str, ...]) -> tuple[Piece
     return parts
 
 
+def _openings(t: Template, d: Dialect) -> list[tuple[Piece, ...]]:
+    """What a template begins with: without the ``start`` that the prompt holds, and in full where that is but the end
+    of a start, which other parts begin with too."""
+    rest = _unstarted(t.before, d.start)
+    shared = _literals(t.before).removesuffix(_literals(rest)).strip()
+    return [rest, t.before] if shared and shared not in map(str.strip, d.start) else [rest]
+
+
+def _worded(text: str) -> bool:
+    return any(c.isalnum() for c in text)
+
+
 def marked(parts: tuple[Piece, ...], anywhere: tuple[str, ...] = ()) -> bool:
     """Whether an opening counts anywhere in text: a letter or digit tells it from that (the language of a code fence
     does not), or the file says so."""
     text = _literals(parts)
-    if parts and isinstance(parts[0], str) and parts[0].startswith(anywhere):
+    if parts and isinstance(parts[0], str) and parts[0].startswith(tuple(a for a in anywhere if a.strip(_BRACKETS))):
         return True
     if parts and isinstance(parts[0], str) and parts[0].startswith("```"):
         text = _FENCE.sub("", text, count=1)
-    return any(c.isalnum() for c in text)
+    return _worded(text)
 
 
-def _form(t: Template, d: Dialect, barriers: tuple[str, ...]) -> Form:
-    before = _unstarted(t.before, d.start)
+_BRACKETS: Final = "[{("
+
+
+def loose(block: Template, call: Template, anywhere: tuple[str, ...]) -> bool:
+    """Whether calls may begin anywhere in text, but of declared tools alone: the file names brackets, which text has
+    too."""
+    text = block.opening + call.opening
+    return text.startswith(tuple(a for a in anywhere if not a.strip(_BRACKETS)))
+
+
+def _form(t: Template, before: tuple[Piece, ...], d: Dialect, barriers: tuple[str, ...]) -> Form:
     syntax: Syntax | None
     if t.object is not None:
         quote = t.object.quote
         syntax = Syntax.PYTHON if quote == "'" else Syntax.JSON
-        opening = Pattern((*before, "{"), barriers)
+        opening = Pattern((*before, " {"), barriers)
     else:
         opening = Pattern(before, barriers)
         if d.argument:
@@ -147,7 +168,31 @@ def _form(t: Template, d: Dialect, barriers: tuple[str, ...]) -> Form:
             syntax = Syntax.QUOTE
         else:
             syntax = Syntax.PYTHON if d.codec == "python" else Syntax.JSON
-    return Form(opening, closing(t.after), t.object, syntax, bool(t.body), marked(before, d.anywhere))
+    known = marked(before, d.anywhere) or (before != t.before and marked(t.before, d.anywhere))
+    return Form(opening, closing(t.after), t.object, syntax, bool(t.body), known)
+
+
+def _text_forms(d: Dialect, barriers: tuple[str, ...]) -> list[tuple[Template, Form]]:
+    """The forms of calls whose only argument is bare text, each with its template."""
+    return [
+        (
+            t,
+            Form(
+                Pattern(_unstarted(t.before, d.start), barriers),
+                suffix := closing(t.after),
+                None,
+                Syntax.TEXT,
+                True,
+                marked(t.before, d.anywhere),
+                name=one.name,
+                key=one.key,
+                find=finder(triggers := frozenset((suffix.first, *(b for b in barriers if b)))),
+                triggers=triggers,
+            ),
+        )
+        for one in d.text
+        for t in one.templates
+    ]
 
 
 _FORCED = ObjectShape((("name", "name"), ("arguments", "arguments")), False, '"')
@@ -173,6 +218,8 @@ class _Parts(NamedTuple):
 
     policy: Policy
     forms: list[Form]
+    inside: list[Form]
+    """Those that may stand behind another call."""
     blocks: list[Block]
     calls: list[Opening]
     """Calls with their block's opening."""
@@ -207,7 +254,7 @@ def _compile(d: Dialect, policy: Policy, forced: str) -> Plan:
     parts = _parts(d, policy, forced, barriers)
     forms, blocks = parts.forms, parts.blocks
     reading, plain = _outlines(d, parts, named=forced == "named")
-    inner = ranked(Opening(CALL, f.opening, form=f) for f in forms)
+    inner = ranked(Opening(CALL, f.opening, form=f) for f in parts.inside)
     suffixes = sorted((f.suffix for f in forms if f.suffix), key=lambda p: -p.weight)
     block_suffixes = sorted((b for b in blocks if b.suffix), key=lambda b: -b.suffix.weight)
     return Plan(
@@ -257,21 +304,23 @@ def _breaks(d: Dialect) -> bool:
 
 
 def _parts(d: Dialect, policy: Policy, forced: str, barriers: tuple[str, ...]) -> _Parts:
-    def opening(kind: str, t: Template, *, any_case: bool = False) -> Opening:
-        return Opening(kind, Pattern(_unstarted(t.before, d.start), barriers, any_case=any_case), template=t)
+    def openings(kind: str, t: Template, *, any_case: bool = False) -> list[Opening]:
+        return [Opening(kind, Pattern(b, barriers, any_case=any_case), template=t) for b in _openings(t, d)]
 
-    forms = [_form(t, d, barriers) for t in d.call]
-    blocks = _blocks(d, policy, forms, barriers)
+    forms = [(t, _form(t, before, d, barriers)) for t in d.call for before in _openings(t, d)]
+    forms += _text_forms(d, barriers)
+    blocks = _blocks(d, policy, barriers)
     framed = _framed(d)
     return _Parts(
         policy=policy,
-        forms=forms,
-        blocks=blocks,
-        calls=[_call(b, f) for b in blocks for f in forms],
+        forms=[f for _, f in forms],
+        inside=list({t.text: f for t, f in forms}.values()),  # of each template the last: its opening in full
+        blocks=[b for _, b in blocks],
+        calls=[_call(d, block, form) for block in blocks for form in forms],
         forced=_forced_calls() if forced and forms else [],
         # Tags of reasoning are read in any case: models write `<Think>` too.
-        reasoning=[opening(REASONING, t, any_case=True) for t in d.reasoning],
-        frames=[opening(FRAME, t) for t in framed if t.before],
+        reasoning=[o for t in d.reasoning for o in openings(REASONING, t, any_case=True)],
+        frames=[o for t in framed if t.before for o in openings(FRAME, t)],
         ends=[Closing(END, Pattern((e.strip(),))) for e in d.end if e.strip()],
         starts=[Opening(START, Pattern((s.strip(),))) for s in d.start if s.strip()],
         frame_ends=[Closing(FRAME_END, closing(t.after)) for t in framed if t.after],
@@ -279,28 +328,27 @@ def _parts(d: Dialect, policy: Policy, forced: str, barriers: tuple[str, ...]) -
     )
 
 
-def _blocks(d: Dialect, policy: Policy, forms: list[Form], barriers: tuple[str, ...]) -> list[Block]:
-    blocks = [
-        Block(
-            Pattern(_unstarted(t.before, d.start), barriers),
-            closing(t.after),
-            t.lead,
-            t.trail,
-            marked(t.before, d.anywhere),
-        )
+def _blocks(d: Dialect, policy: Policy, barriers: tuple[str, ...]) -> list[tuple[Template | None, Block]]:
+    """Each block with its template, where the file has it."""
+    blocks: list[tuple[Template | None, Block]] = [
+        (t, Block(Pattern(before, barriers), closing(t.after), t.lead, t.trail, marked(before, d.anywhere)))
         for t in d.calls
+        for before in _openings(t, d)
     ]
-    if forms and policy.bare_calls and all(b.prefix for b in blocks):
-        blocks.append(Block(Pattern(()), Pattern(()), "", "", False))
-    longest = _longest([b.lead for b in blocks] + [t.lead for t in d.reasoning])
-    for block in blocks:
+    if d.call and policy.bare_calls and all(b.prefix for _, b in blocks):
+        blocks.append((None, Block(Pattern(()), Pattern(()), "", "", False)))
+    longest = _longest([b.lead for _, b in blocks] + [t.lead for t in d.reasoning])
+    for _, block in blocks:
         block.margin = block.lead or longest
     return blocks
 
 
-def _call(b: Block, f: Form) -> Opening:
+def _call(d: Dialect, block: tuple[Template | None, Block], form: tuple[Template, Form]) -> Opening:
+    (around, b), (call, f) = block, form
     marked = b.marked or (f.marked and not b.prefix)
-    return Opening(CALL, joined(b.prefix, f.opening), marked, block=b, form=f, spaced=" " in b.lead)
+    anywhere = around is not None and loose(around, call, d.anywhere)
+    spaced = " " in b.lead
+    return Opening(CALL, joined(b.prefix, f.opening), marked, block=b, form=f, spaced=spaced, anywhere=anywhere)
 
 
 def _forced_calls() -> list[Opening]:
@@ -477,6 +525,7 @@ def _edge(markers: list[Marker], forced: list[Opening], *, named: bool) -> list[
 
 
 def _all_literals(d: Dialect) -> list[str]:
-    templates = (*d.reasoning, *d.content, *d.preamble, *d.calls, *d.call, *d.argument, *d.item)
+    own = (t for one in d.text for t in one.templates)
+    templates = (*d.reasoning, *d.content, *d.preamble, *d.calls, *d.call, *d.argument, *d.item, *own)
     found = [p.strip() for t in templates for p in (*t.before, *t.after) if isinstance(p, str)]
     return [t for t in (*found, *d.end, *d.start, d.quote) if t.strip() and t != '"']

@@ -8,5 +8,7 @@ class Syntax(enum.Enum):
 
     JSON = "json"
     PYTHON = "python"
+    TEXT = "text"
+    """No literal at all: bare text, which is the value of the one argument."""
     QUOTE = "quote"
     """JSON whose strings stand, unescaped, between a marker of the dialect's own, and whose keys are bare."""

@@ -1,6 +1,5 @@
 """Templates: text as the model writes it, with fields in braces where the varying text goes."""
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Final
@@ -185,15 +184,23 @@ def _cut_end(parts: list[Piece]) -> tuple[list[Piece], str]:
 
 
 _MEMBER = Regex(r"""(['"])([^'"{}]+)\1\s*:\s*(?:(['"])?\{(name|id|index|number|arguments)\}\3?)\s*(,|\Z)\s*""")
+_OBJECT = Regex(r"\{(?=\s*['\"])")
 _NAME_KEY = Regex(r"""(['"])\{name\}\1\s*:\s*\{arguments\}\s*""")
 
 
 def _object_call(text: str, where: str) -> Template | None:
-    """The call as an object, if its arguments stand inside literal braces."""
-    opened = re.search(r"\{(?=\s*['\"])", text)
-    if opened is None or opened.start() > text.index("{arguments}"):
+    """The call as an object, if its arguments stand inside literal braces.
+
+    Of an object that is a member of others, what those have is text around it.
+    """
+    inside = min(text.find(f) for f in ("{name}", "{arguments}"))
+    braces = [m for m in _OBJECT.finditer(text) if m.start() < inside]
+    if not braces:
         return None
-    closed = text.rindex("}")
+    opened = braces[-1]
+    closed = len(text)
+    for _ in braces:
+        closed = text.rindex("}", 0, closed)
     inner = text[opened.end() : closed].strip()
     head, tail = text[: opened.start()], text[closed + 1 :]
     m = _NAME_KEY.fullmatch(inner)
@@ -300,11 +307,11 @@ def without(steps: Sequence[Step], count: int) -> tuple[Step, ...]:
 
 
 def unstarted(opening: str, starts: Iterable[str]) -> str:
-    """An opening without the ``start`` that the prompt holds already."""
-    for start in sorted(starts, key=len, reverse=True):
-        if opening.startswith(start):
-            return opening[len(start) :]
-    return opening
+    """An opening without the ``start``, or the end of one, that the prompt holds already."""
+    ordered = sorted(starts, key=len, reverse=True)
+    ends = (start[i:] for start in ordered for i in range(1, len(start)))
+    held = next((text for text in (*ordered, *ends) if text.strip() and opening.startswith(text)), "")
+    return opening[len(held) :]
 
 
 def writable(templates: Sequence[Template]) -> list[Template]:

@@ -64,6 +64,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         sampling: how tokens are chosen.
         max_tokens: the output's length at most; ``None``: as long as the model's context.
         constraint: what may be generated; ``None``: anything.
+        explain: tell with each token what the constraint forbade, where the engine knows it; see `Forbidden`.
     """
 
     id: str = ""
@@ -78,6 +79,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     sampling: Sampling = Sampling()
     max_tokens: int | None = None
     constraint: Constraint | None = None
+    explain: bool = False
 
     def needed_prompt(self) -> str | Sequence[int]:
         """The prompt, for engines that need one.
@@ -88,6 +90,22 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         if self.prompt is None:
             raise EngineError("prompt: the engine needs one, and the server has no chat template", 400)
         return self.prompt
+
+
+class Forbidden(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a constraint forbade where one token was chosen.
+
+    Attributes:
+        allowed: how many tokens it allowed.
+        of: how many there are.
+        likeliest: what the model held for likeliest, where that was forbidden; else empty.
+        probability: of that token, by the model alone.
+    """
+
+    allowed: int
+    of: int
+    likeliest: str = ""
+    probability: float = 0.0
 
 
 class Delta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -101,6 +119,7 @@ class Delta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         usage: the engine's counts so far; the last ones count.
         logprobs: entries of the tokens in OpenAI's form.
         stage: where the text belongs, by the engine's own word.
+        forbidden: what the constraint forbade, where the request asked for it, the engine knows it, and there is one.
     """
 
     text: str = ""
@@ -109,6 +128,7 @@ class Delta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     usage: Usage | None = None
     logprobs: tuple[dict[str, Any], ...] = ()
     stage: Stage | None = None
+    forbidden: Forbidden | None = None
 
 
 class Engine(Protocol):

@@ -24,7 +24,7 @@ from .base import Delta, EngineError, Request, Sampling
 from .grammars import Grammars
 from .model import Model, check_length, prefill_parts, prompt_tokens
 from .outputs import Output, wake
-from .sampling import Sampler, filled, logprob_entry
+from .sampling import Sampler, filled, forbidden_at, logprob_entry
 from .threads import Threads
 
 __all__ = ["Batching", "Model"]
@@ -239,6 +239,7 @@ class Batching:
             prompt=prompt,
             limit=room if request.max_tokens is None else min(room, request.max_tokens),
             logprobs=sampling.logprobs,
+            explain=request.explain,
             sampler=Sampler(sampling, prompt, model.vocab_size),
             detokenizer=Detokenizer(model.tokenizer),
             matcher=matcher,
@@ -354,7 +355,11 @@ class Batching:
 
     def _next(self, output: Output, logits: NDArray[np.float32]) -> Delta:
         matcher = output.matcher
-        token = output.sampler.choose(logits, None if matcher is None else matcher.mask())
+        mask = None if matcher is None else matcher.mask()
+        token = output.sampler.choose(logits, mask)
+        forbidden = None
+        if output.explain and mask is not None:
+            forbidden = forbidden_at(self._model.tokenizer, logits, mask)
         if matcher is not None and not matcher.accept(token):
             raise ValueError(f"the constraint does not take the token {token}, which it had allowed")
         output.token = token
@@ -377,4 +382,5 @@ class Batching:
             finish_reason=reason,
             usage=Usage(prompt_tokens=len(output.prompt), completion_tokens=output.count) if reason or usage else None,
             logprobs=(logprob_entry(self._model.tokenizer, logits, token, top or 0),) if told else (),
+            forbidden=forbidden,
         )

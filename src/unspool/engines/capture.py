@@ -21,8 +21,8 @@ from typing import IO, Any, TypeVar
 import msgspec
 
 from ..check import load_dialect
-from ..dialect.file import Dialect
-from ..dialect.registry import get_dialect
+from ..dialect.file import Dialect, parse_dialect
+from ..dialect.registry import find_base, get_dialect
 from ..events import Event, Stage
 from ..message import Message
 from ..parser import Parser
@@ -35,6 +35,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     Attributes:
         dialect, reasoning: as `unspool.get_dialect` takes them; ``dialect`` may also be the path of a file.
+        toml: the text of the dialect's file, where that is not shipped.
         policy: the fields that the server was told to override.
         match: for replay: this recording answers requests in whose last message, or prompt, this text occurs.
         prompt, stage, messages, tools, tool_choice: see `Request`. ``tools`` is ``None`` where they are unknown.
@@ -44,6 +45,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     model: str = ""
     dialect: str = ""
     reasoning: str | None = None
+    toml: str = ""
     policy: Policy = Policy()
     match: str | None = None
     prompt: str | list[int] | None = None
@@ -81,7 +83,8 @@ class Recording(msgspec.Struct, frozen=True):
         Raises:
             UnknownDialect, DialectError: there is no such dialect.
         """
-        return _dialect(self.asked.dialect, self.asked.reasoning) if self.asked.dialect else None
+        asked = self.asked
+        return _dialect(asked.dialect, asked.reasoning, asked.toml) if asked.dialect or asked.toml else None
 
     def parser(self, dialect: str | Dialect | None = None) -> Parser:
         """A parser that reads the output as it was read when it was recorded.
@@ -136,8 +139,11 @@ class Recording(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, pieces=((at, first), *self.pieces[1:]))
 
 
-def _dialect(name: str, reasoning: str | None) -> Dialect:
-    dialect = load_dialect(name) if name.endswith(".toml") else get_dialect(name)
+def _dialect(name: str, reasoning: str | None, toml: str = "") -> Dialect:
+    if toml:
+        dialect = parse_dialect(toml, name or "toml", find_base)
+    else:
+        dialect = load_dialect(name) if name.endswith(".toml") else get_dialect(name)
     if reasoning is None:
         return dialect
     return dialect.with_reasoning(load_dialect(reasoning) if reasoning.endswith(".toml") else get_dialect(reasoning))
@@ -162,33 +168,46 @@ def read_recordings(path: str | Path) -> list[Recording]:
 
 
 def _read(file: Path) -> Iterator[Recording]:
+    with file.open(encoding="utf-8") as lines:
+        yield from read_lines(str(file), lines)
+
+
+def read_lines(source: str, lines: Iterable[str]) -> Iterator[Recording]:
+    """The recordings of some lines.
+
+    Args:
+        source: where they come from, for people.
+        lines: of JSON.
+
+    Raises:
+        ValueError: naming the source, the line and what is wrong.
+    """
     asked: Asked | None = None
     pieces: list[tuple[float, Delta]] = []
     error: tuple[float, str, int] | None = None
     begun = ""
-    with file.open(encoding="utf-8") as lines:
-        for number, text in enumerate(lines, 1):
-            if not text.strip():
-                continue
-            where = f"{file}:{number}"
-            line = _line(where, text)
-            kind = line.pop("type", None)
-            if kind == "request":
-                if asked is not None:
-                    yield Recording(asked, tuple(pieces), error, begun)
-                asked, pieces, error, begun = _convert(where, line, Asked), [], None, where
-                continue
-            if asked is None:
-                raise ValueError(f"{where}: the first line must be of the type request, not {kind!r}")
-            at = line.pop("at", 0.0)
-            if isinstance(at, bool) or not isinstance(at, int | float) or at < 0:
-                raise ValueError(f"{where}: at: must be a number of seconds")
-            if kind == "chunk":
-                pieces.append((at, _convert(where, line, Delta)))
-            elif kind == "error":
-                error = at, str(line.get("message", "the engine failed")), int(line.get("status", 500))
-            elif kind != "cancelled":
-                raise ValueError(f"{where}: type: {kind!r} is not one of request, chunk, error, cancelled")
+    for number, text in enumerate(lines, 1):
+        if not text.strip():
+            continue
+        where = f"{source}:{number}"
+        line = _line(where, text)
+        kind = line.pop("type", None)
+        if kind == "request":
+            if asked is not None:
+                yield Recording(asked, tuple(pieces), error, begun)
+            asked, pieces, error, begun = _convert(where, line, Asked), [], None, where
+            continue
+        if asked is None:
+            raise ValueError(f"{where}: the first line must be of the type request, not {kind!r}")
+        at = line.pop("at", 0.0)
+        if isinstance(at, bool) or not isinstance(at, int | float) or at < 0:
+            raise ValueError(f"{where}: at: must be a number of seconds")
+        if kind == "chunk":
+            pieces.append((at, _convert(where, line, Delta)))
+        elif kind == "error":
+            error = at, str(line.get("message", "the engine failed")), int(line.get("status", 500))
+        elif kind != "cancelled":
+            raise ValueError(f"{where}: type: {kind!r} is not one of request, chunk, error, cancelled")
     if asked is not None:
         yield Recording(asked, tuple(pieces), error, begun)
 
@@ -222,7 +241,7 @@ class Capture:
     Args:
         engine: what generates.
         folder: made where it does not exist, for its owner alone, as the files are: they hold what users wrote.
-        dialect, reasoning, policy: what the server parses with; see `Asked`.
+        dialect, reasoning, policy, toml: what the server parses with; see `Asked`.
 
     Raises:
         OSError: the folder cannot be made.
@@ -236,6 +255,7 @@ class Capture:
         dialect: str,
         reasoning: str | None = None,
         policy: Policy | None = None,
+        toml: str = "",
     ) -> None:
         self._engine = engine
         self._folder = Path(folder)
@@ -243,6 +263,7 @@ class Capture:
         self._dialect = dialect
         self._reasoning = reasoning
         self._policy = policy or Policy()
+        self._toml = toml
         self._count = 0
 
     @property
@@ -261,7 +282,7 @@ class Capture:
         stream = self._engine.generate(request)
         with self._open(request) as file:
             try:
-                _write(file, self._asked(request))
+                _write(file, asked_of(request, self._dialect, self._reasoning, self._toml, self._policy))
                 async for delta in stream:
                     _write(file, {"type": "chunk", "at": _since(began), **msgspec.to_builtins(delta)})
                     yield delta
@@ -290,23 +311,28 @@ class Capture:
         file = os.open(self._folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         return os.fdopen(file, "w", encoding="ascii")
 
-    def _asked(self, request: Request) -> dict[str, Any]:
-        asked = Asked(
-            id=request.id,
-            model=request.model,
-            dialect=self._dialect,
-            reasoning=self._reasoning,
-            policy=self._policy,
-            prompt=request.prompt if isinstance(request.prompt, str | None) else list(request.prompt),
-            stage=request.stage,
-            messages=list(request.messages),
-            tools=list(request.tools),
-            tool_choice=request.tool_choice,
-            choice=request.choice,
-        )
-        built: dict[str, Any] = msgspec.to_builtins(asked)
-        built["policy"] = {field: value for field, value in built.get("policy", {}).items() if value is not None}
-        return {"type": "request", **built}
+
+def asked_of(
+    request: Request, dialect: str, reasoning: str | None = None, toml: str = "", policy: Policy | None = None
+) -> dict[str, Any]:
+    """The first line of the recording of an output; the arguments are those of `Capture`."""
+    asked = Asked(
+        id=request.id,
+        model=request.model,
+        dialect=dialect,
+        reasoning=reasoning,
+        toml=toml,
+        policy=policy or Policy(),
+        prompt=request.prompt if isinstance(request.prompt, str | None) else list(request.prompt),
+        stage=request.stage,
+        messages=list(request.messages),
+        tools=list(request.tools),
+        tool_choice=request.tool_choice,
+        choice=request.choice,
+    )
+    built: dict[str, Any] = msgspec.to_builtins(asked)
+    built["policy"] = {field: value for field, value in built.get("policy", {}).items() if value is not None}
+    return {"type": "request", **built}
 
 
 def _since(began: float) -> float:

@@ -21,6 +21,7 @@ class Output(msgspec.Struct, kw_only=True, eq=False):
     Attributes:
         limit: how many tokens it has at most.
         logprobs: see `Sampling`.
+        explain: see `Request`.
         loop: the consumer's event loop.
         state, token, count: the model's, the latest token, how many there are; the model's thread alone uses them.
         pieces: what was generated and not pulled; at the end there may stand an error.
@@ -36,6 +37,7 @@ class Output(msgspec.Struct, kw_only=True, eq=False):
     sampler: Sampler
     detokenizer: Detokenizer
     matcher: Matcher | None
+    explain: bool = False
     loop: asyncio.AbstractEventLoop | None = None
     state: Any = None
     token: int = 0

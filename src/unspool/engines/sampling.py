@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..tokens import token_bytes
-from .base import EngineError, Sampling
+from .base import EngineError, Forbidden, Sampling
 
-__all__ = ["Sampler", "filled", "logprob_entry"]
+__all__ = ["Sampler", "filled", "forbidden_at", "logprob_entry"]
 
 LOWEST: Final = -9999.0
 """What is told as log probability of what cannot be; JSON has no infinity."""
@@ -172,6 +172,23 @@ def logprob_entry(tokenizer: Any, logits: NDArray[np.float32], token: int, top: 
         likeliest = found[np.argsort(-logits[found], kind="stable")].tolist()
     told = _told(tokenizer, token, float(logits[token]) - total)
     return {**told, "top_logprobs": [_told(tokenizer, t, float(logits[t]) - total) for t in likeliest]}
+
+
+def forbidden_at(tokenizer: Any, logits: NDArray[np.float32], mask: "NDArray[np.bool_]") -> Forbidden:
+    """What a constraint forbids where the next token is chosen.
+
+    Args:
+        tokenizer: as `unspool.Parser` takes it.
+        logits: the model's own, shape ``(vocab_size,)``.
+        mask: of the same shape: which tokens may come.
+    """
+    allowed, best = int(mask.sum()), int(logits.argmax())
+    if mask[best]:
+        return Forbidden(allowed, len(logits))
+    weights = np.exp(logits - logits[best])
+    data = token_bytes(tokenizer, best)
+    text = "\ufffd" if data is None else data.decode(errors="replace")
+    return Forbidden(allowed, len(logits), text, round(float(1 / weights.sum(dtype=np.float64)), 4))
 
 
 def _told(tokenizer: Any, token: int, logprob: float) -> dict[str, Any]:

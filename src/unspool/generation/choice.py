@@ -154,6 +154,11 @@ class Choice:
             events = self._parser.feed(delta.text, delta.stage)
         return self._filter(events) if events and self._filtered else events
 
+    @property
+    def reader(self) -> Parser:
+        """What reads the output."""
+        return self._parser
+
     def close(self) -> list[Event]:
         """The last events."""
         return self._filter(self._parser.close(self._reason))

@@ -9,17 +9,20 @@ from typing import Any
 
 import msgspec
 
-from ..engines import EngineError
+from ..engines import Delta, EngineError, Request
+from ..engines.capture import asked_of
 from ..events import Event
 from ..message import Message
 from ..parser import Parser
 from ..request.prepared import Prepared
 from ..request.protocols import WireProtocol
+from ..wire import TraceWriter
 from ..wire.common import Failure, Usage
 from .admission import Overloaded
 from .choice import Choice
 from .outbox import Outbox, Sink
 from .service import Service, log
+from .tracing import Trace, named
 
 
 class Run:
@@ -44,6 +47,8 @@ class Run:
         self._started = self._clock()
         self._writer = protocol.writer(self._request, self.id, int(time.time()))
         self._choices = [self._choice(parser) for parser in prepared.parsers]
+        self._tracer = self._writer if isinstance(self._writer, TraceWriter) else None
+        self._trace = Trace(self._choices[0].reader)
         self._outbox: Outbox | None = None
         self._begun = False
         self._producing = False
@@ -152,12 +157,18 @@ class Run:
     async def _generate(self, index: int) -> None:
         choice, outbox = self._choices[index], self._outbox
         choice.begin()
-        asked = self._prepared.for_engine(self._service.settings, self.id, index, self._client_id)
+        asked = self._prepared.for_engine(
+            self._service.settings, self.id, index, self._client_id, explain=self._tracer is not None
+        )
+        if self._tracer is not None:
+            self._tracer.asked = self._told_of(asked)
         stream = self._service.engine.generate(asked)
         try:
             async for delta in stream:
                 events = choice.feed(delta)
-                if events or delta.logprobs or not self._begun:
+                if self._tracer is not None:
+                    self._tell(events, delta)
+                elif events or delta.logprobs or not self._begun:
                     self._emit(index, events, delta.logprobs)
                 if outbox is not None and outbox.full:
                     await outbox.room()
@@ -175,7 +186,9 @@ class Run:
                 self._timers.pop(index).cancel()
             await stream.aclose()
         events = choice.close()
-        if events:
+        if self._tracer is not None:
+            self._tell(events)
+        elif events:
             self._emit(index, events)
         if choice.uncounted and self._prepared.prompt is not None and self._service.engine.tokenizer is not None:
             prompt = self._prepared.prompt
@@ -209,6 +222,28 @@ class Run:
             data = self._writer.events(index, events)
         if start or data:
             outbox.put(start + data, len(events))
+
+    def _tell(self, events: list[Event], delta: Delta | None = None) -> None:
+        """Write a piece of the output, or its end, with all that came of it."""
+        outbox, tracer = self._outbox, self._tracer
+        assert outbox is not None
+        assert tracer is not None
+        at = self._clock() - self._started
+        told = self._trace.step("" if delta is None else delta.text, events)
+        data = tracer.last(at, told) if delta is None else tracer.piece(at, delta, told)
+        if not self._begun:
+            self._begun = True
+            self._service.metrics.first_event(at)
+            data = tracer.start() + data
+        outbox.put(data, max(len(events), 1))
+
+    def _told_of(self, asked: Request) -> dict[str, Any]:
+        """The first line of a trace: that of a recording, and what else the page explains."""
+        service = self._service
+        settings = service.settings
+        line = asked_of(asked, *named(settings.dialect), policy=settings.policy)
+        special = () if service.prompts is None else service.prompts.special
+        return {**line, "special": special, "constrained": asked.constraint is not None}
 
     def _usage(self) -> Usage | None:
         usage = total([c.usage for c in self._choices])

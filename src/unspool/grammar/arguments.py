@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from ..dialect.file import Dialect
+from ..dialect.file import Dialect, TextCall
 from ..dialect.follows import follows
 from ..dialect.patterns import ANY, LITERAL, SPACE, WORD, Pattern, closing
 from ..dialect.plan import Plan, plain_arguments, string_ends
@@ -21,10 +21,17 @@ __all__ = ["Arguments", "Tool", "others", "spelled"]
 
 
 class Tool(msgspec.Struct, frozen=True):
-    """A tool that may be called; ``parameters`` is a prepared schema, of an object."""
+    """A tool that may be called.
+
+    Attributes:
+        name: its name.
+        parameters: the prepared schema of its arguments, of an object.
+        text: how its calls are written as bare text; ``None``: they are not.
+    """
 
     name: str
     parameters: dict[str, Any]
+    text: TextCall | None = None
 
 
 class Arguments:
@@ -52,7 +59,7 @@ class Arguments:
                     seq(self.nested_members(values, b, at), Const(end)) for b in _objects(values, parameters, at)
                 )
             # Where arguments begin lines, none begins within JSON.
-            without = (*self.ends_of(d.argument[0]), *(() if self.plan.breaks else self.openings))
+            without = (*self.ends_of(d.argument[0]), *(() if self.plan.breaks else self.opened(named(parameters))))
             values = Values(JSON_SPELLING, self.rules, parameters, without)
             return choice(_Markup(self, values, b, at, end).all() for b in _objects(values, parameters, at))
         return seq(self.value(parameters, at), Const(end))
@@ -66,7 +73,15 @@ class Arguments:
         if d.call[0].object is None and d.quote != '"':
             values = Values(quote_spelling(d.quote), self.rules, parameters)
             return choice(values.object(b, at) for b in _objects(values, parameters, at))
+        if d.call[0].object is not None and d.call[0].object.quote == "'":
+            values = Values(PYTHON_SPELLING, self.rules, parameters)
+            return choice(values.object(b, at) for b in _objects(values, parameters, at))
         return spelled(Values(JSON_SPELLING, self.rules, parameters, string_ends(self.plan)), parameters, at)
+
+    def opened(self, names: list[str]) -> tuple[str, ...]:
+        """What begins an argument of these names; a bracket begins JSON too, so that the name counts."""
+        found = [[o + name for name in names] if o in ("[", "{") else [o] for o in self.openings]
+        return tuple(itertools.chain.from_iterable(found))
 
     def keywords(self, values: Values, schema: dict[str, Any], at: str) -> Node:
         entries, extra = values.entries(schema, at)
@@ -293,7 +308,7 @@ class _Markup:
         template = self.template
         later = self.later(i)
         ends = self.arguments.ends_of(template)
-        kept_out = (*ends, *self.arguments.openings) if later else ends
+        kept_out = (*ends, *self.arguments.opened(later)) if later else ends
         head, stop, rest = self.around(template, key, "string")
         listed = _listed(schema)
         if listed is not None:

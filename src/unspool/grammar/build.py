@@ -11,10 +11,10 @@ from typing import Any, Final
 
 import msgspec
 
-from ..dialect.file import Dialect
+from ..dialect.file import Dialect, TextCall
 from ..dialect.markers import CALL, REASONING, Opening, Scan
 from ..dialect.patterns import LITERAL, NAME, SPACE, Pattern, joined
-from ..dialect.plan import Plan, compile_plan, marked
+from ..dialect.plan import Plan, compile_plan, loose, marked
 from ..dialect.template import ObjectShape, Step, Template, id_steps, literal, unstarted, without, writable, written
 from ..errors import ConstraintError
 from ..events import Stage
@@ -176,7 +176,7 @@ class _Builder:
         plan = self.plan
         scan = (plan.reading if self.d.call else plan.plain).text.scan
         without = [*self.markers(scan), *more]
-        begins = [o.pattern.first for o in plan.reading.edge if o.marked]
+        begins = [o.pattern.first for o in plan.reading.edge if o.marked and o.pattern.first]
         begins += [o.pattern.first for o in plan.reasoning_ends]  # at the very start, it closes an empty one
         begins = [t for t in dict.fromkeys(begins) if not any(w in t for w in without)]
         begins = [c for t in begins for c in self.cases(t)]
@@ -196,7 +196,8 @@ class _Builder:
                 unlike.append(seq(choice((seq(_ANYTHING, Chars(WHITE)), EMPTY)), calls))
             else:
                 unlike += [seq(_WHITE, call) for call in self.bare_calls(bare, names)]
-                for before, openings in ((seq(Const("\n"), _WHITE), bare), (Const(" "), spaced)):
+                anywhere = [o for o in bare if o.anywhere]
+                for before, openings in ((seq(Const("\n"), _WHITE), bare), (Const(" "), spaced), (EMPTY, anywhere)):
                     if openings:
                         calls = choice(self.bare_calls(openings, names, whole=False))
                         unlike.append(seq(_ANYTHING, before, calls))
@@ -324,8 +325,11 @@ class _Builder:
 
     @property
     def lined(self) -> bool:
-        """Whether unmarked calls begin where a line does."""
-        return self.block is not None and "\n" in self.block.lead and not self.told(self.block)
+        """Whether unmarked calls begin where a line does, or anywhere."""
+        block, d = self.block, self.d
+        if block is None or self.told(block):
+            return False
+        return "\n" in block.lead or loose(block, d.call[0], d.anywhere)
 
     @cached_property
     def trigger(self) -> str:
@@ -367,12 +371,14 @@ class _Builder:
         template = block or self.block
         assert template is not None
         opening, closed = template.opening, template.closing
-        head = d.call[0].head
         text = "" if opened else self.started(opening) if first else opening
-        begin = (Step("", text), *head) if text else head
-        if first and not opening:
-            begin = without(begin, len(literal(begin)) - len(self.started(literal(begin))))
-        begin = without(begin, cut)
+
+        def begin(head: Sequence[Step]) -> Sequence[Step]:
+            steps = (Step("", text), *head) if text else tuple(head)
+            if first and not opening:
+                steps = without(steps, len(literal(steps)) - len(self.started(literal(steps))))
+            return without(steps, cut)
+
         if begun:
             one = seq(self.header(self.begun(begun)[1], begun), self.arguments_and_end(begun))
         else:
@@ -382,14 +388,27 @@ class _Builder:
             separator = closed + template.trail + separator + opening
         many: Node = EMPTY
         if demand.high != 1:
-            more = self.each((Step("", separator), *head))
+            more = self.each(lambda head: (Step("", separator), *head))
             many = Repeat(more, 0, None if demand.high is None else demand.high - 1)
         ends = choice((Const(closed + template.trail), Const(closed))) if template.trail else Const(closed)
         return seq(one, many, ends)
 
-    def each(self, opening: Sequence[Step]) -> Node:
-        """A call of any of the tools, behind this opening."""
-        return choice(seq(self.header(opening, tool), self.arguments_and_end(tool)) for tool in self.demand.tools)
+    def each(self, begin: Callable[[Sequence[Step]], Sequence[Step]]) -> Node:
+        """A call of any of the tools; ``begin`` puts before the steps of its head what stands there."""
+        head = self.d.call[0].head
+        found: list[Node] = []
+        for tool in self.demand.tools:
+            own = tool.text
+            if own is not None:
+                found.append(seq(self.header(begin(own.templates[0].head), tool), self.text_and_end(own)))
+            if own is None or own.key not in tool.parameters.get("required", ()):
+                found.append(seq(self.header(begin(head), tool), self.arguments_and_end(tool)))
+        return choice(found)
+
+    def text_and_end(self, own: TextCall) -> Node:
+        """Bare text, without what might end it, and what closes the call."""
+        ends = (t for f in self.plan.forms if f.name == own.name for t in f.triggers)
+        return self.kept(own.templates[0].closing, ends)
 
     def header(self, opening: Sequence[Step], tool: Tool) -> Node:
         escape: Callable[[str], str] = str

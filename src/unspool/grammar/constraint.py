@@ -130,7 +130,7 @@ def constrain(
         for name in request.allowed or ():
             _check_name(d, name)
         budget = Budget()
-        made = tuple(_tool(t, loose=loose and not strict_tools([t]), budget=budget) for t in listed)
+        made = tuple(_tool(t, loose=loose and not strict_tools([t]), budget=budget, dialect=d) for t in listed)
     low = 1 if kind in ("required", "named") else 0
     high = None if parallel_tool_calls and kind != "named" else 1
     demand = Demand(
@@ -261,7 +261,9 @@ def _stage(d: Dialect, stage: Stage | str | None, prompt: Any, tokenizer: Any) -
     return found
 
 
-def _tool(tool: Mapping[str, Any], *, loose: bool = False, budget: Budget | None = None) -> Tool:
+def _tool(
+    tool: Mapping[str, Any], *, loose: bool = False, budget: Budget | None = None, dialect: Dialect | None = None
+) -> Tool:
     name = tool_name(tool) or ""
     function = function_of(tool)
     strict = function.get("strict") is True
@@ -277,7 +279,7 @@ def _tool(tool: Mapping[str, Any], *, loose: bool = False, budget: Budget | None
         if "object" not in parameters["type"]:
             raise ConstraintError(f"{where}.type: is {parameters['type']!r}; allowed is 'object'")
         parameters["type"] = "object"
-    return Tool(name, parameters)
+    return Tool(name, parameters, None if dialect is None else dialect.text_call(tool, name))
 
 
 def _answer(response_format: Mapping[str, Any] | None) -> dict[str, Any] | bool | None:

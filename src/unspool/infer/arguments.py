@@ -21,16 +21,20 @@ FIELDS: Final = {
 }
 _DECODER: Final = json.JSONDecoder()
 _CONSTANT: Final = r"""(?:"\w+"\s*:\s*(?:"[\w-]*"|true|false|null|\d+))"""
+_NESTED: Final = re.compile(r"""['"]\s*:\s*\{\s*['"]""")
 _SKIPPED: Final = re.compile(rf"(?<=\{{)\s*{_CONSTANT}\s*,\s*|\s*,\s*{_CONSTANT}(?=\s*[,}}])")
 """A member of an object that holds nothing of a call; the first, or a later one."""
 
 
 def as_template(text: str) -> str:
-    """A text with sentinels as a template: members of an object that hold nothing of a call are left out."""
+    """A text with sentinels as a template: members of an object that hold nothing of a call are left out.
+
+    Not so where that object is another's member: what stands around it is read as text.
+    """
     for sentinel, field in FIELDS.items():
         text = text.replace(sentinel, field)
     text = text.replace(t.ARGUMENTS[0], "{arguments}").replace(":\0", ":{index}")
-    if re.search(r"""['"]\s*:\s*\{arguments\}""", text):
+    if re.search(r"""['"]\s*:\s*\{arguments\}""", text) and not _NESTED.search(text):
         text = _SKIPPED.sub("", text)
     return text
 
@@ -80,7 +84,8 @@ def _tagged(pair: str, turns: Mapping[str, str]) -> tuple[Keys, Hide] | None:
         return None
     argument = as_template(_typed(rep.unit, turns.get("integer", "")))
     wrapped = _wrapped(rep.unit, turns.get("quotes and lines", ""))
-    keys: Keys = {"argument": [argument, as_template(wrapped)] if wrapped else argument}
+    forms = [argument, *(as_template(form) for form in (wrapped, _plain(rep.unit, turns.get("integer", ""))) if form)]
+    keys: Keys = {"argument": forms if len(forms) > 1 else argument}
     item = _item(rep.unit, turns.get("list", ""))
     if item:
         keys["item"] = item
@@ -106,6 +111,23 @@ def _typed(unit: str, number: str) -> str:
         if found and (head + theirs + tail).replace(t.KEY[0], "zqint") in number:
             return head + field + tail + value + rest
     return unit
+
+
+def _plain(unit: str, turn: str) -> str:
+    """The other form of an argument: what a template writes around a value that is no text."""
+    before, _, rest = unit.partition(t.KEY[0])
+    between, _, closing = rest.partition(t.VALUE[0])
+    value = str(h.TYPED["zqint"][0])
+    _, found, rest = turn.partition(f"{before}zqint")
+    other, told, rest = rest.partition(value)
+    rest = rest.replace("zqint", t.KEY[0])
+    last = t.marks(closing.strip())[-1:]
+    if not (before.strip() and found and told and last) or (other == between and rest.startswith(closing)):
+        return ""
+    behind, closed, _ = rest.partition(last[0])
+    if not closed or any(c in behind for c in (t.NAME[0], t.VALUE[0])) or _typed(unit, turn) != unit:
+        return ""
+    return f"{before}{t.KEY[0]}{other}{t.VALUE[0]}{behind}{closed}"
 
 
 def _wrapped(unit: str, turn: str) -> str:

@@ -4,9 +4,12 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+import msgspec
+
 from . import histories as h
 from .cutting import Views, behind_user
 from .rendering import Rendered, Renderer
+from .tokens import marks, suffix
 
 _MOST: Final = 3
 """Styles that are asked for every turn."""
@@ -26,8 +29,23 @@ def ask(renderer: Renderer) -> Iterator[Views]:
     Raises:
         TemplateError: the template cannot be run.
     """
-    for style in _styles(renderer):
-        yield _views(renderer, style)
+    styles = _styles(renderer)
+    last: Views | None = None
+    for style in styles:
+        views = _views(renderer, style)
+        last = last or views
+        yield views
+    if last is not None and _otherwise(last):
+        followed = _views(renderer, last.style._replace(followed=True))
+        if followed.behind:
+            yield followed
+
+
+def _otherwise(views: Views) -> bool:
+    """Whether a turn that ends the conversation is written otherwise than one that another user's words follow."""
+    whole = behind_user(views.whole["content"])
+    head, found, _ = whole.partition(h.CONTENT)
+    return bool(found) and h.CONTENT in views.followed and not behind_user(views.followed).startswith(head + found)
 
 
 def _styles(renderer: Renderer) -> list[h.Style]:
@@ -61,7 +79,7 @@ def _rank(shown: Rendered, style: h.Style) -> tuple[int, bool, bool, int]:
     """Arguments that are JSON or markup before those that are escaped or Python's; then what is shorter."""
     text = behind_user(shown.text)
     before = text[: text.index(h.KEYS[0])]
-    wrong = 2 if before.endswith('\\"') else 1 if before.endswith("{'") else 0
+    wrong = 2 if before.endswith('\\"') else 1 if before.endswith(("{'", "'{\"")) else 0
     # A name that stands in the id alone is not written; one that stands in both is told by itself.
     return wrong, style.ids == "telling", style.arguments == "text", len(text)
 
@@ -69,7 +87,8 @@ def _rank(shown: Rendered, style: h.Style) -> tuple[int, bool, bool, int]:
 def _views(renderer: Renderer, style: h.Style) -> Views:
     prompts = [h.request(h.ASKED, generate=g) for g in (False, True)]
     turns = [h.request(h.answered(turn, style), generate=False) for turn in h.TURNS.values()]
-    another = [*h.answered(h.TURNS["content"], style), {"role": "user", "content": h.USER[1]}]
+    followed = style._replace(followed=True)
+    another = h.answered(h.TURNS["content"], followed)
     more = [h.request(another, generate=False)]
     more += [h.request(h.with_result(style), generate=g) for g in (False, True)]
     settings = [(name, on) for name in h.SWITCHES if name in renderer.asked for on in (True, False)]
@@ -77,7 +96,8 @@ def _views(renderer: Renderer, style: h.Style) -> Views:
     asked, prompted, *rest = renderer.render([*prompts, *turns, *more])
     whole = dict(zip(h.TURNS, rest, strict=False))
     next_turn, resulted, resumed, *switched = rest[len(turns) :]
-    return Views(
+    behind = _behind(asked.text, next_turn.text) if style.followed else ""
+    views = Views(
         style,
         behind_user(asked.text),
         behind_user(prompted.text),
@@ -87,4 +107,15 @@ def _views(renderer: Renderer, style: h.Style) -> Views:
         resumed.text,
         {f"{n}={on}": behind_user(shown.text) for (n, on), shown in zip(settings, switched, strict=True) if shown.text},
         {name: shown.error for name, shown in whole.items() if shown.error},
+        behind,
+        renderer.template,
     )
+    return msgspec.structs.replace(views, whole={n: views.alone(text) for n, text in views.whole.items()})
+
+
+def _behind(asked: str, followed: str) -> str:
+    """What a template writes in front of a user's words, behind a turn."""
+    ours = marks(asked.partition(h.USER[0])[0])
+    theirs = marks(followed.rpartition(h.USER[1])[0])
+    shared = "".join(ours[len(ours) - suffix(ours, theirs) :])
+    return shared if shared.strip() else ""

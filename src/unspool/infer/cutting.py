@@ -36,6 +36,8 @@ class Views(msgspec.Struct, frozen=True):
         resumed: the same as a prompt.
         switched: the prompts, behind the user's words, under each setting of a thinking switch.
         errors: why a turn was refused.
+        behind: what stands in front of another user's words behind a turn; empty where the style has none.
+        source: the template's text; looked at only for what closes a reasoning that no turn holds.
     """
 
     style: h.Style
@@ -47,6 +49,12 @@ class Views(msgspec.Struct, frozen=True):
     resumed: str = ""
     switched: dict[str, str] = {}
     errors: dict[str, str] = {}
+    behind: str = ""
+    source: str = ""
+
+    def alone(self, text: str) -> str:
+        """A rendering without another user's words behind the turn."""
+        return text[: text.rindex(self.behind + h.USER[1])] if self.behind and self.behind + h.USER[1] in text else text
 
 
 class Cut(msgspec.Struct, frozen=True):
@@ -113,12 +121,14 @@ def cut(views: Views) -> Cut | None:
     asked, prompted = views.asked, views.prompted
     common = t.prefix(t.marks(asked), t.marks(prompted))
     own = t.marks(prompted)[common:]
-    own = own[: len(own) - _thought(own, tails)]
+    own = own[: len(own) - _thought(own, tails, views.source)]
+    written = (*tails.values(), *views.switched.values())
     for length in range(len(own), 0, -1):
-        start = "".join(own[:length])
-        if start.strip() and all(start in text for text in (*tails.values(), *views.switched.values())):
-            turns = {name: tail[tail.index(start) + len(start) :] for name, tail in tails.items()}
-            return Cut(start, prompted[len("".join(t.marks(prompted)[:common])) + len(start) :], turns)
+        whole = "".join(own[:length])
+        for start in (whole, whole.lstrip()):
+            if start.strip() and all(start in text for text in written):
+                turns = {name: tail[tail.index(start) + len(start) :] for name, tail in tails.items()}
+                return Cut(start, prompted[len("".join(t.marks(prompted)[:common])) + len(whole) :], turns)
     # The user's turn ends in what opens the assistant's.
     lists = [t.marks(asked), *map(t.marks, tails.values())]
     shared = min(t.prefix(lists[0], other) for other in lists[1:])
@@ -128,12 +138,14 @@ def cut(views: Views) -> Cut | None:
     return Cut(start, "".join(t.marks(prompted)[shared:]), turns, at)
 
 
-def _thought(own: list[str], tails: Mapping[str, str]) -> int:
+def _thought(own: list[str], tails: Mapping[str, str], source: str) -> int:
     """How many marks at the end of what asks for an answer open a reasoning that all turns have."""
     tail = tails.get("reasoning and content") or tails.get("reasoning and call") or ""
     if t.THOUGHT in tail:
         closings = [first_tag(tail[tail.rindex(t.THOUGHT) + 1 :])]
     else:  # no history keeps reasoning, but what closes it may be left
         closings = [m for text in tails.values() for m in t.marks(text) if m[1:2] == "/"]
-    found = (i for i in range(len(own) - 1, -1, -1) if any(paired(own[i], c) for c in closings))
+        closings += [c for c in (f"{m[:1]}/{m[1:]}" for m in own if is_tag(m)) if c in source]
+    # The first one opens the turn.
+    found = (i for i in range(len(own) - 1, 0, -1) if any(paired(own[i], c) for c in closings))
     return len(own) - next(found, len(own))

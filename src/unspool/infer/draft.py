@@ -49,9 +49,12 @@ class _Drafter:
         self.source = source
         self.framed = False
         self.ended: list[str] = []
+        self.header = self.recurring()
 
     def drafts(self) -> list[Keys]:
         keys: Keys = {"start": self.starts()} if self.start.strip() else {}
+        if self.header:
+            self.start = self.header
         ends = self.ended = self.ends()
         if ends:
             keys["end"] = ends
@@ -76,6 +79,15 @@ class _Drafter:
             found.append({**keys, **variant, **more})
         return found
 
+    def recurring(self) -> str:
+        """The end of what opens a turn, where each further part of the turn begins with it; empty where none does."""
+        rest = self.turns.get("text and call", "").partition(t.CONTENT)[2].lstrip()
+        call = self.turns.get("one call", "")
+        own = t.marks(self.start)
+        ends = ("".join(own[i:]) for i in range(1, len(own)))
+        first = call[: call.find(t.NAME[0]) + 1]
+        return next((end for end in ends if first and end.strip() and rest.startswith(end + first)), "")
+
     # -- the turn's beginning and end ----------------------------------------------------------------------------------
 
     def starts(self) -> str | list[str]:
@@ -95,7 +107,8 @@ class _Drafter:
         own = "".join(t.marks(plain)[len(t.marks(plain)) - shared :]).strip()
         if not own and plain.strip() and not self.turns["content"].startswith(t.CONTENT):
             own = t.marks(plain.strip())[-1]
-        found.append(first_tag(own if own else plain))
+        tag = first_tag(own if own else plain)
+        found.append(own if tag and tag in self.start else tag)  # one of several words may be a start's too
         if not found[-1]:
             _, _, after = spelled(behind_user(self.views.followed)).partition(t.CONTENT)
             found.append(first_tag(after))
@@ -208,15 +221,15 @@ class _Drafter:
             if not after.strip() and before + after:  # margins, no frame
                 keys["content"] = f"{before}{{content}}{after}"
             return "", ""
-        after = after.rstrip()
-        if not after:
+        after, margin = after.rstrip(), after[len(after.rstrip()) :] if after.strip() else ""
+        if not after and not self.header:
             after = next(iter(keys.get("end", ())), "")
         turn = self.thinking()
         _, _, rest = turn.partition(t.THOUGHT)
         self.framed = bool(self.start.strip()) and (
             self.start in rest or self.start in self.turns.get("text and call", "")
         )
-        keys["content"] = f"{self.start if self.framed else ''}{before}{{content}}{after}"
+        keys["content"] = f"{self.start if self.framed else ''}{before}{{content}}{after}{margin}"
         return before, after
 
     def preamble(self, bodies: dict[str, str], content: tuple[str, str], calls: Keys) -> Keys:
@@ -227,9 +240,12 @@ class _Drafter:
         key = "calls" if "calls" in calls else "call"
         first = calls[key] if isinstance(calls[key], str) else calls[key][0]
         opening = re.split(r"\{[a-z]+\}", first)[0]
+        sign = opening.partition('"')[0].strip()
+        unmarked = not any(c.isalnum() for c in sign)
         if t.CONTENT not in body or t.NAME[0] not in body or body.index(t.CONTENT) > body.index(t.NAME[0]):
-            unmarked = not content[0] and not any(c.isalnum() for c in opening.partition('"')[0])
-            if unmarked and isinstance(calls.get("calls", ""), str):  # such calls are told from text by their line
+            if (
+                unmarked and not content[0] and isinstance(calls.get("calls", ""), str)
+            ):  # such calls are told from text by their line
                 return {"calls": "\n" + calls.get("calls", "{calls}").lstrip()}
             return {}
         before, _, rest = body.partition(t.CONTENT)
@@ -237,7 +253,10 @@ class _Drafter:
         if at < 0:
             return {}
         between = rest[:at]
+        glued: Keys = {"anywhere": [sign]} if unmarked and sign and (self.framed or not between) else {}
         if not content[0]:
+            if glued:
+                return glued
             if between and between.isspace() and key == "call":
                 calls["call"] = first.lstrip()
                 return {"calls": between + "{calls}"}
@@ -248,8 +267,8 @@ class _Drafter:
         if self.framed:
             between = between.removesuffix(self.start)
         if (before, between.rstrip()) != (content[0], content[1]) and between.strip():
-            return {"preamble": f"{self.start if self.framed else ''}{before}{{content}}{between}"}
-        return {}
+            return {"preamble": f"{self.start if self.framed else ''}{before}{{content}}{between}", **glued}
+        return glued
 
     # -- calls -----------------------------------------------------------------------------------------------------
 

@@ -71,12 +71,15 @@ class Style(NamedTuple):
         nothing: what stands for no content beside calls.
         thoughts: ``keys`` of the message, or ``parts`` of its content.
         ids: ``plain``, or ``telling``: they hold the tool's name and the call's place.
+        followed: whether another user's words stand behind the turn: some templates write the last one as an answer
+            that is to be gone on with.
     """
 
     arguments: str = "object"
     nothing: str | None = ""
     thoughts: str = "keys"
     ids: str = "plain"
+    followed: bool = False
 
     def id(self, index: int, name: str) -> str:
         """The id of a call."""
@@ -158,8 +161,13 @@ def request(messages: Sequence[Message], *, generate: bool, **variables: Any) ->
 
 
 def answered(turn: Turn, style: Style) -> list[Message]:
-    """A conversation that ends with the turn."""
-    return [*ASKED, turn.message(style)]
+    """A conversation that ends with the turn, but for what the style has behind it."""
+    return [*ASKED, turn.message(style), *again(style)]
+
+
+def again(style: Style) -> list[Message]:
+    """What stands behind a turn."""
+    return [{"role": "user", "content": USER[1]}] if style.followed else []
 
 
 def with_result(style: Style) -> list[Message]:

@@ -75,6 +75,7 @@ class Prover:
             *self.turns(dialect),
             *self._prompts(dialect),
             *self._next_turn(dialect),
+            *self._last_turn(),
             *self._marked_values(dialect),
             *_kept(dialect),
             *(_examples(dialect) if self.exact else ()),
@@ -126,7 +127,7 @@ class Prover:
         """Whether strings that stand between quotes hold such quotes as they are."""
         quotes = "'\"" if dialect.codec == "python" else dialect.quote if dialect.quote != '"' else ""
         values = [v for _, arguments in turn.calls for v in arguments.values() if isinstance(v, str)]
-        return any(v in raw and any(q in v for q in quotes) for v in values)
+        return any(q in v and f"{q}{v}{q}" in raw for v in values for q in quotes)
 
     def _joined(self, dialect: Dialect, turn: h.Turn) -> tuple[str, str] | None:
         """Content and calls of their own turns behind each other, where the template drops one beside the other."""
@@ -232,25 +233,30 @@ class Prover:
         answer = h.Turn(content=h.CONTENT)
         requests = [
             h.request(messages, generate=True),
-            h.request([*messages, answer.message(style)], generate=False),
+            h.request([*messages, answer.message(style), *h.again(style)], generate=False),
         ]
         prompt, whole = self.renderer.render(requests)
         if prompt.error or whole.error or h.RESULT not in whole.text or h.CONTENT not in whole.text:
             yield Case(name, "not written", prompt.error or whole.error or "the template leaves out the result")
             return
-        at = whole.text.rindex(h.RESULT)
+        told = self.views.alone(whole.text)
+        at = told.rindex(h.RESULT)
         start = self.cut.start
-        begin = whole.text.find(start, at) + len(start) if start.strip() and start in whole.text[at:] else -1
+        begin = told.find(start, at) + len(start) if start.strip() and start in told[at:] else -1
         if begin < 0:
-            asked, told = marks(prompt.text), marks(whole.text)
-            begin = len("".join(told[: prefix(asked, told)]))
-        begin = min(begin, whole.text.rindex(h.CONTENT))
-        text = whole.text[begin:].replace(h.EOS, "")
-        why = self._read(dialect, answer, whole.text[:begin], text)
-        if why and text[:1].isspace() and not self._read(dialect, answer, whole.text[:begin], text.lstrip()):
+            begin = len("".join(marks(told)[: prefix(marks(prompt.text), marks(told))]))
+        begin = min(begin, told.rindex(h.CONTENT))
+        text = told[begin:].replace(h.EOS, "")
+        why = self._read(dialect, answer, told[:begin], text)
+        if why and text[:1].isspace() and not self._read(dialect, answer, told[:begin], text.lstrip()):
             yield Case(name, "not written", "the template puts white space before the text, here alone")
             return
         yield Case(name, "fail" if why else "pass", why)
+
+    def _last_turn(self) -> Iterator[Case]:
+        if self.views.style.followed:
+            why = "the template writes it as an answer that is to be gone on with; turns in front of it are read"
+            yield Case("the last turn", "not written", why)
 
     # -- values ----------------------------------------------------------------------------------------------------
 
@@ -268,12 +274,14 @@ class Prover:
         for text, turn, rendered in zip(texts, turns, shown, strict=True):
             if rendered.error or self.cut.start not in rendered.text:
                 continue
-            if _missing(turn, self.cut.split(rendered.text)[1]):
+            prompt, raw = self.cut.split(self.views.alone(rendered.text))
+            if _missing(turn, raw):
                 continue
             # A tokenizer makes a special token of such a text; a model that quotes it does not.
-            why = self._read(dialect, turn, *self.cut.split(rendered.text), ids=False)
+            why = self._read(dialect, turn, prompt, raw, ids=False)
             if why:
-                (limits if any(c in text or text[2:-2] in c for c in own) else wrong).append(f"{text!r}: {why}")
+                closed = any(c in text or text[2:-2] in c for c in own) or self._unescaped(dialect, turn, raw)
+                (limits if closed else wrong).append(f"{text!r}: {why}")
         yield Case("values that hold markers", "fail" if wrong else "pass", "; ".join(wrong[:3]))
         if limits:
             yield Case("values that hold their own closing", "limit", "; ".join(limits[:3]))

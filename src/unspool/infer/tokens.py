@@ -18,7 +18,7 @@ CONTENT: Final = "\ue050"
 THOUGHT: Final = "\ue051"
 _KINDS: Final = (NAME, KEY, VALUE, ID, ARGUMENTS)
 _MARK: Final = re.compile(
-    r"<<[^<>\s][^<>\n]{0,200}>>|<[^<>\s][^<>\n]{0,200}>|\[/?[A-Z][A-Z_]{2,40}\]|[^\W_]+(?:_[^\W_]+)*|.", re.S
+    r"<<[^<>\s][^<>\n]{0,200}>>|<[^<>\s][^<>\n]{0,200}>|\[/?[A-Za-z][\w.-]{1,40}\]|[^\W_]+(?:_[^\W_]+)*|.", re.S
 )
 _SAME: Final = str.maketrans({c: kind[0] for kind in _KINDS for c in kind})
 

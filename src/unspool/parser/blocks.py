@@ -62,7 +62,7 @@ class Blocks:
                 return False
             if r >= 0:
                 tape.move(r)
-                ledger.markup(tape.here)
+                self._framing(tape.here)
                 self._parts.leave_block()
                 return True
         r = self._next_call(j)
@@ -126,10 +126,17 @@ class Blocks:
         if self._calls.refused(j):
             self._parts.leave_block()
             return j
-        self._ledger.markup(self._tape.base + j)
+        self._framing(self._tape.base + j)
         self._tape.move(j)
         self._calls.open(found[0], j, found[1])
         return j
+
+    def _framing(self, end: int) -> None:
+        """A closing of the block, or a separator, up to an offset: text in a block that is text."""
+        if self._calls.given_back:
+            self._ledger.text(end)
+        else:
+            self._ledger.markup(end)
 
     def _opens_other(self, j: int) -> int:
         """Whether something other than a call of this block begins at ``j``: 1, 0, or `MORE`."""

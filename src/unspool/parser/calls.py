@@ -16,6 +16,7 @@ from .readers.literal import LiteralReader, Root
 from .readers.markup import MarkupReader
 from .readers.object import ObjectReader
 from .readers.reader import Mode, Reader
+from .readers.text import TextReader
 from .states import Standing, State
 from .tape import Tape
 from .white import common_suffix
@@ -29,6 +30,7 @@ class Calls:
         call: the one that is read, if any.
         reader: what reads its inside; ``broken``: what reads what is left of it after an error.
         within: the block of calls that is open.
+        given_back: it was opened by a call that is text, and none was sent since: so is what else stands in it.
     """
 
     __slots__ = (
@@ -37,11 +39,13 @@ class Calls:
         "_ledger",
         "_look",
         "_openings",
+        "_opens_block",
         "_parts",
         "_plan",
         "_tape",
         "broken",
         "call",
+        "given_back",
         "reader",
         "within",
     )
@@ -59,10 +63,13 @@ class Calls:
         self.reader: Reader | None = None
         self.broken: BrokenReader | None = None
         self.within: Block | None = None
+        self.given_back = False
+        self._opens_block = False
 
     def enter(self, block: Block | None) -> None:
         """A block of calls is open; ``None``: which one it is, the first call says."""
         self.within = block
+        self.given_back = False
 
     def refused(self, i: int) -> bool:
         """Whether a policy makes a call that begins at ``i``, and all that follow, text."""
@@ -88,6 +95,9 @@ class Calls:
         assert form is not None
         buf, base = tape.buf, tape.base
         self._look.forget_spared()
+        self._opens_block = o.block is not None
+        if self._opens_block:
+            self.given_back = False
         sure = not (ledger.holds or ledger.thinking or ledger.paused)
         whole = whole_call(self._openings, self._desk, form, block, match, buf) if sure else None
         if self._at.state in (State.TEXT, State.REASONING):
@@ -143,6 +153,7 @@ class Calls:
         ledger.arguments(index, whole.arguments, base + whole.inside)
         ledger.end_call(index, "ok", start, base + whole.end)
         ledger.count_call()
+        self.given_back = False
         self.within = block
         self._parts.leaves("")
         tape.move(whole.end)
@@ -156,6 +167,9 @@ class Calls:
             call.put("{}", tape.here)
             call.close()
             self._at.go(State.CLOSE)
+        elif form.syntax is Syntax.TEXT:
+            self.reader = TextReader(call, self._openings, tape)
+            self._at.go(State.MARKUP)
         elif form.syntax is None:
             self.reader = MarkupReader(call, self._openings, tape, self._desk.schema(call.name))
             self._at.go(State.MARKUP)
@@ -326,6 +340,7 @@ class Calls:
         ledger = self._ledger
         if call.sink is not Sink.CALL:
             call.pass_by(end)
+            self.given_back = self.given_back or (call.sink is Sink.TEXT and self._opens_block)
         else:
             call.put_early()
             ledger.end_call(call.index, status, call.start, end)
@@ -351,6 +366,7 @@ class Calls:
             ledger.commit()
             ledger.commit_thought()
         ledger.count_call()
+        self.given_back = False
 
     def _drop_call(self) -> None:
         self.call = None
@@ -470,6 +486,8 @@ class Calls:
         reader = self.reader
         if isinstance(reader, MarkupReader):
             return reader.in_value or reader.guessing or reader.containers.holding
+        if isinstance(reader, TextReader):
+            return True
         inner = self.arguments
         return inner is not None and not inner.shut
 

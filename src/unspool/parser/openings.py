@@ -9,6 +9,7 @@ from ..dialect.markers import CALL, Block, Form, Opening, Scan
 from ..dialect.patterns import MAX_SPACE, MORE, NO, plain_name, skip_separators, skip_space
 from ..dialect.syntax import Syntax
 from ..regex import Regex
+from ..schema import takes_text
 from .lookout import ALWAYS, Lookout
 from .tape import Tape
 
@@ -89,6 +90,8 @@ class Openings:
             return Match(MORE, fields)
         if form.shape is not None:
             return Match(self._object_begins(o, form, r), fields)
+        if form.name and not self._takes_text(form, fields):
+            return _NONE
         if not self._declared(o, i, fields):
             return _NONE
         peek = self._arguments_begin(form, r)
@@ -98,15 +101,21 @@ class Openings:
             return Match(r, fields, True) if tape.final else Match(MORE, fields)
         return Match(r, fields)
 
+    def _takes_text(self, form: Form, fields: dict[str, str]) -> bool:
+        """Whether the tool whose form it is takes bare text; its name is the form's."""
+        tool = None if self.names is None else self.names.get(form.name)
+        fields["name"] = form.name
+        return tool is None or takes_text(tool, form.key)
+
     def _stands_apart(self, o: Opening, i: int) -> bool:
         """Whether an unmarked opening may count at ``i``: where a line begins, or behind a space; not in code."""
         tape = self._tape
-        if i > tape.i and not tape.buf[i - 1].isspace():
+        if i > tape.i and not tape.buf[i - 1].isspace() and not o.anywhere:
             return False
         quoting = self.look.quoting
         if self.look.quoted(i) or quoting.fenced:
             return False
-        return quoting.blank() or (o.spaced and i > tape.i and tape.buf[i - 1] == " ")
+        return o.anywhere or quoting.blank() or (o.spaced and i > tape.i and tape.buf[i - 1] == " ")
 
     def _declared(self, o: Opening, i: int, fields: dict[str, str]) -> bool:
         """Whether the name may be a call's: unmarked or of odd characters, only if it is declared.
@@ -153,7 +162,7 @@ class Openings:
 
     def _arguments_begin(self, form: Form, i: int) -> int:
         """``i`` if arguments, or the call's closing, begin there."""
-        if not form.arguments or form.syntax is Syntax.PYTHON:
+        if not form.arguments or form.syntax is Syntax.PYTHON or form.syntax is Syntax.TEXT:
             return i
         buf = self._tape.buf
         j = skip_space(buf, i)

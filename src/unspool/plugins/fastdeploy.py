@@ -5,12 +5,13 @@ made for each; both are given the whole output, and no call tells that an output
 is told with the end-of-sequence token, whose id is looked for.
 """
 
+import json
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar, Final
 
-from .. import Dialect, Parser, Stage, detect_stage, list_dialects
+from .. import Dialect, Parser, Policy, Stage, UnknownDialect, detect_stage, list_dialects, parse, structure_info
 from .host import (
     AUTO,
     PREFIX,
@@ -235,6 +236,46 @@ class ToolHalf(_Half):
         self.current_tool_id = note_calls(self._stream, told, self.prev_tool_call_arr, self.streamed_args_for_tool)
         self.current_tool_name_sent = self.current_tool_id >= 0
         return type(self).make_delta(told if told.calls else Delta(calls=[]))
+
+    # -- the RFC's helpers; the host calls none of them, and nothing here does
+
+    def _detect_model_version(self, tokenizer: Any) -> str:
+        """The name of the dialect that a tokenizer's model speaks; this parser's own where nothing tells."""
+        try:
+            return dialect_for(AUTO, tokenizer).name
+        except UnknownDialect:
+            return self.dialect.name
+
+    def _parse_tool_call(self, text: str) -> tuple[str, str] | None:
+        """Name and arguments of the first call in a text, with its markers; ``None`` where there is none.
+
+        One function for both of the RFC's: the dialect's templates tell the shapes of a call apart.
+        """
+        calls = parse(text, self.dialect, stage=Stage.CONTENT, policy=environment_policy()).tool_calls
+        return (calls[0].name, calls[0].arguments) if calls else None
+
+    _parse_v31_tool_call = _parse_v30324_r1_tool_call = _parse_tool_call
+
+    def _parse_tool_json(self, tool_json: str) -> dict[str, Any] | None:
+        """The arguments of a call, closed where they are cut; ``None`` where that makes no object."""
+        info = structure_info(self.dialect, "f")
+        if info is None:
+            return None
+        text = info.begin + tool_json + info.end
+        policy = Policy(bad_arguments="repair", markers_in_strings="end")
+        calls = parse(text, self.dialect, stage=Stage.CONTENT, policy=policy).tool_calls
+        if not calls or calls[0].name != "f" or calls[0].status not in ("ok", "repaired"):
+            return None
+        arguments: dict[str, Any] = json.loads(calls[0].arguments)
+        return arguments
+
+    @staticmethod
+    def _extract_json_from_codeblock(text: str) -> str:
+        """What a code block holds; a text without one as it is."""
+        _, fence, inside = text.partition("```")
+        if not fence:
+            return text.strip()
+        return inside.removeprefix("json").partition("```")[0].strip()
 
     def _read(self, request: Any, status: Any) -> Reader:
         stage = stage_of(status)

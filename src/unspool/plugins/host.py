@@ -347,6 +347,8 @@ class Reader:
         """The arguments of each call; ``""`` until it has ended."""
         self.calls: list[str] = []
         """The name of each call."""
+        self.ended = 0
+        """How many calls have ended; they end in their order."""
         self.closed = False
 
     def feed(self, text: str) -> Delta:
@@ -395,7 +397,7 @@ class Reader:
         if len(events) == 1 and keep is not Keep.CALLS:
             event = events[0]
             if type(event) is ToolCallDelta:  # most of a stream, by far
-                if keep is Keep.REASONING:
+                if keep is Keep.REASONING and (self._raw or event.end - event.start != len(text)):
                     self._raw = (self._raw + text)[event.end - event.start :]
                 self._behind = False
                 self._pieces.append(event.arguments)
@@ -442,6 +444,7 @@ class Reader:
                     calls.append(CallDelta(event.index, arguments=event.arguments))
             elif isinstance(event, ToolCallEnd):
                 self.arguments[event.index] = "".join(self._pieces)
+                self.ended = event.index + 1
                 self._pieces = []
             elif keep is Keep.REASONING and isinstance(event, Markup) and self._behind:
                 content.append(raw)
@@ -462,8 +465,8 @@ def note_calls(reader: Reader, told: Delta, calls: list[dict[str, Any]], streame
         if call.name is not None:
             calls.append({"name": call.name, "arguments": ""})
             streamed.append("")
-    for i in reversed(range(len(calls))):
-        if streamed[i]:
-            break
+    i = reader.ended
+    while i and not streamed[i - 1]:
+        i -= 1
         streamed[i] = calls[i]["arguments"] = reader.arguments[i]
     return len(calls) - 1

@@ -97,6 +97,7 @@ class ToolDetector:
         self.dialect = dialect_for(self.dialect_name, tokenizer)
         self._tokenizer = tokenizer
         self._reader: Reader | None = None
+        self._ended = 0  # how many calls had ended when the lists below were written
         self.bot_token, self.eot_token = _sides(self.dialect)
         self.prev_tool_call_arr: list[dict[str, Any]] = []
         self.streamed_args_for_tool: list[str] = []
@@ -117,9 +118,16 @@ class ToolDetector:
 
     def parse_streaming_increment(self, new_text: str, tools: Sequence[Any]) -> Any:
         """Take the next piece of a stream."""
-        if self._reader is None:
-            self._reader = self._read(tools)
-        return self._told(self._reader, self._reader.feed(new_text))
+        reader = self._reader
+        if reader is None:
+            reader = self._reader = self._read(tools)
+        told = reader.feed(new_text)
+        if reader.ended == self._ended and len(told.calls) == 1 and not told.content:
+            call = told.calls[0]
+            if call.name is None:  # most of a stream, by far
+                return self.result_type(calls=[self.item_type(tool_index=call.index, parameters=call.arguments)])
+        self._ended = reader.ended
+        return self._told(reader, told)
 
     def finish(self, tools: Sequence[Any]) -> Any:
         """The stream is over: what was held back."""

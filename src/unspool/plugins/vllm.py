@@ -83,13 +83,16 @@ class ReasoningHalf:
 
     @property
     def beginning(self) -> dict[str, Any]:
-        """Where the output begins, as arguments of `Parser`: the prompt tells; without one, whether thinking is on."""
+        """Where the output begins, as arguments of `Parser`: the prompt tells; without one, whether thinking is off.
+
+        With thinking on or unknown, whether the prompt opened the thought cannot be known: the output itself decides.
+        """
         if self._prompt is not None:
             return {"prompt": self._prompt, "tokenizer": self.tokenizer}
         if self._thinking is False:
             return {"stage": Stage.CONTENT}
-        if self._thinking and self.dialect.stage is Stage.CONTENT and self.dialect.reasoning:
-            return {"stage": Stage.UNDECIDED}  # whether the prompt opened the thought cannot be known
+        if self.dialect.stage is Stage.CONTENT and self.dialect.reasoning:
+            return {"stage": Stage.UNDECIDED}
         return {}
 
     # -- the prompt -----------------------------------------------------------------------------------------------
@@ -234,14 +237,15 @@ class ToolHalf:
         self._told: Delta | None = None  # a whole output that the reasoning half has had read
 
     def adjust_request(self, request: Any) -> Any:
-        """Refuse tools that cannot be read, before anything is generated; have markers written out.
+        """Refuse tools that cannot be read, before anything is generated; have markers of calls written out.
 
         Raises:
             ToolsError: the tools or the choice are wrong.
         """
         if request.tools:
             self._read(request, stage=Stage.CONTENT)
-            request.skip_special_tokens = False
+            if request.tool_choice != "none":
+                request.skip_special_tokens = False
         return request
 
     def get_structural_tag(self, request: Any, *, reasoning: bool = False, strict_level: int = 0) -> Any:
@@ -355,7 +359,7 @@ def _register() -> None:
 
     def make_calls(told: Delta) -> Any:
         calls = [
-            protocol.ToolCall(id=c.id, function=protocol.FunctionCall(id=c.id, name=c.name, arguments=c.arguments))
+            protocol.ToolCall(id=c.id, function=protocol.FunctionCall(name=c.name, arguments=c.arguments))
             for c in told.calls
         ]
         return protocol.ExtractedToolCallInformation(

@@ -42,7 +42,9 @@ class Prepared(msgspec.Struct, frozen=True):
     constraint: Constraint | None
     parsers: tuple[Parser, ...]
 
-    def for_engine(self, settings: Settings, id: str, choice: int, client_id: str = "") -> engines.Request:
+    def for_engine(
+        self, settings: Settings, id: str, choice: int, client_id: str = "", *, explain: bool = False
+    ) -> engines.Request:
         """The engine's request for one choice.
 
         Args:
@@ -50,6 +52,7 @@ class Prepared(msgspec.Struct, frozen=True):
             id: the response's.
             choice: its index.
             client_id: the client's own id of its request.
+            explain: see `engines.Request`.
         """
         request = self.request
         sampling = request.sampling
@@ -68,6 +71,7 @@ class Prepared(msgspec.Struct, frozen=True):
             sampling=sampling,
             max_tokens=request.max_tokens,
             constraint=self.constraint,
+            explain=explain,
         )
 
 

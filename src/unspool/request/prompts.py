@@ -136,6 +136,11 @@ class Prompts:
         self._arguments_as: Form = "object"
         self._no_content: str | None = ""
 
+    @property
+    def special(self) -> tuple[str, ...]:
+        """The texts of the special tokens, those that requests cannot spell."""
+        return self._tokenizer.added
+
     def render(self, request: ChatRequest) -> str:
         """The prompt of a request, without lone surrogates, which tokenizers refuse.
 

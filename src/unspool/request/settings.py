@@ -91,6 +91,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         api_key: the key that clients have to send; ``None``: none is needed.
         engine: a description of the engine, for the log.
         cors: origins of websites that may use the server, besides those on the loopback; ``*``: any.
+        hosts: names under which the server may be reached, besides those of the loopback and any address; ``*``: any.
+        ui: whether there is a page at ``/``.
+        shown: recordings that the page opens with, as JSON lines.
         limits: how much is accepted.
     """
 
@@ -112,6 +115,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     api_key: str | None = None
     engine: str = ""
     cors: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+    ui: bool = True
+    shown: str = ""
     limits: Limits = Limits()
 
     def coalescer(self) -> Coalescer | None:

@@ -26,6 +26,7 @@ from ..request.protocols import (
     MessagesProtocol,
     MindieProtocol,
     ResponsesProtocol,
+    TraceProtocol,
     WireProtocol,
 )
 from ..request.settings import Profile, Settings
@@ -33,7 +34,10 @@ from ..wire.common import Failure
 from ..wire.encoding import encode
 from .cors import Origins, header, preflight, with_headers
 from .endpoint import Endpoint, refusal
+from .explain import ASKED
+from .guards import Hosts, unsupported
 from .models import Served, by_model, unknown_model
+from .page import PageFile, page_routes, wants_page
 from .parse_endpoint import ParseEndpoint
 from .replies import JSON, ErrorBody, Reply, failed
 from .workers import Worker
@@ -50,6 +54,7 @@ _PATHS = (
     ("POST", "/v1/messages", "Anthropic Messages"),
     ("POST", "/ag-ui", "AG-UI: a RunAgentInput in, its events out"),
     ("POST", "/parse", "raw model output in, a message or events out"),
+    ("GET", "/", "this; in a browser, a page that explains outputs"),
     ("GET", "/v1/models", "the models"),
     ("GET", "/health", "200 where requests are answered, else 503 and why"),
     ("GET", "/metrics", "counts for Prometheus"),
@@ -92,14 +97,24 @@ def create_app(
             one.metrics = Metrics(one.settings.dialect.name, one.settings.model)
     posts = _protocols(settings)
     chat = posts["/v1/chat/completions"]
-    pages = _Pages(service, chat)
     endpoints: dict[str, ASGIApp] = {path: Endpoint(service, protocol) for path, protocol in posts.items()}
+    endpoints["/parse"] = ParseEndpoint(service)
+    routes, index = page_routes() if settings.ui else ([], None)
+    if settings.ui:
+        endpoints["/ui/chat"] = Endpoint(service, TraceProtocol(settings))
+        endpoints |= {f"/ui/{name}": kind(service) for name, kind in ASKED.items()}
     if others:
-        endpoints |= by_model({one: _protocols(one.settings) for one in service.models})
+        traces = {"/ui/chat": TraceProtocol} if settings.ui else {}
+        endpoints |= by_model(
+            {
+                one: {**_protocols(one.settings), **{path: kind(one.settings) for path, kind in traces.items()}}
+                for one in service.models
+            }
+        )
+    pages = _Pages(service, chat, index)
     pages.worker = worker
-    routes = [Route(path, endpoint, methods=["POST"]) for path, endpoint in endpoints.items()]
+    routes += [Route(path, endpoint, methods=["POST"]) for path, endpoint in endpoints.items()]
     routes += [
-        Route("/parse", ParseEndpoint(service), methods=["POST"]),
         Route("/", pages.home),
         Route("/v1/models", pages.models),
         Route("/v1/models/{model:path}", pages.model),
@@ -127,6 +142,7 @@ def create_app(
     app = _App(routes=routes, lifespan=lifespan, exception_handlers=errors)
     app.endpoints = endpoints
     app.origins = Origins(settings.cors)
+    app.hosts = Hosts(settings.hosts)
     app.error_body = error_body
     app.state.service = service
     return app
@@ -154,11 +170,13 @@ class _App(Starlette):
     Attributes:
         endpoints: applications that answer POST, by path.
         origins: websites that may use the server.
+        hosts: names under which it may be reached.
         error_body: writes errors in the form of a path's protocol.
     """
 
     endpoints: Mapping[str, ASGIApp] = {}
     origins = Origins(())
+    hosts = Hosts(())
     error_body: Callable[[str], ErrorBody]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -167,9 +185,11 @@ class _App(Starlette):
             await super().__call__(scope, receive, send)
             return
         origin = header(scope, b"origin")
-        if origin is not None and not self.origins.allow(origin):
-            text = f"pages of {json_shown(origin)} may not use the server; --cors ORIGIN lets them"
-            await failed(self.error_body(scope["path"]), Failure(text, 403), close=True).send(send)
+        refused = self.hosts.refusal(scope)
+        if refused is None and origin is not None and not self.origins.allow(origin, header(scope, b"host")):
+            refused = Failure(f"pages of {json_shown(origin)} may not use the server; --cors ORIGIN lets them", 403)
+        if refused is not None:
+            await failed(self.error_body(scope["path"]), refused, close=True).send(send)
             return
         send = with_headers(scope, send, origin)
         endpoint = self.endpoints.get(scope["path"])
@@ -177,6 +197,8 @@ class _App(Starlette):
             await preflight(scope, send, ("POST", "OPTIONS") if endpoint else ("GET", "POST", "OPTIONS"))
         elif endpoint is None or scope["method"] != "POST":
             await super().__call__(scope, receive, send)
+        elif (wrong := unsupported(scope)) is not None:
+            await failed(self.error_body(scope["path"]), wrong, close=True).send(send)
         else:
             await endpoint(scope, receive, send)
 
@@ -190,21 +212,29 @@ class _Pages:
 
     worker: Worker | None = None
 
-    def __init__(self, service: Service, protocol: WireProtocol) -> None:
+    def __init__(self, service: Service, protocol: WireProtocol, index: PageFile | None) -> None:
         self._service = service
         self._protocol = protocol
+        self._index = index
         self._created = int(time.time())
 
     async def home(self, request: Request) -> Response:
-        """An overview for a person who opens the address; needs no key."""
+        """The page for browsers; else an overview, as JSON for who asks for it. It needs no key."""
+        if self._index is not None and wants_page(request):
+            return await self._index.answer(request)
         settings = self._service.settings
         models = [one.settings for one in self._service.models]
+        example = settings.example(str(request.base_url).rstrip("/"))
+        if JSON in request.headers.get("accept", ""):
+            told = {"version": __version__, "model": settings.model, "dialect": settings.dialect.name}
+            paths = [{"method": method, "path": path, "what": text} for method, path, text in _PATHS]
+            return Response(encode({"name": "unspool", **told, "paths": paths, "example": example}), media_type=JSON)
         lines = [
             *(f"unspool {__version__} serves the model {m.model} (dialect {m.dialect.name})." for m in models),
             "",
             *(f"  {method:<5} {path:<22} {text}" for method, path, text in _PATHS),
             "",
-            settings.example(str(request.base_url).rstrip("/")),
+            example,
         ]
         return Response("\n".join(lines) + "\n", media_type="text/plain")
 

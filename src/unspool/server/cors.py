@@ -48,15 +48,18 @@ class Origins:
     def __init__(self, allowed: Iterable[str]) -> None:
         self._allowed = {origin.lower() for origin in allowed}
 
-    def allow(self, origin: str) -> bool:
-        """Whether pages of this origin may use the server."""
+    def allow(self, origin: str, host: str | None = None) -> bool:
+        """Whether pages of this origin may use the server, which was asked for as ``host``: its own may."""
         if not _PLAIN.fullmatch(origin):
             return False
         if "*" in self._allowed or origin.lower() in self._allowed:
             return True
         try:
             parts = urlsplit(origin)
-            return parts.scheme in ("http", "https") and parts.hostname in _LOOPBACK
+            if parts.scheme not in ("http", "https"):
+                return False
+            # What ends TLS in front of the server changes the scheme, and is no reason to refuse.
+            return parts.hostname in _LOOPBACK or (host is not None and parts.netloc.lower() == host.lower())
         except ValueError:
             return False
 

@@ -128,6 +128,8 @@ class Server(uvicorn.Server):
             log.info("further model: %s", other.settings.summary())
         reached = _ANY.get(self.config.host, host)
         log.info("try: %s", settings.example(f"{scheme}://{reached}:{self.port}"))
+        if settings.ui:
+            log.info("open %s://%s:%d/ in a browser: the page explains every output", scheme, reached, self.port)
 
     def _orphaned(self) -> None:
         log.warning("the process that started this one is gone")

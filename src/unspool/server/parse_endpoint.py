@@ -1,16 +1,20 @@
-"""`ParseEndpoint`: ``POST /parse``, which parses a text without an engine into a message or events."""
+"""`ParseEndpoint`: ``POST /parse``, which parses a text without an engine into a message, events, or steps."""
 
-from typing import Any
+import tomllib
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
 
 from starlette.types import Receive, Scope, Send
 
-from ..arguments import json_shown
-from ..dialect.file import Dialect
-from ..dialect.registry import get_dialect
+from ..arguments import json_kind, json_shown
+from ..dialect.file import KEYS, Dialect, parse_dialect
+from ..dialect.registry import find_base, get_dialect
 from ..engines.threads import Awaited
 from ..errors import DialectError, ToolsError, UnknownDialect
-from ..events import Stage
+from ..events import Event, Stage
 from ..generation.service import Service, log
+from ..generation.tracing import Trace
 from ..parser import Parser
 from ..policy import CHOICES, Policy
 from ..request.common import toolset
@@ -18,15 +22,24 @@ from ..request.fields import BadRequest, Fields, read_object
 from ..request.protocols.chat import read_tools
 from ..wire import parse as wire
 from ..wire.common import Failure
+from ..wire.encoding import encode
 from .endpoint import answer
 from .replies import Reply, failed
 
-_FORMATS = ("message", "events")
-_PIECE = 2 * 1024
+_FORMATS: Final = ("message", "events", "steps")
+_PIECE: Final = 2 * 1024
 """Characters that are parsed between two checks; a few milliseconds."""
-_FIELDS = (
+MAX_PIECES: Final = 50_000
+"""How many pieces a text may be cut into."""
+MAX_TOML: Final = 32 * 1024
+"""How many characters a dialect's file may have."""
+MAX_TEMPLATES: Final = 64
+"""How many alternatives a key of a dialect's file may list: each is looked for everywhere."""
+FIELDS: Final = (
     "text",
+    "pieces",
     "dialect",
+    "toml",
     "reasoning",
     "tools",
     "tool_choice",
@@ -38,11 +51,11 @@ _FIELDS = (
 )
 
 
-class ParseEndpoint:
-    """An ASGI application that parses the texts of requests.
+class ThreadEndpoint(ABC):
+    """An ASGI application whose answers are computed in a thread; the work ends with the request.
 
-    The body's fields are the arguments of `unspool.parse`; ``dialect`` may be left out, then it is the server's with
-    the server's policies. ``format`` is ``message`` or ``events``.
+    Args:
+        service: what all requests share.
     """
 
     def __init__(self, service: Service) -> None:
@@ -53,9 +66,12 @@ class ParseEndpoint:
         await answer(self._service, wire.error_body, scope, receive, send, self._answer)
 
     async def _answer(self, scope: Scope, body: bytes, send: Send) -> None:
+        def work(awaited: Awaited) -> bytes:
+            return self.work(read_object(body), awaited)
+
         try:
-            # In a thread: a text takes a while, and streams must not wait for it.
-            reply = Reply(await self._service.in_thread(len(body), lambda awaited: self._parse(body, awaited)))
+            # In a thread: it takes a while, and streams must not wait for it.
+            reply = Reply(await self._service.in_thread(len(body), work))
         except BadRequest as error:
             status = error.status or 400
             reply = failed(wire.error_body, Failure(str(error), status, error.param))
@@ -65,50 +81,178 @@ class ParseEndpoint:
         self._service.metrics.response(scope["path"], reply.status)
         await reply.send(send)
 
-    def _parse(self, body: bytes, awaited: Awaited) -> bytes:
-        parser, text, reason, form = self._read(read_object(body))
-        parts: list[bytes] = []
-        for at in range(0, len(text), _PIECE):
-            awaited.check()
-            found = parser.feed(text[at : at + _PIECE])
-            if form == "events":
-                parts.append(wire.part(found))
-        awaited.check()
-        last = parser.close(reason)
-        return wire.joined([*parts, wire.part(last)]) if form == "events" else wire.message(parser.message)
+    @abstractmethod
+    def work(self, fields: Fields, awaited: Awaited) -> bytes:
+        """The body of the answer.
 
-    def _read(self, fields: Fields) -> tuple[Parser, str, str, str]:
-        unknown = sorted(fields.raw.keys() - set(_FIELDS))
-        if unknown:
-            raise fields.wrong(unknown[0], f"is not known; allowed are {', '.join(_FIELDS)}")
-        settings = self._service.settings
-        for field in ("text", "prompt"):
-            size = len(fields.text(field, None) or "")
-            if size > settings.limits.text:
-                raise fields.wrong(field, f"{size:,} characters; allowed are {settings.limits.text:,}")
-        own = not fields.has("dialect") and not fields.has("reasoning")
-        dialect = settings.dialect if own else _dialect(fields, settings.dialect)
-        stage = fields.one_of("stage", tuple(Stage), None)
-        prompt = fields.text("prompt", None)
-        policy = _policy(fields.object("policy")).over(settings.policy if own else Policy())
-        tools: Any = None
-        choice = fields.raw.get("tool_choice")
-        if fields.has("tools"):
-            found = toolset(fields, read_tools(fields), choice, settings.limits)
-            tools, choice = list((found.tools or {}).values()), found.choice
-        try:
-            parser = Parser(dialect, tools=tools, tool_choice=choice, stage=stage, prompt=prompt, policy=policy)
-        except ToolsError as error:  # a choice without tools
-            raise BadRequest(error.field, error.message) from None
-        reason = fields.text("finish_reason", "stop")
-        return parser, fields.text("text"), reason, fields.one_of("format", _FORMATS, "message")
+        Raises:
+            BadRequest: a field is wrong.
+            Abandoned: nobody waits any more.
+        """
+
+
+class Piece(NamedTuple):
+    """A piece of the output, and where it belongs by the engine's own word."""
+
+    text: str
+    stage: Stage | None
+
+
+class Asked(NamedTuple):
+    """What is to be parsed, and how.
+
+    Attributes:
+        parser: not fed yet.
+        pieces: the output.
+        reason: the engine's finish reason.
+    """
+
+    parser: Parser
+    pieces: list[Piece]
+    reason: str
+
+    def steps(self, awaited: Awaited) -> Iterator[tuple[Piece | None, list[Event]]]:
+        """The pieces with their events; ``None`` is the end.
+
+        Raises:
+            Abandoned: nobody waits any more.
+        """
+        feed = self.parser.feed
+        for piece in self.pieces:
+            awaited.check()
+            events = feed(piece.text[:_PIECE], piece.stage)
+            for at in range(_PIECE, len(piece.text), _PIECE):
+                awaited.check()
+                events += feed(piece.text[at : at + _PIECE], piece.stage)
+            yield piece, events
+        awaited.check()
+        yield None, self.parser.close(self.reason)
+
+
+class ParseEndpoint(ThreadEndpoint):
+    """Parses the texts of requests.
+
+    The body's fields are the arguments of `unspool.parse`; ``dialect`` may be left out, then it is the server's with
+    the server's policies. ``toml`` is the text of a dialect's file, instead. ``pieces``, instead of ``text``, tells how
+    the output was cut: strings, or objects with ``text`` and ``stage``. ``format`` is ``message``, ``events``, or
+    ``steps``: the events of each piece, with what was held back behind it.
+    """
+
+    def work(self, fields: Fields, awaited: Awaited) -> bytes:
+        """See `ThreadEndpoint.work`."""
+        check_known(fields, FIELDS)
+        asked = read_asked(fields, self._service)
+        form = fields.one_of("format", _FORMATS, "message")
+        if form == "steps":
+            return self._steps(asked, awaited)
+        parts = [wire.part(events) for _, events in asked.steps(awaited) if form == "events"]
+        return wire.joined(parts) if form == "events" else wire.message(asked.parser.message)
+
+    def _steps(self, asked: Asked, awaited: Awaited) -> bytes:
+        parser = asked.parser
+        trace, begins = Trace(parser), parser.stage
+        steps = [
+            encode(trace.step("" if piece is None else piece.text, events)) for piece, events in asked.steps(awaited)
+        ]
+        head = encode({"dialect": parser.dialect.name, "stage": begins, "message": parser.message})
+        return head[:-1] + b',"steps":[' + b",".join(steps) + b"]}"
+
+
+def check_known(fields: Fields, allowed: tuple[str, ...]) -> None:
+    """Refuse unknown fields.
+
+    Raises:
+        BadRequest: there is one.
+    """
+    unknown = sorted(fields.raw.keys() - set(allowed))
+    if unknown:
+        raise fields.wrong(unknown[0], f"is not known; allowed are {', '.join(allowed)}")
+
+
+def read_asked(fields: Fields, service: Service) -> Asked:
+    """What is to be parsed, from the fields of `ParseEndpoint`.
+
+    Raises:
+        BadRequest: a field is wrong.
+    """
+    settings = service.settings
+    pieces = _pieces(fields, settings.limits.text)
+    dialect, policy = read_dialect(fields, service)
+    stage = fields.one_of("stage", tuple(Stage), None)
+    prompt = read_prompt(fields, service)
+    tools: Any = None
+    choice = fields.raw.get("tool_choice")
+    if fields.has("tools"):
+        found = toolset(fields, read_tools(fields), choice, settings.limits)
+        tools, choice = list((found.tools or {}).values()), found.choice
+    try:
+        parser = Parser(dialect, tools=tools, tool_choice=choice, stage=stage, prompt=prompt, policy=policy)
+    except ToolsError as error:  # a choice without tools
+        raise BadRequest(error.field, error.message) from None
+    return Asked(parser, pieces, fields.text("finish_reason", "stop"))
+
+
+def read_prompt(fields: Fields, service: Service) -> str | None:
+    """The rendered prompt.
+
+    Raises:
+        BadRequest: it is no string, or too long.
+    """
+    prompt: str | None = fields.text("prompt", None)
+    _check_length(fields, "prompt", len(prompt or ""), service.settings.limits.text)
+    return prompt
+
+
+def read_dialect(fields: Fields, service: Service) -> tuple[Dialect, Policy]:
+    """The dialect and the policy: the server's, or what ``dialect``, ``toml``, ``reasoning`` and ``policy`` say.
+
+    Raises:
+        BadRequest: one of them is wrong.
+    """
+    settings = service.settings
+    own = not any(map(fields.has, ("dialect", "reasoning", "toml")))
+    dialect = settings.dialect if own else _dialect(fields, settings.dialect)
+    return dialect, _policy(fields.object("policy")).over(settings.policy if own else Policy())
+
+
+def _pieces(fields: Fields, most: int) -> list[Piece]:
+    if not fields.has("pieces"):
+        text = fields.text("text")
+        _check_length(fields, "text", len(text), most)
+        return [Piece(text[at : at + _PIECE], None) for at in range(0, len(text), _PIECE)]
+    if fields.has("text"):
+        raise fields.wrong("pieces", "stand instead of text; give one of them")
+    values = fields.array("pieces")
+    if len(values) > MAX_PIECES:
+        raise fields.wrong("pieces", f"{len(values):,} pieces; allowed are {MAX_PIECES:,}")
+    found = []
+    for i, value in enumerate(values):
+        if isinstance(value, str):
+            found.append(Piece(value, None))
+        elif isinstance(value, dict):
+            piece = Fields(value, f"{fields.path('pieces')}[{i}]")
+            check_known(piece, Piece._fields)
+            stage = piece.one_of("stage", tuple(Stage), None)
+            found.append(Piece(piece.text("text", ""), None if stage is None else Stage(stage)))
+        else:
+            raise fields.wrong(f"pieces[{i}]", f"must be a string or an object, not {json_kind(value)}")
+    _check_length(fields, "pieces", sum(len(p.text) for p in found), most)
+    return found
+
+
+def _check_length(fields: Fields, field: str, size: int, most: int) -> None:
+    if size > most:
+        raise fields.wrong(field, f"{size:,} characters; allowed are {most:,}")
 
 
 def _dialect(fields: Fields, default: Dialect) -> Dialect:
     """A dialect by its name, never by its file: a request must not read the server's disk."""
-    field = "dialect"
+    field = "toml" if fields.has("toml") else "dialect"
     try:
-        dialect = get_dialect(fields.text("dialect")) if fields.has("dialect") else default
+        if fields.has("toml"):
+            dialect = _own(fields)
+        else:
+            dialect = get_dialect(fields.text("dialect")) if fields.has("dialect") else default
         field = "reasoning"
         if not fields.has(field):
             return dialect
@@ -118,6 +262,26 @@ def _dialect(fields: Fields, default: Dialect) -> Dialect:
     if not other.reasoning:
         raise fields.wrong(field, f"the dialect {other.name!r} has no reasoning markers")
     return dialect.with_reasoning(other)
+
+
+def _own(fields: Fields) -> Dialect:
+    """A dialect of the request's own.
+
+    Raises:
+        BadRequest: its text is too long.
+        DialectError: something in it is wrong.
+    """
+    toml = fields.text("toml")
+    _check_length(fields, "toml", len(toml), MAX_TOML)
+    try:
+        for key, value in tomllib.loads(toml).items():
+            if key in KEYS and key != "examples" and isinstance(value, list) and len(value) > MAX_TEMPLATES:
+                raise fields.wrong("toml", f"{key}: {len(value):,} alternatives; allowed are {MAX_TEMPLATES}")
+        return parse_dialect(toml, "dialect.toml", find_base)
+    except tomllib.TOMLDecodeError as error:
+        raise fields.wrong("toml", f"not TOML: {error}") from None
+    except RecursionError:
+        raise fields.wrong("toml", "nests too deep") from None
 
 
 def _policy(fields: Fields) -> Policy:

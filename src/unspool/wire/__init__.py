@@ -21,6 +21,7 @@ from .common import Failure, Usage, Writer
 from .messages import MessagesWriter
 from .mindie import MindieWriter
 from .responses import ResponsesWriter
+from .trace import TraceWriter
 
 __all__ = [
     "AguiWriter",
@@ -31,6 +32,7 @@ __all__ = [
     "MessagesWriter",
     "MindieWriter",
     "ResponsesWriter",
+    "TraceWriter",
     "Usage",
     "Writer",
 ]

@@ -95,6 +95,9 @@ class MarkupReader:
             r = look.stands(plan.comma, i)
             if r >= 0:
                 i = skip_space(buf, r)
+            elif r == MORE and i < len(buf) and not tape.final:
+                tape.move(i)
+                return False
         if i == len(buf):
             tape.move(i)
             return self._over()
@@ -392,6 +395,8 @@ class MarkupReader:
             r = look.stands(plan.comma, j)
             if r >= 0:
                 j = skip_space(tape.buf, r)
+            elif r == MORE and j < len(tape.buf) and not tape.final:
+                return MORE
         if j == len(tape.buf):
             return i if tape.ended else MORE
         levels = self.containers.levels

@@ -5,6 +5,7 @@ from .base import WireProtocol
 from .chat import CandleProtocol, ChatProtocol, MindieProtocol
 from .messages import MessagesProtocol
 from .responses import ResponsesProtocol
+from .trace import TraceProtocol
 
 __all__ = [
     "AguiProtocol",
@@ -13,5 +14,6 @@ __all__ = [
     "MessagesProtocol",
     "MindieProtocol",
     "ResponsesProtocol",
+    "TraceProtocol",
     "WireProtocol",
 ]

@@ -1,0 +1,75 @@
+"""The command ``show``: opens recordings in the page, without an engine."""
+
+import argparse
+import json
+import sys
+import webbrowser
+from pathlib import Path
+from typing import Any
+
+from ..dialect.file import Dialect
+from .common import Misuse, missing, named_dialect, write
+from .recordings import open_recordings, recorded_dialect
+from .serve import listen
+
+
+def show_arguments(p: argparse.ArgumentParser) -> None:
+    p.add_argument("file", metavar="FILE", help="a recording, or a folder of recordings; see `unspool serve --capture`")
+    p.add_argument("-d", "--dialect", metavar="NAME|FILE.toml", help="for recordings that name none")
+    p.add_argument("--host", default="127.0.0.1", help="where to listen; 127.0.0.1 by default")
+    p.add_argument("--port", type=int, default=0, help="any that is free by default")
+    p.add_argument("--no-browser", action="store_true", help="print the address only")
+
+
+def run_show(options: argparse.Namespace) -> int:
+    recordings = open_recordings("FILE", options.file)
+    dialect = None if options.dialect is None else named_dialect("--dialect", options.dialect)
+    for recording in recordings:
+        dialect = dialect or recorded_dialect("FILE", recording)
+    if dialect is None:
+        raise Misuse("--dialect: is missing; the recording names none")
+    try:
+        from ..engines import Replay
+        from ..request.settings import Settings
+        from ..server import serve
+    except ImportError as error:
+        raise missing(error, "server") from None
+    with listen(options) as listener:
+        port = listener.getsockname()[1]
+        address = f"http://{'[::1]' if ':' in options.host else options.host}:{port}/#look"
+        write(f"{address}\nCtrl+C ends it\n")
+        if not options.no_browser and sys.stdout.isatty():
+            webbrowser.open(address)
+        settings = Settings(
+            model=recordings[0].asked.model or dialect.name,
+            dialect=dialect,
+            policy=recordings[0].asked.policy,
+            tools=recordings[0].asked.tools,
+            tool_choice=recordings[0].asked.tool_choice,
+            engine=f"replay:{options.file}",
+            hosts=(options.host.lower(),),
+            shown=_lines(options.file, dialect if options.dialect is not None else None),
+        )
+        served = serve(settings, Replay([r.staged(dialect) for r in recordings]), options.host, port, listener=listener)
+    return 0 if served else 1
+
+
+def _lines(path: str, dialect: Dialect | None) -> str:
+    """The recordings as they are, but with the text of a dialect's file: the page cannot read it."""
+    root = Path(path)
+    files = sorted(root.glob("*.jsonl")) if root.is_dir() else [root]
+    lines = [line for file in files for line in file.read_text(encoding="utf-8").split("\n") if line.strip()]
+    return "".join(_line(line, dialect) + "\n" for line in lines)
+
+
+def _line(line: str, dialect: Dialect | None) -> str:
+    told: dict[str, Any] = json.loads(line)
+    if told.get("type") != "request":
+        return line
+    name = told.get("dialect", "")
+    if dialect is not None:
+        told["dialect"], told["toml"] = dialect.name, dialect.file[1]
+        told.pop("reasoning", None)
+    elif name.endswith(".toml") and not told.get("toml"):
+        told["toml"] = named_dialect("FILE", name).file[1]
+    return json.dumps(told)

@@ -1,0 +1,87 @@
+"""The arguments of tools that the server runs."""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .common import Misuse, missing
+
+if TYPE_CHECKING:
+    from ..tools import Tools
+
+__all__ = ["open_tools", "tools_arguments"]
+
+
+def tools_arguments(p: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    from ..tools import ToolLimits
+
+    limits = ToolLimits()
+    text = "tools that the server runs: demo (browser, python), or MCP servers as host:port or [NAME=]URL, with commas"
+    p.add_argument("--tool-server", metavar="demo|LIST", help=text)
+    p.add_argument("--mcp-config", metavar="FILE", type=Path, help='MCP servers as {"mcpServers": {"NAME": {…}}}')
+    text = "whether a person has to allow a tool's calls: never (default), always, or the tools' names, with commas"
+    p.add_argument("--tool-approval", metavar="RULE", default="never", help=text)
+    text = "where demo runs Python: monty (default), bwrap, wasi, none"
+    p.add_argument("--sandbox", metavar="NAME", default="monty", help=text)
+    text = "a host that demo's browser may read: HOST, HOST:PORT, *.HOST or * (repeatable); none by default"
+    p.add_argument("--browser-host", metavar="HOST", action="append", default=[], help=text)
+    p.add_argument("--browser-private", action="store_true", help="these hosts may have addresses that are not public")
+    p.add_argument("--search-provider", metavar="URL", help="where demo's browser searches, in SearXNG's form")
+    for field, text in (("time", "seconds for one call of a tool"), ("output", "characters of a tool's result")):
+        default = getattr(limits, field)
+        p.add_argument(f"--tool-{field}", metavar="N", type=type(default), default=default, help=f"{text}; {default:,}")
+
+
+def open_tools(options: argparse.Namespace) -> "Tools | None":
+    """The tools that the arguments name; ``None``: they name none. Nothing is connected to yet.
+
+    Raises:
+        Misuse: an argument is wrong.
+    """
+    if options.tool_server is None and options.mcp_config is None:
+        return None
+    from ..tools import Approval, ToolLimits, Tools
+
+    try:
+        limits = ToolLimits(time=options.tool_time, output=options.tool_output)
+    except ValueError as error:
+        raise Misuse(f"--tool-{error}") from None
+    rule = options.tool_approval
+    named = frozenset(filter(None, map(str.strip, rule.split(","))))
+    approval = Approval(rule == "always") if rule in ("never", "always") else Approval(always=named)
+    opened: dict[str, Tools] = {}
+    try:
+        from ..tools.sandbox import SandboxError, open_sandbox
+
+        if options.sandbox != "none" and "demo" in (options.tool_server or "").split(","):
+            open_sandbox(options.sandbox).command(limits)
+    except ValueError as error:
+        raise Misuse(f"--sandbox: {error} or none") from None
+    except SandboxError as error:
+        raise Misuse(f"--sandbox: {options.sandbox}: {error}") from None
+    for argument, value, settings in (
+        ("--tool-server", options.tool_server, {"tool_server": options.tool_server}),
+        ("--mcp-config", options.mcp_config, {"mcp_config": options.mcp_config}),
+    ):
+        if value is None:
+            continue
+        try:
+            opened[argument] = Tools.from_flags(
+                **settings,
+                limits=limits,
+                approval=approval,
+                sandbox=options.sandbox,
+                hosts=options.browser_host,
+                private=options.browser_private,
+                search=options.search_provider,
+            )
+        except ImportError as error:
+            raise missing(error, "browser" if value == "demo" else "mcp") from None
+        except (ValueError, OSError) as error:
+            raise Misuse(f"{argument}: {value}: {getattr(error, 'strerror', None) or error}") from None
+    servers = [server for tools in opened.values() for server in tools.servers.values()]
+    try:
+        return Tools(servers, approval)
+    except ValueError as error:
+        raise Misuse(f"--tool-server, --mcp-config: {error}") from None

@@ -1,0 +1,61 @@
+"""`Trace`: what is told of each piece of an output, for a person who wants to know why it was read as it was."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..dialect.file import Dialect
+from ..dialect.registry import get_dialect, list_dialects
+from ..errors import UnknownDialect
+from ..events import Event
+from ..parser import Parser
+from ..parser.waiting import LONGEST, waiting
+from ..wire.trace import step
+
+__all__ = ["Trace", "named"]
+
+
+class Trace:
+    """Follows a parser.
+
+    Args:
+        parser: a new one; it is only looked at.
+    """
+
+    def __init__(self, parser: Parser) -> None:
+        self._parser = parser
+        self._fed = self._said = 0
+        self._tail = ""
+
+    def step(self, text: str, events: Sequence[Event]) -> dict[str, Any]:
+        """What is told of a piece.
+
+        Args:
+            text: the piece, which the parser was fed.
+            events: what it gave.
+        """
+        self._fed += len(text)
+        if events:
+            self._said = max(events[-1].end, self._said)
+        waits = self._fed - self._said
+        self._tail = (self._tail + text)[-LONGEST:]
+        told = None
+        if waits > 0:
+            told = waiting(self._parser, self._said, self._fed, self._tail[-waits:])
+        return step(events, self._parser.stage, told)
+
+
+def named(dialect: Dialect) -> tuple[str, str | None, str]:
+    """How a recording names a dialect: its name, that of the one whose reasoning it has, and its file's text.
+
+    The last two are empty where they are not needed: the reasoning is its own, and the file is shipped.
+    """
+    try:
+        known = get_dialect(dialect.name)
+    except UnknownDialect:
+        known = None
+    if known is dialect:
+        return dialect.name, None, ""
+    if known is not None and known.file == dialect.file:
+        others = (d.name for d in list_dialects() if d.reasoning == dialect.reasoning)
+        return dialect.name, next(others, None), ""
+    return dialect.name, None, dialect.file[1]

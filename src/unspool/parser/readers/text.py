@@ -1,0 +1,91 @@
+"""A call whose only argument is bare text, up to the call's closing."""
+
+import json
+
+from ...dialect.patterns import MORE, NO
+from ..call import Call
+from ..openings import Openings
+from ..tape import Tape
+from .reader import Mode
+from .strings import escaped
+
+
+class TextReader:
+    """Reads bare text and hands it on as an object with one string."""
+
+    __slots__ = ("_begun", "_call", "_openings", "_tape", "mode", "why")
+
+    def __init__(self, call: Call, openings: Openings, tape: Tape) -> None:
+        self.mode = Mode.READING
+        self.why = ""
+        self._call = call
+        self._openings = openings
+        self._tape = tape
+        self._begun = False
+
+    def read(self) -> bool:
+        """See `Reader`."""
+        tape, form = self._tape, self._call.form
+        buf = tape.buf
+        assert form.find is not None
+        if not self._begun:
+            self._begun = True
+            self._call.put(f'{{{json.dumps(form.key)}: "', tape.here)
+        pos = tape.i
+        while True:
+            m = form.find.search(buf, pos)
+            if m is None:
+                self._push(len(buf))
+                return self._over()
+            p = m.start()
+            r = MORE if m.end() == len(buf) and m.group() not in form.triggers else self._ends(p)
+            if r == NO:
+                pos = p + 1
+                continue
+            if r == MORE and tape.final and tape.ended:
+                self._push(len(buf))  # the beginning of a marker, which never came
+                return self._over()
+            self._push(p)
+            return self._whole() if r >= 0 else False
+
+    def take(self) -> str | None:
+        """See `Reader`."""
+        return None
+
+    def close_all(self) -> str:
+        """See `Reader`."""
+        return ""
+
+    def _ends(self, p: int) -> int:
+        """``p`` if a marker that stands there ends the text; `NO`; `MORE`."""
+        openings = self._openings
+        look = openings.look
+        found = NO
+        tried = NO  # forms that close alike end at one place
+        for suffix in look.plan.suffixes:
+            r = look.stands(suffix, p)
+            if r >= 0 and r != tried:
+                tried = r
+                r = r if look.certain(p) else openings.follows_call(r)
+                if r >= 0:
+                    return p
+            found = min(found, r)
+        r = look.end_here(p)
+        return p if r >= 0 else min(found, r)
+
+    def _push(self, end: int) -> None:
+        tape = self._tape
+        i = tape.i
+        if end > i:
+            tape.move(end)
+            self._call.put(escaped(tape.buf[i:end]), tape.here)
+
+    def _over(self) -> bool:
+        """No more text is there; where the model stopped, the call is whole."""
+        return self._whole() if self._tape.final and self._tape.ended else False
+
+    def _whole(self) -> bool:
+        self._call.put('"}', self._tape.here)
+        self._call.close()
+        self.mode = Mode.DONE
+        return True

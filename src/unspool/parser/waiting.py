@@ -1,0 +1,67 @@
+"""What a parser holds back, and why: for people who watch an output being read."""
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from ..dialect.file import Dialect
+from ..dialect.template import pieces
+from .parser import Parser
+
+__all__ = ["LONGEST", "Waiting", "waiting"]
+
+_TEMPLATES: Final = ("reasoning", "content", "preamble", "calls", "call", "argument", "item")
+LONGEST: Final = 64
+"""Characters; what is longer is no beginning of a marker."""
+_MOST: Final = 6
+
+
+class Waiting(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Text that was fed and of which nothing was said yet.
+
+    Attributes:
+        start, end: where it stands in the output.
+        why: the value of a reason of the ledger (``header``, ``bad call``, …); ``marker``: it may be one or begin one;
+            ``space``: white space that may stand beside a marker; ``more``: what follows decides.
+        may_be: the markers that it may become, where it may become some.
+    """
+
+    start: int
+    end: int
+    why: str
+    may_be: tuple[str, ...] = ()
+
+
+def waiting(parser: Parser, start: int, end: int, tail: str) -> Waiting:
+    """What a parser waits for.
+
+    Args:
+        parser: has been fed up to ``end``.
+        start, end: where the text stands of which it has said nothing; at least one character.
+        tail: the last `LONGEST` characters of that text.
+    """
+    holds = parser._machine.ledger.holds
+    if holds:
+        return Waiting(start, end, holds[0].why.value)
+    word = tail.strip() if end - start <= LONGEST else ""
+    if not word:
+        return Waiting(start, end, "more" if end - start > LONGEST else "space")
+    found = _begun(parser.dialect, word)
+    return Waiting(start, end, "marker" if found else "more", found)
+
+
+def _begun(dialect: Dialect, word: str) -> tuple[str, ...]:
+    """The markers of a dialect that begin with a word."""
+    return tuple(dict.fromkeys(m for m in _markers(dialect) if m.startswith(word)))[:_MOST]
+
+
+def _markers(dialect: Dialect) -> Iterator[str]:
+    known: tuple[str, ...] | None = dialect.compiled.get("waiting")
+    if known is None:
+        literals = [
+            p for key in _TEMPLATES for t in getattr(dialect, key) for p in pieces(t.text) if isinstance(p, str)
+        ]
+        stripped = [p.strip() for p in (*literals, *dialect.end)]
+        known = dialect.compiled["waiting"] = tuple(dict.fromkeys(p for p in stripped if p))
+    return iter(known)

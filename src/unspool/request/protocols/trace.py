@@ -1,0 +1,24 @@
+"""Traces: chat completions whose answer tells how it came about; what the page shows."""
+
+from ...wire import trace as wire
+from ..chat_request import ChatRequest
+from ..fields import Fields
+from .chat import ChatProtocol
+
+
+class TraceProtocol(ChatProtocol):
+    """Requests are those of chat completions, for one choice; answers are always streamed."""
+
+    id_prefix = "trace-"
+    error_body = staticmethod(wire.error_body)
+
+    def read(self, fields: Fields) -> ChatRequest:
+        """See `WireProtocol.read`."""
+        if fields.raw.get("n") not in (None, 1):
+            raise fields.wrong("n", "must be 1: a trace is of one choice")
+        fields.raw["stream"] = True
+        return super().read(fields)
+
+    def writer(self, request: ChatRequest, id: str, created: int) -> wire.TraceWriter:  # type: ignore[override]
+        """See `WireProtocol.writer`."""
+        return wire.TraceWriter()

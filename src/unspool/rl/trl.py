@@ -1,0 +1,244 @@
+"""Rollouts with tools for TRL's ``GRPOTrainer``, by its hook ``rollout_func``. Needs TRL.
+
+::
+
+    def get_weather(city: str) -> str:
+        '''Tell the weather.
+
+        Args:
+            city: The city.
+        '''
+
+    def reward(completions, conversation, **kwargs):
+        return [format_score(c.turns[-1]) for c in conversation]
+
+    trainer = GRPOTrainer(model, reward, rollout_func=rollout_func("hermes", tools=[get_weather]), ...)
+
+TRL's own loop reads calls by the tokenizer's response template, and replaces templates that do not keep their prefix by
+ones for training. Here the template is the one that is served, the tokens are those that were sampled, and any dialect
+will do.
+"""
+
+import asyncio
+import inspect
+import json
+import sys
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..dialect.file import Dialect
+from ..kinds import SAMPLED, mask_of
+from ..message import ToolCall
+from ..policy import Policy
+from .conversation import Conversation
+
+__all__ = ["Generate", "rollout_func"]
+
+_NO_TOOLS: Final = ("reset", "get_reward")
+
+
+class Generate(Protocol):
+    """Samples an answer to each prompt."""
+
+    def __call__(
+        self, prompts: list[list[int]], trainer: Any, /
+    ) -> tuple[Sequence[Sequence[int]], Sequence[Sequence[float]] | None]:
+        """The ids of the answers, ends included, and their log-probabilities if known."""
+
+
+class _Rollout(NamedTuple):
+    """A conversation that is going on.
+
+    Attributes:
+        tools: its functions by name.
+        environment: what they are methods of, if anything.
+        prompt: how many ids the first prompt has.
+    """
+
+    conversation: Conversation
+    tools: Mapping[str, Callable[..., Any]]
+    environment: Any
+    prompt: int
+
+
+def rollout_func(
+    dialect: str | Dialect,
+    *,
+    tools: Sequence[Callable[..., Any]] = (),
+    environment: Callable[[], Any] | None = None,
+    template: str | None = None,
+    variables: Mapping[str, Any] | None = None,
+    policy: Policy | None = None,
+    kinds: Iterable[str] = SAMPLED,
+    most_calls: int = 32,
+    generate: Generate | None = None,
+) -> Callable[[list[Any], Any], dict[str, Any]]:
+    """What ``GRPOTrainer`` takes as its ``rollout_func``.
+
+    Each answer's calls are run, and the model answers again, until it calls nothing, or the trainer's
+    ``max_completion_length`` or ``max_tool_calling_iterations`` is reached. What a tool raises is told to the model,
+    and so are calls that are broken or of no such tool. Results that would not fit any more are left out.
+
+    Reward functions get, besides what TRL gives them, ``conversation``: the `Conversation` of each rollout, with its
+    turns, calls and kinds; and ``environment`` where there is one.
+
+    Args:
+        dialect, template, variables, policy: see `Conversation`.
+        tools: functions with type hints and a docstring, as TRL takes them; coroutine functions too.
+        environment: makes an object for each rollout. Its methods are tools, but for ``reset`` (called at first; a text
+            that it returns is put behind the last message), ``get_reward``, and those with a leading ``_``.
+        kinds: what to learn; see `Conversation.mask`. Results and prompts never are.
+        most_calls: how many calls of one answer are run; the model is told that others were not.
+        generate: samples answers; by default the trainer does, with whatever it is set to use.
+
+    Raises:
+        ValueError: a kind is not one of `unspool.rl.SAMPLED`.
+        TypeError: the trainer's prompts are no messages. Raised by the function that is returned.
+    """
+    learnt = (kinds,) if isinstance(kinds, str) else tuple(kinds)
+    mask_of(np.empty(0, np.uint8), learnt)
+    sample = generate or _by_trainer
+
+    def begin(messages: Any, trainer: Any) -> _Rollout:
+        if isinstance(messages, str):
+            raise TypeError("prompt: must be a list of messages, not a text")
+        made = environment() if environment is not None else None
+        told = [dict(m) for m in messages]
+        if made is not None and (observed := made.reset()) is not None:
+            told[-1] = {**told[-1], "content": f"{told[-1]['content']}{observed}"}
+        functions = {f.__name__: f for f in (*tools, *_methods(made))}
+        conversation = Conversation(
+            dialect,
+            trainer.processing_class,
+            template=template,
+            messages=told,
+            tools=[_schema(f) for f in functions.values()] or None,
+            variables=variables if variables is not None else getattr(trainer, "chat_template_kwargs", None),
+            policy=policy,
+        )
+        return _Rollout(conversation, functions, made, len(conversation.ids))
+
+    def roll(prompts: list[Any], trainer: Any) -> dict[str, Any]:
+        rollouts, scored = _played([begin(messages, trainer) for messages in prompts], trainer, sample, most_calls)
+        parts = [(r.conversation.sample, r.prompt) for r in rollouts]
+        told: dict[str, Any] = {
+            "prompt_ids": [s.ids[:at].tolist() for s, at in parts],
+            "completion_ids": [s.ids[at:].tolist() for s, at in parts],
+            "env_mask": [s.mask(learnt)[at:].astype(int).tolist() for s, at in parts],
+            "logprobs": [_scores(s.logprobs[at:]) for s, at in parts] if scored else None,
+            "conversation": [r.conversation for r in rollouts],
+        }
+        if environment is not None:
+            told["environment"] = [r.environment for r in rollouts]
+        return told
+
+    return roll
+
+
+def _by_trainer(prompts: list[list[int]], trainer: Any) -> tuple[Any, Any]:
+    """Sample as the trainer's own loop does: with transformers, with vLLM, whatever it is set to use."""
+    found: tuple[Any, Any] = trainer._generate_single_turn(prompts, None, {}, num_generations=1)
+    return found
+
+
+def _played(rollouts: list[_Rollout], trainer: Any, generate: Generate, most_calls: int) -> tuple[list[_Rollout], bool]:
+    """Answer and call until nothing goes on; whether log-probabilities are known."""
+    rollouts = list(rollouts)
+    most = trainer.max_completion_length
+    ends = frozenset(getattr(trainer, "eos_token_ids", ()))
+    rounds = getattr(trainer, "max_tool_calling_iterations", sys.maxsize)
+    going, scored = list(range(len(rollouts))), False
+    while going:
+        answers, logprobs = generate([rollouts[i].conversation.prompt() for i in going], trainer)
+        scored = scored or logprobs is not None
+        for k, i in enumerate(going):
+            conversation = rollouts[i].conversation
+            ids = list(answers[k])[: most - (len(conversation.ids) - rollouts[i].prompt)]
+            reason = "stop" if ids and (not ends or ids[-1] in ends) else "length"
+            conversation.extend(ids, logprobs[k][: len(ids)] if logprobs is not None else None, reason)
+        turns = {i: rollouts[i].conversation.turns[-1] for i in going}
+        calling = [i for i, turn in turns.items() if turn.tool_calls and turn.finish_reason != "length"]
+        if rounds <= 0:
+            break
+        rounds -= 1
+        going = []
+        results = _results([rollouts[i] for i in calling], most_calls)
+        for i, told in zip(calling, results, strict=True):
+            asked = rollouts[i].conversation.copy()
+            asked.add(told)
+            if len(asked.ids) - rollouts[i].prompt < most:
+                rollouts[i] = rollouts[i]._replace(conversation=asked)
+                going.append(i)
+    return rollouts, scored
+
+
+# -- tools -------------------------------------------------------------------------------------------------------------
+
+
+def _methods(environment: Any) -> list[Callable[..., Any]]:
+    if environment is None:
+        return []
+    names = (name for name, _ in inspect.getmembers(type(environment), inspect.isfunction))
+    return [getattr(environment, name) for name in names if name not in _NO_TOOLS and not name.startswith("_")]
+
+
+def _schema(function: Callable[..., Any]) -> dict[str, Any]:
+    from transformers.utils import get_json_schema
+
+    found: dict[str, Any] = get_json_schema(function)
+    return found
+
+
+def _results(rollouts: Sequence[_Rollout], most: int) -> list[list[dict[str, Any]]]:
+    """The messages that answer the calls of the last turns; coroutines of all of them run at once."""
+    told: list[list[dict[str, Any]]] = []
+    pending: list[tuple[dict[str, Any], Coroutine[Any, Any, Any]]] = []
+    for rollout in rollouts:
+        messages: list[dict[str, Any]] = []
+        for i, call in enumerate(rollout.conversation.turns[-1].tool_calls):
+            content = _called(call, rollout.tools) if i < most else _failed(f"only {most} calls are run at once")
+            message = {"role": "tool", "tool_call_id": call.id, "name": call.name, "content": ""}
+            if inspect.iscoroutine(content):
+                pending.append((message, content))
+            else:
+                message["content"] = _text(content)
+            messages.append(message)
+        told.append(messages)
+    if pending:
+
+        async def gathered() -> list[Any]:
+            return await asyncio.gather(*(work for _, work in pending), return_exceptions=True)
+
+        with ThreadPoolExecutor(1) as apart:  # a notebook runs a loop in this thread
+            found = apart.submit(asyncio.run, gathered()).result()
+        for (message, _), result in zip(pending, found, strict=True):
+            message["content"] = _text(_failed(result) if isinstance(result, BaseException) else result)
+    return told
+
+
+def _called(call: ToolCall, tools: Mapping[str, Callable[..., Any]]) -> Any:
+    """What a call gives, a coroutine perhaps."""
+    if call.name not in tools:
+        return _failed(f"there is no tool {call.name}; there are {', '.join(tools) or 'none'}")
+    try:
+        return tools[call.name](**call.arguments_dict())
+    except Exception as error:  # whatever a tool or a model's arguments do, the model is told
+        return _failed(error)
+
+
+def _failed(error: BaseException | str) -> dict[str, str]:
+    return {"error": error if isinstance(error, str) else f"{type(error).__name__}: {error}"}
+
+
+def _text(result: Any) -> str:
+    return result if isinstance(result, str) else json.dumps(result, ensure_ascii=False, default=str)
+
+
+def _scores(logprobs: NDArray[np.float64]) -> list[float]:
+    """Log-probabilities, with 0 where nothing was sampled, as TRL has them."""
+    found: list[float] = np.nan_to_num(logprobs, nan=0.0).tolist()
+    return found

@@ -1,0 +1,176 @@
+"""An agent loop for verl: any dialect, any template, and the tokens as they were sampled. Needs verl 0.9 or newer.
+
+verl finds it by a file that ``actor_rollout_ref.rollout.agent.agent_loop_config_path`` names::
+
+    - name: unspool
+      _target_: unspool.rl.verl.AgentLoop
+      dialect: hermes
+
+and ``actor_rollout_ref.rollout.agent.default_agent_loop=unspool``, or a column ``agent_name``. Everything else is that
+of verl's own ``tool_agent``: its tools, its limits, its servers. What it replaces are the builder of tokens, which
+knows families of models, and the tool parser, a pattern for each format.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from verl.experimental.agent_loop.agent_loop import AgentLoopOutput, register
+from verl.experimental.agent_loop.tool_agent_loop import ToolAgentLoop
+from verl.experimental.agent_loop.tool_parser import FunctionCall, ToolParser
+from verl.utils.tokenizer.continuous_token import ContinuousTokenBuilder, MergeResult
+
+from ..dialect.file import Dialect
+from ..kinds import SAMPLED, mask_of
+from .conversation import Conversation
+from .rewards import format_score
+
+__all__ = ["AgentLoop", "TokenBuilder"]
+
+
+class TokenBuilder(ContinuousTokenBuilder):  # type: ignore[misc]  # verl has no types
+    """Keeps one trajectory's `Conversation`, by the interface of verl's builders.
+
+    Args:
+        tokenizer: verl's.
+        dialect, template: see `Conversation`.
+        kinds: what to learn of answers; see `Conversation.mask`.
+        chat_template_kwargs: what the template is given besides.
+
+    Attributes:
+        conversation: ``None`` before the first prompt.
+    """
+
+    def __init__(
+        self,
+        tokenizer: Any,
+        dialect: str | Dialect,
+        *,
+        template: str | None = None,
+        kinds: Iterable[str] = SAMPLED,
+        chat_template_kwargs: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(tokenizer, chat_template_kwargs=dict(chat_template_kwargs or {}))
+        self.conversation: Conversation | None = None
+        self._dialect = dialect
+        self._template = template
+        self._kinds = (kinds,) if isinstance(kinds, str) else tuple(kinds)
+        mask_of(np.empty(0, np.uint8), self._kinds)  # refuses what is none
+
+    @property
+    def begun(self) -> Conversation:
+        """The conversation.
+
+        Raises:
+            ValueError: it has no prompt yet.
+        """
+        if self.conversation is None:
+            raise ValueError("conversation: has no prompt yet; build_initial_tokens begins it")
+        return self.conversation
+
+    def build_initial_tokens(
+        self, messages: Sequence[Mapping[str, Any]], *, tools: Sequence[Any] | None = None, **media: Any
+    ) -> list[int]:
+        """The ids of the first prompt."""
+        self.conversation = Conversation(
+            self._dialect,
+            self.tokenizer,
+            template=self._template,
+            messages=list(messages),
+            tools=tools or None,
+            variables=self.chat_template_kwargs,
+        )
+        return self.conversation.prompt()
+
+    def merge_assistant_tokens(self, runtime_token_ids: list[int], assistant_token_ids: list[int]) -> MergeResult:
+        """Put an answer behind the ids."""
+        self.begun.extend(assistant_token_ids)
+        ids = [*runtime_token_ids, *assistant_token_ids]
+        return MergeResult(token_ids=ids, appended_token_count=len(assistant_token_ids), kind="assistant")
+
+    def merge_context_tokens(
+        self,
+        previous_messages: Sequence[Any],
+        updated_messages: Sequence[Any],
+        runtime_token_ids: list[int],
+        *,
+        tools: Sequence[Any] | None = None,
+    ) -> MergeResult:
+        """Put what tools or users said behind the ids, and the next answer's opening."""
+        self._assert_append_only(list(previous_messages), list(updated_messages))
+        added = self.begun.add(list(updated_messages[len(previous_messages) :]))
+        ids = [*runtime_token_ids, *added]
+        return MergeResult(token_ids=ids, appended_token_count=len(added), kind="context")
+
+    def align_response_metadata(
+        self,
+        merge_result: MergeResult,
+        response_mask: list[int],
+        response_logprobs: list[float] | None = None,
+        *,
+        assistant_logprobs: list[float] | None = None,
+    ) -> tuple[list[int], list[float] | None]:
+        """The mask and log-probabilities for longer ids; of an answer those of the kinds to learn are 1."""
+        mask, logprobs = super().align_response_metadata(
+            merge_result, response_mask, response_logprobs, assistant_logprobs=assistant_logprobs
+        )
+        count = merge_result.appended_token_count
+        if merge_result.kind == "assistant" and count:
+            mask[-count:] = self.begun.mask(self._kinds)[-count:].astype(int).tolist()
+        return mask, logprobs
+
+
+class _Parser(ToolParser):  # type: ignore[misc]
+    """What the conversation has found in its last answer."""
+
+    def __init__(self, builder: TokenBuilder) -> None:
+        super().__init__(builder.tokenizer)
+        self._builder = builder
+
+    async def extract_tool_calls(self, responses_ids: list[int], tools: Any = None) -> tuple[str, list[FunctionCall]]:
+        turn = self._builder.begun.turns[-1]
+        calls = [FunctionCall(name=c.name, arguments=c.arguments, tool_call_id=c.id) for c in turn.tool_calls]
+        return turn.content, calls
+
+
+@register("unspool")
+class AgentLoop(ToolAgentLoop):  # type: ignore[misc]
+    """verl's tool agent with a `Conversation` inside.
+
+    The output's ``extra_fields``, which verl hands to rewards as ``tool_extra_fields`` and keeps in the batch, have
+    ``calls`` (``turn``, ``name``, ``status``, ``known`` and ``attempt`` of each) and ``format_scores`` (one for each
+    turn, see `unspool.rl.rewards.format_score`).
+
+    Args:
+        dialect, template: see `Conversation`.
+        kinds: what to learn of answers.
+        args, kwargs: what verl gives an agent loop.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        dialect: str | Dialect,
+        template: str | None = None,
+        kinds: Iterable[str] = SAMPLED,
+        **kwargs: Any,
+    ) -> None:
+        # Without the model's type verl makes its plainest builder, which is not used.
+        super().__init__(*args, **{**kwargs, "hf_model_type": None})
+        self.continuous_token_builder = TokenBuilder(
+            self.tokenizer,
+            dialect,
+            template=template,
+            kinds=kinds,
+            chat_template_kwargs=self.apply_chat_template_kwargs,
+        )
+        self.tool_parser = _Parser(self.continuous_token_builder)
+
+    async def run(self, sampling_params: dict[str, Any], **kwargs: Any) -> AgentLoopOutput:
+        """Answer and call until nothing is called any more, or a limit of verl's is reached."""
+        output = await super().run(sampling_params, **kwargs)
+        conversation = self.continuous_token_builder.begun
+        told = ("turn", "name", "status", "known", "attempt")
+        output.extra_fields["calls"] = [{name: getattr(c, name) for name in told} for c in conversation.calls]
+        output.extra_fields["format_scores"] = [format_score(turn) for turn in conversation.turns]
+        return output

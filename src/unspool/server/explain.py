@@ -1,0 +1,274 @@
+"""What the page asks beside ``/parse``: dialects, detection, grammars, prompts, and the bytes of each protocol."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+
+from .. import __version__
+from ..check import Problem, try_examples
+from ..detect import detect_dialect
+from ..dialect.file import KEYS, Dialect, example_tools
+from ..dialect.registry import get_dialect, list_dialects
+from ..engines.threads import Awaited
+from ..errors import ConstraintError, UnknownDialect
+from ..events import NOTICES, Event, Stage
+from ..generation.service import Service
+from ..grammar import Constraint, ToolStrictLevel, bounds, constrain
+from ..policy import CHOICES, DEFAULTS
+from ..request.chat_request import check_text
+from ..request.common import toolset
+from ..request.fields import BadRequest, Fields
+from ..request.prepared import prepare
+from ..request.protocols import TraceProtocol
+from ..request.protocols.chat import read_format, read_tools, reasoning_markers
+from ..wire import (
+    AguiWriter,
+    CandleWriter,
+    ChatWriter,
+    MessagesWriter,
+    MindieWriter,
+    ResponsesWriter,
+    Writer,
+)
+from ..wire.encoding import clean, encode
+from .parse_endpoint import FIELDS, ThreadEndpoint, check_known, read_asked, read_dialect, read_prompt
+
+_MAX_DETECT: Final = 16 * 1024
+"""Characters of an output whose dialect is looked for: every dialect reads them."""
+_MAX_NAME: Final = 1024
+_LEVELS: Final = tuple(level.name.lower() for level in ToolStrictLevel)
+
+
+class AboutEndpoint(ThreadEndpoint):
+    """What the page has to know before it can ask: dialects, policies, notices, and how the server is set up."""
+
+    def work(self, fields: Fields, awaited: Awaited) -> bytes:
+        """See `ThreadEndpoint.work`."""
+        check_known(fields, ("dialect",))
+        if fields.has("dialect"):
+            try:
+                return encode(_told(get_dialect(fields.text("dialect"))))
+            except UnknownDialect as error:
+                raise fields.wrong("dialect", str(error)) from None
+        settings = self._service.settings
+        return encode(
+            {
+                "version": __version__,
+                "model": settings.model,
+                "engine": settings.engine,
+                "dialect": settings.dialect.name,
+                "stage": settings.dialect.stage,
+                "policy": _policy_of(settings.policy.over(settings.dialect.policy).over(DEFAULTS)),
+                "policies": CHOICES,
+                "stages": list(Stage),
+                "protocols": list(_WRITERS),
+                "notices": NOTICES,
+                "keys": KEYS,
+                "levels": _LEVELS,
+                "strict_level": settings.strict_level.name.lower(),
+                "prompts": self._service.prompts is not None,
+                "limits": {"text": settings.limits.text, "body": settings.limits.body},
+                "dialects": [
+                    {"name": d.name, "aliases": d.aliases, "description": d.description, "calls": bool(d.call)}
+                    for d in list_dialects()
+                ],
+            }
+        )
+
+
+def _told(dialect: Dialect) -> dict[str, Any]:
+    return {
+        "name": dialect.name,
+        "aliases": dialect.aliases,
+        "models": dialect.models,
+        "description": dialect.description,
+        "stage": dialect.stage,
+        "policy": _policy_of(dialect.policy.over(DEFAULTS)),
+        "toml": dialect.file[1],
+        "tools": example_tools(dialect),
+        "examples": dialect.examples,
+    }
+
+
+def _policy_of(policy: Any) -> dict[str, Any]:
+    return {field: getattr(policy, field) for field in CHOICES}
+
+
+class DetectEndpoint(ThreadEndpoint):
+    """Which dialects a model may speak, by its name, its chat template, or what it wrote."""
+
+    def work(self, fields: Fields, awaited: Awaited) -> bytes:
+        """See `ThreadEndpoint.work`."""
+        check_known(fields, ("model", "chat_template", "output"))
+        given = {field: fields.text(field, None) for field in ("model", "chat_template", "output")}
+        for field, value in given.items():
+            most = _MAX_NAME if field == "model" else self._service.settings.limits.text
+            if len(value or "") > most:
+                raise fields.wrong(field, f"{len(value):,} characters; allowed are {most:,}")
+        if not any(given.values()):
+            raise BadRequest("output", "is required, or model, or chat_template")
+        output = (given["output"] or "")[:_MAX_DETECT] or None
+        found = detect_dialect(
+            given["model"] or None, given["chat_template"] or None, output=output, awaited=awaited.check
+        )
+        return encode({"candidates": found})
+
+
+class CheckEndpoint(ThreadEndpoint):
+    """What is wrong with a dialect's file: its examples are tried."""
+
+    def work(self, fields: Fields, awaited: Awaited) -> bytes:
+        """See `ThreadEndpoint.work`."""
+        check_known(fields, ("toml",))
+        fields.text("toml")
+        dialect, _ = read_dialect(fields, self._service)
+        problems: list[Problem] = []
+        for problem in try_examples(dialect):
+            awaited.check()
+            problems.append(problem)
+        return encode({"dialect": _told(dialect), "problems": problems})
+
+
+class GrammarEndpoint(ThreadEndpoint):
+    """What may be generated, in each form that an engine takes."""
+
+    _FIELDS: Final = (
+        *("dialect", "toml", "reasoning", "policy", "tools", "tool_choice", "parallel_tool_calls"),
+        *("stage", "prompt", "response_format", "strict_level"),
+    )
+
+    def work(self, fields: Fields, awaited: Awaited) -> bytes:
+        """See `ThreadEndpoint.work`."""
+        check_known(fields, self._FIELDS)
+        dialect, _ = read_dialect(fields, self._service)
+        tools = toolset(fields, read_tools(fields), fields.raw.get("tool_choice"), self._service.settings.limits)
+        level = fields.one_of("strict_level", _LEVELS, self._service.settings.strict_level.name.lower())
+        with bounds.awaited(awaited.check):
+            try:
+                found = constrain(
+                    dialect,
+                    tools.callable,
+                    tools.choice,
+                    fields.flag("parallel_tool_calls", True),
+                    stage=fields.one_of("stage", tuple(Stage), None),
+                    prompt=read_prompt(fields, self._service),
+                    response_format=read_format(fields),
+                    strict_level=ToolStrictLevel[level.upper()],
+                )
+            except ConstraintError as error:
+                field, _, message = str(error).partition(": ")
+                raise BadRequest(field, message) from None
+            return encode({"grammar": grammar_told(found)})
+
+
+def grammar_told(constraint: Constraint | None) -> dict[str, Any] | None:
+    """A constraint in all its forms; what one of them cannot express is told in its place."""
+    if constraint is None:
+        return None
+    forms: dict[str, Callable[[], Any]] = {
+        "lark": lambda: constraint.lark,
+        "gbnf": lambda: constraint.gbnf,
+        "structural_tag": lambda: constraint.structural_tag,
+        "json_schema": lambda: constraint.json_schema,
+    }
+    told: dict[str, Any] = {}
+    for form, make in forms.items():
+        try:
+            told[form] = {"grammar": make()}
+        except ConstraintError as error:
+            told[form] = {"error": str(error)}
+    return told
+
+
+class PromptEndpoint(ThreadEndpoint):
+    """What an engine would be given for a chat completion: the rendered prompt, its stage, and the grammar."""
+
+    def __init__(self, service: Service) -> None:
+        super().__init__(service)
+        self._protocol = TraceProtocol(service.settings)
+
+    def work(self, fields: Fields, awaited: Awaited) -> bytes:
+        """See `ThreadEndpoint.work`."""
+        service = self._service
+        request = self._protocol.read(fields)
+        check_text(request, service.settings.limits)
+        prepared = prepare(
+            request, service.settings, service.prompts, service.engine.tokenizer, service.constraints, awaited
+        )
+        with bounds.awaited(awaited.check):
+            grammar = grammar_told(prepared.constraint)
+        return encode(
+            {
+                "prompt": prepared.prompt,
+                "special": () if service.prompts is None else service.prompts.special,
+                "stage": prepared.parsers[0].stage,
+                "tokens": self._tokens(prepared.prompt),
+                "grammar": grammar,
+            }
+        )
+
+    def _tokens(self, prompt: str | None) -> int | None:
+        tokenizer = self._service.engine.tokenizer
+        if prompt is None or tokenizer is None:
+            return None
+        encoded = tokenizer.encode(prompt, add_special_tokens=False)
+        return len(getattr(encoded, "ids", encoded))
+
+
+def _chat(kind: Callable[..., Writer]) -> Callable[[str, Dialect], Writer]:
+    return lambda model, dialect: kind(id="chatcmpl-1", model=model, created=0)
+
+
+_WRITERS: Final[dict[str, Callable[[str, Dialect], Writer]]] = {
+    "chat": _chat(ChatWriter),
+    "responses": lambda model, dialect: ResponsesWriter(id="resp_1", model=model, created=0),
+    "messages": lambda model, dialect: MessagesWriter(id="msg_1", model=model),
+    "ag-ui": lambda model, dialect: AguiWriter(thread_id="thread_1", run_id="run_1", model=model),
+    "mindie": _chat(MindieWriter),
+    "candle": lambda model, dialect: CandleWriter(
+        id="chatcmpl-1", model=model, created=0, markers=reasoning_markers(dialect)
+    ),
+}
+
+
+class ProtocolEndpoint(ThreadEndpoint):
+    """The bytes of an answer in a protocol, streamed and whole, from a raw output; ids and times are made up."""
+
+    def work(self, fields: Fields, awaited: Awaited) -> bytes:
+        """See `ThreadEndpoint.work`."""
+        check_known(fields, (*FIELDS, "protocol"))
+        make = _WRITERS[fields.one_of("protocol", tuple(_WRITERS))]
+        asked = read_asked(fields, self._service)
+        model, dialect = self._service.settings.model, asked.parser.dialect
+        writer = make(model, dialect)
+        parts = [writer.start()]
+        told: list[Event] = []
+        for _, events in asked.steps(awaited):
+            parts.append(writer.events(0, events))
+            told += events
+        parts.append(writer.finish())
+        whole = make(model, dialect).whole([asked.parser.message], events=[told])
+        stream = b"".join(parts).decode()
+        return msgspec.json.encode({"stream": stream, "whole": clean(whole.decode())})
+
+
+class RecordingsEndpoint(ThreadEndpoint):
+    """The recordings that the page opens with, as JSON lines; empty where there are none."""
+
+    def work(self, fields: Fields, awaited: Awaited) -> bytes:
+        """See `ThreadEndpoint.work`."""
+        check_known(fields, ())
+        return encode({"recordings": self._service.settings.shown})
+
+
+ASKED: Final[dict[str, type[ThreadEndpoint]]] = {
+    "about": AboutEndpoint,
+    "check": CheckEndpoint,
+    "detect": DetectEndpoint,
+    "grammar": GrammarEndpoint,
+    "prompt": PromptEndpoint,
+    "protocol": ProtocolEndpoint,
+    "recordings": RecordingsEndpoint,
+}
+"""What the page asks, by the name below ``/ui/``."""

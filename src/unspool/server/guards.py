@@ -1,0 +1,82 @@
+"""What a request must have before anybody looks at its path: a host that is this server's, and JSON if it is a POST.
+
+A website can make a browser believe that its own name stands for this machine (DNS rebinding): its pages are then of
+the same origin as the server. Only the ``Host`` that the browser sends gives them away. Addresses cannot be rebound.
+"""
+
+from collections.abc import Iterable
+from ipaddress import ip_address
+from typing import Final
+
+from starlette.types import Scope
+
+from ..arguments import json_shown
+from ..regex import Regex
+from ..wire.common import Failure
+from .cors import header
+
+__all__ = ["Hosts", "check_host", "unsupported"]
+
+_NAME: Final = Regex(r"[A-Za-z0-9_]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9_])?\.?")
+_LONGEST: Final = 300
+
+
+def check_host(name: str) -> str:
+    """The name of a host, or ``*``.
+
+    Raises:
+        ValueError: it is neither; names what is allowed.
+    """
+    if name != "*" and not _NAME.fullmatch(name):
+        raise ValueError(f"{name!r} is not the name of a host; allowed are HOST, without scheme and port, and *")
+    return name.lower().rstrip(".")
+
+
+class Hosts:
+    """The names under which the server may be reached: those of the loopback, any address, and others by name.
+
+    Args:
+        allowed: names in lower case; ``*``: any.
+    """
+
+    def __init__(self, allowed: Iterable[str]) -> None:
+        self._allowed = {"localhost", *allowed}
+
+    def refusal(self, scope: Scope) -> Failure | None:
+        """Why a request is refused by its ``Host``; ``None``: it is not. Browsers always send one."""
+        host = header(scope, b"host")
+        if host is None or "*" in self._allowed:
+            return None
+        name = _name(host)
+        if name in self._allowed or name.endswith(".localhost") or _is_address(name):
+            return None
+        return Failure(
+            f"the host {json_shown(host[:_LONGEST])} is not this server's; --allowed-host HOST allows it", 403
+        )
+
+
+def _name(host: str) -> str:
+    """A host without its port, in lower case."""
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.partition(":")[0].lower().rstrip(".")
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def unsupported(scope: Scope) -> Failure | None:
+    """Why a POST is refused by its ``Content-Type``; ``None``: it is not.
+
+    A page of any origin may send other types without asking first.
+    """
+    given = header(scope, b"content-type")
+    if given is not None and given.partition(";")[0].strip().lower() == "application/json":
+        return None
+    told = "is missing" if given is None else f"{json_shown(given[:_LONGEST])} is not supported"
+    return Failure(f"Content-Type: {told}; send application/json", 415)

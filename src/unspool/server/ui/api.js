@@ -1,0 +1,83 @@
+// What the page asks its own server, and no other.
+
+import { t } from "./i18n.js";
+
+export class Refused extends Error {
+  /** An answer that is an error. */
+  constructor(status, message, param = null) {
+    super(message);
+    this.status = status;
+    this.param = param;
+  }
+}
+
+let key = "";
+let askKey = async () => null;
+
+/** Set what asks the person for the API key; it returns null where they give none. */
+export function onKeyNeeded(ask) {
+  askKey = ask;
+}
+
+export function keyGiven() {
+  return key !== "";
+}
+
+async function send(path, body, signal) {
+  for (;;) {
+    const headers = { "Content-Type": "application/json" };
+    if (key) headers.Authorization = `Bearer ${key}`;
+    let answer;
+    try {
+      answer = await fetch(path, { method: "POST", headers, body: JSON.stringify(body), signal });
+    } catch (error) {
+      if (error.name === "AbortError") throw error;
+      throw new Refused(0, t("no server"));
+    }
+    if (answer.ok) return answer;
+    if (answer.status === 401) {
+      const given = await askKey(key !== "");
+      if (given === null) throw new Refused(401, t("key missing"));
+      key = given;
+      continue;
+    }
+    throw await refusal(answer);
+  }
+}
+
+async function refusal(answer) {
+  const text = await answer.text();
+  try {
+    const { error } = JSON.parse(text);
+    return new Refused(answer.status, error.message, error.param ?? null);
+  } catch {
+    return new Refused(answer.status, text.slice(0, 500) || answer.statusText);
+  }
+}
+
+/** The JSON that answers a POST. */
+export async function ask(path, body = {}, signal = undefined) {
+  return (await send(path, body, signal)).json();
+}
+
+/** Calls `take` with the JSON of every frame of a stream, as they come. */
+export async function follow(path, body, take, signal) {
+  const answer = await send(path, body, signal);
+  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+  let parts = [];
+  for (;;) {
+    let piece;
+    try {
+      piece = await reader.read();
+    } catch (error) {
+      if (error.name === "AbortError") throw error;
+      return; // the connection is lost: who reads the stream sees that it has no end
+    }
+    if (piece.done) return;
+    parts.push(piece.value);
+    if (!piece.value.includes("\n")) continue;
+    const frames = parts.join("").split("\n\n");
+    parts = [frames.pop()];
+    for (const frame of frames) if (frame.startsWith("data: ")) take(JSON.parse(frame.slice(6)));
+  }
+}

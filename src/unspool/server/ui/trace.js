@@ -1,0 +1,177 @@
+// A trace: one output as it came about. It is what every view shows, and what a recording holds.
+
+import { ask } from "./api.js";
+
+export const KINDS = ["reasoning", "content", "call", "arguments", "marker"];
+
+const KIND_OF = {
+  reasoning_start: "marker",
+  reasoning_delta: "reasoning",
+  reasoning_end: "marker",
+  content_delta: "content",
+  tool_call_start: "call",
+  tool_call_delta: "arguments",
+  tool_call_end: "marker",
+  markup: "marker",
+  notice: "notice",
+  finish: "finish",
+};
+
+export function kindOf(event) {
+  return KIND_OF[event.type] ?? "marker";
+}
+
+export class Trace {
+  constructor(asked = {}) {
+    this.asked = asked;
+    this.request = null; // the body of the chat request, where there was one
+    this.chunks = [];
+    this.last = null; // what the end gave
+    this.error = null;
+    this.usage = null;
+    this.over = false; // its end was told; else it was cut, or is under way
+    this.message = null;
+    this.from = "";
+  }
+
+  /** Take a line of a stream, or of a recording. */
+  take(line) {
+    const { type, ...told } = line;
+    if (type === "request") this.asked = told;
+    else if (type === "chunk") this.chunks.push({ text: "", events: [], ...told });
+    else if (type === "end") this.last = told;
+    else if (type === "error") this.error = told;
+    else if (type === "done") this.usage = told.usage;
+    this.over ||= type === "done" || type === "error" || type === "cancelled";
+    if (type === "cancelled") this.cancelled = true;
+  }
+
+  get text() {
+    return this.chunks.map((chunk) => chunk.text).join("");
+  }
+
+  *events() {
+    for (let i = 0; i < this.chunks.length; i++) for (const event of this.chunks[i].events) yield [event, i];
+    if (this.last) for (const event of this.last.events) yield [event, this.chunks.length];
+  }
+
+  get notices() {
+    return [...this.events()].filter(([event]) => event.type === "notice");
+  }
+
+  get finish() {
+    const told = this.last?.events.find((event) => event.type === "finish");
+    return told ? told.reason : "";
+  }
+
+  get counted() {
+    return this.usage ?? this.chunks.findLast((chunk) => chunk.usage)?.usage ?? null;
+  }
+
+  /** What `/parse` and its siblings need to read the same output in the same way. */
+  asParse() {
+    const { dialect, reasoning, toml, tools, tool_choice, stage, prompt, policy } = this.asked;
+    const reasons = this.chunks.map((chunk) => chunk.finish_reason).filter(Boolean);
+    const body = {
+      pieces: this.chunks.map(({ text, stage }) => (stage ? { text, stage } : text)),
+      finish_reason: reasons.at(-1) ?? "stop",
+    };
+    if (toml) body.toml = toml;
+    else if (dialect) body.dialect = dialect;
+    if (reasoning) body.reasoning = reasoning;
+    if (tools) {
+      body.tools = tools.map((tool) => (tool.function ? tool : { type: "function", function: tool }));
+      if (tool_choice) body.tool_choice = tool_choice;
+    }
+    if (stage) body.stage = stage;
+    if (typeof prompt === "string") body.prompt = prompt;
+    if (policy && Object.keys(policy).length) body.policy = policy;
+    return body;
+  }
+
+  /** Read the pieces on the server, which tells the events of each. */
+  async read(signal) {
+    const told = await ask("/parse", { ...this.asParse(), format: "steps" }, signal);
+    told.steps.slice(0, -1).forEach((step, i) => Object.assign(this.chunks[i], { held: undefined }, step));
+    this.last = told.steps.at(-1);
+    this.message = told.message;
+    this.begins = told.stage;
+    this.named = told.dialect;
+    return this;
+  }
+
+  /** The lines of a recording, in ASCII, as `unspool parse` and `--engine replay:` read them. */
+  recording() {
+    const { special, constrained, ...asked } = this.asked;
+    const lines = [{ type: "request", ...asked }];
+    for (const { events, stands, held, ...chunk } of this.chunks) lines.push({ type: "chunk", ...chunk });
+    const at = this.chunks.at(-1)?.at ?? 0;
+    if (this.error) lines.push({ type: "error", at, message: this.error.message, status: this.error.status ?? 500 });
+    else if (this.cancelled) lines.push({ type: "cancelled", at });
+    return lines.map((line) => ascii(JSON.stringify(line)) + "\n").join("");
+  }
+}
+
+function ascii(text) {
+  return text.replace(/[\u007f-\uffff]/g, (c) => "\\u" + c.charCodeAt(0).toString(16).padStart(4, "0"));
+}
+
+/** The traces of a recording's text. Throws where it is none. */
+export function readRecordings(text) {
+  const traces = [];
+  for (const [i, line] of text.split("\n").entries()) {
+    if (!line.trim()) continue;
+    let told;
+    try {
+      told = JSON.parse(line);
+    } catch (error) {
+      throw new Error(`${i + 1}: ${error.message}`);
+    }
+    if (told?.type === "request") traces.push(new Trace());
+    else if (!traces.length || !["chunk", "error", "cancelled"].includes(told?.type)) throw new Error(`${i + 1}: ${String(told?.type)}`);
+    traces.at(-1).take(told);
+  }
+  if (!traces.length) throw new Error("0");
+  for (const trace of traces) trace.over = true;
+  return traces;
+}
+
+/** The tiles of a chunk: its text cut where events end, each with its event and where that came from. */
+export function* tiles(trace) {
+  const said = [];
+  for (const [event, chunk] of trace.events()) if (event.end > event.start) said.push({ event, chunk });
+  let at = 0;
+  let next = 0;
+  for (const [index, chunk] of trace.chunks.entries()) {
+    const points = Array.from(chunk.text);
+    const found = [];
+    let i = 0;
+    while (i < points.length) {
+      while (next < said.length && said[next].event.end <= at + i) next++;
+      const one = said[next];
+      const inside = one && one.event.start <= at + i;
+      const stop = inside ? one.event.end : one ? one.event.start : Infinity;
+      const end = Math.min(points.length, stop - at);
+      found.push({ text: points.slice(i, end).join(""), start: at + i, end: at + end, said: inside ? one : null });
+      i = end;
+    }
+    yield { index, chunk, start: at, end: at + points.length, tiles: found };
+    at += points.length;
+  }
+}
+
+/** A message of chat completions, for the next request of the conversation. */
+export function asAssistant(trace) {
+  const message = { role: "assistant", content: "" };
+  const calls = [];
+  let reasoning = "";
+  for (const [event] of trace.events()) {
+    if (event.type === "content_delta") message.content += event.text;
+    else if (event.type === "reasoning_delta") reasoning += event.text;
+    else if (event.type === "tool_call_start") calls.push({ id: event.id, type: "function", function: { name: event.name, arguments: "" } });
+    else if (event.type === "tool_call_delta") calls[event.index].function.arguments += event.arguments;
+  }
+  if (reasoning) message.reasoning_content = reasoning;
+  if (calls.length) message.tool_calls = calls;
+  return message;
+}

@@ -1,0 +1,18 @@
+"""Tools that the server runs: over MCP, in a sandbox, by a browser; see docs/en/tools.md."""
+
+from .base import Approval, ServerTool, Session, Source, ToolLimits, ToolResult, ToolServer, ToolServerError
+from .collection import Listing, Tools, ToolsSession
+
+__all__ = [
+    "Approval",
+    "Listing",
+    "ServerTool",
+    "Session",
+    "Source",
+    "ToolLimits",
+    "ToolResult",
+    "ToolServer",
+    "ToolServerError",
+    "Tools",
+    "ToolsSession",
+]

@@ -1,0 +1,66 @@
+"""Which addresses may be connected to. A name is resolved once, and the address that was checked is connected to."""
+
+import asyncio
+import ipaddress
+import socket
+from typing import Final
+
+__all__ = ["Refused", "is_public", "resolve"]
+
+_NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
+_MAPPINGS: Final = 3
+"""How many IPv4 addresses are looked for inside one another."""
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+class Refused(Exception):
+    """An address that may not be connected to; the text says why."""
+
+
+def is_public(address: str) -> bool:
+    """Whether an address belongs to the public internet; one that holds an IPv4 address is judged by that too."""
+    try:
+        found: Address = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return False
+    for _ in range(_MAPPINGS):
+        if not found.is_global or found.is_multicast:
+            return False
+        inner = _inner(found)
+        if inner is None:
+            return True
+        found = inner
+    return False
+
+
+def _inner(address: Address) -> ipaddress.IPv4Address | None:
+    """The IPv4 address that an IPv6 address leads to."""
+    if isinstance(address, ipaddress.IPv4Address):
+        return None
+    if address in _NAT64:
+        return ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF)
+    return address.ipv4_mapped or address.sixtofour or (address.teredo[1] if address.teredo else None)
+
+
+async def resolve(host: str, port: int, *, private: bool = False) -> list[str]:
+    """The addresses of a host.
+
+    Args:
+        host: a name or an address, without brackets.
+        port: to be connected to.
+        private: whether addresses that are not public may be connected to.
+
+    Raises:
+        Refused: there is no such host, or one of its addresses is not public: a name that leads to both is an attack.
+    """
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise Refused(f"{host} cannot be resolved: {getattr(error, 'strerror', None) or error}") from None
+    addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
+    if not private:
+        for address in addresses:
+            if not is_public(address):
+                raise Refused(f"{host} leads to {address}, which is not a public address")
+    return addresses

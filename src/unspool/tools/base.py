@@ -1,0 +1,228 @@
+"""What a tool server is: it lists tools, and a session of it calls them.
+
+A *server* lasts as long as the process, a *session* as long as one response. Nothing here imports what an extra brings.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal, Protocol
+
+import msgspec
+
+__all__ = [
+    "Approval",
+    "ServerTool",
+    "Session",
+    "Source",
+    "ToolKind",
+    "ToolLimits",
+    "ToolResult",
+    "ToolServer",
+    "ToolServerError",
+    "log",
+    "read_arguments",
+    "refused",
+    "shortened",
+]
+
+log: Final = logging.getLogger("unspool.tools")
+
+ToolKind = Literal["mcp", "python", "browser"]
+"""What a protocol shows a call as."""
+
+
+class ToolServerError(Exception):
+    """A tool server cannot be reached, or does not keep to its protocol. The text names the server and the fault."""
+
+
+class ServerTool(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool that the server runs, as the model sees it.
+
+    Attributes:
+        name: as the model sees it: the server's own, behind its label and ``__`` where names clash.
+        server: the label of its tool server.
+        original: the name that its server gave it.
+        kind: what a protocol shows its calls as.
+        definition: an OpenAI tool, ``{"type": "function", "function": {…}}``, under `name`.
+        approval: whether a person has to allow each call.
+    """
+
+    name: str
+    server: str
+    original: str
+    kind: ToolKind
+    definition: Mapping[str, Any]
+    approval: bool = False
+
+    def renamed(self, name: str) -> "ServerTool":
+        """The tool under another name."""
+        function = {**self.definition["function"], "name": name}
+        return msgspec.structs.replace(self, name=name, definition={**self.definition, "function": function})
+
+
+class Source(msgspec.Struct, frozen=True, kw_only=True):
+    """A page that a browser showed: what a citation ``【cursor†L3-L5】`` refers to.
+
+    Attributes:
+        cursor: the number that the model knows the page by, within one session.
+        url, title: of the page.
+    """
+
+    cursor: int
+    url: str
+    title: str
+
+
+class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What a call brought. It is untrusted text; whoever puts it into a prompt breaks up its special tokens.
+
+    Attributes:
+        text: what the model reads, at most `ToolLimits.output` characters.
+        error: the call was refused, timed out or failed; the text says why.
+        content: the parts as the tool gave them (of MCP: ``{"type": "text", …}``), as JSON values; () if text is all.
+        structured: the structured value that the tool gave beside its text, as a JSON value.
+        sources: the pages that the text is taken from.
+    """
+
+    text: str
+    error: bool = False
+    content: tuple[Mapping[str, Any], ...] = ()
+    structured: Any = None
+    sources: tuple[Source, ...] = ()
+
+
+class ToolLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """What a tool and its server may take.
+
+    Attributes:
+        time: seconds for one call.
+        listing: seconds for connecting to a server and listing its tools.
+        output: characters of one result.
+        tools: how many tools a server may list.
+        schema: characters of one tool's definition as JSON.
+        cache: seconds for which a listing is kept, if its server says nothing else.
+        memory: bytes that a sandbox may use.
+        message: bytes of one message of a tool server, or of one page.
+        sandboxes: how many interpreters run at once.
+    """
+
+    time: float = 30.0
+    listing: float = 10.0
+    output: int = 65_536
+    tools: int = 256
+    schema: int = 65_536
+    cache: float = 300.0
+    memory: int = 268_435_456
+    message: int = 4_194_304
+    sandboxes: int = 16
+
+    def __post_init__(self) -> None:
+        for field in self.__struct_fields__:
+            if not getattr(self, field) > 0:
+                raise ValueError(f"{field}: must be more than 0")
+
+
+class Approval(msgspec.Struct, frozen=True):
+    """Which calls a person has to allow.
+
+    Attributes:
+        default: whether tools that are not listed need it.
+        always, never: names of tools that do, and that do not.
+    """
+
+    default: bool = False
+    always: frozenset[str] = frozenset()
+    never: frozenset[str] = frozenset()
+
+    def needed(self, *names: str) -> bool:
+        """Whether a call of a tool needs it; the names are the tool's (its own, and behind its server's label)."""
+        if not self.always.isdisjoint(names):
+            return True
+        return self.default and self.never.isdisjoint(names)
+
+    @classmethod
+    def read(cls, value: object) -> "Approval":
+        """The rule in the form of Responses' ``require_approval``.
+
+        Args:
+            value: ``"always"``, ``"never"``, or ``{"always": {"tool_names": […]}, "never": {"tool_names": […]}}``; what
+                neither lists needs approval where ``never`` is given.
+
+        Raises:
+            ValueError: says what is wrong and what is allowed.
+        """
+        if value in ("always", "never"):
+            return cls(value == "always")
+        if not isinstance(value, Mapping) or not value or not set(value) <= {"always", "never"}:
+            raise ValueError(
+                'must be "always", "never", or {"always": {"tool_names": […]}, "never": {"tool_names": […]}}'
+            )
+        named: dict[str, frozenset[str]] = {}
+        for key, listed in value.items():
+            listed = listed.get("tool_names") if isinstance(listed, Mapping) else listed
+            if not isinstance(listed, list | tuple) or not all(isinstance(name, str) for name in listed):
+                raise ValueError(f"{key}.tool_names: must be a list of names")
+            named[key] = frozenset(listed)
+        return cls("never" in named, named.get("always", frozenset()), named.get("never", frozenset()))
+
+
+class Session(Protocol):
+    """What lasts for one response: the state of python, the cursors of a browser."""
+
+    async def call(self, tool: ServerTool, arguments: str) -> ToolResult:
+        """Run a call to its end. Calls may run side by side.
+
+        A fault of the tool is a result, not an exception. Cancelling the call ends the work.
+
+        Args:
+            tool: one that the session's server lists.
+            arguments: the JSON text of an object; what is none is refused in the result.
+        """
+
+    async def aclose(self) -> None:
+        """End what the session holds; more than once does nothing more."""
+
+
+class ToolServer(Protocol):
+    """Tools that are run somewhere: over MCP, in a sandbox, by a browser."""
+
+    @property
+    def label(self) -> str:
+        """What names the server, to the model and to clients."""
+
+    async def list_tools(self) -> Sequence[ServerTool]:
+        """The tools under their own names, from a cache while that holds.
+
+        Raises:
+            ToolServerError: the server cannot be reached or does not keep to its protocol.
+        """
+
+    def session(self) -> Session:
+        """A session for one response; nothing is started before its first call."""
+
+    async def aclose(self) -> None:
+        """End the server's connections and children."""
+
+
+def shortened(text: str, limit: int) -> str:
+    """A text of at most ``limit`` characters (at least the note's), which says what was left out."""
+    if len(text) <= limit:
+        return text
+    note = f"\n[… {len(text):,} characters, cut at {limit:,} …]"
+    return text[: max(0, limit - len(note))] + note
+
+
+def refused(text: str) -> ToolResult:
+    """The result of a call that could not be run, or failed."""
+    return ToolResult(text=text, error=True)
+
+
+def read_arguments(arguments: str) -> dict[str, Any] | ToolResult:
+    """The arguments of a call, or the result that says what is wrong with them."""
+    try:
+        found = msgspec.json.decode(arguments or "{}")
+    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError) as error:
+        return refused(f"The arguments are not JSON: {error}")
+    if not isinstance(found, dict):
+        return refused("The arguments must be a JSON object.")
+    return found

@@ -1,0 +1,199 @@
+"""All tool servers of a process: the names of their tools, what is down, and sessions over all of them."""
+
+import asyncio
+import re
+from collections import Counter
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from .base import Approval, ServerTool, Session, ToolLimits, ToolResult, ToolServer, ToolServerError, log
+from .config import read_config, read_list
+
+__all__ = ["Listing", "Tools", "ToolsSession"]
+
+_NAME: Final = re.compile(r"[A-Za-z0-9_.:/-]{1,128}")
+"""What every dialect can write as the name of a tool."""
+
+
+class Listing(msgspec.Struct, frozen=True):
+    """What all servers list at one time.
+
+    Attributes:
+        tools: under names that do not clash.
+        failures: by the label of a server that is down, or tells wrong tools: what the fault is.
+    """
+
+    tools: tuple[ServerTool, ...] = ()
+    failures: dict[str, str] = msgspec.field(default_factory=dict)
+
+    def beside(self, taken: Collection[str]) -> tuple[ServerTool, ...]:
+        """The tools beside those of a client: one whose name the client took is put behind its server's label."""
+        return _without_clashes(self.tools, frozenset(taken))
+
+
+class Tools:
+    """Tool servers as one.
+
+    Args:
+        servers: with labels that differ.
+        approval: which tools need a person to allow each call, besides those for which their server says so.
+
+    Raises:
+        ValueError: two servers have one label.
+    """
+
+    def __init__(self, servers: Sequence[ToolServer], approval: Approval | None = None) -> None:
+        self.servers: Final = {server.label: server for server in servers}
+        self._approval = approval or Approval()
+        self._failed: dict[str, str] = {}
+        if len(self.servers) < len(servers):
+            label = Counter(server.label for server in servers).most_common(1)[0][0]
+            raise ValueError(f"two tool servers have the label {label!r}")
+
+    @classmethod
+    def from_flags(
+        cls,
+        tool_server: str | None = None,
+        mcp_config: Path | None = None,
+        *,
+        approval: Approval | None = None,
+        limits: ToolLimits | None = None,
+        sandbox: str = "monty",
+        hosts: Sequence[str] = (),
+        private: bool = False,
+        search: str | None = None,
+    ) -> "Tools":
+        """The servers that the command line names; nothing is connected to yet.
+
+        Args:
+            tool_server: ``demo``, or MCP servers (see `config.read_list`), of which ``demo`` may be one.
+            mcp_config: a file that lists MCP servers, see `config.read_config`.
+            approval: which tools need a person to allow each call.
+            limits: what tools may take.
+            sandbox: where ``demo`` runs Python: a name of `sandbox.SANDBOXES`, or ``none``.
+            hosts: those that the browser of ``demo`` may read, see `fetch.Fetcher`; without any, and without a search
+                provider, there is no browser.
+            private: whether these may have addresses that are not public.
+            search: the URL of a search provider in SearXNG's form.
+
+        Raises:
+            ValueError: says what is wrong and what is allowed.
+            OSError: the file cannot be read.
+            ImportError: an extra is not installed.
+        """
+        limits = limits or ToolLimits()
+        servers: list[ToolServer] = []
+        entries = [] if tool_server is None else list(filter(None, map(str.strip, tool_server.split(","))))
+        if "demo" in entries:
+            servers.append(_demo(limits, sandbox, hosts, private, search))
+            entries = [entry for entry in entries if entry != "demo"]
+        if entries or (tool_server is not None and not servers):
+            servers += read_list(",".join(entries), limits)
+        if mcp_config is not None:
+            servers += read_config(mcp_config, limits)
+        return cls(servers, approval)
+
+    async def list_tools(self, labels: Collection[str] | None = None) -> Listing:
+        """The tools of all servers, or of those with these labels, side by side; a server that is down is left out.
+
+        Order and names do not depend on who is fast: servers in their order, and clashes looked for among those listed.
+        """
+        asked = [server for label, server in self.servers.items() if labels is None or label in labels]
+        found = await asyncio.gather(*(server.list_tools() for server in asked), return_exceptions=True)
+        tools: list[ServerTool] = []
+        failures: dict[str, str] = {}
+        for server, listed in zip(asked, found, strict=True):
+            if isinstance(listed, ToolServerError):
+                failures[server.label] = str(listed)
+            elif isinstance(listed, BaseException):
+                raise listed
+            else:
+                tools += (self._with_approval(tool) for tool in listed)
+                self._failed.pop(server.label, None)
+        self._report(failures)
+        return Listing(_without_clashes(tools), failures)
+
+    def session(self) -> "ToolsSession":
+        """A session over all servers, for one response."""
+        return ToolsSession(self)
+
+    async def aclose(self) -> None:
+        """End all servers; a fault of one is logged and does not keep the others."""
+        ended = await asyncio.gather(*(server.aclose() for server in self.servers.values()), return_exceptions=True)
+        _log_faults("tool server", list(self.servers), ended)
+
+    def _with_approval(self, tool: ServerTool) -> ServerTool:
+        needed = self._approval.needed(tool.original, f"{tool.server}__{tool.original}")
+        return msgspec.structs.replace(tool, approval=True) if needed else tool
+
+    def _report(self, failures: dict[str, str]) -> None:
+        """Log what is down, once until it changes."""
+        for label, text in failures.items():
+            if self._failed.get(label) != text:
+                self._failed[label] = text
+                log.warning("tool server %s: %s", label, text)
+
+
+class ToolsSession:
+    """What all servers hold for one response. Sessions of servers are made when a call needs them."""
+
+    def __init__(self, tools: Tools) -> None:
+        self._tools = tools
+        self._sessions: dict[str, Session] = {}
+        self._closed = False
+
+    async def call(self, tool: ServerTool, arguments: str) -> ToolResult:
+        """See `Session.call`; the tool says which server runs it."""
+        if self._closed:
+            raise RuntimeError("the session is closed")
+        session = self._sessions.get(tool.server)
+        if session is None:
+            server = self._tools.servers.get(tool.server)
+            if server is None:
+                return ToolResult(text=f"There is no tool server {tool.server!r}.", error=True)
+            session = self._sessions[tool.server] = server.session()
+        return await session.call(tool, arguments)
+
+    async def aclose(self) -> None:
+        """End the sessions of all servers; a fault of one is logged and does not keep the others."""
+        self._closed = True
+        sessions, self._sessions = self._sessions, {}
+        ended = await asyncio.gather(*(session.aclose() for session in sessions.values()), return_exceptions=True)
+        _log_faults("session of tool server", list(sessions), ended)
+
+
+def _demo(limits: ToolLimits, sandbox: str, hosts: Sequence[str], private: bool, search: str | None) -> ToolServer:
+    from .demo import DemoToolServer
+    from .fetch import Fetcher
+    from .sandbox import open_sandbox
+
+    fetcher = None
+    if hosts or search is not None:
+        fetcher = Fetcher(hosts, private=private, time=limits.time, size=limits.message)
+    python = None if sandbox == "none" else open_sandbox(sandbox)
+    return DemoToolServer(python, fetcher, search=search, limits=limits)
+
+
+def _log_faults(what: str, labels: Sequence[str], ended: Sequence[BaseException | None]) -> None:
+    for label, fault in zip(labels, ended, strict=True):
+        if isinstance(fault, Exception):
+            log.error("%s %s did not end in order", what, label, exc_info=fault)
+
+
+def _without_clashes(tools: Sequence[ServerTool], taken: frozenset[str] = frozenset()) -> tuple[ServerTool, ...]:
+    """The tools under names that differ; what clashes all the same or cannot be written is left out."""
+    often = Counter(tool.name for tool in tools)
+    found: dict[str, ServerTool] = {}
+    for tool in tools:
+        clashes = tool.name in taken or often[tool.name] > 1
+        named = tool.renamed(f"{tool.server}__{tool.original}") if clashes else tool
+        if named.name in taken or named.name in found or (clashes and named.name in often):
+            log.warning("tool %s of server %s is left out: its name is taken", named.name, tool.server)
+        elif not _NAME.fullmatch(named.name):
+            log.warning("tool %r of server %s is left out: its name cannot be written", named.name[:200], tool.server)
+        else:
+            found[named.name] = named
+    return tuple(found.values())

@@ -1,0 +1,267 @@
+"""Which MCP servers there are: a list of addresses, or a file in the form that most clients of MCP share."""
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
+from urllib.parse import urlsplit
+
+import msgspec
+
+from .base import Approval, ToolLimits, log
+
+if TYPE_CHECKING:
+    from .mcp import MCPToolServer
+
+__all__ = ["Endpoint", "Program", "read_config", "read_list", "request_server"]
+
+_LABEL: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+_TYPES: Final = {
+    "stdio": "stdio",
+    "http": "http",
+    "streamable-http": "http",
+    "streamable_http": "http",
+    "streamableHttp": "http",
+    "sse": "sse",
+}
+_KEYS: Final = (
+    "type",
+    "command",
+    "args",
+    "env",
+    "cwd",
+    "url",
+    "headers",
+    "disabled",
+    "require_approval",
+    "allowed_tools",
+    "timeout",
+)
+_LARGEST: Final = 1_048_576
+"""Bytes of a configuration file."""
+
+
+class Endpoint(msgspec.Struct, frozen=True):
+    """Where a server listens: tried in turn until one answers.
+
+    Attributes:
+        tries: transports (``http``: streamable HTTP, ``sse``: that of old servers) and URLs.
+        headers: sent with each request.
+        public: a request named it: https and public addresses alone.
+    """
+
+    tries: tuple[tuple[Literal["http", "sse"], str], ...]
+    headers: Mapping[str, str] = {}
+    public: bool = False
+
+
+class Program(msgspec.Struct, frozen=True):
+    """A server that is started as a child process.
+
+    Attributes:
+        command, args: what is run, without a shell.
+        env: its environment, besides `stdio.INHERITED`.
+        cwd: where it is run; ``None``: where the server is.
+    """
+
+    command: str
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = {}
+    cwd: str | None = None
+
+
+def _opened(
+    label: str,
+    target: Endpoint | Program,
+    *,
+    limits: ToolLimits,
+    approval: Approval | None = None,
+    allowed: frozenset[str] | None = None,
+) -> "MCPToolServer":
+    from .mcp import MCPToolServer  # takes seconds to import, and an extra
+
+    return MCPToolServer(label, target, limits=limits, approval=approval, allowed=allowed)
+
+
+def read_list(value: str, limits: ToolLimits, approval: Approval | None = None) -> "list[MCPToolServer]":
+    """The servers of a list such as ``localhost:8001,docs=https://example.com/mcp``.
+
+    Args:
+        value: ``host:port`` or a URL, each behind its label and ``=`` if one is wanted, between commas.
+        limits: what their tools may take.
+        approval: which of their tools a person has to allow.
+
+    Raises:
+        ValueError: says which entry is wrong and what is allowed.
+    """
+    found = []
+    for entry in filter(None, map(str.strip, value.split(","))):
+        label, equals, address = entry.partition("=")
+        if not equals or not _LABEL.fullmatch(label):
+            label, address = "", entry
+        target = _listed(address)
+        label = label or re.sub(r"[^A-Za-z0-9_-]+", "_", urlsplit(target.tries[0][1]).netloc)[:64]
+        found.append(_opened(label, target, limits=limits, approval=approval))
+    if not found:
+        raise ValueError("names no server; allowed are demo, or host:port and URLs between commas")
+    return found
+
+
+def _listed(address: str) -> Endpoint:
+    if "://" in address:
+        _check_url(address)
+        return Endpoint((("http", address), ("sse", address)))
+    _check_url(f"http://{address}/")
+    if urlsplit(f"http://{address}/").port is None or urlsplit(f"http://{address}/").path != "/":
+        raise ValueError(f"{address!r} is neither host:port nor a URL")
+    return Endpoint((("http", f"http://{address}/mcp"), ("sse", f"http://{address}/sse")))
+
+
+def _check_url(url: str) -> None:
+    try:
+        parts = urlsplit(url)
+        good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        good = False
+    if not good:
+        raise ValueError(f"{url!r} is no URL of http or https")
+
+
+def request_server(
+    label: str,
+    url: str,
+    headers: Mapping[str, str],
+    limits: ToolLimits,
+    approval: Approval | None = None,
+    allowed: frozenset[str] | None = None,
+) -> "MCPToolServer":
+    """A server that a request names: https and public addresses alone, no redirects to elsewhere.
+
+    Raises:
+        ValueError: the label or the URL is none.
+    """
+    _check_label(label)
+    _check_url(url)
+    if urlsplit(url).scheme != "https":
+        raise ValueError(f"{url!r} is no URL of https")
+    target = Endpoint((("http", url), ("sse", url)), headers, public=True)
+    return _opened(label, target, limits=limits, approval=approval, allowed=allowed)
+
+
+def read_config(path: Path, limits: ToolLimits, approval: Approval | None = None) -> "list[MCPToolServer]":
+    """The servers of a file ``{"mcpServers": {"label": {"command": …} | {"url": …}}}``.
+
+    ``${NAME}`` and ``${NAME:-default}`` in its strings are variables of the environment.
+
+    Raises:
+        ValueError: says what in the file is wrong and what is allowed.
+        OSError: the file cannot be read.
+    """
+    with path.open("rb") as file:
+        text = file.read(_LARGEST + 1)
+    if len(text) > _LARGEST:
+        raise ValueError(f"has more than {_LARGEST:,} bytes")
+    try:
+        data = msgspec.json.decode(text)
+    except msgspec.DecodeError as error:
+        raise ValueError(f"is not JSON: {error}") from None
+    servers = data.get("mcpServers") if isinstance(data, dict) else None
+    if not isinstance(servers, dict):
+        raise ValueError('must be {"mcpServers": {"label": {…}, …}}')
+    found = []
+    for label, entry in servers.items():
+        try:
+            server = _server(label, entry, limits, approval)
+        except ValueError as error:
+            raise ValueError(f"mcpServers.{label}: {error}") from None
+        if server is not None:
+            found.append(server)
+    return found
+
+
+def _server(label: str, entry: object, limits: ToolLimits, approval: Approval | None) -> "MCPToolServer | None":
+    """A server of a file; ``None``: it is disabled."""
+    _check_label(label)
+    if not isinstance(entry, dict):
+        raise ValueError("must be an object")
+    for key in entry.keys() - set(_KEYS):
+        log.warning("mcpServers.%s.%s: is not known and ignored; known are %s", label, key, ", ".join(_KEYS))
+    if _typed(entry, "disabled", bool, False):
+        return None
+    if ("command" in entry) == ("url" in entry):
+        raise ValueError("must have either command or url")
+    kind = _typed(entry, "type", str, "stdio" if "command" in entry else "")
+    if kind and kind not in _TYPES:
+        raise ValueError(f"type: {kind!r} is not one of {', '.join(_TYPES)}")
+    kind = _TYPES.get(kind, "")
+    if (kind == "stdio") != ("command" in entry):
+        raise ValueError(f"type: {entry['type']!r} does not fit {'command' if 'command' in entry else 'url'}")
+    target = _program(entry) if kind == "stdio" else _endpoint(entry, kind)
+    if "require_approval" in entry:
+        try:
+            approval = Approval.read(entry["require_approval"])
+        except ValueError as error:
+            raise ValueError(f"require_approval: {error}") from None
+    allowed = frozenset(_strings(entry, "allowed_tools")) if "allowed_tools" in entry else None
+    seconds = entry.get("timeout", limits.time)
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or seconds <= 0:
+        raise ValueError("timeout: must be a number of seconds, more than 0")
+    limits = msgspec.structs.replace(limits, time=float(seconds))
+    return _opened(label, target, limits=limits, approval=approval, allowed=allowed)
+
+
+def _program(entry: Mapping[str, Any]) -> Program:
+    command = _expanded(_typed(entry, "command", str, ""))
+    if not command:
+        raise ValueError("command: is empty")
+    cwd = _expanded(_typed(entry, "cwd", str, "")) or None
+    return Program(command, tuple(_strings(entry, "args")), _table(entry, "env"), cwd)
+
+
+def _endpoint(entry: Mapping[str, Any], kind: str) -> Endpoint:
+    url = _expanded(_typed(entry, "url", str, ""))
+    _check_url(url)
+    kinds: tuple[Literal["http", "sse"], ...] = ("http",) if kind == "http" else ("sse",) if kind else ("http", "sse")
+    return Endpoint(tuple((kind, url) for kind in kinds), _table(entry, "headers"))
+
+
+def _check_label(label: str) -> None:
+    if not _LABEL.fullmatch(label):
+        raise ValueError(f"the label {label[:100]!r} must have 1 to 64 letters, digits, _ and -")
+
+
+def _typed(entry: Mapping[str, Any], key: str, kind: type, default: Any) -> Any:
+    value = entry.get(key, default)
+    if not isinstance(value, kind):
+        raise ValueError(f"{key}: must be a {'boolean' if kind is bool else 'string'}")
+    return value
+
+
+def _strings(entry: Mapping[str, Any], key: str) -> list[str]:
+    value = entry.get(key, [])
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise ValueError(f"{key}: must be a list of strings")
+    return [_expanded(item) for item in value]
+
+
+def _table(entry: Mapping[str, Any], key: str) -> dict[str, str]:
+    value = entry.get(key, {})
+    if not isinstance(value, dict) or not all(isinstance(item, str) for item in value.values()):
+        raise ValueError(f"{key}: must be an object of strings")
+    return {name: _expanded(item) for name, item in value.items()}
+
+
+def _expanded(text: str) -> str:
+    """The text with its variables filled in."""
+
+    def value(found: re.Match[str]) -> str:
+        name, default = found[1], found[2]
+        if name in os.environ:
+            return os.environ[name]
+        if default is None:
+            raise ValueError(f"${{{name}}}: the environment has no such variable")
+        return default
+
+    return _VARIABLE.sub(value, text)

@@ -1,0 +1,138 @@
+"""The built-in tools: a browser and Python, as one server."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from .base import ServerTool, Session, ToolLimits, ToolResult, ToolServerError, refused
+from .browser import Browser, browser_tools
+from .fetch import Fetcher
+from .sandbox import Interpreter, Sandbox, SandboxError, started
+
+__all__ = ["DemoToolServer"]
+
+
+class DemoToolServer:
+    """A browser and Python.
+
+    Args:
+        sandbox: where Python runs; ``None``: it is not offered.
+        fetcher: fetches the browser's pages; ``None``: it is not offered.
+        search: the URL of a search provider in SearXNG's form.
+        limits: what calls may take.
+        label: names the server.
+    """
+
+    def __init__(
+        self,
+        sandbox: Sandbox | None = None,
+        fetcher: Fetcher | None = None,
+        *,
+        search: str | None = None,
+        limits: ToolLimits | None = None,
+        label: str = "demo",
+    ) -> None:
+        self.label: Final = label
+        self.limits: Final = limits or ToolLimits()
+        self.search: Final = search
+        self.sandbox: Final = sandbox
+        self.fetcher: Final = fetcher
+        self.slots: Final = asyncio.Semaphore(self.limits.sandboxes)
+        """Of interpreters that may run at once."""
+
+    async def list_tools(self) -> Sequence[ServerTool]:
+        """See `ToolServer.list_tools`."""
+        tools: list[ServerTool] = []
+        if self.fetcher is not None:
+            tools += browser_tools(self.label)
+        if self.sandbox is not None:
+            try:
+                self.sandbox.command(self.limits)
+            except SandboxError as error:
+                raise ToolServerError(f"python cannot be run: {error}") from None
+            tools.append(_python(self.label, self.sandbox.description))
+        return tools
+
+    def session(self) -> Session:
+        """See `ToolServer.session`."""
+        return _Session(self)
+
+    async def aclose(self) -> None:
+        """See `ToolServer.aclose`."""
+        if self.fetcher is not None:
+            await self.fetcher.aclose()
+
+
+def _python(server: str, description: str) -> ServerTool:
+    function: dict[str, Any] = {
+        "name": "python",
+        "description": (
+            f"Run code in {description[0].lower()}{description[1:]} What it prints, and the value of its last "
+            "expression, is the result. Names stay defined until the answer is complete. There are neither files nor "
+            "network."
+        ),
+        "parameters": {"type": "object", "properties": {"code": {"type": "string"}}, "required": ["code"]},
+    }
+    definition = {"type": "function", "function": function}
+    return ServerTool(name="python", server=server, original="python", kind="python", definition=definition)
+
+
+def _code(arguments: str) -> str | None:
+    """The code of a call. Arguments that are no JSON are the code itself: some models write it bare."""
+    try:
+        read = msgspec.json.decode(arguments)
+    except (msgspec.DecodeError, RecursionError):
+        return arguments
+    code = read.get("code") if isinstance(read, dict) else read
+    return code if isinstance(code, str) else None
+
+
+class _Session:
+    """See `Session`: one interpreter and one browser, made when a call needs them."""
+
+    def __init__(self, server: DemoToolServer) -> None:
+        self._server = server
+        self._browser: Browser | None = None
+        self._interpreter: Interpreter | None = None
+        self._opening = asyncio.Lock()
+
+    async def call(self, tool: ServerTool, arguments: str) -> ToolResult:
+        server = self._server
+        if tool.kind == "browser" and server.fetcher is not None:
+            if self._browser is None:
+                self._browser = Browser(server.fetcher, server.search, server.limits)
+            return await self._browser.call(tool, arguments)
+        if tool.kind == "python" and server.sandbox is not None:
+            code = _code(arguments)
+            if code is None:
+                return refused('The arguments must be {"code": …}, a text.')
+            try:
+                interpreter = await self._python(server.sandbox)
+            except TimeoutError:
+                return refused("Too many interpreters run on this server at the moment.")
+            except SandboxError as error:
+                return refused(f"Python cannot be run: {error}.")
+            return await interpreter.run(code)
+        return refused(f"There is no tool {tool.original!r}.")
+
+    async def aclose(self) -> None:
+        async with self._opening:
+            interpreter, self._interpreter = self._interpreter, None
+            if interpreter is not None:
+                try:
+                    await interpreter.aclose()
+                finally:
+                    self._server.slots.release()
+        if self._browser is not None:
+            await self._browser.aclose()
+
+    async def _python(self, sandbox: Sandbox) -> Interpreter:
+        async with self._opening:
+            if self._interpreter is None:
+                made = started(sandbox, self._server.limits)
+                async with asyncio.timeout(self._server.limits.time):
+                    await self._server.slots.acquire()
+                self._interpreter = made
+            return self._interpreter

@@ -1,0 +1,193 @@
+"""Fetches pages for the browser: from hosts that are allowed, from addresses that were checked, within limits."""
+
+import asyncio
+import socket
+import zlib
+from collections.abc import Sequence
+from typing import Final
+from urllib.parse import SplitResult, urljoin, urlsplit
+
+import aiohttp
+import msgspec
+from aiohttp.abc import AbstractResolver, ResolveResult
+
+from .. import __version__
+from .addresses import Refused, is_public, resolve
+
+__all__ = ["Fetched", "Fetcher", "Refused"]
+
+_REDIRECTS: Final = 5
+_PORTS: Final = {"http": 80, "https": 443}
+_DECODERS: Final = {"gzip": zlib.MAX_WBITS | 16, "x-gzip": zlib.MAX_WBITS | 16, "deflate": zlib.MAX_WBITS}
+_MOVED: Final = (301, 302, 303, 307, 308)
+
+
+class Fetched(msgspec.Struct, frozen=True):
+    """A page as it was sent.
+
+    Attributes:
+        url: where it came from, after redirects.
+        kind: its media type, in lower case.
+        charset: the one that its server names, or ``""``.
+        body: all of it.
+    """
+
+    url: str
+    kind: str
+    charset: str
+    body: bytes
+
+
+class _Checked(AbstractResolver):
+    """Resolves a name to addresses that may be connected to; aiohttp connects to exactly these."""
+
+    def __init__(self, private: bool) -> None:
+        self._private = private
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        try:
+            addresses = await resolve(host, port, private=self._private)
+        except Refused as refused:
+            raise OSError(str(refused)) from None
+        return [
+            ResolveResult(
+                hostname=host,
+                host=address,
+                port=port,
+                family=socket.AF_INET6 if ":" in address else socket.AF_INET,
+                proto=0,
+                flags=socket.AI_NUMERICHOST,
+            )
+            for address in addresses
+        ]
+
+    async def close(self) -> None:
+        """There is nothing to be closed."""
+
+
+class Fetcher:
+    """Fetches pages.
+
+    Args:
+        hosts: those allowed: ``example.com``, ``*.example.com`` (its subdomains), ``localhost:8000``, or ``*`` for any.
+            Without a port, 80 and 443 are.
+        private: whether they may have addresses that are not public.
+        time: seconds for one page, redirects included.
+        size: the bytes that a page may have, after decompression.
+    """
+
+    def __init__(self, hosts: Sequence[str], *, private: bool, time: float, size: int) -> None:
+        self._hosts = tuple(host.lower() for host in hosts)
+        self._private = private
+        self._time = time
+        self._size = size
+        self._clients: dict[bool, aiohttp.ClientSession] = {}
+        """By whether the operator named their URLs."""
+
+    async def fetch(self, url: str, *, trusted: bool = False) -> Fetched:
+        """Fetch a page.
+
+        Args:
+            url: where it is.
+            trusted: the operator named it: any host and address will do, but no redirect.
+
+        Raises:
+            Refused: it is not allowed, or not to be had; the text says why.
+        """
+        try:
+            async with asyncio.timeout(self._time):
+                for _ in range(_REDIRECTS + 1):
+                    parts = self._checked(url, trusted)
+                    found = await self._once(parts.geturl(), trusted)
+                    if isinstance(found, Fetched):
+                        return found
+                    if trusted:
+                        raise Refused(f"{url} redirects")
+                    url = urljoin(url, found)
+                raise Refused(f"more than {_REDIRECTS} redirects")
+        except TimeoutError:
+            raise Refused(f"{url} does not answer within {self._time:g} seconds") from None
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise Refused(f"{url} cannot be fetched: {error}") from None
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        clients, self._clients = self._clients, {}
+        for client in clients.values():
+            await client.close()
+
+    def _checked(self, url: str, trusted: bool) -> SplitResult:
+        """The URL, without credentials and fragment."""
+        try:
+            parts = urlsplit(url.strip())
+            host = (parts.hostname or "").rstrip(".")
+            port = parts.port or _PORTS.get(parts.scheme, 0)
+        except ValueError:
+            raise Refused(f"{url!r} is no URL") from None
+        if parts.scheme not in _PORTS or not host:
+            raise Refused(f"{url!r} is no URL of http or https")
+        if not trusted and not self.allows(host, port):
+            allowed = ", ".join(self._hosts) or "none"
+            raise Refused(f"{host}:{port} is not among the hosts that may be read ({allowed})")
+        literal = ":" in host or host.replace(".", "").isdigit()
+        if literal and not (self._private or trusted or is_public(host)):
+            raise Refused(f"{host} is not a public address")
+        shown = f"[{host}]" if ":" in host else host
+        return parts._replace(netloc=shown if port == _PORTS[parts.scheme] else f"{shown}:{port}", fragment="")
+
+    def allows(self, host: str, port: int) -> bool:
+        """Whether pages of a host may be fetched."""
+        host = host.lower()
+        for rule in self._hosts:
+            name, colon, number = rule.rpartition(":")
+            if not colon or not number.isdigit() or (":" in name and not name.endswith("]")):
+                name, number = rule, ""
+            name = name.strip("[]")
+            if (str(port) == number if number else port in _PORTS.values()) and (
+                name == "*" or host == name or (name.startswith("*.") and host.endswith(name[1:]))
+            ):
+                return True
+        return False
+
+    async def _once(self, url: str, trusted: bool) -> Fetched | str:
+        """The page, or where a redirect leads."""
+        async with self._session(trusted).get(url, allow_redirects=False) as reply:
+            if reply.status in _MOVED and "location" in reply.headers:
+                return reply.headers["location"]
+            if reply.status != 200:
+                raise Refused(f"{url} answers {reply.status} {reply.reason or ''}".rstrip())
+            return Fetched(str(reply.url), reply.content_type.lower(), reply.charset or "", await self._body(reply))
+
+    async def _body(self, reply: aiohttp.ClientResponse) -> bytes:
+        encoding = reply.headers.get("content-encoding", "identity").strip().lower()
+        if encoding != "identity" and encoding not in _DECODERS:
+            raise Refused(f"{reply.url} is compressed as {encoding!r}")
+        decoder = zlib.decompressobj(_DECODERS[encoding]) if encoding in _DECODERS else None
+        body = bytearray()
+        async for data in reply.content.iter_any():
+            try:
+                body += data if decoder is None else decoder.decompress(data, self._size + 1 - len(body))
+            except zlib.error as error:
+                raise Refused(f"{reply.url} is not compressed as it says: {error}") from None
+            if len(body) > self._size:
+                raise Refused(f"{reply.url} has more than {self._size:,} bytes")
+        return bytes(body)
+
+    def _session(self, trusted: bool) -> aiohttp.ClientSession:
+        if trusted not in self._clients:
+            self._clients[trusted] = self._made(private=trusted or self._private)
+        return self._clients[trusted]
+
+    def _made(self, private: bool) -> aiohttp.ClientSession:
+        return aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(resolver=_Checked(private), use_dns_cache=False, force_close=True),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            timeout=aiohttp.ClientTimeout(total=self._time),
+            headers={"User-Agent": f"unspool/{__version__}", "Accept-Encoding": "gzip, deflate"},
+            auto_decompress=False,
+            trust_env=False,
+            max_line_size=16_384,
+            max_field_size=16_384,
+        )

@@ -1,0 +1,447 @@
+"""Tool servers that speak MCP (https://modelcontextprotocol.io): streamable HTTP, SSE of old servers, child processes.
+
+A child is shared by all responses, since starting one takes seconds; over HTTP each response has a connection of its
+own, so that what a server keeps for a connection stays with one user.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from time import monotonic
+from typing import Any, Final, TypeVar
+
+import mcp_types
+import msgspec
+from mcp import Client, MCPError
+from mcp.client.sse import sse_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from .. import __version__
+from ..schema import MAX_NESTING
+from .base import (
+    Approval,
+    ServerTool,
+    Session,
+    ToolLimits,
+    ToolResult,
+    ToolServerError,
+    log,
+    read_arguments,
+    refused,
+    shortened,
+)
+from .config import Endpoint, Program
+from .http import client as http_client
+from .stdio import Child
+
+__all__ = ["MCPToolServer"]
+
+_DESCRIPTION: Final = 8_192
+"""Characters of a tool's description that the model reads."""
+_TOLD: Final = 1_000
+"""Characters of an error that are passed on."""
+_PAGES: Final = 100
+"""Pages of one listing."""
+_BURST: Final = 1.0
+"""Seconds for which a listing is kept even if it is stale at once."""
+_CLOSING: Final = 8.0
+"""Seconds for a connection to be closed in order; a child is killed well before."""
+_T = TypeVar("_T")
+_ME: Final = mcp_types.Implementation(name="unspool", version=__version__)
+
+
+class MCPToolServer:
+    """A tool server that speaks MCP.
+
+    Args:
+        label: names the server.
+        target: where it listens, or how it is started.
+        limits: what its tools may take.
+        approval: which of its tools a person has to allow.
+        allowed: the names of its tools that are offered; ``None``: all.
+    """
+
+    def __init__(
+        self,
+        label: str,
+        target: Endpoint | Program,
+        *,
+        limits: ToolLimits | None = None,
+        approval: Approval | None = None,
+        allowed: frozenset[str] | None = None,
+    ) -> None:
+        self.label: Final = label
+        self.target: Final = target
+        self.limits: Final = limits or ToolLimits()
+        self._approval = approval or Approval()
+        self._allowed = allowed
+        self._listed: tuple[ServerTool, ...] = ()
+        self._until = 0.0
+        self._listing = asyncio.Lock()
+        self._shared = _Shared(self.connect)
+        self._answers = 0
+        """The endpoint's try that answered last."""
+
+    async def list_tools(self) -> Sequence[ServerTool]:
+        """See `ToolServer.list_tools`."""
+        async with self._listing:
+            if monotonic() >= self._until:
+                self._until = 0.0
+                listed, seconds = await self._bounded(self._list())
+                self._listed = self._offered(listed)
+                self._until = monotonic() + seconds
+            return self._listed
+
+    def session(self) -> Session:
+        """See `ToolServer.session`."""
+        return _Session(self, self._shared if isinstance(self.target, Program) else _Shared(self.connect))
+
+    async def aclose(self) -> None:
+        """See `ToolServer.aclose`."""
+        await self._shared.aclose()
+
+    def changed(self) -> None:
+        """The server's tools are no longer those that it listed."""
+        self._until = 0.0
+
+    async def connect(self) -> "_Connection":
+        """A new connection.
+
+        Raises:
+            ToolServerError: the server cannot be reached.
+        """
+        return await self._bounded(self._connect())
+
+    async def _bounded(self, work: Awaitable[_T]) -> _T:
+        """A result within the time for listing, every fault as one of the server's."""
+        try:
+            async with asyncio.timeout(self.limits.listing):
+                return await work
+        except TimeoutError:
+            raise ToolServerError(f"does not answer within {self.limits.listing:g} s") from None
+        except ToolServerError:
+            raise
+        except Exception as error:
+            raise ToolServerError(_told(error)) from error
+
+    async def _connect(self) -> "_Connection":
+        target = self.target
+        if isinstance(target, Program):
+            child = Child(self.label, target.command, target.args, target.env, target.cwd, self.limits.message)
+            return await _Connection.opened(child, self.changed, child)
+        faults = []
+        order = [*range(len(target.tries))]
+        for i in order[self._answers :] + order[: self._answers]:
+            kind, url = target.tries[i]
+            try:
+                found = await _Connection.opened(self._transport(kind, url), self.changed)
+            except Exception as error:
+                faults.append(f"{url}: {_told(error)}")
+            else:
+                self._answers = i
+                return found
+        raise ToolServerError("; ".join(faults))
+
+    def _transport(self, kind: str, url: str) -> Any:
+        assert isinstance(self.target, Endpoint)
+        make = partial(http_client, self.target.headers, self.limits.message, public=self.target.public)
+        if kind == "sse":
+
+            def made(headers: Any = None, timeout: Any = None, auth: Any = None) -> Any:
+                return make(timeout=timeout)
+
+            # Between two calls nothing is sent; a call has its own limit of time.
+            return sse_client(url, timeout=self.limits.listing, sse_read_timeout=86_400, httpx_client_factory=made)
+        return _Owned(make(timeout=max(self.limits.time, self.limits.listing) + 5), url, self.limits.message)
+
+    async def _list(self) -> tuple[list[mcp_types.Tool], float]:
+        """The tools of all pages, and for how many seconds they hold."""
+        shared = self._shared if isinstance(self.target, Program) else _Shared(self.connect)
+        try:
+            client = (await shared.connection()).client
+            tools: list[mcp_types.Tool] = []
+            seconds = self.limits.cache
+            cursor: str | None = None
+            seen: set[str | None] = set()
+            modern = client.protocol_version in MODERN_PROTOCOL_VERSIONS
+            while cursor not in seen and len(seen) < _PAGES:
+                seen.add(cursor)
+                page = await client.list_tools(cursor=cursor)
+                tools += page.tools
+                if len(tools) > self.limits.tools:
+                    raise ToolServerError(f"lists more than {self.limits.tools:,} tools")
+                if modern:  # says for how long; older ones cannot
+                    seconds = min(seconds, max(_BURST, page.ttl_ms / 1000))
+                cursor = page.next_cursor
+                if not cursor:
+                    return tools, seconds
+            raise ToolServerError("lists pages without an end")
+        except MCPError:
+            shared.doubt()
+            raise
+        finally:
+            if shared is not self._shared:
+                await shared.aclose()
+
+    def _offered(self, listed: Sequence[mcp_types.Tool]) -> tuple[ServerTool, ...]:
+        """The tools as the model sees them; what cannot be one is left out and logged."""
+        found: dict[str, ServerTool] = {}
+        for tool in listed:
+            name = tool.name
+            if self._allowed is not None and name not in self._allowed:
+                continue
+            fault = "it is listed twice" if name in found else _fault(tool.input_schema, self.limits.schema)
+            if fault:
+                log.warning("tool %r of server %s is left out: %s", name[:200], self.label, fault)
+                continue
+            function = {
+                "name": name,
+                "description": shortened(tool.description or tool.title or "", _DESCRIPTION),
+                "parameters": {"type": "object", **tool.input_schema},
+            }
+            found[name] = ServerTool(
+                name=name,
+                server=self.label,
+                original=name,
+                kind="mcp",
+                definition={"type": "function", "function": function},
+                approval=self._approval.needed(name),
+            )
+        return tuple(found.values())
+
+
+class _Owned:
+    """Streamable HTTP together with the client that it uses."""
+
+    def __init__(self, client: Any, url: str, message: int) -> None:
+        self._client = client
+        self._inner = streamable_http_client(url, http_client=client, max_sse_event_size=message)
+
+    async def __aenter__(self) -> Any:
+        await self._client.__aenter__()
+        return await self._inner.__aenter__()
+
+    async def __aexit__(self, *error: Any) -> None:
+        try:
+            await self._inner.__aexit__(*error)
+        finally:
+            await self._client.__aexit__(*error)
+
+
+class _Connection:
+    """A connection, held by a task of its own: the SDK's contexts are left by the task that entered them."""
+
+    def __init__(self, transport: Any, changed: Callable[[], None], child: Child | None) -> None:
+        self._child = child
+        self._stop = asyncio.Event()
+        self._ready: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
+        self._owner = asyncio.ensure_future(self._own(transport, changed))
+
+    @classmethod
+    async def opened(cls, transport: Any, changed: Callable[[], None], child: Child | None = None) -> "_Connection":
+        """A connection over a transport of the SDK; any error of the SDK's is raised."""
+        found = cls(transport, changed, child)
+        try:
+            await asyncio.shield(found._ready)
+        except BaseException as error:
+            await found.aclose()
+            if found._ready.done() and not found._ready.cancelled():
+                found._ready.exception()  # it has been seen
+            if child is not None and child.fault and isinstance(error, Exception):
+                raise ToolServerError(f"{_told(error)}; it said: {child.fault}") from error
+            raise
+        return found
+
+    @property
+    def client(self) -> Client:
+        """The SDK's client."""
+        return self._ready.result()
+
+    @property
+    def broken(self) -> bool:
+        """Whether it is known to have ended."""
+        process = None if self._child is None else self._child.process
+        return self._owner.done() or (process is not None and process.returncode is not None)
+
+    async def aclose(self) -> None:
+        """Close it; what does not end in time is cancelled."""
+        self._stop.set()
+        if not self._ready.done() or self._ready.cancelled() or self._ready.exception() is not None:
+            self._owner.cancel()
+        # Whoever closes may be cancelled; the owner ends all the same.
+        done, _ = await asyncio.shield(asyncio.ensure_future(asyncio.wait([self._owner], timeout=_CLOSING)))
+        if not done:
+            self._owner.cancel()
+            await asyncio.wait([self._owner], timeout=_CLOSING)
+
+    async def _own(self, transport: Any, changed: Callable[[], None]) -> None:
+        async def heard(message: object) -> None:
+            if isinstance(message, mcp_types.ToolListChangedNotification):
+                changed()
+
+        try:
+            async with Client(transport, client_info=_ME, message_handler=heard, cache=None) as client:
+                if not self._ready.done():
+                    self._ready.set_result(client)
+                await self._stop.wait()
+        except asyncio.CancelledError:
+            if not self._ready.done():
+                self._ready.cancel()
+        except Exception as error:
+            if self._ready.done():
+                log.debug("a connection ended: %s", _told(error))
+            else:
+                self._ready.set_exception(error)
+
+
+class _Shared:
+    """A connection that is opened when it is needed, and anew when it broke."""
+
+    def __init__(self, connect: Callable[[], Awaitable[_Connection]]) -> None:
+        self._connect = connect
+        self._lock = asyncio.Lock()
+        self._found: _Connection | None = None
+        self._doubted = False
+        self._closed = False
+
+    async def connection(self) -> _Connection:
+        """The connection.
+
+        Raises:
+            ToolServerError: there is none to be had.
+        """
+        async with self._lock:
+            if self._closed:
+                raise ToolServerError("is closed")
+            if self._found is not None and (self._found.broken or (self._doubted and not await self._answers())):
+                await self._found.aclose()
+                self._found = None
+            self._doubted = False
+            if self._found is None:
+                self._found = await self._connect()
+            return self._found
+
+    def doubt(self) -> None:
+        """A call timed out or failed below the protocol: whether the server still answers is asked before the next."""
+        self._doubted = True
+
+    async def aclose(self) -> None:
+        async with self._lock:
+            self._closed = True
+            if self._found is not None:
+                await self._found.aclose()
+                self._found = None
+
+    async def _answers(self) -> bool:
+        assert self._found is not None
+        try:
+            async with asyncio.timeout(2.0):
+                await self._found.client.list_tools()
+        except Exception:
+            return False
+        return True
+
+
+class _Session:
+    """See `Session`."""
+
+    def __init__(self, server: MCPToolServer, shared: _Shared) -> None:
+        self._server = server
+        self._shared = shared
+        self._own = not isinstance(server.target, Program)
+
+    async def call(self, tool: ServerTool, arguments: str) -> ToolResult:
+        read = read_arguments(arguments)
+        if isinstance(read, ToolResult):
+            return read
+        seconds = self._server.limits.time
+        try:
+            client = (await self._shared.connection()).client
+            async with asyncio.timeout(seconds):
+                result = await client.call_tool(tool.original, read)
+        except TimeoutError:
+            self._shared.doubt()
+            return refused(f"The tool did not answer within {seconds:g} seconds.")
+        except ToolServerError as error:
+            return refused(f"The tool server {self._server.label} {error}")
+        except MCPError as error:
+            self._shared.doubt()
+            self._server.changed()  # it may have other tools by now
+            return refused(shortened(f"The call failed: {error}", self._server.limits.output))
+        except Exception as error:
+            self._shared.doubt()
+            log.warning("tool server %s: %s", self._server.label, _told(error))
+            return refused(shortened(f"The call failed: {_told(error)}", self._server.limits.output))
+        return _result(result, self._server.limits.output)
+
+    async def aclose(self) -> None:
+        if self._own:
+            await self._shared.aclose()
+
+
+def _result(result: mcp_types.CallToolResult, limit: int) -> ToolResult:
+    """What the model reads, and what a client may see beside it."""
+    parts = [part.model_dump(mode="json", by_alias=True, exclude_none=True) for part in result.content]
+    structured = result.structured_content
+    text = "\n".join(map(_text, parts))
+    if not parts and structured is not None:
+        text = msgspec.json.encode(structured).decode()
+    kept = len(text) <= limit and sum(len(msgspec.json.encode(part)) for part in parts) <= 4 * limit
+    return ToolResult(
+        text=shortened(text, limit),
+        error=bool(result.is_error),
+        content=tuple(parts) if kept else (),
+        structured=structured if kept else None,
+    )
+
+
+def _text(part: Mapping[str, Any]) -> str:
+    """A part of a result as text. https://modelcontextprotocol.io/specification/2025-11-25/server/tools#tool-result"""
+    kind = part["type"]
+    if kind == "text":
+        return str(part["text"])
+    if kind == "resource":
+        inner = part["resource"]
+        return str(inner["text"]) if "text" in inner else f"[{inner.get('mimeType', 'data')}: {inner['uri']}]"
+    if kind == "resource_link":
+        return f"[{part['name']}]({part['uri']})"
+    return f"[{kind}: {part.get('mimeType', 'data')}, {len(part.get('data', '')):,} characters of base64]"
+
+
+def _fault(schema: object, limit: int) -> str:
+    """What is wrong with the schema of a tool's arguments; ``""``: nothing."""
+    if not isinstance(schema, dict):
+        return "its schema is no object"
+    if schema.get("type", "object") != "object":
+        return f"its arguments are no object but {str(schema['type'])[:100]!r}"
+    try:
+        text = msgspec.json.encode(schema)
+    except (TypeError, ValueError, RecursionError) as error:
+        return f"its schema is no JSON: {error}"
+    if len(text) > limit:
+        return f"its schema has {len(text):,} characters; allowed are {limit:,}"
+    if text.count(b"{") + text.count(b"[") > MAX_NESTING and _depth(schema) > MAX_NESTING:
+        return f"its schema is deeper than {MAX_NESTING}"
+    return ""
+
+
+def _depth(value: object) -> int:
+    depth = 0
+    level = [value]
+    while level:
+        depth += 1
+        level = [
+            inner
+            for outer in level
+            if isinstance(outer, dict | list)
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+        ]
+    return depth
+
+
+def _told(error: BaseException) -> str:
+    """What an error says; of a group, its first one."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return " ".join(str(error).split())[:_TOLD] or type(error).__name__

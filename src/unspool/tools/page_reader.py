@@ -1,0 +1,139 @@
+"""Turns a page of HTML (parsed by Lexbor) into lines of text with numbered links.
+
+A program of its own: a page may be made to keep a parser busy for hours, or to crash it. It reads the page from its
+standard input and writes ``{"title": …, "text": …, "links": […]}``. Arguments: the page's URL, its charset or ``""``.
+"""
+
+import json
+import sys
+from typing import Any, Final
+from urllib.parse import urljoin, urlsplit
+
+from selectolax.lexbor import LexborHTMLParser
+
+_SKIPPED: Final = frozenset(
+    ("script", "style", "noscript", "template", "svg", "head", "iframe", "object", "canvas", "select")
+)
+# fmt: off
+_BLOCKS: Final = frozenset((
+    "address", "article", "aside", "blockquote", "dd", "details", "dialog", "div", "dl", "dt", "fieldset",
+    "figcaption", "figure", "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6", "header", "hr", "li", "main",
+    "nav", "ol", "p", "pre", "section", "summary", "table", "tbody", "tfoot", "thead", "tr", "ul",
+))
+# fmt: on
+_HEADINGS: Final = {f"h{level}": "#" * level + " " for level in range(1, 7)}
+_SPACED: Final = frozenset(("p", "table", "pre", *_HEADINGS))
+_BEFORE: Final = {"br": "\n", "li": "* ", "td": " | ", "th": " | ", **_HEADINGS}
+_LINKS: Final = 2_000
+"""How many links of a page are numbered."""
+_LINK: Final = 500
+"""Characters of a link's text."""
+
+
+class Writer:
+    """Writes a tree as text, in the order of the document, without recursion: trees may be deep."""
+
+    def __init__(self, url: str, base: str) -> None:
+        self._host = urlsplit(url).netloc
+        self._base = base
+        self._parts: list[str] = []
+        self.links: list[str] = []
+        self._open: list[tuple[int, str]] = []
+        """Of links that are open: where their text begins, and where they lead."""
+        self._pre = 0
+
+    @property
+    def text(self) -> str:
+        """What was written."""
+        return "".join(self._parts)
+
+    def walk(self, root: Any) -> None:
+        """Write all below a node."""
+        waiting = [(root, False)]
+        while waiting:
+            node, leaving = waiting.pop()
+            if leaving:
+                self._leave(node)
+            elif self._enter(node):
+                waiting.append((node, True))
+                below, found = node.child, []
+                while below is not None:
+                    found.append((below, False))
+                    below = below.next
+                waiting += reversed(found)
+
+    def _enter(self, node: Any) -> bool:
+        """Write what begins with a node; false: nothing below it is shown."""
+        tag = node.tag
+        if tag == "-text":
+            self._write(node.text_content or "")
+            return False
+        if tag in _SKIPPED or not node.is_element_node:
+            return False
+        if tag in _BLOCKS:
+            self._parts.append("\n\n" if tag in _SPACED else "\n")
+        self._parts.append(_BEFORE.get(tag, ""))
+        if tag == "pre":
+            self._pre += 1
+        if tag == "img" and (text := node.attributes.get("alt")):
+            self._write(f"[image: {text}]")
+        if tag == "a":
+            self._open.append((len(self._parts), node.attributes.get("href") or ""))
+        return True
+
+    def _leave(self, node: Any) -> None:
+        """Write what ends with a node."""
+        tag = node.tag
+        if tag == "pre":
+            self._pre -= 1
+        if tag in _BLOCKS:
+            self._parts.append("\n\n" if tag in _SPACED else "\n")
+        if tag == "a":
+            self._link(*self._open.pop())
+
+    def _link(self, at: int, target: str) -> None:
+        text = " ".join("".join(self._parts[at:]).split())[:_LINK]
+        try:
+            url = urljoin(self._base, target.strip())
+            parts = urlsplit(url)
+        except ValueError:
+            return
+        if text and not self._open and parts.scheme in ("http", "https") and len(self.links) < _LINKS:
+            there = "" if parts.netloc == self._host else f"†{plain(parts.netloc)}"
+            self._parts[at:] = [f"【{len(self.links)}†{text}{there}】"]
+            self.links.append(url)
+
+    def _write(self, text: str) -> None:
+        text = plain(text)
+        if not self._pre and text:
+            lead, trail = text[0].isspace(), text[-1].isspace()
+            text = " ".join(text.split())
+            text = (" " if lead else "") + text + (" " if trail and text else "")
+        self._parts.append(text)
+
+
+def plain(text: str) -> str:
+    """The text without what only the browser writes: the brackets of links and citations."""
+    return text.replace("【", "〖").replace("】", "〗")
+
+
+def main() -> None:
+    url, charset = sys.argv[1:]
+    sys.setrecursionlimit(1_000)
+    body = sys.stdin.buffer.read()
+    tree: Any
+    try:
+        # A declared encoding is the server's; without one Lexbor looks for the page's own.
+        tree = LexborHTMLParser(body.decode(charset, "replace") if charset else body)
+    except LookupError:
+        tree = LexborHTMLParser(body.decode("utf-8", "replace"))
+    titled, base = tree.css_first("title"), tree.css_first("base[href]")
+    title = " ".join(plain(titled.text()).split())[:200] if titled is not None else ""
+    writer = Writer(url, urljoin(url, (base.attributes.get("href") or "") if base is not None else ""))
+    if tree.body is not None:
+        writer.walk(tree.body)
+    sys.stdout.buffer.write(json.dumps({"title": title, "text": writer.text, "links": writer.links}).encode())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,155 @@
+"""An interpreter in a child process, told one cell of code after another, whatever the child is."""
+
+import asyncio
+import os
+import signal
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from ..base import ToolResult, refused, shortened
+
+__all__ = ["Interpreter", "SandboxError"]
+
+_STARTING: Final = 30.0
+"""Seconds in which an interpreter has to be ready."""
+_GRACE: Final = 1.0
+"""Seconds that a child has beyond a cell's time for ending the cell itself."""
+_ESCAPED: Final = 6
+"""Bytes of JSON that one character of output may take."""
+_LOST: Final = "\n[The interpreter was ended. What earlier code defined is lost.]"
+
+
+class SandboxError(Exception):
+    """A sandbox cannot be used here; the text says why and what would help."""
+
+
+class _Answer(msgspec.Struct):
+    text: str = ""
+    error: bool = False
+    ended: bool = False
+    ready: bool = False
+
+
+class Interpreter:
+    """A child that runs cells in one namespace. It is started by the first cell, and anew after one that ended it.
+
+    Args:
+        command: starts the child, which reads cells and writes answers by line (see `notebook`).
+        env: its whole environment.
+        time: seconds for one cell.
+        output: characters of one result.
+    """
+
+    def __init__(self, command: Sequence[str], env: Mapping[str, str], time: float, output: int) -> None:
+        self._command = command
+        self._env = env
+        self._time = time
+        self._output = output
+        self._process: asyncio.subprocess.Process | None = None
+        self._turn = asyncio.Lock()
+
+    @property
+    def pid(self) -> int | None:
+        """Of the child, where there is one."""
+        return None if self._process is None else self._process.pid
+
+    async def run(self, code: str) -> ToolResult:
+        """Run a cell; cells that come meanwhile wait. Cancelling it ends the child."""
+        async with self._turn:
+            try:
+                return await self._run(code)
+            except BaseException:
+                await self._end()
+                raise
+
+    async def aclose(self) -> None:
+        """End the child."""
+        async with self._turn:
+            await self._end()
+
+    async def _run(self, code: str) -> ToolResult:
+        try:
+            process = await self._started()
+        except SandboxError as error:
+            return refused(f"Python cannot be run: {error}")
+        assert process.stdin is not None
+        try:
+            async with asyncio.timeout(self._time + _GRACE):
+                process.stdin.write(msgspec.json.encode({"code": code}) + b"\n")
+                await process.stdin.drain()
+                answer = await self._answer(process)
+        except TimeoutError:
+            await self._end()
+            return refused(f"The code did not end within {self._time:g} seconds.{_LOST}")
+        except (OSError, ValueError):
+            answer = None
+        if answer is None:
+            await self._end()
+            return refused(f"The interpreter ended: too much memory or output, or a crash.{_LOST}")
+        text = shortened(answer.text, self._output)
+        if answer.ended:
+            await self._end()
+            text += _LOST
+        return ToolResult(text=text, error=answer.error)
+
+    async def _answer(self, process: asyncio.subprocess.Process) -> _Answer | None:
+        """The next line of the child; ``None``: there is none, or it is not what it should be."""
+        assert process.stdout is not None
+        line = await process.stdout.readline()
+        try:
+            return msgspec.json.decode(line, type=_Answer)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return None
+
+    async def _started(self) -> asyncio.subprocess.Process:
+        if self._process is not None and self._process.returncode is None:
+            return self._process
+        await self._end()
+        errors = tempfile.TemporaryFile()  # noqa: SIM115  # the child keeps it open
+        try:
+            self._process = process = await asyncio.create_subprocess_exec(
+                *self._command,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=errors,
+                env=dict(self._env),
+                cwd="/",
+                limit=_ESCAPED * self._output * 2 + 65_536,
+                start_new_session=True,
+            )
+            async with asyncio.timeout(_STARTING):
+                answer = await self._answer(process)
+        except (OSError, TimeoutError, ValueError) as error:
+            await self._end()
+            raise SandboxError(f"it does not start: {error or f'not within {_STARTING:g} s'}") from None
+        finally:
+            errors.seek(0)
+            told = errors.read(4_000).decode(errors="replace").strip()
+            errors.close()
+        if answer is None or not answer.ready:
+            await self._end()
+            raise SandboxError(f"it does not start: {told[-500:] or 'it ended without a word'}")
+        return process
+
+    async def _end(self) -> None:
+        """Kill the child and its process group, and wait for it; goes on where the waiting is cancelled."""
+        process, self._process = self._process, None
+        if process is not None:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            await asyncio.shield(asyncio.ensure_future(_reap(process)))
+
+
+async def _reap(process: asyncio.subprocess.Process) -> None:
+    # The pipes first: waiting ends with theirs, and nobody reads them any more.
+    process._transport.close()  # type: ignore[attr-defined]
+    await process.wait()
+
+
+HERE: Final = Path(__file__).parent
+"""Where the programs are that run inside sandboxes."""

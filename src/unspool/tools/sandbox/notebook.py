@@ -1,0 +1,106 @@
+"""The interpreter inside bwrap and WASI: runs cells of code, told by line, in one namespace.
+
+It runs alone (standard library, no package around it) and gets ``{"code": …}`` as a line of JSON for each cell; it
+answers ``{"text": …, "error": …}``. Whoever started it trusts nothing of that: the code shares the
+process with these lines.
+
+Arguments: the bytes of memory and the characters of output that are allowed, and ``seccomp`` to lock the process up
+before the first cell.
+"""
+
+import ast
+import io
+import json
+import linecache
+import os
+import sys
+import traceback
+from typing import Any
+
+
+class Output(io.TextIOBase):
+    """What cells print, up to a limit."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.parts: list[str] = []
+        self.left = limit
+        self.lost = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        kept = text[: self.left]
+        if kept:
+            self.parts.append(kept)
+            self.left -= len(kept)
+        self.lost += len(text) - len(kept)
+        return len(text)
+
+    def taken(self) -> str:
+        """All that was printed since the last time."""
+        text = "".join(self.parts)
+        if self.lost:
+            text += f"\n[… {self.lost:,} more characters …]"
+        self.parts, self.left, self.lost = [], self.limit, 0
+        return text
+
+
+def run(code: str, name: str, namespace: dict[str, Any], output: Output) -> bool:
+    """Run a cell; a last expression is shown, as a notebook does. Returns whether it failed."""
+    linecache.cache[name] = (len(code), None, code.splitlines(keepends=True), name)
+    try:
+        tree = ast.parse(code, name)
+        last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+        exec(compile(tree, name, "exec"), namespace)
+        if isinstance(last, ast.Expr):
+            value = eval(compile(ast.Expression(last.value), name, "eval"), namespace)
+            if value is not None:
+                output.write(repr(value) + "\n")
+    except BaseException as error:  # SystemExit, too, ends the cell alone
+        trace = error.__traceback__
+        while trace is not None and trace.tb_frame.f_code.co_filename != name:
+            trace = trace.tb_next
+        lines = traceback.format_exception(type(error), error, trace, limit=-20)
+        output.write("".join(lines))
+        return True
+    return False
+
+
+def lock(memory: int) -> None:
+    """Limit what the process may use, and the system calls to those of pure computing."""
+    import resource
+
+    import seccomp  # type: ignore[import-not-found]  # the file beside this one
+
+    for what, limit in (
+        (resource.RLIMIT_AS, memory),
+        (resource.RLIMIT_FSIZE, 0),
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_NOFILE, 32),
+    ):
+        resource.setrlimit(what, (limit, limit))
+    seccomp.lock()
+
+
+def main() -> None:
+    memory, limit, *how = sys.argv[1:]
+    asked, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb", 0) if how else sys.stdout.buffer
+    output = Output(int(limit))
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    sys.stdin = io.StringIO()
+    sys.stdout = sys.stderr = output
+    if how:
+        lock(int(memory))
+    answers.write(b'{"ready": true}\n')
+    answers.flush()
+    for at, line in enumerate(iter(asked.readline, b""), 1):
+        failed = run(json.loads(line)["code"], f"cell {at}", namespace, output)
+        sys.stdout = sys.stderr = output
+        answers.write(json.dumps({"text": output.taken(), "error": failed}).encode() + b"\n")
+        answers.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,170 @@
+"""MCP over the standard streams of a child process: bounded environment and lines, ended by its process group.
+
+The SDK's own transport of this kind keeps a line of any length in memory and gives the child its default environment.
+"""
+
+import asyncio
+import os
+import signal
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from types import TracebackType
+from typing import Final
+
+import anyio
+import mcp_types
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp.shared.message import SessionMessage
+
+from .base import log
+
+__all__ = ["INHERITED", "Child"]
+
+INHERITED: Final = ("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "USER")
+"""What a child has of the server's environment; all else is what its configuration names."""
+_GRACE: Final = 2.0
+"""Seconds for ending after the input's end, and again after SIGTERM."""
+_STEP: Final = 0.01
+_TOLD: Final = 500
+"""Characters of a line of the child's errors that are logged."""
+_UNASKED: Final = 4
+"""How many messages of the largest size a child may send without being asked anything."""
+
+Streams = tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]]
+
+
+class Child:
+    """A transport of the SDK: entered, it starts the child; left, it ends it and all of its process group.
+
+    Args:
+        label: for the log.
+        command, args: what is run, without a shell.
+        env: environment variables besides those of `INHERITED`.
+        cwd: where it is run.
+        message: the bytes that a message may have.
+    """
+
+    def __init__(
+        self, label: str, command: str, args: Sequence[str], env: Mapping[str, str], cwd: str | None, message: int
+    ) -> None:
+        self._label = label
+        self._command = (command, *args)
+        self._env = {key: os.environ[key] for key in INHERITED if key in os.environ} | dict(env)
+        self._cwd = cwd
+        self._limit = message
+        self._unasked = 0
+        self.process: asyncio.subprocess.Process | None = None
+        self.fault = ""
+        """Why it was ended, or the last line of its errors."""
+
+    async def __aenter__(self) -> Streams:
+        pipe = asyncio.subprocess.PIPE
+        self.process = await asyncio.create_subprocess_exec(
+            *self._command,
+            stdin=pipe,
+            stdout=pipe,
+            stderr=pipe,
+            env=self._env,
+            cwd=self._cwd,
+            limit=self._limit,
+            start_new_session=True,
+        )
+        self._to_session, received = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+        sent, self._from_session = anyio.create_memory_object_stream[SessionMessage](0)
+        self._streams = (received, sent)
+        self._tasks = [
+            asyncio.ensure_future(work(self.process)) for work in (self._read, self._write, self._read_errors)
+        ]
+        return self._streams
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        # Whoever waits for a child may be cancelled; the child is ended all the same.
+        await asyncio.shield(asyncio.ensure_future(self._end()))
+
+    async def _end(self) -> None:
+        process = self.process
+        assert process is not None
+        for stream in (*self._streams, self._to_session, self._from_session):
+            stream.close()
+        if process.stdin is not None:
+            process.stdin.close()
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            if await _exited(process, _GRACE):
+                break
+            _signal(process.pid, number)
+        _signal(process.pid, signal.SIGKILL)  # what it left behind in its group
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        # The pipes first: waiting ends with theirs, which something that left the group may hold open.
+        process._transport.close()  # type: ignore[attr-defined]
+        await process.wait()
+
+    async def _read(self, process: asyncio.subprocess.Process) -> None:
+        assert process.stdout is not None
+        try:
+            while True:
+                try:
+                    line = await process.stdout.readline()
+                except ValueError:
+                    self._give_up(f"sent a message of more than {self._limit:,} bytes")
+                    return
+                if not line:
+                    return
+                self._unasked += len(line)
+                if self._unasked > _UNASKED * self._limit:
+                    self._give_up(f"sent {self._unasked:,} bytes without being asked anything")
+                    return
+                with suppress(ValueError):  # a line that is no message is not answered, as the specification has it
+                    await self._to_session.send(
+                        SessionMessage(mcp_types.jsonrpc_message_adapter.validate_json(line, by_name=False))
+                    )
+        except (anyio.ClosedResourceError, anyio.BrokenResourceError):
+            pass  # the session has ended
+        finally:
+            self._to_session.close()
+
+    def _give_up(self, fault: str) -> None:
+        self.fault = fault
+        log.warning("tool server %s %s: it is ended", self._label, fault)
+        assert self.process is not None
+        _signal(self.process.pid, signal.SIGKILL)
+
+    async def _write(self, process: asyncio.subprocess.Process) -> None:
+        assert process.stdin is not None
+        try:
+            async for message in self._from_session:
+                self._unasked = 0
+                process.stdin.write(message.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
+                await process.stdin.drain()
+        except (OSError, anyio.ClosedResourceError):
+            self._to_session.close()  # the session sees the end instead of waiting
+
+    async def _read_errors(self, process: asyncio.subprocess.Process) -> None:
+        assert process.stderr is not None
+        rest = b""
+        while data := await process.stderr.read(8192):
+            *lines, rest = (rest + data).split(b"\n")
+            rest = rest[-_TOLD:]
+            for line in lines:
+                text = line[:_TOLD].decode(errors="replace").rstrip()
+                if text and not self.fault.startswith("sent"):
+                    self.fault = text
+                    log.debug("tool server %s: %s", self._label, text)
+
+
+async def _exited(process: asyncio.subprocess.Process, seconds: float) -> bool:
+    """Whether a child ends in time. `Process.wait` would wait for its pipes too, which nobody may be reading."""
+    for _ in range(round(seconds / _STEP)):
+        if process.returncode is not None:
+            return True
+        await asyncio.sleep(_STEP)
+    return process.returncode is not None
+
+
+def _signal(pid: int, number: int) -> None:
+    """Signal the process group of a child, which is its leader."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, number)

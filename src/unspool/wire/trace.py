@@ -1,0 +1,90 @@
+"""An answer as it came about: every piece of raw output, its events, and what was held back.
+
+The lines are those of a recording (see `unspool.engines.capture`), with ``events``, ``stands`` and ``held`` added; what
+a client keeps of them reads back as one.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from ..events import Event, Stage
+from ..message import Message
+from . import sse
+from .chat import error_body
+from .common import Failure, Usage
+from .encoding import encode
+
+__all__ = ["TraceWriter", "error_body", "step"]
+
+
+def step(events: Sequence[Event], stage: Stage, held: Any = None) -> dict[str, Any]:
+    """What is told of a piece.
+
+    Args:
+        events: those that it gave.
+        stage: where the output stands behind it.
+        held: what was fed and not said, in any form that encodes as JSON; ``None``: nothing.
+    """
+    told: dict[str, Any] = {"events": events, "stands": stage}
+    return told if held is None else {**told, "held": held}
+
+
+class TraceWriter:
+    """Writes one answer of one choice, always as a stream. It is a `Writer`, which is told of pieces, not of events.
+
+    Args:
+        asked: the recording's first line; set before the stream starts.
+    """
+
+    KEEP_ALIVE = sse.KEEP_ALIVE
+
+    def __init__(self) -> None:
+        self.asked: Mapping[str, Any] = {"type": "request"}
+
+    def start(self) -> bytes:
+        """The request."""
+        return _line(self.asked)
+
+    def piece(self, at: float, delta: Any, told: Mapping[str, Any]) -> bytes:
+        """A piece of raw output.
+
+        Args:
+            at: seconds since the request.
+            delta: the piece; a struct.
+            told: see `step`.
+        """
+        return _line({"type": "chunk", "at": round(at, 6), **msgspec.to_builtins(delta), **told})
+
+    def last(self, at: float, told: Mapping[str, Any]) -> bytes:
+        """What the output's end gave; see `piece`."""
+        return _line({"type": "end", "at": round(at, 6), **told})
+
+    def events(self, choice: int, events: Sequence[Event], logprobs: Sequence[Any] = ()) -> bytes:
+        """Nothing: events are told with their piece."""
+        return b""
+
+    def finish(self, usage: Usage | None = None, stop_sequence: str | None = None) -> bytes:
+        """The counts; a stream that ends without this line was cut."""
+        return _line({"type": "done", "usage": usage, "stop_sequence": stop_sequence})
+
+    def error(self, failure: Failure) -> bytes:
+        """The engine failed."""
+        return _line({"type": "error", "message": failure.message, "status": failure.status})
+
+    def whole(
+        self,
+        messages: Sequence[Message],
+        usage: Usage | None = None,
+        *,
+        logprobs: Sequence[Sequence[Any]] = (),
+        events: Sequence[Sequence[Event]] = (),
+        stop_sequence: str | None = None,
+    ) -> bytes:
+        """The message alone."""
+        return encode({"message": messages[0], "usage": usage})
+
+
+def _line(value: Mapping[str, Any]) -> bytes:
+    return sse.data(encode(value))

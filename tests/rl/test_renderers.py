@@ -1,0 +1,184 @@
+"""Conversations hold the ids that prime-rl's ``renderers`` make by hand for the models that they know.
+
+Of these models neither tokenizers nor weights can be had here. Both sides encode with one made-up tokenizer that has
+all markers of the template and of the renderer as tokens, so what is compared is everything but the merges. Left out
+are renderers whose own vocabulary has to be downloaded (gpt-oss), those whose template none of the packages carries,
+and DeepSeek-R1, whose template there is another one.
+"""
+
+import inspect
+import re
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+
+import unspool
+from unspool.rl import Conversation
+
+from ..templates.table import SOURCES
+from ..templates.turns import TOOLS
+from .test_corpus import _MARKER, AGAIN, ASKED, Message, templates
+
+__all__ = ["templates"]
+
+pytestmark = [pytest.mark.rollouts, pytest.mark.filterwarnings("ignore")]
+
+
+_THINKING = {"enable_thinking": True}
+_BARRED = re.compile("｜[A-Z]+｜")
+
+
+@dataclass(frozen=True)
+class Known:
+    """A model that both know.
+
+    Attributes:
+        file: of its template.
+        renderer: the name of its renderer there.
+        options: of the renderer, so that it means what the template is given.
+        variables: of the template, so that it means what the renderer has as its own.
+        special: its named special tokens.
+        tools: whether tools are declared: the one model's tokenizer sorts their keys, which its template does not.
+        system: what stands first, where the two have different defaults for it.
+        end: what the model ends a call with, where the renderer counts it to the result.
+        bridges: whether its bridge is as it renders the same itself: one leaves a line break out.
+    """
+
+    file: str
+    renderer: str
+    options: dict[str, Any] = field(default_factory=dict)
+    variables: dict[str, Any] = field(default_factory=dict)
+    special: dict[str, str] = field(default_factory=dict)
+    tools: bool = True
+    system: str = ""
+    end: str = ""
+    bridges: bool = True
+
+
+KNOWN = [
+    Known("Qwen-Qwen3-0.6B", "qwen3"),
+    Known("Qwen3.5-4B", "qwen3.5"),
+    Known("GLM-4.6", "glm-4.5", end="<|observation|>"),
+    Known("GLM-4.7-Flash", "glm-5", end="<|observation|>"),
+    Known("poolside-Laguna-XS.2", "laguna-xs.2", bridges=False),
+    Known("poolside-Laguna-S-2.1", "laguna-s-2.1"),
+    Known("MiniMax-M2", "minimax-m2", system="Be brief."),
+    Known("Kimi-K2-Instruct", "kimi-k2", tools=False),
+    Known("NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", "nemotron-3"),
+    Known(
+        "meta-llama-Llama-3.2-3B-Instruct",
+        "llama-3",
+        variables={"date_string": "26 Jul 2024"},
+        special={"bos_token": "<|begin_of_text|>"},
+    ),
+    Known("tencent-Hy3", "hy3", {"reasoning_effort": "high"}),
+    Known("tool_chat_template_gemma4", "gemma4", _THINKING, _THINKING, {"bos_token": "<bos>"}),
+    Known(
+        "deepseek-ai-DeepSeek-V4",
+        "deepseek-v4",
+        _THINKING,
+        special={"bos_token": "<｜begin▁of▁sentence｜>"},
+        system="Be brief.",
+    ),
+]
+
+
+class Words:
+    """A tokenizer by the interface of `renderers.Tokenizer`: every byte is a token, and every marker."""
+
+    def __init__(self, marks: set[str], eos: str) -> None:
+        alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+        made = Tokenizer(models.BPE(vocab={t: i for i, t in enumerate(alphabet)}, merges=[]))
+        made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        made.decoder = decoders.ByteLevel()
+        made.add_special_tokens([AddedToken(t, special=True, normalized=False) for t in sorted(marks)])
+        self.backend = made
+        self.name_or_path = "here"
+        self.unk_token_id = None
+        self.eos_token_id = made.token_to_id(eos)
+        self.bos_token_id = made.token_to_id("<BOS>")
+
+    def encode(self, text: str, *args: Any, **kwargs: Any) -> list[int]:
+        ids: list[int] = self.backend.encode(text, add_special_tokens=False).ids
+        return ids
+
+    def decode(self, token_ids: Any, *args: Any, **kwargs: Any) -> str:
+        text: str = self.backend.decode(list(token_ids), skip_special_tokens=False)
+        return text
+
+    def convert_tokens_to_ids(self, tokens: Any) -> Any:
+        if not isinstance(tokens, str):
+            return [self.convert_tokens_to_ids(t) for t in tokens]
+        if self.backend.token_to_id(tokens) is None:  # a renderer asks for its markers when it is made
+            self.backend.add_special_tokens([AddedToken(tokens, special=True, normalized=False)])
+        return self.backend.token_to_id(tokens)
+
+
+@cache
+def _theirs(file: str, renderer: str, text: str) -> tuple[Any, Words]:
+    """The renderer, and a tokenizer that has what both name."""
+    known = next(k for k in KNOWN if k.file == file)
+    base = import_module("renderers.base")
+    base._populate_registry()
+    kind = base.RENDERER_REGISTRY[renderer]
+    sources = {inspect.getsource(inspect.getmodule(c)) for c in kind.__mro__[:-1]}  # type: ignore[arg-type]
+    source = next(s for s in SOURCES if s.file == file)
+    ends = {e for e in unspool.get_dialect(source.dialect).end if not e.isspace()}
+    marks = (
+        {m for s in (text, *sources) for m in (*_MARKER.findall(s), *_BARRED.findall(s))} | ends | {"<BOS>", "<EOS>"}
+    )
+    words = Words(marks, next(iter(sorted(ends, key=len)), "<EOS>"))
+    config = import_module("renderers").config_from_name(renderer)
+    return kind(words, config.model_copy(update=known.options)), words
+
+
+@pytest.mark.parametrize("case", ["tool", "user"])
+@pytest.mark.parametrize("known", KNOWN, ids=lambda k: f"{k.renderer}-{k.file}")
+def test_ids_are_those_of_renderers(known: Known, case: str, templates: dict[str, Path]) -> None:
+    source = next(s for s in SOURCES if s.file == known.file)
+    text = (templates[source.package] / f"{source.file}.jinja").read_text(encoding="utf-8")
+    theirs, words = _theirs(known.file, known.renderer, text)
+    tools = TOOLS if known.tools else None
+    asked = [{"role": "system", "content": known.system}, ASKED] if known.system else [ASKED]
+    conversation = Conversation(
+        source.dialect,
+        words.backend,
+        template=text,
+        messages=asked,
+        tools=tools,
+        variables=source.variables | known.variables,
+        special={"bos_token": "<BOS>", "eos_token": "<EOS>"} | known.special,
+        on_rewrite="fork",
+    )
+    prompt = theirs.render_ids(asked, tools=tools, add_generation_prompt=True)
+
+    assert conversation.prompt() == prompt
+
+    answer: Message = {"role": "assistant", "content": "Hello there.", "reasoning_content": "plan it"}
+    new: list[Message] = [AGAIN]
+    if case == "tool":
+        id = "functions.get_weather:0"
+        function = {"name": "get_weather", "arguments": {"city": "Paris"}}
+        answer |= {"content": "", "tool_calls": [{"id": id, "type": "function", "function": function}]}
+        new = [{"role": "tool", "tool_call_id": id, "name": "get_weather", "content": "20 °C"}]
+    whole = theirs.render([*asked, answer], tools=tools)
+    which = zip(whole.token_ids, whole.sampled_mask, whole.message_indices, strict=True)
+    sampled = [token for token, written, message in which if written and message == len(asked)]
+    sampled += words.encode(known.end) if case == "tool" else []
+    message = conversation.extend(sampled)
+    assert [c.name for c in message.tool_calls] == (["get_weather"] if case == "tool" else [])
+    conversation.add(new)
+    bridged = theirs.bridge_to_next_turn(prompt, sampled, new, tools=tools)
+    rendered = theirs.render_ids([*asked, answer, *new], tools=tools, add_generation_prompt=True)
+    if bridged is None or not known.bridges:
+        assert conversation.prompt() == rendered
+    else:
+        assert conversation.prompt() == bridged.token_ids
+        assert not conversation.rewrites
+    if not known.bridges:
+        assert bridged.token_ids not in (rendered, prompt)

@@ -1,0 +1,73 @@
+"""A tiny random model that calls a tool: it learns one transcript by heart, in seconds, from what `sft` gives."""
+
+from typing import Any
+
+import torch
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+from unspool.rl import Conversation
+
+MARKS = ("<|im_start|>", "<|im_end|>", "<think>", "</think>", "<tool_call>", "</tool_call>", "<pad>")
+TEMPLATE = """\
+{%- for t in tools or [] %}<|im_start|>system
+{{ t | tojson }}<|im_end|>
+{% endfor %}{% for m in messages %}<|im_start|>{{ m.role }}
+{{ m.content }}{% for c in m.tool_calls or [] %}
+<tool_call>
+{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}
+</tool_call>{% endfor %}<|im_end|>
+{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
+{% endif %}"""
+ASKED = [{"role": "user", "content": "How warm?"}]
+CALL = {"id": "call_1", "type": "function", "function": {"name": "warm", "arguments": {"city": "Paris"}}}
+RESULT = "20 °C in Paris"
+SAID: list[dict[str, Any]] = [
+    *ASKED,
+    {"role": "assistant", "content": "", "tool_calls": [CALL]},
+    {"role": "tool", "tool_call_id": "call_1", "name": "warm", "content": RESULT},
+    {"role": "assistant", "content": "It is 20."},
+]
+
+
+def tokenizer() -> PreTrainedTokenizerFast:
+    """A token for every byte, and for each marker."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    made = Tokenizer(models.BPE(vocab={t: i for i, t in enumerate(alphabet)}, merges=[]))
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.decoder = decoders.ByteLevel()
+    made.add_special_tokens([AddedToken(t, special=True, normalized=False) for t in MARKS])
+    theirs = PreTrainedTokenizerFast(tokenizer_object=made, eos_token="<|im_end|>", pad_token="<pad>")
+    theirs.chat_template = TEMPLATE
+    return theirs
+
+
+def calling_model(words: PreTrainedTokenizerFast, tools: list[Any]) -> LlamaForCausalLM:
+    """A model of 100,000 weights that calls the tool, and answers with what it says."""
+    torch.manual_seed(0)
+    torch.set_num_threads(1)  # threads that wait for each other take longer than so small a model
+    config = LlamaConfig(
+        vocab_size=len(words),
+        hidden_size=64,
+        intermediate_size=128,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=4,
+        max_position_embeddings=1024,
+        eos_token_id=words.eos_token_id,
+        pad_token_id=words.pad_token_id,
+        bos_token_id=None,
+    )
+    model = LlamaForCausalLM(config)
+    transcript = Conversation("hermes", words, tools=tools).sft(SAID)
+    ids = torch.tensor(transcript.ids)[None]
+    labels = torch.where(torch.tensor(transcript.mask)[None], ids, -100)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3, weight_decay=0.0)
+    for _ in range(300):
+        loss = model(input_ids=ids, labels=labels).loss
+        if loss.item() < 0.002:
+            break
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    return model

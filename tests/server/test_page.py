@@ -1,0 +1,404 @@
+"""The page's server side: its files and their headers, whom the server answers, and what the page asks."""
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from unspool import Stage, get_dialect, parse
+from unspool.cli import main
+from unspool.engines import Delta, read_recordings
+from unspool.engines.capture import Asked, read_lines, write_recording
+from unspool.events import NOTICES
+from unspool.server.cors import Origins
+from unspool.server.guards import Hosts, check_host
+
+from .support import CHAT, HELLO, WEATHER, Live, Scripted, chunks, live, replay, until
+
+RAW = (
+    '<think>\nplan\n</think>\n\nHi.\n<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>'
+)
+FILES = sorted(file.name for file in resources.files("unspool.server").joinpath("ui").iterdir())
+BROWSER = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Live]:
+    with live(replay(RAW), "hermes") as running:
+        yield running
+
+
+# -- files -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_browser_gets_the_page_and_every_file_that_it_names(server: Live) -> None:
+    page = server.http.get("/", headers=BROWSER)
+    assert page.headers["content-type"] == "text/html; charset=utf-8"
+    asked, waiting = set(), ["/ui/app.js", *re.findall(r'(?:src|href)="([^"]+)"', page.text)]
+    while waiting:
+        path = waiting.pop()
+        if path in asked:
+            continue
+        asked.add(path)
+        answer = server.http.get(path)
+        assert answer.status_code == 200, path
+        if path.endswith(".js"):
+            waiting += [
+                f"/ui/{name}" for name in re.findall(r'^(?:import|export) .*?"\./([\w.]+)";', answer.text, re.M)
+            ]
+    assert {Path(path).name for path in asked} == {*FILES} - {"index.html"}
+
+
+def test_the_page_may_ask_nobody_else_and_run_nothing_else(server: Live) -> None:
+    for path in ("/", "/ui/app.js", "/ui/style.css"):
+        headers = server.http.get(path, headers=BROWSER).headers
+        policy = dict(rule.partition(" ")[::2] for rule in headers["content-security-policy"].split("; "))
+        assert policy["default-src"] == "'none'"
+        assert {value for key, value in policy.items() if key.endswith("-src") and key != "default-src"} == {"'self'"}
+        assert policy["frame-ancestors"] == policy["base-uri"] == policy["form-action"] == "'none'"
+        assert policy["require-trusted-types-for"] == "'script'"
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["referrer-policy"] == "no-referrer"
+
+
+def test_the_page_names_no_other_host_and_never_writes_markup() -> None:
+    for name in FILES:
+        text = resources.files("unspool.server").joinpath("ui", name).read_text(encoding="utf-8")
+        assert set(re.findall(r"https?://[^\s\"')]+", text)) <= {"http://www.w3.org/2000/svg"}, name
+        for word in (
+            "innerHTML",
+            "outerHTML",
+            "insertAdjacentHTML",
+            "document.write",
+            "eval(",
+            "new Function",
+            "style=",
+        ):
+            assert word not in text, (name, word)
+
+
+def test_a_file_that_the_browser_has_is_not_sent_again(server: Live) -> None:
+    tag = server.http.get("/ui/app.js").headers["etag"]
+    answer = server.http.get("/ui/app.js", headers={"If-None-Match": tag})
+    assert (answer.status_code, answer.content) == (304, b"")
+    assert server.http.get("/ui/../app.py").status_code == server.http.get("/ui/").status_code == 404
+
+
+def test_who_asks_for_json_or_text_gets_that(server: Live) -> None:
+    told = server.http.get("/", headers={"Accept": "application/json"}).json()
+    assert (told["name"], told["dialect"]) == ("unspool", "hermes")
+    assert {"/v1/chat/completions", "/parse", "/metrics"} <= {path["path"] for path in told["paths"]}
+    assert server.http.get("/").headers["content-type"].startswith("text/plain")
+
+
+def test_without_the_page_there_is_nothing_of_it() -> None:
+    with live(Scripted([]), ui=False) as server:
+        assert server.http.get("/", headers=BROWSER).headers["content-type"].startswith("text/plain")
+        assert server.http.get("/ui/app.js").status_code == 404
+        assert server.post("/ui/about").status_code == 404
+        assert server.post("/parse", text="x").status_code == 200
+
+
+def test_both_languages_have_the_same_texts_with_the_same_places() -> None:
+    def texts(language: str) -> dict[str, str]:
+        text = resources.files("unspool.server").joinpath("ui", f"{language}.js").read_text(encoding="utf-8")
+        return dict(re.findall(r'^  "([^"]+)": "(.*)",$', text, re.M))
+
+    en, zh = texts("en"), texts("zh")
+    assert len(en) > 150
+    meanings = {f"notice {kind}" for kind in NOTICES}  # in English, the server tells them
+    assert zh.keys() == en.keys() | meanings
+    for key, text in en.items():
+        assert set(re.findall(r"\{\w+\}", text)) == set(re.findall(r"\{\w+\}", zh[key])), key
+
+
+# -- whom the server answers -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("given", [None, "text/plain", "application/x-www-form-urlencoded", "application/jsonx"])
+@pytest.mark.parametrize("path", [CHAT, "/v1/messages", "/ag-ui", "/parse", "/ui/about", "/ui/chat"])
+def test_a_post_must_be_json(server: Live, path: str, given: str | None) -> None:
+    request = server.http.build_request("POST", path, content=b"{}")
+    del request.headers["content-type"]
+    if given is not None:
+        request.headers["content-type"] = given
+    answer = server.http.send(request)
+    assert answer.status_code == 415
+    assert "send application/json" in answer.text
+    assert "missing" in answer.text if given is None else given in answer.text
+    request.headers["content-type"] = "Application/JSON; charset=utf-8"
+    assert server.http.send(request).status_code != 415
+
+
+@pytest.mark.parametrize("path", ["/", "/health", "/v1/models", "/metrics", "/ui/app.js"])
+def test_a_name_that_is_not_the_servers_is_refused(server: Live, path: str) -> None:
+    refused = server.http.get(path, headers={"Host": "evil.example:8192"})
+    assert refused.status_code == 403
+    assert "--allowed-host" in refused.text
+    for host in ("localhost", "LOCALHOST:1", "127.0.0.1", "[::1]:8192", "192.168.1.7:8192", "a.localhost"):
+        assert server.http.get(path, headers={"Host": host}).status_code == 200, host
+
+
+def test_other_names_are_allowed_one_by_one_or_all() -> None:
+    def refused(hosts: tuple[str, ...], host: str) -> bool:
+        return Hosts(hosts).refusal({"headers": [(b"host", host.encode("latin-1"))]}) is not None
+
+    assert not refused(("gpu.lan",), "GPU.lan.:80")
+    assert refused(("gpu.lan",), "xgpu.lan")
+    assert refused((), "127.0.0.1.evil.example")
+    assert refused((), "localhost.evil.example")
+    assert refused((), "")
+    assert refused((), "\xff\xfe")
+    assert not refused(("*",), "evil.example")
+    assert check_host("Gpu.LAN.") == "gpu.lan"
+    for wrong in ("http://x", "x:80", "", "a b", "x/"):
+        with pytest.raises(ValueError, match="is not the name of a host"):
+            check_host(wrong)
+
+
+def test_pages_of_the_servers_own_origin_may_use_it_by_any_of_its_names() -> None:
+    origins = Origins(())
+    assert origins.allow("http://192.168.1.7:8192", "192.168.1.7:8192")
+    assert origins.allow("https://gpu.lan", "GPU.lan")
+    assert not origins.allow("http://192.168.1.7:8193", "192.168.1.7:8192")
+    assert not origins.allow("null", "null")
+    assert not origins.allow("http://evil.example", "192.168.1.7:8192")
+
+
+def test_the_page_needs_no_key_but_what_it_asks_does() -> None:
+    with live(Scripted([]), api_key="k") as server:
+        assert server.http.get("/", headers=BROWSER).status_code == 200
+        for path in ("/ui/about", "/ui/chat", "/ui/recordings", "/parse"):
+            assert server.post(path).status_code == 401
+
+
+# -- what the page asks ------------------------------------------------------------------------------------------------
+
+
+def test_a_trace_tells_all_that_a_recording_holds_and_why(server: Live) -> None:
+    lines = chunks(server.post("/ui/chat", messages=HELLO, tools=[WEATHER]).text)
+    assert [line["type"] for line in lines[:2]] == ["request", "chunk"]
+    assert [line["type"] for line in lines[-2:]] == ["end", "done"]
+    asked = lines[0]
+    assert (asked["dialect"], asked["messages"], asked["constrained"]) == ("hermes", HELLO, False)
+    told = [line for line in lines if line["type"] in ("request", "chunk")]
+    recording = next(read_lines("trace", map(json.dumps, told)))
+    assert recording.text == RAW
+    assert recording.parse().content == "Hi."
+    events = [event for line in lines for event in line.get("events", ())]
+    at = 0
+    for event in events:
+        assert event["start"] == at
+        at = event["end"]
+    held = [line["held"] for line in lines if "held" in line]
+    assert {"marker", "space", "header"} & {one["why"] for one in held}
+    for line in lines:
+        if "held" in line:
+            assert line["held"]["end"] == sum(len(x["text"]) for x in lines[1 : lines.index(line) + 1])
+
+
+@pytest.mark.parametrize(
+    ("pieces", "held"),
+    [
+        (["<thi"], {"start": 0, "end": 4, "why": "marker", "may_be": ["<think>"]}),
+        (["<think>", "\n"], {"start": 7, "end": 8, "why": "space"}),
+        (["Hi ", "<tool_call>", '\n{"na'], {"start": 2, "end": 19, "why": "header"}),
+        (["Hi"], None),
+    ],
+)
+def test_what_is_held_back_has_a_reason(server: Live, pieces: list[str], held: Any) -> None:
+    told = server.post("/parse", pieces=pieces, format="steps", tools=[WEATHER]).json()
+    assert len(told["steps"]) == len(pieces) + 1
+    found = told["steps"][len(pieces) - 1].get("held")
+    if held and held["why"] == "header":  # the space before a marker is the marker's
+        assert found["why"] in ("header", "marker")
+    else:
+        assert found == held
+
+
+def test_steps_tell_the_same_as_a_message(server: Live) -> None:
+    body: dict[str, Any] = {"dialect": "hermes", "tools": [WEATHER]}
+    pieces = [RAW[i : i + 3] for i in range(0, len(RAW), 3)]
+    steps = server.post("/parse", pieces=pieces, format="steps", **body).json()
+    whole = server.post("/parse", text=RAW, **body).json()
+    for message in (steps["message"], whole["message"]):
+        for call in message["tool_calls"]:
+            del call["id"]
+    assert steps["message"] == whole["message"]
+    assert steps["stage"] == "content"
+    forced = server.post("/parse", pieces=[{"text": "plan", "stage": "reasoning"}, "!"]).json()["message"]
+    assert forced["reasoning"] == "plan!"
+
+
+@pytest.mark.parametrize(
+    ("path", "ask", "param", "message"),
+    [
+        ("/parse", {"text": "", "pieces": []}, "pieces", "give one of them"),
+        ("/parse", {"pieces": [1]}, "pieces[0]", "a string or an object"),
+        ("/parse", {"pieces": [{"text": "", "at": 1}]}, "at", "allowed are text, stage"),
+        ("/parse", {"pieces": [""] * 50_001}, "pieces", "allowed are 50,000"),
+        ("/parse", {"text": "", "toml": "x" * 40_000}, "toml", "allowed are 32,768"),
+        ("/parse", {"text": "", "toml": "["}, "toml", "not TOML"),
+        ("/parse", {"text": "", "toml": f"call = {['x'] * 65}"}, "toml", "call: 65 alternatives; allowed are 64"),
+        ("/parse", {"text": "", "toml": "name = " + "[" * 5000}, "toml", ""),
+        ("/parse", {"text": "", "toml": "name = 'x'\nbase = '/etc/passwd'"}, "toml", "no dialect is called"),
+        ("/ui/protocol", {"text": "", "protocol": "soap"}, "protocol", "chat, responses, messages"),
+        ("/ui/detect", {}, "output", "is required"),
+        ("/ui/detect", {"model": "x" * 2000}, "model", "allowed are 1,024"),
+        ("/ui/grammar", {"dialect": "hermes", "tools": [WEATHER], "strict_level": "very"}, "strict_level", "off, "),
+        ("/ui/about", {"dialect": "nobody"}, "dialect", "no dialect is called"),
+        ("/ui/chat", {"messages": HELLO, "n": 2}, "n", "must be 1"),
+        ("/ui/prompt", {}, "messages", "is required"),
+        ("/ui/recordings", {"file": "/etc"}, "file", "is not known"),
+    ],
+)
+def test_what_is_wrong_is_named(server: Live, path: str, ask: dict[str, Any], param: str, message: str) -> None:
+    answer = server.post(path, **ask)
+    assert answer.status_code == 400
+    error = answer.json()["error"]
+    assert error["param"].rpartition(".")[2] == param
+    assert message in error["message"]
+
+
+def test_the_page_learns_of_every_dialect_and_reads_one_with_its_file(server: Live) -> None:
+    about = server.post("/ui/about").json()
+    assert {"hermes", "harmony"} <= {d["name"] for d in about["dialects"]}
+    assert about["policies"]["bad_arguments"] == ["raw", "drop", "text", "repair"]
+    told = server.post("/ui/about", dialect="harmony").json()
+    dialect = get_dialect("harmony")
+    assert told["toml"] == dialect.file[1]
+    assert [e["raw"] for e in told["examples"]] == [list(e.raw) for e in dialect.examples]
+    own = told["toml"].replace('"harmony"', '"mine"', 1)
+    raw = dialect.examples[-1].raw[0]
+    message = server.post("/parse", text=raw, toml=own).json()["message"]
+    assert message["content"] == parse(raw, "harmony").content
+
+
+def test_a_file_is_tried_on_its_examples(server: Live) -> None:
+    toml = get_dialect("think").file[1]
+    assert server.post("/ui/check", toml=toml).json()["problems"] == []
+    problems = server.post("/ui/check", toml=toml.replace('content = "', 'content = "not ')).json()["problems"]
+    assert problems
+    assert problems[0]["where"].startswith("examples[")
+
+
+def test_the_dialect_of_an_output_is_found(server: Live) -> None:
+    assert server.post("/ui/detect", output=RAW).json()["candidates"][0]["dialect"] in get_dialect("hermes").names
+    assert server.post("/ui/detect", output="Hello.").json()["candidates"] == []
+
+
+def test_grammars_come_in_every_form_and_none_where_nothing_is_constrained(server: Live) -> None:
+    body = {"dialect": "hermes", "tools": [WEATHER]}
+    grammar = server.post("/ui/grammar", **body, tool_choice="required").json()["grammar"]
+    assert {form: "grammar" in told for form, told in grammar.items()} == dict.fromkeys(grammar, True)
+    assert "get_weather" in grammar["lark"]["grammar"]
+    assert grammar["structural_tag"]["grammar"]["type"] == "structural_tag"
+    assert server.post("/ui/grammar", **body).json()["grammar"] is None
+    asked = server.post("/ui/prompt", messages=HELLO, tools=[WEATHER], tool_choice="required").json()
+    assert asked["grammar"]["lark"] == grammar["lark"]
+
+
+@pytest.mark.parametrize(
+    ("protocol", "sign"),
+    [
+        ("chat", '"object":"chat.completion.chunk"'),
+        ("responses", "response.completed"),
+        ("messages", "event: message_stop"),
+        ("ag-ui", "RUN_FINISHED"),
+        ("mindie", '"role":"assistant"'),
+        ("candle", "chat.completion"),
+    ],
+)
+def test_every_protocol_is_told_streamed_and_whole(server: Live, protocol: str, sign: str) -> None:
+    told = server.post("/ui/protocol", protocol=protocol, text=RAW, tools=[WEATHER]).json()
+    assert sign in told["stream"]
+    assert "Paris" in told["whole"]
+
+
+def test_the_engine_stops_when_the_page_goes_away() -> None:
+    engine = Scripted(["a"] * 3, hang_after=3)
+    with live(engine, "hermes") as server:
+        connection = server.request("/ui/chat", messages=HELLO)
+        assert engine.hanging.wait(20)
+        connection.close()
+        until(lambda: engine.cancelled == 1)
+
+
+def test_a_trace_ends_with_the_engines_error() -> None:
+    with live(Scripted([Delta(text="a"), Delta(text="b")], fail_after=2), "hermes") as server:
+        lines = chunks(server.post("/ui/chat", messages=HELLO).text)
+        assert lines[-1] == {"type": "error", "message": "the device is lost", "status": 500}
+    with live(Scripted([], fail_after=0), "hermes") as server:
+        assert server.post("/ui/chat", messages=HELLO).status_code == 500
+
+
+# -- recordings --------------------------------------------------------------------------------------------------------
+
+
+def test_parse_reads_a_recording_from_standard_input_and_whatever_the_order_of_its_keys(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = '\n{"dialect": "hermes", "prompt": "' + "x" * 9000 + '", "type": "request"}\n'
+    text += '{"type": "chunk", "text": "<think>a</think>b"}\n'
+    file = tmp_path / "r.txt"
+    file.write_text(text)
+    assert main(["parse", str(file), "--format", "message"]) == 0
+    from_file = json.loads(capsys.readouterr().out)
+    command = [sys.executable, "-m", "unspool", "parse", "--format", "message"]
+    ran = subprocess.run(command, input=text, capture_output=True, text=True, check=True)
+    assert json.loads(ran.stdout) == from_file
+    assert (from_file["reasoning"], from_file["content"]) == ("a", "b")
+
+
+def test_a_recording_carries_the_file_of_its_dialect(tmp_path: Path) -> None:
+    toml = get_dialect("hermes").file[1].replace("think>", "thought>").replace('name    = "hermes"', 'name = "mine"')
+    file = tmp_path / "r.jsonl"
+    write_recording(file, Asked(dialect="nowhere.toml", toml=toml, stage=Stage.CONTENT), ["<thought>a</thought>b"])
+    message = read_recordings(file)[0].parse()
+    assert (message.reasoning, message.content) == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (["nowhere.jsonl"], "FILE: nowhere.jsonl: No such file"),
+        (["{plain}"], "the first line must be of the type request"),
+        (["{unnamed}"], "--dialect: is missing; the recording names none"),
+    ],
+)
+def test_show_tells_what_it_cannot_open(
+    arguments: list[str], error: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "plain").write_text('{"type": "chunk"}\n')
+    write_recording(tmp_path / "unnamed", Asked(), ["x"])
+    given = [a.format(plain=tmp_path / "plain", unnamed=tmp_path / "unnamed") for a in arguments]
+    assert main(["show", *given]) == 2
+    assert error in capsys.readouterr().err
+
+
+def test_show_serves_the_recording_with_its_dialects_file(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import unspool.server
+
+    served: list[Any] = []
+
+    def serve(*arguments: Any, **options: Any) -> bool:
+        served.append(arguments)
+        return True
+
+    monkeypatch.setattr(unspool.server, "serve", serve, raising=False)
+    (tmp_path / "own.toml").write_text(get_dialect("hermes").file[1])
+    file = tmp_path / "r.jsonl"
+    write_recording(file, Asked(dialect=str(tmp_path / "own.toml")), ["hi"])
+    assert main(["show", str(file)]) == 0
+    settings = served[0][0]
+    line = json.loads(settings.shown.partition("\n")[0])
+    assert line["toml"] == get_dialect("hermes").file[1]
+    assert capsys.readouterr().out.startswith("http://127.0.0.1:")

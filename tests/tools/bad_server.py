@@ -1,0 +1,89 @@
+"""A server of MCP over standard streams, without the SDK, that misbehaves as its argument says."""
+
+import json
+import sys
+import time
+from typing import Any
+
+FAULT = sys.argv[1]
+GOOD = {"name": "good", "description": "Good.", "inputSchema": {"type": "object"}}
+
+
+def schema(value: Any) -> dict[str, Any]:
+    return {"name": f"bad{abs(hash(str(value)))}", "inputSchema": value}
+
+
+def deep(levels: int) -> Any:
+    found: Any = {"type": "string"}
+    for _ in range(levels):
+        found = {"type": "object", "properties": {"a": found}}
+    return found
+
+
+def page(cursor: str | None) -> dict[str, Any]:
+    if FAULT == "pages":
+        at = int(cursor or 0)
+        rest = {"nextCursor": str(at + 1)} if at < 3 else {}
+        return {"tools": [{**GOOD, "name": f"tool{at}"}], **rest}
+    if FAULT == "endless-pages":
+        return {"tools": [GOOD], "nextCursor": "again"}
+    if FAULT == "many":
+        return {"tools": [{**GOOD, "name": f"tool{i}"} for i in range(1000)]}
+    if FAULT == "lies":
+        bad = [deep(60), {"type": "object", "description": "x" * 100_000}]
+        named = [{**GOOD, "name": name} for name in ("", "sp ace", "a" * 200, "good")]
+        return {"tools": [*map(schema, bad), *named, GOOD]}
+    if FAULT == "no-object":
+        return {"tools": [GOOD, {**GOOD, "name": "bad", "inputSchema": {"type": "string"}}]}
+    if FAULT == "no-list":
+        return {"tools": "none"}
+    return {"tools": [GOOD]}
+
+
+def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
+    if method == "initialize":
+        version = params["protocolVersion"]
+        return {
+            "protocolVersion": version,
+            "capabilities": {"tools": {}},
+            "serverInfo": {"name": "bad", "version": "1"},
+        }
+    if method == "tools/list":
+        return page(params.get("cursor"))
+    if method == "tools/call":
+        return call()
+    raise KeyError(method)
+
+
+def call() -> dict[str, Any]:
+    if FAULT == "hang":
+        time.sleep(600)
+    if FAULT == "line":
+        sys.stdout.write("x" * 20_000_000)
+        sys.stdout.flush()
+    if FAULT == "flood":
+        note = json.dumps({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": 1}})
+        while True:
+            print(note)
+    if FAULT == "nonsense":
+        print("this is no JSON", flush=True)
+        print('{"jsonrpc": "2.0", "id": 99999, "result": {}}', flush=True)
+    if FAULT == "no-result":
+        return {"content": 7}
+    return {"content": [{"type": "text", "text": "done"}]}
+
+
+if FAULT == "silent":
+    time.sleep(600)
+if FAULT == "complains":
+    sys.exit("the file of settings is missing")
+for line in sys.stdin:
+    message = json.loads(line)
+    if "id" not in message:
+        continue
+    reply: dict[str, Any] = {"jsonrpc": "2.0", "id": message["id"]}
+    try:
+        reply["result"] = answer(message["method"], message.get("params", {}))
+    except KeyError:
+        reply["error"] = {"code": -32601, "message": "there is no such method"}
+    print(json.dumps(reply), flush=True)

@@ -1,0 +1,321 @@
+"""The browser on pages of the loopback."""
+
+import asyncio
+import contextlib
+import gzip
+import http.server
+import json
+import threading
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from unspool.tools import ServerTool, Session, ToolLimits, ToolResult
+from unspool.tools.addresses import is_public
+from unspool.tools.demo import DemoToolServer
+from unspool.tools.fetch import Fetcher, Refused
+
+LIMITS = ToolLimits(time=5, output=4_000, message=200_000)
+PAGE = """<!doctype html><html><head><title>Ships &amp; harbours</title><script>alert("no")</script></head><body>
+<nav><a href="/other">The other page</a> <a href="https://elsewhere.example/x">Elsewhere</a></nav>
+<h1>Ships</h1><p>The <b>Aurora</b> is 61.7 metres long.<br>She has three masts.</p>
+<ul><li>one</li><li>two</li></ul><table><tr><td>a</td><td>b</td></tr></table>
+<pre>x  =  1
+y  =  2</pre><p>A page may write 【0†L1】 itself.</p><a href="javascript:alert(1)">Script</a>
+<a href="http://[bad/">Bad</a></body></html>"""
+
+
+class Pages(http.server.BaseHTTPRequestHandler):
+    """The pages of the tests."""
+
+    def do_GET(self) -> None:
+        path = urlsplit(self.path)
+        body, kind, encoding = b"", "text/html; charset=utf-8", ""
+        if path.path == "/":
+            body = PAGE.encode()
+        elif path.path == "/other":
+            body, kind = b"plain\n" + "\n".join(f"line {i}" for i in range(500)).encode(), "text/plain"
+        elif path.path == "/big":
+            body = b"x" * 300_000
+        elif path.path == "/bomb":
+            body, encoding = gzip.compress(bytes(50_000_000)), "gzip"
+        elif path.path == "/packed":
+            body, encoding = gzip.compress(PAGE.encode()), "gzip"
+        elif path.path == "/deep":
+            body = b"<body>" + b"<div>" * 30_000 + b"deep"
+        elif path.path == "/image":
+            body, kind = b"\x89PNG", "image/png"
+        elif path.path == "/slow":
+            time.sleep(3)
+        elif path.path == "/search":
+            results = [{"url": self.at("/"), "title": "Ships", "content": f"About {parse_qs(path.query)['q'][0]}"}]
+            body, kind = json.dumps({"results": results}).encode(), "application/json"
+        elif path.path.startswith("/to/"):
+            self.send_response(302)
+            self.send_header("Location", {"home": "/", "loop": "/to/loop"}.get(path.path[4:], path.path[4:]))
+            self.end_headers()
+            return
+        else:
+            self.send_error(404)
+            return
+        self.send_response(200)
+        self.send_header("Content-Type", kind)
+        if encoding:
+            self.send_header("Content-Encoding", encoding)
+        self.end_headers()
+        with contextlib.suppress(OSError):  # the browser had enough
+            self.wfile.write(body)
+
+    def at(self, path: str) -> str:
+        return f"http://{self.headers['Host']}{path}"
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nothing is logged."""
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[str]:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Pages) as server:
+        server.daemon_threads = True
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        yield f"localhost:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+Call = Callable[..., Awaitable[ToolResult]]
+
+
+def browse(
+    hosts: list[str],
+    work: Callable[[Call], Awaitable[None]],
+    *,
+    search: str | None = None,
+    private: bool = True,
+    time: float = 20,
+) -> None:
+    """Do something with a browser that may read these hosts."""
+
+    async def main() -> None:
+        server = DemoToolServer(
+            None, Fetcher(hosts, private=private, time=time, size=LIMITS.message), search=search, limits=LIMITS
+        )
+        tools: dict[str, ServerTool] = {tool.name: tool for tool in await server.list_tools()}
+        session: Session = server.session()
+
+        async def call(name: str, **arguments: object) -> ToolResult:
+            return await session.call(tools[f"browser.{name}"], json.dumps(arguments))
+
+        try:
+            await work(call)
+        finally:
+            await session.aclose()
+            await server.aclose()
+
+    asyncio.run(main())
+
+
+def test_a_page_is_shown_in_numbered_lines_with_numbered_links(site: str) -> None:
+    async def work(call: Call) -> None:
+        result = await call("open", id=f"http://{site}/")
+        assert not result.error
+        lines = result.text.split("\n")
+        assert lines[0] == f"[0] Ships & harbours (http://{site}/)"
+        assert lines[1].startswith("**viewing lines [0 - ")
+        assert lines[3] == "L0: 【0†The other page】 【1†Elsewhere†elsewhere.example】"
+        assert ": # Ships" in result.text
+        assert ": The Aurora is 61.7 metres long." in result.text
+        assert ": She has three masts." in result.text
+        assert ": * two" in result.text
+        assert ": x  =  1" in result.text
+        assert "〖0†L1〗" in result.text  # what a page writes is no citation
+        assert "alert" not in result.text
+        assert [(source.cursor, source.title) for source in result.sources] == [(0, "Ships & harbours")]
+        assert (await call("open", id=f"http://{site}/packed")).text.split("\n")[4:] == lines[4:]
+
+    browse([site], work)
+
+
+def test_links_are_opened_pages_are_scrolled_and_places_are_found(site: str) -> None:
+    async def work(call: Call) -> None:
+        await call("open", id=f"http://{site}/")
+        other = await call("open", id=0)
+        assert other.text.startswith(f"[1] http://{site}/other\n")
+        assert len(other.text) <= LIMITS.output
+        later = await call("open", loc=400, num_lines=2)
+        assert later.text.split("\n")[1:] == [
+            "**viewing lines [400 - 401] of 500**",
+            "",
+            "L400: line 399",
+            "L401: line 400",
+        ]
+        found = await call("find", pattern="LINE 49", cursor=1)
+        assert "L0: # L50" in found.text
+        assert "L1: line 49" in found.text
+        again = await call("open", cursor=0, id="0")
+        assert again.text.startswith("[3] ")
+        for wrong in (
+            {"id": 99, "cursor": 0},
+            {"cursor": 7},
+            {"loc": 9_999, "cursor": 1},
+            {"id": {"a": 1}},
+            {"loc": "x"},
+        ):
+            assert (await call("open", **wrong)).error, wrong
+        assert (await call("find", pattern="")).error
+
+    browse([site], work)
+
+
+def test_without_a_page_or_a_provider_it_says_so() -> None:
+    async def work(call: Call) -> None:
+        assert "no page is open" in (await call("open")).text
+        assert "no page is open" in (await call("find", pattern="x")).text
+        assert "no search provider" in (await call("search", query="ships")).text
+
+    browse(["example.com"], work)
+
+
+def test_a_provider_is_asked_and_its_results_are_opened_by_number(site: str) -> None:
+    async def work(call: Call) -> None:
+        found = await call("search", query="old ships & more")
+        assert f"L0: 【0†Ships†{site}】" in found.text
+        assert "L1: About old ships & more" in found.text
+        opened = await call("open", id=0)
+        assert "Aurora" in opened.text
+
+    browse([site], work, search=f"http://{site}/search")
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        ("/big", "more than 200,000 bytes"),
+        ("/bomb", "more than 200,000 bytes"),
+        ("/image", "image/png, which is no text"),
+        ("/slow", "does not answer within 2 seconds"),
+        ("/nothing", "answers 404"),
+        ("/to/loop", "more than 5 redirects"),
+        ("/to/https://elsewhere.example/", "not among the hosts"),
+        ("/to/file:///etc/passwd", "no URL of http"),
+        ("/to/http://127.0.0.1:1/", "not among the hosts"),
+    ],
+)
+def test_what_cannot_be_read_is_refused(site: str, path: str, told: str) -> None:
+    async def work(call: Call) -> None:
+        result = await call("open", id=f"http://{site}{path}")
+        assert result.error
+        assert told in result.text
+
+    browse([site], work, time=2 if path == "/slow" else 20)
+
+
+def test_redirects_within_the_list_are_followed(site: str) -> None:
+    async def work(call: Call) -> None:
+        assert f"(http://{site}/)" in (await call("open", id=f"http://{site}/to/home")).text
+
+    browse([site], work)
+
+
+@pytest.mark.tools
+def test_a_page_that_is_made_to_keep_the_parser_busy_is_given_up(site: str) -> None:
+    async def work(call: Call) -> None:
+        begun = time.monotonic()
+        result = await call("open", id=f"http://{site}/deep")
+        assert result.error or "deep" in result.text
+        assert time.monotonic() - begun < 10
+
+    browse([site], work)
+
+
+def test_private_addresses_are_not_connected_to_even_where_the_name_is_allowed(site: str) -> None:
+    async def work(call: Call) -> None:
+        port = site.rpartition(":")[2]
+        for host in ("localhost", "127.0.0.1", "[::1]", "0x7f.1", "2130706433", "0.0.0.0", "[::ffff:127.0.0.1]"):
+            result = await call("open", id=f"http://{host}:{port}/")
+            assert result.error, host
+            assert "not a public address" in result.text or "cannot be" in result.text, result.text
+
+    port = site.rpartition(":")[2]
+    browse(["*", f"*:{port}"], work, private=False)
+
+
+def test_the_address_that_was_checked_is_the_one_connected_to(site: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name that is public when it is checked and private afterwards: it is resolved once."""
+    port = int(site.rpartition(":")[2])
+    asked: list[str] = []
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+
+        async def resolved(host: str, port: int, **more: object) -> list[Any]:
+            asked.append(host)
+            address = "192.0.2.1" if len(asked) > 1 else "127.0.0.1"
+            return [(2, 1, 6, "", (address, port))]
+
+        monkeypatch.setattr(loop, "getaddrinfo", resolved)
+        fetcher = Fetcher([f"rebound.example:{port}"], private=True, time=2, size=100_000)
+        fetched = await fetcher.fetch(f"http://rebound.example:{port}/")
+        assert b"Aurora" in fetched.body
+        await fetcher.aclose()
+
+    asyncio.run(main())
+    assert asked == ["rebound.example"]
+
+
+@pytest.mark.parametrize(
+    ("rules", "allowed", "refused"),
+    [
+        (
+            ["example.com"],
+            ["http://example.com/", "https://EXAMPLE.com./x"],
+            ["http://a.example.com/", "http://example.com:8080/"],
+        ),
+        (["*.example.com"], ["http://a.example.com/"], ["http://example.com/", "http://aexample.com/"]),
+        (["localhost:8000"], ["http://localhost:8000/"], ["http://localhost/", "http://localhost:80000/"]),
+        (["*"], ["http://anything.example/"], ["http://anything.example:22/", "ftp://anything.example/", "http:///"]),
+        ([], [], ["http://example.com/"]),
+        (
+            ["example.com"],
+            [],
+            ["http://example.com@evil.example/", "http://evil.example/example.com", "data:text/html,x"],
+        ),
+    ],
+)
+def test_the_list_of_hosts_says_what_may_be_read(rules: list[str], allowed: list[str], refused: list[str]) -> None:
+    fetcher = Fetcher(rules, private=True, time=1, size=1)
+    for url in allowed:
+        fetcher._checked(url, False)
+    for url in refused:
+        with pytest.raises(Refused):
+            fetcher._checked(url, False)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        *(
+            "127.0.0.1",
+            "10.1.2.3",
+            "192.168.0.1",
+            "169.254.169.254",
+            "100.64.0.1",
+            "0.0.0.0",
+            "224.0.0.1",
+            "::1",
+            "fe80::1",
+        ),
+        *("::ffff:10.0.0.1", "64:ff9b::a00:1", "2002:7f00:1::", "fd00::1", "fe80::1%eth0", "not an address"),
+    ],
+)
+def test_addresses_that_are_not_public_are_known(address: str) -> None:
+    assert not is_public(address)
+
+
+def test_public_addresses_are_known() -> None:
+    assert is_public("93.184.216.34")
+    assert is_public("2606:2800:220:1:248:1893:25c8:1946")

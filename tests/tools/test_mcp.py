@@ -1,0 +1,323 @@
+"""Servers of MCP in other processes: the SDK's over each transport, and one that misbehaves."""
+
+import asyncio
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from unspool.tools import Approval, ToolLimits, ToolResult, Tools, ToolServerError
+from unspool.tools.config import read_list, request_server
+
+pytestmark = pytest.mark.tools
+
+HERE = Path(__file__).parent
+LIMITS = ToolLimits(time=3, listing=10, output=1_000, message=1_000_000)
+
+
+def program(script: str, *args: str, **more: object) -> dict[str, object]:
+    return {"command": sys.executable, "args": [str(HERE / script), *args], **more}
+
+
+def tools_of(tmp_path: Path, limits: ToolLimits = LIMITS, **servers: object) -> Tools:
+    path = tmp_path / "mcp.json"
+    path.write_text(json.dumps({"mcpServers": servers}))
+    return Tools.from_flags(mcp_config=path, limits=limits)
+
+
+@contextlib.contextmanager
+def running(transport: str) -> Iterator[str]:
+    """The SDK's server over HTTP, as ``host:port``."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    process = subprocess.Popen(
+        [sys.executable, str(HERE / "sdk_server.py"), transport, str(port)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        for _ in range(300):
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+                break
+            assert process.poll() is None
+            time.sleep(0.1)
+        yield f"127.0.0.1:{port}"
+    finally:
+        process.kill()
+        process.wait()
+
+
+def run(tools: Tools, work: Callable[[Tools], Awaitable[None]]) -> None:
+    async def main() -> None:
+        try:
+            async with asyncio.timeout(60):
+                await work(tools)
+        finally:
+            await tools.aclose()
+
+    asyncio.run(main())
+
+
+async def call(tools: Tools, name: str, **arguments: object) -> ToolResult:
+    """A call in a session of its own."""
+    listing = await tools.list_tools()
+    tool = next(tool for tool in listing.tools if tool.name == name)
+    session = tools.session()
+    try:
+        return await session.call(tool, json.dumps(arguments))
+    finally:
+        await session.aclose()
+
+
+async def check_calculator(tools: Tools) -> None:
+    listing = await tools.list_tools()
+    assert listing.failures == {}
+    add = next(tool for tool in listing.tools if tool.name == "add")
+    assert add.kind == "mcp"
+    function = add.definition["function"]
+    assert function["description"] == "Add two numbers."
+    assert function["parameters"]["required"] == ["a", "b"]
+    assert (await call(tools, "add", a=2, b=40)).text == "42"
+    failed = await call(tools, "fail", why="no luck")
+    assert failed.error
+    assert "no luck" in failed.text
+    wrong = await call(tools, "add", a="two", b=40)
+    assert wrong.error
+    big = await call(tools, "big", characters=5_000)
+    assert len(big.text) == LIMITS.output
+    assert "5,000" in big.text
+    session = tools.session()
+    for arguments in ("{", "[1]", '{"a": 1, "b": 2'):
+        refused = await session.call(add, arguments)
+        assert refused.error
+    found = await asyncio.gather(*(session.call(add, f'{{"a": {i}, "b": 1}}') for i in range(20)))
+    assert [int(result.text) for result in found] == [i + 1 for i in range(20)]
+    wait = next(tool for tool in listing.tools if tool.name == "wait")
+    started = time.monotonic()
+    late = await session.call(wait, '{"seconds": 60}')
+    assert late.error
+    assert "3 seconds" in late.text
+    assert time.monotonic() - started < 6
+    assert (await session.call(add, '{"a": 1, "b": 1}')).text == "2"
+    await session.aclose()
+
+
+@pytest.mark.parametrize("transport", ["sse", "streamable-http"])
+def test_a_server_over_http_is_found_by_host_and_port_alone(transport: str) -> None:
+    with running(transport) as address:
+        run(Tools(read_list(f"calc={address}", LIMITS)), check_calculator)
+
+
+def test_a_url_may_be_that_of_either_transport() -> None:
+    with running("sse") as address:
+        run(Tools(read_list(f"http://{address}/sse", LIMITS)), check_calculator)
+
+
+def test_a_server_over_standard_streams_is_started_from_a_file(tmp_path: Path) -> None:
+    run(tools_of(tmp_path, calc=program("sdk_server.py", "stdio")), check_calculator)
+
+
+def test_a_session_over_http_outlives_nothing_and_servers_that_come_back_are_found() -> None:
+    with running("streamable-http") as address:
+        tools = Tools(read_list(f"calc={address}", ToolLimits(time=3, listing=3, cache=0.01)))
+
+        async def work(tools: Tools) -> None:
+            assert (await call(tools, "add", a=1, b=1)).text == "2"
+
+        run(tools, work)
+
+    async def gone(tools: Tools) -> None:
+        listing = await tools.list_tools()
+        assert listing.tools == ()
+        assert [*listing.failures] == ["calc"]
+
+    run(Tools(read_list(f"calc={address}", LIMITS)), gone)
+
+
+def test_a_child_has_no_more_of_the_environment_than_its_file_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("A_SECRET_KEY", "sk-1")
+    monkeypatch.setenv("PASSED_ON", "yes")
+    entry = program("sdk_server.py", "stdio", env={"OWN": "${PASSED_ON}", "OTHER": "${NOT_SET:-default}"})
+
+    async def work(tools: Tools) -> None:
+        names = (await call(tools, "environment")).structured["result"]
+        assert {"OWN", "OTHER", "PATH"} <= set(names)
+        assert not {"A_SECRET_KEY", "PASSED_ON"} & set(names)
+
+    run(tools_of(tmp_path, calc=entry), work)
+
+
+def test_a_child_that_dies_is_started_again_and_its_call_is_an_error(tmp_path: Path) -> None:
+    async def work(tools: Tools) -> None:
+        assert (await call(tools, "count")).text == "1"
+        assert (await call(tools, "count")).text == "2"  # one child for all responses
+        assert (await call(tools, "die")).error
+        assert (await call(tools, "count")).text == "1"
+
+    run(tools_of(tmp_path, calc=program("sdk_server.py", "stdio")), work)
+
+
+def test_a_changed_list_is_listed_anew(tmp_path: Path) -> None:
+    async def work(tools: Tools) -> None:
+        assert "newcomer" not in [tool.name for tool in (await tools.list_tools()).tools]
+        assert (await call(tools, "change")).text == "changed"
+        await asyncio.sleep(1.1)
+        assert (await call(tools, "newcomer")).text == "new"
+
+    run(tools_of(tmp_path, calc=program("sdk_server.py", "stdio")), work)
+
+
+def children() -> set[int]:
+    path = Path(f"/proc/self/task/{os.getpid()}/children")
+    return {int(pid) for pid in path.read_text().split()} if path.exists() else set()
+
+
+@pytest.mark.parametrize("fault", ["hang", "line", "flood", "no-result"])
+def test_a_call_that_a_server_does_not_answer_rightly_is_an_error_and_the_next_works(
+    tmp_path: Path, fault: str
+) -> None:
+    before = children()
+
+    async def work(tools: Tools) -> None:
+        started = time.monotonic()
+        result = await call(tools, "good")
+        assert result.error
+        assert time.monotonic() - started < 8
+        (await tools.list_tools())
+        assert (await call(tools, "good")).error  # by a child that is new, or still there
+        assert len(children() - before) <= 1
+
+    run(tools_of(tmp_path, bad=program("bad_server.py", fault)), work)
+    assert children() == before
+
+
+def test_nonsense_between_messages_is_passed_over(tmp_path: Path) -> None:
+    async def work(tools: Tools) -> None:
+        assert (await call(tools, "good")).text == "done"
+
+    run(tools_of(tmp_path, bad=program("bad_server.py", "nonsense")), work)
+
+
+def test_pages_are_listed_to_the_end(tmp_path: Path) -> None:
+    async def work(tools: Tools) -> None:
+        assert [tool.name for tool in (await tools.list_tools()).tools] == ["tool0", "tool1", "tool2", "tool3"]
+
+    run(tools_of(tmp_path, bad=program("bad_server.py", "pages")), work)
+
+
+def test_tools_whose_definitions_cannot_be_used_are_left_out(tmp_path: Path) -> None:
+    async def work(tools: Tools) -> None:
+        listing = await tools.list_tools()
+        assert [tool.name for tool in listing.tools] == ["good"]
+        assert (await call(tools, "good")).text == "done"
+
+    run(tools_of(tmp_path, ToolLimits(time=3, schema=2_000), bad=program("bad_server.py", "lies")), work)
+
+
+@pytest.mark.parametrize(
+    ("fault", "told"),
+    [
+        ("endless-pages", "pages without an end"),
+        ("many", "more than 256 tools"),
+        ("no-list", "ListToolsResult"),
+        ("no-object", "Input should be 'object'"),
+        ("silent", "does not answer within 3 s"),
+        ("complains", "the file of settings is missing"),
+    ],
+)
+def test_a_server_that_cannot_be_listed_is_reported_and_the_others_work(tmp_path: Path, fault: str, told: str) -> None:
+    before = children()
+
+    async def work(tools: Tools) -> None:
+        listing = await tools.list_tools()
+        assert [tool.name for tool in listing.tools] == ["good"]
+        assert [*listing.failures] == ["bad"]
+        assert told in listing.failures["bad"]
+        assert (await call(tools, "good")).text == "done"
+        with pytest.raises(ToolServerError):
+            await tools.servers["bad"].list_tools()
+
+    bad, good = program("bad_server.py", fault), program("bad_server.py", "none")
+    run(tools_of(tmp_path, ToolLimits(time=3, listing=3), bad=bad, good=good), work)
+    assert children() == before
+
+
+def test_a_program_that_is_not_there_is_reported(tmp_path: Path) -> None:
+    async def work(tools: Tools) -> None:
+        assert "no-such-program" in (await tools.list_tools()).failures["bad"]
+
+    run(tools_of(tmp_path, bad={"command": "no-such-program"}), work)
+
+
+def test_a_cancelled_call_ends_and_leaves_the_child_to_others(tmp_path: Path) -> None:
+    before = children()
+
+    async def work(tools: Tools) -> None:
+        slow = asyncio.ensure_future(call(tools, "wait", seconds=60))
+        await asyncio.sleep(2.5)
+        slow.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await slow
+        assert (await call(tools, "count")).text == "1"
+
+    run(tools_of(tmp_path, ToolLimits(time=60), calc=program("sdk_server.py", "stdio")), work)
+    assert children() == before
+
+
+def test_a_listing_that_is_cancelled_leaves_no_child(tmp_path: Path) -> None:
+    before = children()
+
+    async def work(tools: Tools) -> None:
+        listing = asyncio.ensure_future(tools.list_tools())
+        await asyncio.sleep(0.5)
+        assert len(children() - before) == 1
+        listing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await listing
+        assert children() == before
+
+    run(tools_of(tmp_path, bad=program("bad_server.py", "silent")), work)
+
+
+def test_names_that_clash_stand_behind_their_servers_labels_and_approvals_go_by_tool(tmp_path: Path) -> None:
+    async def work(tools: Tools) -> None:
+        listing = await tools.list_tools()
+        assert [tool.name for tool in listing.tools] == ["one__good", "two__good"]
+        assert [tool.approval for tool in listing.tools] == [True, False]
+        assert (await call(tools, "two__good")).text == "done"
+
+    one = program("bad_server.py", "none", require_approval="always")
+    run(tools_of(tmp_path, one=one, two=program("bad_server.py", "none")), work)
+    assert Approval.read("never") == Approval()
+
+
+def test_a_hundred_sessions_at_once_share_one_child_and_each_has_its_answer(tmp_path: Path) -> None:
+    async def work(tools: Tools) -> None:
+        found = await asyncio.gather(*(call(tools, "add", a=i, b=1) for i in range(100)))
+        assert [int(result.text) for result in found] == [i + 1 for i in range(100)]
+
+    run(tools_of(tmp_path, ToolLimits(time=30), calc=program("sdk_server.py", "stdio")), work)
+
+
+@pytest.mark.parametrize(
+    "url", ["https://localhost:1/mcp", "https://127.0.0.1/mcp", "https://[::1]/mcp", "https://169.254.169.254/"]
+)
+def test_a_server_that_a_request_names_is_not_looked_for_at_private_addresses(url: str) -> None:
+    async def work(tools: Tools) -> None:
+        assert "is not a public address" in (await tools.list_tools()).failures["asked"]
+
+    run(Tools([request_server("asked", url, {}, LIMITS)]), work)
+
+
+def test_a_server_that_a_request_names_must_be_https() -> None:
+    with pytest.raises(ValueError, match="is no URL of https"):
+        request_server("asked", "http://example.com/mcp", {}, LIMITS)

@@ -1,0 +1,214 @@
+"""Python in sandboxes: what it may do, and what not. Monty runs in `make test`, the others in `make tools`."""
+
+import asyncio
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from unspool.tools import ToolLimits, ToolResult
+from unspool.tools.sandbox import Bwrap, Interpreter, Monty, Sandbox, SandboxError, Wasi, bwrap, open_sandbox, started
+
+LIMITS = ToolLimits(time=2, output=2_000, memory=200_000_000)
+
+
+def usable(name: str) -> str:
+    """Why a sandbox cannot run here; ``""``: it can. Bwrap is tried: namespaces may be forbidden."""
+    try:
+        command = open_sandbox(name).command(LIMITS)
+    except SandboxError as error:
+        return str(error)
+    if name == "bwrap":
+        tried = subprocess.run([str(bwrap()), "--unshare-all", "--ro-bind", "/", "/", "/bin/true"], capture_output=True)
+        return tried.stderr.decode()
+    return "" if command else "?"
+
+
+def sandbox(name: str) -> object:
+    marks = [] if name == "monty" else [pytest.mark.tools]
+    return pytest.param(name, marks=marks)
+
+
+@pytest.fixture(params=[sandbox("monty"), sandbox("bwrap"), sandbox("wasi")])
+def name(request: pytest.FixtureRequest) -> str:
+    found: str = request.param
+    if why := usable(found):
+        pytest.skip(f"{found}: {why}")
+    return found
+
+
+def run(name: str, *cells: str, limits: ToolLimits = LIMITS) -> list[ToolResult]:
+    async def main() -> list[ToolResult]:
+        interpreter = started(open_sandbox(name), limits)
+        try:
+            return [await interpreter.run(cell) for cell in cells]
+        finally:
+            await interpreter.aclose()
+
+    return asyncio.run(main())
+
+
+def test_a_cell_shows_what_it_prints_and_the_value_of_its_last_expression_and_state_lasts(name: str) -> None:
+    found = run(
+        name,
+        "x = 6\nprint('ä\\nb')\nx * 7",
+        "x",
+        "def f(n):\n    return n + x\n",
+        "f(1)  # a comment",
+        "x = 'ß'; x",
+        "None",
+        "if x:\n    x",
+        "[\n 1,\n 2]",
+    )
+    texts = [result.text for result in found]
+    assert texts == ["ä\nb\n42\n", "6\n", "", "7\n", "'ß'\n", "", "", "[1, 2]\n"]
+    assert not any(result.error for result in found)
+
+
+def test_errors_are_told_with_their_line_and_state_stays(name: str) -> None:
+    found = run(name, "x = 1\n1 / 0", "def f(:", "undefined", "raise SystemExit(3)", "x")
+    assert [result.error for result in found] == [True, True, True, True, False]
+    assert "ZeroDivisionError: division by zero" in found[0].text
+    assert "line 2" in found[0].text
+    assert "NameError" in found[2].text
+    assert found[4].text == "1\n"
+
+
+ESCAPES = {
+    "a file is read": "open('/etc/passwd').read()",
+    "a file is written": "open('/tmp/x', 'w').write('x')",
+    "the server's folder is read": f"open({str(Path(__file__).resolve())!r}).read()",
+    "a folder is listed": f"import os\nos.listdir({str(Path(__file__).parent)!r})",
+    "a socket is opened": "import socket\nsocket.socket()",
+    "a host is resolved": "import socket\nsocket.getaddrinfo('example.com', 80)",
+    "a pair of sockets is opened": "import socket\nsocket.socketpair()",
+    "a program is run": "import subprocess\nsubprocess.run(['/bin/true'], check=True)",
+    "a shell is run": "import os\nassert os.system('true') == 0",
+    "a process is forked": "import os\nos.fork()",
+    "a process is spawned": "import os\nos.posix_spawn('/bin/true', ['true'], {})",
+    "a thread is started": "import threading\nthreading.Thread(target=print).start()",
+    "a process is signalled": "import os\nos.kill(os.getppid(), 9)",
+    "all processes are signalled": "import os\nos.kill(-1, 9)",
+    "the process is traced": "import ctypes\nassert ctypes.CDLL(None).ptrace(0, 0, 0, 0) == 0",
+    "a namespace is made": "import ctypes\nassert ctypes.CDLL(None).unshare(0x10000000) == 0",
+    "/proc is read": "open('/proc/self/environ').read()",
+    "/proc of others is read": "import os\nos.listdir('/proc/1')",
+    "the environment's key is read": "import os\nos.environ['A_SECRET_KEY']",
+    "memory of the kernel is mapped": "open('/dev/mem', 'rb').read(1)",
+    "a device is opened": "open('/dev/tty')",
+}
+
+
+@pytest.fixture
+def secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("A_SECRET_KEY", "sk-1")
+
+
+@pytest.mark.usefixtures("secret")
+def test_nothing_leaves_the_sandbox(name: str) -> None:
+    for (what, _), result in zip(ESCAPES.items(), run(name, *ESCAPES.values()), strict=True):
+        assert result.error, f"{what}: {result.text}"
+
+
+def test_the_files_that_are_there_cannot_be_written(name: str) -> None:
+    code = """
+import os
+written = 0
+for folder, _, names in os.walk("/"):
+    for name in ["new", *names[:2]]:
+        try:
+            open(folder + "/" + name, "a").write("x")
+            written += 1
+        except (OSError, PermissionError):
+            pass
+print("written:", written)
+"""
+    result = run(name, code)[0]
+    assert result.text == "written: 0\n" or (result.error and "written" not in result.text)
+
+
+BOMBS = {
+    "endless": "while True: pass",
+    "memory": "a = []\nwhile True: a.append('x' * 100_000)",
+    "one big block": "x = 'x' * 10**10\nlen(x)",
+    "a big number": "x = 10 ** (10 ** 9)\nx == 1",
+    "endless output": "while True: print('x' * 1000)",
+    "recursion": "def f(n): return f(n + 1)\nf(0)",
+    "forks": "import os\nwhile True: os.fork()",
+    "swallowed": "while True:\n    try:\n        while True: pass\n    except BaseException: pass",
+}
+
+
+@pytest.mark.parametrize(
+    "bomb", [pytest.param(bomb, marks=[] if bomb == "memory" else pytest.mark.tools) for bomb in BOMBS]
+)
+def test_a_bomb_ends_in_time_with_an_error_and_the_next_cell_runs(name: str, bomb: str) -> None:
+    begun = time.monotonic()
+    limits = ToolLimits(time=1, output=2_000, memory=200_000_000)
+    found = run(name, BOMBS[bomb], "1 + 1", limits=limits)
+    assert found[0].error
+    assert len(found[0].text) <= 2_000 + 200
+    assert found[1].text == "2\n"
+    assert time.monotonic() - begun < 15
+
+
+@pytest.mark.tools
+@pytest.mark.parametrize(
+    "code",
+    ["import os\nwhile True: os.write(1, b'x' * 9999)", "import os\nos._exit(0)", "import os\nos.write(1, b'[\\n')"],
+)
+def test_code_that_writes_over_the_line_to_its_parent_ends_itself_alone(code: str) -> None:
+    if why := usable("bwrap"):
+        pytest.skip(why)
+    first, second = run("bwrap", code, "1 + 1")
+    assert first.error or first.text == "2\n"
+    assert second.text in ("2\n", "")
+
+
+def children() -> set[int]:
+    return {int(pid) for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()}
+
+
+def test_a_cancelled_cell_ends_its_process() -> None:
+    before = children()
+
+    async def main() -> None:
+        interpreter = started(Monty(), ToolLimits(time=60))
+        assert (await interpreter.run("1")).text == "1\n"
+        running = asyncio.ensure_future(interpreter.run("while True: pass"))
+        await asyncio.sleep(0.2)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        assert interpreter.pid is None
+        assert children() == before
+
+    asyncio.run(main())
+
+
+def test_an_interpreter_that_cannot_start_says_why(tmp_path: Path) -> None:
+    async def main(*command: str) -> ToolResult:
+        return await Interpreter(command, {}, 1, 1_000).run("1")
+
+    missing = asyncio.run(main(str(tmp_path / "nothing")))
+    assert missing.error
+    assert "No such file" in missing.text
+    broken = asyncio.run(main(sys.executable, "-c", "raise SystemExit('no luck today')"))
+    assert "no luck today" in broken.text
+
+
+def test_a_sandbox_that_is_not_there_says_what_would_help(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="'docker' is not one of monty, bwrap, wasi"):
+        open_sandbox("docker")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    told: Iterator[tuple[Sandbox, str]] = iter(
+        ((Monty(), "pip install 'unspool\\[python-tool\\]'"), (Bwrap(), "bubblewrap"), (Wasi(tmp_path), "wasmtime"))
+    )
+    for one, text in told:
+        with pytest.raises(SandboxError, match=text):
+            one.command(LIMITS)

@@ -1,0 +1,58 @@
+"""A real browser, which looks at a real server."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+SHOTS = os.environ.get("UI_SHOTS")
+"""A folder for screenshots, for people to look at."""
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    from playwright.sync_api import sync_playwright
+
+    path = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+    with sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield found
+        found.close()
+
+
+class Visit:
+    """A page in the browser.
+
+    Attributes:
+        faults: what its console and its scripts complained about.
+        hosts: which it asked.
+    """
+
+    def __init__(self, context: Any) -> None:
+        self.page = context.new_page()
+        self.page.set_default_timeout(20_000)
+        self.faults: list[str] = []
+        self.hosts: set[str] = set()
+        self.page.on("console", lambda m: self.faults.append(m.text) if m.type in ("error", "warning") else None)
+        self.page.on("pageerror", lambda error: self.faults.append(str(error)))
+        self.page.on("request", lambda request: self.hosts.add(request.url.split("/")[2]))
+        self.page.on("dialog", lambda dialog: self.faults.append(f"a dialog: {dialog.message}"))
+
+    def shot(self, name: str, *, whole: bool = True) -> None:
+        """Take a screenshot, where somebody wants to look at it."""
+        if SHOTS:
+            self.page.screenshot(path=f"{SHOTS}/{name}.png", full_page=whole)
+
+
+@pytest.fixture
+def visit(browser: Any, request: pytest.FixtureRequest) -> Iterator[Visit]:
+    """A page of a desktop in English, unless the test's parameter says otherwise. It must not complain."""
+    options = {"locale": "en-US", "viewport": {"width": 1360, "height": 900}, **getattr(request, "param", {})}
+    context = browser.new_context(accept_downloads=True, **options)
+    found = Visit(context)
+    yield found
+    context.close()
+    unexpected = [fault for fault in found.faults if "Failed to load resource" not in fault]
+    assert unexpected == []

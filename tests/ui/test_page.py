@@ -1,0 +1,575 @@
+"""The page, in a real browser before a real server."""
+
+import asyncio
+import json
+import subprocess
+import sys
+import threading
+import time
+import zipfile
+from collections.abc import AsyncGenerator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from unspool import get_dialect, parse
+from unspool.cli import main
+from unspool.engines import Capture, Delta, Request, read_recordings
+from unspool.engines.capture import Asked, write_recording
+
+from ..server.support import HELLO, USAGE, WEATHER, Live, Scripted, live, until
+from .conftest import Visit
+
+pytestmark = pytest.mark.ui
+
+RAW = (
+    "<think>\nThe user wants\nthe weather.\n</think>\n\nLet me look.\n<tool_call>\n"
+    '{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>'
+)
+PHONE = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
+
+
+class Gated(Scripted):
+    """Plays pieces, but waits at some until the test lets it go on."""
+
+    def __init__(self, pieces: list[str], gates: dict[int, threading.Event], **options: Any) -> None:
+        super().__init__(pieces, **options)
+        self.gates = gates
+
+    async def generate(self, request: Request) -> AsyncGenerator[Delta, None]:
+        self.requests.append(request)
+        for i, piece in enumerate(self.pieces):
+            while i in self.gates and not self.gates[i].is_set():
+                await asyncio.sleep(0.01)
+            assert isinstance(piece, str)
+            yield Delta(text=piece)
+        yield Delta(finish_reason=self.reason, usage=USAGE)
+
+
+def cut(text: str, size: int = 5) -> list[str]:
+    return [text[i : i + size] for i in range(0, len(text), size)]
+
+
+def begin(visit: Visit, server: Live, view: str = "try") -> Any:
+    visit.page.goto(f"{server.url}/#{view}")
+    visit.page.locator(f"u-{view}").wait_for(state="attached")
+    return visit.page
+
+
+def say(page: Any, text: str = "Hello") -> None:
+    page.fill(".say textarea", text)
+    page.press(".say textarea", "Enter")
+
+
+def answered(page: Any) -> None:
+    page.locator(".turn.assistant footer").last.wait_for()
+
+
+# -- try it ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_stream_is_seen_as_it_comes(visit: Visit) -> None:
+    pieces = cut(RAW)
+    first = next(i for i in range(len(pieces)) if "wants" in "".join(pieces[:i]))
+    inside = next(i for i in range(len(pieces)) if '"city"' in "".join(pieces[:i]))
+    gates = {first: threading.Event(), inside: threading.Event()}
+    engine = Gated(pieces, gates)
+    with live(engine, "hermes") as server:
+        page = begin(visit, server)
+        say(page)
+        page.locator(".reasoning .preview", has_text="The user wants").wait_for()
+        assert page.locator("details.reasoning").get_attribute("open") is None
+        assert page.locator(".call").count() == 0
+        gates[first].set()
+        arguments = page.locator(".call .arguments")
+        arguments.filter(has_text='{"city"').wait_for()
+        assert "Paris" not in arguments.inner_text()
+        assert page.locator(".call .status").inner_text() == ""
+        visit.shot("streaming")
+        gates[inside].set()
+        answered(page)
+        assert json.loads(arguments.inner_text()) == {"city": "Paris"}
+        assert page.locator(".call .status").inner_text() == "ok"
+        assert page.locator(".part.content").inner_text() == "Let me look."
+        page.click("details.reasoning summary")
+        assert page.locator(".reasoning .body").inner_text() == "The user wants\nthe weather."
+        assert visit.hosts == {server.url.removeprefix("http://")}
+
+
+def test_results_of_tools_are_sent_back(visit: Visit) -> None:
+    engine = Scripted(cut(RAW))
+    with live(engine, "hermes") as server:
+        page = begin(visit, server)
+        say(page)
+        answered(page)
+        page.fill(".results textarea", '{"sky": "clear"}')
+        page.click(".results button")
+        until(lambda: len(engine.requests) == 2)
+        sent = engine.requests[1].messages
+        assert [m["role"] for m in sent] == ["user", "assistant", "tool"]
+        assert sent[1]["tool_calls"][0]["function"] == {"name": "get_weather", "arguments": '{"city": "Paris"}'}
+        assert sent[2]["content"] == '{"sky": "clear"}'
+        assert sent[2]["tool_call_id"] == sent[1]["tool_calls"][0]["id"]
+        until(lambda: page.locator(".turn.assistant footer").count() == 2)
+
+
+def test_tools_can_be_edited_and_wrong_ones_are_told(visit: Visit) -> None:
+    engine = Scripted(["Hi."])
+    with live(engine, "hermes") as server:
+        page = begin(visit, server)
+        tools = page.locator("u-try .settings textarea.code")
+        tools.fill("[{")
+        page.locator(".settings .error", has_text="Not JSON").wait_for()
+        say(page)
+        assert engine.requests == []
+        tools.fill(json.dumps([WEATHER]))
+        page.locator("u-try .settings select").select_option("get_weather")
+        page.press(".say textarea", "Enter")
+        say(page, "again")
+        answered(page)
+        assert engine.requests[0].tools[0]["function"]["name"] == "get_weather"
+        assert engine.requests[0].tool_choice == {"type": "function", "function": {"name": "get_weather"}}
+
+
+def test_a_cut_stream_is_told_and_can_still_be_looked_at(visit: Visit) -> None:
+    engine = Scripted(cut(RAW), hang_after=8)
+    with live(engine, "hermes") as server:
+        page = begin(visit, server)
+        say(page)
+        page.locator(".reasoning .preview", has_text="user wants").wait_for()
+        loop = next(iter(server.server.server_state.connections)).loop
+        for connection in list(server.server.server_state.connections):
+            loop.call_soon_threadsafe(connection.transport.abort)
+        page.locator(".warning", has_text="cut").wait_for()
+        visit.shot("cut")
+        page.click("text=Look inside >> nth=-1")
+        page.locator("u-look .warning", has_text="cut").wait_for()
+        assert page.locator(".chip").count() == 8
+
+
+def test_an_answer_can_be_stopped(visit: Visit) -> None:
+    engine = Scripted(cut(RAW), hang_after=8)
+    with live(engine, "hermes") as server:
+        page = begin(visit, server)
+        say(page)
+        page.locator(".reasoning .preview", has_text="user wants").wait_for()
+        page.click(".say button")
+        page.locator(".warning", has_text="stopped").wait_for()
+        until(lambda: engine.cancelled == 1)
+
+
+def test_errors_are_told_before_and_within_an_answer(visit: Visit) -> None:
+    with live(Scripted(cut(RAW), fail_after=10), "hermes") as server:
+        page = begin(visit, server)
+        say(page)
+        page.locator(".error", has_text="the device is lost").wait_for()
+        assert page.locator(".reasoning").count() == 1
+        visit.shot("error")
+    with live(Scripted([], fail_after=0), "hermes") as server:
+        page = begin(visit, server)
+        say(page)
+        page.locator(".error", has_text="refused: the device is lost").wait_for()
+
+
+HOSTILE = (
+    "<script>document.title='hacked'</script><img src=x onerror=\"document.title='hacked'\">"
+    "</div></pre><a href='javascript:alert(1)'>x</a> \u202eevil\u202c \u2066hidden\u2069 &lt;b&gt;"
+)
+
+
+def test_hostile_output_stays_text(visit: Visit) -> None:
+    call = json.dumps({"name": "<img src=x onerror=alert(1)>", "arguments": {"<b>": HOSTILE}})
+    raw = f"<think>\n{HOSTILE}\n</think>\n\n{HOSTILE}\n<tool_call>\n{call}\n</tool_call>"
+    markup = "document.querySelectorAll('main :is(script, img, iframe, a, b)').length"
+    with live(Scripted(cut(raw, 7)), "hermes") as server:
+        page = begin(visit, server)
+        say(page, HOSTILE)
+        answered(page)
+        assert page.title() == "unspool · served"
+        shown = HOSTILE
+        for odd in "\u202e\u202c\u2066\u2069":
+            shown = shown.replace(odd, f"U+{ord(odd):04X}")
+        assert page.locator(".part.content").inner_text() == shown
+        assert page.locator(".call strong").inner_text() == "<img src=x onerror=alert(1)>"
+        assert page.evaluate(markup) == 0
+        page.click(".turn footer button")
+        page.locator(".chip").first.wait_for()
+        page.locator("#s-protocols").scroll_into_view_if_needed()
+        page.locator("#s-protocols .bytes", has_text="script").wait_for()
+        assert page.evaluate(markup) == 0
+        assert page.title() == "unspool · served"
+        visit.shot("hostile")
+
+
+def test_five_megabytes_stay_usable(visit: Visit) -> None:
+    big = "<script>alert(1)</script> word \u202e" * 160_000
+    assert len(big) > 5_000_000
+    with live(Scripted(cut(big, 20_000)), "hermes") as server:
+        page = begin(visit, server)
+        began = time.monotonic()
+        say(page)
+        page.set_default_timeout(60_000)
+        answered(page)
+        page.locator("button.quiet", has_text="more characters").wait_for()
+        assert time.monotonic() - began < 40
+        page.click("text=Look inside >> nth=-1")
+        page.locator(".chip").first.wait_for()
+        assert page.locator(".chip").count() == len(cut(big, 20_000)) + 1
+        page.locator("#s-protocols").scroll_into_view_if_needed()
+        page.locator("#s-protocols .error", has_text="allowed are 4,194,304").wait_for()
+
+
+def test_a_key_is_asked_for_and_a_wrong_one_again(visit: Visit) -> None:
+    with live(Scripted(["Hi."]), "hermes", api_key="sesame") as server:
+        page = begin(visit, server)
+        page.fill("dialog input", "open")
+        page.click("dialog button.primary")
+        page.locator("dialog .error").wait_for()
+        visit.shot("key", whole=False)
+        page.fill("dialog input", "sesame")
+        page.press("dialog input", "Enter")
+        page.locator("u-try .muted", has_text="Talk to served").wait_for()
+        say(page)
+        answered(page)
+
+
+# -- look inside -------------------------------------------------------------------------------------------------------
+
+
+def test_chips_tile_the_output_and_tell_what_was_held_back(visit: Visit) -> None:
+    pieces = [
+        "<think>\n",
+        "A th",
+        "ought.</th",
+        "ink>\n\nHi <tool",
+        '_call>\n{"name": "get_weather", "arg',
+        'uments": {"city":',
+        ' "Rome"}}\n</tool_call>',
+    ]
+    with live(Scripted(pieces), "hermes") as server:
+        page = begin(visit, server)
+        say(page)
+        answered(page)
+        page.click(".turn footer button")
+        chips = page.locator(".chip")
+        chips.first.wait_for()
+        assert chips.count() == len(pieces) + 1  # and the one that tells the finish reason
+        tiles = page.evaluate("[...document.querySelectorAll('.tile')].map(n => n.textContent.replaceAll('↵', ''))")
+        assert "".join(tiles) == "".join(pieces) + "∅"
+        chips.nth(2).hover()
+        panel = page.locator(".panel")
+        assert "held" in (chips.nth(2).get_attribute("class") or "")
+        assert "</think>" in panel.locator(".may").inner_text()
+        assert "reasoning_delta" in panel.inner_text()
+        chips.nth(0).focus()
+        page.keyboard.press("ArrowRight")
+        page.keyboard.press("ArrowRight")
+        page.keyboard.press("ArrowRight")
+        assert "Chunk 4" in panel.inner_text()
+        assert "content_delta" in panel.inner_text()
+        assert "<tool_call>" in panel.locator(".may").inner_text()
+        assert page.locator(".timeline rect").count() > 5
+
+
+def test_every_protocol_is_shown_as_the_server_writes_it(visit: Visit) -> None:
+    with live(Scripted(cut(RAW)), "hermes") as server:
+        page = begin(visit, server)
+        say(page)
+        answered(page)
+        page.click(".turn footer button")
+        page.locator("#s-protocols").scroll_into_view_if_needed()
+        shown = page.locator("#s-protocols .bytes")
+        for name, sign in (
+            ("Chat completions", "chat.completion.chunk"),
+            ("Responses", "response.output_text.delta"),
+            ("Messages", "event: content_block_delta"),
+            ("AG-UI", "TOOL_CALL_ARGS"),
+            ("MindIE", "data: "),
+        ):
+            page.click(f"#s-protocols .choices >> text='{name}'")
+            shown.filter(has_text=sign).wait_for()
+        page.click("#s-protocols .choices >> text='Chat completions'")
+        page.click("#s-protocols .choices >> text='whole'")
+        shown.filter(has_text='"object":"chat.completion"').wait_for()
+        message = json.loads(shown.inner_text())["choices"][0]["message"]
+        assert message["content"] == "Let me look."
+        assert message["tool_calls"][0]["function"]["arguments"] == '{"city": "Paris"}'
+
+
+def test_the_builtin_model_shows_its_prompt_its_grammar_and_what_that_forbade(visit: Visit, tmp_path: Path) -> None:
+    address = tmp_path / "address"
+    command = [sys.executable, "-m", "unspool", "serve", "--port", "0"]
+    with address.open("w") as log, subprocess.Popen(command, stderr=log) as server:
+        try:
+            until(lambda: "listening on" in address.read_text(), 60)
+            url = address.read_text().partition("listening on ")[2].partition(";")[0]
+            page = visit.page
+            page.goto(url)
+            page.click(".ideas button >> nth=0")
+            answered(page)
+            assert page.locator(".call").count() == 2
+            page.click(".turn footer button")
+            assert page.locator(".prompt mark").count() >= 3
+            page.locator("#s-grammar").scroll_into_view_if_needed()
+            page.locator("#s-grammar .bytes", has_text="llguidance").wait_for()
+            page.locator("#s-grammar", has_text="tokens were allowed").wait_for()
+            page.click("#s-grammar .choices >> text='gbnf'")
+            page.locator("#s-grammar .bytes", has_text="root ::=").wait_for()
+            page.locator(".chip").first.hover()
+            assert "allowed" in page.locator(".panel").inner_text()
+            visit.shot("builtin-look")
+        finally:
+            server.terminate()
+
+
+# -- the bench ---------------------------------------------------------------------------------------------------------
+
+
+def bench(visit: Visit, server: Live) -> Any:
+    page = begin(visit, server, "bench")
+    page.locator("u-bench .chip").first.wait_for()
+    return page
+
+
+def test_every_dialect_has_an_example_at_a_click(visit: Visit) -> None:
+    with live(Scripted([]), "hermes") as server:
+        page = bench(visit, server)
+        for name in ("mistral", "harmony", "qwen3-coder", "kimi_k2"):
+            page.locator("u-reading select").first.select_option(name)
+            page.locator("u-bench textarea.raw").wait_for()
+            raws = [raw for example in get_dialect(name).examples for raw in example.raw]
+            until(partial(lambda shown, raws: shown.input_value() in raws, page.locator("u-bench textarea.raw"), raws))
+            page.locator("u-bench .call .status.ok").first.wait_for()
+        visit.shot("bench")
+
+
+def test_an_output_is_read_while_it_is_typed_under_edited_policies_tools_and_cuts(visit: Visit) -> None:
+    with live(Scripted([]), "hermes") as server:
+        page = bench(visit, server)
+        bad = '<tool_call>\n{"name": "f", "arguments": {"a": 1,}}\n</tool_call>'
+        page.fill("u-bench textarea.raw", bad)
+        page.click("u-bench summary:has-text('Tools')")
+        page.locator("u-bench .card.input textarea.code").nth(1).fill("")
+        page.locator("u-bench .call .status.invalid").wait_for()
+        page.click("u-bench summary:has-text('Policies')")
+        page.locator(".policies label", has_text="bad_arguments").locator("select").select_option(label="repair")
+        page.locator("u-bench .call .status.repaired").wait_for()
+        page.locator("u-bench .notice", has_text="repaired").wait_for()
+        page.locator("u-bench label", has_text="Cuts").locator("select").select_option("whole")
+        until(lambda: page.locator("u-bench .chip").count() == 2)
+        page.fill("u-bench textarea.raw", "Hello ✂wor✂ld")
+        page.locator("u-bench label", has_text="Cuts").locator("select").select_option("hand")
+        until(lambda: page.locator("u-bench .chip").count() == 4)
+        assert page.locator("u-bench .part.content").inner_text() == "Hello world"
+
+
+def test_the_dialects_own_file_can_be_edited(visit: Visit) -> None:
+    with live(Scripted([]), "hermes") as server:
+        page = bench(visit, server)
+        page.click("u-bench summary:has-text('The dialect')")
+        file = page.locator("u-reading textarea.code")
+        own = file.input_value()
+        file.fill(own.replace("<tool_call>", "<ACT>").replace("</tool_call>", "</ACT>"))
+        page.fill("u-bench textarea.raw", '<ACT>\n{"name": "get_weather", "arguments": {}}\n</ACT>')
+        until(lambda: page.locator("u-bench .call .status.ok").count() == 1)
+        file.fill("name = 5")
+        page.locator("u-reading .error", has_text="dialect.toml").wait_for()
+        page.click("text=Undo the changes")
+        page.locator("u-bench .part.content", has_text="<ACT>").wait_for()
+        page.click("text=Try its examples")
+        page.locator(".good", has_text="All examples hold").wait_for()
+
+
+def test_two_readings_are_compared_and_a_dialect_is_detected(visit: Visit) -> None:
+    with live(Scripted([]), "json") as server:
+        page = bench(visit, server)
+        page.fill("u-bench textarea.raw", RAW)
+        page.click("u-bench label.check")
+        until(lambda: page.locator("u-reading").count() == 2)
+        page.locator(".verdict", has_text="A and B read the same").wait_for()
+        page.locator("u-reading").nth(1).locator("select").first.select_option("hermes")
+        page.locator(".verdict", has_text="differ").wait_for()
+        visit.shot("compare")
+        page.click("text=Detect")
+        until(lambda: page.locator("u-reading select").first.input_value() in ("hermes", "qwen3"))
+
+
+# -- recordings --------------------------------------------------------------------------------------------------------
+
+
+def drop(page: Any, name: str, text: str) -> None:
+    page.evaluate(
+        """([name, text]) => {
+            const data = new DataTransfer();
+            data.items.add(new File([text], name));
+            for (const type of ["dragenter", "dragover", "drop"])
+                window.dispatchEvent(new DragEvent(type, {dataTransfer: data, bubbles: true, cancelable: true}));
+        }""",
+        [name, text],
+    )
+
+
+def test_a_capture_opens_by_drag_and_drop_and_what_is_saved_reads_the_same(
+    visit: Visit, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    engine = Capture(Scripted(cut(RAW)), tmp_path / "c", dialect="hermes")
+    with live(engine, "hermes") as server:
+        server.post(messages=HELLO, tools=[WEATHER])
+        file = next((tmp_path / "c").iterdir())
+        page = begin(visit, server)
+        drop(page, file.name, file.read_text())
+        page.locator("u-look .chip").first.wait_for()
+        page.locator("u-look .call .status.ok").wait_for()
+        with page.expect_download() as told:
+            page.click("u-look button.save")
+        saved = tmp_path / "saved.jsonl"
+        told.value.save_as(saved)
+        drop(page, "no.jsonl", "just text")
+        page.locator(".alerts .error", has_text="no recording").wait_for()
+    before, after = read_recordings(file)[0], read_recordings(saved)[0]
+    assert after.text == before.text == RAW
+    assert after.asked == before.asked
+    assert len(after.pieces) == len(before.pieces)
+    assert main(["parse", str(saved)]) == 0
+    assert json.loads(capsys.readouterr().out)["content"] == parse(RAW, "hermes").content
+
+
+def test_what_the_bench_saves_carries_its_dialect_and_policies(visit: Visit, tmp_path: Path) -> None:
+    with live(Scripted([]), "hermes") as server:
+        page = bench(visit, server)
+        page.click("u-bench summary:has-text('The dialect')")
+        file = page.locator("u-reading textarea.code")
+        file.fill(file.input_value().replace("tool_call>", "do>"))
+        page.fill("u-bench textarea.raw", 'é\u202e<do>\n{"name": "get_weather", "arguments": {}}\n</do>')
+        until(lambda: page.locator("u-bench .call").count() == 1)
+        with page.expect_download() as told:
+            page.click("u-reading button.save")
+        saved = tmp_path / "saved.jsonl"
+        told.value.save_as(saved)
+    message = read_recordings(saved)[0].parse()
+    assert (message.content, [c.name for c in message.tool_calls]) == ("é\u202e", ["get_weather"])
+
+
+def test_show_opens_a_recording_from_the_command_line(visit: Visit, tmp_path: Path) -> None:
+    file = tmp_path / "r.jsonl"
+    write_recording(file, Asked(dialect="hermes", tools=[WEATHER]), cut(RAW))
+    command = [sys.executable, "-m", "unspool", "show", str(file)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as shown:
+        try:
+            assert shown.stdout is not None
+            url = shown.stdout.readline().strip()
+            assert url.endswith("/#look")
+            assert shown.stderr is not None
+            while "listening" not in shown.stderr.readline():
+                pass
+            visit.page.goto(url)
+            visit.page.locator("u-look .chip").first.wait_for()
+            visit.page.locator("u-look .call .status.ok").wait_for()
+        finally:
+            shown.terminate()
+
+
+# -- everywhere --------------------------------------------------------------------------------------------------------
+
+
+def test_both_languages_say_everything(visit: Visit) -> None:
+    with live(Scripted(cut(RAW)), "hermes") as server:
+        page = begin(visit, server)
+        say(page)
+        answered(page)
+        page.click("button.language")
+        assert page.locator("html").get_attribute("lang") == "zh-CN"
+        assert page.locator(".top nav").inner_text().split() == ["试用", "透视", "工作台"]
+        assert page.locator(".turn.assistant .call").count() == 1  # the conversation is still there
+        visit.shot("chinese-try")
+        for view in ("look", "bench"):
+            page.evaluate(f"location.hash = '#{view}'")
+            page.locator(f"u-{view} .chip").first.wait_for()
+            visit.shot(f"chinese-{view}")
+        page.reload()
+        assert page.locator("html").get_attribute("lang") == "zh-CN"
+        page.click("button.language")
+        assert page.locator(".top nav").inner_text().split("\n") == ["Try it", "Look inside", "Bench"]
+
+
+@pytest.mark.parametrize(
+    ("visit", "name"),
+    [
+        ({}, "light"),
+        ({"color_scheme": "dark"}, "dark"),
+        (PHONE, "phone"),
+        ({**PHONE, "color_scheme": "dark"}, "phone-dark"),
+    ],
+    indirect=["visit"],
+)
+def test_every_view_fits_the_screen(visit: Visit, name: str) -> None:
+    with live(Scripted(cut(RAW)), "hermes") as server:
+        page = begin(visit, server)
+        visit.shot(f"{name}-0-first", whole=False)
+        say(page)
+        answered(page)
+        visit.shot(f"{name}-1-try", whole=False)
+        for i, view in enumerate(("try", "look", "bench")):
+            page.evaluate(f"location.hash = '#{view}'")
+            page.wait_for_timeout(500)
+            wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+            assert page.evaluate(wide) <= 0, view
+            if i:
+                visit.shot(f"{name}-{i + 1}-{view}")
+        dark = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert (dark == "rgb(18, 19, 26)") == ("dark" in name)
+
+
+def test_everything_is_reached_by_keyboard(visit: Visit) -> None:
+    with live(Scripted(cut(RAW)), "hermes") as server:
+        page = begin(visit, server)
+        page.keyboard.press("Tab")
+        assert page.evaluate("document.activeElement.className") == "skip"
+        seen = []
+        for _ in range(14):
+            page.keyboard.press("Tab")
+            seen.append(
+                page.evaluate("document.activeElement.textContent.slice(0, 20) || document.activeElement.tagName")
+            )
+        assert {"Try it", "Look inside", "Bench", "中文", "New conversation"} <= set(seen)
+        page.focus(".say textarea")
+        page.keyboard.type("Hello")
+        page.keyboard.press("Enter")
+        answered(page)
+        page.focus(".turn footer button")
+        page.keyboard.press("Enter")
+        page.locator("u-look .chip").first.wait_for()
+
+
+def test_no_script_can_turn_text_into_markup(visit: Visit) -> None:
+    with live(Scripted(["Hi."]), "hermes") as server:
+        page = begin(visit, server)
+        attempt = "try { document.body.innerHTML = '<b>x</b>'; return 'set'; } catch (e) { return e.name; }"
+        told = page.evaluate(f"(() => {{ {attempt} }})()")
+        assert told == "TypeError"
+        visit.faults = [f for f in visit.faults if "TrustedHTML" not in f]
+
+
+def test_the_wheel_holds_the_page(tmp_path: Path) -> None:
+    root = Path(__file__).parents[2]
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(tmp_path), str(root)]
+    subprocess.run(command, check=True)
+    with zipfile.ZipFile(next(tmp_path.glob("*.whl"))) as wheel:
+        held = {Path(name).name for name in wheel.namelist() if name.startswith("unspool/server/ui/")}
+    assert held == {file.name for file in (root / "src/unspool/server/ui").iterdir()}
+
+
+def test_an_answer_that_comes_while_the_language_is_switched_is_not_lost(visit: Visit) -> None:
+    engine = Scripted(cut(RAW), hang_after=8)
+    with live(engine, "hermes") as server:
+        page = begin(visit, server)
+        say(page)
+        page.locator(".reasoning .preview", has_text="user wants").wait_for()
+        page.click("button.language")
+        page.locator(".warning", has_text="停止").wait_for()
+        assert page.locator(".turn.assistant .reasoning").count() == 1
+        until(lambda: engine.cancelled == 1)
+        page.click(".turn footer button")
+        page.locator("u-look .chip").first.wait_for()
