@@ -2,6 +2,7 @@
 
 import io
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -106,3 +107,31 @@ def test_raw_output_shows_each_piece_and_does_not_steer_the_terminal() -> None:
     assert shown == "<|x|>|a\\n\n\\x1b[2J|\n2 pieces, 3 tokens: 7 8 9\n"
     assert shown_raw([("a", ())], color=True) == "\x1b[44;97ma\x1b[0m\n1 pieces\n"
     assert shown_raw([], color=False) == "nothing yet\n"
+
+
+@pytest.mark.tools
+def test_the_tools_of_an_mcp_server_run_here_once_they_are_allowed(chat: Any, tmp_path: Path) -> None:
+    call = '<tool_call>\n{"name": "add", "arguments": {"a": 17, "b": 25}}\n</tool_call>'
+    engine = recorded(tmp_path, call, "It is 42.")
+    server = {"command": sys.executable, "args": [str(Path(__file__).parent / "tools" / "sdk_server.py"), "stdio"]}
+    (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"calculator": server}}), encoding="utf-8")
+    line = [
+        "--engine",
+        engine,
+        "--dialect",
+        "hermes",
+        "--replay-speed",
+        "0",
+        "--mcp-config",
+        str(tmp_path / "mcp.json"),
+    ]
+    code, out, err = chat([*line, "--yes"], "/tools", "What is 17 plus 25?")
+    assert (code, err) == (0, "")
+    assert "add  Add two numbers." in out
+    assert "result     42\n" in out
+    _, out, _ = chat(line, "What is 17 plus 25?")  # nobody is there to allow it
+    assert "result     The user did not allow this call.\n" in out
+    config.write_text("{}", encoding="utf-8")
+    code, _, err = chat(line, "Hi")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "--mcp-config: " in err
