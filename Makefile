@@ -14,12 +14,14 @@ TRAINERS := $(VENV)/trainers
 UI       := $(VENV)/ui
 BFCL     := $(VENV)/bfcl
 ROLLOUTS := $(VENV)/rollouts
+DOCS     := $(VENV)/docs
 TOOLS    := $(VENV)/tools
+CLIENTS  := $(VENV)/clients
 ARGS     ?=
 SECONDS_ ?= 600
 
 .DEFAULT_GOAL := help
-.PHONY: help quick test coverage lint format bench fuzz drawn same transitions templates infer engines attacks vllm vllm-engine sglang bench-plugins bench-rollouts llama processes agui rollouts trainers ray bfcl readme serve vllm-tests lmdeploy ui tools clean
+.PHONY: help quick test coverage lint format bench fuzz drawn same transitions templates infer engines attacks vllm vllm-engine sglang bench-plugins bench-rollouts llama processes agui rollouts trainers ray bfcl readme serve vllm-tests lmdeploy ui tools clients agent agent-test docs docs-serve examples clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/'
@@ -131,8 +133,24 @@ lmdeploy: $(PLUGINS)/.installed ## the plug-in in lmdeploy's own response parser
 bench-plugins: $(PLUGINS)/.installed ## what a token costs inside vLLM and SGLang, beside their own parsers
 	VLLM_TARGET_DEVICE=cpu $(PLUGINS)/bin/python -m benchmarks.hosts $(ARGS)
 
-readme: $(STAMP) ## rewrite the tables and outputs in README.md and docs
+readme: $(STAMP) ## rewrite the tables and outputs in README.md and docs, and the code of the Chinese pages
 	$(BIN)/python -m tests.readme
+
+$(DOCS)/.installed: docs/site/requirements.txt
+	@echo "installing MkDocs into $(DOCS): half a minute"
+	test -x $(DOCS)/bin/python || $(PYTHON) -m venv $(DOCS)
+	$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check -r docs/site/requirements.txt
+	touch $@
+
+docs: $(DOCS)/.installed ## build the documentation, English and Chinese, into build/site; no broken link passes
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict $(ARGS)
+	@echo "build/site/index.html"
+
+docs-serve: $(DOCS)/.installed ## show the documentation on port 8193 while you write
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs serve --dev-addr 127.0.0.1:8193 $(ARGS)
+
+examples: $(STAMP) ## run the examples and the pages of commands, one in a headless Chromium (needs chromium)
+	$(BIN)/python -m pytest -m 'examples or not examples' tests/examples tests/test_readme.py $(ARGS)
 
 attacks: $(STAMP) ## attack a running server with a thousand clients, with the default times (ten minutes)
 	$(BIN)/python -m pytest -m attacks tests/attacks $(ARGS)
@@ -156,6 +174,18 @@ $(AGUI)/.installed: tests/agui_node/package.json
 
 agui: $(STAMP) $(AGUI)/.installed ## AG-UI's own client on Node against a running server (needs node and npm)
 	$(BIN)/python -m pytest -m node tests/agui_node $(ARGS)
+
+$(CLIENTS)/.installed: pyproject.toml tests/clients/package.json
+	@echo "installing Codex, Claude Code and OpenAI's Agents SDK into $(CLIENTS): minutes, 700 MB"
+	mkdir -p $(CLIENTS)
+	cp tests/clients/package.json $(CLIENTS)/
+	npm install --prefix $(CLIENTS) --no-package-lock --no-audit --no-fund --silent
+	test -x $(CLIENTS)/python/bin/python || $(PYTHON) -m venv $(CLIENTS)/python
+	$(CLIENTS)/python/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[test]' openai-agents
+	touch $@
+
+clients: $(CLIENTS)/.installed ## Codex, Claude Code and the Agents SDK before a scripted engine (needs node and npm; 700 MB)
+	$(CLIENTS)/python/bin/python -m pytest -m clients tests/clients $(ARGS)
 
 $(ROLLOUTS)/.installed: pyproject.toml
 	@echo "installing transformers, without torch, and renderers into $(ROLLOUTS)"
@@ -236,6 +266,20 @@ $(VENV)/.serving: pyproject.toml
 
 serve: $(VENV)/.serving ## serve the builtin model on port 8192; ARGS="..." goes to unspool serve
 	$(BIN)/unspool serve $(ARGS)
+
+$(VENV)/.agent: pyproject.toml
+	@echo "installing unspool, its server and the demo tools into $(VENV): about half a minute"
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[server,browser,python-tool]'
+	touch $@
+
+# It reads its own overview at http://localhost:8192/, and what `python -m http.server` serves.
+agent: $(VENV)/.agent ## serve the builtin model, which computes with python and reads pages of this machine; ARGS="..."
+	$(BIN)/unspool serve --tool-server demo --browser-private --browser-host localhost:8192 --browser-host localhost:8000 $(ARGS)
+
+agent-test: $(STAMP) ## the builtin model with the demo tools, on operands and a page that it has not seen
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[browser,python-tool]'
+	$(BIN)/python -m pytest -m agent tests/server/test_agent.py $(ARGS)
 
 clean: ## remove what the other targets made
 	rm -rf $(VENV) build dist htmlcov .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache

@@ -1,12 +1,14 @@
-"""What in README.md and docs is made by running unspool: tables, and the output of examples.
+"""What in README.md and docs is made by running unspool: tables, pictures, and the output of examples.
 
     python -m tests.readme
 
-rewrites them in place; `tests/test_readme.py` compares them.
+rewrites them in place, then gives the Chinese pages the code, the outputs and the tables of the English ones;
+`tests/test_readme.py` and `tests/test_languages.py` compare.
 """
 
 import contextlib
 import io
+import itertools
 import os
 import re
 import socket
@@ -24,25 +26,38 @@ from unspool.cli.serve import serve_arguments
 from unspool.cli.show import dialect_row
 from unspool.policy import CHOICES
 
+from .generated import commands, events, gallery, table
+from .languages import PAIRS, with_code_of
+from .picture import PICTURE, picture
 from .transitions import drawing, rows
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
-PAGES = [
-    README,
-    *(ROOT / "docs" / "en" / name for name in ("architecture.md", "library.md", "operating.md", "reference.md")),
-]
-_PORT = "8192"
+_EN = ROOT / "docs" / "en"
+_SERVED = ("tutorial.md", "features/reasoning_output.md", "features/tool_calling.md", "howto/vllm.md")
+_ALONE = ("architecture.md", "library.md", "reference.md", "gallery.md", "why.md", "migration.md", "operating.md")
+GROUPS: list[list[Path]] = [[README, *(_EN / name for name in _SERVED)], *([_EN / name] for name in _ALONE)]
+"""Pages whose code is run; those of a group share their servers."""
+COMMANDS = [[_EN / name] for name in ("cli.md", "howto/constrain.md", "howto/evaluate.md", "howto/lost-call.md")]
+"""Pages that run commands, each a process that imports much: `make examples` tests these."""
+PAGES = [page for group in (*GROUPS, *COMMANDS) for page in group]
 BLOCK = re.compile(r"(?:<!-- file: (?P<file>\S+) -->\n)?^```(?P<language>\w+)\n(?P<text>.*?)^```$", re.M | re.S)
 _OUTPUT = re.compile(r"\n\n```text\n(.*?)^```$", re.M | re.S)
+_SERVE = re.compile(r"^unspool serve\b(?P<arguments>[^#\n]*)", re.M)
+_PORT = re.compile(r"(?<=(?:127\.0\.0\.1|localhost):)\d+")
 
 
-def rewritten(text: str) -> str:
-    """The text with its tables and outputs made anew."""
-    for name, table in TABLES.items():
+def rewritten(texts: Sequence[str]) -> list[str]:
+    """The texts of a group's pages with their tables and outputs made anew."""
+    with _workplace() as env, _Servers(env) as servers:
+        return [_with_outputs(_with_tables(text), env, servers) for text in texts]
+
+
+def _with_tables(text: str) -> str:
+    for name, made in TABLES.items():
         between = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.S)
-        text = between.sub(lambda m, table=table: m[1] + table() + m[2], text)  # type: ignore[misc]
-    return _with_outputs(text)
+        text = between.sub(lambda m, made=made: m[1] + made() + m[2], text)  # type: ignore[misc]
+    return text
 
 
 def dialects() -> str:
@@ -51,15 +66,15 @@ def dialects() -> str:
         name, aliases, marker, arguments, parallel = dialect_row(dialect)
         names = ", ".join(f"`{a}`" for a in aliases.split(", ") if a)
         rows.append((f"`{name}`", names, _code(marker), arguments, parallel))
-    return _table(("name", "aliases", "start marker", "arguments", "parallel"), rows)
+    return table(("name", "aliases", "start marker", "arguments", "parallel"), rows)
 
 
 def notices() -> str:
-    return _table(("kind", "meaning"), [(f"`{kind}`", text) for kind, text in sorted(unspool.NOTICES.items())])
+    return table(("kind", "meaning"), [(f"`{kind}`", text) for kind, text in sorted(unspool.NOTICES.items())])
 
 
 def policies() -> str:
-    return _table(("field", "values"), [(f"`{f}`", ", ".join(f"`{v}`" for v in CHOICES[f])) for f in CHOICES])
+    return table(("field", "values"), [(f"`{f}`", ", ".join(f"`{v}`" for v in CHOICES[f])) for f in CHOICES])
 
 
 def configuration() -> str:
@@ -68,7 +83,7 @@ def configuration() -> str:
         help = (key.action.help or "").replace("%%", "%")
         shown = f"`limits.{name.removeprefix('max-')}`" if name.startswith("max-") else f"`{name}`"
         rows.append((shown, key.takes, "yes" if key.model else "", help.replace("|", "\\|")))
-    return _table(("key", "value", "per model", "meaning"), rows)
+    return table(("key", "value", "per model", "meaning"), rows)
 
 
 TABLES = {
@@ -76,14 +91,12 @@ TABLES = {
     "dialects": dialects,
     "notices": notices,
     "policies": policies,
+    "events": events,
+    "commands": commands,
+    "gallery": gallery,
     "picture": drawing,
     "states": rows,
 }
-
-
-def _table(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
-    lines = [header, ("---",) * len(header), *rows]
-    return "".join("| " + " | ".join(line) + " |\n" for line in lines)
 
 
 def _code(text: str) -> str:
@@ -93,24 +106,26 @@ def _code(text: str) -> str:
     return f"{fence}{pad}{text}{pad}{fence}".replace("|", "\\|")
 
 
-def _with_outputs(text: str) -> str:
+def _with_outputs(text: str, env: dict[str, str], servers: "_Servers") -> str:
     """The text with each ``text`` block replaced by what the block before it prints."""
     parts: list[str] = []
     at = 0
-    with _workplace() as env, _Served(env) as served:
-        namespace: dict[str, Any] = {}
-        for block in BLOCK.finditer(text):
-            output = _OUTPUT.match(text, block.end())
-            if block["file"]:
-                Path(block["file"]).write_text(block["text"], encoding="utf-8")
-            elif block["language"] == "python":
-                printed = _run_python(served.there(block["text"]), namespace)
-                assert output or not printed, f"nothing shows what this prints: {block['text']}"
-            elif block["language"] == "sh" and output:
-                printed = _run_shell(served.there(block["text"]), env)
-            if output:
-                parts.append(f"{text[at : output.start()]}\n\n```text\n{printed}```")
-                at = output.end()
+    namespace: dict[str, Any] = {}
+    servers.forget()
+    for block in BLOCK.finditer(text):
+        output = _OUTPUT.match(text, block.end())
+        if block["file"]:
+            Path(block["file"]).write_text(block["text"], encoding="utf-8")
+        elif block["language"] == "python":
+            printed = _run_python(servers.there(block["text"]), namespace)
+            assert output or not printed, f"nothing shows what this prints: {block['text']}"
+        elif block["language"] == "sh" and output:
+            printed = _run_shell(servers.there(block["text"]), env)
+        elif block["language"] == "sh":
+            servers.read(block["text"])
+        if output:
+            parts.append(f"{text[at : output.start()]}\n\n```text\n{printed}```")
+            at = output.end()
     return "".join(parts) + text[at:]
 
 
@@ -134,36 +149,51 @@ def _workplace() -> Iterator[dict[str, str]]:
             os.chdir(before)
 
 
-class _Served:
-    """`unspool serve` for the examples that speak to it; it starts with the first of them, on a free port."""
+class _Servers:
+    """The `unspool serve` of the pages; each starts, on a free port, with the first example that speaks to it."""
 
     def __init__(self, env: dict[str, str]) -> None:
         self._env = env
-        self._server: subprocess.Popen[bytes] | None = None
-        self._port = ""
+        self._named: dict[str, str] = {}
+        self._running: dict[str, tuple[subprocess.Popen[bytes], str]] = {}
 
-    def __enter__(self) -> "_Served":
+    def __enter__(self) -> "_Servers":
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._server is not None:
-            self._server.terminate()
-            self._server.communicate()
+        for server, _port in self._running.values():
+            server.terminate()
+            server.communicate()
+
+    def forget(self) -> None:
+        """Another page begins, with ports of its own."""
+        self._named.clear()
+
+    def read(self, commands: str) -> None:
+        """Take note of the servers that a page starts, by their ports; the first on a port is the one to speak to."""
+        for command in _SERVE.finditer(commands):
+            words = command["arguments"].split()
+            if "--tokenizer" in words:  # before an engine that is not here
+                continue
+            port = words.index("--port") if "--port" in words else None
+            name = "8192" if port is None else words[port + 1]
+            self._named.setdefault(name, " ".join(words if port is None else words[:port] + words[port + 2 :]))
 
     def there(self, example: str) -> str:
-        """The example, with the port where the server listens."""
-        if _PORT not in example:
-            return example
-        if self._server is None:
+        """The example, with the ports where the servers listen."""
+        return _PORT.sub(lambda port: self._port(self._named[port[0]]), example)
+
+    def _port(self, arguments: str) -> str:
+        if arguments not in self._running:
             with socket.create_server(("127.0.0.1", 0)) as free:
-                self._port = str(free.getsockname()[1])
-            command = [sys.executable, "-m", "unspool", "serve", "--port", self._port]
-            self._server = subprocess.Popen(command, env=self._env, stderr=subprocess.PIPE)
-            assert self._server.stderr is not None
-            started = self._server.stderr.readline()
-            assert b"listening" in started, started
-            assert b"try: curl" in self._server.stderr.readline()
-        return example.replace(_PORT, self._port)
+                port = str(free.getsockname()[1])
+            command = [sys.executable, "-m", "unspool", "serve", *arguments.split(), "--port", port]
+            server = subprocess.Popen(command, env=self._env, stderr=subprocess.PIPE)
+            assert server.stderr is not None
+            self._running[arguments] = server, port
+            told = list(itertools.takewhile(lambda line: b"try: curl" not in line, server.stderr))
+            assert b"listening" in told[-1], told
+        return self._running[arguments][1]
 
 
 def _run_python(code: str, namespace: dict[str, Any]) -> str:
@@ -180,5 +210,10 @@ def _run_shell(code: str, env: dict[str, str]) -> str:
 
 
 if __name__ == "__main__":
-    for page in PAGES:
-        page.write_text(rewritten(page.read_text(encoding="utf-8")), encoding="utf-8")
+    PICTURE.write_text(picture(), encoding="utf-8")
+    for group in (*GROUPS, *COMMANDS):
+        for page, text in zip(group, rewritten([page.read_text(encoding="utf-8") for page in group]), strict=True):
+            page.write_text(text, encoding="utf-8")
+    for english, chinese in PAIRS.items():
+        text = with_code_of(english.read_text(encoding="utf-8"), chinese.read_text(encoding="utf-8"))
+        chinese.write_text(text, encoding="utf-8")

@@ -114,7 +114,8 @@ def test_the_tools_of_an_mcp_server_run_here_once_they_are_allowed(chat: Any, tm
     call = '<tool_call>\n{"name": "add", "arguments": {"a": 17, "b": 25}}\n</tool_call>'
     engine = recorded(tmp_path, call, "It is 42.")
     server = {"command": sys.executable, "args": [str(Path(__file__).parent / "tools" / "sdk_server.py"), "stdio"]}
-    (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"calculator": server}}), encoding="utf-8")
+    config = tmp_path / "mcp.json"
+    config.write_text(json.dumps({"mcpServers": {"calculator": server}}), encoding="utf-8")
     line = [
         "--engine",
         engine,

@@ -1,27 +1,41 @@
-"""What README.md and its pages in docs show is what unspool does."""
+"""What README.md and the pages in docs show is what unspool does."""
 
 import re
 from pathlib import Path
 
 import pytest
 
-from tests.readme import BLOCK, PAGES, README, ROOT, TABLES, rewritten
+from tests.picture import PICTURE, picture
+from tests.readme import BLOCK, COMMANDS, GROUPS, PAGES, README, ROOT, TABLES, rewritten
 
 TEXTS = {page: page.read_text(encoding="utf-8") for page in PAGES}
 CONTRIBUTING = ROOT / "CONTRIBUTING.md"
 LINKING = [
     README,
+    ROOT / "README.zh.md",
+    ROOT / "examples" / "README.md",
     CONTRIBUTING,
     ROOT / "SECURITY.md",
     ROOT / "CODE_OF_CONDUCT.md",
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
+OTHERS = "vllm serve|pip install |python3 -m venv|\\. \\.venv"
+"""Commands of others that a page may show."""
 pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 
 
-@pages
-def test_tables_and_outputs_are_what_the_code_makes(page: Path) -> None:
-    assert rewritten(TEXTS[page]) == TEXTS[page], "run `make readme`"
+@pytest.mark.parametrize(
+    "group",
+    [*GROUPS, *(pytest.param(group, marks=pytest.mark.examples) for group in COMMANDS)],
+    ids=lambda group: group[0].name,
+)
+def test_tables_and_outputs_are_what_the_code_makes(group: list[Path]) -> None:
+    for page, made in zip(group, rewritten([TEXTS[page] for page in group]), strict=True):
+        assert made == TEXTS[page], "run `make readme`"
+
+
+def test_the_picture_shows_what_the_parser_reads() -> None:
+    assert PICTURE.read_text(encoding="utf-8") == picture(), "run `make readme`"
 
 
 def test_every_table_has_its_place() -> None:
@@ -36,7 +50,7 @@ def test_the_readme_is_read_in_a_few_minutes() -> None:
 def test_the_targets_it_names_exist() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     texts = [*TEXTS.values(), CONTRIBUTING.read_text(encoding="utf-8")]
-    targets = {target for text in texts for target in re.findall(r"\bmake ([a-z]+)", text)}
+    targets = {target for text in texts for target in re.findall(r"(?:`|^)make ([a-z-]+)", text, re.M)}
     assert {"serve", "test", "bench", "readme"} <= targets
     for target in targets:
         assert re.search(rf"^{target}:", makefile, re.M), target
@@ -60,10 +74,14 @@ def test_only_installation_and_servers_are_shown_without_output(page: Path) -> N
     text = TEXTS[page]
     silent = [m for m in BLOCK.finditer(text) if m["language"] == "sh" and not text.startswith("\n\n```text", m.end())]
     lines = [line for m in silent for line in m["text"].splitlines()]
-    assert all(re.match(r"make [a-z]+$|pip install |python3 -m venv|\. \.venv|unspool serve", line) for line in lines)
+    assert [line for line in lines if not re.match(rf"make [a-z]+$|{OTHERS}|unspool serve", line)] == []
 
 
 def test_installation_comes_before_any_command() -> None:
     text = TEXTS[README]
     assert text.index("pip install") < text.index("```sh\ncat") < text.index("unspool serve\n```")
     assert "unspool[" not in text, "it is on no index"
+
+
+def test_every_page_of_code_that_the_tests_run_is_there() -> None:
+    assert [page for page in PAGES if not page.exists()] == []

@@ -16,9 +16,10 @@ import pytest
 
 import unspool
 from unspool import Constraint
-from unspool.engines import Delta, Request
+from unspool.engines import Delta, Request, Thinking
 from unspool.engines.upstream import KINDS, Upstream
 from unspool.engines.upstream.answers import read_completion
+from unspool.engines.upstream.kinds import body
 from unspool.grammar.gbnf import gbnf
 from unspool.wire import Usage
 
@@ -594,3 +595,23 @@ def test_the_engine_says_what_its_ids_are_ids_of() -> None:
     mark = object()
     assert Upstream("http://localhost:1", tokenizer=mark).tokenizer is mark
     assert Upstream("http://localhost:1").tokenizer is None
+
+
+def test_a_budget_of_reasoning_goes_to_servers_that_take_it_or_are_set_up_for_it() -> None:
+    request = Request(prompt="x", thinking=Thinking(budget=9, opening="<think>", closing="</think>", inside=True))
+    told: dict[str, dict[str, Any]] = {
+        "llama.cpp": {
+            "reasoning_budget_tokens": 9,
+            "reasoning_budget_start_tag": "<think>",
+            "reasoning_budget_end_tags": ["</think>"],
+        },
+        "fastdeploy": {"reasoning_max_tokens": 9},
+        "vllm": {"thinking_token_budget": 9},
+        "sglang": {"custom_params": {"thinking_budget": 9}},
+    }
+    for kind in KINDS.values():
+        for budgets in (False, True):
+            asked = body(kind, request, [1], model="m", context=100, budgets=budgets)
+            plain = body(kind, Request(prompt="x"), [1], model="m", context=100, budgets=budgets)
+            taken = told.get(kind.name.removesuffix("-llguidance"), {}) if budgets or not kind.told else {}
+            assert asked == {**plain, **taken}

@@ -8,8 +8,9 @@ import pytest
 
 from unspool import get_dialect
 from unspool.cli import main
+from unspool.errors import TemplateError
 from unspool.request.fields import BadRequest, Fields
-from unspool.request.prompts import Prompts, TemplateError, read_tokenizer
+from unspool.request.prompts import Prompts, read_tokenizer
 from unspool.request.protocols import ChatProtocol
 from unspool.request.settings import Settings
 

@@ -17,6 +17,7 @@ from unspool.engines import Delta, Engine, EngineError, Recording, Replay, Reque
 from unspool.engines.capture import Asked
 from unspool.server import Limits, Settings
 from unspool.server.main import Server
+from unspool.tools import Approval, Tools, ToolServer
 from unspool.wire import Usage
 
 PATIENCE = 20.0  # seconds; a loaded machine may take its time
@@ -162,9 +163,12 @@ def live(
     reasoning: str | None = None,
     port: int = 0,
     prompts: Any = None,
+    servers: Sequence[ToolServer] = (),
+    approval: Approval | None = None,
     **options: Any,
 ) -> Iterator[Live]:
-    """Run a server for as long as the block lasts. Other options are those of `Settings`, and those of `Limits`."""
+    """Run a server for as long as the block lasts, with tool servers. Other options are those of `Settings` and of
+    `Limits`."""
     others = options.pop("others", ())
     limits = {k: options.pop(k) for k in list(options) if k in Limits.__struct_fields__}
     settings = Settings(
@@ -173,7 +177,8 @@ def live(
         limits=Limits(**{"drain": 1.0, **limits}),
         **options,
     )
-    server = Server(settings, engine, "127.0.0.1", port, prompts, others=others)
+    tools = Tools(servers, approval)
+    server = Server(settings, engine, "127.0.0.1", port, prompts, tools, others=others)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     until(lambda: server.started)

@@ -1,6 +1,7 @@
 """`unspool serve`: what its arguments mean, and what is told when they are wrong."""
 
 import asyncio
+import base64
 import json
 import socket
 import subprocess
@@ -17,6 +18,7 @@ from unspool.engines import Capture, Replay, Request, read_recordings
 from unspool.engines.capture import Asked, write_recording
 from unspool.grammar import ToolStrictLevel
 from unspool.policy import CHOICES
+from unspool.sealed import Seal
 
 
 @pytest.fixture
@@ -73,6 +75,9 @@ def test_every_option_arrives(served: list[Any], recording: str, tmp_path: Path)
     options = ["--policy", "bad_arguments=drop", "--profile", "mindie", "--full-text", "--timing", "top"]
     options += ["--reasoning-field", "both", "--named-reason", "tool_calls", "--strict-level", "function"]
     options += ["--api-key", f"@{tmp_path / 'key'}", "--max-queue", "7", "--max-stall", "2.5", "--content-chunks"]
+    (tmp_path / "keys").write_text(f"{base64.b64encode(bytes(32)).decode()}\n")
+    options += ["--reasoning-key", f"@{tmp_path / 'keys'}", "--context-turns", "all", "--turn-memory", "3"]
+    options += ["--effort-budget", "low=9", "--effort-budget", "high=99"]
     options += ["--coalesce-reasoning", "--coalesce-arguments", "--coalesce-delay", "0.5"]
     options += ["--allowed-host", "GPU.lan", "--no-ui"]
     options += ["--replay-speed", "0", "--host", "0.0.0.0", "--port", "1", "--model", "m", "--dialect", "hermes"]
@@ -85,6 +90,8 @@ def test_every_option_arrives(served: list[Any], recording: str, tmp_path: Path)
     assert (settings.strict_level, settings.content_chunks) == (ToolStrictLevel.FUNCTION, True)
     assert (settings.limits.queue, settings.limits.stall, settings.limits.generations) == (7, 2.5, 100)
     assert (settings.coalesce_reasoning, settings.coalesce_arguments, settings.coalesce_delay) == (True, True, 0.5)
+    assert (settings.context, settings.turn_memory, settings.efforts) == ("all", 3 << 20, {"low": 9, "high": 99})
+    assert settings.seal.open(Seal([bytes(32)], "secret").seal("thought")) == "thought"
     assert settings.summary() == (
         "model=m; dialect=hermes; stage=content; policy: bad_arguments=drop, call_in_reasoning=resume; profile=mindie; "
         f"engine={recording}"
@@ -119,6 +126,11 @@ def test_a_capture_can_be_parsed_again_with_both_parsers(served: list[Any], reco
         (["--dialect", "hermes", "--coalesce-delay", "0"], "--coalesce-delay: must be more than 0"),
         (["--dialect", "hermes", "--max-queue", "0"], "--max-queue: 0 is less than 1"),
         (["--dialect", "hermes", "--api-key", ""], "--api-key: is empty"),
+        (["--dialect", "hermes", "--reasoning-key", "short"], "--reasoning-key: key 1 is not base64"),
+        (["--dialect", "hermes", "--reasoning-key", "YWJj"], "--reasoning-key: key 1 has 3 bytes; 32 are needed"),
+        (["--dialect", "hermes", "--turn-memory", "-1"], "--turn-memory: must be at least 0"),
+        (["--dialect", "hermes", "--effort-budget", "none=1"], "--effort-budget: 'none' is not one of minimal, low"),
+        (["--dialect", "hermes", "--effort-budget", "low"], "--effort-budget: 'low': '' is no number of tokens"),
         (
             ["--dialect", "hermes", "--cors", "example.org"],
             "--cors: 'example.org' is not an origin; allowed are SCHEME://",

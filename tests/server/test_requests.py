@@ -141,7 +141,7 @@ def test_each_protocol_tells_its_own_field(server: Live) -> None:
     assert (told.status_code, told.json()["error"]["message"]) == (400, "max_tokens: is required")
     assert told.json()["error"]["type"] == "invalid_request_error"
     wrong = [
-        ("/v1/messages", {**ask, "max_tokens": 1, "tools": [{"type": "web_search_1", "name": "w"}]}, "tools[0].type"),
+        ("/v1/messages", {**ask, "max_tokens": 1, "tools": [{"type": "bash_1", "name": "w"}]}, "tools[0].type"),
         ("/v1/messages", {**ask, "max_tokens": 1, "tool_choice": {"type": "any"}}, "'any' needs tools"),
         ("/v1/messages", {"max_tokens": 1, "messages": [{"role": "user", "content": [{}]}]}, "messages[0].content[0]"),
         ("/v1/responses", {}, "input: is required"),

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 import unspool
+from unspool.errors import TemplateError
 from unspool.request.chat_request import ChatRequest
 from unspool.request.fields import BadRequest
-from unspool.request.prompts import Prompts, TemplateError, Tokenizer
+from unspool.request.prompts import Prompts, Tokenizer
 from unspool.toolset import read_toolset
 
 from .table import SOURCES, Source

@@ -9,7 +9,7 @@ import pytest
 import unspool.wire
 
 MODULES = sorted(Path(unspool.wire.__file__).parent.glob("*.py"))
-KNOWN = {"arguments", "events", "message", "errors"}
+KNOWN = {"arguments", "events", "message", "errors", "regex"}
 FORBIDDEN = {"asyncio", "datetime", "logging", "os", "random", "socket", "ssl", "threading", "time", "urllib", "uuid"}
 
 

@@ -113,6 +113,7 @@ def _upstream(opening: Opening) -> "Engine":
         tokenizer=tokenizer,
         markers=sorted(compile_plan(opening.dialect, Policy(), "auto").literals),
         keep_end=options.engine_keep_end,
+        budgets=options.engine_budgets,
     )
 
 

@@ -128,6 +128,7 @@ class Answer:
     def __init__(self, model: Model, body: dict[str, Any]) -> None:
         try:
             from ..generation.choice import Choice
+            from ..request.continuation import Turns
             from ..request.fields import BadRequest, Fields
             from ..request.prepared import prepare
             from ..request.protocols import ChatProtocol
@@ -145,7 +146,8 @@ class Answer:
         )
         tokenizer = model.engine.tokenizer
         try:
-            prepared = prepare(ChatProtocol(settings).read(Fields(body)), settings, model.prompts, tokenizer)
+            turns = None if model.prompts is None else Turns(settings, model.prompts)
+            prepared = prepare(ChatProtocol(settings).read(Fields(body)), settings, turns, tokenizer)
         except BadRequest as error:
             raise Misuse(str(error)) from None
         (self._parser,) = prepared.parsers

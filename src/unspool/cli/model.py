@@ -54,6 +54,10 @@ def model_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--engine-key", metavar="KEY|@FILE", help="the API key of the URL")
     text = "keep the token that ends the output, where the URL can send it: for dialects whose calls it ends"
     p.add_argument("--engine-keep-end", action="store_true", help=text)
+    text = (
+        "pass budgets of reasoning on to a URL that is set up for them: vLLM's --reasoning-config, SGLang's processor"
+    )
+    p.add_argument("--engine-budgets", action="store_true", help=text)
     p.add_argument("--slots", type=int, metavar="N", default=8, help="outputs that a local engine computes at once; 8")
     p.add_argument("--context", type=int, metavar="N", help="tokens of a sequence, for a local model of transformers")
     p.add_argument("--device", metavar="DEVICE", help="of a local model of transformers: cpu, cuda, cuda:1, …")
@@ -134,7 +138,8 @@ def _names_dialect(options: argparse.Namespace) -> str | None:
 def _template(folder: str | Path) -> "Tokenizer":
     """The chat template and the special tokens of a model's folder."""
     try:
-        from ..request.prompts import TemplateError, read_tokenizer
+        from ..errors import TemplateError
+        from ..request.prompts import read_tokenizer
     except ImportError as error:
         raise missing(error, "server") from None
     try:
@@ -147,7 +152,8 @@ def _template(folder: str | Path) -> "Tokenizer":
 
 def _prompts(options: argparse.Namespace, folder: str | Path, template: "Tokenizer", dialect: Dialect) -> "Prompts":
     """The chat template, checked."""
-    from ..request.prompts import Prompts, TemplateError
+    from ..errors import TemplateError
+    from ..request.prompts import Prompts
 
     try:
         prompts = Prompts(template)

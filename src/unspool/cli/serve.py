@@ -8,11 +8,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..arguments import json_shown
+from ..request.reasoning import CONTEXTS, EFFORTS
 from ..request.settings import LIMITS, PROFILES, Limits, Settings
+from ..sealed import Seal, read_keys
 from ..wire.chat import REASONING_FIELDS
-from .common import Misuse, missing, one_of, read_key
+from .common import Misuse, missing, one_of, read_given, read_key
 from .configuration import configured
 from .model import model_arguments, open_model
+from .tools import open_tools, tools_arguments
 
 if TYPE_CHECKING:
     from ..server.main import Operation
@@ -30,6 +33,14 @@ def serve_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--port", type=int, default=8192, help="8192 by default; 0 takes any that is free")
     _operating_arguments(p)
     p.add_argument("--api-key", metavar="KEY|@FILE", help="the key that clients have to send")
+    text = "keys that seal reasoning, each 32 bytes in base64; the first seals, all open ($UNSPOOL_REASONING_KEY)"
+    p.add_argument("--reasoning-key", metavar="KEYS|@FILE", help=text)
+    text = "the model's own turns stand in prompts as it wrote them: never, loop (within a tool loop; default), all"
+    p.add_argument("--context-turns", type=one_of(CONTEXTS), metavar="TURNS", default="loop", help=text)
+    text = "MiB for the turns that may stand in prompts again; 128, 0 is none"
+    p.add_argument("--turn-memory", type=int, metavar="MIB", default=128, help=text)
+    text = "tokens of reasoning for an effort, as low=1024 (repeatable); requests with a budget of their own keep it"
+    p.add_argument("--effort-budget", metavar="EFFORT=TOKENS", action="append", default=[], help=text)
     text = "a website that may use the server, as https://HOST; * is any (repeatable); none by default"
     p.add_argument("--cors", metavar="ORIGIN", action="append", default=[], help=text)
     text = "a name under which the server is reached, besides localhost and addresses; * is any (repeatable)"
@@ -50,6 +61,11 @@ def serve_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--coalesce-arguments", action="store_true", help="streams send arguments up to boundaries of JSON")
     text = "hold back deltas for so long at most; without the other two, every delta"
     p.add_argument("--coalesce-delay", type=float, metavar="SECONDS", help=text)
+    tools_arguments(p)
+    text = "the secret that approvals of calls are made with, for several servers behind one address; else a random one"
+    p.add_argument("--approval-key", metavar="KEY|@FILE", help=text)
+    text = "requests may name MCP servers of their own: https and public addresses alone"
+    p.add_argument("--allow-server-url", action="store_true", help=text)
     for field, text in LIMITS.items():
         default = getattr(Limits(), field)
         p.add_argument(f"--max-{field}", type=type(default), metavar="N", default=default, help=f"{text}; {default:,}")
@@ -76,6 +92,13 @@ def run_serve(options: argparse.Namespace) -> int:
     key = read_key("--api-key", options.api_key)
     if key == "":
         raise Misuse("--api-key: is empty")
+    approval_key = read_key("--approval-key", options.approval_key)
+    if approval_key == "":
+        raise Misuse("--approval-key: is empty")
+    seal = _seal(options, key)
+    efforts = _efforts(options.effort_budget)
+    if options.turn_memory < 0:
+        raise Misuse("--turn-memory: must be at least 0")
     if not 0 <= options.port <= 65_535:
         raise Misuse("--port: must be between 0 and 65535")
     if options.coalesce_delay is not None and options.coalesce_delay <= 0:
@@ -115,11 +138,19 @@ def run_serve(options: argparse.Namespace) -> int:
         "coalesce_delay": options.coalesce_delay,
         "named_reason": options.named_reason,
         "api_key": key,
+        # Any worker may be asked whether an approval holds.
+        "approval_key": (approval_key or ("" if worker is None else worker.secret)).encode(),
+        "own_servers": options.allow_server_url,
+        "seal": seal,
+        "context": options.context_turns,
+        "turn_memory": options.turn_memory << 20,
+        "efforts": efforts,
         "cors": origins,
         "hosts": (*hosts, options.host.lower()),
         "ui": not options.no_ui,
         "limits": limits,
     }
+    tools = open_tools(options)
     first, *others = [_served(name, of_model, common) for name, of_model in of_models.items()]
     with listen(options) if worker is None else worker.listening() as listener:
         served = serve(
@@ -128,6 +159,7 @@ def run_serve(options: argparse.Namespace) -> int:
             options.host,
             options.port,
             first.prompts,
+            tools=tools,
             listener=listener,
             others=others,
             operation=operation,
@@ -205,6 +237,33 @@ def _served(name: str, options: argparse.Namespace, common: Mapping[str, Any]) -
         engine=", ".join(options.engine or ["builtin"]),
     )
     return Served(settings, model.engine, model.prompts)
+
+
+def _seal(options: argparse.Namespace, api_key: str | None) -> Seal | None:
+    """What seals reasoning, by the argument or the environment; ``None`` where neither has a key."""
+    where, text = "--reasoning-key", read_given("--reasoning-key", options.reasoning_key)
+    if text is None:
+        where, text = "$UNSPOOL_REASONING_KEY", os.environ.get("UNSPOOL_REASONING_KEY") or None
+    if text is None:
+        return None
+    try:
+        return Seal(read_keys(text), api_key)
+    except ValueError as error:
+        raise Misuse(f"{where}: {error}") from None
+    except ImportError as error:
+        raise missing(error, "seal") from None
+
+
+def _efforts(given: list[str]) -> dict[str, int]:
+    found = {}
+    for one in given:
+        effort, _, tokens = one.partition("=")
+        if effort not in EFFORTS or effort == "none":
+            raise Misuse(f"--effort-budget: {effort!r} is not one of {', '.join(EFFORTS[1:])}")
+        if not (tokens.isascii() and tokens.isdigit()):
+            raise Misuse(f"--effort-budget: {one!r}: {tokens!r} is no number of tokens")
+        found[effort] = int(tokens)
+    return found
 
 
 def listen(options: argparse.Namespace) -> socket.socket:

@@ -193,10 +193,12 @@ def _object_call(text: str, where: str) -> Template | None:
 
     Of an object that is a member of others, what those have is text around it.
     """
-    inside = min(text.find(f) for f in ("{name}", "{arguments}"))
-    braces = [m for m in _OBJECT.finditer(text) if m.start() < inside]
-    if not braces:
+    first = _OBJECT.search(text)
+    if first is None or first.start() > text.index("{arguments}"):
         return None
+    # A name may stand in front of the object too.
+    inside = min(i for f in ("{name}", "{arguments}") if (i := text.find(f, first.start())) >= 0)
+    braces = [m for m in _OBJECT.finditer(text) if m.start() < inside]
     opened = braces[-1]
     closed = len(text)
     for _ in braces:

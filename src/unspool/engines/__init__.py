@@ -3,7 +3,7 @@
 An engine takes a prompt and gives raw output, piece by piece. It knows nothing of dialects, protocols or parsers.
 """
 
-from .base import Delta, Engine, EngineError, Request, Sampling
+from .base import Delta, Engine, EngineError, Request, Sampling, Thinking
 from .capture import Capture, Recording, read_recordings
 from .replay import Replay
 
@@ -16,5 +16,6 @@ __all__ = [
     "Replay",
     "Request",
     "Sampling",
+    "Thinking",
     "read_recordings",
 ]

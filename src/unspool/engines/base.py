@@ -46,6 +46,21 @@ class Sampling(msgspec.Struct, frozen=True, kw_only=True):
     logprobs: int | None = None
 
 
+class Thinking(msgspec.Struct, frozen=True, kw_only=True):
+    """A budget of reasoning.
+
+    Attributes:
+        budget: tokens of reasoning at most; then it is closed.
+        opening, closing: the dialect's markers.
+        inside: whether the output begins inside reasoning.
+    """
+
+    budget: int
+    opening: str
+    closing: str
+    inside: bool = False
+
+
 class Request(msgspec.Struct, frozen=True, kw_only=True):
     """One output to generate.
 
@@ -58,6 +73,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         model: the served name.
         prompt: the rendered prompt, text or token ids; ``None`` where the server has no chat template. Engines that
             need a prompt then refuse.
+        prompt_ids: the prompt's tokens, where they are known and may be others than a tokenizer would make of its text;
+            engines that take tokens generate from these.
         messages, tools, tool_choice: what the prompt was rendered from, in OpenAI's form.
         stage: where the output begins, where that is known without a prompt.
         choice: which of the request's choices this is.
@@ -65,12 +82,14 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         max_tokens: the output's length at most; ``None``: as long as the model's context.
         constraint: what may be generated; ``None``: anything.
         explain: tell with each token what the constraint forbade, where the engine knows it; see `Forbidden`.
+        thinking: the budget of reasoning; ``None``: there is none.
     """
 
     id: str = ""
     client_id: str = ""
     model: str = ""
     prompt: str | Sequence[int] | None = None
+    prompt_ids: Sequence[int] | None = None
     messages: Sequence[Mapping[str, Any]] = ()
     tools: Sequence[Mapping[str, Any]] = ()
     tool_choice: Any = "auto"
@@ -80,6 +99,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     max_tokens: int | None = None
     constraint: Constraint | None = None
     explain: bool = False
+    thinking: Thinking | None = None
 
     def needed_prompt(self) -> str | Sequence[int]:
         """The prompt, for engines that need one.

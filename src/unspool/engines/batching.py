@@ -21,6 +21,7 @@ from ..grammar import Constraint, Llguidance, Matcher
 from ..tokens import Detokenizer
 from ..wire.common import Usage
 from .base import Delta, EngineError, Request, Sampling
+from .budget import Budget
 from .grammars import Grammars
 from .model import Model, check_length, prefill_parts, prompt_tokens
 from .outputs import Output, wake
@@ -185,7 +186,7 @@ class Batching:
         Raises:
             EngineError: 400.
         """
-        prompt = request.needed_prompt()
+        prompt = request.needed_prompt() if request.prompt_ids is None else request.prompt_ids
         check_length(self._model, prompt)
         if request.max_tokens is not None and request.max_tokens < 1:
             raise EngineError(f"max_tokens: {request.max_tokens} is less than 1", 400)
@@ -243,6 +244,7 @@ class Batching:
             sampler=Sampler(sampling, prompt, model.vocab_size),
             detokenizer=Detokenizer(model.tokenizer),
             matcher=matcher,
+            budget=None if request.thinking is None else Budget(request.thinking, model.tokenizer),
         )
 
     def _end(self, why: str, status: int = 503) -> None:
@@ -356,7 +358,11 @@ class Batching:
     def _next(self, output: Output, logits: NDArray[np.float32]) -> Delta:
         matcher = output.matcher
         mask = None if matcher is None else matcher.mask()
-        token = output.sampler.choose(logits, mask)
+        due = None if output.budget is None else output.budget.due
+        if due is not None and (mask is None or mask[due]):
+            token = due
+        else:
+            token = output.sampler.choose(logits, mask)
         forbidden = None
         if output.explain and mask is not None:
             forbidden = forbidden_at(self._model.tokenizer, logits, mask)
@@ -372,6 +378,8 @@ class Batching:
         elif output.count == output.limit:
             reason = "length"
         text = "" if silent else "".join(output.detokenizer.push(token))
+        if output.budget is not None:
+            output.budget.took(token, text)
         if reason is not None:
             text += output.detokenizer.flush()[0]
         top = output.logprobs

@@ -32,11 +32,13 @@ class Kept(Generic[_T]):
             self._found.move_to_end(key)
             return self._found[key][0]
 
-    def put(self, key: bytes, thing: _T, size: int) -> None:
-        """Keep a thing of about so many bytes."""
+    def put(self, key: bytes, thing: _T, size: int, *, anew: bool = False) -> None:
+        """Keep a thing of about so many bytes; what is kept under the key already stays, unless it is kept ``anew``."""
         with self._lock:
             if key in self._found:
-                return
+                if not anew:
+                    return
+                self._size -= self._found.pop(key)[1]
             self._found[key] = thing, size
             self._size += size
             while len(self._found) > self._count or (self._size > self._most and len(self._found) > 1):

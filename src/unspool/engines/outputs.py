@@ -10,6 +10,7 @@ import msgspec
 from ..grammar import Matcher
 from ..tokens import Detokenizer
 from .base import Delta, EngineError
+from .budget import Budget
 from .sampling import Sampler
 
 __all__ = ["Output", "wake"]
@@ -22,6 +23,7 @@ class Output(msgspec.Struct, kw_only=True, eq=False):
         limit: how many tokens it has at most.
         logprobs: see `Sampling`.
         explain: see `Request`.
+        budget: of reasoning; ``None``: there is none.
         loop: the consumer's event loop.
         state, token, count: the model's, the latest token, how many there are; the model's thread alone uses them.
         pieces: what was generated and not pulled; at the end there may stand an error.
@@ -38,6 +40,7 @@ class Output(msgspec.Struct, kw_only=True, eq=False):
     detokenizer: Detokenizer
     matcher: Matcher | None
     explain: bool = False
+    budget: Budget | None = None
     loop: asyncio.AbstractEventLoop | None = None
     state: Any = None
     token: int = 0

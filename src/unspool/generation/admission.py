@@ -43,15 +43,19 @@ class Admission:
         self.waiting = 0
 
     @asynccontextmanager
-    async def places(self, n: int) -> AsyncIterator[None]:
+    async def places(self, n: int, *, begun: bool = False) -> AsyncIterator[None]:
         """Occupy ``n`` places while the block lasts; waits until they are free.
+
+        Args:
+            n: how many.
+            begun: whether the answer has begun, and is not refused any more.
 
         Raises:
             Overloaded: the queue is full.
         """
         loop = asyncio.get_running_loop()
         if self._waiting or self.running + n > self._places:
-            await self._wait(n)
+            await self._wait(n, begun)
         else:
             self.running += n
         began = loop.time()
@@ -62,9 +66,9 @@ class Admission:
             self.running -= n
             self._admit()
 
-    async def _wait(self, n: int) -> None:
+    async def _wait(self, n: int, begun: bool) -> None:
         for _ in range(_TRIES):
-            if self.waiting + n <= self._queue:
+            if begun or self.waiting + n <= self._queue:
                 break
             await asyncio.sleep(_PAUSE)  # clients that left together may not all have been noticed yet
         else:

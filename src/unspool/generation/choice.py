@@ -10,6 +10,7 @@ from ..engines import Delta
 from ..events import Event, Finish
 from ..message import Message, fold
 from ..parser import Parser
+from ..request.continuation import Written
 from ..wire import Coalescer, Usage
 from .stops import Stops
 
@@ -92,6 +93,15 @@ class Choice:
         self._since = 0  # tokens since the engine's last counts
         self._times: Times | None = Times(self._clock) if timed else None
         self.logprobs: list[Any] = []
+        self._raw: list[str] = []
+        self._ids: list[int] | None = []
+
+    def written(self) -> Written:
+        """What the model wrote, up to where it was cut."""
+        text, ids, message = "".join(self._raw), self._ids, self.message()
+        if self.over and self._kept:
+            text, ids = text[: self._kept[-1].end], None
+        return Written(text, ids, message)
 
     @property
     def over(self) -> bool:
@@ -123,6 +133,11 @@ class Choice:
             usage = msgspec.structs.replace(usage, reasoning_tokens=self._parser.message.reasoning_tokens)
         return usage if self._times is None else self._times.added_to(usage)
 
+    @property
+    def tokens(self) -> int:
+        """How many tokens were generated, as far as the engine tells."""
+        return self._since + (0 if self._usage is None else self._usage.completion_tokens)
+
     def begin(self) -> None:
         """Note that the engine was asked."""
         if self._times is not None:
@@ -142,6 +157,11 @@ class Choice:
         if delta.finish_reason is not None:
             self._reason = delta.finish_reason
         tokens = len(delta.token_ids) or (1 if delta.text else 0)
+        self._raw.append(delta.text)
+        if delta.token_ids and self._ids is not None:
+            self._ids += delta.token_ids
+        elif delta.text:  # ids of a part are of no use
+            self._ids = None
         if delta.usage is not None:
             self._usage, self._since = delta.usage, 0
         else:

@@ -1,10 +1,13 @@
-"""`Run`: one request under way, from the engine's outputs through parsers to the bytes of the answer."""
+"""`Run`: one request under way, from the engine's outputs through parsers to the bytes of the answer.
+
+Where the server runs tools for the request, each output is made in rounds; see `unspool.generation.loop`.
+"""
 
 import asyncio
 import contextlib
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from typing import Any
 
 import msgspec
@@ -14,12 +17,16 @@ from ..engines.capture import asked_of
 from ..events import Event
 from ..message import Message
 from ..parser import Parser
+from ..request.fields import BadRequest
 from ..request.prepared import Prepared
 from ..request.protocols import WireProtocol
+from ..tools import Tools
 from ..wire import TraceWriter
 from ..wire.common import Failure, Usage
+from ..wire.server_tools import AnyEvent
 from .admission import Overloaded
 from .choice import Choice
+from .loop import Loop, Written
 from .outbox import Outbox, Sink
 from .service import Service, log
 from .tracing import Trace, named
@@ -33,9 +40,17 @@ class Run:
         protocol: the client's.
         prepared: the request.
         client_id: the client's own id of the request, for the log and the engine; empty where it has none.
+        tools: the tool servers of the request, where it may use any.
     """
 
-    def __init__(self, service: Service, protocol: WireProtocol, prepared: Prepared, client_id: str = "") -> None:
+    def __init__(
+        self,
+        service: Service,
+        protocol: WireProtocol,
+        prepared: Prepared,
+        client_id: str = "",
+        tools: Tools | None = None,
+    ) -> None:
         self.id = protocol.id_prefix + new_id()
         self._service = service
         self._protocol = protocol
@@ -49,6 +64,11 @@ class Run:
         self._choices = [self._choice(parser) for parser in prepared.parsers]
         self._tracer = self._writer if isinstance(self._writer, TraceWriter) else None
         self._trace = Trace(self._choices[0].reader)
+        self._loops: list[Loop] = []
+        if tools is not None and prepared.request.server_tools is not None:
+            keep = not prepared.request.stream
+            self._loops = [Loop(self._name, service, prepared, tools.session, keep=keep) for _ in self._choices]
+        self._usages: list[list[Usage | None]] = [[] for _ in self._choices]  # of the rounds before the last
         self._outbox: Outbox | None = None
         self._begun = False
         self._producing = False
@@ -98,11 +118,14 @@ class Run:
         """The answer that is not streamed."""
         choices, protocol = self._choices, self._protocol
         logprobs = [c.logprobs for c in choices] if self._request.sampling.logprobs is not None else []
+        events: list[Sequence[AnyEvent]] = [c.kept for c in choices] if protocol.keeps_events else []
+        if self._loops:
+            events = [loop.kept or () for loop in self._loops]
         return self._writer.whole(
-            [c.message() for c in choices],
+            [loop.message() for loop in self._loops] or [c.message() for c in choices],
             self._usage(),
             logprobs=logprobs if any(logprobs) else (),
-            events=[c.kept for c in choices] if protocol.keeps_events else (),
+            events=events,
             stop_sequence=choices[0].stop,
         )
 
@@ -124,14 +147,20 @@ class Run:
         """Run the engine; returns what it failed with."""
         self._producing = True
         try:
+            if self._loops:  # each round has a place of its own
+                await self._all([loop.run(_Seat(self, i)) for i, loop in enumerate(self._loops)])
+                return None
             async with self._service.admission.places(len(self._choices)):
                 if len(self._choices) == 1:
-                    await self._generate(0)
+                    await self._generate(0, self._prepared)
                 else:
-                    await self._generate_all()
+                    await self._all([self._generate(i, self._prepared) for i in range(len(self._choices))])
             return None
         except Overloaded as error:
             return Failure(str(error), 429, retry_after=error.retry_after)
+        except BadRequest as error:
+            log.warning("%s: the next round cannot be asked for: %s", self._name, error)
+            return Failure(str(error), error.status or 400, error.param)
         except EngineError as error:
             log.warning("%s: the engine failed: %s", self._name, error)
             return Failure(str(error), error.status, retry_after=error.retry_after)
@@ -146,18 +175,41 @@ class Run:
         finally:
             self._producing = False
 
-    async def _generate_all(self) -> None:
+    async def _all(self, outputs: Sequence[Coroutine[Any, Any, None]]) -> None:
+        if len(outputs) == 1:
+            await outputs[0]
+            return
         try:
             async with asyncio.TaskGroup() as group:
-                for i in range(len(self._choices)):
-                    group.create_task(self._generate(i))
+                for output in outputs:
+                    group.create_task(output)
         except BaseExceptionGroup as errors:
             raise errors.exceptions[0] from None
 
-    async def _generate(self, index: int) -> None:
+    async def round(self, index: int, prepared: Prepared, written: Written) -> Message:
+        """Generate one round of a choice; see `Loop`."""
+        if prepared is not self._prepared:
+            last = self._choices[index]
+            self._usages[index].append(last.usage)
+            self._choices[index] = self._choice(prepared.parsers[0])
+            self._choices[index].logprobs = last.logprobs
+        choice = self._choices[index]
+        async with self._service.admission.places(1, begun=self._begun):
+            await self._generate(index, prepared, written)
+        written.cut, written.tokens = choice.over, choice.tokens
+        return choice.message()
+
+    async def tell(self, index: int, events: Sequence[AnyEvent]) -> None:
+        """Pass on what a loop tells."""
+        if events:
+            self._write(index, events)
+        if self._outbox is not None and self._outbox.full:
+            await self._outbox.room()
+
+    async def _generate(self, index: int, prepared: Prepared, written: Written | None = None) -> None:
         choice, outbox = self._choices[index], self._outbox
         choice.begin()
-        asked = self._prepared.for_engine(
+        asked = prepared.for_engine(
             self._service.settings, self.id, index, self._client_id, explain=self._tracer is not None
         )
         if self._tracer is not None:
@@ -165,6 +217,8 @@ class Run:
         stream = self._service.engine.generate(asked)
         try:
             async for delta in stream:
+                if written is not None:
+                    written.add(delta)
                 events = choice.feed(delta)
                 if self._tracer is not None:
                     self._tell(events, delta)
@@ -190,10 +244,12 @@ class Run:
             self._tell(events)
         elif events:
             self._emit(index, events)
-        if choice.uncounted and self._prepared.prompt is not None and self._service.engine.tokenizer is not None:
-            prompt = self._prepared.prompt
+        if choice.uncounted and prepared.prompt is not None and self._service.engine.tokenizer is not None:
+            prompt = prepared.prompt
             choice.counted(await self._service.in_thread(len(prompt), lambda _: self._count(prompt)))
         self._finished(choice.message())
+        if self._service.turns is not None and prepared.continued is not None:
+            self._service.turns.remember(prepared.continued, choice.written())
 
     def _wake(self, index: int) -> None:
         """Set a timer for what the choice holds back, in case the engine sends nothing more until then."""
@@ -207,6 +263,14 @@ class Run:
         self._wake(index)
 
     def _emit(self, index: int, events: Sequence[Event], logprobs: Sequence[Any] = ()) -> None:
+        """Pass on what a parser told."""
+        self._write(index, self._loops[index].translate(events) if self._loops else events, logprobs)
+
+    def _write(self, index: int, events: Sequence[AnyEvent], logprobs: Sequence[Any] = ()) -> None:
+        if self._loops:
+            kept = self._loops[index].kept
+            if kept is not None:
+                kept += events
         first = not self._begun
         if first:
             self._begun = True
@@ -246,7 +310,7 @@ class Run:
         return {**line, "special": special, "constrained": asked.constraint is not None}
 
     def _usage(self) -> Usage | None:
-        usage = total([c.usage for c in self._choices])
+        usage = total([added([*before, c.usage]) for before, c in zip(self._usages, self._choices, strict=True)])
         if usage is not None:
             self._service.metrics.usage(usage)
         return usage
@@ -272,6 +336,38 @@ class Run:
             by_ids=self._service.engine.tokenizer is not None,
             timed=settings.profile == "mindie" and not request.stream,
         )
+
+
+class _Seat:
+    """A choice of a run, as its loop knows it: a `Host`."""
+
+    def __init__(self, run: Run, index: int) -> None:
+        self._run = run
+        self._index = index
+
+    async def generate_round(self, prepared: Prepared, written: Written) -> Message:
+        return await self._run.round(self._index, prepared, written)
+
+    async def tell(self, events: Sequence[AnyEvent]) -> None:
+        await self._run.tell(self._index, events)
+
+
+def added(usages: Sequence[Usage | None]) -> Usage | None:
+    """The counts of the rounds of one choice together: each read its prompt. That of a single one is not changed."""
+    known = [u for u in usages if u is not None]
+    if len(known) < 2:
+        return known[0] if known else None
+
+    def sum_of(counts: Sequence[int | None]) -> int | None:
+        told = [count for count in counts if count is not None]
+        return sum(told) if told else None
+
+    return Usage(
+        prompt_tokens=sum(u.prompt_tokens for u in known),
+        completion_tokens=sum(u.completion_tokens for u in known),
+        cached_tokens=sum_of([u.cached_tokens for u in known]),
+        reasoning_tokens=sum_of([u.reasoning_tokens for u in known]),
+    )
 
 
 def total(usages: Sequence[Usage | None]) -> Usage | None:

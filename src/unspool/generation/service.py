@@ -2,15 +2,18 @@
 
 import asyncio
 import logging
+import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final, Protocol, TypeVar
 
 from ..engines import Engine
 from ..engines.threads import Awaited, Threads
+from ..request.continuation import Turns
 from ..request.prepared import Constraints
 from ..request.prompts import Prompts
 from ..request.settings import Settings
+from ..tools import Tools
 from ..wire.common import Failure
 from .admission import Admission, Overloaded
 from .metrics import Metrics, added
@@ -43,18 +46,26 @@ class Service:
         settings: the server's.
         engine: generates the outputs.
         prompts: the model's chat template; without it the engine gets the messages alone.
+        tools: what the server runs itself.
 
     Attributes:
+        approval_key: the secret that approvals of calls are made with.
+        turns: those that prompts may go on from; ``None`` without a chat template.
         runs: the answers that are running.
         held: bytes of the requests that are being read and answered.
         draining: whether the server is shutting down.
         models: the services of all models of the server, this one among them, the default first.
     """
 
-    def __init__(self, settings: Settings, engine: Engine, prompts: Prompts | None = None) -> None:
+    def __init__(
+        self, settings: Settings, engine: Engine, prompts: Prompts | None = None, tools: Tools | None = None
+    ) -> None:
         self.settings = settings
+        self.tools = tools or Tools(())
+        self.approval_key = settings.approval_key or secrets.token_bytes(32)
         self.engine = engine
         self.prompts = prompts
+        self.turns = None if prompts is None else Turns(settings, prompts, engine.tokenizer)
         self.admission = Admission(settings.limits.generations, settings.limits.waiting)
         self.constraints = Constraints(settings)
         self.metrics = Metrics(settings.dialect.name)

@@ -14,7 +14,8 @@ from ..dialect.template import Step, Template, literal, without, writable
 from ..errors import ConstraintError
 from ..parser.readers.wrapped import WRAPPERS
 from ..schema import Schema, decode
-from .nodes import EMPTY, WHITE, Chars, Const, Finer, Json, Node, Seq, Text, choice, seq
+from .freeform import Freeform
+from .nodes import EMPTY, WHITE, Chars, Const, Finer, Free, Json, Node, Seq, Text, choice, seq
 from .values import JSON_SPELLING, PYTHON_SPELLING, Rules, Values, named, other_names, quote_spelling, shape
 
 __all__ = ["Arguments", "Tool", "others", "spelled"]
@@ -27,11 +28,13 @@ class Tool(msgspec.Struct, frozen=True):
         name: its name.
         parameters: the prepared schema of its arguments, of an object.
         text: how its calls are written as bare text; ``None``: they are not.
+        free: the grammar of the one argument of a custom tool, which is a text.
     """
 
     name: str
     parameters: dict[str, Any]
     text: TextCall | None = None
+    free: Freeform | None = None
 
 
 class Arguments:
@@ -50,6 +53,8 @@ class Arguments:
     def of(self, tool: Tool, end: str) -> Node:
         """A tool's arguments, which may be empty, and the text that closes the call."""
         d = self.d
+        if tool.free is not None:
+            return self.free(tool, tool.free, end)
         at = f"tools.{tool.name}.parameters"
         parameters = _unwrapped(tool.parameters)
         if d.argument and d.call[0].object is None:
@@ -63,6 +68,26 @@ class Arguments:
             values = Values(JSON_SPELLING, self.rules, parameters, without)
             return choice(_Markup(self, values, b, at, end).all() for b in _objects(values, parameters, at))
         return seq(self.value(parameters, at), Const(end))
+
+    def free(self, tool: Tool, grammar: Freeform, end: str) -> Node:
+        """The one argument of a custom tool, whose text a grammar of the request tells."""
+        d = self.d
+        (key,) = tool.parameters["properties"]
+        if d.argument and d.call[0].object is None:
+            template = d.argument[0]
+            head, stop, rest = self.around(template, Const(key), "string")
+            tail = literal(template.tail)
+            margin = tail[: len(tail) - len(tail.lstrip())]
+            return seq(head, Free(grammar.source, "", self.ends_of(template)), Const(margin + stop), rest, Const(end))
+        if d.call[0].object is None and d.codec == "python":
+            return choice(seq(Const(f"{key}={q}"), Free(grammar.source, q), Const(q + end)) for q in ("'", '"'))
+        if d.call[0].object is None and d.quote != '"':
+            style = quote_spelling(d.quote).style
+            opening = "{" + style.key(key) + style.colon + d.quote
+            return seq(Const(opening), Free(grammar.source, "", (d.quote,)), Const(d.quote + "}" + end))
+        style = JSON_SPELLING.style
+        opening = "{" + style.key(key) + style.colon + '"'
+        return seq(Const(opening), Free(grammar.source, '"', string_ends(self.plan)), Const('"}' + end))
 
     def value(self, parameters: dict[str, Any], at: str) -> Node:
         """Arguments that are one value."""

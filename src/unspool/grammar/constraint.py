@@ -21,6 +21,7 @@ from ..toolset import ToolChoice, Toolset, read_toolset
 from .bounds import Budget, derivation
 from .build import Demand, Tool, build
 from .calls import ToolStrictLevel, strict_tools, structure_info
+from .freeform import Freeform
 from .gbnf import gbnf
 from .lark import lark
 from .nodes import Grammar
@@ -86,6 +87,7 @@ def constrain(
     response_format: Mapping[str, Any] | None = None,
     strict_level: ToolStrictLevel = ToolStrictLevel.OFF,
     tokenizer: Any = None,
+    grammars: Mapping[str, Freeform] | None = None,
 ) -> Constraint | None:
     """The constraint under which an output has the calls and the content that a request asks for.
 
@@ -102,6 +104,8 @@ def constrain(
             are not touched by it.
         strict_level: constrains ``auto`` where no tool has ``strict``.
         tokenizer: tells which markers are special tokens; see `Constraint.lark`.
+        grammars: for tools with a single argument, a text, the grammar of that text, by their names. They are kept
+            whatever ``tool_choice`` and ``strict_level`` say; `Constraint.lark` alone can tell them.
 
     Returns:
         ``None`` where nothing is constrained: ``"none"``, or ``"auto"`` without a strict tool or level, and no schema
@@ -118,8 +122,9 @@ def constrain(
     request = _read(d, tools, tool_choice)
     kind, listed = request.kind, request.callable
     answer = _answer(response_format)
+    free = {name: one for name, one in (grammars or {}).items() if name in (request.allowed or ())}
     calling = kind in ("required", "named") or (
-        kind == "auto" and bool(listed) and (strict_level > ToolStrictLevel.OFF or strict_tools(listed))
+        kind == "auto" and bool(listed) and (strict_level > ToolStrictLevel.OFF or strict_tools(listed) or bool(free))
     )
     if not calling and answer is None:
         return None
@@ -130,7 +135,12 @@ def constrain(
         for name in request.allowed or ():
             _check_name(d, name)
         budget = Budget()
-        made = tuple(_tool(t, loose=loose and not strict_tools([t]), budget=budget, dialect=d) for t in listed)
+        made = tuple(
+            _free(t, free[tool_name(t) or ""])
+            if tool_name(t) in free
+            else _tool(t, loose=loose and not strict_tools([t]), budget=budget, dialect=d)
+            for t in listed
+        )
     low = 1 if kind in ("required", "named") else 0
     high = None if parallel_tool_calls and kind != "named" else 1
     demand = Demand(
@@ -280,6 +290,13 @@ def _tool(
             raise ConstraintError(f"{where}.type: is {parameters['type']!r}; allowed is 'object'")
         parameters["type"] = "object"
     return Tool(name, parameters, None if dialect is None else dialect.text_call(tool, name))
+
+
+def _free(tool: Mapping[str, Any], grammar: Freeform) -> Tool:
+    made = _tool(tool)
+    if len(made.parameters.get("properties", {})) != 1:
+        raise ConstraintError(f"tools.{made.name}.parameters: a tool with a grammar has one argument, a text")
+    return Tool(made.name, made.parameters, free=grammar)
 
 
 def _answer(response_format: Mapping[str, Any] | None) -> dict[str, Any] | bool | None:

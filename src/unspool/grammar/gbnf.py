@@ -15,8 +15,9 @@ import msgspec
 
 from ..errors import ConstraintError
 from .flat import count
+from .freeform import NO_LARK
 from .lower import Abilities, lowered
-from .nodes import Chars, Choice, Const, Finer, Grammar, Json, Node, Ref, Repeat, Seq, Text, Word
+from .nodes import Chars, Choice, Const, Finer, Free, Grammar, Json, Node, Ref, Repeat, Seq, Text, Word
 from .ranges import integers
 from .values import JSON_SPELLING, Rules, Values
 
@@ -96,6 +97,8 @@ class _Printer:
                 return self.free(node)
             case Json():
                 return self.json(node, scope)
+            case Free():
+                raise ConstraintError(NO_LARK)
             case Finer():
                 raise TypeError("the grammar is not lowered")
             case _:

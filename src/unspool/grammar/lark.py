@@ -12,8 +12,9 @@ from typing import Any, Final, assert_never
 import msgspec
 
 from .flat import ANY, OPEN_SPAN, count, expression, folded, literal, searched
+from .freeform import Freeform
 from .lower import Abilities, lowered
-from .nodes import MAX_JSON_SPACE, Chars, Choice, Const, Finer, Grammar, Json, Node, Ref, Repeat, Seq, Text, Word
+from .nodes import MAX_JSON_SPACE, Chars, Choice, Const, Finer, Free, Grammar, Json, Node, Ref, Repeat, Seq, Text, Word
 
 __all__ = ["lark"]
 
@@ -74,6 +75,8 @@ class _Printer:
                 return self.text(node)
             case Json():
                 return self.json(node.schema)
+            case Free():
+                return self.define("f", "%lark {\n" + Freeform(node.source).written(node.quote, node.without) + "}")
             case Finer():
                 raise TypeError("the grammar is not lowered")
             case _:

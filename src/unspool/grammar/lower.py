@@ -10,7 +10,7 @@ import msgspec
 
 from .bounds import step
 from .flat import cases
-from .nodes import Chars, Choice, Const, Finer, Grammar, Json, Node, Ref, Repeat, Seq, Text, Word
+from .nodes import Chars, Choice, Const, Finer, Free, Grammar, Json, Node, Ref, Repeat, Seq, Text, Word
 
 __all__ = ["Abilities", "lowered"]
 
@@ -57,7 +57,7 @@ class _Lowering:
 
     def made(self, node: Node) -> Node:
         match node:
-            case Const() | Chars() | Word():
+            case Const() | Chars() | Word() | Free():
                 return node
             case Ref():
                 self.wanted[node.name] = None

@@ -113,6 +113,20 @@ class Json(msgspec.Struct, frozen=True, eq=False):
     spelled: "Node | None" = None
 
 
+class Free(msgspec.Struct, frozen=True, eq=False):
+    """Text by a grammar of the request's own.
+
+    Attributes:
+        source: that, in Lark; it has been checked.
+        quote: the quotes of the string of JSON or Python in which the text stands; ``""``: it stands alone.
+        without: markers that the text does not hold; see `Freeform.written`.
+    """
+
+    source: str
+    quote: str = ""
+    without: tuple[str, ...] = ()
+
+
 class Finer(msgspec.Struct, frozen=True, eq=False):
     """The same in two ways: ``plain``, and ``exact`` for printers that can keep text to `Text.guard`."""
 
@@ -126,7 +140,7 @@ class Ref(msgspec.Struct, frozen=True, gc=False):
     name: str
 
 
-Node = Const | Chars | Seq | Choice | Repeat | Word | Text | Json | Finer | Ref
+Node = Const | Chars | Seq | Choice | Repeat | Word | Text | Json | Free | Finer | Ref
 
 
 class Grammar(msgspec.Struct, frozen=True):

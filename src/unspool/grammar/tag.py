@@ -9,6 +9,7 @@ from typing import Any, Final, assert_never
 
 from ..errors import ConstraintError
 from .flat import count, expression
+from .freeform import NO_LARK
 from .lower import Abilities, lowered
 from .nodes import (
     MAX_JSON_SPACE,
@@ -16,6 +17,7 @@ from .nodes import (
     Choice,
     Const,
     Finer,
+    Free,
     Grammar,
     Json,
     Node,
@@ -80,6 +82,8 @@ class _Printer:
                 return self.text(node)
             case Json():
                 return self.json(node)
+            case Free():
+                raise ConstraintError(NO_LARK)
             case Finer():
                 raise TypeError("the grammar is not lowered")
             case _:
@@ -311,6 +315,8 @@ class _Ebnf:
                 raise ConstraintError(
                     "$ref: a schema that refers to itself has bounds that a structural tag cannot keep"
                 )
+            case Free():
+                raise ConstraintError(NO_LARK)
             case Finer():
                 raise TypeError("the grammar is not lowered")
             case _:

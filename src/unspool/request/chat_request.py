@@ -8,8 +8,12 @@ import msgspec
 from ..dialect.file import Dialect
 from ..engines import Sampling
 from ..events import Stage
+from ..grammar.freeform import Freeform
 from ..toolset import Toolset
+from ..wire.freeform import Kind
 from .fields import BadRequest
+from .reasoning import Reasoning
+from .server_tools import ServerTools
 from .settings import Limits
 
 
@@ -27,9 +31,13 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
         response_format: as chat completions have it.
         thinking: whether the model is to think; ``None``: the request does not say.
         template: variables of the chat template, by name.
+        kinds: what tools are for the client that are more than functions, by name.
+        grammars: of the one argument of custom tools, by name.
+        reasoning: what the request says of reasoning besides.
         stream: whether the answer is streamed.
         include_usage: whether a stream of chat completions ends with the usage.
         body: the request's own JSON, for answers that repeat some of it.
+        server_tools: the tools among the declared ones that the server runs; ``None``: there are none.
     """
 
     messages: list[dict[str, Any]] = []
@@ -42,9 +50,13 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
     response_format: Mapping[str, Any] | None = None
     thinking: bool | None = None
     template: dict[str, Any] = {}
+    kinds: dict[str, Kind] = {}
+    grammars: dict[str, Freeform] = {}
+    reasoning: Reasoning = Reasoning()
     stream: bool = False
     include_usage: bool = False
     body: dict[str, Any] = {}
+    server_tools: ServerTools | None = None
 
     @property
     def tools(self) -> list[Mapping[str, Any]]:

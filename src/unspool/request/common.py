@@ -11,6 +11,8 @@ from ..engines import Sampling
 from ..errors import ToolsError
 from ..toolset import Toolset, read_toolset
 from .fields import BadRequest, Fields, depth_within
+from .reasoning import EFFORTS
+from .server_tools import ServerTools
 from .settings import Limits
 
 MAX_TOKENS = 2**31 - 1
@@ -34,7 +36,13 @@ def read_parameters(fields: Fields) -> dict[str, Any] | None:
 
 
 def toolset(
-    fields: Fields, tools: list[dict[str, Any]], choice: Any, limits: Limits, *, options: Fields | None = None
+    fields: Fields,
+    tools: list[dict[str, Any]],
+    choice: Any,
+    limits: Limits,
+    *,
+    options: Fields | None = None,
+    server_tools: ServerTools | None = None,
 ) -> Toolset:
     """The declared tools and the choice among them, checked.
 
@@ -44,6 +52,7 @@ def toolset(
         choice: the value of ``tool_choice``, as chat completions or Responses have it.
         limits: of the number of tools and of the depth of their schemas.
         options: the object with ``tool_choice``, where it is another one.
+        server_tools: the server's tools beside them.
 
     Raises:
         BadRequest: a tool or the choice is wrong.
@@ -51,7 +60,7 @@ def toolset(
     if len(tools) > limits.tools:
         raise fields.wrong("tools", f"{len(tools):,} tools; allowed are {limits.tools:,}")
     try:
-        found = read_toolset(tools, choice)
+        found = read_toolset([*tools, *(server_tools.definitions if server_tools else ())], choice)
     except ToolsError as error:
         holder = fields if options is None or not error.field.startswith("tool_choice") else options
         raise holder.wrong(error.field, error.message) from None
@@ -72,8 +81,8 @@ UNSERVED: dict[str, str] = {
     **dict.fromkeys(("min_tokens", "ignore_eos", "echo", "suffix", "best_of", "use_beam_search", "length_penalty"), ""),
     **dict.fromkeys(("prompt_logprobs", "include_stop_str_in_output", "no_stop_trim", "truncate_prompt_tokens"), ""),
     **dict.fromkeys(("typical_p", "mirostat", "repeat_penalty", "top_a", "logits_processors"), ""),
-    **dict.fromkeys(("prediction", "audio", "web_search_options", "max_tool_calls"), ""),
-    **dict.fromkeys(("mcp_servers", "container", "context_management", "output_format", "output_config"), ""),
+    **dict.fromkeys(("prediction", "audio", "web_search_options"), ""),
+    **dict.fromkeys(("mcp_servers", "container", "context_management", "output_format"), ""),
 }
 """Fields of other servers that would change the answer, and what to use instead; they are refused."""
 _IDLE: tuple[Any, ...] = (None, False, 0, "", [], {})
@@ -82,13 +91,17 @@ _IDLE_TRUE = ("add_generation_prompt",)
 _IDLE_ONE = ("best_of", "length_penalty", "repeat_penalty", "typical_p")
 
 
-def check_served(fields: Fields) -> None:
+def check_served(fields: Fields, *own: str) -> None:
     """Refuse fields that would change the answer and are not supported.
+
+    Args:
+        fields: the request.
+        own: those of them that the protocol reads itself.
 
     Raises:
         BadRequest: names the field, and what to use instead.
     """
-    for name in fields.raw.keys() & UNSERVED.keys():
+    for name in (fields.raw.keys() & UNSERVED.keys()).difference(own):
         value = fields.raw[name]
         idle = value in _IDLE or (value == 1 and name in _IDLE_ONE) or (value is True and name in _IDLE_TRUE)
         if not idle:
@@ -120,7 +133,6 @@ def check_messages(fields: Fields, field: str, limits: Limits) -> None:
 
 SWITCHES = ("thinking", "enable_thinking", "reasoning", "enable_reasoning", "reasoning_effort")
 """The spellings of the thinking switch; the last one also says how much."""
-EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 
 
 def thinking(fields: Fields) -> tuple[bool | None, dict[str, Any]]:

@@ -7,6 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from .. import engines
+from ..dialect.template import unstarted, writable
 from ..engines.kept import Kept
 from ..engines.threads import Awaited
 from ..errors import ConstraintError
@@ -15,8 +16,8 @@ from ..grammar import Constraint, ToolStrictLevel, bounds, constrain
 from ..parser import Parser
 from ..stage import detect_stage
 from .chat_request import ChatRequest, stage_of
+from .continuation import Continued, Turns
 from .fields import BadRequest
-from .prompts import Prompts
 from .settings import Settings
 
 log = logging.getLogger("unspool.server")
@@ -31,15 +32,19 @@ class Prepared(msgspec.Struct, frozen=True):
     Attributes:
         request: what was asked for.
         prompt: rendered, where there is a chat template.
+        continued: the same, and what goes on from it; ``None`` without a chat template.
         stage: where the output begins, where that is known without a prompt.
         constraint: what may be generated; ``None``: anything.
+        thinking: the budget of reasoning; ``None``: there is none.
         parsers: one for each choice, not fed yet.
     """
 
     request: ChatRequest
     prompt: str | None
+    continued: Continued | None
     stage: Stage | None
     constraint: Constraint | None
+    thinking: engines.Thinking | None
     parsers: tuple[Parser, ...]
 
     def for_engine(
@@ -63,6 +68,7 @@ class Prepared(msgspec.Struct, frozen=True):
             client_id=client_id,
             model=settings.model,
             prompt=self.prompt,
+            prompt_ids=None if self.continued is None else self.continued.ids,
             messages=request.messages,
             tools=request.tools,
             tool_choice=request.toolset.choice,
@@ -72,26 +78,32 @@ class Prepared(msgspec.Struct, frozen=True):
             max_tokens=request.max_tokens,
             constraint=self.constraint,
             explain=explain,
+            thinking=self.thinking,
         )
 
 
 def prepare(
     request: ChatRequest,
     settings: Settings,
-    prompts: Prompts | None,
+    turns: Turns | None,
     tokenizer: Any = None,
     constraints: "Constraints | None" = None,
     awaited: Awaited | None = None,
+    *,
+    prompt: str | None = None,
+    ids: list[int] | None = None,
 ) -> Prepared:
     """Render the prompt, derive the grammar and make the parsers.
 
     Args:
         request: what is asked for.
         settings: the server's.
-        prompts: the model's chat template.
+        turns: the model's chat template, and turns that prompts may go on from.
         tokenizer: the engine's.
         constraints: derives grammars, and keeps them.
         awaited: whether anybody waits for the result.
+        prompt: the prompt, where it goes on behind what the model wrote; else it is rendered.
+        ids: its tokens, where they are known.
 
     Raises:
         BadRequest: the template refuses, or nothing can satisfy what is asked for.
@@ -99,7 +111,11 @@ def prepare(
     """
     awaited = awaited or Awaited()
     constraints = constraints or Constraints(settings)
-    prompt = None if prompts is None else prompts.render(request)
+    if prompt is not None:
+        continued: Continued | None = Continued(prompt, ids, b"")  # of a loop, which remembers its own turns
+    else:
+        continued = None if turns is None else turns.prompt(request)
+        prompt = None if continued is None else continued.prompt
     awaited.check()
     stage = forced = stage_of(request, settings.dialect) if prompt is None else None
     begins = stage
@@ -117,7 +133,24 @@ def prepare(
     for _ in range(request.n):
         awaited.check()
         parsers.append(_parser(request, settings, stage, prompt, tokenizer))
-    return Prepared(request, prompt, stage, constraint, tuple(parsers))
+    return Prepared(
+        request, prompt, continued, stage, constraint, _thinking(request, settings, prompt, stage), tuple(parsers)
+    )
+
+
+def _thinking(
+    request: ChatRequest, settings: Settings, prompt: str | None, stage: Stage | None
+) -> engines.Thinking | None:
+    """The budget of reasoning, where the dialect has any."""
+    budget, dialect = request.reasoning.budget, settings.dialect
+    if budget is None or not dialect.reasoning or request.thinking is False:
+        return None
+    template = writable(dialect.reasoning)[0]
+    opening = unstarted(template.opening, dialect.start).strip()
+    begins = detect_stage(dialect, prompt) if prompt is not None else stage or dialect.stage
+    return engines.Thinking(
+        budget=budget, opening=opening, closing=template.closing.strip(), inside=begins is Stage.REASONING
+    )
 
 
 def _parser(
@@ -180,7 +213,8 @@ class Constraints:
             return None
         key = None
         if begins is not Stage.TOOL_CALL:  # inside a call, the grammar depends on the prompt itself
-            parts = [tools.callable, tools.choice, request.parallel, stage, begins, request.response_format]
+            grammars = sorted((name, one.source) for name, one in request.grammars.items())
+            parts = [tools.callable, tools.choice, request.parallel, stage, begins, request.response_format, grammars]
             key = _key(parts)
         found = None if key is None else self._kept.get(key[0])
         if found is None:
@@ -209,6 +243,7 @@ class Constraints:
             response_format=request.response_format,
             strict_level=level,
             tokenizer=tokenizer,
+            grammars=request.grammars,
         )
 
 

@@ -7,6 +7,7 @@ that they stay text. System prompts and answers of the assistant belong to the a
 
 import datetime
 import json
+import os.path
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
@@ -16,9 +17,11 @@ import jinja2.meta
 import jinja2.sandbox
 import msgspec
 
+from ..bridge import Bridge, behind, between
 from ..chat_templates import environment, tojson
 from ..dialect.file import Dialect
 from ..dialect.registry import list_dialects
+from ..errors import TemplateError
 from ..parser import parse
 from ..wire.encoding import INVALID_JSON, clean
 from .chat_request import ChatRequest
@@ -37,8 +40,8 @@ _BUILT_IN: Final = {*_OURS, "raise_exception", "strftime_now", "range", "namespa
 Form = Literal["object", "text"]
 
 
-class TemplateError(ValueError):
-    """A chat template is missing, wrong, or does not fit the dialect. Raised before the server starts."""
+class NoBridge(Exception):
+    """A template writes a conversation that goes on otherwise than it was; the text says how."""
 
 
 class Tokenizer(msgspec.Struct, frozen=True):
@@ -151,19 +154,108 @@ class Prompts:
             if name not in self._variables and name not in SWITCHES:
                 allowed = ", ".join(sorted(self._variables)) or "none"
                 raise BadRequest(f"chat_template_kwargs.{name}", f"is not known to the template; allowed are {allowed}")
-        variables = {name: value for name, value in request.template.items() if name in self._variables}
+        variables = self._variables_of(request)
         continuing = request.body.get("continue_final_message") is True
         try:
             messages = [self._message(m) for m in request.messages]
             if continuing:
                 _append_sentinel(messages)
-            tools = [] if request.toolset.kind == "none" else self._special.break_up(request.tools)
-            prompt = self._render(messages, tools, generate=not continuing, variables=variables)
+            prompt = self._render(messages, self._tools(request), generate=not continuing, variables=variables)
         except BadRequest:
             raise
         except Exception as error:  # a template is a foreign program, which may fail in any way
             raise BadRequest("messages", f"the chat template refuses: {error}") from None
         return clean(_before_sentinel(prompt) if continuing else prompt)
+
+    def next_turn(
+        self,
+        request: ChatRequest,
+        answer: Mapping[str, Any],
+        results: Sequence[Mapping[str, Any]],
+        ends: Sequence[str],
+    ) -> Bridge:
+        """What goes behind the text that the model wrote, so that it may answer the results of its calls.
+
+        Results are not trusted: where the answer ends is found with others in their place.
+
+        Args:
+            request: what the answer answers.
+            answer: a message with calls, all of which have results.
+            results: messages of tools.
+            ends: strings that end an answer.
+
+        Raises:
+            NoBridge: the template would write earlier text otherwise, or does not write calls as they are.
+        """
+        variables, tools = self._variables_of(request), self._tools(request)
+        word, other = (f"Zq{os.urandom(8).hex()}" for _ in range(2))  # nobody can have written them
+
+        def written(*messages: Mapping[str, Any], generate: bool = True) -> str:
+            return self._render([*history, *messages], tools, generate=generate, variables=variables)
+
+        try:
+            history = [self._message(m) for m in request.messages]
+            stand_in = self._message(_stand_in(answer, word))
+            probe = written(stand_in, *(self._message({**r, "content": other}) for r in results))
+            whole = written(stand_in, *map(self._message, results))
+            before = os.path.commonprefix([written(), written(generate=False)])  # noqa: RUF071 - of strings
+            tail, after = behind(word, probe), behind(word, whole)
+            found = between(tail, self.ends(ends), other, lambda: behind(word, written(stand_in, generate=False)))
+        except Exception as error:  # a template is a foreign program, which may fail in any way
+            raise NoBridge(f"the chat template: {error}"[:500]) from None
+        at = len(tail) - len(found.text)
+        if other not in found.text:
+            raise NoBridge("the chat template does not write results of tools as they are")
+        if not (probe.startswith(before) and whole.startswith(before)):
+            raise NoBridge("the chat template writes earlier turns otherwise")
+        if not after.startswith(tail[:at]):
+            raise NoBridge("the chat template writes the answer otherwise")
+        return Bridge(found.closings, clean(after[at:]))
+
+    def ends(self, ends: Sequence[str]) -> tuple[str, ...]:
+        """What ends an answer: these strings, and the template's own; longer ones first."""
+        eos = self._tokenizer.special.get("eos_token", "")
+        return tuple(sorted({e for e in (*ends, eos) if e.strip()}, key=len, reverse=True))
+
+    def _variables_of(self, request: ChatRequest) -> dict[str, Any]:
+        return {name: value for name, value in request.template.items() if name in self._variables}
+
+    def _tools(self, request: ChatRequest) -> list[Any]:
+        found: list[Any] = [] if request.toolset.kind == "none" else self._special.break_up(request.tools)
+        return found
+
+    def bridge(self, request: ChatRequest, at: int, ends: Sequence[str]) -> Bridge:
+        """What stands between an answer of the history and the answer that is to come.
+
+        Args:
+            request: the request.
+            at: the place of that answer among the messages; it is not the last.
+            ends: texts that end answers.
+
+        Raises:
+            TemplateError: the template does not write the answer's last text as it is, or not what follows.
+            BadRequest: the template refuses the request.
+        """
+        word = f"Zq{os.urandom(8).hex()}"  # nobody can have written it
+        variables = {name: value for name, value in request.template.items() if name in self._variables}
+        tools = [] if request.toolset.kind == "none" else self._special.break_up(request.tools)
+        try:
+            before = [self._message(m) for m in (*request.messages[:at], _stand_in(request.messages[at], word))]
+            new = [self._message(m) for m in request.messages[at + 1 :]]
+            tail = behind(word, self._render([*before, *new], tools, generate=True, variables=variables))
+
+            def closed() -> str:
+                return behind(word, self._render(before, tools, generate=False, variables=variables))
+
+            eos = self._tokenizer.special.get("eos_token", "")
+            known = sorted({e for e in (*ends, eos) if e.strip()}, key=len, reverse=True)
+            found = between(tail, known, new[0].get("content"), closed)
+        except Exception as error:  # a template is a foreign program, which may fail in any way
+            raise TemplateError(f"the chat template: {error}"[:500]) from None
+        bridge = Bridge(tuple(map(clean, found.closings)), clean(found.text))
+        if not self.render(request).endswith(bridge.text):
+            raise TemplateError("the chat template writes what follows an answer otherwise behind another answer")
+        return bridge
 
     def _render(
         self,
@@ -199,7 +291,7 @@ class Prompts:
 
     def _call(self, call: Mapping[str, Any]) -> dict[str, Any]:
         """A call with its arguments as the template expects them. Invalid ones are passed on, not refused."""
-        function = self._special.break_up(call["function"])
+        function = {**self._special.break_up(call["function"])}
         arguments = function.get("arguments")
         if self._arguments_as == "object" and not isinstance(arguments, dict):
             function["arguments"] = _as_object(arguments)
@@ -286,6 +378,18 @@ def _reads_turn(dialect: Dialect, prompt: str, turn: str) -> bool:
     found: dict[str, Any] = json.loads(message.tool_calls[0].arguments)
     # The templates of some families write every value as a string; their models do not.
     return {name: str(value) for name, value in found.items()} == {n: str(v) for n, v in _ARGUMENTS.items()}
+
+
+def _stand_in(answer: Mapping[str, Any], word: str) -> dict[str, Any]:
+    """An answer with the same calls, of which the last text is the word."""
+    calls = list(answer.get("tool_calls") or ())
+    if not calls:
+        return {"role": "assistant", "content": word}
+    known = calls[-1]["function"].get("arguments")
+    known = _as_object(known) if isinstance(known, str) else known
+    key = next(iter(known or ()), "key")
+    calls[-1] = {**calls[-1], "function": {**calls[-1]["function"], "arguments": tojson({key: word})}}
+    return {"role": "assistant", "content": None, "tool_calls": calls}
 
 
 def _in_one_piece(content: Any) -> Any:

@@ -8,8 +8,10 @@ import msgspec
 from ..dialect.file import Dialect
 from ..grammar import ToolStrictLevel
 from ..policy import CHOICES, DEFAULTS, Policy
+from ..sealed import Seal
 from ..wire.chat import ReasoningField
 from ..wire.coalesce import Coalescer
+from .reasoning import Context
 
 Profile = Literal["openai", "mindie", "candle"]
 PROFILES: tuple[Profile, ...] = ("openai", "mindie", "candle")
@@ -27,6 +29,10 @@ LIMITS = {
     "choices": "choices of a request",
     "stops": "stop strings of a request",
     "depth": "levels of nesting in a tool's schema",
+    "rounds": "times that a model is asked again with results of the server's tools, in one answer",
+    "calls": "calls of the server's tools in one answer; a request may allow fewer",
+    "results": "characters of results of the server's tools in one answer",
+    "tooltime": "seconds that the server's tools may take in one answer",
     "head": "seconds to receive a request's line and headers",
     "receive": "seconds to receive a request's body",
     "idle": "seconds that an idle connection is kept open",
@@ -56,6 +62,10 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     choices: int = 16
     stops: int = 16
     depth: int = 128
+    rounds: int = 32
+    calls: int = 128
+    results: int = 1024 * 1024
+    tooltime: float = 600.0
     head: float = 10.0
     receive: float = 60.0
     idle: float = 15.0
@@ -89,6 +99,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         tools, tool_choice: for outputs of requests that declare no tools, as recordings bring them; ``None``: the tools
             are unknown, and marked calls are parsed.
         api_key: the key that clients have to send; ``None``: none is needed.
+        approval_key: the secret that approvals of calls are made with; empty: one of this process.
+        own_servers: whether requests may name tool servers of their own.
+        seal: seals and opens reasoning; ``None``: none is sealed.
+        context: which of the model's turns stand in prompts as it wrote them, where the request does not say.
+        turn_memory: bytes for the turns that may stand in prompts again; 0: none is remembered.
+        efforts: budgets of reasoning in tokens, by effort, for requests that set none.
         engine: a description of the engine, for the log.
         cors: origins of websites that may use the server, besides those on the loopback; ``*``: any.
         hosts: names under which the server may be reached, besides those of the loopback and any address; ``*``: any.
@@ -113,6 +129,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     tools: Sequence[Any] | None = ()
     tool_choice: Any = "auto"
     api_key: str | None = None
+    approval_key: bytes = b""
+    own_servers: bool = False
+    seal: Seal | None = None
+    context: Context = "loop"
+    turn_memory: int = 128 * 1024 * 1024
+    efforts: dict[str, int] = {}
     engine: str = ""
     cors: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()

@@ -1,14 +1,14 @@
 """What a template writes between one answer and the next, found out by asking it.
 
 The template renders the conversation with a stand-in for the last answer, whose last text is a word that nothing else
-holds. Behind that word stands what closes the answer, the new messages, and the opening of the next answer. That is
-the bridge: it goes behind the tokens that the model wrote, whatever they are, and those stay as they are.
+holds; see `unspool.bridge`.
 """
 
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from ..bridge import Bridge, behind, between
 from ..dialect.file import Dialect
 from ..errors import TemplateError
 from ..message import Message
@@ -19,7 +19,7 @@ from ..stage import detect_stage
 from .encoding import Encoder
 from .templates import ChatTemplate
 
-__all__ = ["Bridge", "Format", "Style"]
+__all__ = ["Format", "Style"]
 
 _WORD: Final = "Zqlastword"
 _OTHER: Final = "Zqresult"
@@ -52,30 +52,6 @@ class Style(NamedTuple):
     objects: bool = True
     nothing: str | None = ""
     parts: bool = False
-
-
-class Bridge(NamedTuple):
-    """What stands between two answers.
-
-    Attributes:
-        closings: what ends the first answer, one behind the other; none where the template writes nothing for it.
-        text: what follows, the next answer's opening included.
-    """
-
-    closings: tuple[str, ...]
-    text: str
-
-    @property
-    def whole(self) -> str:
-        """All of it."""
-        return "".join(self.closings) + self.text
-
-    def missing(self, written: str, ends: tuple[str, ...]) -> str:
-        """What still has to be written behind an answer to end it; ``""`` where it ended by itself in any way."""
-        for count in range(len(self.closings), 0, -1):
-            if written.endswith("".join(self.closings[:count])):
-                return "".join(self.closings[count:])
-        return "" if ends and written.endswith(ends) else "".join(self.closings)
 
 
 class Format:
@@ -163,23 +139,13 @@ class Format:
             TemplateError: the template refuses them, or does not write the answer's last text as it is.
         """
         stand_in = [*history[:-1], self._stand_in(history[-1])]
-        tail = self._behind(self.template.render([*stand_in, *new], tools, generate=True))
-        first = new[0].get("content") if new else None
-        limit = tail.find(first) if isinstance(first, str) and first else -1
-        found = [(at, -len(end), end) for end in self.ends if (at := tail.find(end)) >= 0 and (limit < 0 or at < limit)]
-        if found:
-            at, _, end = min(found)
-            closings: list[str] = []
-            while end:
-                closings.append(end)
-                at += len(end)
-                end = next((e for e in self.ends if tail.startswith(e, at)), "")
-            return Bridge(tuple(closings), tail[at:])
-        # No end is known: the answer ends where the template goes on otherwise than behind a last message.
-        whole = self.closed(stand_in, tools)
-        closed = self._behind(whole) if whole is not None else ""
-        same = next((i for i, (a, b) in enumerate(zip(tail, closed, strict=False)) if a != b), len(closed))
-        return Bridge((), tail[min(same, limit) if limit >= 0 else same :])
+        tail = behind(_WORD, self.template.render([*stand_in, *new], tools, generate=True))
+
+        def closed() -> str:
+            whole = self.closed(stand_in, tools)
+            return "" if whole is None else behind(_WORD, whole)
+
+        return between(tail, self.ends, new[0].get("content") if new else None, closed)
 
     def _stand_in(self, answer: Mapping[str, Any]) -> dict[str, Any]:
         """An answer with the same calls, of which the last text is the word."""
@@ -192,12 +158,6 @@ class Format:
         last = {**function, "arguments": {key: _WORD}}
         calls[-1] = {**calls[-1], "function": last} if "function" in calls[-1] else last
         return self.shaped(self._answer("", "", calls))
-
-    def _behind(self, text: str) -> str:
-        at = text.rfind(_WORD)
-        if at < 0:
-            raise TemplateError("template: does not write the text of an answer as it is")
-        return text[at + len(_WORD) :]
 
     def written(
         self, asked: Sequence[Mapping[str, Any]], answer: Mapping[str, Any], tools: Sequence[Any] | None

@@ -30,9 +30,11 @@ from ..request.protocols import (
     WireProtocol,
 )
 from ..request.settings import Profile, Settings
+from ..tools import Tools
 from ..wire.common import Failure
 from ..wire.encoding import encode
 from .cors import Origins, header, preflight, with_headers
+from .count_endpoint import CountEndpoint
 from .endpoint import Endpoint, refusal
 from .explain import ASKED
 from .guards import Hosts, unsupported
@@ -52,6 +54,7 @@ _PATHS = (
     ("POST", "/v1/chat/completions", "OpenAI chat completions"),
     ("POST", "/v1/responses", "OpenAI Responses"),
     ("POST", "/v1/messages", "Anthropic Messages"),
+    ("POST", "/v1/messages/count_tokens", "the tokens of its prompt"),
     ("POST", "/ag-ui", "AG-UI: a RunAgentInput in, its events out"),
     ("POST", "/parse", "raw model output in, a message or events out"),
     ("GET", "/", "this; in a browser, a page that explains outputs"),
@@ -72,10 +75,22 @@ def _protocols(settings: Settings) -> dict[str, WireProtocol]:
     }
 
 
+def _endpoints(service: Service, protocols: Mapping[str, WireProtocol]) -> dict[str, Endpoint | CountEndpoint]:
+    """What answers for a model, by path."""
+    found: dict[str, Endpoint | CountEndpoint] = {
+        path: Endpoint(service, protocol) for path, protocol in protocols.items()
+    }
+    found["/v1/messages/count_tokens"] = CountEndpoint(service, protocols["/v1/messages"])
+    if service.settings.ui:
+        found["/ui/chat"] = Endpoint(service, TraceProtocol(service.settings))
+    return found
+
+
 def create_app(
     settings: Settings,
     engine: Engine,
     prompts: Prompts | None = None,
+    tools: Tools | None = None,
     *,
     others: Sequence[Served] = (),
     worker: Worker | None = None,
@@ -86,31 +101,30 @@ def create_app(
         settings: how it is set up.
         engine: generates the outputs; closed when the application ends.
         prompts: the model's chat template.
+        tools: what the server runs itself, for any model; closed when the application ends.
         others: further models. Requests choose by their ``model``; those that name none get the first.
         worker: what this process is, where it is one of several on one port.
     """
-    service = Service(settings, engine, prompts)
-    service.models = (service, *(Service(*other) for other in others))
+    service = Service(settings, engine, prompts, tools)
+    service.models = (service, *(Service(*other, tools) for other in others))
     if others:
         for one in service.models:
             one.models = service.models
             one.metrics = Metrics(one.settings.dialect.name, one.settings.model)
     posts = _protocols(settings)
     chat = posts["/v1/chat/completions"]
-    endpoints: dict[str, ASGIApp] = {path: Endpoint(service, protocol) for path, protocol in posts.items()}
+
+    def error_body(path: str) -> ErrorBody:
+        return posts.get(path.removesuffix("/count_tokens"), chat).error_body
+
+    endpoints: dict[str, ASGIApp] = dict(_endpoints(service, posts))
+    if others:
+        of_models = {one: _endpoints(one, _protocols(one.settings)) for one in service.models}
+        endpoints = dict(by_model(of_models, error_body))
     endpoints["/parse"] = ParseEndpoint(service)
     routes, index = page_routes() if settings.ui else ([], None)
     if settings.ui:
-        endpoints["/ui/chat"] = Endpoint(service, TraceProtocol(settings))
         endpoints |= {f"/ui/{name}": kind(service) for name, kind in ASKED.items()}
-    if others:
-        traces = {"/ui/chat": TraceProtocol} if settings.ui else {}
-        endpoints |= by_model(
-            {
-                one: {**_protocols(one.settings), **{path: kind(one.settings) for path, kind in traces.items()}}
-                for one in service.models
-            }
-        )
     pages = _Pages(service, chat, index)
     pages.worker = worker
     routes += [Route(path, endpoint, methods=["POST"]) for path, endpoint in endpoints.items()]
@@ -133,10 +147,9 @@ def create_app(
             await asyncio.gather(*patrols, return_exceptions=True)
             for one in service.models:
                 one.close()
+            await service.tools.aclose()
+            for one in service.models:
                 await one.engine.close()
-
-    def error_body(path: str) -> ErrorBody:
-        return posts.get(path, chat).error_body
 
     errors: Any = {HTTPException: _http_error(posts, error_body)}
     app = _App(routes=routes, lifespan=lifespan, exception_handlers=errors)
@@ -232,7 +245,7 @@ class _Pages:
         lines = [
             *(f"unspool {__version__} serves the model {m.model} (dialect {m.dialect.name})." for m in models),
             "",
-            *(f"  {method:<5} {path:<22} {text}" for method, path, text in _PATHS),
+            *(f"  {method:<5} {path:<26} {text}" for method, path, text in _PATHS),
             "",
             example,
         ]

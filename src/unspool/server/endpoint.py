@@ -11,11 +11,15 @@ from ..engines.threads import Awaited
 from ..generation.admission import Overloaded
 from ..generation.run import Run
 from ..generation.service import Service, log
+from ..request.approvals import Approvals
 from ..request.chat_request import ChatRequest, check_text
-from ..request.fields import BadRequest, read_object
+from ..request.fields import BadRequest, Fields, read_object
 from ..request.prepared import Prepared, prepare
 from ..request.protocols import WireProtocol
+from ..request.server_tools import Offer
+from ..tools import Listing, Tools
 from ..wire.common import Failure
+from .own_tools import own_tools
 from .replies import ErrorBody, Reply, StreamReply, client_id, failed
 
 _LONG: Final = 16 * 1024
@@ -47,9 +51,12 @@ class Endpoint:
 
     async def _answer(self, scope: Scope, body: bytes, send: Send) -> None:
         protocol = self._protocol
+        own = Tools(())
         try:
-            prepared = await self._prepare(body)
-            del body
+            fields = await self._parse(body)
+            own = own_tools(self._service.settings, protocol.own_servers(fields), self._service.tools)
+            prepared = await self._prepare(len(body), fields, await self._offer(scope, fields, own))
+            del body, fields
         except BadRequest as error:
             status = error.status or protocol.invalid_status
             reply = failed(protocol.error_body, Failure(str(error), status, error.param))
@@ -57,12 +64,34 @@ class Endpoint:
             log.exception("%s: the request could not be read", scope["path"])
             reply = failed(protocol.error_body, Failure("the server failed", 500))
         else:
-            run = Run(self._service, protocol, prepared, client_id(scope))
+            tools = Tools([*self._service.tools.servers.values(), *own.servers.values()])
+            run = Run(self._service, protocol, prepared, client_id(scope), tools)
             with self._service.running(run):
                 await self._run(run, scope, send, prepared.request.stream)
             return
+        finally:
+            await own.aclose()
         self._service.metrics.response(scope["path"], reply.status)
         await reply.send(send)
+
+    async def _parse(self, body: bytes) -> Fields:
+        """The JSON of a request; read in a thread where it is long."""
+        if len(body) < _LONG:
+            return read_object(body)
+        return await self._service.in_thread(len(body), lambda _: read_object(body))
+
+    async def _offer(self, scope: Scope, fields: Fields, own: Tools) -> Offer:
+        """What the server has of tools for this request."""
+        service = self._service
+        labels = self._protocol.servers(fields)
+        known = service.tools.servers if labels is None else service.tools.servers.keys() & set(labels)
+        listing, of_own = Listing(), Listing()
+        if known:
+            listing = await service.tools.list_tools(labels)
+        if own.servers:
+            of_own = await own.list_tools()
+        key = next(iter(_keys(scope)), b"")
+        return Offer(listing, of_own, tuple(service.tools.servers), Approvals(service.approval_key, key), _betas(scope))
 
     async def _run(self, run: Run, scope: Scope, send: Send, streamed: bool) -> None:
         metrics = self._service.metrics
@@ -78,24 +107,30 @@ class Endpoint:
         metrics.response(scope["path"], reply.status)
         await reply.send(send)
 
-    async def _prepare(self, body: bytes) -> Prepared:
-        """Read a request; in a thread where it is long, or where a grammar may have to be derived."""
-        service, size = self._service, len(body)
+    async def _prepare(self, size: int, fields: Fields, offer: Offer) -> Prepared:
+        """Make a request ready; in a thread where it is long, or where a grammar may have to be derived."""
+        service = self._service
 
         def read(awaited: Awaited | None = None) -> ChatRequest:
-            request = self._protocol.read(read_object(body))
+            request = self._protocol.read(fields, offer)
             if size > service.settings.limits.text:  # else there cannot be so many characters
                 check_text(request, service.settings.limits)
             return request
 
         def make(awaited: Awaited) -> Prepared:
             engine = service.engine
-            return prepare(request, service.settings, service.prompts, engine.tokenizer, service.constraints, awaited)
+            return prepare(request, service.settings, service.turns, engine.tokenizer, service.constraints, awaited)
 
         request = read() if size < _LONG else await service.in_thread(size, read)
         if size < _LONG and not request.tools and request.response_format is None:
             return make(Awaited())
         return await service.in_thread(size, make)
+
+
+def _betas(scope: Scope) -> frozenset[str]:
+    """The betas of Anthropic's protocol that a client names."""
+    named = [value.decode("latin-1") for name, value in scope["headers"] if name == b"anthropic-beta"]
+    return frozenset(beta.strip() for value in named for beta in value.split(",") if beta.strip())
 
 
 async def answer(

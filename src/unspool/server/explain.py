@@ -194,7 +194,7 @@ class PromptEndpoint(ThreadEndpoint):
         request = self._protocol.read(fields)
         check_text(request, service.settings.limits)
         prepared = prepare(
-            request, service.settings, service.prompts, service.engine.tokenizer, service.constraints, awaited
+            request, service.settings, service.turns, service.engine.tokenizer, service.constraints, awaited
         )
         with bounds.awaited(awaited.check):
             grammar = grammar_told(prepared.constraint)

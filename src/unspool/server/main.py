@@ -16,6 +16,7 @@ from ..engines import Engine
 from ..generation.service import Service, log
 from ..request.prompts import Prompts
 from ..request.settings import Settings
+from ..tools import Tools
 from ..wire.common import Failure
 from .app import create_app
 from .connection import limited, patrol
@@ -60,6 +61,7 @@ class Server(uvicorn.Server):
         engine: generates the outputs.
         host, port: where to listen; port 0 takes any that is free.
         prompts: the model's chat template.
+        tools: what the server runs itself.
         others: further models.
         operation: how the process is run.
     """
@@ -71,11 +73,12 @@ class Server(uvicorn.Server):
         host: str,
         port: int,
         prompts: Prompts | None = None,
+        tools: Tools | None = None,
         *,
         others: Sequence[Served] = (),
         operation: Operation = _PLAIN,
     ) -> None:
-        app = create_app(settings, engine, prompts, others=others, worker=operation.worker)
+        app = create_app(settings, engine, prompts, tools, others=others, worker=operation.worker)
         self._service: Service = app.state.service
         self._operation = operation
         self._within = AsyncExitStack()
@@ -175,6 +178,7 @@ def serve(
     port: int = 8192,
     prompts: Prompts | None = None,
     *,
+    tools: Tools | None = None,
     listener: socket.socket | None = None,
     others: Sequence[Served] = (),
     operation: Operation = _PLAIN,
@@ -182,7 +186,7 @@ def serve(
     """Serve until SIGTERM or SIGINT; then running responses have `Limits.drain` seconds to end.
 
     Args:
-        settings, engine, host, port, prompts: see `Server`.
+        settings, engine, host, port, prompts, tools: see `Server`.
         listener: a socket that already listens there.
         others: further models, from which requests choose by their ``model``.
         operation: how the process is run.
@@ -193,7 +197,7 @@ def serve(
     set_up_logs(operation.log_format, operation.log_level)
     _return_large_blocks()
     sys.setswitchinterval(_SWITCH)
-    server = Server(settings, engine, host, port, prompts, others=others, operation=operation)
+    server = Server(settings, engine, host, port, prompts, tools, others=others, operation=operation)
     server.run(None if listener is None else [listener])
     return bool(server.started)
 

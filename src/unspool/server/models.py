@@ -1,7 +1,7 @@
 """Several models behind one server: `by_model` has the applications that choose one by what a request names."""
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -11,11 +11,10 @@ from ..engines import Engine
 from ..generation.service import Service
 from ..request.fields import BadRequest, read_object
 from ..request.prompts import Prompts
-from ..request.protocols import WireProtocol
 from ..request.settings import Settings
 from ..wire.common import Failure
-from .endpoint import Endpoint, answer
-from .replies import failed
+from .endpoint import answer
+from .replies import ErrorBody, failed
 
 __all__ = ["Served", "by_model", "unknown_model"]
 
@@ -39,17 +38,27 @@ class Served(NamedTuple):
     prompts: Prompts | None = None
 
 
-def by_model(served: Mapping[Service, Mapping[str, WireProtocol]]) -> dict[str, ASGIApp]:
+class Responder(Protocol):
+    """What answers requests whose bodies were read."""
+
+    async def respond(self, scope: Scope, body: bytes, send: Send) -> None:
+        """Answer one request."""
+
+
+def by_model(
+    endpoints: Mapping[Service, Mapping[str, Responder]], error_body: Callable[[str], ErrorBody]
+) -> dict[str, ASGIApp]:
     """The applications of several models, by path.
 
     Args:
-        served: the protocols of each model, by path; the first one is the default.
+        endpoints: what answers for each model, by path; the first one is the default.
+        error_body: writes errors in the form of a path's protocol.
     """
-    found: dict[str, dict[Service, WireProtocol]] = {}
-    for service, protocols in served.items():
-        for path, protocol in protocols.items():
-            found.setdefault(path, {})[service] = protocol
-    return {path: _ByModel(protocols) for path, protocols in found.items()}
+    first = next(iter(endpoints))
+    return {
+        path: _ByModel(first, {one.settings.model: found[path] for one, found in endpoints.items()}, error_body(path))
+        for path in endpoints[first]
+    }
 
 
 def unknown_model(name: str, service: Service) -> Failure:
@@ -63,10 +72,10 @@ def unknown_model(name: str, service: Service) -> Failure:
 class _ByModel:
     """An ASGI application that answers the requests of one protocol by the model that they name."""
 
-    def __init__(self, protocols: Mapping[Service, WireProtocol]) -> None:
-        self._endpoints = {one.settings.model: Endpoint(one, protocol) for one, protocol in protocols.items()}
-        (self._first, protocol), *_ = protocols.items()
-        self._error_body = protocol.error_body
+    def __init__(self, first: Service, endpoints: Mapping[str, Responder], error_body: ErrorBody) -> None:
+        self._first = first
+        self._endpoints = endpoints
+        self._error_body = error_body
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""

@@ -5,6 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Sequence
 from pathlib import Path
+from time import monotonic
 from typing import Final
 
 import msgspec
@@ -14,6 +15,8 @@ from .config import read_config, read_list
 
 __all__ = ["Listing", "Tools", "ToolsSession"]
 
+_REST: Final = 10.0
+"""Seconds for which a server that failed to list its tools is not asked again."""
 _NAME: Final = re.compile(r"[A-Za-z0-9_.:/-]{1,128}")
 """What every dialect can write as the name of a tool."""
 
@@ -49,6 +52,8 @@ class Tools:
         self.servers: Final = {server.label: server for server in servers}
         self._approval = approval or Approval()
         self._failed: dict[str, str] = {}
+        self._asked: dict[str, asyncio.Task[Sequence[ServerTool]]] = {}
+        self._rests: dict[str, float] = {}
         if len(self.servers) < len(servers):
             label = Counter(server.label for server in servers).most_common(1)[0][0]
             raise ValueError(f"two tool servers have the label {label!r}")
@@ -102,7 +107,7 @@ class Tools:
         Order and names do not depend on who is fast: servers in their order, and clashes looked for among those listed.
         """
         asked = [server for label, server in self.servers.items() if labels is None or label in labels]
-        found = await asyncio.gather(*(server.list_tools() for server in asked), return_exceptions=True)
+        found = await asyncio.gather(*(self._list(server) for server in asked), return_exceptions=True)
         tools: list[ServerTool] = []
         failures: dict[str, str] = {}
         for server, listed in zip(asked, found, strict=True):
@@ -116,12 +121,31 @@ class Tools:
         self._report(failures)
         return Listing(_without_clashes(tools), failures)
 
+    async def _list(self, server: ToolServer) -> Sequence[ServerTool]:
+        """The tools of one server: asked once for all who wait, and not again for a while after it failed."""
+        label = server.label
+        task = self._asked.get(label)
+        if task is None or (task.done() and monotonic() >= self._rests.get(label, 0.0)):
+            task = self._asked[label] = asyncio.ensure_future(server.list_tools())
+            task.add_done_callback(_looked_at)
+        try:
+            listed = await asyncio.shield(task)
+        except ToolServerError as error:
+            if self._asked.get(label) is task and monotonic() >= self._rests.get(label, 0.0):
+                self._rests[label] = monotonic() + _REST
+            raise ToolServerError(str(error)) from None
+        self._rests.pop(label, None)  # its own cache says how long the list holds
+        return listed
+
     def session(self) -> "ToolsSession":
         """A session over all servers, for one response."""
         return ToolsSession(self)
 
     async def aclose(self) -> None:
         """End all servers; a fault of one is logged and does not keep the others."""
+        for task in self._asked.values():
+            task.cancel()
+        await asyncio.gather(*self._asked.values(), return_exceptions=True)
         ended = await asyncio.gather(*(server.aclose() for server in self.servers.values()), return_exceptions=True)
         _log_faults("tool server", list(self.servers), ended)
 
@@ -175,6 +199,12 @@ def _demo(limits: ToolLimits, sandbox: str, hosts: Sequence[str], private: bool,
         fetcher = Fetcher(hosts, private=private, time=limits.time, size=limits.message)
     python = None if sandbox == "none" else open_sandbox(sandbox)
     return DemoToolServer(python, fetcher, search=search, limits=limits)
+
+
+def _looked_at(task: "asyncio.Task[Sequence[ServerTool]]") -> None:
+    """Whoever asked may have left; the failure is no surprise then."""
+    if not task.cancelled():
+        task.exception()
 
 
 def _log_faults(what: str, labels: Sequence[str], ended: Sequence[BaseException | None]) -> None:

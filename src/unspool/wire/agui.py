@@ -1,21 +1,28 @@
 """AG-UI 1.0: a run as a sequence of events that the official client verifies.
 
-Every start has its end before the run finishes. All text and all calls belong to one assistant message; reasoning that
-is interrupted is a message of its own each time. Frames are ``data:`` lines without names, and nothing follows the last
-event. A whole answer is the same stream.
+Every start has its end before the run finishes. All text and all calls belong to one assistant message; what follows
+the results of the server's tools belongs to the next. Reasoning that is interrupted is a message of its own each time.
+Frames are ``data:`` lines without names, and nothing follows the last event. A whole answer is the same stream.
 """
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from ..events import Event, ToolCallEnd, ToolCallStart
+from ..events import ToolCallEnd, ToolCallStart
 from ..message import Message
 from . import sse
 from .blocks import BlockWriter, TextKind, replay, the_one
-from .common import Failure, Usage
+from .common import Failure, Sealing, Usage
 from .encoding import encode, on_one_line, quoted
+from .server_tools import AnyEvent, ApprovalAsked, ServerCallResult, ServerCallStart
 
 PROTOCOL_VERSION: Final = "1.0"
+APPROVAL: Final = {
+    "type": "object",
+    "properties": {"approved": {"type": "boolean"}, "reason": {"type": "string"}},
+    "required": ["approved"],
+}
+"""The answer to an interrupt that asks whether a call is allowed, as a JSON Schema."""
 
 
 class AguiWriter(BlockWriter):
@@ -28,6 +35,7 @@ class AguiWriter(BlockWriter):
         model: told with the usage.
         call_ids: those of the thread so far. Models that count their calls begin anew in each answer, and a client
             would take a call with a known id for the earlier one: such an id gets the run's behind it.
+        seal: makes the ``encryptedValue`` of reasoning; ``None``: there is none.
     """
 
     def __init__(
@@ -39,8 +47,11 @@ class AguiWriter(BlockWriter):
         parent_run_id: str | None = None,
         model: str | None = None,
         call_ids: Iterable[str] = (),
+        seal: Sealing | None = None,
     ) -> None:
         super().__init__()
+        self._seal = seal
+        self._thoughts: list[str] = []
         self._run = {"threadId": thread_id, "runId": run_id}
         self._stem = message_id or run_id
         self._message_id = message_id or f"msg-{run_id}"
@@ -51,6 +62,10 @@ class AguiWriter(BlockWriter):
         self._open_id = ""
         self._calls: list[str] = []
         self._head = b""
+        self._server_calls: dict[int, tuple[str, ServerCallStart]] = {}
+        self._interrupts: list[dict[str, Any]] = []
+        self._told = self._rounds = 0
+        self._answered = False  # results have come since the last message of the assistant
 
     def start(self) -> bytes:
         """``RUN_STARTED``."""
@@ -60,7 +75,9 @@ class AguiWriter(BlockWriter):
     def finish(self, usage: Usage | None = None, stop_sequence: str | None = None) -> bytes:
         """``RUN_FINISHED``. Calls are left to the client; ``result`` tells the finish reason, which has no field."""
         told: dict[str, Any] = {"result": {"finishReason": self._finish_reason}, "outcome": {"type": "success"}}
-        if self._calls:
+        if self._interrupts:
+            told["outcome"] = {"type": "interrupt", "interrupts": self._interrupts}
+        elif self._calls:
             told["outcome"]["pendingToolCallIds"] = self._calls
         if usage is not None:
             told["usage"] = [_usage(usage, self._model)]
@@ -70,7 +87,7 @@ class AguiWriter(BlockWriter):
         """``RUN_FINISHED`` of a run that was stopped, after the ends of what is open."""
         out: list[bytes] = []
         if self._call is not None:
-            out.append(_event("TOOL_CALL_END", toolCallId=self._calls[-1]))
+            out.append(_event("TOOL_CALL_END", toolCallId=self._open_id))
         self._shut(out)
         return b"".join(out) + _event("RUN_FINISHED", **self._run, outcome={"type": "cancelled"})
 
@@ -84,7 +101,7 @@ class AguiWriter(BlockWriter):
         usage: Usage | None = None,
         *,
         logprobs: Sequence[Sequence[Any]] = (),
-        events: Sequence[Sequence[Event]] = (),
+        events: Sequence[Sequence[AnyEvent]] = (),
         stop_sequence: str | None = None,
     ) -> bytes:
         """The whole run as one stream: the protocol has no other form.
@@ -92,14 +109,24 @@ class AguiWriter(BlockWriter):
         Raises:
             ValueError: not exactly one message.
         """
-        return self.start() + self.events(0, replay(the_one(messages))) + self.finish(usage)
+        told = events[0] if events else replay(the_one(messages))
+        return self.start() + self.events(0, told) + self.finish(usage)
+
+    def _next_message(self) -> None:
+        """What the assistant says after results is a message of its own."""
+        if self._answered:
+            self._answered = False
+            self._rounds += 1
+            self._message_id = f"{self._stem}-{self._rounds}"
 
     def _open(self, kind: TextKind) -> bytes:
+        self._next_message()
         if kind == "content":
             self._open_id = self._message_id
             self._head = _head("TEXT_MESSAGE_CONTENT", "messageId", self._open_id)
             return _event("TEXT_MESSAGE_START", messageId=self._open_id, role="assistant")
         self._reasonings += 1
+        self._thoughts = []
         self._open_id = f"reasoning-{self._stem}-{self._reasonings}"
         self._head = _head("REASONING_MESSAGE_CONTENT", "messageId", self._open_id)
         return _event("REASONING_START", messageId=self._open_id) + _event(
@@ -107,24 +134,64 @@ class AguiWriter(BlockWriter):
         )
 
     def _text(self, text: str) -> bytes:
+        if self._seal is not None and self._kind == "reasoning":
+            self._thoughts.append(text)
         return self._head + quoted(text) + b"}\n\n"
 
     def _close(self, kind: TextKind) -> bytes:
-        ends = ("TEXT_MESSAGE_END",) if kind == "content" else ("REASONING_MESSAGE_END", "REASONING_END")
-        return b"".join([_event(end, messageId=self._open_id) for end in ends])
+        if kind == "content":
+            return _event("TEXT_MESSAGE_END", messageId=self._open_id)
+        sealed = None if self._seal is None else self._seal("".join(self._thoughts))
+        value = {"subtype": "message", "entityId": self._open_id, "encryptedValue": sealed}
+        return (
+            _event("REASONING_MESSAGE_END", messageId=self._open_id)
+            + (b"" if sealed is None else _event("REASONING_ENCRYPTED_VALUE", **value))
+            + _event("REASONING_END", messageId=self._open_id)
+        )
 
     def _open_call(self, event: ToolCallStart) -> bytes:
-        id = event.id if event.id not in self._known else f"{event.id}-{self._stem}-{len(self._calls)}"
-        self._known.add(id)
-        self._calls.append(id)
-        self._head = _head("TOOL_CALL_ARGS", "toolCallId", id)
-        return _event("TOOL_CALL_START", toolCallId=id, toolCallName=event.name, parentMessageId=self._message_id)
+        opened = self._start_call(event.id, event.name)
+        self._calls.append(self._open_id)
+        return opened
+
+    def _start_call(self, id: str, name: str) -> bytes:
+        self._next_message()
+        self._open_id = id if id not in self._known else f"{id}-{self._stem}-{self._told}"
+        self._told += 1
+        self._known.add(self._open_id)
+        self._head = _head("TOOL_CALL_ARGS", "toolCallId", self._open_id)
+        return _event("TOOL_CALL_START", toolCallId=self._open_id, toolCallName=name, parentMessageId=self._message_id)
 
     def _arguments(self, text: str) -> bytes:
-        return self._text(text)
+        return self._text(text) if self._open_id else b""
 
     def _close_call(self, event: ToolCallEnd) -> bytes:
-        return _event("TOOL_CALL_END", toolCallId=self._calls[-1])
+        return _event("TOOL_CALL_END", toolCallId=self._open_id) if self._open_id else b""
+
+    # -- tools that the server runs ----------------------------------------------------------------------------------
+
+    def _open_server_call(self, event: ServerCallStart) -> bytes:
+        if event.approval:  # the run that asked for approval told the call
+            self._open_id = ""
+            self._server_calls[event.index] = event.id, event
+            return b""
+        opened = self._start_call(event.id, event.name)
+        self._server_calls[event.index] = self._open_id, event
+        return opened
+
+    def _result(self, event: ServerCallResult) -> bytes:
+        id, _ = self._server_calls.pop(event.index)
+        self._answered = True
+        return _event(
+            "TOOL_CALL_RESULT", messageId=f"result-{self._stem}-{event.index}", toolCallId=id, content=event.text
+        )
+
+    def _ask(self, event: ApprovalAsked) -> bytes:
+        id, start = self._server_calls.pop(event.index)
+        asked = {"id": event.id, "reason": "tool_call", "toolCallId": id, "responseSchema": APPROVAL}
+        asked["message"] = f"May {start.name} of {start.server} be called?"
+        self._interrupts.append(asked)
+        return b""
 
 
 def _event(kind: str, **members: Any) -> bytes:

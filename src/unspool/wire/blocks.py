@@ -24,6 +24,7 @@ from ..events import (
 from ..message import Message, Segment, ToolCall, checked_messages
 from . import sse
 from .common import not_written
+from .server_tools import AnyEvent, ApprovalAsked, ServerCallResult, ServerCallStart, ServerEvent, ToolsListed
 
 TextKind = Literal["reasoning", "content"]
 
@@ -76,10 +77,10 @@ class BlockWriter(ABC):
         self._kind: TextKind | None = None
         self._apart = False  # the next text begins a block of its own
         self._call: int | None = None
-        self._waiting: list[Event] = []
+        self._waiting: list[AnyEvent] = []
         self._finish_reason = ""
 
-    def events(self, choice: int, events: Sequence[Event], logprobs: Sequence[Any] = ()) -> bytes:
+    def events(self, choice: int, events: Sequence[AnyEvent], logprobs: Sequence[Any] = ()) -> bytes:
         """The next events. These protocols have no field for ``logprobs``.
 
         Raises:
@@ -95,7 +96,7 @@ class BlockWriter(ABC):
             self._take(event, out)
         return b"".join(out)
 
-    def _take(self, event: Event, out: list[bytes]) -> None:
+    def _take(self, event: AnyEvent, out: list[bytes]) -> None:
         if self._call is not None:
             self._inside(self._call, event, out)
         elif isinstance(event, ContentDelta | ReasoningDelta):
@@ -118,10 +119,24 @@ class BlockWriter(ABC):
         elif isinstance(event, Finish):
             self._finish_reason = event.reason
             self._shut(out)
+        elif isinstance(event, ServerEvent):
+            self._shut(out)
+            self._server(event, out)
         else:
             not_written(event)
 
-    def _inside(self, call: int, event: Event, out: list[bytes]) -> None:
+    def _server(self, event: ServerEvent, out: list[bytes]) -> None:
+        if isinstance(event, ServerCallStart):
+            self._call = event.index
+            out.append(self._open_server_call(event))
+        elif isinstance(event, ServerCallResult):
+            out.append(self._result(event))
+        elif isinstance(event, ApprovalAsked):
+            out.append(self._ask(event))
+        else:
+            out.append(self._listed(event))
+
+    def _inside(self, call: int, event: AnyEvent, out: list[bytes]) -> None:
         if isinstance(event, ToolCallDelta) and event.index == call:
             out.append(self._arguments(event.arguments))
         elif isinstance(event, ToolCallEnd) and event.index == call:
@@ -165,6 +180,29 @@ class BlockWriter(ABC):
     @abstractmethod
     def _close_call(self, event: ToolCallEnd) -> bytes:
         """The call is over."""
+
+    # What the server's tools do; a protocol without words for it has nothing to add.
+
+    def _open_server_call(self, event: ServerCallStart) -> bytes:
+        """A call that the server runs opens; its arguments and its end follow as those of any call."""
+        raise not_told(event)
+
+    def _result(self, event: ServerCallResult) -> bytes:
+        """What a call of the server brought."""
+        raise not_told(event)
+
+    def _ask(self, event: ApprovalAsked) -> bytes:
+        """A complete call waits for somebody to allow it."""
+        raise not_told(event)
+
+    def _listed(self, event: ToolsListed) -> bytes:
+        """What a tool server lists."""
+        return b""
+
+
+def not_told(event: object) -> TypeError:
+    """The error of an event that a protocol cannot tell, so that nobody may make it happen there."""
+    return TypeError(f"events: the protocol has no words for {type(event).__name__}")
 
 
 def the_one(messages: Sequence[Message]) -> Message:

@@ -26,6 +26,8 @@ from .blocks import replay
 from .chat import ChatWriter, Choice, error_body, tool_call
 from .common import Failure, Usage
 from .encoding import encode, on_one_line
+from .server_tools import AnyEvent, Clients
+from .summary import Detail, summarized
 
 __all__ = ["CandleWriter", "error_body"]
 
@@ -36,9 +38,10 @@ class CandleWriter(ChatWriter):
     """Writes one response.
 
     Args:
-        id, model, created, n, include_usage, calls_reason: as for `ChatWriter`.
+        id, model, created, n, include_usage, calls_reason, server_tools: as for `ChatWriter`.
         markers: what the model opens and closes reasoning with. Events do not tell it.
         content_chunks: whether the extensions of a whole answer also tell the pieces of the content.
+        summary: how detailed the summary of reasoning in them is; ``None``: there is none.
     """
 
     ROLE_CHUNK = False
@@ -55,6 +58,8 @@ class CandleWriter(ChatWriter):
         include_usage: bool = False,
         calls_reason: str = "tool_calls",
         content_chunks: bool = False,
+        server_tools: bool = False,
+        summary: Detail | None = None,
     ) -> None:
         super().__init__(
             id=id,
@@ -64,9 +69,11 @@ class CandleWriter(ChatWriter):
             reasoning_field="reasoning",
             include_usage=include_usage,
             calls_reason=calls_reason,
+            server_tools=server_tools,
         )
         self._markers = markers
         self._content_chunks = content_chunks
+        self._summary = summary
         self._unsaid: dict[Choice, str] = {}
         self._begun: set[int] = set()
 
@@ -80,7 +87,7 @@ class CandleWriter(ChatWriter):
 
     # -- streaming -------------------------------------------------------------------------------------------------
 
-    def events(self, choice: int, events: Sequence[Event], logprobs: Sequence[Any] = ()) -> bytes:
+    def events(self, choice: int, events: Sequence[AnyEvent], logprobs: Sequence[Any] = ()) -> bytes:
         """The next events of a choice; see `ChatWriter.events`."""
         out = super().events(choice, events, logprobs)
         if out and choice not in self._begun:
@@ -123,7 +130,7 @@ class CandleWriter(ChatWriter):
         usage: Usage | None = None,
         logprobs: Sequence[Sequence[Any]] = (),
         *,
-        events: Sequence[Sequence[Event]] = (),
+        events: Sequence[Sequence[AnyEvent]] = (),
         stop_sequence: str | None = None,
     ) -> bytes:
         """The whole answer.
@@ -132,14 +139,15 @@ class CandleWriter(ChatWriter):
             messages, usage, logprobs, stop_sequence: as for `ChatWriter.whole`.
             events: those of each choice. Their pieces stand in ``extensions``; without them, each block is one piece.
         """
-        runs = [_before_failure(e) for e in events or [replay(m) for m in messages]]
+        seen = [Clients().take(e) for e in events] or [replay(m) for m in messages]
+        runs = [_before_failure(e) for e in seen]
         answer = self._answer([fold(run) for run in runs], usage, logprobs)
         extensions = self._extensions(runs)
         if any(extensions.values()):
             answer["extensions"] = extensions
         if any(_fails(run[-1]) for run in runs if run):
             answer["error"] = _INVALID_CALL
-        return encode(answer)
+        return encode(self._with_results(answer, events))
 
     def _message(self, message: Message) -> dict[str, Any]:
         told: dict[str, Any] = {"role": "assistant", "content": message.content or None}
@@ -158,6 +166,8 @@ class CandleWriter(ChatWriter):
         }
         if self._content_chunks:
             extensions["content_chunks"] = [e.text for run in runs for e in run if isinstance(e, ContentDelta)]
+        if self._summary is not None:
+            extensions["reasoning_summary"] = summarized("".join(reasoning), self._summary)
         return extensions
 
 

@@ -11,11 +11,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, Literal
 
 from ..arguments import wrong_type
-from ..events import ContentDelta, Event, Finish, ReasoningDelta, ToolCallDelta, ToolCallStart
+from ..events import ContentDelta, Finish, ReasoningDelta, ToolCallDelta, ToolCallStart
 from ..message import Message, ToolCall, checked_messages
 from . import sse
 from .common import Failure, Usage, not_written
 from .encoding import encode, on_one_line, quoted
+from .server_tools import TOOL_LIMIT, AnyEvent, Clients
 
 ReasoningField = Literal["reasoning_content", "reasoning", "both"]
 REASONING_FIELDS: Final[dict[str, tuple[str, ...]]] = {
@@ -52,6 +53,8 @@ class ChatWriter:
         calls_reason: the finish reason of an answer with calls. A named ``tool_choice`` finishes with ``stop`` at
             OpenAI, a request with the legacy ``function_call`` with that.
         system_fingerprint: written where given.
+        server_tools: whether the server runs tools itself. The protocol has no words for that: their calls are left
+            out, and ``tool_results``, an extension, tells each once it is over.
 
     Raises:
         ValueError: an option has a value that is not allowed.
@@ -76,6 +79,7 @@ class ChatWriter:
         include_usage: bool = False,
         calls_reason: str = "tool_calls",
         system_fingerprint: str | None = None,
+        server_tools: bool = False,
     ) -> None:
         if n < 1:
             raise ValueError(f"n: {n} is less than 1")
@@ -95,6 +99,7 @@ class ChatWriter:
         tail = self._tail((), b"null")
         head = b'"choices":[{"index":%d,"delta":{'
         self._choices = [Choice(self._prefix + head % i + self.DELTA, tail) for i in range(n)]
+        self._clients = [Clients() for _ in range(n)] if server_tools else None
         self._handlers: dict[type, Callable[[Choice, Any], bytes]] = self._handle()
 
     def _handle(self) -> dict[type, Callable[[Choice, Any], bytes]]:
@@ -115,7 +120,7 @@ class ChatWriter:
             return b""
         return b"".join(c.head + b'"role":"assistant","content":null' + c.tail for c in self._choices)
 
-    def events(self, choice: int, events: Sequence[Event], logprobs: Sequence[Any] = ()) -> bytes:
+    def events(self, choice: int, events: Sequence[AnyEvent], logprobs: Sequence[Any] = ()) -> bytes:
         """The next events of a choice.
 
         Args:
@@ -138,6 +143,20 @@ class ChatWriter:
         if logprobs:
             c.logprobs += logprobs
             c.tail = self._tail(c.logprobs, b"null")
+        if self._clients is not None:
+            return self._hide(c, self._clients[choice], events)
+        return self._write(c, events, count)
+
+    def _hide(self, c: Choice, clients: Clients, events: Sequence[AnyEvent]) -> bytes:
+        """Write what a client may see, and the results of the server's calls."""
+        known = len(clients.results)
+        seen = clients.take(events)
+        data = self._write(c, seen, len(seen)) if seen else b""
+        if len(clients.results) == known:
+            return data
+        return data + c.head + b'"tool_results":' + on_one_line(encode(clients.results[known:])) + c.tail
+
+    def _write(self, c: Choice, events: Sequence[AnyEvent], count: int) -> bytes:
         handlers = self._handlers
         if count == 1 and not c.logprobs and not c.over:  # as it mostly is
             handler = handlers.get(type(events[0]))
@@ -195,6 +214,8 @@ class ChatWriter:
         return c.head + self._tail(c.logprobs, quoted(self._reason(event.reason)))
 
     def _reason(self, reason: str) -> str:
+        if reason == TOOL_LIMIT:
+            return "length"
         return self._calls_reason if reason == "tool_calls" else reason
 
     # -- whole -----------------------------------------------------------------------------------------------------
@@ -205,7 +226,7 @@ class ChatWriter:
         usage: Usage | None = None,
         logprobs: Sequence[Sequence[Any]] = (),
         *,
-        events: Sequence[Sequence[Event]] = (),
+        events: Sequence[Sequence[AnyEvent]] = (),
         stop_sequence: str | None = None,
     ) -> bytes:
         """The whole answer.
@@ -214,9 +235,18 @@ class ChatWriter:
             messages: one for each choice.
             usage: of all choices together.
             logprobs: the engine's entries for each choice.
-            events, stop_sequence: not used; the protocol has no field for them.
+            events: those of each choice; they tell the results of the server's calls.
+            stop_sequence: not used; the protocol has no field for it.
         """
-        return encode(self._answer(messages, usage, logprobs))
+        return encode(self._with_results(self._answer(messages, usage, logprobs), events))
+
+    def _with_results(self, answer: dict[str, Any], events: Sequence[Sequence[AnyEvent]]) -> dict[str, Any]:
+        """The answer with what the server's calls brought."""
+        for clients, choice, told in zip(self._clients or (), answer["choices"], events, strict=False):
+            clients.take(told)
+            if clients.results:
+                choice["message"]["tool_results"] = clients.results
+        return answer
 
     def _answer(
         self, messages: Sequence[Message], usage: Usage | None, logprobs: Sequence[Sequence[Any]]

@@ -1,6 +1,6 @@
 """What all protocols share: what a writer does, counts of tokens, and failures."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -8,6 +8,10 @@ import msgspec
 from ..arguments import described
 from ..events import Event
 from ..message import Message
+from .server_tools import AnyEvent, ServerEvent
+
+Sealing = Callable[[str], str | None]
+"""Seals reasoning, so that clients can keep it and nobody else can read it; ``None`` where it is too long."""
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,7 +58,7 @@ def not_written(event: object) -> bytes:
     Raises:
         TypeError: it is no event.
     """
-    if not isinstance(event, Event):
+    if not isinstance(event, Event | ServerEvent):
         raise TypeError(f"events: must be a list of events; it holds {described(event)}")
     return b""
 
@@ -92,7 +96,7 @@ class Writer(Protocol):
     def start(self) -> bytes:
         """The beginning of a stream, before any event; may be empty."""
 
-    def events(self, choice: int, events: Sequence[Event], logprobs: Sequence[Any] = ()) -> bytes:
+    def events(self, choice: int, events: Sequence[AnyEvent], logprobs: Sequence[Any] = ()) -> bytes:
         """The next events of a choice, with the log probabilities of their tokens; may be empty."""
 
     def finish(self, usage: Usage | None = None, stop_sequence: str | None = None) -> bytes:
@@ -107,7 +111,7 @@ class Writer(Protocol):
         usage: Usage | None = None,
         *,
         logprobs: Sequence[Sequence[Any]] = (),
-        events: Sequence[Sequence[Event]] = (),
+        events: Sequence[Sequence[AnyEvent]] = (),
         stop_sequence: str | None = None,
     ) -> bytes:
         """The whole answer.
@@ -115,6 +119,7 @@ class Writer(Protocol):
         Args:
             messages: one for each choice.
             usage: of all choices together.
-            logprobs, events: those of each choice, where they are known.
+            logprobs, events: those of each choice, where they are known. What the server's tools did stands in the
+                events alone.
             stop_sequence: as for `finish`.
         """

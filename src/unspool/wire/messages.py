@@ -10,18 +10,20 @@ from typing import Any, Final
 
 import msgspec
 
-from ..events import Event, ToolCallEnd, ToolCallStart
+from ..events import ToolCallEnd, ToolCallStart
 from ..message import Message, ToolCall
 from . import sse
 from .blocks import BlockWriter, TextKind, blocks, the_one
-from .common import Failure, Usage
+from .common import Failure, Sealing, Usage
 from .encoding import INVALID_JSON, clean, encode, quoted
+from .server_tools import TOOL_LIMIT, AnyEvent, ServerCallResult, ServerCallStart
 
 STOP_REASONS: Final = {
     "stop": "end_turn",
     "length": "max_tokens",
     "tool_calls": "tool_use",
     "content_filter": "refusal",
+    TOOL_LIMIT: "pause_turn",
 }
 """An engine's finish reason and Anthropic's; any other is ``end_turn``."""
 
@@ -49,17 +51,26 @@ class MessagesWriter(BlockWriter):
         fine_grained: pass the pieces of arguments on as they arrive, unchecked, as Anthropic's fine-grained tool
             streaming
             does: clients then have to expect invalid JSON.
+        seal: makes the ``signature`` of thinking; ``None``: it is empty.
+        omit: leave the text of thinking out; its signature alone holds it.
     """
 
     KEEP_ALIVE = PING
 
-    def __init__(self, *, id: str, model: str, fine_grained: bool = False) -> None:
+    def __init__(
+        self, *, id: str, model: str, fine_grained: bool = False, seal: Sealing | None = None, omit: bool = False
+    ) -> None:
         super().__init__()
+        self._seal = seal
+        self._omit = omit
+        self._thoughts: list[str] = []
         self._identity = {"id": id, "type": "message", "role": "assistant", "model": model}
         self._fine_grained = fine_grained
         self._index = -1
         self._head = b""
         self._held: list[str] = []
+        self._server_ids: dict[int, str] = {}
+        self._kept: list[dict[str, Any]] | None = None  # the blocks so far, where the answer is not streamed
 
     # -- streaming -------------------------------------------------------------------------------------------------
 
@@ -92,25 +103,51 @@ class MessagesWriter(BlockWriter):
     def _block(self, block: dict[str, Any], delta: str, field: str) -> bytes:
         """A block opens; prepares what its deltas begin with."""
         self._index += 1
+        if self._kept is not None:
+            self._kept.append(block)
         self._head = (
             b'event: content_block_delta\ndata: {"type":"content_block_delta","index":%d,' % self._index
             + f'"delta":{{"type":"{delta}","{field}":'.encode()
         )
         return _event({"type": "content_block_start", "index": self._index, "content_block": block})
 
+    def _keep(self, block: dict[str, Any], text: str) -> None:
+        """Add a piece to the open block of a whole answer."""
+        if "input" in block:
+            block["input"] = msgspec.Raw(clean(text).encode())
+        else:
+            block[block["type"]] += text
+
     def _stop_block(self) -> bytes:
         return _event({"type": "content_block_stop", "index": self._index})
 
     def _open(self, kind: TextKind) -> bytes:
         if kind == "reasoning":
-            return self._block(_thinking(""), "thinking_delta", "thinking")
+            self._thoughts = []
+            return self._block(_thinking("", ""), "thinking_delta", "thinking")
         return self._block(_text_block(""), "text_delta", "text")
 
     def _text(self, text: str) -> bytes:
+        if self._kept is not None and not (self._omit and self._kind == "reasoning"):
+            self._keep(self._kept[-1], text)
+        if self._kind == "reasoning":
+            if self._seal is not None:
+                self._thoughts.append(text)
+            if self._omit:
+                return b""
         return self._head + quoted(text) + b"}}\n\n"
 
     def _close(self, kind: TextKind) -> bytes:
-        return self._stop_block()
+        signature = self._sign("".join(self._thoughts)) if kind == "reasoning" else ""
+        if not signature:
+            return self._stop_block()
+        if self._kept is not None:
+            self._kept[-1]["signature"] = signature
+        delta = {"type": "signature_delta", "signature": signature}
+        return _event({"type": "content_block_delta", "index": self._index, "delta": delta}) + self._stop_block()
+
+    def _sign(self, text: str) -> str:
+        return (None if self._seal is None else self._seal(text)) or ""
 
     def _open_call(self, event: ToolCallStart) -> bytes:
         return self._block(_tool_use(event.id, event.name, {}), "input_json_delta", "partial_json")
@@ -128,6 +165,13 @@ class MessagesWriter(BlockWriter):
         self._held = []
         return self._text(tool_input(arguments)) + self._stop_block()
 
+    def _open_server_call(self, event: ServerCallStart) -> bytes:
+        self._server_ids[event.index] = event.id
+        return self._block(_mcp_tool_use(event), "input_json_delta", "partial_json")
+
+    def _result(self, event: ServerCallResult) -> bytes:
+        return self._block(_mcp_tool_result(self._server_ids.pop(event.index), event), "", "") + self._stop_block()
+
     # -- whole -----------------------------------------------------------------------------------------------------
 
     def whole(
@@ -137,30 +181,43 @@ class MessagesWriter(BlockWriter):
         stop_sequence: str | None = None,
         *,
         logprobs: Sequence[Sequence[Any]] = (),
-        events: Sequence[Sequence[Event]] = (),
+        events: Sequence[Sequence[AnyEvent]] = (),
     ) -> bytes:
         """The whole answer; inputs keep the arguments' own bytes.
+
+        Args:
+            messages, usage, stop_sequence, logprobs: as for `Writer.whole`.
+            events: where they are given, the content is written from them.
 
         Raises:
             ValueError: not exactly one message.
         """
         message = the_one(messages)
+        content = [self._whole_block(b) for b in blocks(message)]
+        if events:
+            content = self._kept = []
+            self.events(0, events[0])
         answer = {
             **self._identity,
-            "content": [_whole_block(b) for b in blocks(message)],
+            "content": content,
             **_stop(message.finish_reason, stop_sequence),
             "usage": _usage(usage or Usage()),
         }
         return encode(answer)
+
+    def _whole_block(self, block: tuple[TextKind, str] | ToolCall) -> dict[str, Any]:
+        if isinstance(block, ToolCall):
+            return _tool_use(block.id, block.name, msgspec.Raw(clean(tool_input(block.arguments)).encode()))
+        kind, text = block
+        return _thinking("" if self._omit else text, self._sign(text)) if kind == "reasoning" else _text_block(text)
 
 
 def _event(payload: dict[str, Any]) -> bytes:
     return sse.event(payload["type"].encode(), encode(payload))
 
 
-def _thinking(text: str) -> dict[str, Any]:
-    # Only Anthropic can sign what its models think; clients take an empty signature.
-    return {"type": "thinking", "thinking": text, "signature": ""}
+def _thinking(text: str, signature: str) -> dict[str, Any]:
+    return {"type": "thinking", "thinking": text, "signature": signature}  # clients take an empty one
 
 
 def _text_block(text: str) -> dict[str, Any]:
@@ -171,10 +228,13 @@ def _tool_use(id: str, name: str, input: Any) -> dict[str, Any]:
     return {"type": "tool_use", "id": id, "name": name, "input": input}
 
 
-def _whole_block(block: tuple[TextKind, str] | ToolCall) -> dict[str, Any]:
-    if isinstance(block, ToolCall):
-        return _tool_use(block.id, block.name, msgspec.Raw(clean(tool_input(block.arguments)).encode()))
-    return _thinking(block[1]) if block[0] == "reasoning" else _text_block(block[1])
+def _mcp_tool_use(event: ServerCallStart) -> dict[str, Any]:
+    return {"type": "mcp_tool_use", "id": event.id, "name": event.name, "server_name": event.server, "input": {}}
+
+
+def _mcp_tool_result(id: str, event: ServerCallResult) -> dict[str, Any]:
+    content = [_text_block(event.text)] if event.text else []
+    return {"type": "mcp_tool_result", "tool_use_id": id, "is_error": event.error, "content": content}
 
 
 def _stop(reason: str, stop_sequence: str | None) -> dict[str, Any]:

@@ -25,7 +25,7 @@ class MindieWriter(ChatWriter):
 
     Args:
         id, model, created, reasoning_field: as for `ChatWriter`.
-        calls_reason: as for `ChatWriter`.
+        calls_reason, server_tools: as for `ChatWriter`.
         full_text: ``fullTextEnabled``: each delta holds the content so far, the last chunk also ``full_text``.
         timing: where a whole answer tells ``prefill_time`` and ``decode_time_arr``: among the usage, or at top level.
 
@@ -47,11 +47,17 @@ class MindieWriter(ChatWriter):
         calls_reason: str = "tool_calls",
         full_text: bool = False,
         timing: Timing = "usage",
+        server_tools: bool = False,
     ) -> None:
         if timing not in ("usage", "top"):
             raise ValueError(f"timing: {timing!r} is not one of usage, top")
         super().__init__(
-            id=id, model=model, created=created, reasoning_field=reasoning_field, calls_reason=calls_reason
+            id=id,
+            model=model,
+            created=created,
+            reasoning_field=reasoning_field,
+            calls_reason=calls_reason,
+            server_tools=server_tools,
         )
         self._full_text = full_text
         self._timing = timing

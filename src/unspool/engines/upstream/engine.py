@@ -42,6 +42,7 @@ class Upstream:
         markers: special tokens that the text has to show, for servers that hide those that are not listed (llama.cpp).
         keep_end: whether the token that ends an output is part of it, where a server can tell it. Dialects need it
             whose calls nothing else closes; others may take it for content.
+        budgets: whether servers of kinds that refuse budgets of reasoning by default are set up for them.
         connect_timeout: seconds for a connection, and for the answer to a question such as ``/health``.
         first_timeout: seconds up to the first piece, which include waiting in the server's queue.
         next_timeout: seconds between two pieces.
@@ -61,6 +62,7 @@ class Upstream:
         tokenizer: Any = None,
         markers: Sequence[str] = (),
         keep_end: bool = False,
+        budgets: bool = False,
         connect_timeout: float = 10.0,
         first_timeout: float = 600.0,
         next_timeout: float = 60.0,
@@ -88,6 +90,7 @@ class Upstream:
         self._tokenizer = tokenizer
         self._markers = tuple(markers)
         self._keep_end = keep_end
+        self._budgets = budgets
         self._first = first_timeout
         self._next = next_timeout
         self._client = Client(api_key, connect_timeout)
@@ -228,6 +231,8 @@ class Upstream:
         """The kind of a backend, and the request as it takes it."""
         kind = await self._kind(backend)
         prompt: Any = request.needed_prompt()
+        if request.prompt_ids is not None and kind.ids:
+            prompt = request.prompt_ids
         if not isinstance(prompt, str):
             prompt = list(prompt)
             if not kind.ids:
@@ -252,6 +257,7 @@ class Upstream:
             context=context,
             keep_end=self._keep_end,
             markers=self._markers,
+            budgets=self._budgets,
         )
         if request.constraint is None:
             return kind, make()

@@ -19,7 +19,7 @@ import msgspec
 
 from ...errors import ConstraintError
 from ...grammar import Constraint
-from ..base import Delta, EngineError, Request
+from ..base import Delta, EngineError, Request, Thinking
 from .answers import read_completion, read_native
 
 __all__ = ["KINDS", "Kind", "Served", "body", "detect"]
@@ -77,6 +77,8 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
         markers: the field for special tokens to be shown; ``""``: there is none.
         listed: whether ``/v1/models`` lists what is served, and not what could be.
         constrain: the field, or fields, of a constraint; ``None``: it takes none.
+        budget: the fields of a budget of reasoning; ``None``: it takes none.
+        told: whether it takes one only where it is set up for that, and refuses it otherwise.
         read: reads an event of the stream.
     """
 
@@ -96,6 +98,8 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     markers: str = ""
     listed: bool = True
     constrain: Callable[[Constraint], dict[str, Any]] | None = None
+    budget: Callable[[Thinking], dict[str, Any]] | None = None
+    told: bool = False
     read: Callable[[bytes, int, bool], Delta] = read_completion
 
 
@@ -114,6 +118,11 @@ def _grammar(constraint: Constraint) -> dict[str, Any]:
 
 def _lark(constraint: Constraint) -> dict[str, Any]:
     return {"grammar": constraint.lark}
+
+
+def _llama_budget(thinking: Thinking) -> dict[str, Any]:
+    tags = {"reasoning_budget_start_tag": thinking.opening, "reasoning_budget_end_tags": [thinking.closing]}
+    return {"reasoning_budget_tokens": thinking.budget, **tags}
 
 
 # The counts in every event: a stop string may end the output before the last one.
@@ -135,6 +144,7 @@ _LLAMA_CPP: Final = Kind(
     },
     markers="preserved_tokens",
     constrain=_grammar,
+    budget=_llama_budget,
     read=read_native,
 )
 
@@ -154,6 +164,8 @@ KINDS: Final = {
             },
             end="include_stop_str_in_output",
             constrain=_tag,
+            budget=lambda thinking: {"thinking_token_budget": thinking.budget},
+            told=True,
         ),
         Kind(
             name="sglang",
@@ -163,6 +175,8 @@ KINDS: Final = {
             always={**_USAGE, "skip_special_tokens": False, "return_token_ids": True},
             end="no_stop_trim",
             constrain=_tag,
+            budget=lambda thinking: {"custom_params": {"thinking_budget": thinking.budget}},
+            told=True,
         ),
         _LLAMA_CPP,
         msgspec.structs.replace(_LLAMA_CPP, name="llama.cpp-llguidance", owner="", constrain=_lark),
@@ -172,6 +186,7 @@ KINDS: Final = {
             always={**_USAGE, "skip_special_tokens": False, "add_special_tokens": False},
             end="include_stop_str_in_output",
             constrain=_guided,
+            budget=lambda thinking: {"reasoning_max_tokens": thinking.budget},
         ),
         Kind(
             name="llama-cpp-python",
@@ -208,6 +223,7 @@ def body(
     context: int | None,
     keep_end: bool = False,
     markers: tuple[str, ...] = (),
+    budgets: bool = False,
 ) -> dict[str, Any]:
     """The request as a kind takes it.
 
@@ -219,6 +235,7 @@ def body(
         context: how many tokens prompt and output may have together, where that is known.
         keep_end: whether the token that ends the output is to be told.
         markers: special tokens that are to be shown.
+        budgets: whether the server is set up for budgets of reasoning.
 
     Raises:
         EngineError: the kind does not take some of it.
@@ -246,6 +263,8 @@ def body(
         asked[kind.end] = True
     if kind.markers and markers:
         asked[kind.markers] = list(markers)
+    if request.thinking is not None and kind.budget is not None and (budgets or not kind.told):
+        asked.update(kind.budget(request.thinking))
     if request.constraint is not None:
         asked.update(_constrained(kind, request.constraint))
     return asked

@@ -1,12 +1,19 @@
 """AG-UI: runs of an agent, which are always streamed."""
 
+from collections.abc import Collection
 from typing import Any
 
+import msgspec
+
+from ...sealed import Seal
 from ...wire import AguiWriter
 from ...wire import agui as wire
 from ..chat_request import ChatRequest
 from ..common import MAX_TOKENS, check_messages, check_served, read_parameters, sampling, thinking, tool, toolset
 from ..fields import Fields
+from ..reasoning import Reasoning, opened, read_budget
+from ..server_history import resumed
+from ..server_tools import NOTHING, Offer, names_of, offered
 from .base import WireProtocol
 from .chat import read_content
 
@@ -14,19 +21,23 @@ _ROLES = ("developer", "system", "user", "assistant", "tool", "activity", "reaso
 
 
 class AguiProtocol(WireProtocol):
-    """``forwardedProps`` may have sampling, ``max_tokens``, ``tool_choice`` and thinking switches by the names that
-    chat completions have for them."""
+    """``forwardedProps`` may have sampling, ``max_tokens``, ``tool_choice``, ``server_tools``, ``max_tool_calls`` and
+    thinking switches by the names that chat completions have for them."""
 
     id_prefix = "run_"
     error_body = staticmethod(wire.error_body)
 
-    def read(self, fields: Fields) -> ChatRequest:
+    def servers(self, fields: Fields) -> Collection[str] | None:
+        """See `WireProtocol.servers`; the protocol has no field for them, so that all are offered."""
+        options = _options(fields).raw
+        return () if options.get("server_tools") is False or options.get("tool_choice") == "none" else None
+
+    def read(self, fields: Fields, offer: Offer = NOTHING) -> ChatRequest:
         """See `WireProtocol.read`."""
         fields.text("threadId")
         fields.text("runId")
         fields.text("parentRunId", None)
-        props = fields.raw.get("forwardedProps")
-        options = Fields(props if isinstance(props, dict) else {}, "forwardedProps")
+        options = _options(fields)
         check_served(options)
         check_messages(fields, "messages", self.settings.limits)
         tools = [
@@ -35,15 +46,21 @@ class AguiProtocol(WireProtocol):
         ]
         choice = options.raw.get("tool_choice")
         think, template = thinking(options)
+        served = None if choice == "none" else offered(options, offer, names_of(tools), approvals=True)
+        messages, pending = resumed(fields, _context(fields) + _messages(fields, self.settings.seal), served)
+        if served is not None:
+            served = msgspec.structs.replace(served, pending=pending)
         return ChatRequest(
-            messages=_context(fields) + _messages(fields),
-            toolset=toolset(fields, tools, choice, self.settings.limits, options=options),
+            messages=messages,
+            toolset=toolset(fields, tools, choice, self.settings.limits, options=options, server_tools=served),
             max_tokens=options.integer("max_tokens", 1, MAX_TOKENS),
             sampling=sampling(options),
             thinking=think,
             template=template,
+            reasoning=Reasoning(budget=read_budget(options, self.settings.efforts)),
             stream=True,
             body=fields.raw,
+            server_tools=served,
         )
 
     def writer(self, request: ChatRequest, id: str, created: int) -> AguiWriter:
@@ -55,7 +72,13 @@ class AguiProtocol(WireProtocol):
             call_ids=[call["id"] for m in request.messages for call in m.get("tool_calls", ())],
             parent_run_id=request.body.get("parentRunId"),
             model=self.settings.model,
+            seal=None if self.settings.seal is None else self.settings.seal.seal,
         )
+
+
+def _options(fields: Fields) -> Fields:
+    props = fields.raw.get("forwardedProps")
+    return Fields(props if isinstance(props, dict) else {}, "forwardedProps")
 
 
 def _context(fields: Fields) -> list[dict[str, Any]]:
@@ -64,7 +87,7 @@ def _context(fields: Fields) -> list[dict[str, Any]]:
     return [{"role": "system", "content": "\n".join(lines)}] if lines else []
 
 
-def _messages(fields: Fields) -> list[dict[str, Any]]:
+def _messages(fields: Fields, seal: Seal | None) -> list[dict[str, Any]]:
     """The messages as chat completions have them.
 
     Reasoning belongs to the assistant's message that follows it, else to the one before it: clients put the reasoning
@@ -77,7 +100,7 @@ def _messages(fields: Fields) -> list[dict[str, Any]]:
         if role == "activity":  # shown to people alone
             continue
         if role == "reasoning":
-            reasoning += one.text("content")
+            reasoning += opened(seal, one, "encryptedValue", one.text("content", "") or None)
             continue
         if role == "assistant":
             calls = [_call(call) for call in one.objects("toolCalls", ())]

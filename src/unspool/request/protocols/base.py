@@ -1,11 +1,13 @@
 """`WireProtocol`: what a protocol adds to a request in common terms."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Collection, Sequence
 from typing import ClassVar
 
 from ...wire.common import Failure, Writer
 from ..chat_request import ChatRequest
 from ..fields import Fields
+from ..server_tools import NOTHING, Offer, OwnServer
 from ..settings import Settings
 
 
@@ -27,9 +29,25 @@ class WireProtocol(ABC):
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
 
+    def servers(self, fields: Fields) -> Collection[str] | None:
+        """The labels of the tool servers whose tools the request may use; ``None``: any. Looks at nothing else."""
+        return ()
+
+    def own_servers(self, fields: Fields) -> Sequence[OwnServer]:
+        """The tool servers that the request itself names by their addresses.
+
+        Raises:
+            BadRequest: a field is wrong.
+        """
+        return ()
+
     @abstractmethod
-    def read(self, fields: Fields) -> ChatRequest:
+    def read(self, fields: Fields, offer: Offer = NOTHING) -> ChatRequest:
         """Read a request.
+
+        Args:
+            fields: its body.
+            offer: what the server has of tools.
 
         Raises:
             BadRequest: names the field that is wrong, and what is allowed.

@@ -1,6 +1,6 @@
 """OpenAI's chat completions, and the two other profiles of their answers."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from ...dialect.file import Dialect
@@ -22,6 +22,9 @@ from ..common import (
     toolset,
 )
 from ..fields import BadRequest, Fields
+from ..reasoning import Reasoning, read_budget, read_summary
+from ..server_history import with_results
+from ..server_tools import NOTHING, Offer, names_of, offered
 from .base import WireProtocol
 
 ROLES = ("system", "developer", "user", "assistant", "tool", "function")
@@ -35,18 +38,24 @@ class ChatProtocol(WireProtocol):
     id_prefix = "chatcmpl-"
     error_body = staticmethod(wire.error_body)
 
-    def read(self, fields: Fields) -> ChatRequest:
+    def servers(self, fields: Fields) -> Collection[str] | None:
+        """See `WireProtocol.servers`; the protocol has no field for them, so that all are offered."""
+        return () if fields.raw.get("server_tools") is False or fields.raw.get("tool_choice") == "none" else None
+
+    def read(self, fields: Fields, offer: Offer = NOTHING) -> ChatRequest:
         """See `WireProtocol.read`."""
         limits = self.settings.limits
         for legacy, instead in (("functions", "tools"), ("function_call", "tool_choice")):
             if fields.has(legacy):
                 raise fields.wrong(legacy, f"is not supported; use {instead}")
         fields.text("model", None)
-        fields.flag("continue_final_message")
+        continuing = fields.flag("continue_final_message")
         check_served(fields)
         check_messages(fields, "messages", limits)
-        messages = read_messages(fields)
-        tools = toolset(fields, read_tools(fields), fields.raw.get("tool_choice"), limits)
+        messages = read_messages(fields, offer)
+        own, choice = read_tools(fields), fields.raw.get("tool_choice")
+        server_tools = None if continuing or choice == "none" else offered(fields, offer, names_of(own))
+        tools = toolset(fields, own, choice, limits, server_tools=server_tools)
         logprobs = fields.flag("logprobs", None)
         top = fields.integer("top_logprobs", 0, MAX_LOGPROBS)
         if top is not None and not logprobs:
@@ -64,9 +73,11 @@ class ChatProtocol(WireProtocol):
             response_format=read_format(fields),
             thinking=think,
             template=template,
+            reasoning=Reasoning(summary=read_summary(fields), budget=read_budget(fields, self.settings.efforts)),
             stream=fields.flag("stream"),
             include_usage=fields.object("stream_options").flag("include_usage"),
             body=fields.raw,
+            server_tools=server_tools,
         )
 
     def writer(self, request: ChatRequest, id: str, created: int) -> ChatWriter:
@@ -79,6 +90,7 @@ class ChatProtocol(WireProtocol):
             reasoning_field=self.settings.reasoning_field,
             include_usage=request.include_usage,
             calls_reason=self._calls_reason(request),
+            server_tools=request.server_tools is not None,
         )
 
     def _calls_reason(self, request: ChatRequest) -> str:
@@ -92,9 +104,9 @@ class MindieProtocol(ChatProtocol):
     invalid_status = 422
     error_body = staticmethod(mindie_wire.error_body)
 
-    def read(self, fields: Fields) -> ChatRequest:
+    def read(self, fields: Fields, offer: Offer = NOTHING) -> ChatRequest:
         """See `WireProtocol.read`; there is one choice."""
-        request = super().read(fields)
+        request = super().read(fields, offer)
         if request.n != 1:
             raise fields.wrong("n", f"{request.n} is not 1")
         return request
@@ -107,6 +119,7 @@ class MindieProtocol(ChatProtocol):
             created=created,
             reasoning_field=self.settings.reasoning_field,
             calls_reason=self._calls_reason(request),
+            server_tools=request.server_tools is not None,
             full_text=self.settings.full_text,
             timing=self.settings.timing,
         )
@@ -127,7 +140,9 @@ class CandleProtocol(ChatProtocol):
             n=request.n,
             include_usage=request.include_usage,
             calls_reason=self._calls_reason(request),
+            server_tools=request.server_tools is not None,
             content_chunks=self.settings.content_chunks,
+            summary=request.reasoning.summary,
         )
 
 
@@ -145,13 +160,14 @@ def reasoning_markers(dialect: Dialect) -> tuple[str, str]:
 # -- requests ----------------------------------------------------------------------------------------------------------
 
 
-def read_messages(fields: Fields) -> list[dict[str, Any]]:
-    """The conversation, with the reasoning of each message as ``reasoning_content``, whatever field it was in.
+def read_messages(fields: Fields, offer: Offer = NOTHING) -> list[dict[str, Any]]:
+    """The conversation, with the reasoning of each message as ``reasoning_content``, whatever field it was in, and the
+    results of the server's tools as messages.
 
     Raises:
         BadRequest: a message is wrong.
     """
-    messages = [_message(m) for m in fields.objects("messages")]
+    messages = [m for one in fields.objects("messages") for m in with_results(one, _message(one), offer)]
     if not messages:
         raise fields.wrong("messages", "is empty; at least one message is needed")
     return messages

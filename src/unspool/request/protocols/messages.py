@@ -1,15 +1,24 @@
 """Anthropic's Messages."""
 
 import json
-from collections.abc import Sequence
-from typing import Any
+import logging
+from collections.abc import Collection, Sequence
+from typing import Any, Final
 
+from ...sealed import Seal
 from ...wire import MessagesWriter
 from ...wire import messages as wire
 from ..chat_request import ChatRequest
 from ..common import MAX_TOKENS, check_messages, check_served, not_text, sampling, thinking, tool, toolset
 from ..fields import REQUIRED, Fields
+from ..reasoning import EFFORTS, Reasoning, opened, read_budget, read_edits
+from ..server_history import result_of, rounds
+from ..server_tools import NOTHING, Offer, OwnServer
+from ..settings import Settings
 from .base import WireProtocol
+from .mcp_servers import mcp_labels, mcp_servers, mcp_tools
+
+log = logging.getLogger("unspool.server")
 
 
 class MessagesProtocol(WireProtocol):
@@ -18,17 +27,27 @@ class MessagesProtocol(WireProtocol):
     id_prefix = "msg_"
     error_body = staticmethod(wire.error_body)
 
-    def read(self, fields: Fields) -> ChatRequest:
+    def servers(self, fields: Fields) -> Collection[str] | None:
+        """See `WireProtocol.servers`."""
+        return mcp_labels(fields)
+
+    def own_servers(self, fields: Fields) -> Sequence[OwnServer]:
+        """See `WireProtocol.own_servers`."""
+        return mcp_servers(fields)
+
+    def read(self, fields: Fields, offer: Offer = NOTHING) -> ChatRequest:
         """See `WireProtocol.read`."""
         limits = self.settings.limits
         fields.text("model", None)
-        check_served(fields)
+        check_served(fields, "mcp_servers", "context_management")
         check_messages(fields, "messages", limits)
         tools = _tools(fields)
         choice, parallel = _choice(fields, tools)
-        found = toolset(fields, tools, choice, limits)
-        think, template = thinking(fields)
-        messages = _system(fields) + [m for one in fields.objects("messages") for m in _messages(one)]
+        server_tools = None if choice == "none" else mcp_tools(fields, offer, tools)
+        found = toolset(fields, tools, choice, limits, server_tools=server_tools)
+        think, template = thinking(_with_effort(fields))
+        seal = self.settings.seal
+        messages = _system(fields) + [m for one in fields.objects("messages") for m in _messages(one, seal)]
         if not fields.array("messages"):
             raise fields.wrong("messages", "is empty; at least one message is needed")
         return ChatRequest(
@@ -38,23 +57,79 @@ class MessagesProtocol(WireProtocol):
             stop=fields.texts("stop_sequences", limits.stops),
             max_tokens=fields.integer("max_tokens", 1, MAX_TOKENS, REQUIRED),
             sampling=sampling(fields),
+            response_format=_format(fields),
             thinking=think,
             template=template,
+            reasoning=_reasoning(fields, self.settings),
             stream=fields.flag("stream"),
             body=fields.raw,
+            server_tools=server_tools,
         )
 
     def writer(self, request: ChatRequest, id: str, created: int) -> MessagesWriter:
         """See `WireProtocol.writer`."""
-        return MessagesWriter(id=id, model=self.settings.model)
+        seal = self.settings.seal
+        return MessagesWriter(
+            id=id,
+            model=self.settings.model,
+            seal=None if seal is None else seal.seal,
+            omit=request.reasoning.omit,
+        )
+
+
+def _reasoning(fields: Fields, settings: Settings) -> Reasoning:
+    thinks = fields.object("thinking") if isinstance(fields.raw.get("thinking"), dict) else Fields({})
+    display = thinks.one_of("display", ("summarized", "omitted"), None)
+    context, left = read_edits(fields)
+    if left:
+        log.info("edits of the context that the server does not make: %s", ", ".join(left))
+    return Reasoning(
+        # What is omitted has to come back by its signature.
+        omit=display == "omitted" and settings.seal is not None,
+        budget=read_budget(fields, settings.efforts),
+        context=context,
+    )
+
+
+def _with_effort(fields: Fields) -> Fields:
+    """The request with the effort of ``output_config`` where chat completions have it. It says how much is to be
+    thought, not whether: that says ``thinking`` alone."""
+    effort = fields.object("output_config").one_of("effort", EFFORTS, None)
+    if effort is None or not fields.has("thinking"):
+        return fields
+    return Fields({"reasoning_effort": effort, **fields.raw})
+
+
+def _format(fields: Fields) -> dict[str, Any] | None:
+    """The schema of the content, ``output_config.format``."""
+    found = fields.object("output_config").object("format")
+    if not found.has("type"):
+        return None
+    found.one_of("type", ("json_schema",))
+    if not isinstance(found.raw.get("schema"), dict):
+        raise found.wrong("schema", "must be an object")
+    return {"type": "json_schema", "json_schema": {"name": "", "schema": found.raw["schema"], "strict": True}}
+
+
+_HOSTED: Final = ("web_search_", "web_fetch_", "code_execution_", "tool_search_tool_", "advisor_")
+"""How the types of tools begin that run at Anthropic."""
 
 
 def _tools(fields: Fields) -> list[dict[str, Any]]:
     found = []
+    hosted = []
     for one in fields.objects("tools", ()):
-        one.one_of("type", ("custom",), "custom")  # Anthropic's own tools run at Anthropic
+        kind = one.text("type", "custom")
+        if kind == "mcp_toolset" and fields.has("mcp_servers"):  # of the server; see `mcp_tools`
+            continue
+        if kind.startswith(_HOSTED):
+            hosted.append(kind)
+            continue
+        one.one_of("type", ("custom",), "custom")
         schema = one.object("input_schema").raw
         found.append(tool(one.text("name"), one.text("description", None), schema, one.flag("strict", None)))
+    if hosted:
+        log.info("tools that the server does not run are left out: %s", ", ".join(hosted))
     return found
 
 
@@ -67,13 +142,16 @@ def _choice(fields: Fields, tools: list[dict[str, Any]]) -> tuple[Any, bool]:
     parallel = not choice.flag("disable_parallel_tool_use")
     if kind == "tool":
         return {"type": "function", "name": choice.text("name")}, parallel
-    if kind == "any" and not tools:  # in the protocol's own word
+    if kind == "any" and not tools and not fields.has("mcp_servers"):  # in the protocol's own word
         raise choice.wrong("type", "'any' needs tools")
     return {"any": "required"}.get(kind, kind), parallel
 
 
-_SAID = ("text", "thinking", "redacted_thinking", "tool_use")
-"""Blocks of the assistant. Redacted thinking, which only Anthropic can read, is left out."""
+_SAID = (
+    *("text", "thinking", "redacted_thinking", "tool_use", "server_tool_use", "web_search_tool_result"),
+    *("mcp_tool_use", "mcp_tool_result"),
+)
+"""Blocks of the assistant. Redacted thinking, which without a key only Anthropic can read, is left out."""
 
 # -- history -----------------------------------------------------------------------------------------------------------
 
@@ -100,7 +178,7 @@ def _joined(parts: list[dict[str, Any]]) -> str:
     return "".join(p["text"] for p in parts)
 
 
-def _messages(fields: Fields) -> list[dict[str, Any]]:
+def _messages(fields: Fields, seal: Seal | None) -> list[dict[str, Any]]:
     """A message as chat completions have it, where each result of a tool is a message of its own."""
     role = fields.one_of("role", ("user", "assistant", "system"))
     content = fields.raw.get("content")
@@ -108,7 +186,7 @@ def _messages(fields: Fields) -> list[dict[str, Any]]:
         return [{"role": role, "content": content}]
     blocks = list(fields.objects("content"))
     if role == "assistant":
-        return [_assistant(blocks)]
+        return [m for said, results in rounds(blocks) for m in (_assistant(said, seal), *map(_mcp_result, results))]
     if not blocks:
         raise fields.wrong("content", "is empty; at least one block is needed")
     return _user(role, blocks)
@@ -132,7 +210,11 @@ def _result(block: Fields) -> Any:
     return _joined([_part(one) for one in block.objects("content", ())])
 
 
-def _assistant(blocks: Sequence[Fields]) -> dict[str, Any]:
+def _mcp_result(block: Fields) -> dict[str, Any]:
+    return result_of(block.text("tool_use_id"), "", _result(block))
+
+
+def _assistant(blocks: Sequence[Fields], seal: Seal | None) -> dict[str, Any]:
     texts: list[str] = []
     reasoning: list[str] = []
     calls: list[dict[str, Any]] = []
@@ -141,8 +223,10 @@ def _assistant(blocks: Sequence[Fields]) -> dict[str, Any]:
         if kind == "text":
             texts.append(block.text("text"))
         elif kind == "thinking":
-            reasoning.append(block.text("thinking"))
-        elif kind == "tool_use":
+            reasoning.append(opened(seal, block, "signature", block.text("thinking") or None))
+        elif kind == "redacted_thinking" and seal is not None:
+            reasoning.append(opened(seal, block, "data", None))
+        elif kind in ("tool_use", "mcp_tool_use"):
             arguments = json.dumps(block.object("input").raw, ensure_ascii=False)
             function = {"name": block.text("name"), "arguments": arguments}
             calls.append({"id": block.text("id"), "type": "function", "function": function})

@@ -1,7 +1,12 @@
 """OpenAI's Responses, without a store: each request carries the whole conversation."""
 
+import logging
+from collections.abc import Collection, Sequence
 from typing import Any
 
+import msgspec
+
+from ...sealed import Seal
 from ...wire import ResponsesWriter
 from ...wire import responses as wire
 from ..chat_request import ChatRequest
@@ -10,18 +15,26 @@ from ..common import (
     check_messages,
     check_served,
     not_text,
-    read_parameters,
     sampling,
     thinking,
-    tool,
     toolset,
 )
+from ..declared import found_tools, history_call, read_choice, read_declared
 from ..fields import Fields
+from ..reasoning import Reasoning, opened, read_budget, read_context, read_include, read_summary
+from ..server_history import ITEMS, ServerItems
+from ..server_tools import NOTHING, Offer, OwnServer
 from .base import WireProtocol
 from .chat import FORMATS
+from .hosted_tools import hosted_choice, hosted_labels, hosted_tools, mcp_addresses, run_here
 
+log = logging.getLogger("unspool.server")
 _ROLES = ("user", "assistant", "system", "developer")
-_ITEMS = ("message", "function_call", "function_call_output", "reasoning")
+_CALLS = ("function_call", "custom_tool_call", "tool_search_call")
+_OUTPUTS = ("function_call_output", "custom_tool_call_output")
+_SILENT = ("additional_tools",)
+"""Items that say nothing to the model: tools are read elsewhere."""
+_ITEMS = ("message", "reasoning", *_CALLS, *_OUTPUTS, "tool_search_output", *_SILENT, *ITEMS)
 
 
 class ResponsesProtocol(WireProtocol):
@@ -30,7 +43,15 @@ class ResponsesProtocol(WireProtocol):
     id_prefix = "resp_"
     error_body = staticmethod(wire.error_body)
 
-    def read(self, fields: Fields) -> ChatRequest:
+    def servers(self, fields: Fields) -> Collection[str] | None:
+        """See `WireProtocol.servers`."""
+        return hosted_labels(fields)
+
+    def own_servers(self, fields: Fields) -> Sequence[OwnServer]:
+        """See `WireProtocol.own_servers`."""
+        return mcp_addresses(fields)
+
+    def read(self, fields: Fields, offer: Offer = NOTHING) -> ChatRequest:
         """See `WireProtocol.read`."""
         for stored in ("previous_response_id", "conversation", "prompt"):
             if fields.has(stored):
@@ -45,34 +66,58 @@ class ResponsesProtocol(WireProtocol):
         if fields.integer("top_logprobs", 0, 20, 0):
             raise fields.wrong("top_logprobs", "is not supported; leave it out")
         fields.one_of("truncation", ("auto", "disabled"), None)
-        tools = toolset(fields, _tools(fields), fields.raw.get("tool_choice"), self.settings.limits)
+        declared = read_declared(fields)
+        server_tools = hosted_tools(fields, offer, declared.tools)
+        dropped = declared.dropped - run_here(server_tools)
+        if dropped:
+            log.info("tools that the server does not run are left out: %s", ", ".join(sorted(dropped)))
+        chosen = Fields({**fields.raw, "tool_choice": hosted_choice(fields, server_tools)})
+        choice = read_choice(chosen, declared)
+        tools = toolset(fields, declared.tools, choice, self.settings.limits, server_tools=server_tools)
+        messages, history = _input(fields, offer, self.settings.seal)
+        if server_tools is not None:
+            listed = tuple(one for one in server_tools.listed if one.server not in history.told)
+            server_tools = msgspec.structs.replace(server_tools, listed=listed, pending=history.pending)
         think, template = thinking(fields)
+        reasoning = Reasoning(
+            sealed=read_include(fields),
+            summary=read_summary(fields),
+            budget=read_budget(fields, self.settings.efforts),
+            context=read_context(fields),
+        )
         return ChatRequest(
-            messages=_input(fields),
+            messages=messages,
             toolset=tools,
+            kinds=declared.kinds,
+            grammars=declared.grammars,
             parallel=fields.flag("parallel_tool_calls", True),
             max_tokens=fields.integer("max_output_tokens", 1, MAX_TOKENS),
             sampling=sampling(fields),
             response_format=_format(fields),
             thinking=think,
             template=template,
+            reasoning=reasoning,
             stream=fields.flag("stream"),
             body=fields.raw,
+            server_tools=server_tools,
         )
 
     def writer(self, request: ChatRequest, id: str, created: int) -> ResponsesWriter:
         """See `WireProtocol.writer`."""
         body = {k: v for k, v in request.body.items() if v is not None and k != "store"}
-        return ResponsesWriter(id=id, model=self.settings.model, created=created, request=body)
-
-
-def _tools(fields: Fields) -> list[dict[str, Any]]:
-    found = []
-    for one in fields.objects("tools", ()):
-        one.one_of("type", ("function",))
-        strict = one.flag("strict", None)
-        found.append(tool(one.text("name"), one.text("description", None), read_parameters(one), strict))
-    return found
+        if "tools" in body:  # what a client logs in with elsewhere is not repeated
+            body["tools"] = [
+                {k: v for k, v in t.items() if k not in ("authorization", "headers")} for t in body["tools"]
+            ]
+        return ResponsesWriter(
+            id=id,
+            model=self.settings.model,
+            created=created,
+            request=body,
+            seal=None if self.settings.seal is None or not request.reasoning.sealed else self.settings.seal.seal,
+            summary=request.reasoning.summary,
+            kinds=request.kinds,
+        )
 
 
 def _format(fields: Fields) -> dict[str, Any] | None:
@@ -89,25 +134,34 @@ def _format(fields: Fields) -> dict[str, Any] | None:
 # -- history -----------------------------------------------------------------------------------------------------------
 
 
-def _input(fields: Fields) -> list[dict[str, Any]]:
-    """The input as chat completions have it, where one message has all that an assistant did at once."""
+def _input(fields: Fields, offer: Offer, seal: Seal | None) -> tuple[list[dict[str, Any]], ServerItems]:
+    """The input as chat completions have it, where one message has all that an assistant did at once; and what it tells
+    of the server's tools."""
     messages: list[dict[str, Any]] = []
+    history = ServerItems(messages, offer)
     instructions = fields.text("instructions", None)
     if instructions:
         messages.append({"role": "system", "content": instructions})
     given = fields.raw.get("input")
     if isinstance(given, str):
-        return [*messages, {"role": "user", "content": given}]
+        messages.append({"role": "user", "content": given})
+        return messages, history
     for item in fields.objects("input"):
-        _take(item, messages)
+        if not history.take(item):
+            _take(item, messages, seal)
     if not fields.array("input"):
         raise fields.wrong("input", "is empty")
-    return messages
+    return messages, history
 
 
-def _take(item: Fields, messages: list[dict[str, Any]]) -> None:
+def _take(item: Fields, messages: list[dict[str, Any]], seal: Seal | None) -> None:
     kind = item.one_of("type", _ITEMS, "message")
-    if kind == "function_call_output":
+    if kind in _SILENT:
+        return
+    if kind == "tool_search_output":
+        messages.append({"role": "tool", "tool_call_id": item.text("call_id", ""), "content": found_tools(item)})
+        return
+    if kind in _OUTPUTS:
         output = _content(item, "output")
         messages.append({"role": "tool", "tool_call_id": item.text("call_id"), "content": output})
         return
@@ -120,12 +174,12 @@ def _take(item: Fields, messages: list[dict[str, Any]]) -> None:
     if kind == "message":
         turn["content"] = _content(item, "content")
     elif kind == "reasoning":
-        parts = [*item.objects("content", ()), *item.objects("summary", ())]
-        turn["reasoning_content"] = turn.get("reasoning_content", "") + "".join(p.text("text", "") for p in parts)
+        parts = [p.text("text", "") for p in item.objects("content", ())]
+        summary = [p.text("text", "") for p in item.objects("summary", ())]  # of the text, where there is one
+        text = opened(seal, item, "encrypted_content", "".join(parts or summary) or None)
+        turn["reasoning_content"] = turn.get("reasoning_content", "") + text
     else:
-        function = {"name": item.text("name"), "arguments": item.text("arguments")}
-        call = {"id": item.text("call_id"), "type": "function", "function": function}
-        turn.setdefault("tool_calls", []).append(call)
+        turn.setdefault("tool_calls", []).append(history_call(item))
 
 
 def _content(item: Fields, field: str) -> str:

@@ -1,8 +1,11 @@
 """Traces: chat completions whose answer tells how it came about; what the page shows."""
 
+from collections.abc import Collection
+
 from ...wire import trace as wire
 from ..chat_request import ChatRequest
 from ..fields import Fields
+from ..server_tools import NOTHING, Offer
 from .chat import ChatProtocol
 
 
@@ -12,12 +15,16 @@ class TraceProtocol(ChatProtocol):
     id_prefix = "trace-"
     error_body = staticmethod(wire.error_body)
 
-    def read(self, fields: Fields) -> ChatRequest:
+    def servers(self, fields: Fields) -> Collection[str] | None:
+        """None: a trace is of one output, and shows the calls in it."""
+        return ()
+
+    def read(self, fields: Fields, offer: Offer = NOTHING) -> ChatRequest:
         """See `WireProtocol.read`."""
         if fields.raw.get("n") not in (None, 1):
             raise fields.wrong("n", "must be 1: a trace is of one choice")
         fields.raw["stream"] = True
-        return super().read(fields)
+        return super().read(fields, offer)
 
     def writer(self, request: ChatRequest, id: str, created: int) -> wire.TraceWriter:  # type: ignore[override]
         """See `WireProtocol.writer`."""

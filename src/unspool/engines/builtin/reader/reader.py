@@ -11,6 +11,7 @@ from .message import Message
 from .prompt import Parameter, Prompt, Tool, Turn
 from .talk import itself, listed, reaction, refused, talk
 from .words import BACK, SETS, parts_of, plain
+from .work import told, work
 
 MOST_CHARACTERS: Final = 400
 """Of a message that is read; all that is longer, and more tools and parameters, are the model's."""
@@ -39,6 +40,9 @@ class Answer(NamedTuple):
 
 def read(prompt: Prompt) -> Answer | None:
     """What a conversation asks for; ``None`` where its words do not say it clearly."""
+    if prompt.turns and prompt.turns[-1].role == "result":
+        said = told(prompt)
+        return Answer([], said, "The tool has answered.") if said else None
     if not prompt.turns or prompt.turns[-1].role != "user" or not _bounded(prompt, prompt.turns[-1].text):
         return None
     text = prompt.turns[-1].text
@@ -51,6 +55,8 @@ def read(prompt: Prompt) -> Answer | None:
         return Answer([], said)
     if (calls := follow_up(prompt, text)) is not None:
         return Answer(calls)
+    if done := work(prompt, text):
+        return Answer(done)
     asked = clauses(prompt.tools, text)
     if asked:
         return _calls(prompt, text, asked)

@@ -1,0 +1,52 @@
+"""A sampling loop that cannot write an invalid call: each step is masked by the dialect's own grammar.
+
+    pip install '.[server]'
+    python examples/constrained.py
+
+The logits are drawn at random, so what is right in the result comes from the grammar. Put your model's in their place.
+"""
+
+import numpy as np
+from tokenizers import Tokenizer
+
+import unspool
+from unspool.engines.builtin.model import FOLDER
+from unspool.grammar import Llguidance
+
+PARAMETERS = {
+    "type": "object",
+    "properties": {
+        "unit": {"type": "string", "enum": ["celsius", "fahrenheit"]},
+        "days": {"type": "integer", "minimum": 1, "maximum": 7},
+    },
+    "required": ["unit", "days"],
+    "additionalProperties": False,
+}
+TOOLS = [{"type": "function", "function": {"name": "get_weather", "parameters": PARAMETERS}}]
+
+
+def main(seed: int = 0) -> None:
+    tokenizer = Tokenizer.from_file(str(FOLDER / "tokenizer.json"))
+    constraint = unspool.constrain(
+        "hermes", TOOLS, tool_choice="required", parallel_tool_calls=False, stage="content", tokenizer=tokenizer
+    )
+    assert constraint is not None
+    matcher = Llguidance(tokenizer).matcher(constraint)
+    random = np.random.default_rng(seed)
+
+    ids: list[int] = []
+    while not matcher.is_done():
+        mask = matcher.mask()
+        logits = random.normal(size=mask.size)
+        token = int(np.argmax(np.where(mask, logits, -np.inf)))
+        matcher.accept(token)
+        ids.append(token)
+
+    output = tokenizer.decode(ids, skip_special_tokens=False)
+    print(output)
+    call = unspool.parse(output, "hermes", tools=TOOLS).tool_calls[0]
+    print(call.status, call.arguments_dict())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,54 @@
+"""A group of rollouts for policy gradients: exact token ids, a mask of what was sampled, a reward for each.
+
+    pip install '.[server,rl]'
+    python examples/rl_loop.py
+
+The model that ships with unspool stands for yours: any engine that sends token ids will do.
+"""
+
+import asyncio
+
+from unspool.engines import Request, Sampling
+from unspool.engines.batching import Batching
+from unspool.engines.builtin.model import FOLDER
+from unspool.engines.builtin.serving import served
+from unspool.rl import Conversation, collate
+from unspool.rl.rewards import calls_match, format_score
+
+CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+TOOLS = [{"type": "function", "function": {"name": "get_weather", "parameters": CITY}}]
+QUESTION = [{"role": "user", "content": "What is the weather in Paris?"}]
+EXPECTED = [{"name": "get_weather", "arguments": {"city": "Paris"}}]
+
+
+async def rollout(engine: Batching, conversation: Conversation, seed: int) -> float:
+    """Let the model answer; the reward of the answer."""
+    request = Request(
+        prompt=conversation.prompt(), tools=TOOLS, sampling=Sampling(temperature=0.7, seed=seed), max_tokens=200
+    )
+    ids: list[int] = []
+    reason = "stop"
+    async for delta in engine.generate(request):
+        ids += delta.token_ids
+        reason = delta.finish_reason or reason
+    message = conversation.extend(ids, finish_reason=reason)
+    return 0.2 * format_score(message) + 0.8 * calls_match(message, EXPECTED)
+
+
+async def main(group: int = 4) -> None:
+    engine = Batching(served(), slots=group)
+    first = Conversation("deepseekv31", FOLDER, messages=QUESTION, tools=TOOLS)
+    conversations = [first.copy() for _ in range(group)]
+    rewards = await asyncio.gather(*(rollout(engine, c, seed) for seed, c in enumerate(conversations)))
+    await engine.close()
+
+    batch = collate(conversations, pad=0)
+    mean = sum(rewards) / group
+    for conversation, reward in zip(conversations, rewards, strict=True):
+        learnt = int(conversation.mask(("reasoning", "calls", "content")).sum())
+        print(f"reward {reward:.2f}, advantage {reward - mean:+.2f}, {learnt} tokens to learn")
+    print("ids", batch.ids.shape, "mask", batch.mask.shape)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,79 @@
+"""What a chat template writes between one answer and the next, found by a word that stands in for the answer's text.
+
+Behind that word stands what closes the answer, the new messages, and the opening of the next answer. That is the
+bridge: it goes behind what the model wrote, whatever that is, which stays as it is.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+from .errors import TemplateError
+
+__all__ = ["Bridge", "behind", "between"]
+
+_BEGINNINGS: Final = "<|[｜"
+"""What markers begin with: two that begin alike part behind it."""
+
+
+class Bridge(NamedTuple):
+    """What stands between two answers.
+
+    Attributes:
+        closings: what ends the first answer, one behind the other; none where the template writes nothing for it.
+        text: what follows, the next answer's opening included.
+    """
+
+    closings: tuple[str, ...]
+    text: str
+
+    @property
+    def whole(self) -> str:
+        """All of it."""
+        return "".join(self.closings) + self.text
+
+    def missing(self, written: str, ends: tuple[str, ...]) -> str:
+        """What still has to be written behind an answer to end it; ``""`` where it ended by itself in any way."""
+        for count in range(len(self.closings), 0, -1):
+            if written.endswith("".join(self.closings[:count])):
+                return "".join(self.closings[count:])
+        return "" if ends and written.endswith(ends) else "".join(self.closings)
+
+
+def behind(word: str, text: str) -> str:
+    """What stands behind the word, where that stands last.
+
+    Raises:
+        TemplateError: the word is not in the text.
+    """
+    at = text.rfind(word)
+    if at < 0:
+        raise TemplateError("template: does not write the text of an answer as it is")
+    return text[at + len(word) :]
+
+
+def between(tail: str, ends: Sequence[str], first: object, closed: Callable[[], str]) -> Bridge:
+    """The bridge in what stands behind the word.
+
+    Args:
+        tail: that, in a conversation that goes on and ends with the next answer's opening.
+        ends: texts that end answers, the longest first.
+        first: the content of the first new message, behind which no end of the answer stands.
+        closed: what stands behind the word in a conversation that ends with this answer; asked for where no end is
+            known.
+    """
+    limit = tail.find(first) if isinstance(first, str) and first else -1
+    found = [(at, -len(end), end) for end in ends if (at := tail.find(end)) >= 0 and (limit < 0 or at < limit)]
+    if found:
+        at, _, end = min(found)
+        closings: list[str] = []
+        while end:
+            closings.append(end)
+            at += len(end)
+            end = next((e for e in ends if tail.startswith(e, at)), "")
+        return Bridge(tuple(closings), tail[at:])
+    # No end is known: the answer ends where the template goes on otherwise than behind a last message.
+    last = closed()
+    same = next((i for i, (a, b) in enumerate(zip(tail, last, strict=False)) if a != b), min(len(tail), len(last)))
+    if same < len(last):
+        same = len(tail[:same].rstrip(_BEGINNINGS))
+    return Bridge((), tail[min(same, limit) if limit >= 0 else same :])

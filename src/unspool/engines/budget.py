@@ -1,0 +1,54 @@
+"""Budgets of reasoning: behind so many tokens of thought, the dialect's own marker closes it."""
+
+from typing import Any
+
+from ..tokens import added_tokens
+from .base import Thinking
+
+__all__ = ["Budget"]
+
+
+class Budget:
+    """Counts the tokens of one output's reasoning, and says which token has to come once they are used up.
+
+    Args:
+        asked: the budget, and how reasoning is told.
+        tokenizer: the model's.
+    """
+
+    def __init__(self, asked: Thinking, tokenizer: Any) -> None:
+        self._left = asked.budget
+        self._inside = asked.inside
+        self._opening, self._closing = asked.opening, asked.closing
+        self._longest = max(len(asked.opening), len(asked.closing))
+        self._tail = ""
+        self._whole = True  # the latest token ended with a whole character
+        known = added_tokens(tokenizer).get(asked.closing)
+        encoder = getattr(tokenizer, "backend_tokenizer", tokenizer)
+        encoded = [known] if known is not None else encoder.encode(asked.closing, add_special_tokens=False)
+        self._ids: list[int] = list(getattr(encoded, "ids", encoded))
+        self._at = 0  # so many of these have come
+
+    @property
+    def due(self) -> int | None:
+        """The token that has to come next, where the grammar takes it; ``None``: any."""
+        if self._at:
+            return self._ids[self._at]
+        return self._ids[0] if self._inside and self._left <= 0 and self._whole and self._ids else None
+
+    def took(self, token: int, text: str) -> None:
+        """Note a token and the text that it completed."""
+        forced = self.due is not None and token == self._ids[self._at]
+        self._at = self._at + 1 if forced else 0
+        if self._at == len(self._ids):
+            self._at = 0
+        self._whole = bool(text)
+        if self._inside:
+            self._left -= 1
+        self._tail = (self._tail + text)[-(self._longest + len(text)) :]
+        marker = self._closing if self._inside else self._opening
+        at = self._tail.rfind(marker) if marker else -1
+        if at >= 0:
+            self._inside = not self._inside
+            self._tail = self._tail[at + len(marker) :]
+        self._tail = self._tail[-self._longest :]

@@ -1,0 +1,397 @@
+"""`Loop`: an output in rounds, where the server runs the calls of its own tools and asks the model again.
+
+A round is one generation. Its calls of the server's tools are run side by side, and their results go behind what the
+model wrote: the next prompt begins with the last one and the output, token by token where the engine tells tokens, so
+that what the engine has read stays read. A call of the client's ends the answer, once the server's beside it are run.
+
+What happens is told as one list of events, which the wires write; see `unspool.wire.server_tools`.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from ..engines import Delta
+from ..engines.threads import Awaited
+from ..events import Event, Finish, ToolCallDelta, ToolCallEnd, ToolCallStart
+from ..message import Message, ToolCall, fold
+from ..request.chat_request import ChatRequest
+from ..request.prepared import Prepared, prepare
+from ..request.prompts import NoBridge
+from ..request.server_tools import Pending, Served, ServerTools
+from ..tools import Session, ToolResult
+from ..tools.base import shortened
+from ..wire.encoding import clean
+from ..wire.server_tools import (
+    TOOL_LIMIT,
+    AnyEvent,
+    ApprovalAsked,
+    Clients,
+    ServerCallResult,
+    ServerCallStart,
+)
+from .service import Service, log
+
+
+class Written(msgspec.Struct):
+    """What the engine generated in one round.
+
+    Attributes:
+        texts: the raw pieces.
+        ids: their tokens; ``None``: the engine does not tell them.
+        cut: whether the output was cut off before the engine was done.
+        tokens: how many there were.
+    """
+
+    texts: list[str] = []
+    ids: list[int] | None = []
+    cut: bool = False
+    tokens: int = 0
+
+    def add(self, delta: Delta) -> None:
+        """Take the engine's next piece."""
+        self.texts.append(delta.text)
+        if delta.token_ids and self.ids is not None:
+            self.ids += delta.token_ids
+        elif delta.text:
+            self.ids = None
+
+
+class Host(Protocol):
+    """What runs a round and takes what it tells: a `Run`."""
+
+    async def generate_round(self, prepared: Prepared, written: Written) -> Message:
+        """Generate one output; its events come to `Loop.translate`."""
+
+    async def tell(self, events: Sequence[AnyEvent]) -> None:
+        """Pass events on to the client."""
+
+
+class Loop:
+    """The rounds of one choice.
+
+    Args:
+        name: the response's, for the log.
+        service: what all requests share.
+        prepared: the first round.
+        session: opens the session of the tools.
+        keep: whether `kept` has the events.
+
+    Attributes:
+        kept: the events so far, where they are kept.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        service: Service,
+        prepared: Prepared,
+        session: Callable[[], Session],
+        *,
+        keep: bool,
+    ) -> None:
+        assert prepared.request.server_tools is not None
+        self._name = name
+        self._service = service
+        self._first = prepared
+        self._tools: ServerTools = prepared.request.server_tools
+        self._open = session
+        self.kept: list[AnyEvent] | None = [] if keep else None
+        limits = service.settings.limits
+        self._calls_left = min(limits.calls, limits.calls if self._tools.most_calls is None else self._tools.most_calls)
+        self._characters_left = limits.results
+        self._seconds_left = limits.tooltime
+        self._tokens = 0
+        self._count = 0  # calls so far, over all rounds
+        self._indexes: dict[int, int] = {}  # of this round's calls, over all rounds
+        self._ids: set[str] = set()
+
+    # -- events ------------------------------------------------------------------------------------------------------
+
+    def translate(self, events: Sequence[Event]) -> list[AnyEvent]:
+        """What a round's events are among those of all rounds. Whether it is the last, only `run` knows."""
+        found: list[AnyEvent] = []
+        for event in events:
+            if isinstance(event, ToolCallStart):
+                found.append(self._start(event))
+            elif isinstance(event, ToolCallDelta | ToolCallEnd):
+                found.append(msgspec.structs.replace(event, index=self._indexes[event.index]))
+            elif not isinstance(event, Finish):
+                found.append(event)
+        return found
+
+    def _start(self, event: ToolCallStart) -> AnyEvent:
+        index = self._indexes[event.index] = self._count
+        self._count += 1
+        id = self._unique(event.id, index)
+        if not self._ours(event.name):
+            return msgspec.structs.replace(event, index=index, id=id)
+        served = self._tools.tools.get(event.name)
+        if served is None:
+            return ServerCallStart(index, id, event.name, "")
+        return ServerCallStart(
+            index, id, served.tool.original, served.tool.server, served.form, served.asks and self._calls_left > 0
+        )
+
+    def _unique(self, id: str, index: int) -> str:
+        """Models that count their calls begin anew in each round."""
+        id = id if id not in self._ids else f"{id}-{index}"
+        self._ids.add(id)
+        return id
+
+    def _ours(self, name: str) -> bool:
+        """Whether a call is the server's to answer; a client without tools is not asked for any."""
+        return name in self._tools.tools or not self._tools.clients
+
+    def message(self) -> Message:
+        """The answer as a client sees it that knows nothing of the server's tools; needs `kept`."""
+        return fold(Clients().take(self.kept or ()))
+
+    # -- rounds ------------------------------------------------------------------------------------------------------
+
+    async def run(self, host: Host) -> None:
+        """Run all rounds.
+
+        Raises:
+            EngineError: the engine failed.
+            BadRequest: the chat template refuses the results.
+        """
+        session = self._open()
+        try:
+            await self._run(host, session)
+        finally:
+            await session.aclose()
+
+    async def _run(self, host: Host, session: Session) -> None:
+        await host.tell(self._tools.listed)
+        prepared = self._first
+        if self._tools.pending:
+            prepared = await self._allowed(host, session, prepared)
+        rounds = self._service.settings.limits.rounds
+        for left in range(rounds, -1, -1):
+            self._indexes = {}
+            written = Written()
+            message = await host.generate_round(prepared, written)
+            self._tokens += written.tokens
+            reason = await self._answer(host, session, message, left)
+            if isinstance(reason, str):
+                await host.tell([Finish(reason, 0, 0)])
+                return
+            most = prepared.request.max_tokens
+            if self._first.request.max_tokens is not None:
+                most = self._first.request.max_tokens - self._tokens
+                if most < 1:
+                    await host.tell([Finish("length", 0, 0)])
+                    return
+            prepared = await self._next(prepared, message, reason, written, most)
+
+    async def _answer(self, host: Host, session: Session, message: Message, left: int) -> "str | dict[int, ToolResult]":
+        """Run the calls of a round.
+
+        Returns:
+            The finish reason where the answer is over, else the results by the calls' places in the message.
+        """
+        ours = [call for call in message.tool_calls if self._ours(call.name)]
+        whole = message.finish_reason not in ("length", "content_filter")
+        if not ours:
+            return message.finish_reason
+        asked = [c for c in ours if self._asks(c) and whole]
+        results = await self._results(host, session, [c for c in ours if c not in asked], whole)
+        asking = self._tools.approvals.ask
+        for call in asked:
+            tool = self._tools.tools[call.name].tool
+            id = asking(tool.server, tool.original, call.arguments)
+            await host.tell([ApprovalAsked(self._indexes[call.index], id)])
+        if len(ours) < len(message.tool_calls):
+            return message.finish_reason
+        if asked or not whole:
+            return "stop" if whole else message.finish_reason
+        if not left:
+            log.info("%s: the answer ends after %d rounds of tools", self._name, self._service.settings.limits.rounds)
+            return TOOL_LIMIT
+        return results
+
+    def _asks(self, call: ToolCall) -> bool:
+        served = self._tools.tools.get(call.name)
+        return served is not None and served.asks and call.status in ("ok", "repaired") and self._calls_left > 0
+
+    async def _results(
+        self, host: Host, session: Session, calls: Sequence[ToolCall], whole: bool
+    ) -> dict[int, ToolResult]:
+        """The results of calls that run side by side, each told as it comes."""
+        found: dict[int, ToolResult] = {}
+
+        async def answer(call: ToolCall) -> None:
+            refusal = self._refusal(call, whole)
+            if refusal is None:
+                result = await self._call(session, self._tools.tools[call.name], call.arguments)
+            else:
+                result = ToolResult(text=refusal, error=True)
+            found[call.index] = result
+            await self._tell_result(host, self._indexes[call.index], result)
+
+        await self._side_by_side([answer(call) for call in calls])
+        return found
+
+    def _refusal(self, call: ToolCall, whole: bool) -> str | None:
+        """Why a call is not run; ``None``: it is. A call that is run counts."""
+        if not whole:
+            return "The answer ended before the call could be run."
+        if call.name not in self._tools.tools:
+            return f"There is no tool {call.name[:128]!r}. There are: {', '.join(self._tools.tools)}."
+        if call.status not in ("ok", "repaired"):
+            return f"The arguments are not one JSON object: {call.arguments[:200]}"
+        if self._calls_left < 1:
+            return "No more tools may be called in this answer. Answer with what is known."
+        self._calls_left -= 1
+        return None
+
+    async def _call(self, session: Session, served: Served, arguments: str) -> ToolResult:
+        """Run one call; whatever goes wrong is its result."""
+        if self._seconds_left <= 0:
+            return ToolResult(text="The time for tools in this answer is over.", error=True)
+        try:
+            async with asyncio.timeout(self._seconds_left):
+                result = await session.call(served.tool, arguments)
+        except TimeoutError:
+            text = f"The tool did not answer within {self._seconds_left:.3g} s, the time that is left for tools."
+            result = ToolResult(text=text, error=True)
+        except Exception:
+            log.exception("%s: the tool %s of %s failed", self._name, served.tool.original, served.tool.server)
+            result = ToolResult(text="The tool failed.", error=True)
+        if len(result.text) > self._characters_left:
+            text = shortened(result.text, self._characters_left) if self._characters_left > 0 else ""
+            result = msgspec.structs.replace(result, text=text or "The room for results is used up.", error=not text)
+        self._characters_left -= len(result.text)
+        return result
+
+    async def _side_by_side(self, work: Sequence[Coroutine[Any, Any, None]]) -> None:
+        """Run calls, and count the time that they take; what ends one with an error ends the others."""
+        clock = asyncio.get_running_loop().time
+        began = clock()
+        tasks = [asyncio.ensure_future(one) for one in work]
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            self._seconds_left -= clock() - began
+
+    async def _tell_result(self, host: Host, index: int, result: ToolResult) -> None:
+        urls = tuple(source.url for source in result.sources)
+        await host.tell([ServerCallResult(index, result.text, result.error, urls)])
+
+    # -- calls that were allowed -------------------------------------------------------------------------------------
+
+    async def _allowed(self, host: Host, session: Session, prepared: Prepared) -> Prepared:
+        """Run the calls of the history that were allowed, and ask the model with their results."""
+        found: dict[str, str] = {}
+
+        async def answer(pending: Pending) -> None:
+            index = self._count
+            self._count += 1
+            self._ids.add(pending.id)
+            served = self._tools.tools.get(pending.name)
+            told = (pending.name, "") if served is None else (served.tool.original, served.tool.server)
+            start = ServerCallStart(index, pending.id, *told, approval=pending.approval)
+            arguments = ToolCallDelta(index, pending.arguments, 0, 0)
+            await host.tell([start, arguments, ToolCallEnd(index, "ok", 0, 0)])
+            call = ToolCall(index, pending.id, pending.name, pending.arguments)
+            refusal = self._refusal(call, True)
+            if served is None or refusal is not None:
+                result = ToolResult(text=refusal or "", error=True)
+            else:
+                result = await self._call(session, served, pending.arguments)
+            found[pending.id] = result.text
+            await self._tell_result(host, index, result)
+
+        await self._side_by_side([answer(pending) for pending in self._tools.pending])
+        messages = [_filled(message, found) for message in prepared.request.messages]
+        return await self._prepare(msgspec.structs.replace(prepared.request, messages=messages, n=1))
+
+    # -- the next prompt ---------------------------------------------------------------------------------------------
+
+    async def _next(
+        self,
+        prepared: Prepared,
+        message: Message,
+        results: dict[int, ToolResult],
+        written: Written,
+        most: int | None,
+    ) -> Prepared:
+        """The next round: the prompt and what was written, and the results behind it."""
+        request = prepared.request
+        answer = {k: v for k, v in message.to_openai().items() if v is not None or k == "content"}
+        told = [_result_message(call, results[call.index].text) for call in message.tool_calls]
+        toolset = request.toolset
+        if toolset.kind in ("required", "named"):  # a call has been made
+            toolset = msgspec.structs.replace(toolset, kind="auto", name="", allowed=tuple(toolset.tools or ()))
+        following = msgspec.structs.replace(
+            request, messages=[*request.messages, answer, *told], toolset=toolset, max_tokens=most, n=1
+        )
+        return await self._prepare(following, (prepared, answer, told, written))
+
+    async def _prepare(
+        self, request: ChatRequest, behind: tuple[Prepared, Any, Any, Written] | None = None
+    ) -> Prepared:
+        service = self._service
+
+        def make(awaited: Awaited) -> Prepared:
+            prompt, ids = (None, None) if behind is None else self._extended(*behind)
+            tokenizer = service.engine.tokenizer
+            return prepare(
+                request,
+                service.settings,
+                service.turns,
+                tokenizer,
+                service.constraints,
+                awaited,
+                prompt=prompt,
+                ids=ids,
+            )
+
+        size = sum(len(str(m.get("content"))) for m in request.messages)
+        return await service.in_thread(size, make)
+
+    def _extended(
+        self, prepared: Prepared, answer: dict[str, Any], results: list[dict[str, Any]], written: Written
+    ) -> tuple[str | None, list[int] | None]:
+        """The prompt that goes on behind what was written, as text and as tokens where those are known; ``None`` where
+        it has to be rendered anew."""
+        prompts, prompt = self._service.prompts, prepared.prompt
+        if prompts is None or prompt is None:
+            return None, None
+        ends = self._service.settings.dialect.end
+        try:
+            if written.cut:
+                raise NoBridge("the output was cut off")
+            bridge = prompts.next_turn(prepared.request, answer, results, ends)
+        except NoBridge as why:
+            log.info("%s: the prompt of the next round is rendered anew: %s", self._name, why)
+            return None, None
+        text = clean("".join(written.texts))
+        added = bridge.missing(text, prompts.ends(ends)) + bridge.text
+        tokenizer = self._service.engine.tokenizer
+        ids = None
+        if tokenizer is not None and written.ids:
+            known = None if prepared.continued is None else prepared.continued.ids
+            ids = [*(known or _encoded(tokenizer, prompt)), *written.ids, *_encoded(tokenizer, added)]
+        return prompt + text + added, ids
+
+
+def _encoded(tokenizer: Any, text: str) -> list[int]:
+    encoded = getattr(tokenizer, "backend_tokenizer", tokenizer).encode(text, add_special_tokens=False)
+    return list(getattr(encoded, "ids", encoded))
+
+
+def _result_message(call: ToolCall, text: str) -> dict[str, Any]:
+    return {"role": "tool", "tool_call_id": call.id, "name": call.name, "content": text}
+
+
+def _filled(message: dict[str, Any], results: dict[str, str]) -> dict[str, Any]:
+    """A message of a tool with its result, if it waited for one."""
+    id = message.get("tool_call_id")
+    return {**message, "content": results[id]} if message["role"] == "tool" and id in results else message

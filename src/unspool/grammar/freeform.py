@@ -1,0 +1,431 @@
+"""Lark grammars of custom tools: read, checked, and written again for llguidance inside a dialect's envelope.
+
+A grammar becomes a grammar of its own within that of the request (``%lark``), for the bare text or for what spells it
+in a JSON string. Every text and expression in it is read and written anew (see `unspool.grammar.regular`), so that
+nothing of a request reaches the engine as it came: no ids of tokens, no options, no other directives.
+"""
+
+import json
+import re
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+import msgspec
+
+from ..errors import ConstraintError
+from ..regex import Regex
+from . import regular
+from .flat import ANY, literal
+
+__all__ = ["MAX_GRAMMAR", "NO_LARK", "Freeform", "read_lark"]
+
+NO_LARK: Final = "tools: the grammar of a custom tool is in Lark, which cannot be kept in this form"
+"""The error of forms of grammar that are no Lark."""
+MAX_GRAMMAR: Final = 64 * 1024
+"""Characters of a grammar."""
+
+_COMMON: Final = {
+    "DIGIT": '"0".."9"',
+    "HEXDIGIT": '"a".."f"|"A".."F"|DIGIT',
+    "INT": "DIGIT+",
+    "SIGNED_INT": '["+"|"-"] INT',
+    "DECIMAL": 'INT "." INT? | "." INT',
+    "_EXP": '("e"|"E") SIGNED_INT',
+    "FLOAT": "INT _EXP | DECIMAL _EXP?",
+    "SIGNED_FLOAT": '["+"|"-"] FLOAT',
+    "NUMBER": "FLOAT | INT",
+    "SIGNED_NUMBER": '["+"|"-"] NUMBER',
+    "ESCAPED_STRING": r'/"(?:[^"\\\n]|\\.)*"/',
+    "LCASE_LETTER": '"a".."z"',
+    "UCASE_LETTER": '"A".."Z"',
+    "LETTER": "UCASE_LETTER | LCASE_LETTER",
+    "WORD": "LETTER+",
+    "CNAME": '("_"|LETTER) ("_"|LETTER|DIGIT)*',
+    "WS_INLINE": r"/[ \t]+/",
+    "WS": r"/[ \t\f\r\n]+/",
+    "CR": r"/\r/",
+    "LF": r"/\n/",
+    "NEWLINE": r"/(?:\r?\n)+/",
+    "SH_COMMENT": r"/#[^\n]*/",
+    "CPP_COMMENT": r"/\/\/[^\n]*/",
+    "C_COMMENT": r"/\/\*(?:[^*]|\*+[^*\/])*\*+\//",
+    "SQL_COMMENT": r"/--[^\n]*/",
+}
+"""The terminals that grammars may import from ``common``."""
+
+_TOKEN: Final = Regex(
+    r"""(?P<space>[ \t\f\r]+|//[^\n]*|\\\r?\n)
+    |(?P<line>\n)
+    |(?P<text>"(?:[^"\\\n]|\\.)*"i?)
+    |(?P<regex>/(?!/)(?:[^/\\\n]|\\.)+/[a-z]*)
+    |(?P<repeat>~[ \t]*[0-9]+(?:[ \t]*\.\.[ \t]*[0-9]+)?)
+    |(?P<range>\.\.)
+    |(?P<alias>->[ \t]*[A-Za-z_]\w*)
+    |(?P<directive>%[a-z]+)
+    |(?P<define>[?!]{0,2}[A-Za-z_]\w*(?:\.-?[0-9]+)?[ \t]*:)
+    |(?P<name>[A-Za-z_]\w*)
+    |(?P<op>[|()\[\]*+?.,])""",
+    re.VERBOSE,
+)
+_OPERATORS: Final = frozenset("|()[]*+?")
+
+
+class _Token(NamedTuple):
+    kind: str
+    text: str
+
+
+class _Definition(NamedTuple):
+    name: str
+    body: list[_Token]
+
+    @property
+    def terminal(self) -> bool:
+        return _is_terminal(self.name)
+
+
+def _is_terminal(name: str) -> bool:
+    return name.lstrip("_")[:1].isupper()
+
+
+class Freeform(msgspec.Struct, frozen=True):
+    """A grammar that was read.
+
+    Attributes:
+        source: as it came, which is its key.
+    """
+
+    source: str
+
+    def written(self, quote: str = "", without: tuple[str, ...] = ()) -> str:
+        """The grammar for llguidance.
+
+        Args:
+            quote: it is for what stands in a string of JSON or Python between these; ``""``: for the text itself.
+            without: markers that the text must not hold. No terminal holds one, or ends in the beginning of one; the
+                texts that the grammar itself spells are left alone.
+
+        Raises:
+            ConstraintError: see `read_lark`.
+        """
+        try:
+            definitions, ignored = _read(self.source)
+            return _Writer(definitions, ignored, quote, without).text()
+        except RecursionError:
+            raise _wrong("nests too deep") from None
+
+
+def read_lark(source: str) -> Freeform:
+    """Check a grammar.
+
+    Raises:
+        ConstraintError: what is wrong with it, or not supported.
+    """
+    found = Freeform(source)
+    found.written('"')
+    return found
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+def _wrong(message: str) -> ConstraintError:
+    return ConstraintError(f"definition: {message}")
+
+
+def _tokens(source: str) -> list[_Token]:
+    if len(source) > MAX_GRAMMAR:
+        raise _wrong(f"has {len(source):,} characters; allowed are {MAX_GRAMMAR:,}")
+    found: list[_Token] = []
+    at, depth, line = 0, 0, 1
+    while at < len(source):
+        match = _TOKEN.match(source, at)
+        if match is None or match.end() == at:
+            raise _wrong(f"line {line}: {source[at : at + 20]!r} is not understood")
+        kind, text, at = str(match.lastgroup), match[0], match.end()
+        line += text.count("\n")
+        if kind == "op":
+            depth += (text in "([") - (text in ")]")
+            if depth < 0 or depth > regular.MAX_DEPTH:
+                raise _wrong(f"line {line}: parentheses do not match, or nest deeper than {regular.MAX_DEPTH}")
+        if kind != "space" and not (kind == "line" and depth):
+            found.append(_Token(kind, text))
+    if depth:
+        raise _wrong("a parenthesis is not closed")
+    return found
+
+
+def _read(source: str) -> tuple[dict[str, _Definition], list[str]]:
+    """The definitions by name, those of what is imported included, and the names of ignored terminals."""
+    definitions: dict[str, _Definition] = {}
+    ignored: list[str] = []
+    current: list[_Token] | None = None
+    for tokens in _lines(_tokens(source)):
+        first = tokens[0]
+        if first.kind == "directive":
+            _direct(first.text, tokens[1:], definitions, ignored)
+            current = None
+        elif first.kind == "define":
+            name = first.text.rstrip(":").strip().lstrip("?!").partition(".")[0]
+            if name in definitions:
+                raise _wrong(f"{name} is defined twice")
+            current = list(tokens[1:])
+            definitions[name] = _Definition(name, current)
+        elif current is not None and first == ("op", "|"):
+            current += tokens
+        else:
+            raise _wrong(f"{first.text!r} is not understood where a line begins")
+    if "start" not in definitions:
+        raise _wrong("has no rule start")
+    for definition in [*definitions.values()]:
+        for token in definition.body:
+            if token.kind == "name" and token.text not in definitions:
+                raise _wrong(f"{definition.name}: {token.text} is not defined")
+            if token.kind == "name" and definition.terminal and not _is_terminal(token.text):
+                raise _wrong(f"{definition.name}: a terminal holds the rule {token.text}")
+    return definitions, ignored
+
+
+def _lines(tokens: Iterable[_Token]) -> Iterable[list[_Token]]:
+    line: list[_Token] = []
+    for token in [*tokens, _Token("line", "\n")]:
+        if token.kind != "line":
+            line.append(token)
+        elif line:
+            yield line
+            line = []
+
+
+def _direct(word: str, rest: list[_Token], definitions: dict[str, _Definition], ignored: list[str]) -> None:
+    names = [t.text for t in rest if t.kind == "name"]
+    if word == "%import" and names[:1] == ["common"] and len(names) > 1:
+        aliases = [t.text[2:].strip() for t in rest if t.kind == "alias"]
+        for name in names[1:]:
+            if name not in _COMMON:
+                raise _wrong(f"common.{name} is not known; allowed are {', '.join(_COMMON)}")
+            _imported(name, definitions)
+        if aliases:
+            if len(names) > 2:
+                raise _wrong("%import: an alias is for one name")
+            definitions[aliases[0]] = _Definition(aliases[0], [_Token("name", names[1])])
+    elif word == "%ignore" and rest:
+        name = f"IGNORED_{len(ignored)}"
+        definitions[name] = _Definition(name, rest)
+        ignored.append(name)
+    else:
+        allowed = "%import common.NAME, %ignore"
+        raise _wrong(f"{word} {' '.join(t.text for t in rest)[:60]} is not supported; allowed are {allowed}")
+
+
+def _imported(name: str, definitions: dict[str, _Definition]) -> None:
+    if name in definitions:
+        return
+    body = [t for t in _tokens(_COMMON[name]) if t.kind != "line"]
+    definitions[name] = _Definition(name, body)
+    for token in body:
+        if token.kind == "name":
+            _imported(token.text, definitions)
+
+
+# --- terminals --------------------------------------------------------------------------------------------------------
+
+
+class _Terminals:
+    """The terminals as expressions."""
+
+    def __init__(self, definitions: dict[str, _Definition]) -> None:
+        self.definitions = definitions
+        self.found: dict[str, regular.Part | None] = {}
+        self.size = 0
+
+    def part(self, name: str) -> regular.Part:
+        if name in self.found:
+            known = self.found[name]
+            if known is None:
+                raise _wrong(f"the terminal {name} holds itself")
+            return known
+        self.found[name] = None
+        tokens = self.definitions[name].body
+        part, at = self.branches(name, tokens, 0)
+        if at < len(tokens):
+            raise _wrong(f"{name}: {tokens[at].text!r} is not understood")
+        self.found[name] = part
+        return part
+
+    def branches(self, name: str, tokens: list[_Token], at: int) -> tuple[regular.Part, int]:
+        rows: list[regular.Part] = []
+        while True:
+            parts: list[regular.Part] = []
+            while at < len(tokens) and tokens[at] not in (("op", "|"), ("op", ")"), ("op", "]")):
+                part, at = self.counted(name, tokens, at)
+                parts.append(part)
+            rows.append(regular.Row(tuple(parts)))
+            if at == len(tokens) or tokens[at].text != "|":
+                return (rows[0] if len(rows) == 1 else regular.Branches(tuple(rows))), at
+            at += 1
+
+    def counted(self, name: str, tokens: list[_Token], at: int) -> tuple[regular.Part, int]:
+        token = tokens[at]
+        if token.text in ("(", "[") and token.kind == "op":
+            part, at = self.branches(name, tokens, at + 1)  # brackets match, see `_tokens`
+            part = regular.Several(part, 0, 1) if token.text == "[" else part
+        elif token.kind == "text" and at + 2 < len(tokens) and tokens[at + 1].kind == "range":
+            part, at = _range(token, tokens[at + 2]), at + 2
+        elif token.kind == "name":
+            part = self.part(token.text)
+        else:
+            part = _atom(name, token)
+        at += 1
+        self.step(name, part)
+        while at < len(tokens) and (tokens[at].kind == "repeat" or tokens[at].text in ("*", "+", "?")):
+            low, high = _count(name, tokens[at])
+            part, at = regular.Several(part, low, high), at + 1
+        return part, at
+
+    def step(self, name: str, part: regular.Part) -> None:
+        self.size += regular.size(part)
+        if self.size > MAX_GRAMMAR:
+            raise _wrong(f"{name}: the terminals written out have more than {MAX_GRAMMAR:,} parts")
+
+
+def _atom(name: str, token: _Token) -> regular.Part:
+    """A text or an expression.
+
+    Raises:
+        ConstraintError: it is neither, or wrong.
+    """
+    if token.kind == "text":
+        text = _unquoted(token.text.removesuffix("i"))
+        return regular.any_case(text) if token.text.endswith("i") else regular.literal_of(text)
+    if token.kind != "regex":
+        raise _wrong(f"{name}: {token.text!r} is not understood")
+    pattern, _, flags = token.text[1:].rpartition("/")
+    try:
+        return regular.parse(pattern.replace("\\/", "/"), flags)
+    except ValueError as error:
+        raise _wrong(f"{name}: {error}") from None
+
+
+def _count(name: str, token: _Token) -> tuple[int, int | None]:
+    if token.kind == "op":
+        return {"*": (0, None), "+": (1, None), "?": (0, 1)}[token.text]
+    low, _, high = token.text[1:].replace(" ", "").replace("\t", "").partition("..")
+    if max(len(low), len(high)) > 4 or (high and int(high) < int(low)):
+        raise _wrong(f"{name}: the count {token.text} is not between 0 and 9,999 in order")
+    return int(low), int(high or low)
+
+
+# --- writing ----------------------------------------------------------------------------------------------------------
+
+
+class _Writer:
+    def __init__(
+        self, definitions: dict[str, _Definition], ignored: list[str], quote: str, without: tuple[str, ...]
+    ) -> None:
+        self.definitions = definitions
+        self.ignored = ignored
+        self.quote = quote
+        self.terminals = _Terminals(definitions)
+        self.lines: list[str] = []
+        self.named: dict[str, str] = {}
+        begun = dict.fromkeys(m[:n] for m in without for n in range(1, len(m)))
+        held = [f"{literal(m)}{ANY}*" for m in without if m]
+        self.guard = f" & ~/{ANY}*(?:{'|'.join([*held, *map(literal, begun)])})/" if held else ""
+
+    def text(self) -> str:
+        """All of it; every name is prefixed, so that none means something to the engine."""
+        for name in self.ignored:
+            part = self.terminals.part(name)
+            while isinstance(part, regular.Row) and len(part.parts) == 1:
+                part = part.parts[0]
+            if isinstance(part, regular.Several) and part.high is None:
+                part = part.part  # what is ignored may come again
+            self.lines.append(f"%ignore /{regular.write(part, self.quote)}/")
+        for definition in self.definitions.values():
+            if definition.terminal:
+                self.terminals.part(definition.name)
+            else:
+                name = "start" if definition.name == "start" else f"u_{definition.name}"
+                self.lines.append(f"{name}: {self.body(definition)}")
+        return "\n".join(self.lines) + "\n"
+
+    def body(self, definition: _Definition) -> str:
+        out: list[str] = []
+        tokens = definition.body
+        i = 0
+        while i < len(tokens):
+            token = tokens[i]
+            if token.kind == "text" and i + 2 < len(tokens) and tokens[i + 1].kind == "range":
+                out.append(self.word(_range(token, tokens[i + 2])))
+                i += 3
+                continue
+            out.append(self.token(token, definition))
+            i += 1
+        return " ".join(filter(None, out)) or '""'
+
+    def token(self, token: _Token, definition: _Definition) -> str:
+        if token.kind == "text" and not token.text.endswith("i"):
+            text = _unquoted(token.text)
+            return json.dumps(_spelled(text, self.quote), ensure_ascii=False)
+        if token.kind == "name":
+            if _is_terminal(token.text):
+                return self.word(self.terminals.part(token.text))
+            return "start" if token.text == "start" else f"u_{token.text}"
+        if token.kind == "repeat":
+            low, high = _count(definition.name, token)
+            return f"{{{low},{high}}}"
+        if token.kind == "alias":
+            return ""
+        if token.kind == "op" and token.text in _OPERATORS:
+            return token.text
+        return self.word(_atom(definition.name, token))
+
+    def word(self, part: regular.Part) -> str:
+        """A terminal, or an expression within a rule, by the name of what writes it."""
+        rule = regular.wavers(part, self.quote)
+        body = regular.rule(part, self.quote) if rule else f"/{regular.write(part, self.quote)}/{self.guard}"
+        if body not in self.named:
+            self.named[body] = f"{'w' if rule else 'W'}{len(self.named)}"
+            self.lines.append(f"{self.named[body]}: {body}")
+        return self.named[body]
+
+
+def _spelled(text: str, quote: str) -> str:
+    """A text as it stands between quotes."""
+    if not quote:
+        return text
+    told = json.dumps(text, ensure_ascii=False)[1:-1]
+    return told if quote == '"' else told.replace('\\"', '"').replace(quote, "\\" + quote)
+
+
+def _unquoted(text: str) -> str:
+    """The text of a string of Lark, whose escapes are Python's."""
+    found: list[str] = []
+    at = 1
+    while at < len(text) - 1:
+        c = text[at]
+        at += 1
+        if c == "\\":
+            c, at = text[at], at + 1
+            if c in "xuU":
+                size = {"x": 2, "u": 4, "U": 8}[c]
+                digits = text[at : at + size]
+                try:
+                    c, at = chr(int(digits, 16)), at + size
+                except (ValueError, OverflowError):
+                    raise _wrong(f"{text[:40]} holds an escape that is no character") from None
+                if "\ud800" <= c <= "\udfff":
+                    raise _wrong(f"{text[:40]} holds an escape that is no character")
+            else:
+                c = {"n": "\n", "r": "\r", "t": "\t", "f": "\f", "b": "\b", "v": "\v", "0": "\0"}.get(c, c)
+        found.append(c)
+    if not found:
+        raise _wrong("an empty string is not allowed")
+    return "".join(found)
+
+
+def _range(first: _Token, last: _Token) -> regular.Part:
+    ends = [_unquoted(t.text) if t.kind == "text" else "" for t in (first, last)]
+    if any(len(e) != 1 for e in ends) or ends[1] < ends[0]:
+        raise _wrong(f"{first.text}..{last.text} is no range of characters")
+    return regular.Set(((ord(ends[0]), ord(ends[1])),))

@@ -1,0 +1,392 @@
+"""Regular expressions of requests, read into a tree and written again: as they are, or for text inside a JSON string.
+
+What is understood is what engines have in common: characters, classes, groups, alternatives, counts. Anything else is
+refused by name. Writing from the tree means that nothing else can reach an engine.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from .flat import count
+
+__all__ = [
+    "Branches",
+    "Part",
+    "Row",
+    "Set",
+    "Several",
+    "any_case",
+    "literal_of",
+    "parse",
+    "rule",
+    "size",
+    "wavers",
+    "write",
+]
+
+MAX_DEPTH: Final = 100
+MAX_COUNT: Final = 10_000
+Ranges = tuple[tuple[int, int], ...]
+
+
+class Set(msgspec.Struct, frozen=True):
+    """One character, of a set of ranges of code points."""
+
+    ranges: Ranges
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One after another."""
+
+    parts: "tuple[Part, ...]"
+
+
+class Branches(msgspec.Struct, frozen=True):
+    """One of them."""
+
+    parts: "tuple[Part, ...]"
+
+
+class Several(msgspec.Struct, frozen=True):
+    """A part so many times; ``None`` is no bound."""
+
+    part: "Part"
+    low: int
+    high: int | None
+
+
+Part = Set | Row | Branches | Several
+
+_LAST: Final = 0x10FFFF
+_SURROGATES: Final = (0xD800, 0xDFFF)
+_DIGIT: Final = ((48, 57),)
+_WORD: Final = ((48, 57), (65, 90), (95, 95), (97, 122))
+_SPACE: Final = ((9, 13), (32, 32))
+_CLASSES: Final[dict[str, Ranges]] = {"d": _DIGIT, "w": _WORD, "s": _SPACE}
+_NAMED: Final = {"n": 10, "r": 13, "t": 9, "f": 12, "v": 11, "a": 7, "0": 0}
+
+
+def parse(pattern: str, flags: str = "") -> Part:
+    """A regular expression as a tree.
+
+    Args:
+        pattern: the expression; ``^`` at its beginning and ``$`` at its end mean nothing, as all of a text matches.
+        flags: of ``i`` (letters of ASCII in any case), ``s`` (``.`` is any character), ``m`` and ``u``.
+
+    Raises:
+        ValueError: what is wrong or not understood, and where.
+    """
+    for flag in flags:
+        if flag not in "ismu":
+            raise ValueError(f"the flag {flag!r} is not one of i, s, m, u")
+    reader = _Reader(pattern, "i" in flags, "s" in flags)
+    found = reader.branches(0)
+    if reader.at < len(pattern):
+        raise reader.wrong("')' closes nothing")
+    return found
+
+
+def literal_of(text: str) -> Row:
+    """A text."""
+    return Row(tuple(Set(((ord(c), ord(c)),)) for c in text))
+
+
+def any_case(text: str) -> Row:
+    """A text, its letters of ASCII in any case."""
+    return Row(tuple(Set(_cases(((ord(c), ord(c)),))) for c in text))
+
+
+def size(part: Part) -> int:
+    """How many parts it has."""
+    if isinstance(part, Set):
+        return 1
+    inner = part.parts if isinstance(part, Row | Branches) else (part.part,)
+    return 1 + sum(map(size, inner))
+
+
+class _Reader:
+    def __init__(self, text: str, any_case: bool, dot_all: bool) -> None:
+        self.text = text
+        self.at = 0
+        self.any_case = any_case
+        self.dot_all = dot_all
+
+    def wrong(self, what: str) -> ValueError:
+        return ValueError(f"{what}, at character {self.at} of {self.text[:80]!r}")
+
+    def peek(self) -> str:
+        return self.text[self.at] if self.at < len(self.text) else ""
+
+    def take(self) -> str:
+        if self.at >= len(self.text):
+            raise self.wrong("ends too early")
+        self.at += 1
+        return self.text[self.at - 1]
+
+    def branches(self, depth: int) -> Part:
+        if depth > MAX_DEPTH:
+            raise self.wrong(f"nests deeper than {MAX_DEPTH}")
+        parts = [self.row(depth)]
+        while self.peek() == "|":
+            self.at += 1
+            parts.append(self.row(depth))
+        return parts[0] if len(parts) == 1 else Branches(tuple(parts))
+
+    def row(self, depth: int) -> Part:
+        parts: list[Part] = []
+        while (c := self.peek()) and c not in "|)":
+            if c in "^$":
+                if not (c == "^" and self.at == 0) and not (c == "$" and self.at == len(self.text) - 1):
+                    raise self.wrong(f"{c!r} is not supported inside an expression")
+                self.at += 1
+                continue
+            part = self.one(depth)
+            while self.peek() and self.peek() in "*+?{":
+                counted = self.counted(part)
+                if counted is None:
+                    break
+                part = counted
+            parts.append(part)
+        return Row(tuple(parts))
+
+    def one(self, depth: int) -> Part:
+        c = self.take()
+        if c == "(":
+            if self.peek() == "?":
+                self.at += 1
+                if self.take() != ":":
+                    raise self.wrong("only groups of the form (…) and (?:…) are supported")
+            found = self.branches(depth + 1)
+            if self.take() != ")":
+                raise self.wrong("a group is not closed")
+            return found
+        if c == "[":
+            return Set(self.folded(self.char_class()))
+        if c == ".":
+            return Set(_without(((0, _LAST),), () if self.dot_all else ((10, 10),)))
+        if c in "*+?":
+            raise self.wrong(f"{c!r} repeats nothing")
+        if c == "\\":
+            return Set(self.folded(self.escape()))
+        return Set(self.folded(((ord(c), ord(c)),)))
+
+    def folded(self, ranges: Ranges) -> Ranges:
+        return _cases(ranges) if self.any_case else ranges
+
+    def counted(self, part: Part) -> Part | None:
+        start = self.at
+        c = self.take()
+        low, high = {"*": (0, None), "+": (1, None), "?": (0, 1)}.get(c, (0, 0))
+        if c == "{":
+            end = self.text.find("}", self.at)
+            first, comma, last = self.text[self.at : max(end, self.at)].partition(",")
+            if end < 0 or not _is_number(first) or (last and not _is_number(last)):
+                self.at = start  # a brace that means itself
+                if self.text[start:].startswith("{"):
+                    raise self.wrong("'{' needs a count, as {2} or {2,5}; write \\{ for the character")
+                return None
+            self.at = end + 1
+            low = int(first)
+            high = int(last) if last else None if comma else low
+            if max(low, high or 0) > MAX_COUNT or (high is not None and high < low):
+                raise self.wrong(f"the count is not between 0 and {MAX_COUNT:,} in order")
+        if self.peek() == "?" or (self.peek() == "+" and c != "{"):
+            raise self.wrong("lazy and possessive counts are not supported")
+        return Several(part, low, high)
+
+    def escape(self) -> Ranges:
+        c = self.take()
+        if c in _CLASSES:
+            return _CLASSES[c]
+        if c.lower() in _CLASSES:
+            return _without(((0, _LAST),), _CLASSES[c.lower()])
+        if c in "xu":
+            digits = self.hex(2 if c == "x" else 4)
+            return ((digits, digits),)
+        if c in _NAMED:
+            return ((_NAMED[c], _NAMED[c]),)
+        if c.isalnum():
+            raise self.wrong(f"'\\{c}' is not supported")
+        return ((ord(c), ord(c)),)
+
+    def hex(self, size: int) -> int:
+        if self.peek() == "{":
+            end = self.text.find("}", self.at)
+            digits, self.at = self.text[self.at + 1 : max(end, self.at)], end + 1
+        else:
+            digits, self.at = self.text[self.at : self.at + size], self.at + size
+        if not digits or len(digits) > 6 or any(d not in "0123456789abcdefABCDEF" for d in digits):
+            raise self.wrong("an escape needs hexadecimal digits")
+        value = int(digits, 16)
+        if value > _LAST or _SURROGATES[0] <= value <= _SURROGATES[1]:
+            raise self.wrong("an escape is no character")
+        return value
+
+    def char_class(self) -> Ranges:
+        negated = self.peek() == "^"
+        self.at += negated
+        found: list[tuple[int, int]] = []
+        first = True
+        while first or self.peek() != "]":
+            first = False
+            c = self.take()
+            if c == "[" and self.peek() and self.peek() in ":.=":
+                raise self.wrong("named classes are not supported")
+            if c in "&-~" and self.peek() == c:
+                raise self.wrong("operations on classes are not supported")
+            one = self.escape() if c == "\\" else ((ord(c), ord(c)),)
+            if self.peek() == "-" and self.text[self.at + 1 : self.at + 2] not in ("]", ""):
+                self.at += 1
+                d = self.take()
+                last = self.escape() if d == "\\" else ((ord(d), ord(d)),)
+                if len(one) != 1 or len(last) != 1 or one[0][0] != one[0][1] or last[0][0] < one[0][0]:
+                    raise self.wrong("a range has no order")
+                one = ((one[0][0], last[0][1]),)
+            found += one
+        self.at += 1
+        return _without(((0, _LAST),), tuple(found)) if negated else _merged(found)
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 9
+
+
+def _merged(ranges: Iterable[tuple[int, int]]) -> Ranges:
+    found: list[tuple[int, int]] = []
+    for low, high in sorted(ranges):
+        if found and low <= found[-1][1] + 1:
+            found[-1] = found[-1][0], max(high, found[-1][1])
+        else:
+            found.append((low, high))
+    return tuple(found)
+
+
+def _without(ranges: Ranges, less: Ranges) -> Ranges:
+    found: list[tuple[int, int]] = []
+    less = _merged(less)
+    for low, high in ranges:
+        for first, last in less:
+            if last < low or first > high:
+                continue
+            if first > low:
+                found.append((low, first - 1))
+            low = last + 1
+        if low <= high:
+            found.append((low, high))
+    return tuple(found)
+
+
+def _cases(ranges: Ranges) -> Ranges:
+    more = list(ranges)
+    for low, high in ranges:
+        for first, last, by in ((65, 90, 32), (97, 122, -32)):
+            a, b = max(low, first), min(high, last)
+            if a <= b:
+                more.append((a + by, b + by))
+    return _merged(more)
+
+
+# --- writing ----------------------------------------------------------------------------------------------------------
+
+_ESCAPES: Final = {8: "b", 9: "t", 10: "n", 12: "f", 13: "r"}
+
+
+def _special(quote: str) -> Ranges:
+    """Characters that stand as escapes in a string between such quotes: controls, the quote and the backslash."""
+    return ((0, 31), (ord(quote), ord(quote)), (92, 92)) if quote else ()
+
+
+def write(part: Part, quote: str = "") -> str:
+    """The expression for an engine, of the Rust kind.
+
+    Args:
+        part: the tree.
+        quote: matches what spells the text inside a string of JSON or Python between these quotes; ``""``: the text
+            itself.
+    """
+    if isinstance(part, Set):
+        words = _words(part.ranges, quote)
+        return words[0] if len(words) == 1 else f"(?:{'|'.join(words)})"
+    if isinstance(part, Row):
+        return "".join(f"(?:{write(p, quote)})" if isinstance(p, Branches) else write(p, quote) for p in part.parts)
+    if isinstance(part, Branches):
+        return "|".join(write(p, quote) for p in part.parts)
+    return f"(?:{write(part.part, quote)}){count(part.low, part.high)}"
+
+
+def wavers(part: Part, quote: str) -> bool:
+    """Whether a word of the expression may end before a character that a string escapes.
+
+    An engine's lexer takes the backslash for the word's own, and does not come back: such words are written as rules.
+    """
+    if isinstance(part, Set):
+        return False
+    if isinstance(part, Row):
+        return any(wavers(p, quote) for p in part.parts)
+    return _escaped(part, quote)
+
+
+def _escaped(part: Part, quote: str) -> bool:
+    if isinstance(part, Set):
+        return any(low <= last and high >= first for low, high in part.ranges for first, last in _special(quote))
+    inner = part.parts if isinstance(part, Row | Branches) else (part.part,)
+    return any(_escaped(p, quote) for p in inner)
+
+
+def rule(part: Part, quote: str) -> str:
+    """What `write` tells, as the body of a rule of Lark, where each escape is a word."""
+    if not _escaped(part, quote):
+        return f"/{write(part, quote)}/"
+    if isinstance(part, Set):
+        return _rule_of(part.ranges, quote, "")
+    if isinstance(part, Row):
+        return "(" + " ".join(rule(p, quote) for p in part.parts) + ")"
+    if isinstance(part, Branches):
+        return "(" + " | ".join(rule(p, quote) for p in part.parts) + ")"
+    if isinstance(part.part, Set) and part.high is None and part.low < 2:
+        return _rule_of(part.part.ranges, quote, "+") + count(part.low, None)
+    return f"({rule(part.part, quote)}){count(part.low, part.high)}"
+
+
+def _rule_of(ranges: Ranges, quote: str, run: str) -> str:
+    plain = _without(ranges, _special(quote))
+    words = [f"/{_set(plain)}{run}/"] if plain else []
+    return "(" + " | ".join([*words, *(f"/{e}/" for e in _escapes(ranges, quote))]) + ")"
+
+
+def _words(ranges: Ranges, quote: str) -> list[str]:
+    """Expressions for the characters of a set: those that stand as they are, and each escape."""
+    plain = _without(ranges, _special(quote))
+    escapes = _escapes(ranges, quote)
+    return [*([_set(plain)] if plain or not escapes else []), *escapes]
+
+
+def _escapes(ranges: Ranges, quote: str) -> list[str]:
+    return [
+        _escape(code)
+        for low, high in _special(quote)
+        for a, b in ranges
+        for code in range(max(low, a), min(high, b) + 1)
+    ]
+
+
+def _escape(code: int) -> str:
+    if code in _ESCAPES:
+        return f"\\\\{_ESCAPES[code]}"
+    if code < 32:
+        last = code & 15
+        return f"\\\\u00{code >> 4}" + (f"{last}" if last < 10 else f"[{last:x}{last:X}]")
+    return "\\\\" + _char(code)
+
+
+def _set(ranges: Ranges) -> str:
+    whole = _without(ranges, (_SURROGATES,))
+    if not whole:
+        return "[^\\x{0}-\\x{10FFFF}]"
+    return "[" + "".join(_char(a) if a == b else f"{_char(a)}-{_char(b)}" for a, b in whole) + "]"
+
+
+def _char(code: int) -> str:
+    return chr(code) if chr(code).isalnum() and code < 128 else f"\\x{{{code:X}}}"

@@ -1,0 +1,217 @@
+"""The tools of Responses: functions, custom tools, namespaces, the search for tools; and those that run at OpenAI.
+
+A model knows functions alone, so all become functions with one flat name; `Declared.kinds` says what each is for the
+client. Tools that only their provider can run are left out, and that is logged.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from ..errors import ConstraintError
+from ..grammar import regular
+from ..grammar.freeform import Freeform, read_lark
+from ..wire.freeform import INPUT, Kind
+from .common import read_parameters, tool
+from .fields import Fields
+
+__all__ = ["SEARCH", "Declared", "flat", "found_tools", "history_call", "read_choice", "read_declared"]
+
+SEARCH: Final = "tool_search"
+_HOSTED: Final = (
+    "web_search",
+    "web_search_preview",
+    "web_search_2025_08_26",
+    "web_search_preview_2025_03_11",
+    "file_search",
+    "code_interpreter",
+    "image_generation",
+    "computer",
+    "computer_use_preview",
+    "mcp",
+    "local_shell",
+    "shell",
+    "apply_patch",
+    "programmatic_tool_calling",
+)
+"""Tools that OpenAI runs, or that its own models know without a declaration."""
+_KINDS: Final = ("function", "custom", "namespace", SEARCH)
+
+
+class Declared(msgspec.Struct):
+    """What a request declares.
+
+    Attributes:
+        tools: as chat completions have them, with flat names.
+        kinds: by flat name, what is more than a function.
+        grammars: of the texts of custom tools, by flat name.
+        dropped: the types of tools that are left out.
+        search: whether the client searches for tools, so that some are not declared before they are found.
+    """
+
+    tools: list[dict[str, Any]] = []
+    kinds: dict[str, Kind] = {}
+    grammars: dict[str, Freeform] = {}
+    dropped: set[str] = set()
+    search: bool = False
+
+
+def flat(namespace: str | None, name: str) -> str:
+    """The one name of a tool in a namespace."""
+    if not namespace:
+        return name
+    return namespace + name if namespace.endswith(("_", ".", "-", "/")) else f"{namespace}.{name}"
+
+
+def read_declared(fields: Fields) -> Declared:
+    """The tools of a request: those that it declares, and those that items of its input add or have found.
+
+    Raises:
+        BadRequest: a tool is wrong.
+    """
+    found = Declared()
+    listed = list(fields.objects("tools", ()))
+    found.search = any(
+        one.raw.get("type") == SEARCH and one.one_of("execution", ("server", "client"), "server") == "client"
+        for one in listed
+    )
+    for one in listed:
+        _take(one, found, "", loaded=False)
+    if isinstance(fields.raw.get("input"), list):
+        for item in fields.objects("input"):
+            if item.raw.get("type") in ("additional_tools", "tool_search_output"):
+                for one in item.objects("tools", ()):
+                    _take(one, found, "", loaded=True)
+    return found
+
+
+def _take(one: Fields, found: Declared, namespace: str, *, loaded: bool) -> None:
+    kind = one.text("type")
+    if kind in _HOSTED:
+        found.dropped.add(kind)
+        return
+    one.one_of("type", ("function", "custom") if namespace else (*_KINDS, *_HOSTED))
+    if kind == "namespace":
+        inner = one.text("name")
+        one.text("description", None)
+        for each in one.objects("tools"):
+            _take(each, found, inner, loaded=loaded)
+        return
+    if kind == SEARCH:
+        _search(one, found)
+        return
+    if one.flag("defer_loading") and found.search and not loaded:
+        return
+    name = flat(namespace, one.text("name"))
+    if loaded and any(t["function"]["name"] == name for t in found.tools):
+        return  # it was found before
+    if kind == "custom":
+        found.tools.append(_custom(one, name, found))
+        found.kinds[name] = Kind("custom", one.raw["name"], namespace)
+        return
+    strict = one.flag("strict", None)
+    found.tools.append(tool(name, one.text("description", None), read_parameters(one), strict))
+    if namespace:
+        found.kinds[name] = Kind("function", one.raw["name"], namespace)
+
+
+def _search(one: Fields, found: Declared) -> None:
+    """The search for tools: the client's is a function; the server has none, and so all tools are declared at once."""
+    if not found.search:
+        found.dropped.add(SEARCH)
+        return
+    found.tools.append(tool(SEARCH, one.text("description", None), read_parameters(one)))
+    found.kinds[SEARCH] = Kind("tool_search", SEARCH)
+
+
+def _custom(one: Fields, name: str, found: Declared) -> dict[str, Any]:
+    """A custom tool as a function with one argument, a text."""
+    described = one.text("description", "")
+    text: dict[str, Any] = {"type": "string"}
+    form = one.object("format")
+    strict: bool | None = None
+    if form.one_of("type", ("text", "grammar"), "text") == "grammar":
+        syntax, definition = form.one_of("syntax", ("lark", "regex")), form.text("definition")
+        what = "Lark grammar" if syntax == "lark" else "regular expression"
+        described = f"{described}\n\nThe {INPUT} is a text that this {what} admits:\n{definition}".strip()
+        if syntax == "lark":
+            try:
+                found.grammars[name] = read_lark(definition)
+            except ConstraintError as error:
+                raise form.wrong("definition", str(error).removeprefix("definition: ")) from None
+        else:
+            text["pattern"], strict = _pattern(form, definition), True
+    parameters = {"type": "object", "properties": {INPUT: text}, "required": [INPUT], "additionalProperties": False}
+    return tool(name, described or None, parameters, strict)
+
+
+def _pattern(form: Fields, definition: str) -> str:
+    """A pattern of JSON Schema that all of a text has to match."""
+    try:
+        regular.parse(definition)
+    except ValueError as error:
+        raise form.wrong("definition", str(error)) from None
+    inner = definition.removeprefix("^")
+    if inner.endswith("$") and not inner.endswith("\\$"):
+        inner = inner[:-1]
+    return f"^(?:{inner})$"
+
+
+# --- the choice -------------------------------------------------------------------------------------------------------
+
+
+def read_choice(fields: Fields, found: Declared) -> Any:
+    """``tool_choice`` with flat names; of allowed tools, those that are left out are left out here too."""
+    choice = fields.raw.get("tool_choice")
+    if not isinstance(choice, Mapping):
+        return choice
+    if choice.get("type") == "allowed_tools" and isinstance(choice.get("tools"), list):
+        listed = [each for one in choice["tools"] for each in _chosen(one, found)]
+        return {**choice, "tools": listed or choice["tools"]}
+    if choice.get("type") in ("custom", SEARCH):
+        return _chosen(choice, found)[0]
+    if choice.get("type") == "function" and choice.get("namespace"):
+        return _chosen(choice, found)[0]
+    return choice
+
+
+def _chosen(one: Any, found: Declared) -> list[Any]:
+    if not isinstance(one, Mapping):
+        return [one]
+    kind = one.get("type")
+    if kind in _HOSTED:
+        return []
+    if kind == SEARCH:
+        return [{"type": "function", "name": SEARCH}]
+    if kind == "namespace":
+        names = [n for n, k in found.kinds.items() if k.namespace == one.get("name")]
+        return [{"type": "function", "name": n} for n in names] or [{"type": "function", "name": one.get("name")}]
+    if kind in ("function", "custom") and isinstance(one.get("name"), str):
+        return [{"type": "function", "name": flat(one.get("namespace"), one["name"])}]
+    return [one]
+
+
+def history_call(item: Fields) -> dict[str, Any]:
+    """A call of the history as chat completions have it."""
+    kind = item.raw["type"]
+    if kind == "custom_tool_call":
+        name, arguments = item.text("name"), json.dumps({INPUT: item.text("input")}, ensure_ascii=False)
+    elif kind == "tool_search_call":
+        told = item.raw.get("arguments")
+        name, arguments = SEARCH, told if isinstance(told, str) else json.dumps(told or {}, ensure_ascii=False)
+    else:
+        name, arguments = item.text("name"), item.text("arguments")
+    function = {"name": flat(item.text("namespace", None), name), "arguments": arguments}
+    return {"id": item.text("call_id"), "type": "function", "function": function}
+
+
+def found_tools(item: Fields) -> str:
+    """What a search for tools has found, for the model."""
+    names = []
+    for one in item.objects("tools", ()):
+        inner = list(one.objects("tools", ())) if one.raw.get("type") == "namespace" else [one]
+        space = one.raw.get("name") if one.raw.get("type") == "namespace" else None
+        names += [flat(space, each.text("name")) for each in inner if each.has("name")]
+    return json.dumps({"tools": names}, ensure_ascii=False)

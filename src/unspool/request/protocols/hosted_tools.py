@@ -1,0 +1,139 @@
+"""Responses' tools that the server runs, ``mcp``, ``code_interpreter`` and ``web_search``; the choice among them."""
+
+from collections.abc import Collection
+from typing import Any
+
+from ...tools import Approval
+from ..fields import Fields
+from ..server_tools import WORDS, Named, Offer, OwnServer, ServerTools, most_calls, names_of
+
+_TYPES = ("mcp", *WORDS)
+
+
+def hosted(tool: Fields) -> bool:
+    """Whether a tool is one that servers run."""
+    return tool.raw.get("type") in _TYPES
+
+
+def hosted_labels(fields: Fields) -> Collection[str] | None:
+    """The labels of the servers whose tools a request may use; ``None``: any. Nothing else is looked at."""
+    tools = fields.raw.get("tools")
+    named = [t for t in tools if isinstance(t, dict) and t.get("type") in _TYPES] if isinstance(tools, list) else []
+    if any(t["type"] != "mcp" for t in named):
+        return None
+    return [t["server_label"] for t in named if isinstance(t.get("server_label"), str)]
+
+
+def mcp_addresses(fields: Fields) -> list[OwnServer]:
+    """The servers that a request names by their addresses.
+
+    Raises:
+        BadRequest: a field is wrong.
+    """
+    found = []
+    for one in fields.objects("tools", ()):
+        if one.raw.get("type") == "mcp" and one.has("server_url"):
+            given = one.object("headers")
+            headers = {name: given.text(name) for name in given.raw}
+            if one.has("authorization"):
+                headers["Authorization"] = f"Bearer {one.text('authorization')}"
+            found.append(OwnServer(one.text("server_label"), one.text("server_url"), headers, one.path("server_url")))
+    return found
+
+
+def hosted_tools(fields: Fields, offer: Offer, tools: list[dict[str, Any]]) -> ServerTools | None:
+    """The server's tools that a request names.
+
+    Args:
+        fields: the request.
+        offer: what the server has.
+        tools: the client's own.
+
+    Raises:
+        BadRequest: a field is wrong, or the server has no such tools.
+    """
+    calls = most_calls(fields)
+    named = Named(offer, names_of(tools))
+    for one in fields.objects("tools", ()):
+        if not hosted(one):
+            continue
+        kind = one.text("type")
+        if kind != "mcp":
+            named.word(kind)  # what the server has not is left out
+            continue
+        for field in ("connector_id", "tunnel_id"):
+            if one.has(field):
+                raise one.wrong(field, "is not supported; name a tool server of the server by server_label")
+        label = one.text("server_label")
+        if not named.server(label, _approval(one, offer), _allowed(one), tell=True):
+            raise named.unknown(one, "server_label", label)
+    return named.all(calls)
+
+
+def run_here(tools: ServerTools | None) -> set[str]:
+    """The types of tools that the server runs for a request, or has refused."""
+    kinds = set() if tools is None else {served.tool.kind for served in tools.tools.values()}
+    return {"mcp", *(word for word, (kind, _) in WORDS.items() if kind in kinds)}
+
+
+def _approval(tool: Fields, offer: Offer) -> Approval | None:
+    """What a request says of approvals. Where it says nothing, those of its own servers are asked for, as at OpenAI."""
+    if not tool.has("require_approval"):
+        own = any(t.server == tool.raw["server_label"] for t in offer.own.tools)
+        return Approval(True) if own else None
+    try:
+        return Approval.read(tool.raw["require_approval"])
+    except ValueError as error:
+        raise tool.wrong("require_approval", str(error)) from None
+
+
+def _allowed(tool: Fields) -> list[str] | None:
+    """The own names of the tools that a request allows; ``None``: all."""
+    if not tool.has("allowed_tools"):
+        return None
+    if isinstance(tool.raw["allowed_tools"], dict):
+        names = tool.object("allowed_tools")
+        if names.has("read_only"):
+            raise names.wrong("read_only", "is not supported; allowed is tool_names")
+        return list(names.texts("tool_names", 1024))
+    return list(tool.texts("allowed_tools", 1024))
+
+
+def hosted_choice(fields: Fields, tools: ServerTools | None) -> Any:
+    """``tool_choice`` as chat completions have it: what names the server's tools becomes their names."""
+    choice = fields.raw.get("tool_choice")
+    if not isinstance(choice, dict) or tools is None:
+        return choice
+    if choice.get("type") in _TYPES:
+        return _mode("required", _names(choice, tools))
+    listed = choice.get("tools")
+    if choice.get("type") != "allowed_tools" or not isinstance(listed, list):
+        return choice
+    found: list[Any] = []
+    for one in listed:
+        if isinstance(one, dict) and one.get("type") in _TYPES:
+            found += _names(one, tools)
+        else:
+            found.append(one)
+    return {**choice, "tools": found}
+
+
+def _mode(mode: str, names: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"type": "allowed_tools", "mode": mode, "tools": names}
+
+
+def _names(choice: dict[str, Any], tools: ServerTools) -> list[dict[str, Any]]:
+    """The tools that an entry of the choice names."""
+    kind = choice["type"]
+    found = []
+    for name, served in tools.tools.items():
+        if kind == "mcp":
+            fits = served.tool.server == choice.get("server_label") and choice.get("name") in (
+                None,
+                served.tool.original,
+            )
+        else:
+            fits = served.tool.kind == WORDS[kind][0]
+        if fits:
+            found.append({"type": "function", "name": name})
+    return found

@@ -1,0 +1,78 @@
+"""Anthropic's ``mcp_servers`` and the toolsets of them: which of the server's tools a request of Messages may use."""
+
+from typing import Any, Final
+
+from ..fields import Fields
+from ..server_tools import Named, Offer, OwnServer, ServerTools, most_calls, names_of
+
+BETA: Final = "mcp-client-"
+"""How the betas begin without which Anthropic's clients know no blocks of MCP."""
+
+
+def mcp_labels(fields: Fields) -> list[str]:
+    """The names of the servers that a request names; nothing else is looked at."""
+    servers = fields.raw.get("mcp_servers")
+    found = [s.get("name") for s in servers if isinstance(s, dict)] if isinstance(servers, list) else []
+    return [name for name in found if isinstance(name, str)]
+
+
+def mcp_servers(fields: Fields) -> list[OwnServer]:
+    """The servers that a request names, with their addresses.
+
+    Raises:
+        BadRequest: a field is wrong.
+    """
+    found = []
+    for one in fields.objects("mcp_servers", ()):
+        one.one_of("type", ("url",), "url")
+        token = one.text("authorization_token", None)
+        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        found.append(OwnServer(one.text("name"), one.text("url", ""), headers, one.path("url")))
+    return found
+
+
+def mcp_tools(fields: Fields, offer: Offer, tools: list[dict[str, Any]]) -> ServerTools | None:
+    """The server's tools that a request may use. Those that need approval are left out: the protocol has none.
+
+    Args:
+        fields: the request.
+        offer: what the server has.
+        tools: the client's own.
+
+    Raises:
+        BadRequest: the client does not name the beta, or there is no such server or tool.
+    """
+    calls = most_calls(fields)
+    servers = list(fields.objects("mcp_servers", ()))
+    if not servers:
+        return None
+    if not any(beta.startswith(BETA) for beta in offer.betas):
+        raise fields.wrong("mcp_servers", f"needs the header anthropic-beta with a beta of the name {BETA}…")
+    named = Named(offer, names_of(tools))
+    sets = [one for one in fields.objects("tools", ()) if one.raw.get("type") == "mcp_toolset"]
+    for server in servers:
+        label = server.text("name")
+        config = server.object("tool_configuration")
+        toolset = next((s for s in sets if s.text("mcp_server_name") == label), None)
+        if not config.flag("enabled", True):
+            continue
+        allowed = list(config.texts("allowed_tools", 1024)) if config.has("allowed_tools") else None
+        if toolset is not None:
+            allowed = _enabled(toolset, offer, label)
+        if not named.server(label, allowed=allowed, approvals=False):
+            raise named.unknown(server, "name", label)
+    for one in sets:
+        if one.text("mcp_server_name") not in mcp_labels(fields):
+            raise one.wrong("mcp_server_name", "is none of mcp_servers")
+    return named.all(calls)
+
+
+def _enabled(toolset: Fields, offer: Offer, label: str) -> list[str]:
+    """The own names of a toolset's tools that are enabled."""
+    default = toolset.object("default_config").flag("enabled", True)
+    configs = toolset.object("configs")
+    found = []
+    for tool in (*offer.listing.tools, *offer.own.tools):
+        if tool.server == label and configs.object(tool.original).flag("enabled", default):
+            found.append(tool.original)
+    return found

@@ -1,0 +1,167 @@
+"""What a request says of reasoning besides its switch: sealed texts, summaries, its budget, how long it is kept."""
+
+from collections.abc import Mapping
+from typing import Any, Final, Literal
+
+import msgspec
+
+from ..arguments import json_shown
+from ..sealed import Seal, SealError
+from ..wire.summary import DETAILS, Detail
+from .fields import Fields
+
+__all__ = [
+    "Context",
+    "Reasoning",
+    "of_effort",
+    "opened",
+    "read_budget",
+    "read_context",
+    "read_edits",
+    "read_include",
+    "read_summary",
+]
+
+Context = Literal["never", "loop", "all"]
+"""Which of the model's own turns stand in a prompt as it wrote them: none, those of the tool loop that is under way,
+those of earlier user turns too."""
+CONTEXTS: Final[tuple[Context, ...]] = ("never", "loop", "all")
+EFFORTS: Final = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+_MOST: Final = 2**31 - 1
+
+
+class Reasoning(msgspec.Struct, frozen=True, kw_only=True):
+    """What a request says of reasoning.
+
+    Attributes:
+        sealed: whether the answer has sealed reasoning.
+        summary: how detailed its summary is; ``None``: there is none.
+        omit: whether its text is left out.
+        budget: tokens that it may have; ``None``: any number.
+        context: see `Context`; ``None``: as the server is set up.
+    """
+
+    sealed: bool = False
+    summary: Detail | None = None
+    omit: bool = False
+    budget: int | None = None
+    context: Context | None = None
+
+
+def opened(seal: Seal | None, fields: Fields, name: str, text: str | None) -> str:
+    """The reasoning of an item of the history: what is sealed in it, else its plain text.
+
+    Args:
+        seal: the server's.
+        fields: the item.
+        name: the field with the sealed text.
+        text: the plain text; ``None``: the item has none.
+
+    Raises:
+        BadRequest: the sealed text is not this server's, or nothing can be read at all.
+    """
+    sealed = fields.text(name, None)
+    if not sealed:
+        return text or ""
+    if seal is None:
+        if text:
+            return text
+        raise fields.wrong(name, "cannot be read: the server has no key for it; leave the item out")
+    try:
+        return seal.open(sealed)
+    except SealError as error:
+        raise fields.wrong(name, str(error)) from None
+
+
+def read_include(fields: Fields) -> bool:
+    """Whether ``include`` asks for sealed reasoning; its other words are about tools that the server lacks."""
+    listed = fields.array("include", [])
+    for i, word in enumerate(listed):
+        if not isinstance(word, str):
+            raise fields.wrong(f"include[{i}]", "must be a string")
+    return "reasoning.encrypted_content" in listed
+
+
+def read_summary(fields: Fields) -> Detail | None:
+    """``reasoning.summary``, or ``generate_summary``, its old name."""
+    if not isinstance(fields.raw.get("reasoning"), dict):
+        return None
+    told = fields.object("reasoning")
+    found: Detail | None = told.one_of("summary", DETAILS, told.one_of("generate_summary", DETAILS, None))
+    return found
+
+
+def read_context(fields: Fields) -> Context | None:
+    """``reasoning.context`` of Responses."""
+    if not isinstance(fields.raw.get("reasoning"), dict):
+        return None
+    word = fields.object("reasoning").one_of("context", ("auto", "current_turn", "all_turns"), "auto")
+    return {"current_turn": "loop", "all_turns": "all"}.get(word)  # type: ignore[return-value]
+
+
+def read_edits(fields: Fields) -> tuple[Context | None, list[str]]:
+    """``context_management`` of Messages: which thinking is kept, and the kinds of edits that are not made.
+
+    Raises:
+        BadRequest: it is not as Anthropic has it.
+    """
+    found: Context | None = None
+    left: list[str] = []
+    for edit in fields.object("context_management").objects("edits", ()):
+        kind = edit.text("type")
+        if kind != "clear_thinking_20251015":
+            left.append(kind)
+            continue
+        keep = edit.raw.get("keep", {"type": "thinking_turns", "value": 1})
+        if isinstance(keep, dict):
+            turns = Fields(keep, edit.path("keep"))
+            if turns.one_of("type", ("thinking_turns", "all")) == "all":
+                keep = "all"
+            else:
+                turns.integer("value", 1, _MOST, 1)
+        elif keep != "all":
+            raise edit.wrong(
+                "keep", f"{json_shown(keep)} is not one of all or {{'type': 'thinking_turns', 'value': …}}"
+            )
+        # The turns of a tool loop are always kept; more of them can only be kept all.
+        found = "all" if keep == "all" or int(keep.get("value", 1)) > 1 else "loop"
+    return found, left
+
+
+BUDGETS: Final = ("thinking_budget", "thinking_token_budget", "thinking_budget_tokens", "reasoning_max_tokens")
+"""Names that servers have for the budget in chat completions; all are read."""
+
+
+def read_budget(fields: Fields, efforts: Mapping[str, int]) -> int | None:
+    """The budget of reasoning in tokens: by any of its names, at top level or in ``chat_template_kwargs``; else what
+    the server has for the request's effort.
+
+    Args:
+        fields: the request, or the object with its options.
+        efforts: tokens by effort.
+
+    Raises:
+        BadRequest: it is no number of tokens.
+    """
+    for source in (fields, fields.object("chat_template_kwargs")):
+        for name in BUDGETS:
+            if source.has(name):
+                found: int = source.integer(name, 0, _MOST)
+                return found
+        for name in ("thinking", "reasoning"):
+            if isinstance(source.raw.get(name), dict):
+                inner = source.object(name)
+                for field in ("budget_tokens", "max_tokens"):
+                    if inner.has(field):
+                        given: int = inner.integer(field, 0, _MOST)
+                        return given
+    return of_effort(fields, efforts)
+
+
+def of_effort(fields: Fields, efforts: Mapping[str, int]) -> int | None:
+    """The budget that the server has for the request's effort, if it has one."""
+    places: list[Any] = [fields.raw.get("reasoning_effort")]
+    for name in ("reasoning", "output_config"):
+        inner = fields.raw.get(name)
+        places.append(inner.get("effort") if isinstance(inner, dict) else None)
+    return next((efforts[word] for word in places if isinstance(word, str) and word in efforts), None)

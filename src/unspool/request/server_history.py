@@ -1,0 +1,243 @@
+"""What a history tells of the server's tools: calls with their results, and approvals that were asked for and answered.
+
+Each protocol has its own form for them. The model sees what it wrote then: calls, and messages with their results.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from .fields import Fields
+from .server_tools import Offer, Pending, ServerTools
+
+ITEMS: Final = (
+    "mcp_list_tools",
+    "mcp_call",
+    "mcp_approval_request",
+    "mcp_approval_response",
+    "code_interpreter_call",
+    "web_search_call",
+)
+"""Items of Responses' input that tell of the server's tools."""
+REFUSED: Final = "The call was not allowed"
+_LOST: Final = "The call was allowed, but its result is not known."
+
+
+def call_of(id: str, name: str, arguments: str) -> dict[str, Any]:
+    """A call as chat completions have it."""
+    return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+def result_of(id: str, name: str, text: str) -> dict[str, Any]:
+    """A result as chat completions have it."""
+    return {"role": "tool", "tool_call_id": id, "name": name, "content": text}
+
+
+def refused(reason: str) -> str:
+    """The result of a call that was not allowed."""
+    return f"{REFUSED}: {reason}" if reason else f"{REFUSED}."
+
+
+# -- chat completions --------------------------------------------------------------------------------------------------
+
+
+def with_results(fields: Fields, message: dict[str, Any], offer: Offer) -> list[dict[str, Any]]:
+    """A message as it is, or where an answer has ``tool_results``, the calls and results before it.
+
+    Args:
+        fields: the message of the request.
+        message: the same, read.
+        offer: what the server has of tools.
+
+    Raises:
+        BadRequest: a result is wrong.
+    """
+    told = message.pop("tool_results", None)
+    if message["role"] != "assistant" or told is None:
+        return [message]
+    calls, results = [], []
+    for one in fields.objects("tool_results", ()):
+        name = offer.name_of(one.text("server", ""), one.text("name"))
+        calls.append(call_of(one.text("id"), name, one.text("arguments")))
+        results.append(result_of(one.text("id"), name, one.text("content")))
+    return [{"role": "assistant", "content": None, "tool_calls": calls}, *results, message] if calls else [message]
+
+
+# -- Responses ---------------------------------------------------------------------------------------------------------
+
+
+class ServerItems:
+    """Reads the items of an input that tell of the server's tools.
+
+    Args:
+        messages: the messages so far; those of the items are appended.
+        offer: what the server has of tools.
+
+    Attributes:
+        told: labels of servers whose lists the client has.
+    """
+
+    def __init__(self, messages: list[dict[str, Any]], offer: Offer) -> None:
+        self._messages = messages
+        self._offer = offer
+        self._asked: dict[str, tuple[str, str, str]] = {}  # server, tool and arguments by id
+        self._answers: dict[str, tuple[Pending, dict[str, Any]]] = {}  # what was allowed, and its empty result
+        self.told: set[str] = set()
+
+    @property
+    def pending(self) -> tuple[Pending, ...]:
+        """The calls that are to be run first."""
+        return tuple(pending for pending, _ in self._answers.values())
+
+    def take(self, item: Fields) -> bool:
+        """Take one item; returns whether it tells of the server's tools.
+
+        Raises:
+            BadRequest: a field is wrong, or an approval is none of this server's.
+        """
+        kind = item.raw.get("type")
+        if kind not in ITEMS:
+            if kind in ("reasoning", "function_call") or item.raw.get("role") == "assistant":
+                self._pass()
+            return False
+        if kind == "mcp_list_tools":
+            if not item.text("error", None):
+                self.told.add(item.text("server_label"))
+        elif kind == "mcp_approval_request":
+            self._asked[item.text("id")] = item.text("server_label"), item.text("name"), item.text("arguments")
+        elif kind == "mcp_approval_response":
+            self._answer(item)
+        elif kind == "mcp_call":
+            self._call(item)
+        elif kind == "code_interpreter_call":
+            self._code(item)
+        return True  # a search tells no results, so that there is nothing to say of it
+
+    def _pass(self) -> None:
+        """The model went on: what was allowed before was run, or never will be."""
+        for _, result in self._answers.values():
+            result["content"] = _LOST
+        self._answers = {}
+
+    def _answer(self, item: Fields) -> None:
+        id = item.text("approval_request_id")
+        if id not in self._asked:
+            raise item.wrong("approval_request_id", f"{id[:80]!r} is no mcp_approval_request of the input")
+        server, tool, arguments = self._asked[id]
+        name = self._offer.name_of(server, tool)
+        allowed = item.flag("approve")
+        if allowed and not self._offer.approvals.answers(id, server, tool, arguments):
+            raise item.wrong("approval_request_id", "was not asked for by this server, for this call, with this key")
+        result = self._append(id, name, arguments, "" if allowed else refused(item.text("reason", "")))
+        if allowed:
+            self._answers[id] = Pending(id, name, arguments, id), result
+
+    def _call(self, item: Fields) -> None:
+        approval = item.text("approval_request_id", None)
+        output = item.text("output", None)
+        if output is None:
+            output = _text(item.raw.get("error")) or "The call failed."
+        if approval in self._answers:
+            _, result = self._answers.pop(approval)
+            result["content"] = output
+            return
+        name = self._offer.name_of(item.text("server_label"), item.text("name"))
+        self._append(item.text("id"), name, item.text("arguments"), output)
+
+    def _code(self, item: Fields) -> None:
+        tools = [t for t in self._offer.listing.tools if t.kind == "python"]
+        properties = tools[0].definition["function"].get("parameters", {}).get("properties", {}) if tools else {}
+        arguments = json.dumps({next(iter(properties), "code"): item.text("code", "")}, ensure_ascii=False)
+        logs = "".join(o.text("logs", "") for o in item.objects("outputs", ()))
+        self._append(item.text("id"), tools[0].name if tools else "python", arguments, logs)
+
+    def _append(self, id: str, name: str, arguments: str, text: str) -> dict[str, Any]:
+        messages, call = self._messages, call_of(id, name, arguments)
+        last: dict[str, Any] = messages[-1] if messages else {"role": ""}
+        if last["role"] == "assistant":
+            last.setdefault("tool_calls", []).append(call)
+        else:
+            messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
+        messages.append(result_of(id, name, text))
+        return messages[-1]
+
+
+def _text(value: Any) -> str:
+    """The text of an error, whatever its form."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list):
+        return "".join(_text(v) for v in value)
+    if not isinstance(value, dict):
+        return ""
+    return _text(value.get("text") or value.get("message") or value.get("content"))
+
+
+# -- Messages ----------------------------------------------------------------------------------------------------------
+
+
+def rounds(blocks: Sequence[Fields]) -> Iterator[tuple[list[Fields], list[Fields]]]:
+    """The blocks of an answer by rounds: what the assistant said and called, and the results of the server's tools."""
+    said: list[Fields] = []
+    results: list[Fields] = []
+    for block in blocks:
+        if block.raw.get("type") == "mcp_tool_result":
+            results.append(block)
+            continue
+        if results:
+            yield said, results
+            said, results = [], []
+        said.append(block)
+    if said or results:
+        yield said, results
+
+
+# -- AG-UI -------------------------------------------------------------------------------------------------------------
+
+
+def resumed(
+    fields: Fields, messages: list[dict[str, Any]], tools: ServerTools | None
+) -> tuple[list[dict[str, Any]], tuple[Pending, ...]]:
+    """The messages with the answers to interrupts, and the calls that these allow.
+
+    Raises:
+        BadRequest: an entry of ``resume`` answers no call of the messages.
+    """
+    answered = {m.get("tool_call_id") for m in messages if m["role"] == "tool"}
+    open_calls = [c for m in messages for c in m.get("tool_calls", ()) if c["id"] not in answered]
+    results: dict[str, dict[str, Any]] = {}
+    pending: list[Pending] = []
+    for entry in fields.objects("resume", ()):
+        id = entry.text("interruptId")
+        call = next((c for c in open_calls if c["id"] not in results and _asks(c, id, tools)), None)
+        if call is None:
+            raise entry.wrong("interruptId", "is no approval that this server asked for a call without result")
+        name, arguments = call["function"]["name"], call["function"]["arguments"]
+        payload = entry.object("payload")
+        if entry.one_of("status", ("resolved", "cancelled")) == "resolved" and payload.flag("approved"):
+            pending.append(Pending(call["id"], name, arguments, id))
+            results[call["id"]] = result_of(call["id"], name, "")
+        else:
+            results[call["id"]] = result_of(call["id"], name, refused(payload.text("reason", "")))
+    return _with(messages, results), tuple(pending)
+
+
+def _asks(call: dict[str, Any], id: str, tools: ServerTools | None) -> bool:
+    served = None if tools is None else tools.of(call["function"]["name"])
+    if tools is None or served is None:
+        return False
+    tool = served.tool
+    return tools.approvals.answers(id, tool.server, tool.original, call["function"]["arguments"])
+
+
+def _with(messages: list[dict[str, Any]], results: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    """The messages with results behind those of the same answer."""
+    found: list[dict[str, Any]] = []
+    waiting: list[dict[str, Any]] = []
+    for message in messages:
+        if message["role"] != "tool":
+            found += waiting
+            waiting = []
+        found.append(message)
+        waiting += [results[c["id"]] for c in message.get("tool_calls", ()) if c["id"] in results]
+    return found + waiting

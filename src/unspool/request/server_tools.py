@@ -1,0 +1,265 @@
+"""Which of the server's tools a request may use: what the protocols have for naming them, in one form."""
+
+import logging
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from ..arguments import json_shown
+from ..tools import Approval, Listing, ServerTool
+from ..wire.server_tools import Form, ToolsListed
+from .approvals import Approvals
+from .fields import BadRequest, Fields
+
+log = logging.getLogger("unspool.server")
+MOST_CALLS: Final = 2**31 - 1
+FORMS: Final[dict[str, Form]] = {"mcp": "mcp", "python": "code_interpreter", "browser": "web_search"}
+"""What each kind of tool is shown as, where a client names it by its own word."""
+WORDS: Final[dict[str, tuple[str, Form]]] = {
+    "code_interpreter": ("python", "code_interpreter"),
+    "web_search": ("browser", "web_search"),
+    "web_search_2025_08_26": ("browser", "web_search"),
+    "web_search_preview": ("browser", "web_search"),
+    "web_search_preview_2025_03_11": ("browser", "web_search"),
+}
+"""The types of Responses' tools that a server may run itself: the kind of its tools, and how they are shown."""
+
+
+class OwnServer(msgspec.Struct, frozen=True):
+    """A tool server that the request itself names.
+
+    Attributes:
+        label: what the request calls it.
+        url: where it is.
+        headers: to be sent there.
+        field: the request's, for errors.
+    """
+
+    label: str
+    url: str
+    headers: dict[str, str]
+    field: str
+
+
+class Offer(msgspec.Struct, frozen=True):
+    """What the server has for one request.
+
+    Attributes:
+        listing: the tools of the operator's servers.
+        own: those of the servers that the request names.
+        servers: the labels of all of the operator's servers, listed or not.
+        approvals: makes and checks the ids of approvals.
+        betas: of Anthropic's protocol, which the client named.
+    """
+
+    listing: Listing = Listing()
+    own: Listing = Listing()
+    servers: tuple[str, ...] = ()
+    approvals: Approvals = Approvals(b"")
+    betas: frozenset[str] = frozenset()
+
+    def name_of(self, server: str, original: str) -> str:
+        """What the model sees a tool as; one that is gone is still called by its own name."""
+        tools = (*self.listing.tools, *self.own.tools)
+        return next((t.name for t in tools if t.server == server and t.original == original), original)
+
+    def beside(self, taken: Collection[str]) -> tuple[ServerTool, ...]:
+        """All tools, beside those of the client."""
+        both = Listing((*self.listing.tools, *self.own.tools), {**self.listing.failures, **self.own.failures})
+        return both.beside(taken)
+
+
+NOTHING: Final = Offer()
+
+
+class Served(msgspec.Struct, frozen=True):
+    """A tool that the server runs for a request.
+
+    Attributes:
+        tool: which.
+        form: what the client knows it as.
+        asks: whether somebody has to allow each call.
+    """
+
+    tool: ServerTool
+    form: Form = "mcp"
+    asks: bool = False
+
+
+class Pending(msgspec.Struct, frozen=True):
+    """A call of the history that was allowed, and is to be run before anything is generated.
+
+    Attributes:
+        id: the call's; the message with its result, which is empty, has it too.
+        name: the tool's, as the model sees it.
+        arguments: JSON text.
+        approval: the id of the request that allowed it.
+    """
+
+    id: str
+    name: str
+    arguments: str
+    approval: str
+
+
+class ServerTools(msgspec.Struct, frozen=True, kw_only=True):
+    """The tools that the server runs for a request.
+
+    Attributes:
+        tools: by the name that the model sees.
+        approvals: makes the ids of approvals.
+        clients: whether the client has tools of its own.
+        listed: what the client is told of servers.
+        most_calls: how many calls the request allows; ``None``: the server's limit.
+        pending: what is to be run first.
+    """
+
+    tools: dict[str, Served]
+    approvals: Approvals
+    clients: bool
+    listed: tuple[ToolsListed, ...] = ()
+    most_calls: int | None = None
+    pending: tuple[Pending, ...] = ()
+
+    def of(self, name: str) -> Served | None:
+        """A tool by the name that the model sees, or by its own."""
+        found = self.tools.get(name)
+        return found or next((s for s in self.tools.values() if s.tool.original == name), None)
+
+    @property
+    def definitions(self) -> list[Mapping[str, Any]]:
+        """The tools as chat completions have them."""
+        return [served.tool.definition for served in self.tools.values()]
+
+
+def names_of(tools: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The names of tools in chat completions' form."""
+    return [tool["function"]["name"] for tool in tools]
+
+
+def most_calls(fields: Fields) -> int | None:
+    """``max_tool_calls``: how many calls of the server's tools the request allows.
+
+    Raises:
+        BadRequest: it is no number.
+    """
+    found: int | None = fields.integer("max_tool_calls", 0, MOST_CALLS)
+    return found
+
+
+def offered(fields: Fields, offer: Offer, taken: Collection[str], *, approvals: bool = False) -> ServerTools | None:
+    """The server's tools for a protocol that has no field for them: all, or what ``server_tools`` says.
+
+    Args:
+        fields: the object with ``server_tools``: true, false, or a list of names of tools and labels of servers.
+        offer: what the server has.
+        taken: names of the client's tools.
+        approvals: whether the protocol can ask for approval; else tools that need it are left out.
+
+    Raises:
+        BadRequest: ``server_tools`` is something else, or lists what there is not.
+    """
+    calls = most_calls(fields)
+    tools = offer.beside(taken)
+    asked = fields.raw.get("server_tools")
+    if isinstance(asked, list):
+        known = {n for tool in tools for n in (tool.name, tool.original, tool.server)}
+        for i, name in enumerate(asked):
+            if name not in known:
+                allowed = ", ".join(sorted(known)[:8]) or "none: the server has no tools"
+                raise fields.wrong(f"server_tools[{i}]", f"{json_shown(name)} is not known; allowed are {allowed}")
+        tools = tuple(t for t in tools if {t.name, t.original, t.server} & set(asked))
+    elif not fields.flag("server_tools", True):
+        return None
+    found = {t.name: Served(t, "mcp", t.approval) for t in tools if approvals or not t.approval}
+    if not found:
+        return None
+    return ServerTools(tools=found, approvals=offer.approvals, clients=bool(taken), most_calls=calls)
+
+
+class Named:
+    """Collects the server's tools that a request names one by one.
+
+    Args:
+        offer: what the server has.
+        taken: names of the client's tools.
+    """
+
+    def __init__(self, offer: Offer, taken: Collection[str]) -> None:
+        self._offer = offer
+        self._taken = taken
+        self._tools = offer.beside(taken)
+        self._found: dict[str, Served] = {}
+        self._listed: list[ToolsListed] = []
+
+    def word(self, kind: str) -> bool:
+        """Take what a client has a word for, such as an interpreter; returns whether the server has it."""
+        of_kind, form = WORDS.get(kind, ("", "mcp"))
+        tools = [tool for tool in self._tools if tool.kind == of_kind and not tool.approval]
+        self._found |= {tool.name: Served(tool, form) for tool in tools}
+        return bool(tools)
+
+    def server(
+        self,
+        label: str,
+        approval: Approval | None = None,
+        allowed: Iterable[str] | None = None,
+        *,
+        approvals: bool = True,
+        tell: bool = False,
+    ) -> bool:
+        """Take the tools of one server; returns whether there is one, even if it is down.
+
+        Args:
+            label: the server's.
+            approval: what the request says of approvals; those that the operator wants are needed all the same.
+            allowed: the tools' own names; ``None``: all.
+            approvals: whether the protocol can ask for approval; else tools that need it are left out.
+            tell: whether the client is told what the server lists.
+        """
+        names = None if allowed is None else frozenset(allowed)
+        rule = approval or Approval()
+        listed = []
+        for tool in self._tools:
+            if tool.server != label or (names is not None and tool.original not in names):
+                continue
+            asks = tool.approval or rule.needed(tool.original)
+            if asks and not approvals:
+                continue
+            self._found[tool.name] = Served(tool, "mcp", asks)
+            function = tool.definition["function"]
+            schema = function.get("parameters") or {"type": "object"}
+            listed.append({"name": tool.original, "description": function.get("description"), "input_schema": schema})
+        failures = {**self._offer.listing.failures, **self._offer.own.failures}
+        if tell:
+            self._listed.append(ToolsListed(label, tuple(listed), failures.get(label)))
+        owners = {tool.server for tool in self._offer.own.tools}
+        return label in self._offer.servers or label in failures or label in owners
+
+    def all(
+        self, most_calls: int | None, pending: Sequence[Pending] = (), told: Collection[str] = ()
+    ) -> ServerTools | None:
+        """What was taken; ``None`` where that is nothing and there is nothing to tell.
+
+        Args:
+            most_calls: see `ServerTools`.
+            pending: see `ServerTools`.
+            told: labels of servers whose lists the client has already.
+        """
+        listed = tuple(one for one in self._listed if one.server not in told)
+        if not self._found and not listed:
+            return None
+        return ServerTools(
+            tools=self._found,
+            approvals=self._offer.approvals,
+            clients=bool(self._taken),
+            listed=listed,
+            most_calls=most_calls,
+            pending=tuple(pending),
+        )
+
+    def unknown(self, fields: Fields, field: str, label: str) -> BadRequest:
+        """The error of a server that there is not."""
+        allowed = ", ".join(self._offer.servers) or "none: the server has no tools"
+        return fields.wrong(field, f"{json_shown(label)} is no tool server of this server; allowed are {allowed}")

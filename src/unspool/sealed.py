@@ -1,0 +1,115 @@
+"""Sealed reasoning: what the model thought, as a text that clients keep and send back and that only the server reads.
+
+``encrypted_content`` of Responses, ``encryptedValue`` of AG-UI and ``signature`` of Anthropic's thinking are such
+texts. They are AES-GCM-SIV by the package cryptography (the extra ``seal``), bound to the server's API key, and made
+under the first of several keys; all of them open, so that keys can be changed without a break. The form in base64url::
+
+    version (1 byte) | key (4 bytes of its digest) | nonce (12 bytes) | ciphertext and tag
+"""
+
+import base64
+import binascii
+import hashlib
+import hmac
+import os
+from collections.abc import Sequence
+from typing import Final
+
+from .wire.encoding import clean
+
+__all__ = ["MAX_SEALED", "Seal", "SealError", "read_keys"]
+
+MAX_SEALED: Final = 2 * 1024 * 1024
+"""Characters of a sealed text at most; longer reasoning is not sealed."""
+_KEY: Final = 32
+_VERSION: Final = b"\x01"
+_PURPOSE: Final = b"unspool sealed reasoning"
+_ID: Final = 4
+_NONCE: Final = 12
+_HEAD: Final = len(_VERSION) + _ID + _NONCE
+
+
+class SealError(ValueError):
+    """A text was not sealed here, or was changed since."""
+
+
+def read_keys(text: str) -> list[bytes]:
+    """Keys from a text, apart by white space: each 32 random bytes in base64, as ``openssl rand -base64 32`` prints.
+
+    Raises:
+        ValueError: there is none, or one is something else. The message does not repeat it.
+    """
+    keys = []
+    for i, word in enumerate(text.split()):
+        try:
+            key = base64.b64decode(word.replace("-", "+").replace("_", "/"), validate=True)
+        except (binascii.Error, ValueError):
+            raise ValueError(f"key {i + 1} is not base64") from None
+        if len(key) != _KEY:
+            raise ValueError(f"key {i + 1} has {len(key)} bytes; {_KEY} are needed (openssl rand -base64 {_KEY})")
+        keys.append(key)
+    if not keys:
+        raise ValueError(f"holds no key; a line of openssl rand -base64 {_KEY} is one")
+    return keys
+
+
+class Seal:
+    """Seals and opens.
+
+    Args:
+        keys: the first seals, all open; each has 32 bytes.
+        api_key: what a sealed text belongs to: another server with another API key does not open it.
+
+    Raises:
+        ImportError: the package cryptography is missing.
+        ValueError: there is no key, or it has another length.
+    """
+
+    def __init__(self, keys: Sequence[bytes], api_key: str | None = None) -> None:
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCMSIV
+
+        if not keys:
+            raise ValueError("keys: at least one is needed")
+        self._ciphers: dict[bytes, AESGCMSIV] = {}
+        for key in reversed(keys):
+            if len(key) != _KEY:
+                raise ValueError(f"keys: one has {len(key)} bytes; {_KEY} are needed")
+            # The same key may serve other purposes elsewhere.
+            own = hmac.digest(key, _PURPOSE, "sha256")
+            self._first = hmac.digest(own, b"name", "sha256")[:_ID]
+            self._ciphers[self._first] = AESGCMSIV(own)
+        self._bound = hashlib.sha256((api_key or "").encode()).digest()
+
+    def seal(self, text: str) -> str | None:
+        """A sealed text; ``None`` where the text is too long for one."""
+        data = clean(text).encode()
+        if (_HEAD + len(data) + 16) * 4 // 3 + 4 > MAX_SEALED:
+            return None
+        nonce = os.urandom(_NONCE)
+        head = _VERSION + self._first
+        sealed = self._ciphers[self._first].encrypt(nonce, data, head + self._bound)
+        return base64.urlsafe_b64encode(head + nonce + sealed).decode()
+
+    def open(self, sealed: str) -> str:
+        """The text.
+
+        Raises:
+            SealError: it was not sealed under one of the keys for this API key, or was changed.
+        """
+        from cryptography.exceptions import InvalidTag
+
+        if len(sealed) > MAX_SEALED:
+            raise SealError(f"has {len(sealed):,} characters; allowed are {MAX_SEALED:,}")
+        foreign = SealError("was not made by this server, or for another API key, or was changed; leave the item out")
+        try:
+            data = base64.b64decode(sealed.encode(), altchars=b"-_", validate=True)
+        except (binascii.Error, UnicodeEncodeError):
+            raise foreign from None
+        head, nonce, rest = data[: _HEAD - _NONCE], data[_HEAD - _NONCE : _HEAD], data[_HEAD:]
+        cipher = self._ciphers.get(head[len(_VERSION) :])
+        if head[: len(_VERSION)] != _VERSION or cipher is None or len(rest) < 16:
+            raise foreign
+        try:
+            return cipher.decrypt(nonce, rest, head + self._bound).decode()
+        except InvalidTag:
+            raise foreign from None

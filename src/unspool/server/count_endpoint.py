@@ -1,0 +1,64 @@
+"""`CountEndpoint`: Anthropic's ``/v1/messages/count_tokens``, the tokens of a prompt that is not generated from."""
+
+from starlette.types import Receive, Scope, Send
+
+from ..engines.threads import Awaited
+from ..generation.service import Service, log
+from ..request.chat_request import check_text
+from ..request.fields import BadRequest, Fields, read_object
+from ..request.protocols import WireProtocol
+from ..wire.common import Failure
+from ..wire.encoding import encode
+from .endpoint import answer
+from .replies import Reply, failed
+
+
+class CountEndpoint:
+    """An ASGI application that counts the tokens of what the protocol's own endpoint would generate from.
+
+    Args:
+        service: what all requests share.
+        protocol: reads the requests.
+    """
+
+    def __init__(self, service: Service, protocol: WireProtocol) -> None:
+        self._service = service
+        self._protocol = protocol
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        await answer(self._service, self._protocol.error_body, scope, receive, send, self._answer)
+
+    async def respond(self, scope: Scope, body: bytes, send: Send) -> None:
+        """Answer a request whose body was read."""
+        await self._answer(scope, body, send)
+
+    async def _answer(self, scope: Scope, body: bytes, send: Send) -> None:
+        protocol = self._protocol
+        try:
+            count = await self._service.in_thread(len(body), lambda awaited: self._count(body, awaited))
+            reply = Reply(encode({"input_tokens": count}))
+        except BadRequest as error:
+            failure = Failure(str(error), error.status or protocol.invalid_status, error.param)
+            reply = failed(protocol.error_body, failure)
+        except Exception:
+            log.exception("%s: the request could not be read", scope["path"])
+            reply = failed(protocol.error_body, Failure("the server failed", 500))
+        self._service.metrics.response(scope["path"], reply.status)
+        await reply.send(send)
+
+    def _count(self, body: bytes, awaited: Awaited) -> int:
+        service = self._service
+        tokenizer = service.engine.tokenizer
+        if service.turns is None or tokenizer is None:
+            raise BadRequest(None, "the server knows no tokenizer of the model, so it cannot count its tokens", 501)
+        request = self._protocol.read(Fields({"max_tokens": 1, **read_object(body).raw}))
+        check_text(request, service.settings.limits)
+        awaited.check()
+        prompt = service.turns.prompt(request)
+        awaited.check()
+        if prompt.ids is not None:
+            return len(prompt.ids)
+        encoder = getattr(tokenizer, "backend_tokenizer", tokenizer)
+        encoded = encoder.encode(prompt.prompt, add_special_tokens=False)
+        return len(getattr(encoded, "ids", encoded))

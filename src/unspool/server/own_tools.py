@@ -1,0 +1,52 @@
+"""Tool servers that a request itself names: refused unless the operator allows them, and kept to public addresses."""
+
+from collections.abc import Sequence
+from urllib.parse import urlsplit
+
+from ..request.fields import BadRequest
+from ..request.server_tools import OwnServer
+from ..request.settings import Settings
+from ..tools import Tools, ToolServer
+
+MOST_SERVERS = 16
+"""How many servers a request may name by their addresses."""
+
+
+def own_tools(settings: Settings, asked: Sequence[OwnServer], operators: Tools) -> Tools:
+    """The servers of a request, besides the operator's; nothing is connected to yet.
+
+    Args:
+        settings: the server's.
+        asked: what the request names. A label of the operator's means the operator's, whatever the address.
+        operators: the operator's servers.
+
+    Raises:
+        BadRequest: the operator does not allow them, an address is not https, or two have one label.
+    """
+    own = [one for one in asked if one.label not in operators.servers]
+    if own and not settings.own_servers:
+        known = ", ".join(operators.servers) or "none: the server has no tools"
+        text = f"tool servers of requests are not allowed here; allowed are those of the server: {known}"
+        raise BadRequest(own[0].field, text)
+    if len(own) > MOST_SERVERS:
+        raise BadRequest(own[-1].field, f"{len(own)} tool servers; allowed are {MOST_SERVERS}")
+    try:
+        return Tools([_server(one) for one in own])
+    except ValueError as error:
+        raise BadRequest(own[-1].field, str(error)) from None
+
+
+def _server(asked: OwnServer) -> ToolServer:
+    try:
+        parts = urlsplit(asked.url)
+        host = parts.hostname
+    except ValueError:
+        host = None
+    if not host or parts.scheme != "https":
+        raise BadRequest(asked.field, "must be the https address of a tool server")
+    try:
+        from ..tools.config import Endpoint
+        from ..tools.mcp import MCPToolServer
+    except ImportError:
+        raise BadRequest(asked.field, "this server has no client for tool servers (its extra mcp)") from None
+    return MCPToolServer(asked.label, Endpoint((("http", asked.url), ("sse", asked.url)), asked.headers, public=True))

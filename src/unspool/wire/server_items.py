@@ -1,0 +1,102 @@
+"""Items of Responses that tell what the server's tools do: calls over MCP, of its interpreter, of its browser."""
+
+import json
+from typing import Any, Final
+
+from .server_tools import Form, ServerCallResult, ServerCallStart, ToolsListed
+
+_KINDS: Final[dict[Form, tuple[str, str]]] = {
+    "mcp": ("mcp_call", ""),
+    "code_interpreter": ("code_interpreter_call", "interpreting"),
+    "web_search": ("web_search_call", "searching"),
+}
+"""For each form, the item's type, and the event of a call that runs."""
+
+
+class ServerItem:
+    """One call, from its start to its result.
+
+    Attributes:
+        start: the event that opened it.
+        kind: the item's type, which its events are named after.
+        runs: the last word of the event that says that the call runs.
+        streams: whether its arguments are told as they come; else the item opens with the whole of them.
+        arguments: their pieces.
+        at, id: the item's place and id, once it is open.
+    """
+
+    __slots__ = ("arguments", "at", "id", "kind", "runs", "start", "streams")
+
+    def __init__(self, start: ServerCallStart) -> None:
+        self.start = start
+        self.kind, self.runs = _KINDS[start.form]
+        self.streams = start.form == "mcp" and not start.asks
+        self.arguments: list[str] = []
+        self.at = -1
+        self.id = ""
+
+    @property
+    def text(self) -> str:
+        """The arguments as they were written."""
+        return "".join(self.arguments)
+
+    @property
+    def code(self) -> str:
+        """The code of a call of the interpreter, whatever its argument is called."""
+        values = [v for v in self._values().values() if isinstance(v, str)]
+        return values[0] if len(values) == 1 else self.text
+
+    def item(self, status: str, result: ServerCallResult | None = None) -> dict[str, Any]:
+        """The item.
+
+        Args:
+            status: the protocol's.
+            result: what the call brought, once it is over.
+        """
+        told: dict[str, Any] = {"type": self.kind, "id": self.id, "status": status}
+        if self.start.form == "code_interpreter":
+            logs = None if result is None else [{"type": "logs", "logs": result.text}]
+            return {**told, "code": self.code, "container_id": f"cntr_{self.id}", "outputs": logs}
+        if self.start.form == "web_search":
+            return {**told, "action": self._action(result)}
+        told |= {"server_label": self.start.server, "name": self.start.name, "arguments": self.text}
+        told |= {"approval_request_id": self.start.approval or None, "output": None, "error": None}
+        if result is not None and result.error:
+            told["error"] = {"type": "mcp_tool_execution_error", "content": [{"type": "text", "text": result.text}]}
+        elif result is not None:
+            told["output"] = result.text
+        return told
+
+    def _action(self, result: ServerCallResult | None) -> dict[str, Any]:
+        """What a browser does: the last word of the tool's name says it."""
+        given = self._values()
+        texts = [v for v in given.values() if isinstance(v, str)]
+        urls = result.urls if result is not None else ()
+        if self.start.name.endswith("find"):
+            pattern = given.get("pattern", texts[0] if texts else "")
+            return {"type": "find_in_page", "pattern": str(pattern), "url": urls[0] if urls else ""}
+        if self.start.name.endswith("open"):
+            asked = next((t for t in texts if "://" in t), None)
+            return {"type": "open_page", "url": urls[0] if urls else asked}
+        query = str(given.get("query", texts[0] if texts else ""))
+        sources = [{"type": "url", "url": url} for url in urls]
+        return {"type": "search", "query": query, "queries": [query], **({"sources": sources} if sources else {})}
+
+    def _values(self) -> dict[str, Any]:
+        try:
+            value = json.loads(self.text or "{}")
+        except (ValueError, RecursionError):  # the tool refuses them; its result says so
+            return {}
+        return value if isinstance(value, dict) else {}
+
+
+def approval_item(id: str, call: ServerItem) -> dict[str, Any]:
+    """A call that somebody has to allow."""
+    told = {"type": "mcp_approval_request", "id": id, "server_label": call.start.server}
+    return {**told, "name": call.start.name, "arguments": call.text}
+
+
+def list_item(id: str, event: ToolsListed) -> dict[str, Any]:
+    """What a server lists."""
+    told = {"type": "mcp_list_tools", "id": id, "server_label": event.server}
+    return {**told, "tools": list(event.tools), "error": event.error}

@@ -1,0 +1,70 @@
+"""The server's tools, approvals and interrupts, with AG-UI's own client on Node."""
+
+from typing import Any
+
+import pytest
+
+from ..server.support import live
+from ..server.workshop import Workshop, call, model
+from .test_agui_node import converse
+
+pytestmark = pytest.mark.node
+
+ANSWERS = {
+    "add please": f"Let me add.{call('add', a=2, b=3)}",
+    "sum=5": f"More.{call('add', a=4, b=5)}",
+    "sum=9": "It is 9.",
+    "mix please": call("add", a=20, b=30) + call("get_weather", city="Paris"),
+    "guard please": call("guarded", a=7),
+    "guarded=7": "It was allowed.",
+    "was not allowed": "Then not.",
+    "thanks": "You are welcome.",
+}
+
+
+def user(text: str, id: str = "u") -> dict[str, Any]:
+    return {"id": id, "role": "user", "content": text}
+
+
+def shape(messages: list[dict[str, Any]]) -> list[tuple[str, Any, int]]:
+    return [(m["role"], m.get("content") or "", len(m.get("toolCalls") or ())) for m in messages]
+
+
+def test_the_client_rebuilds_every_round_and_sends_them_back() -> None:
+    with live(model(**ANSWERS), "hermes", servers=[Workshop()]) as server:
+        runs = converse(server.url, {}, {"append": [user("thanks", "u2")]}, messages=[user("add please")])
+    assert all(run.failed is None for run in runs)
+    assert all(not run.warnings for run in runs), runs[0].warnings
+    assert shape(runs[0].ended["newMessages"]) == [
+        ("assistant", "Let me add.", 1),
+        ("tool", "sum=5", 0),
+        ("assistant", "More.", 1),
+        ("tool", "sum=9", 0),
+        ("assistant", "It is 9.", 0),
+    ]
+    assert shape(runs[1].ended["newMessages"]) == [("assistant", "You are welcome.", 0)]
+
+
+def test_a_mixture_leaves_the_clients_call_pending() -> None:
+    with live(model(**ANSWERS), "hermes", servers=[Workshop()]) as server:
+        (run,) = converse(server.url, {}, messages=[user("mix please")])
+    assert run.failed is None
+    calls = [c for m in run.ended["newMessages"] for c in m.get("toolCalls") or ()]
+    assert [c["function"]["name"] for c in calls] == ["add", "get_weather"]
+    assert run.events[-1]["outcome"] == {"type": "success", "pendingToolCallIds": [calls[1]["id"]]}
+
+
+@pytest.mark.parametrize(("approved", "text"), [(True, "It was allowed."), (False, "Then not.")])
+def test_an_interrupt_is_answered_by_resume(approved: bool, text: str) -> None:
+    workshop = Workshop()
+    with live(model(**ANSWERS), "hermes", servers=[workshop]) as server:
+        (first,) = converse(server.url, {}, messages=[user("guard please")])
+        assert first.failed is None
+        outcome = first.events[-1]["outcome"]
+        assert outcome["type"] == "interrupt"
+        (asked,) = outcome["interrupts"]
+        entry = {"interruptId": asked["id"], "status": "resolved", "payload": {"approved": approved}}
+        (second,) = converse(server.url, {"runId": "r2", "resume": [entry]}, messages=first.ended["messages"])
+    assert second.failed is None
+    assert shape(second.ended["newMessages"])[-1] == ("assistant", text, 0)
+    assert workshop.calls == [("guarded", {"a": 7})] * approved

@@ -1,0 +1,155 @@
+"""Each of the programs that people copy runs, and prints what it says."""
+
+import asyncio
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import httpx2
+import openai
+import pytest
+
+from unspool.engines.batching import Batching
+from unspool.engines.builtin.model import FOLDER
+from unspool.engines.builtin.serving import SAMPLING, served
+from unspool.request.prompts import Prompts, read_tokenizer
+from unspool.server.main import Server
+
+from ..server.support import Live, chunks, live
+from .support import EXAMPLES, example, page_with_delay, raw_endpoint, running
+
+CITY = {"type": "object", "properties": {"city": {"type": "string"}}}
+ASKED: Any = {
+    "messages": [{"role": "user", "content": "How warm is it in Paris?"}],
+    "tools": [{"type": "function", "function": {"name": "get_weather", "parameters": CITY}}],
+}
+
+
+@pytest.fixture(scope="module")
+def builtin() -> Iterator[Live]:
+    engine = Batching(served(), sampling=SAMPLING)
+    with live(engine, "deepseekv31", prompts=Prompts(read_tokenizer(FOLDER)), model="builtin") as server:
+        yield server
+
+
+def called(stream: str) -> tuple[str, str, str]:
+    """The reasoning, the name and the arguments in a stream of chat completions."""
+    thought, name, arguments = "", "", ""
+    for chunk in chunks(stream):
+        delta = chunk["choices"][0]["delta"]
+        thought += delta.get("reasoning_content") or ""
+        for call in delta.get("tool_calls", ()):
+            name += call["function"].get("name", "")
+            arguments += call["function"]["arguments"]
+    return thought, name, arguments
+
+
+def test_there_are_ten_of_twenty_to_sixty_lines_and_all_are_listed() -> None:
+    programs = [path for path in sorted(EXAMPLES.iterdir()) if path.suffix in (".py", ".html")]
+    listed = re.findall(r"\]\(([a-z_]+\.(?:py|html))\)", (EXAMPLES / "README.md").read_text(encoding="utf-8"))
+    assert sorted(listed) == [path.name for path in programs]
+    assert len(programs) == 10
+    lengths = {path.name: len(path.read_text(encoding="utf-8").splitlines()) for path in programs}
+    assert {name: length for name, length in lengths.items() if not 20 <= length <= 60} == {}
+
+
+@pytest.mark.examples
+def test_before_vllm() -> None:
+    with raw_endpoint() as (url, asked):
+        settings, engine, prompts = example("before_vllm").parts(url, str(FOLDER))
+        assert settings.dialect.name == "deepseekv31"
+        with running(Server(settings, engine, "127.0.0.1", 0, prompts).config.app) as here:
+            answer = httpx2.post(f"{here}/v1/chat/completions", json={**ASKED, "stream": True}, timeout=20)
+    assert called(answer.text) == ("One city.", "get_weather", '{"city": "Paris"}')
+    assert "How warm is it in Paris?" in str(asked[0]["prompt"])
+
+
+def test_fastapi_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    with raw_endpoint() as (url, asked):
+        monkeypatch.setenv("ENGINE", url)
+        monkeypatch.setenv("MODEL", str(FOLDER))
+        monkeypatch.setenv("DIALECT", "deepseekv31")
+        with running(example("fastapi_proxy").app) as here:
+            answer = httpx2.post(f"{here}/v1/chat/completions", json=ASKED, timeout=20)
+            refused = httpx2.post(f"{here}/v1/chat/completions", json={**ASKED, "tools": ["none"]}, timeout=20)
+    assert called(answer.text) == ("One city.", "get_weather", '{"city": "Paris"}')
+    assert "How warm is it in Paris?" in asked[0]["prompt"]
+    assert (refused.status_code, len(asked)) == (400, 1)
+
+
+def test_streaming_tools(capsys: pytest.CaptureFixture[str]) -> None:
+    asyncio.run(example("streaming_tools").main())
+    printed = capsys.readouterr().out
+    assert "Two cities, at once.I look both up." in printed
+    assert printed.endswith("21 degrees in Paris\n21 degrees in Oslo\n")
+
+
+@pytest.mark.examples
+def test_rl_loop(capsys: pytest.CaptureFixture[str]) -> None:
+    asyncio.run(example("rl_loop").main(2))
+    first, second, last = capsys.readouterr().out.splitlines()
+    assert first.startswith("reward 1.00, advantage +0.00")
+    assert second.endswith("tokens to learn")
+    assert re.fullmatch(r"ids \(2, \d+\) mask \(2, \d+\)", last)
+
+
+def test_batch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    good = '<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call>'
+    rows = [{"output": good}, {"output": good.replace("}}", "}")}, {"output": good[:-3]}, {"other": 1}]
+    path = tmp_path / "rollouts.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    example("batch").main(str(path), "hermes")
+    printed = capsys.readouterr().out
+    assert printed.startswith("3 outputs, 1 rows that cannot be read\n")
+    assert re.search(r"^ +[23] calls of now: ok$", printed, re.M)
+
+
+def test_own_dialect(capsys: pytest.CaptureFixture[str]) -> None:
+    example("own_dialect").main()
+    assert 'failures: []\nget_weather {"city": "Oslo", "days": 2}\n' in capsys.readouterr().out
+
+
+def test_plug_in(capsys: pytest.CaptureFixture[str]) -> None:
+    example("plug_in").main()
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:3] == ["call 0 get_weather", "text 'I look it up.'", 'arguments {"city": "Paris"}']
+    assert "trigger='<tool_call>'" in lines[3]
+
+
+def test_constrained(capsys: pytest.CaptureFixture[str]) -> None:
+    constrained = example("constrained")
+    for seed in range(3):
+        constrained.main(seed)
+        assert capsys.readouterr().out.splitlines()[-1].startswith("ok {'unit': '")
+
+
+@pytest.mark.examples
+def test_agent(builtin: Live, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = example("agent")
+    # Nothing is encrypted here, and reading certificates would take longer than the test.
+    monkeypatch.setattr(agent, "OpenAI", lambda **options: openai.OpenAI(**options, http_client=builtin.openai._client))
+    answer = agent.main("What is the weather in Paris?", f"{builtin.url}/v1")
+    assert capsys.readouterr().out == '[get_weather {"city": "Paris"}]\n'
+    assert "21" in answer
+    failed = SimpleNamespace(function=SimpleNamespace(name="unknown", arguments="{}"))
+    assert agent.run(failed) == "error: KeyError: 'unknown'"
+    with pytest.raises(RuntimeError, match="no answer after 0 turns"):
+        agent.main("What is the weather in Paris?", f"{builtin.url}/v1", 0)
+
+
+@pytest.mark.examples
+def test_browser(builtin: Live, tmp_path: Path) -> None:
+    browser = next((found for name in ("chromium", "google-chrome") if (found := shutil.which(name))), None)
+    assert browser is not None, "there is no Chromium: apt-get install chromium"
+    with running(page_with_delay("browser.html", 5)) as pages:
+        command = [browser, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}", "--dump-dom"]
+        command.append(f"{pages}/browser.html?ask&server={builtin.url}")
+        page = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+    assert re.search(r'<p id="reasoning">[^<]+</p>', page), page
+    assert '<pre id="calls">get_weather{"city": "Paris"}</pre>' in page
+    assert '<p id="state">tool_calls</p>' in page

@@ -1,0 +1,123 @@
+"""Tables of the reference that are made from the code: commands, events, and an example of every dialect."""
+
+import argparse
+import contextlib
+import inspect
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import get_args, get_type_hints
+
+import unspool
+from unspool.cli import parsers
+from unspool.events import Event
+
+_HIDDEN = {"start", "end", "token_start", "token_end"}
+"""Fields of every event: the page describes them once."""
+
+
+def table(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
+    """A table in Markdown."""
+    lines = [header, ("---",) * len(header), *rows]
+    return "".join("| " + " | ".join(line) + " |\n" for line in lines)
+
+
+def events() -> str:
+    """Every event with its own fields, and the first sentence of its docstring."""
+    rows = []
+    for kind in get_args(Event):
+        own = {name: hint for name, hint in get_type_hints(kind).items() if name not in _HIDDEN}
+        fields = ", ".join(f"`{name}: {_type(hint)}`" for name, hint in own.items())
+        rows.append((f"`{kind.__name__}`", fields, _sentence(inspect.getdoc(kind) or "")))
+    return table(("event", "fields of its own", "meaning"), rows)
+
+
+def _type(hint: object) -> str:
+    name = hint.__name__ if isinstance(hint, type) else str(hint).replace("typing.", "")
+    return name.replace("|", "\\|")
+
+
+def _sentence(text: str) -> str:
+    """A docstring's first paragraph, in Markdown and fit for a cell."""
+    first = " ".join(text.split("\n\n", 1)[0].split())
+    return re.sub(r"``([^`]+)``", r"`\1`", first).replace("|", "\\|")
+
+
+def commands() -> str:
+    """Every command, its usage in a line, and its arguments."""
+    parts = []
+    for name, parser in parsers()[1].items():
+        rows = [(_names(action), _cell(action.help or "")) for action in _actions(parser)]
+        parts.append(f"### unspool {name}\n\n{_capital(parser.description or '')}.\n\n{table(('argument', ''), rows)}")
+    return "\n".join(parts)
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
+    yield from (action for action in parser._actions if not isinstance(action, argparse._HelpAction))
+
+
+def _names(action: argparse.Action) -> str:
+    meta = action.metavar if isinstance(action.metavar, str) else action.dest.upper()
+    if not action.option_strings:
+        return f"`{meta}`".replace("|", "\\|")
+    names = ", ".join(action.option_strings) + ("" if action.nargs == 0 else f" {meta}")
+    return f"`{names}`".replace("|", "\\|")
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.replace("%%", "%").split()).replace("|", "\\|").replace("<", "&lt;")
+
+
+_PARTS = [(True, True, True), (False, True, True), (True, False, True), (False, False, True), (True, True, False)]
+"""Whether there is reasoning, content and a call: all of it, then what is left where a format has no place for one."""
+_PROPERTIES = {"city": {"type": "string"}, "days": {"type": "integer"}}
+_TOOLS = [
+    {
+        "type": "function",
+        "function": {"name": "get_weather", "parameters": {"type": "object", "properties": _PROPERTIES}},
+    }
+]
+
+
+def gallery() -> str:
+    """Every dialect: what its file says of it, its models, and one message as its renderer writes it."""
+    return "\n".join(_exhibit(dialect) for dialect in unspool.list_dialects())
+
+
+def _exhibit(dialect: unspool.Dialect) -> str:
+    raw = _rendered(dialect)
+    models = ", ".join(f"`{glob}`" for glob in dialect.models)
+    fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", raw)), default=0))
+    lines = [f"### {dialect.name}", "", _about(dialect), *(["", f"Models: {models}."] if models else [])]
+    return "\n".join([*lines, "", f"{fence}text", raw, fence, ""])
+
+
+def _rendered(dialect: unspool.Dialect) -> str:
+    # An id of the dialect's form, always the same: the renderer would draw one.
+    form = dialect.id.replace("{index}", "0").replace("{number}", "1").replace("{name}", "get_weather")
+    call = unspool.ToolCall(0, form.replace("?", "a"), "get_weather", '{"city": "Paris", "days": 3}')
+    for reasoning, content, calls in _PARTS:
+        message = unspool.Message(
+            reasoning="They want a forecast." * reasoning,
+            content="I will look it up." * content,
+            tool_calls=[call] * calls,
+        )
+        with contextlib.suppress(unspool.DialectError):
+            return unspool.render(message, dialect, tools=_TOOLS).rstrip("\n")
+    raise AssertionError(f"{dialect.name} writes none of the messages")
+
+
+def _about(dialect: unspool.Dialect) -> str:
+    """The comment that a dialect's file begins with."""
+    folder = Path(unspool.__file__).parent / "dialects"
+    lines = (folder / f"{dialect.name}.toml").read_text(encoding="utf-8").splitlines()
+    comment = []
+    for line in lines:
+        if not line.startswith("#"):
+            break
+        comment.append(line.lstrip("# ").rstrip())
+    return " ".join(comment).replace("<", "&lt;")

@@ -1,0 +1,199 @@
+"""Grammars of custom tools are kept inside every dialect's own envelope."""
+
+import json
+import random
+from contextlib import suppress
+from functools import cache
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import unspool
+from unspool import ConstraintError, Dialect, Stage
+from unspool.grammar import constrain, regular
+from unspool.grammar.freeform import MAX_GRAMMAR, Freeform, read_lark
+from unspool.grammar.matchers import from_lark
+
+from .support import WITH_CALLS, Grammars, byte_tokenizer, read
+
+PATCH = r"""
+start: begin_patch hunk+ end_patch
+begin_patch: "*** Begin Patch" LF
+end_patch: "*** End Patch" LF?
+
+hunk: add_hunk | delete_hunk | update_hunk
+add_hunk: "*** Add File: " filename LF add_line+
+delete_hunk: "*** Delete File: " filename LF
+update_hunk: "*** Update File: " filename LF change_move? change?
+filename: /(.+)/
+add_line: "+" /(.*)/ LF -> line
+change_move: "*** Move to: " filename LF
+change: (change_context | change_line)+ eof_line?
+change_context: ("@@" | "@@ " /(.+)/) LF
+change_line: ("+" | "-" | " ") /(.*)/ LF
+eof_line: "*** End of File" LF
+%import common.LF
+"""
+GOOD = (
+    '*** Begin Patch\n*** Add File: a "b".py\n+def f():\n+\treturn "\\\\n", \'é\' \n+\n'
+    "*** Update File: c.py\n@@ class C:\n"
+    "-x = {1: [2]}\n+x = None\n*** Delete File: d\n*** End Patch"
+)
+BAD = [GOOD.replace("+def", "def"), GOOD.replace("*** End Patch", ""), "cat c.py", GOOD + "\nMore", ""]
+TOOL: Any = {
+    "type": "function",
+    "function": {
+        "name": "apply_patch",
+        "parameters": {
+            "type": "object",
+            "properties": {"input": {"type": "string"}},
+            "required": ["input"],
+            "additionalProperties": False,
+        },
+    },
+}
+GRAMMARS = {"apply_patch": read_lark(PATCH)}
+
+
+def call(text: str) -> Any:
+    function = {"name": "apply_patch", "arguments": json.dumps({"input": text}, ensure_ascii=False)}
+    return {"role": "assistant", "tool_calls": [{"type": "function", "function": function}]}
+
+
+@cache
+def made(name: str) -> Grammars:
+    constraint = constrain(name, [TOOL], "required", stage=Stage.CONTENT, grammars=GRAMMARS)
+    assert constraint is not None
+    return Grammars(constraint)
+
+
+@pytest.mark.parametrize("dialect", WITH_CALLS, ids=lambda d: d.name)
+def test_a_text_of_the_grammar_is_generated_and_read_back_and_no_other(dialect: Dialect) -> None:
+    grammars = made(dialect.name)
+    told = unspool.render(call(GOOD), dialect, tools=[TOOL], stage="content")
+    assert grammars.refuses(told) == ""
+    message = read(told, dialect, random.Random(1), tools=[TOOL], stage="content")
+    assert [json.loads(c.arguments) for c in message.tool_calls] == [{"input": GOOD}]
+    for text in BAD:
+        wrong = unspool.render(call(text), dialect, tools=[TOOL], stage="content")
+        assert grammars.refuses(wrong)
+
+
+def test_a_grammar_is_kept_under_auto_without_any_strict_tool() -> None:
+    constraint = constrain("hermes", [TOOL], grammars=GRAMMARS)
+    assert constraint is not None
+    grammars = Grammars(constraint)
+    for text, kept in ((GOOD, True), (BAD[0], False)):
+        told = unspool.render(call(text), "hermes", tools=[TOOL], stage="content")
+        assert (grammars.refuses(told) == "") is kept
+    assert grammars.refuses("Just text.") == ""
+    assert constrain("hermes", [TOOL], "none", grammars=GRAMMARS) is None
+
+
+def test_forms_without_lark_are_refused_with_the_reason() -> None:
+    constraint = constrain("hermes", [TOOL], grammars=GRAMMARS)
+    assert constraint is not None
+    for form in ("gbnf", "structural_tag"):
+        with pytest.raises(ConstraintError, match="is in Lark, which cannot be kept"):
+            getattr(constraint, form)
+
+
+def test_a_closing_marker_inside_the_text_is_kept_out_of_a_raw_value() -> None:
+    grammars = made("qwen3-coder")
+    told = unspool.render(call(GOOD), "qwen3-coder", tools=[TOOL], stage="content")
+    for marker in ("</parameter>", "</function>", "</tool_call>"):
+        assert grammars.refuses(told.replace("def f():", f"x {marker} y"))
+    assert grammars.refuses(told.replace("def f():", "x < y and </b> too")) == ""
+
+
+def accepts(grammar: str, text: str, *, json_string: bool) -> bool:
+    """Whether the grammar admits a text, bare or in a JSON string."""
+    inner = Freeform(grammar).written('"' if json_string else "")
+    quote = r"\"" if json_string else "|"
+    matcher = from_lark(byte_tokenizer(), f'%llguidance {{}}\nstart: "{quote}" f "{quote}"\nf: %lark {{\n{inner}}}\n')
+    assert not matcher.is_error(), matcher.get_error()
+    data = (json.dumps(text, ensure_ascii=False) if json_string else f"|{text}|").encode()
+    return bool(matcher.try_consume_tokens(list(data)) == len(data) and matcher.is_accepting())
+
+
+FORMS: list[tuple[str, list[str], list[str]]] = [
+    ('start: (NUMBER | "(" start ")") ("+" start)?\n%import common.NUMBER\n%ignore / +/', ["1+(2.5 + 3)"], ["1+", "x"]),
+    ('start: "Ab"i "c".."e"~2..3', ["abcd", "AbEE".lower(), "aBcde"], ["abc", "abcdec", "abcf"]),
+    ('start: A\nA: "x" B* | [C] "y"\nB: /[^"\\\\|]/\nC: "\\\\" "\\""', ["xabc", '\\"y', "y"], ['xa"', "z", '\\"x']),
+    ("start: NEWLINE WORD WS\n%import common (NEWLINE, WORD, WS)", ["\r\n\nabc \t\n "], ["abc", "\na"]),
+    ('start: "}" "{" /[{}]{2}/ a?\n?a.2: "%" // a comment\n | "#"', ["}{}}%", "}{{}#"], ["}{", "}{}}%%"]),
+    ("start: X\n%import common.INT -> X", ["12"], ["x"]),
+    (r"start: /\u00e9\x41[\w-]\.\/[^\n]$/", ["éA-./x"], ["éA-./\n", "éA+./x"]),
+    (r"start: /a.c/s /\S/i", ["a\ncx"], ["a\nc "]),
+]
+
+
+@pytest.mark.parametrize(("grammar", "good", "bad"), FORMS)
+@pytest.mark.parametrize("json_string", [False, True])
+def test_what_lark_can_say_is_kept_bare_and_in_a_json_string(
+    grammar: str, good: list[str], bad: list[str], json_string: bool
+) -> None:
+    assert [accepts(grammar, text, json_string=json_string) for text in good] == [True] * len(good)
+    assert [accepts(grammar, text, json_string=json_string) for text in bad] == [False] * len(bad)
+
+
+@pytest.mark.parametrize(
+    ("grammar", "said"),
+    [
+        ("begin: /a/", "no rule start"),
+        ("start: <[128000]>", "'<\\[128000\\]>' is not understood"),
+        ("start: <|im_end|>", "is not understood"),
+        ("start[lazy]: /a/", "is not understood"),
+        ("start: a", "a is not defined"),
+        ("start: A\nA: A", "A holds itself"),
+        ("start: A\nA: b\nb: /x/", "holds the rule b"),
+        ("start: %json {}", "'%json' is not understood|not understood"),
+        ("%llguidance {}\nstart: /a/", "not understood|not supported"),
+        ("%import python.NAME\nstart: NAME", "not supported|not understood"),
+        ("%import common.MORE\nstart: MORE", "common.MORE is not known"),
+        ("start: /(?=a)/", "only groups of the form"),
+        ("start: /a*?/", "lazy and possessive"),
+        (r"start: /\bword/", "is not supported"),
+        ("start: /[[:alpha:]]/", "named classes"),
+        ("start: /a{99999}/", "count is not between"),
+        ("start: /[z-a]/", "range has no order"),
+        ("start: /(/", "ends too early|not closed"),
+        ('start: ("a"', "a parenthesis is not closed"),
+        ('start: "a")', "parentheses do not match"),
+        ('start: ""', "an empty string"),
+        (r'start: "\ud800"', "no character"),
+        ("start: /a/\nstart: /b/", "start is defined twice"),
+        ("start: /a/ & /b/", "not understood"),
+        ("start: " + "(" * 200 + "/a/" + ")" * 200, "nest deeper"),
+        ("start: /" + "(" * 200 + "a" + ")" * 200 + "/", "nests deeper"),
+        ("start: /a/" + " " * MAX_GRAMMAR, "allowed are 65,536"),
+        (
+            "start: A\n"
+            + "\n".join(f"{a}: {b} {b}" for a, b in zip("ABCDEFGHIJKLMNOPQRST", "BCDEFGHIJKLMNOPQRSTU", strict=True))
+            + "\nU: /a/",
+            "have more than",
+        ),
+        ("start: A0\n" + "\n".join(f"A{i}: A{i + 1}" for i in range(2000)) + "\nA2000: /a/", "nests too deep"),
+    ],
+)
+def test_what_is_wrong_or_not_supported_is_refused_by_name(grammar: str, said: str) -> None:
+    with pytest.raises(ConstraintError, match=said):
+        read_lark(grammar)
+
+
+@given(st.text(max_size=60))
+def test_no_text_breaks_the_readers(text: str) -> None:
+    for grammar in (text, f"start: /{text}/", f'start: "{text}"', f"start: A\nA: {text}"):
+        with suppress(ConstraintError):
+            read_lark(grammar)
+    with suppress(ValueError):
+        regular.rule(regular.parse(text), '"')
+
+
+def test_reading_takes_linear_time() -> None:
+    read_lark("start: " + " | ".join(f'"{i}"' for i in range(5000)))
+    read_lark("start: /" + "a?" * 5000 + "/")
+    with pytest.raises(ConstraintError):
+        read_lark('start: "' + "\\\\" * 20_000)

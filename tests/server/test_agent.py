@@ -1,0 +1,115 @@
+"""`make agent`: the builtin model computes with python and reads a page, both of which it has not seen before."""
+
+import json
+import random
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from .support import chunks
+
+pytestmark = pytest.mark.agent
+WORDS = ("harbour", "copper", "lantern", "meadow", "ribbon", "glacier", "orchard", "pebble")
+RNG = random.Random()
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: Any) -> None: ...
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
+    """The address of a page on the loopback, and a sentence that it has."""
+    folder = tmp_path_factory.mktemp("pages")
+    number = RNG.randrange(1000, 9999)
+    said = f"The {RNG.choice(WORDS)} of the {RNG.choice(WORDS)} is {number} metres wide."
+    (folder / "a.html").write_text(f"<html><head><title>A page</title></head><body><p>{said}</p></body></html>")
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder)))
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/a.html", said
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture(scope="module")
+def agent(page: tuple[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx2.Client]:
+    """The command of `make agent`, on another port and with the page's host."""
+    makefile = (Path(__file__).parents[2] / "Makefile").read_text(encoding="utf-8")
+    found = re.search(r"^agent:.*\n\t\$\(BIN\)/unspool (.*) \$\(ARGS\)$", makefile, re.MULTILINE)
+    assert found
+    host = page[0].split("/")[2]
+    command = [sys.executable, "-m", "unspool", *found[1].split(), "--browser-host", host, "--port", "0"]
+    log = tmp_path_factory.mktemp("log") / "stderr"
+    with log.open("wb") as stderr, subprocess.Popen(command, stderr=stderr) as process:
+        try:
+            address = None
+            for _ in range(600):
+                address = re.search(r"listening on (http://\S+);", log.read_text())
+                if address or process.poll() is not None:
+                    break
+                threading.Event().wait(0.2)
+            assert address, log.read_text()
+            with httpx2.Client(base_url=address[1], timeout=120, verify=False) as client:
+                yield client
+        finally:
+            process.terminate()
+            process.wait(60)
+    assert "Traceback" not in log.read_text()
+
+
+def ask(agent: httpx2.Client, text: str, **more: Any) -> Any:
+    answer = agent.post("/v1/chat/completions", json={"messages": [{"role": "user", "content": text}], **more})
+    assert answer.status_code == 200, answer.text
+    return answer.json()["choices"][0]["message"]
+
+
+def test_it_computes_with_python(agent: httpx2.Client) -> None:
+    a, b, c = (RNG.randrange(100, 10_000) for _ in range(3))
+    for text, value in ((f"What is {a} * {b}?", a * b), (f"Compute {a} + {b} * {c}.", a + b * c)):
+        message = ask(agent, text)
+        (result,) = message["tool_results"]
+        assert (result["name"], json.loads(result["arguments"])["code"][:6]) == ("python", "print(")
+        assert result["content"].strip() == str(value)
+        assert message["content"].endswith(f"= {value}")
+
+
+def test_it_reads_a_page(agent: httpx2.Client, page: tuple[str, str]) -> None:
+    address, said = page
+    message = ask(agent, f"Read {address}, please.")
+    (result,) = message["tool_results"]
+    assert (result["name"], result["is_error"]) == ("browser.open", False)
+    assert said in message["content"]
+    refused = ask(agent, "Read http://127.0.0.1:1/secret.html")
+    assert refused["tool_results"][0]["is_error"]
+
+
+def test_every_protocol_tells_it(agent: httpx2.Client, page: tuple[str, str]) -> None:
+    a, b = (RNG.randrange(100, 1000) for _ in range(2))
+    tools = [{"type": "code_interpreter", "container": {"type": "auto"}}, {"type": "web_search"}]
+    answer = agent.post("/v1/responses", json={"input": f"What is {a} * {b}?", "tools": tools}).json()
+    code = next(item for item in answer["output"] if item["type"] == "code_interpreter_call")
+    assert code["outputs"] == [{"type": "logs", "logs": code["outputs"][0]["logs"]}]
+    assert str(a * b) in code["outputs"][0]["logs"]
+    opened = agent.post("/v1/responses", json={"input": f"Read {page[0]}", "tools": tools}).json()
+    web = next(item for item in opened["output"] if item["type"] == "web_search_call")
+    assert web["action"] == {"type": "open_page", "url": page[0]}
+    asked = {"threadId": "t", "runId": "r", "messages": [{"id": "1", "role": "user", "content": f"What is {a} * {b}?"}]}
+    events = chunks(agent.post("/ag-ui", json=asked).text)
+    assert [str(a * b) in e["content"] for e in events if e["type"] == "TOOL_CALL_RESULT"] == [True]
+    mcp = {"mcp_servers": [{"type": "url", "name": "demo", "url": ""}], "max_tokens": 200}
+    told = agent.post(
+        "/v1/messages",
+        json={**mcp, "messages": [{"role": "user", "content": f"What is {a} * {b}?"}]},
+        headers={"anthropic-beta": "mcp-client-2025-11-20"},
+    ).json()
+    assert [block["type"] for block in told["content"]][-3:] == ["mcp_tool_use", "mcp_tool_result", "text"]

@@ -1,0 +1,79 @@
+"""What agents ask of the server besides generation: the tokens of a prompt, its being there, fields of their own."""
+
+import logging
+from typing import Any
+
+import anthropic
+import pytest
+
+from .support import HELLO, Scripted, live
+from .test_continuation import ANSWER, CALL, TOKENIZER, Writing, extends, template
+from .test_protocols import ANTHROPIC_TOOL, ON, claude
+
+
+def test_tokens_of_a_prompt_are_counted_by_the_engines_tokenizer() -> None:
+    engine = Writing(CALL)
+    with live(engine, "hermes", prompts=template()) as server, claude(server.url) as client:
+        ask: Any = {"model": "m", "messages": HELLO, "system": "Be brief.", "tools": [ANTHROPIC_TOOL]}
+        counted = client.messages.count_tokens(**ask).input_tokens
+        client.messages.create(**ask, max_tokens=9)
+        assert counted == len(TOKENIZER.encode(str(engine.requests[0].prompt), add_special_tokens=False).ids)
+        assert len(engine.requests) == 1
+        with pytest.raises(anthropic.BadRequestError, match="messages: is empty"):
+            client.messages.count_tokens(model="m", messages=[])
+
+
+def test_tokens_cannot_be_counted_without_a_tokenizer() -> None:
+    with live(Scripted(["x"])) as server, claude(server.url) as client:
+        with pytest.raises(anthropic.APIStatusError, match="knows no tokenizer") as error:
+            client.messages.count_tokens(model="m", messages=HELLO)
+        assert error.value.status_code == 501
+        assert server.http.head("/").status_code == 200
+        assert server.post("/v1/messages?beta=true", messages=HELLO, max_tokens=9).status_code == 200
+
+
+def test_claude_codes_fields_are_read_and_its_hosted_tools_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    engine = Writing(ANSWER)
+    ask: Any = {
+        "max_tokens": 99,
+        "thinking": {"type": "adaptive"},
+        "output_config": {"effort": "high"},
+        "tools": [ANTHROPIC_TOOL, {"type": "web_search_20250305", "name": "web_search", "max_uses": 8}],
+    }
+    edits = [{"type": "clear_thinking_20251015", "keep": "all"}, {"type": "clear_tool_uses_20250919"}]
+    asking = caplog.at_level(logging.INFO, "unspool.server")
+    with asking, live(engine, "hermes", prompts=template(), efforts={"high": 99}) as server:
+        history: list[Any] = list(HELLO)
+        for keep in (edits, [{"type": "clear_thinking_20251015"}]):
+            answer = server.post("/v1/messages", **ask, messages=history, context_management={"edits": keep})
+            assert answer.status_code == 200
+            said = [b for b in answer.json()["content"] if b["type"] == "text"]
+            history += [{"role": "assistant", "content": said}, {"role": "user", "content": "More"}]
+        server.post("/v1/messages", **ask, messages=history, context_management={"edits": edits})
+        assert "web_search_20250305" in caplog.text
+        assert "does not make: clear_tool_uses_20250919" in caplog.text
+    assert [t["function"]["name"] for t in engine.requests[0].tools] == ["get_weather"]
+    assert [r.thinking and r.thinking.budget for r in engine.requests] == [99] * 3
+    assert not extends(engine, 1, ANSWER)
+    assert extends(engine, 2, ANSWER)
+
+
+def test_a_schema_of_messages_constrains_the_content() -> None:
+    engine = Scripted(["{}"])
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
+    told = {"format": {"type": "json_schema", "schema": schema}}
+    with live(engine, "hermes") as server:
+        server.post("/v1/messages", messages=HELLO, max_tokens=9, output_config=told)
+        for wrong, field in (
+            ({"output_config": {"effort": "huge"}}, "output_config.effort"),
+            ({"output_config": {"format": {"type": "xml"}}}, "output_config.format.type"),
+            ({"output_config": {"format": {"type": "json_schema"}}}, "output_config.format.schema"),
+            ({"context_management": {"edits": [{}]}}, "context_management.edits[0].type"),
+            (
+                {"context_management": {"edits": [{"type": "clear_thinking_20251015", "keep": 1}]}},
+                "context_management.edits[0].keep",
+            ),
+        ):
+            answer = server.post("/v1/messages", **{"messages": HELLO, "max_tokens": 9, "thinking": ON, **wrong})
+            assert (answer.status_code, field in answer.text) == (400, True)
+    assert engine.requests[0].constraint is not None

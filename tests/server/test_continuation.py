@@ -1,0 +1,234 @@
+"""A client's history goes on from the model's own turns, token by token, whatever the protocol."""
+
+import json
+from collections.abc import AsyncGenerator, Sequence
+from typing import Any
+
+import pytest
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+
+from unspool.engines import Delta, Request
+from unspool.request.prompts import Prompts
+from unspool.request.prompts import Tokenizer as Files
+from unspool.wire import Usage
+
+from .support import HELLO, WEATHER, Live, chunks, live
+from .test_protocols import AGUI, ANTHROPIC_TOOL, RESPONSES_TOOL, claude
+
+# It leaves reasoning out of the history, writes calls otherwise than the model, and lets templates be told apart.
+TEMPLATE = """{% for m in messages %}<|im_start|>{{ m.role }}
+{{ m.content or '' }}{% for c in m.tool_calls or [] %}<tool_call>
+{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}
+</tool_call>{% endfor %}<|im_end|>
+{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
+{% endif %}"""
+MARKS = ["<|im_start|>", "<|im_end|>"]
+CALL = """<think>
+Which city?\x20
+</think>
+
+<tool_call>
+{"name":  "get_weather", "arguments": {"city":"Paris"}}
+</tool_call>"""
+ANSWER = "<think>\nIt is warm.\n</think>\n\n20 degrees."
+
+
+def _tokenizer() -> Tokenizer:
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    vocab = {t: i for i, t in enumerate([*alphabet, "as", "ass"])}
+    made = Tokenizer(models.BPE(vocab=vocab, merges=[("a", "s"), ("as", "s")]))
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.decoder = decoders.ByteLevel()
+    made.add_special_tokens([AddedToken(t, special=True, normalized=False) for t in MARKS])
+    return made
+
+
+TOKENIZER = _tokenizer()
+
+
+class Writing:
+    """Writes outputs one after another, in tokens of one byte each, which the tokenizer would not choose."""
+
+    tokenizer: Any = TOKENIZER
+
+    def __init__(self, *outputs: str, ids: bool = True) -> None:
+        self.outputs = outputs
+        self.ids = ids
+        self.requests: list[Request] = []
+
+    async def generate(self, request: Request) -> AsyncGenerator[Delta, None]:
+        self.requests.append(request)
+        for piece in self.outputs[(len(self.requests) - 1) % len(self.outputs)]:
+            ids = TOKENIZER.encode(piece, add_special_tokens=False).ids
+            yield Delta(text=piece, token_ids=tuple(ids) if self.ids else ())
+        yield Delta(finish_reason="stop", usage=Usage(prompt_tokens=1, completion_tokens=1))
+
+    async def health(self) -> None:
+        pass
+
+    async def close(self) -> None:
+        pass
+
+
+def template() -> Prompts:
+    return Prompts(Files(TEMPLATE, TEMPLATE, {"eos_token": "<|im_end|>"}, tuple(MARKS)))
+
+
+def extends(engine: Writing, at: int, raw: str) -> bool:
+    """Whether the prompt at a place begins with all of the one before and what was written behind it."""
+    before, now = engine.requests[at - 1], engine.requests[at]
+    assert isinstance(before.prompt, str)
+    assert isinstance(now.prompt, str)
+    text = before.prompt + raw
+    if not now.prompt.startswith(text):
+        return False
+    if engine.ids:
+        ids = before.prompt_ids or TOKENIZER.encode(before.prompt, add_special_tokens=False).ids
+        whole = [*ids, *(i for c in raw for i in TOKENIZER.encode(c, add_special_tokens=False).ids)]
+        assert now.prompt_ids is not None
+        assert list(now.prompt_ids[: len(whole)]) == whole
+        assert TOKENIZER.decode(list(now.prompt_ids), skip_special_tokens=False) == now.prompt
+    return True
+
+
+def chat(server: Live, history: Sequence[Any], **options: Any) -> Any:
+    told = server.openai.chat.completions.create(model="m", messages=list(history), tools=[WEATHER], **options)
+    return told.choices[0].message
+
+
+def answered(message: Any, result: str = "20") -> list[Any]:
+    """What a client of chat completions has behind a call: the message without its reasoning, and the result."""
+    told = {k: v for k, v in message.model_dump(exclude_none=True).items() if k != "reasoning_content"}
+    return [told, {"role": "tool", "tool_call_id": message.tool_calls[0].id, "content": result}]
+
+
+@pytest.mark.parametrize("ids", [True, False])
+def test_chat_completions_go_on_from_the_models_own_tokens_within_a_tool_loop(ids: bool) -> None:
+    engine = Writing(CALL, CALL, ANSWER, ids=ids)
+    with live(engine, "hermes", prompts=template()) as server:
+        history: list[Any] = list(HELLO)
+        for _ in range(2):
+            history += answered(chat(server, history))
+        final = chat(server, history)
+        assert extends(engine, 1, CALL)
+        assert extends(engine, 2, CALL)
+        history += [{"role": "assistant", "content": final.content}, {"role": "user", "content": "Thanks"}]
+        chat(server, history)
+        assert not extends(engine, 3, ANSWER)
+        assert "Which city" not in str(engine.requests[3].prompt)
+
+
+def test_across_user_turns_it_does_so_where_the_flag_or_the_request_says_so() -> None:
+    engine = Writing(ANSWER)
+    with live(engine, "hermes", prompts=template(), context="all") as server:
+        final = chat(server, HELLO)
+        history = [*HELLO, {"role": "assistant", "content": final.content}]
+        chat(server, [*history, {"role": "user", "content": "Thanks"}])
+        assert extends(engine, 1, ANSWER)
+    engine = Writing(ANSWER)
+    with live(engine, "hermes", prompts=template()) as server:
+        for context, expected in (("all_turns", True), ("current_turn", False), ("auto", False)):
+            ask: Any = {"input": HELLO, "reasoning": {"context": context}}
+            first = server.post("/v1/responses", **ask).json()
+            server.post("/v1/responses", **{**ask, "input": [*HELLO, *first["output"], *HELLO]})
+            assert extends(engine, len(engine.requests) - 1, ANSWER) is expected
+
+
+def test_responses_go_on_from_items_that_come_back_with_or_without_the_reasoning() -> None:
+    for drop in (False, True):
+        engine = Writing(CALL)
+        with live(engine, "hermes", prompts=template()) as server:
+            ask: Any = {"model": "m", "tools": [RESPONSES_TOOL]}
+            with server.openai.responses.stream(**ask, input="Hello") as stream:
+                output: list[Any] = [i.model_dump(exclude_none=True) for i in stream.get_final_response().output]
+            back = [i for i in output if not (drop and i["type"] == "reasoning")]
+            result: Any = {"type": "function_call_output", "call_id": output[-1]["call_id"], "output": "20"}
+            asked: Any = [{"role": "user", "content": "Hello"}, *back, result]
+            server.openai.responses.create(**ask, input=asked)
+        assert extends(engine, 1, CALL)
+
+
+def test_messages_go_on_though_their_client_reads_the_input_of_tools() -> None:
+    engine = Writing(CALL)
+    with live(engine, "hermes", prompts=template()) as server, claude(server.url) as client:
+        ask: Any = {"model": "m", "max_tokens": 99, "tools": [ANTHROPIC_TOOL]}
+        first = client.messages.create(**ask, messages=HELLO)
+        call: Any = next(b for b in first.content if b.type == "tool_use")
+        result = {"type": "tool_result", "tool_use_id": call.id, "content": "20"}
+        reminder = {"type": "text", "text": "Be brief."}
+        said: Any = [b.model_dump() for b in first.content if b.type != "thinking"]
+        behind: Any = [{"role": "assistant", "content": said}, {"role": "user", "content": [result, reminder]}]
+        client.messages.create(**ask, messages=[*HELLO, *behind])
+    assert extends(engine, 1, CALL)
+
+
+def test_runs_of_ag_ui_go_on_from_the_messages_of_the_thread() -> None:
+    engine = Writing(CALL)
+    with live(engine, "hermes", prompts=template()) as server:
+        events = chunks(server.post("/ag-ui", **AGUI).text)
+        start = next(e for e in events if e["type"] == "TOOL_CALL_START")
+        arguments = "".join(e["delta"] for e in events if e["type"] == "TOOL_CALL_ARGS")
+        call = {"name": start["toolCallName"], "arguments": arguments}
+        messages = [
+            *AGUI["messages"],
+            {
+                "id": "a",
+                "role": "assistant",
+                "toolCalls": [{"id": start["toolCallId"], "type": "function", "function": call}],
+            },
+            {"id": "t", "role": "tool", "toolCallId": start["toolCallId"], "content": "20"},
+        ]
+        server.post("/ag-ui", **{**AGUI, "messages": messages})
+    assert extends(engine, 1, CALL)
+
+
+def test_a_turn_that_the_client_changed_is_written_by_the_template() -> None:
+    engine = Writing(CALL)
+    with live(engine, "hermes", prompts=template()) as server:
+        said, result = answered(chat(server, HELLO))
+        other = json.loads(json.dumps(said))
+        other["tool_calls"][0]["function"]["arguments"] = '{"city": "Rome"}'
+        changes: list[Any] = [
+            [*HELLO, other, result],
+            [*HELLO, {**said, "content": "Sure."}, result],
+            [*HELLO, {**said, "reasoning_content": "Another thought."}, result],
+            [{"role": "system", "content": "New."}, *HELLO, said, result],
+        ]
+        for history in changes:
+            chat(server, history)
+            assert engine.requests[-1].prompt_ids is None
+            assert CALL not in str(engine.requests[-1].prompt)
+        chat(server, [*HELLO, said, result], extra_body={"tools": [{**WEATHER, "function": {"name": "get_weather"}}]})
+        assert engine.requests[-1].prompt_ids is None
+        chat(server, [*HELLO, said, result])
+        assert engine.requests[-1].prompt_ids is not None
+
+
+def test_where_only_an_id_of_a_call_names_a_turn_its_reasoning_goes_to_the_template() -> None:
+    engine = Writing(CALL)
+    thinking = TEMPLATE.replace("m.content or ''", "m.reasoning_content or ''")
+    with live(engine, "hermes", prompts=Prompts(Files(thinking, thinking, {}, tuple(MARKS)))) as server:
+        said, result = answered(chat(server, HELLO))
+        chat(server, [{"role": "system", "content": "New."}, *HELLO, said, result])
+    assert "Which city?" in str(engine.requests[-1].prompt)
+
+
+@pytest.mark.parametrize("options", [{"context": "never"}, {"turn_memory": 0}, {"turn_memory": 700}])
+def test_flags_switch_it_off_and_bound_its_memory(options: Any) -> None:
+    engine = Writing(CALL)
+    with live(engine, "hermes", prompts=template(), **options) as server:
+        history = [*HELLO, *answered(chat(server, HELLO))]
+        chat(server, history)
+    assert not extends(engine, 1, CALL)
+
+
+def test_an_output_that_was_cut_after_its_first_call_goes_on_behind_the_cut() -> None:
+    engine = Writing(CALL + CALL)
+    with live(engine, "hermes", prompts=template()) as server:
+        first = chat(server, HELLO, parallel_tool_calls=False)
+        assert len(first.tool_calls) == 1
+        chat(server, [*HELLO, *answered(first)], parallel_tool_calls=False)
+    before, now = (str(r.prompt) for r in engine.requests)
+    assert now.startswith(before + CALL.removesuffix("\n</tool_call>"))
+    assert now.count('"name":  "get_weather"') == 1
+    assert engine.requests[1].prompt_ids is None

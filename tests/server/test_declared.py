@@ -1,0 +1,186 @@
+"""What agents declare as tools: freeform ones, namespaces, a search for more, and those that only OpenAI runs."""
+
+import json
+import logging
+import re
+from typing import Any
+
+import pytest
+
+from unspool import get_dialect
+from unspool.engines import EngineError
+from unspool.engines.upstream.kinds import KINDS, body
+from unspool.request.fields import BadRequest, Fields
+from unspool.request.protocols import ResponsesProtocol
+from unspool.request.settings import Settings
+
+from .support import Scripted, live
+
+LARK = 'start: "*** " LINE+\nLINE: /[^\\n]+\\n/'
+PATCH: Any = {
+    "type": "custom",
+    "name": "apply_patch",
+    "description": "Edits files.",
+    "format": {"type": "grammar", "syntax": "lark", "definition": LARK},
+}
+SPACE: Any = {
+    "type": "namespace",
+    "name": "crm",
+    "description": "Customers.",
+    "tools": [
+        {"type": "function", "name": "find", "parameters": {"type": "object"}, "strict": False},
+        {"type": "custom", "name": "note"},
+    ],
+}
+SEARCH: Any = {"type": "tool_search", "execution": "client", "description": "Finds.", "parameters": {"type": "object"}}
+LATER: Any = {"type": "function", "name": "later", "defer_loading": True, "parameters": {"type": "object"}}
+TEXT = '*** a "b"\n\té\n'
+
+
+def hermes(name: str, arguments: Any) -> str:
+    return f'<tool_call>\n{{"name": "{name}", "arguments": {json.dumps(arguments)}}}\n</tool_call>'
+
+
+def test_a_custom_tool_is_called_and_answered_by_the_official_client() -> None:
+    engine = Scripted(list(hermes("apply_patch", {"input": TEXT})))
+    ask: Any = {"model": "m", "tools": [PATCH]}
+    with live(engine, "hermes") as server:
+        whole: Any = server.openai.responses.create(**ask, input="Go")
+        with server.openai.responses.stream(**ask, input="Go") as stream:
+            events: list[Any] = list(stream)
+            streamed: Any = stream.get_final_response()
+        for response in (whole, streamed):
+            (item,) = response.output
+            assert (item.type, item.name, item.input) == ("custom_tool_call", "apply_patch", TEXT)
+        deltas = [e.delta for e in events if e.type == "response.custom_tool_call_input.delta"]
+        assert "".join(deltas) == TEXT
+        assert len(deltas) > 5
+        assert next(e.input for e in events if e.type == "response.custom_tool_call_input.done") == TEXT
+        result = {"type": "custom_tool_call_output", "call_id": item.call_id, "output": "Done!"}
+        history = [{"role": "user", "content": "Go"}, item.model_dump(exclude_none=True), result]
+        server.openai.responses.create(**ask, input=history)
+    told = engine.requests[-1]
+    function = {"name": "apply_patch", "arguments": json.dumps({"input": TEXT}, ensure_ascii=False)}
+    assert list(told.messages)[1:] == [
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [{"id": item.call_id, "type": "function", "function": function}],
+        },
+        {"role": "tool", "tool_call_id": item.call_id, "content": "Done!"},
+    ]
+    assert LARK in told.tools[0]["function"]["description"]
+    assert told.constraint is not None
+    assert "%lark" in told.constraint.lark
+
+
+def test_engines_that_take_no_lark_refuse_its_grammar_and_keep_a_regular_expression() -> None:
+    engine = Scripted(["x"])
+    regex: Any = {**PATCH, "format": {"type": "grammar", "syntax": "regex", "definition": "^[a-z]+|x$"}}
+    with live(engine, "hermes") as server:
+        for one in (PATCH, regex):
+            server.openai.responses.create(model="m", input="Go", tools=[one])
+    lark, pattern = engine.requests
+    asked: Any = {"prompt": "x", "model": "m", "context": 100}
+    for name in ("vllm", "llama.cpp"):
+        with pytest.raises(EngineError, match="is in Lark, which cannot be kept in this form"):
+            body(KINDS[name], lark, **asked)
+    assert body(KINDS["vllm"], pattern, **asked)["response_format"]["type"] == "structural_tag"
+    assert "%lark" in body(KINDS["llama.cpp-llguidance"], lark, **asked)["grammar"]
+    function = pattern.tools[0]["function"]
+    assert function["parameters"]["properties"]["input"]["pattern"] == "^(?:[a-z]+|x)$"
+    assert function["strict"] is True
+
+
+def test_namespaces_have_flat_names_for_the_model_and_their_own_for_the_client() -> None:
+    outputs = hermes("crm.find", {"id": 1}) + hermes("crm.note", {"input": "n"})
+    engine = Scripted([outputs])
+    with live(engine, "hermes") as server:
+        ask: Any = {"model": "m", "tools": [SPACE]}
+        response: Any = server.openai.responses.create(**ask, input="Go")
+        find, note = response.output
+        assert (find.type, find.name, find.namespace, find.arguments) == ("function_call", "find", "crm", '{"id": 1}')
+        assert (note.type, note.name, note.namespace, note.input) == ("custom_tool_call", "note", "crm", "n")
+        back = [i.model_dump(exclude_none=True) for i in response.output]
+        server.openai.responses.create(**ask, input=[{"role": "user", "content": "Go"}, *back])
+        for choice in (
+            {"type": "custom", "name": "note", "namespace": "crm"},
+            {"type": "function", "name": "find", "namespace": "crm"},
+            {"type": "allowed_tools", "mode": "required", "tools": [{"type": "namespace", "name": "crm"}]},
+        ):
+            server.post("/v1/responses", input="Go", tools=[SPACE], tool_choice=choice)
+    names = [c["function"]["name"] for c in engine.requests[1].messages[1]["tool_calls"]]
+    assert names == ["crm.find", "crm.note"]
+    assert [r.tool_choice for r in engine.requests[2:]] == [
+        {"type": "function", "function": {"name": "crm.note"}},
+        {"type": "function", "function": {"name": "crm.find"}},
+        "required",
+    ]
+
+
+def test_a_client_that_searches_for_tools_has_them_declared_once_they_are_found() -> None:
+    engine = Scripted([hermes("tool_search", {"query": "late"})])
+    with live(engine, "hermes") as server:
+        ask: Any = {"model": "m", "tools": [SEARCH, LATER]}
+        first: Any = server.openai.responses.create(**ask, input="Go")
+        with server.openai.responses.stream(**ask, input="Go") as stream:
+            streamed: Any = stream.get_final_response()
+        for response in (first, streamed):
+            (call,) = response.output
+            assert (call.type, call.execution, call.arguments) == ("tool_search_call", "client", {"query": "late"})
+        found = {"type": "tool_search_output", "call_id": call.call_id, "execution": "client", "tools": [LATER, SPACE]}
+        added = {"type": "additional_tools", "role": "developer", "tools": [PATCH]}
+        told = [{"role": "user", "content": "Go"}, call.model_dump(exclude_none=True), found, added]
+        assert server.post("/v1/responses", **{**ask, "input": told}).status_code == 200
+    names = [[t["function"]["name"] for t in r.tools] for r in engine.requests]
+    assert names == [["tool_search"]] * 2 + [["tool_search", "later", "crm.find", "crm.note", "apply_patch"]]
+    messages = engine.requests[-1].messages
+    assert messages[1]["tool_calls"][0]["function"] == {"name": "tool_search", "arguments": '{"query": "late"}'}
+    assert json.loads(messages[2]["content"]) == {"tools": ["later", "crm.find", "crm.note"]}
+
+
+def test_tools_that_only_openai_runs_are_left_out_with_a_line_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    engine = Scripted(["ok"])
+    hosted: Any = [{"type": "web_search", "external_web_access": False}, {"type": "tool_search"}, LATER]
+    allowed: Any = {
+        "type": "allowed_tools",
+        "mode": "auto",
+        "tools": [{"type": "web_search"}, {"type": "function", "name": "later"}],
+    }
+    with caplog.at_level(logging.INFO, "unspool.server"), live(engine, "hermes") as server:
+        assert server.post("/v1/responses", input="Go", tools=hosted, tool_choice=allowed).status_code == 200
+    assert [t["function"]["name"] for t in engine.requests[0].tools] == ["later"]
+    assert "left out: tool_search, web_search" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("tools", "choice", "said"),
+    [
+        ([{"type": "custom"}], None, "tools[0].name: is required"),
+        ([{"type": "rocket"}], None, 'tools[0].type: "rocket" is not one of function, custom, namespace'),
+        ([{**SPACE, "tools": [SPACE]}], None, 'tools[0].tools[0].type: "namespace" is not one of function, custom'),
+        ([PATCH, PATCH], None, "declared twice"),
+        (
+            [{**PATCH, "format": {"type": "grammar", "syntax": "abnf", "definition": ""}}],
+            None,
+            "tools[0].format.syntax",
+        ),
+        (
+            [{**PATCH, "format": {"type": "grammar", "syntax": "lark", "definition": "x: y"}}],
+            None,
+            "tools[0].format.definition: has no rule start",
+        ),
+        (
+            [{**PATCH, "format": {"type": "grammar", "syntax": "regex", "definition": "(?=a)"}}],
+            None,
+            "tools[0].format.definition: only groups",
+        ),
+        ([PATCH], {"type": "custom", "name": "other"}, "tool_choice.name"),
+        ([PATCH], {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "web_search"}]}, "tool_choice.tools"),
+    ],
+)
+def test_wrong_tools_are_named(tools: Any, choice: Any, said: str) -> None:
+    protocol = ResponsesProtocol(Settings(model="m", dialect=get_dialect("hermes")))
+    given = {"input": "x", "tools": tools, **({} if choice is None else {"tool_choice": choice})}
+    with pytest.raises(BadRequest, match=re.escape(said)):
+        protocol.read(Fields(given))

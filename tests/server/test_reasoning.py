@@ -1,0 +1,174 @@
+"""Reasoning that survives a round trip through clients: sealed, signed, summarised, budgeted."""
+
+import os
+from typing import Any
+
+import ag_ui.core
+import openai
+import pydantic
+import pytest
+
+from unspool.sealed import Seal
+
+from .support import HELLO, Live, Scripted, chunks, live
+from .test_protocols import AGUI, ON, RESPONSES_TOOL, claude
+
+RAW = "First I look. Then I act.</think>Done."
+THOUGHT = "First I look. Then I act."
+KEY = os.urandom(32)
+SEALED: Any = ["reasoning.encrypted_content"]
+
+
+def test_responses_seal_reasoning_where_it_is_asked_for_and_take_it_back_without_its_text() -> None:
+    engine = Scripted([RAW])
+    with live(engine, "deepseek", seal=Seal([KEY], "k"), api_key="k") as server:
+        ask: Any = {"model": "m", "store": False, "reasoning": {"effort": "high", "summary": "auto"}}
+        whole = server.openai.responses.create(**ask, input="Hello", include=SEALED)
+        with server.openai.responses.stream(**ask, input="Hello", include=SEALED) as stream:
+            streamed = stream.get_final_response()
+        for response in (whole, streamed):
+            item: Any = response.output[0]
+            assert item.content[0].text == THOUGHT
+            assert [s.text for s in item.summary] == ["First I look."]
+            back: Any = {"type": "reasoning", "id": item.id, "summary": [], "encrypted_content": item.encrypted_content}
+            told = [{"role": "user", "content": "Hello"}, back, response.output[1].model_dump(), HELLO[0]]
+            server.openai.responses.create(**ask, input=told)
+            assert engine.requests[-1].messages[1]["reasoning_content"] == THOUGHT
+        plain = server.openai.responses.create(**ask, input="Hello")
+        assert "encrypted_content" not in plain.output[0].model_fields_set
+
+
+def test_without_a_key_nothing_is_sealed_and_what_only_a_key_could_read_is_refused() -> None:
+    with live(Scripted([RAW]), "deepseek") as server:
+        response = server.openai.responses.create(model="m", input="Hello", include=SEALED)
+        assert "encrypted_content" not in response.output[0].model_fields_set
+        item: Any = {"type": "reasoning", "id": "rs", "summary": [], "encrypted_content": "gAAAAA"}
+        with pytest.raises(openai.BadRequestError, match=r"input\[0\].encrypted_content: cannot be read"):
+            server.openai.responses.create(model="m", input=[item, HELLO[0]])
+        item["summary"] = [{"type": "summary_text", "text": "s"}]
+        server.openai.responses.create(model="m", input=[item, HELLO[0]])
+
+
+def test_a_forged_or_foreign_text_is_a_clear_error_in_every_protocol() -> None:
+    with live(Scripted([RAW]), "deepseek", seal=Seal([KEY], None)) as server:
+        for sealed in ("gAAAAABforeign", Seal([KEY], "other").seal(THOUGHT), "é"):
+            refused(server, sealed)
+
+
+def refused(server: Live, sealed: str | None) -> None:
+    said = "was not made by this server"
+    item: Any = {"type": "reasoning", "id": "rs", "summary": [], "encrypted_content": sealed}
+    answer = server.post("/v1/responses", input=[item, HELLO[0]])
+    assert (answer.status_code, answer.json()["error"]["param"]) == (400, "input[0].encrypted_content")
+    assert said in answer.text
+    for block in (
+        {"type": "thinking", "thinking": "x", "signature": sealed},
+        {"type": "redacted_thinking", "data": sealed},
+    ):
+        history = [HELLO[0], {"role": "assistant", "content": [block]}, HELLO[0]]
+        answer = server.post("/v1/messages", max_tokens=9, messages=history)
+        assert answer.status_code == 400
+        assert "messages[1].content[0]." in answer.text
+        assert said in answer.text
+    messages = [{"id": "1", "role": "reasoning", "content": "x", "encryptedValue": sealed}, AGUI["messages"][0]]
+    answer = server.post("/ag-ui", **{**AGUI, "messages": messages})
+    assert answer.status_code == 400
+    assert "messages[0].encryptedValue" in answer.text
+
+
+@pytest.mark.parametrize("omitted", [False, True])
+def test_anthropics_client_gets_signed_thinking_and_its_signature_alone_brings_it_back(omitted: bool) -> None:
+    engine = Scripted([RAW])
+    thinking: Any = {**ON, "display": "omitted"} if omitted else ON
+    with live(engine, "deepseek", seal=Seal([KEY])) as server, claude(server.url) as client:
+        ask: Any = {"model": "m", "max_tokens": 9, "messages": HELLO, "thinking": thinking}
+        whole = client.messages.create(**ask)
+        with client.messages.stream(**ask) as stream:
+            streamed = stream.get_final_message()
+        answers: list[Any] = [whole, streamed]
+        asked = engine.requests[0].thinking
+        assert asked is not None
+        assert (asked.budget, asked.opening, asked.closing, asked.inside) == (1024, "<think>", "</think>", True)
+        for message in answers:
+            block = message.content[0]
+            assert (block.type, block.thinking) == ("thinking", "" if omitted else THOUGHT)
+            for told in (
+                {**block.model_dump(), "thinking": ""},
+                {"type": "redacted_thinking", "data": block.signature},
+            ):
+                history: Any = [HELLO[0], {"role": "assistant", "content": [told, message.content[1]]}, HELLO[0]]
+                client.messages.create(**{**ask, "messages": history})
+                assert engine.requests[-1].messages[1]["reasoning_content"] == THOUGHT
+
+
+def test_without_a_key_thinking_is_not_omitted_since_it_could_not_come_back() -> None:
+    with live(Scripted([RAW]), "deepseek") as server, claude(server.url) as client:
+        thinking: Any = {**ON, "display": "omitted"}
+        message: Any = client.messages.create(model="m", max_tokens=9, messages=HELLO, thinking=thinking)
+    assert (message.content[0].thinking, message.content[0].signature) == (THOUGHT, "")
+
+
+def test_a_run_of_ag_ui_tells_the_sealed_value_of_its_reasoning_and_its_history_brings_it_back() -> None:
+    engine = Scripted([RAW])
+    with live(engine, "deepseek", seal=Seal([KEY])) as server:
+        events = chunks(server.post("/ag-ui", **AGUI).text)
+        adapter: Any = pydantic.TypeAdapter(ag_ui.core.Event)
+        for event in events:
+            adapter.validate_python(event)
+        kinds = [e["type"] for e in events]
+        at = kinds.index("REASONING_ENCRYPTED_VALUE")
+        assert (kinds[at - 1], kinds[at + 1]) == ("REASONING_MESSAGE_END", "REASONING_END")
+        told = events[at]
+        assert (told["subtype"], told["entityId"]) == ("message", events[at - 1]["messageId"])
+        history = [
+            AGUI["messages"][0],
+            {"id": told["entityId"], "role": "reasoning", "content": "", "encryptedValue": told["encryptedValue"]},
+            {"id": "a", "role": "assistant", "content": "Done."},
+            {"id": "u", "role": "user", "content": "More"},
+        ]
+        assert server.post("/ag-ui", **{**AGUI, "messages": history}).status_code == 200
+    assert engine.requests[-1].messages[1] == {
+        "role": "assistant",
+        "content": "Done.",
+        "reasoning_content": THOUGHT,
+    }
+
+
+def test_a_stream_of_responses_tells_the_summary_as_the_official_client_expects_it() -> None:
+    raw = "Look at it.\n\n" + "word " * 100 + "end\n\nAct on it.</think>Ok."
+    with live(Scripted(list(raw)), "deepseek") as server:
+        ask: Any = {"model": "m", "input": "x", "reasoning": {"summary": "detailed"}, "tools": [RESPONSES_TOOL]}
+        with server.openai.responses.stream(**ask) as stream:
+            parts = [e for e in stream if e.type == "response.reasoning_summary_text.done"]
+            final: Any = stream.get_final_response()
+        whole: Any = server.openai.responses.create(**ask)
+    texts = [s.text for s in final.output[0].summary]
+    assert [(p.summary_index, p.text) for p in parts] == list(enumerate(texts))
+    assert (texts[0], texts[-1], len(texts)) == ("Look at it.", "Act on it.", 3)
+    assert [s.text for s in whole.output[0].summary] == texts
+
+
+def test_the_candle_profile_has_a_summary_among_its_extensions_where_it_is_asked_for() -> None:
+    with live(Scripted([RAW]), "deepseek", profile="candle") as server:
+        ask: Any = {"messages": HELLO, "reasoning": {"summary": "auto"}}
+        assert server.post(**ask).json()["extensions"]["reasoning_summary"] == ["First I look."]
+        assert "reasoning_summary" not in server.post(messages=HELLO).json()["extensions"]
+
+
+WRONG: list[tuple[str, Any, str]] = [
+    ("/v1/responses", {"input": "x", "include": "all"}, "include"),
+    ("/v1/responses", {"input": "x", "include": [1]}, "include[0]"),
+    ("/v1/responses", {"input": "x", "reasoning": {"summary": "long"}}, "reasoning.summary"),
+    ("/v1/responses", {"input": "x", "reasoning": {"context": "some"}}, "reasoning.context"),
+    ("/v1/chat/completions", {"messages": HELLO, "thinking_budget": "many"}, "thinking_budget"),
+    ("/v1/chat/completions", {"messages": HELLO, "reasoning": {"max_tokens": -1}}, "reasoning.max_tokens"),
+    ("/v1/messages", {"messages": HELLO, "max_tokens": 9, "thinking": {**ON, "display": "x"}}, "thinking.display"),
+]
+
+
+def test_wrong_options_of_reasoning_are_named() -> None:
+    with live(Scripted([RAW])) as server:
+        for path, body, field in WRONG:
+            answer = server.post(path, **body)
+            assert answer.status_code == 400
+            assert field in answer.text

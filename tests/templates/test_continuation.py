@@ -1,0 +1,126 @@
+"""A second turn shares every token of the first, in the families' own chat templates."""
+
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
+
+import unspool
+from unspool.errors import TemplateError
+from unspool.request.chat_request import ChatRequest
+from unspool.request.continuation import Continued, Turns, Written
+from unspool.request.reasoning import Context, Reasoning
+from unspool.request.settings import Settings
+from unspool.toolset import read_toolset
+
+from .table import SOURCES, Source
+from .test_prompts import _MARKER, OTHERWISE, SILENT, checked
+from .turns import TOOLS
+
+pytestmark = pytest.mark.templates
+
+THOUGHT = "Where is it?\n\nIn Paris,  I think."
+RESULT = "20 degrees\n"
+CALLING = [s for s in SOURCES if s.file not in SILENT and s.file not in OTHERWISE]
+CASES = pytest.mark.parametrize("source", CALLING, ids=lambda s: f"{s.dialect}-{s.file}")
+ASKED: dict[str, Any] = {"role": "user", "content": "What now? "}
+UNLIKE: dict[str, str] = {}
+"""Templates that do not write what follows an answer behind it, and why."""
+
+
+@cache
+def tokenizer(text: str, name: str) -> Tokenizer:
+    """A tokenizer with merges, and every marker of the template."""
+    made = Tokenizer(models.BPE())
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    made.train_from_iterator(
+        [text, THOUGHT, RESULT], trainers.BpeTrainer(vocab_size=600, initial_alphabet=alphabet, show_progress=False)
+    )
+    ends = [e for e in unspool.get_dialect(name).end if not e.isspace()]
+    marks = sorted({*_MARKER.findall(text), *ends, "<BOS>", "<EOS>"})
+    made.add_special_tokens([AddedToken(t, special=True, normalized=False) for t in marks])
+    return made
+
+
+def letters(made: Tokenizer, text: str) -> list[int]:
+    """Tokens of a text that the tokenizer itself would not choose: a model may write any."""
+    ids: list[int] = []
+    for token in made.encode(text, add_special_tokens=False).ids:
+        alone = [made.token_to_id(c) for c in made.id_to_token(token) or ""]
+        known = [i for i in alone if i is not None]
+        ids += [token] if token in made.get_added_tokens_decoder() or len(known) < len(alone) else known
+    return ids
+
+
+def asked(messages: Sequence[Any], source: Source, context: Context | None = None) -> ChatRequest:
+    return ChatRequest(
+        messages=list(messages),
+        toolset=read_toolset(TOOLS),
+        template=dict(source.variables),
+        reasoning=Reasoning(context=context),
+    )
+
+
+def answered(turns: Turns, made: Tokenizer, source: Source, prompt: Continued, message: Any) -> tuple[Any, list[int]]:
+    """The model answers: what the client is told, and all tokens so far."""
+    dialect = unspool.get_dialect(source.dialect)
+    stage = unspool.detect_stage(dialect, prompt.prompt)
+    if not dialect.reasoning:
+        message = {**message, "reasoning_content": None}
+    raw = unspool.render(message, dialect, tools=TOOLS, stage=stage)
+    ids = letters(made, raw)
+    read = unspool.parse(raw, dialect, tools=TOOLS, prompt=prompt.prompt)
+    turns.remember(prompt, Written(raw, ids, read))
+    known = prompt.ids if prompt.ids is not None else made.encode(prompt.prompt, add_special_tokens=False).ids
+    told = {k: v for k, v in read.to_openai().items() if k != "reasoning_content"}
+    return told, [*known, *ids]
+
+
+def shared(before: Sequence[int], now: Sequence[int] | None) -> int:
+    assert now is not None
+    return next((i for i, (a, b) in enumerate(zip(before, now, strict=False)) if a != b), min(len(before), len(now)))
+
+
+@CASES
+def test_a_second_turn_shares_every_token_of_the_first_within_a_tool_loop_and_beyond_it_where_asked(
+    source: Source, templates: dict[str, Path]
+) -> None:
+    prompts = checked(source, templates)
+    text = (templates[source.package] / f"{source.file}.jinja").read_text(encoding="utf-8")
+    made = tokenizer(text, source.dialect)
+    dialect = unspool.get_dialect(source.dialect)
+    turns = Turns(Settings(model="m", dialect=dialect), prompts, made)
+    id = dialect.id.format(index=0, name="get_weather") if "{index}" in dialect.id else "callid000"
+    call = {"id": id, "type": "function", "function": {"name": "get_weather", "arguments": '{"city": "Paris"}'}}
+    history = [ASKED]
+    first = turns.prompt(asked(history, source))
+    said = {"role": "assistant", "content": None, "reasoning_content": THOUGHT, "tool_calls": [call]}
+    told, tokens = answered(turns, made, source, first, said)
+    result = {"role": "tool", "tool_call_id": told["tool_calls"][0]["id"], "name": "get_weather", "content": RESULT}
+    history += [told, result]
+    if source.file in UNLIKE:
+        with pytest.raises(TemplateError):
+            prompts.bridge(asked(history, source), 1, dialect.end)
+        return
+    second = turns.prompt(asked(history, source))
+    assert shared(tokens, second.ids) == len(tokens)
+    assert made.decode(second.ids or [], skip_special_tokens=False) == second.prompt
+    assert RESULT.strip() in second.prompt[len(first.prompt) :]
+    said = {"role": "assistant", "content": "It is warm.", "reasoning_content": THOUGHT}
+    told, tokens = answered(turns, made, source, second, said)
+    history += [told, {"role": "user", "content": "And then?"}]
+    third = turns.prompt(asked(history, source, "all"))
+    assert shared(tokens, third.ids) == len(tokens)
+    assert third.prompt.count("20 degrees") == 1
+    assert "And then?" in third.prompt[-400:]
+    assert turns.prompt(asked(history, source)).prompt == prompts.render(asked(history, source))
+
+
+def test_there_are_twenty_dialects_of_which_none_is_left_out() -> None:
+    assert len({s.dialect for s in CALLING if s.file not in UNLIKE}) >= 20
+    assert UNLIKE.keys() <= {s.file for s in CALLING}

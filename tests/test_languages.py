@@ -1,0 +1,96 @@
+"""The English and the Chinese pages are the same pages: none is missing, and code, outputs and structure are equal."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from .languages import (
+    CHINESE,
+    ENGLISH,
+    PAIRS,
+    ROOT,
+    UNTRANSLATED,
+    anchors,
+    blocks,
+    headings,
+    links,
+    regions,
+    tables,
+    with_code_of,
+)
+from .readme import PAGES
+
+pairs = pytest.mark.parametrize(
+    ("english", "chinese"), PAIRS.items(), ids=[str(page.relative_to(ROOT)) for page in PAIRS]
+)
+_HAN = re.compile(r"[\u4e00-\u9fff]")
+
+
+def paths(folder: Path) -> set[str]:
+    return {page.relative_to(folder).as_posix() for page in folder.rglob("*.md")}
+
+
+def test_every_page_is_in_both_languages() -> None:
+    assert paths(CHINESE) - paths(ENGLISH) == set()
+    assert paths(ENGLISH) - paths(CHINESE) == UNTRANSLATED, "a page without a translation, or a stale entry"
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").split("\nnav:\n")[1]
+    assert sorted(re.findall(r"- (\S+\.md)$", navigation, re.M)) == sorted(paths(ENGLISH))
+
+
+@pairs
+def test_code_outputs_and_tables_made_from_the_code_are_the_same(english: Path, chinese: Path) -> None:
+    ours, theirs = (page.read_text(encoding="utf-8") for page in (chinese, english))
+    assert regions(ours) == regions(theirs), "run `make readme`"
+    assert blocks(ours) == blocks(theirs), "run `make readme`"
+
+
+@pairs
+def test_headings_tables_and_links_are_of_the_same_structure(english: Path, chinese: Path) -> None:
+    ours, theirs = (page.read_text(encoding="utf-8") for page in (chinese, english))
+    assert headings(ours) == headings(theirs)
+    assert tables(ours) == tables(theirs)
+    assert {_neutral(link) for link in links(ours)} == {_neutral(link) for link in links(theirs)}
+
+
+def _neutral(link: str) -> str:
+    """A link, without the language that it leads to."""
+    return "README" if link in ("README.md", "README.zh.md") else link.replace("docs/zh/", "docs/en/")
+
+
+@pytest.mark.parametrize("page", [*PAIRS, *PAIRS.values()], ids=lambda page: str(page.relative_to(ROOT)))
+def test_the_headings_that_it_links_to_exist(page: Path) -> None:
+    for path, anchor in re.findall(r"\]\(([^)#\s]*)#([^)\s]+)\)", page.read_text(encoding="utf-8")):
+        if "://" not in path:
+            target = page.parent / path if path else page
+            assert anchor in anchors(target.read_text(encoding="utf-8")), f"{path}#{anchor}"
+
+
+@pairs
+def test_the_chinese_page_is_in_chinese(english: Path, chinese: Path) -> None:
+    prose = chinese.read_text(encoding="utf-8")
+    for code in [*regions(prose).values(), *blocks(prose)]:
+        prose = prose.replace(code, "")
+    assert len(_HAN.findall(prose)) > 60
+
+
+def test_a_page_of_other_code_is_told() -> None:
+    english = "# A\n\n```sh\nls\n```\n\n<!-- t -->\n| a |\n<!-- /t -->\n"
+    chinese = "# 甲\n\n```\n```\n\n<!-- t -->\n<!-- /t -->\n"
+    assert with_code_of(english, chinese) == english.replace("# A", "# 甲")
+    assert blocks(english) == ["```sh\nls\n```"]
+    with pytest.raises(ValueError, match="has 1 blocks of code, the Chinese one 0"):
+        with_code_of(english, "# 甲\n")
+
+
+def test_blocks_that_hold_fences_are_one_block() -> None:
+    fenced = "````text\n```json\n{}\n```\n````"
+    assert blocks(f"{fenced}\n\n```python\n1\n```\n") == [fenced, "```python\n1\n```"]
+    assert headings("# A\n\n```sh\n# no heading\n```\n\n## B\n") == [1, 2]
+
+
+def test_pages_that_are_run_are_in_english() -> None:
+    assert [page for page in PAGES if page not in PAIRS] == []
