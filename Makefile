@@ -21,7 +21,7 @@ ARGS     ?=
 SECONDS_ ?= 600
 
 .DEFAULT_GOAL := help
-.PHONY: help quick test coverage lint format bench fuzz drawn same transitions templates infer engines attacks vllm vllm-engine sglang bench-plugins bench-rollouts llama agui rollouts trainers ray bfcl readme serve vllm-tests lmdeploy ui tools clients agent agent-test docs docs-serve examples clean
+.PHONY: help quick test coverage lint format bench fuzz drawn same transitions templates infer engines attacks vllm vllm-engine sglang bench-plugins bench-rollouts llama processes agui rollouts trainers ray bfcl readme serve vllm-tests lmdeploy ui tools clients agent agent-test docs docs-serve examples clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/'
@@ -199,6 +199,9 @@ $(RAY)/.installed: pyproject.toml
 	test -x $(RAY)/bin/python || $(PYTHON) -m venv $(RAY)
 	$(RAY)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[test,ray]'
 	touch $@
+
+processes: $(STAMP) ## unspool serve as processes: workers, TLS, the container's command (a minute)
+	$(BIN)/python -m pytest -m processes tests/server/test_operating.py tests/test_deploy.py $(ARGS)
 
 ray: $(RAY)/.installed ## batches on a real Ray on this machine, one of its workers killed
 	$(RAY)/bin/python -m pytest -m ray tests/batch $(ARGS)

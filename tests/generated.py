@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import get_args, get_type_hints
 
 import unspool
-from unspool.cli import _parsers
+from unspool.cli import parsers
 from unspool.events import Event
 
 _HIDDEN = {"start", "end", "token_start", "token_end"}
@@ -46,7 +46,7 @@ def _sentence(text: str) -> str:
 def commands() -> str:
     """Every command, its usage in a line, and its arguments."""
     parts = []
-    for name, parser in _parsers()[1].items():
+    for name, parser in parsers()[1].items():
         rows = [(_names(action), _cell(action.help or "")) for action in _actions(parser)]
         parts.append(f"### unspool {name}\n\n{_capital(parser.description or '')}.\n\n{table(('argument', ''), rows)}")
     return "\n".join(parts)

@@ -20,6 +20,9 @@ from pathlib import Path
 from typing import Any
 
 import unspool
+from unspool.cli.configuration import keys
+from unspool.cli.model import model_arguments
+from unspool.cli.serve import serve_arguments
 from unspool.cli.show import dialect_row
 from unspool.policy import CHOICES
 
@@ -32,7 +35,7 @@ ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
 _EN = ROOT / "docs" / "en"
 _SERVED = ("tutorial.md", "features/reasoning_output.md", "features/tool_calling.md", "howto/vllm.md")
-_ALONE = ("architecture.md", "library.md", "reference.md", "gallery.md", "why.md", "migration.md")
+_ALONE = ("architecture.md", "library.md", "reference.md", "gallery.md", "why.md", "migration.md", "operating.md")
 GROUPS: list[list[Path]] = [[README, *(_EN / name for name in _SERVED)], *([_EN / name] for name in _ALONE)]
 """Pages whose code is run; those of a group share their servers."""
 COMMANDS = [[_EN / name] for name in ("cli.md", "howto/constrain.md", "howto/evaluate.md", "howto/lost-call.md")]
@@ -74,7 +77,17 @@ def policies() -> str:
     return table(("field", "values"), [(f"`{f}`", ", ".join(f"`{v}`" for v in CHOICES[f])) for f in CHOICES])
 
 
+def configuration() -> str:
+    rows = []
+    for name, key in sorted(keys(serve_arguments, model_arguments).items()):
+        help = (key.action.help or "").replace("%%", "%")
+        shown = f"`limits.{name.removeprefix('max-')}`" if name.startswith("max-") else f"`{name}`"
+        rows.append((shown, key.takes, "yes" if key.model else "", help.replace("|", "\\|")))
+    return table(("key", "value", "per model", "meaning"), rows)
+
+
 TABLES = {
+    "configuration": configuration,
     "dialects": dialects,
     "notices": notices,
     "policies": policies,

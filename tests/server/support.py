@@ -169,6 +169,7 @@ def live(
 ) -> Iterator[Live]:
     """Run a server for as long as the block lasts, with tool servers. Other options are those of `Settings` and of
     `Limits`."""
+    others = options.pop("others", ())
     limits = {k: options.pop(k) for k in list(options) if k in Limits.__struct_fields__}
     settings = Settings(
         model=options.pop("model", "served"),
@@ -177,7 +178,7 @@ def live(
         **options,
     )
     tools = Tools(servers, approval)
-    server = Server(settings, engine, "127.0.0.1", port, prompts, tools)
+    server = Server(settings, engine, "127.0.0.1", port, prompts, tools, others=others)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     until(lambda: server.started)

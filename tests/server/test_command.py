@@ -40,7 +40,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     """What would have been served."""
     calls: list[tuple[Any, ...]] = []
 
-    def serve(*arguments: Any, listener: socket.socket, tools: object) -> bool:
+    def serve(*arguments: Any, listener: socket.socket, **more: Any) -> bool:
         calls.append(arguments)
         return True
 

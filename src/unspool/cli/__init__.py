@@ -13,7 +13,9 @@ from collections.abc import Callable, Sequence
 from .. import __version__
 from ..arguments import near
 from .batch import batch_arguments, run_batch
+from .chat import chat_arguments, run_chat
 from .common import Arguments, Misuse, forget_output
+from .completion import completion_arguments, run_completion
 from .convert import convert_arguments, run_convert
 from .generate import generate_arguments, run_generate
 from .infer import infer_arguments, run_infer
@@ -43,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else list(argv)
     command = ""
     try:
-        parser, commands = _parsers()
+        parser, commands = parsers()
         if words and words[0] in commands:
             command = f" {words[0]}"
         elif words and not words[0].startswith("-"):
@@ -52,6 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if unknown:
             known = re.findall(r"--[a-z-]+", commands.get(words[0], parser).format_help())
             raise Misuse(f"{unknown[0]}: unknown argument{near(unknown[0], known)}")
+        options.words = words[1:]
         run: Callable[[argparse.Namespace], int] = options.run
         return run(options)
     except Misuse as error:
@@ -64,24 +67,25 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
 
 
-def _parsers() -> tuple[Arguments, dict[str, argparse.ArgumentParser]]:
+def parsers() -> tuple[Arguments, dict[str, argparse.ArgumentParser]]:
     """The whole parser, and those of the commands."""
     whole = Arguments(prog="unspool", description="Unspool a model's output into reasoning, content and tool calls.")
     whole.add_argument("--version", action="version", version=f"unspool {__version__}")
     commands = whole.add_subparsers(metavar="COMMAND", required=True, title="commands")
     found: dict[str, argparse.ArgumentParser] = {}
-    for name, (add, run, text) in _COMMANDS.items():
+    for name, (add, run, text) in COMMANDS.items():
         found[name] = commands.add_parser(name, help=text, description=text, allow_abbrev=False)
         found[name].set_defaults(run=run)
         add(found[name])
     return whole, found
 
 
-_COMMANDS: dict[str, tuple[Callable[[argparse.ArgumentParser], None], Callable[[argparse.Namespace], int], str]] = {
+COMMANDS: dict[str, tuple[Callable[[argparse.ArgumentParser], None], Callable[[argparse.Namespace], int], str]] = {
     "parse": (parse_arguments, run_parse, "read a model's output"),
     "batch": (batch_arguments, run_batch, "read many outputs from files into files"),
     "serve": (serve_arguments, run_serve, "serve an engine over OpenAI's, Anthropic's and AG-UI's protocols"),
     "show": (show_arguments, run_show, "open a recording in a page that explains it"),
+    "chat": (chat_arguments, run_chat, "talk with a model, turn by turn"),
     "generate": (generate_arguments, run_generate, "send a prompt to an engine and stream its answer"),
     "constrain": (constrain_arguments, run_constrain, "print the grammar for constrained decoding"),
     "dialects": (dialects_arguments, run_dialects, "list the dialects, or show one"),
@@ -93,4 +97,5 @@ _COMMANDS: dict[str, tuple[Callable[[argparse.ArgumentParser], None], Callable[[
     "prove": (prove_arguments, run_prove, "prove a dialect by a chat template"),
     "convert": (convert_arguments, run_convert, "exchange dialects with transformers' response_template"),
     "demo": (demo_arguments, run_demo, "stream a few examples"),
+    "completion": (completion_arguments, run_completion, "print what completes words in a shell"),
 }

@@ -37,15 +37,27 @@ class Arguments(argparse.ArgumentParser):
         raise Misuse(message.removeprefix("argument "))
 
 
-def one_of(allowed: Sequence[str]) -> Callable[[str], str]:
+class OneOf:
     """A type of arguments: one of these words."""
 
-    def check(value: str) -> str:
-        if value not in allowed:
-            raise argparse.ArgumentTypeError(f"{value!r} is not one of {', '.join(allowed)}{near(value, allowed)}")
+    def __init__(self, allowed: Sequence[str]) -> None:
+        self.allowed = tuple(allowed)
+
+    def __call__(self, value: str) -> str:
+        """The word.
+
+        Raises:
+            ArgumentTypeError: it is none of them.
+        """
+        if value not in self.allowed:
+            near_by = near(value, self.allowed)
+            raise argparse.ArgumentTypeError(f"{value!r} is not one of {', '.join(self.allowed)}{near_by}")
         return value
 
-    return check
+
+def one_of(allowed: Sequence[str]) -> OneOf:
+    """A type of arguments: one of these words."""
+    return OneOf(allowed)
 
 
 def dialect_arguments(p: argparse.ArgumentParser) -> None:

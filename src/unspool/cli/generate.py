@@ -2,22 +2,36 @@
 
 import argparse
 import sys
-from typing import Any
+from collections.abc import AsyncGenerator
+from typing import TYPE_CHECKING, Any
 
+from ..events import Event
+from ..message import Message
 from .common import Misuse, missing, one_of, read_json, read_text, read_tool_choice, read_tools, write, write_json
 from .model import Model, model_arguments, open_model
 from .parse import FORMATS, shower
+
+if TYPE_CHECKING:
+    from ..engines import Delta
 
 
 def generate_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("prompt", metavar="PROMPT", nargs="?", help="the prompt; default: standard input")
     model_arguments(p)
+    request_arguments(p)
+    p.add_argument("--response-format", metavar="FILE", help="OpenAI's response_format")
+    formats = (*FORMATS, "raw")
+    text = f"{', '.join(formats)}; default: pretty"
+    p.add_argument("--format", type=one_of(formats), metavar="FORMAT", default="pretty", help=text)
+
+
+def request_arguments(p: argparse.ArgumentParser) -> None:
+    """What a request has beside its prompt."""
     p.add_argument("--system", metavar="TEXT", help="the system message")
     p.add_argument("--messages", metavar="FILE", help="earlier messages, a JSON list in OpenAI's format")
     p.add_argument("--tools", metavar="FILE", help="the tools, a JSON list in OpenAI's format")
     p.add_argument("--tool-choice", metavar="CHOICE", default="auto", help="auto, none, required, or a tool's name")
     p.add_argument("--no-parallel", action="store_true", help="at most one call")
-    p.add_argument("--response-format", metavar="FILE", help="OpenAI's response_format")
     p.add_argument("--no-thinking", action="store_true", help="switch thinking off in the chat template")
     p.add_argument(
         "--max-tokens", type=int, metavar="N", help="maximum length of the output; default: the engine's limit"
@@ -29,9 +43,6 @@ def generate_arguments(p: argparse.ArgumentParser) -> None:
         "--top-p", type=float, metavar="P", help="nucleus sampling: probability mass of the tokens to choose from"
     )
     p.add_argument("--seed", type=int, metavar="N", help="seed for sampling, if the engine supports it")
-    formats = (*FORMATS, "raw")
-    text = f"{', '.join(formats)}; default: pretty"
-    p.add_argument("--format", type=one_of(formats), metavar="FORMAT", default="pretty", help=text)
 
 
 def run_generate(options: argparse.Namespace) -> int:
@@ -52,21 +63,27 @@ def run_generate(options: argparse.Namespace) -> int:
 
 def _body(options: argparse.Namespace) -> dict[str, Any]:
     """The arguments as a request of chat completions, which is read and checked as by the server."""
+    body = request_body(options)
+    body["messages"].append({"role": "user", "content": _prompt(options)})
+    if options.response_format is not None:
+        body["response_format"] = read_json("--response-format", options.response_format)
+    return body
+
+
+def request_body(options: argparse.Namespace) -> dict[str, Any]:
+    """The arguments of `request_arguments` as a request of chat completions; its messages may be empty."""
     messages = [] if options.system is None else [{"role": "system", "content": options.system}]
     if options.messages is not None:
         before = read_json("--messages", options.messages)
         if not isinstance(before, list):
             raise Misuse(f"--messages: {options.messages}: must be a JSON list of messages")
         messages += before
-    prompt = _prompt(options)
-    messages.append({"role": "user", "content": prompt})
     tools = read_tools(options.tools)
     body = {
         "messages": messages,
         "tools": tools or None,
         "tool_choice": read_tool_choice(options.tool_choice, tools) if tools else None,
         "parallel_tool_calls": not options.no_parallel,
-        "response_format": options.response_format and read_json("--response-format", options.response_format),
         "thinking": False if options.no_thinking else None,
         "max_tokens": options.max_tokens,
         "temperature": options.temperature,
@@ -88,44 +105,75 @@ def _prompt(options: argparse.Namespace) -> str:
 
 
 async def _generate(model: Model, body: dict[str, Any], form: str) -> None:
-    try:
-        from ..generation.choice import Choice
-        from ..request.continuation import Turns
-        from ..request.fields import BadRequest, Fields
-        from ..request.prepared import prepare
-        from ..request.protocols import ChatProtocol
-    except ImportError as error:
-        raise missing(error, "server") from None
-    from ..request.settings import Settings
-
-    settings = Settings(
-        model=model.name,
-        dialect=model.dialect,
-        policy=model.policy,
-        strict_level=model.strict_level,
-        tools=model.tools,
-        tool_choice=model.tool_choice,
-    )
-    tokenizer = model.engine.tokenizer
-    try:
-        turns = None if model.prompts is None else Turns(settings, model.prompts)
-        prepared = prepare(ChatProtocol(settings).read(Fields(body)), settings, turns, tokenizer)
-    except BadRequest as error:
-        raise Misuse(str(error)) from None
-    (parser,) = prepared.parsers
-    choice = Choice(parser, (), None, keep=False, by_ids=tokenizer is not None)
     show = shower(form)
-    stream = model.engine.generate(prepared.for_engine(settings, "generate", 0))
     try:
-        async for delta in stream:
+        answer = Answer(model, body)
+        async for delta, events in answer.pieces():
             if form == "raw":
                 write(delta.text)
-            show(choice.feed(delta))
+            show(events)
     finally:
-        await stream.aclose()
         await model.engine.close()
-    show(choice.close())
     if form == "message":
-        write_json(parser.message)
+        write_json(answer.message)
     elif form == "openai":
-        write_json(parser.message.to_openai())
+        write_json(answer.message.to_openai())
+
+
+class Answer:
+    """One answer of a model's engine, without a server.
+
+    Args:
+        model: what answers.
+        body: a request of chat completions.
+
+    Raises:
+        Misuse: the request cannot be read.
+    """
+
+    def __init__(self, model: Model, body: dict[str, Any]) -> None:
+        try:
+            from ..generation.choice import Choice
+            from ..request.continuation import Turns
+            from ..request.fields import BadRequest, Fields
+            from ..request.prepared import prepare
+            from ..request.protocols import ChatProtocol
+        except ImportError as error:
+            raise missing(error, "server") from None
+        from ..request.settings import Settings
+
+        settings = Settings(
+            model=model.name,
+            dialect=model.dialect,
+            policy=model.policy,
+            strict_level=model.strict_level,
+            tools=model.tools,
+            tool_choice=model.tool_choice,
+        )
+        tokenizer = model.engine.tokenizer
+        try:
+            turns = None if model.prompts is None else Turns(settings, model.prompts)
+            prepared = prepare(ChatProtocol(settings).read(Fields(body)), settings, turns, tokenizer)
+        except BadRequest as error:
+            raise Misuse(str(error)) from None
+        (self._parser,) = prepared.parsers
+        self._choice = Choice(self._parser, (), None, keep=False, by_ids=tokenizer is not None)
+        self._engine = model.engine
+        self._request = prepared.for_engine(settings, "generate", 0)
+
+    async def pieces(self) -> "AsyncGenerator[tuple[Delta, list[Event]], None]":
+        """The engine's pieces, each with its events; at the end, an empty one with the last events."""
+        from ..engines import Delta
+
+        stream = self._engine.generate(self._request)
+        try:
+            async for delta in stream:
+                yield delta, self._choice.feed(delta)
+        finally:
+            await stream.aclose()
+        yield Delta(), self._choice.close()
+
+    @property
+    def message(self) -> Message:
+        """What came so far."""
+        return self._parser.message

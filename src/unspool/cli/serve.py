@@ -4,20 +4,34 @@ import argparse
 import errno
 import os
 import socket
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
+from ..arguments import json_shown
 from ..request.reasoning import CONTEXTS, EFFORTS
 from ..request.settings import LIMITS, PROFILES, Limits, Settings
 from ..sealed import Seal, read_keys
 from ..wire.chat import REASONING_FIELDS
 from .common import Misuse, missing, one_of, read_given, read_key
+from .configuration import configured
 from .model import model_arguments, open_model
 from .tools import open_tools, tools_arguments
 
+if TYPE_CHECKING:
+    from ..server.main import Operation
+    from ..server.models import Served
+
+
+LOG_FORMATS = ("text", "json")
+LOG_LEVELS = ("debug", "info", "warning", "error")
+
 
 def serve_arguments(p: argparse.ArgumentParser) -> None:
+    p.add_argument("--config", metavar="FILE", help="TOML with these arguments, and a table for each of several models")
     model_arguments(p)
     p.add_argument("--host", default="127.0.0.1", help="the address to listen on; default: 127.0.0.1")
     p.add_argument("--port", type=int, default=8192, help="default: 8192; 0 picks a free one")
+    _operating_arguments(p)
     p.add_argument("--api-key", metavar="KEY|@FILE", help="the key that clients must send")
     text = "keys that seal reasoning, each 32 bytes in base64; the first seals, all open ($UNSPOOL_REASONING_KEY)"
     p.add_argument("--reasoning-key", metavar="KEYS|@FILE", help=text)
@@ -59,7 +73,24 @@ def serve_arguments(p: argparse.ArgumentParser) -> None:
         )
 
 
+def _operating_arguments(p: argparse.ArgumentParser) -> None:
+    """How the process is run."""
+    p.add_argument("--workers", type=int, metavar="N", default=1, help="number of processes that answer on the port; default: 1")
+    p.add_argument(
+        "--log-format", type=one_of(LOG_FORMATS), metavar="FORMAT", default=LOG_FORMATS[0], help="text, json"
+    )
+    p.add_argument("--log-level", type=one_of(LOG_LEVELS), metavar="LEVEL", default="info", help=", ".join(LOG_LEVELS))
+    p.add_argument("--access-log", action="store_true", help="log each answered request")
+    p.add_argument("--ssl-certfile", metavar="FILE", help="the certificate, and those that it leads to: serves https")
+    p.add_argument("--ssl-keyfile", metavar="FILE", help="its key, where it is not in the same file")
+    p.add_argument("--ssl-keyfile-password", metavar="TEXT|@FILE", help="what opens the key")
+
+
 def run_serve(options: argparse.Namespace) -> int:
+    of_models = {"": options}
+    if options.config is not None:
+        of_models = configured(options.words, options.config, serve_arguments, model_arguments)
+        options = next(iter(of_models.values()))
     key = read_key("--api-key", options.api_key)
     if key == "":
         raise Misuse("--api-key: is empty")
@@ -82,7 +113,10 @@ def run_serve(options: argparse.Namespace) -> int:
         from ..server import serve
     except ImportError as error:
         raise missing(error, "server") from None
-    listen(options).close()  # before a model is loaded in vain
+    operation = _operation(options)
+    worker = operation.worker
+    if worker is None:
+        listen(options).close()  # before a model is loaded in vain
     try:
         from ..server.cors import check_origin
         from ..server.guards import check_host
@@ -93,42 +127,118 @@ def run_serve(options: argparse.Namespace) -> int:
         hosts = tuple(map(check_host, options.allowed_host))
     except ValueError as error:
         raise Misuse(f"{argument}: {error}") from None
+    if options.workers > 1 and worker is None:
+        return _supervise(options, operation)
+    common = {
+        "profile": options.profile,
+        "reasoning_field": options.reasoning_field,
+        "full_text": options.full_text,
+        "timing": options.timing,
+        "content_chunks": options.content_chunks,
+        "coalesce_reasoning": options.coalesce_reasoning,
+        "coalesce_arguments": options.coalesce_arguments,
+        "coalesce_delay": options.coalesce_delay,
+        "named_reason": options.named_reason,
+        "api_key": key,
+        # Any worker may be asked whether an approval holds.
+        "approval_key": (approval_key or ("" if worker is None else worker.secret)).encode(),
+        "own_servers": options.allow_server_url,
+        "seal": seal,
+        "context": options.context_turns,
+        "turn_memory": options.turn_memory << 20,
+        "efforts": efforts,
+        "cors": origins,
+        "hosts": (*hosts, options.host.lower()),
+        "ui": not options.no_ui,
+        "limits": limits,
+    }
     tools = open_tools(options)
-    model = open_model(options)
+    first, *others = [_served(name, of_model, common) for name, of_model in of_models.items()]
+    with listen(options) if worker is None else worker.listening() as listener:
+        served = serve(
+            first.settings,
+            first.engine,
+            options.host,
+            options.port,
+            first.prompts,
+            tools=tools,
+            listener=listener,
+            others=others,
+            operation=operation,
+        )
+    return 0 if served else 1
+
+
+def _operation(options: argparse.Namespace) -> "Operation":
+    """How the process is run.
+
+    Raises:
+        Misuse: the number of workers is wrong, or the certificate cannot be used.
+    """
+    from ..server.main import Operation
+    from ..server.workers import Worker
+
+    if options.workers < 1:
+        raise Misuse("--workers: must be at least 1")
+    password = read_key("--ssl-keyfile-password", options.ssl_keyfile_password)
+    if options.ssl_certfile is None and (options.ssl_keyfile or password) is not None:
+        raise Misuse("--ssl-certfile: is missing")
+    if options.ssl_certfile is not None:
+        import ssl
+
+        try:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(options.ssl_certfile, options.ssl_keyfile, lambda: password or "")
+        except OSError as error:  # `ssl.SSLError` is one
+            files = ", ".join(filter(None, (options.ssl_certfile, options.ssl_keyfile)))
+            raise Misuse(f"--ssl-certfile: {files}: {error.strerror or error}") from None
+    return Operation(
+        log_format=options.log_format,
+        log_level=options.log_level,
+        access_log=options.access_log,
+        certificate=options.ssl_certfile,
+        key=options.ssl_keyfile,
+        password=password,
+        worker=Worker.here(),
+    )
+
+
+def _supervise(options: argparse.Namespace, operation: "Operation") -> int:
+    if os.name != "posix":
+        raise Misuse("--workers: several need POSIX")
+    from ..server.logs import set_up_logs
+    from ..server.workers import supervise
+
+    set_up_logs(operation.log_format, operation.log_level)
+    with listen(options) as listener:
+        return supervise(["serve", *options.words], listener, options.workers)
+
+
+def _served(name: str, options: argparse.Namespace, common: Mapping[str, Any]) -> "Served":
+    """One of the models.
+
+    Args:
+        name: of its table in the configuration; empty where there is none.
+        options: its arguments.
+        common: the settings that all models share.
+    """
+    from ..server.models import Served
+
+    try:
+        model = open_model(options)
+    except Misuse as error:
+        raise Misuse(f"models.{json_shown(name)}: {error}") if name else error from None
     settings = Settings(
+        **common,
         model=model.name,
         dialect=model.dialect,
         policy=model.policy,
-        profile=options.profile,
-        reasoning_field=options.reasoning_field,
-        full_text=options.full_text,
-        timing=options.timing,
-        content_chunks=options.content_chunks,
-        coalesce_reasoning=options.coalesce_reasoning,
-        coalesce_arguments=options.coalesce_arguments,
-        coalesce_delay=options.coalesce_delay,
-        named_reason=options.named_reason,
         strict_level=model.strict_level,
         tools=model.tools,
         tool_choice=model.tool_choice,
-        api_key=key,
-        approval_key=(approval_key or "").encode(),
-        own_servers=options.allow_server_url,
-        seal=seal,
-        context=options.context_turns,
-        turn_memory=options.turn_memory << 20,
-        efforts=efforts,
-        cors=origins,
-        hosts=(*hosts, options.host.lower()),
-        ui=not options.no_ui,
         engine=", ".join(options.engine or ["builtin"]),
-        limits=limits,
     )
-    with listen(options) as listener:
-        served = serve(
-            settings, model.engine, options.host, options.port, model.prompts, tools=tools, listener=listener
-        )
-    return 0 if served else 1
+    return Served(settings, model.engine, model.prompts)
 
 
 def _seal(options: argparse.Namespace, api_key: str | None) -> Seal | None:

@@ -69,6 +69,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         id: the response's id, for logs.
+        client_id: the client's own id of its request, which servers get passed on; empty where it has none.
         model: the served name.
         prompt: the rendered prompt, text or token ids; ``None`` where the server has no chat template. Engines that
             need a prompt then refuse.
@@ -85,6 +86,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     id: str = ""
+    client_id: str = ""
     model: str = ""
     prompt: str | Sequence[int] | None = None
     prompt_ids: Sequence[int] | None = None

@@ -79,6 +79,11 @@ class Batching:
         return self._model.tokenizer
 
     @property
+    def context(self) -> int:
+        """Tokens of a prompt and its output together."""
+        return self._model.context
+
+    @property
     def running(self) -> int:
         """How many slots are in use."""
         return len(self._running)

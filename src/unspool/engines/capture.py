@@ -271,6 +271,11 @@ class Capture:
         """The engine's own."""
         return self._engine.tokenizer
 
+    @property
+    def context(self) -> int | None:
+        """The engine's own, where it tells it."""
+        return getattr(self._engine, "context", None)
+
     async def generate(self, request: Request) -> AsyncGenerator[Delta, None]:
         """The engine's pieces, unchanged; each is on disk before it is passed on."""
         began = time.monotonic()

@@ -8,6 +8,8 @@ from typing import Final
 from ..message import Message
 from ..wire.common import Usage
 
+Labels = tuple[tuple[str, str], ...]
+
 MEDIA_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
@@ -16,11 +18,14 @@ class Metrics:
     """Counts since the server started.
 
     Args:
-        dialect: the value of the label of that name.
+        dialect, model: the values of the labels of these names; there is no label of the model where it is empty.
+
+    Attributes:
+        labels: those of all counts.
     """
 
-    def __init__(self, dialect: str) -> None:
-        self._dialect = dialect
+    def __init__(self, dialect: str, model: str = "") -> None:
+        self.labels: Labels = (("dialect", dialect), *([("model", model)] if model else []))
         self._responses: Counter[tuple[str, str]] = Counter()
         self._tokens: Counter[str] = Counter()
         self._calls: Counter[str] = Counter()
@@ -56,7 +61,7 @@ class Metrics:
             gauges: the current values: help and value, by name.
         """
         lines: list[str] = []
-        d = (("dialect", self._dialect),)
+        d = self.labels
         by_path = [((*d, ("path", p), ("status", s)), n) for (p, s), n in sorted(self._responses.items())]
         _counter(lines, "requests", "Answered requests.", by_path)
         for name, text, label, counts in (
@@ -77,7 +82,26 @@ class Metrics:
         return "\n".join(lines) + "\n"
 
 
-Labels = tuple[tuple[str, str], ...]
+def added(texts: Iterable[str]) -> str:
+    """One text of several: values of the same name and labels are added up, which holds for all of `Metrics.text`."""
+    values: dict[str, dict[str, float]] = {}  # by metric: by its name with labels
+    heads: dict[str, list[str]] = {}
+    for text in texts:
+        metric = ""
+        for line in text.splitlines():
+            if line.startswith("# "):
+                metric = line.split(" ", 3)[2]
+                lines = heads.setdefault(metric, [])
+                if line not in lines:
+                    lines.append(line)
+            else:
+                name, _, value = line.rpartition(" ")
+                found = values.setdefault(metric, {})
+                found[name] = found.get(name, 0) + float(value)
+    lines = []
+    for metric, head in heads.items():
+        lines += [*head, *(f"{name} {value:.15g}" for name, value in values.get(metric, {}).items())]
+    return "\n".join(lines) + "\n"
 
 
 def _counter(lines: list[str], name: str, text: str, rows: Iterable[tuple[Labels, int]]) -> None:

@@ -39,7 +39,7 @@ class Run:
         service: what all requests share.
         protocol: the client's.
         prepared: the request.
-        client_id: the client's own id of the request, for the log; empty where it has none.
+        client_id: the client's own id of the request, for the log and the engine; empty where it has none.
         tools: the tool servers of the request, where it may use any.
     """
 
@@ -54,6 +54,7 @@ class Run:
         self.id = protocol.id_prefix + new_id()
         self._service = service
         self._protocol = protocol
+        self._client_id = client_id
         self._name = f"{self.id} ({client_id})" if client_id else self.id
         self._prepared = prepared
         self._request = prepared.request
@@ -208,7 +209,9 @@ class Run:
     async def _generate(self, index: int, prepared: Prepared, written: Written | None = None) -> None:
         choice, outbox = self._choices[index], self._outbox
         choice.begin()
-        asked = prepared.for_engine(self._service.settings, self.id, index, explain=self._tracer is not None)
+        asked = prepared.for_engine(
+            self._service.settings, self.id, index, self._client_id, explain=self._tracer is not None
+        )
         if self._tracer is not None:
             self._tracer.asked = self._told_of(asked)
         stream = self._service.engine.generate(asked)

@@ -16,7 +16,7 @@ from ..request.settings import Settings
 from ..tools import Tools
 from ..wire.common import Failure
 from .admission import Admission, Overloaded
-from .metrics import Metrics
+from .metrics import Metrics, added
 
 log = logging.getLogger("unspool.server")
 _T = TypeVar("_T")
@@ -54,6 +54,7 @@ class Service:
         runs: the answers that are running.
         held: bytes of the requests that are being read and answered.
         draining: whether the server is shutting down.
+        models: the services of all models of the server, this one among them, the default first.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class Service:
         self.runs: set[Answer] = set()
         self.held = 0
         self.draining = False
+        self.models: tuple[Service, ...] = (self,)
         self._short = Threads(2, "requests")
         self._long = Threads(1, "long-requests")
 
@@ -127,6 +129,10 @@ class Service:
             "held_bytes": ("Bytes of the requests that are being answered.", self.held),
             "queued_events": ("Events that wait for clients.", sum(run.queued for run in self.runs)),
         }
+
+    def counts(self) -> str:
+        """The counts of all models, for Prometheus."""
+        return added(one.metrics.text(one.gauges()) for one in self.models)
 
     async def patrol(self) -> None:
         """Look at the running answers from time to time; runs until it is cancelled."""

@@ -47,13 +47,16 @@ class Prepared(msgspec.Struct, frozen=True):
     thinking: engines.Thinking | None
     parsers: tuple[Parser, ...]
 
-    def for_engine(self, settings: Settings, id: str, choice: int, *, explain: bool = False) -> engines.Request:
+    def for_engine(
+        self, settings: Settings, id: str, choice: int, client_id: str = "", *, explain: bool = False
+    ) -> engines.Request:
         """The engine's request for one choice.
 
         Args:
             settings: the server's.
             id: the response's.
             choice: its index.
+            client_id: the client's own id of its request.
             explain: see `engines.Request`.
         """
         request = self.request
@@ -62,6 +65,7 @@ class Prepared(msgspec.Struct, frozen=True):
             sampling = msgspec.structs.replace(sampling, seed=sampling.seed + choice)
         return engines.Request(
             id=id,
+            client_id=client_id,
             model=settings.model,
             prompt=self.prompt,
             prompt_ids=None if self.continued is None else self.continued.ids,

@@ -2,8 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 from starlette.applications import Starlette
@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from .. import __version__
 from ..arguments import json_shown
 from ..engines import Engine, EngineError
-from ..generation.metrics import MEDIA_TYPE
+from ..generation.metrics import MEDIA_TYPE, Metrics, added
 from ..generation.service import Service
 from ..request.prompts import Prompts
 from ..request.protocols import (
@@ -38,9 +38,11 @@ from .count_endpoint import CountEndpoint
 from .endpoint import Endpoint, refusal
 from .explain import ASKED
 from .guards import Hosts, unsupported
+from .models import Served, by_model, unknown_model
 from .page import PageFile, page_routes, wants_page
 from .parse_endpoint import ParseEndpoint
 from .replies import JSON, ErrorBody, Reply, failed
+from .workers import Worker
 
 _CHAT: dict[Profile, type[ChatProtocol]] = {
     "openai": ChatProtocol,
@@ -56,15 +58,42 @@ _PATHS = (
     ("POST", "/ag-ui", "AG-UI: a RunAgentInput in, its events out"),
     ("POST", "/parse", "raw model output in, a message or events out"),
     ("GET", "/", "this; in a browser, a page that explains outputs"),
-    ("GET", "/v1/models", "the model"),
+    ("GET", "/v1/models", "the models"),
     ("GET", "/health", "200 where requests are answered, else 503 and why"),
     ("GET", "/metrics", "counts for Prometheus"),
 )
 """What ``/`` lists, for a person."""
 
 
+def _protocols(settings: Settings) -> dict[str, WireProtocol]:
+    """The protocols of a model, by path."""
+    return {
+        "/v1/chat/completions": _CHAT[settings.profile](settings),
+        "/v1/responses": ResponsesProtocol(settings),
+        "/v1/messages": MessagesProtocol(settings),
+        "/ag-ui": AguiProtocol(settings),
+    }
+
+
+def _endpoints(service: Service, protocols: Mapping[str, WireProtocol]) -> dict[str, Endpoint | CountEndpoint]:
+    """What answers for a model, by path."""
+    found: dict[str, Endpoint | CountEndpoint] = {
+        path: Endpoint(service, protocol) for path, protocol in protocols.items()
+    }
+    found["/v1/messages/count_tokens"] = CountEndpoint(service, protocols["/v1/messages"])
+    if service.settings.ui:
+        found["/ui/chat"] = Endpoint(service, TraceProtocol(service.settings))
+    return found
+
+
 def create_app(
-    settings: Settings, engine: Engine, prompts: Prompts | None = None, tools: Tools | None = None
+    settings: Settings,
+    engine: Engine,
+    prompts: Prompts | None = None,
+    tools: Tools | None = None,
+    *,
+    others: Sequence[Served] = (),
+    worker: Worker | None = None,
 ) -> Starlette:
     """The server as an ASGI application; ``app.state.service`` is what its requests share.
 
@@ -72,24 +101,32 @@ def create_app(
         settings: how it is set up.
         engine: generates the outputs; closed when the application ends.
         prompts: the model's chat template.
-        tools: what the server runs itself; closed when the application ends.
+        tools: what the server runs itself, for any model; closed when the application ends.
+        others: further models. Requests choose by their ``model``; those that name none get the first.
+        worker: what this process is, where it is one of several on one port.
     """
     service = Service(settings, engine, prompts, tools)
-    chat = _CHAT[settings.profile](settings)
-    posts: dict[str, WireProtocol] = {
-        "/v1/chat/completions": chat,
-        "/v1/responses": ResponsesProtocol(settings),
-        "/v1/messages": MessagesProtocol(settings),
-        "/ag-ui": AguiProtocol(settings),
-    }
-    endpoints: dict[str, ASGIApp] = {path: Endpoint(service, protocol) for path, protocol in posts.items()}
-    endpoints["/v1/messages/count_tokens"] = CountEndpoint(service, posts["/v1/messages"])
+    service.models = (service, *(Service(*other, tools) for other in others))
+    if others:
+        for one in service.models:
+            one.models = service.models
+            one.metrics = Metrics(one.settings.dialect.name, one.settings.model)
+    posts = _protocols(settings)
+    chat = posts["/v1/chat/completions"]
+
+    def error_body(path: str) -> ErrorBody:
+        return posts.get(path.removesuffix("/count_tokens"), chat).error_body
+
+    endpoints: dict[str, ASGIApp] = dict(_endpoints(service, posts))
+    if others:
+        of_models = {one: _endpoints(one, _protocols(one.settings)) for one in service.models}
+        endpoints = dict(by_model(of_models, error_body))
     endpoints["/parse"] = ParseEndpoint(service)
     routes, index = page_routes() if settings.ui else ([], None)
     if settings.ui:
-        endpoints["/ui/chat"] = Endpoint(service, TraceProtocol(settings))
         endpoints |= {f"/ui/{name}": kind(service) for name, kind in ASKED.items()}
     pages = _Pages(service, chat, index)
+    pages.worker = worker
     routes += [Route(path, endpoint, methods=["POST"]) for path, endpoint in endpoints.items()]
     routes += [
         Route("/", pages.home),
@@ -101,19 +138,18 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        patrol = asyncio.ensure_future(service.patrol())
+        patrols = [asyncio.ensure_future(one.patrol()) for one in service.models]
         try:
             yield
         finally:
-            patrol.cancel()
-            with suppress(asyncio.CancelledError):
-                await patrol
-            service.close()
+            for patrol in patrols:
+                patrol.cancel()
+            await asyncio.gather(*patrols, return_exceptions=True)
+            for one in service.models:
+                one.close()
             await service.tools.aclose()
-            await engine.close()
-
-    def error_body(path: str) -> ErrorBody:
-        return posts.get(path.removesuffix("/count_tokens"), chat).error_body
+            for one in service.models:
+                await one.engine.close()
 
     errors: Any = {HTTPException: _http_error(posts, error_body)}
     app = _App(routes=routes, lifespan=lifespan, exception_handlers=errors)
@@ -181,27 +217,33 @@ class _App(Starlette):
 
 
 class _Pages:
-    """The pages that are read with GET."""
+    """The pages that are read with GET.
+
+    Attributes:
+        worker: what this process is, where it is one of several.
+    """
+
+    worker: Worker | None = None
 
     def __init__(self, service: Service, protocol: WireProtocol, index: PageFile | None) -> None:
         self._service = service
         self._protocol = protocol
         self._index = index
-        model = service.settings.model
-        self._model = {"id": model, "object": "model", "created": int(time.time()), "owned_by": "unspool"}
+        self._created = int(time.time())
 
     async def home(self, request: Request) -> Response:
         """The page for browsers; else an overview, as JSON for who asks for it. It needs no key."""
         if self._index is not None and wants_page(request):
             return await self._index.answer(request)
         settings = self._service.settings
+        models = [one.settings for one in self._service.models]
         example = settings.example(str(request.base_url).rstrip("/"))
         if JSON in request.headers.get("accept", ""):
             told = {"version": __version__, "model": settings.model, "dialect": settings.dialect.name}
             paths = [{"method": method, "path": path, "what": text} for method, path, text in _PATHS]
             return Response(encode({"name": "unspool", **told, "paths": paths, "example": example}), media_type=JSON)
         lines = [
-            f"unspool {__version__} serves the model {settings.model} (dialect {settings.dialect.name}).",
+            *(f"unspool {__version__} serves the model {m.model} (dialect {m.dialect.name})." for m in models),
             "",
             *(f"  {method:<5} {path:<26} {text}" for method, path, text in _PATHS),
             "",
@@ -210,39 +252,63 @@ class _Pages:
         return Response("\n".join(lines) + "\n", media_type="text/plain")
 
     async def models(self, request: Request) -> Response:
-        """The one model."""
-        return self._refused(request) or Response(encode({"object": "list", "data": [self._model]}), media_type=JSON)
+        """The models."""
+        data = [self._told(service) for service in self._service.models]
+        return self._refused(request) or Response(encode({"object": "list", "data": data}), media_type=JSON)
 
     async def model(self, request: Request) -> Response:
-        """The model, by its name."""
+        """A model, by its name."""
         refused = self._refused(request)
         if refused is not None:
             return refused
         name = request.path_params["model"]
-        if name != self._model["id"]:
-            message = f"the model {name!r} is not served; it is {self._model['id']!r}"
-            return Response(self._protocol.error_body(Failure(message, 404)), 404, media_type=JSON)
-        return Response(encode(self._model), media_type=JSON)
+        for service in self._service.models:
+            if name == service.settings.model:
+                return Response(encode(self._told(service)), media_type=JSON)
+        return Response(self._protocol.error_body(unknown_model(name, self._service)), 404, media_type=JSON)
+
+    def _told(self, service: Service) -> dict[str, Any]:
+        """What is told of a model."""
+        told: dict[str, Any] = {
+            "id": service.settings.model,
+            "object": "model",
+            "created": self._created,
+            "owned_by": "unspool",
+        }
+        context = getattr(service.engine, "context", None)  # of engines that know it
+        return told if context is None else {**told, "max_model_len": context}
 
     async def health(self, request: Request) -> Response:
         """Whether requests would be answered; needs no key."""
         if self._service.draining:
             return _unavailable("draining", "the server is shutting down")
-        try:
-            await self._service.engine.health()
-        except EngineError as error:
-            return _unavailable("engine", str(error))
-        return Response(encode({"status": "ok"}), media_type=JSON)
+        models = self._service.models
+        faults = [fault for fault in await asyncio.gather(*map(_fault, models)) if fault is not None]
+        if len(faults) == len(models):
+            return _unavailable("engine", "; ".join(faults))
+        told = {"status": "degraded", "message": "; ".join(faults)} if faults else {"status": "ok"}
+        return Response(encode(told), media_type=JSON)
 
     async def metrics(self, request: Request) -> Response:
         """Counts for Prometheus."""
-        return self._refused(request, draining=False) or Response(
-            self._service.metrics.text(self._service.gauges()), media_type=MEDIA_TYPE
-        )
+        refused = self._refused(request, draining=False)
+        if refused is not None:
+            return refused
+        texts = [self._service.counts()] if self.worker is None else await self.worker.counts()
+        return Response(added(texts), media_type=MEDIA_TYPE)
 
     def _refused(self, request: Request, draining: bool = True) -> Response | None:
         reply: Reply | None = refusal(self._service, self._protocol.error_body, request.scope, draining)
         return None if reply is None else Response(reply.body, reply.status, media_type=JSON)
+
+
+async def _fault(service: Service) -> str | None:
+    """Why a model's engine cannot generate; ``None``: it can."""
+    try:
+        await service.engine.health()
+    except EngineError as error:
+        return f"{service.settings.model}: {error}" if len(service.models) > 1 else str(error)
+    return None
 
 
 def _unavailable(status: str, message: str) -> Response:

@@ -45,6 +45,10 @@ class Endpoint:
         """Answer one request."""
         await answer(self._service, self._protocol.error_body, scope, receive, send, self._answer)
 
+    async def respond(self, scope: Scope, body: bytes, send: Send) -> None:
+        """Answer a request whose body was read."""
+        await self._answer(scope, body, send)
+
     async def _answer(self, scope: Scope, body: bytes, send: Send) -> None:
         protocol = self._protocol
         own = Tools(())

@@ -6,8 +6,9 @@ import logging
 import math
 import socket
 import sys
-from collections.abc import Collection
-from typing import Any
+from collections.abc import Collection, Sequence
+from contextlib import AsyncExitStack
+from typing import Any, NamedTuple
 
 import uvicorn
 
@@ -19,10 +20,37 @@ from ..tools import Tools
 from ..wire.common import Failure
 from .app import create_app
 from .connection import limited, patrol
+from .logs import AccessLog, set_up_logs
+from .models import Served
+from .workers import Worker
 
 _AFTER_DRAIN = 0.5  # seconds for the last errors to be sent
 _SWITCH = 0.0005  # seconds after which a computing thread yields to the loop; Python's default is 0.005
+_ANY = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}
+"""Addresses that stand for all, and one that reaches them from here."""
 _M_MMAP_THRESHOLD = -3  # of glibc's malloc.h
+
+
+class Operation(NamedTuple):
+    """How the process is run, whatever it serves.
+
+    Attributes:
+        log_format, log_level: see `unspool.server.logs`.
+        access_log: whether each answered request is logged.
+        certificate, key, password: the files of TLS, and what opens the key; without a certificate there is no TLS.
+        worker: what this process is, where it is one of several.
+    """
+
+    log_format: str = "text"
+    log_level: str = "info"
+    access_log: bool = False
+    certificate: str | None = None
+    key: str | None = None
+    password: str | None = None
+    worker: Worker | None = None
+
+
+_PLAIN = Operation()
 
 
 class Server(uvicorn.Server):
@@ -34,6 +62,8 @@ class Server(uvicorn.Server):
         host, port: where to listen; port 0 takes any that is free.
         prompts: the model's chat template.
         tools: what the server runs itself.
+        others: further models.
+        operation: how the process is run.
     """
 
     def __init__(
@@ -44,19 +74,28 @@ class Server(uvicorn.Server):
         port: int,
         prompts: Prompts | None = None,
         tools: Tools | None = None,
+        *,
+        others: Sequence[Served] = (),
+        operation: Operation = _PLAIN,
     ) -> None:
-        app = create_app(settings, engine, prompts, tools)
+        app = create_app(settings, engine, prompts, tools, others=others, worker=operation.worker)
         self._service: Service = app.state.service
+        self._operation = operation
+        self._within = AsyncExitStack()
         super().__init__(
             uvicorn.Config(
-                app,
+                AccessLog(app) if operation.access_log else app,
                 host=host,
                 port=port,
                 lifespan="on",
                 ws="none",
                 access_log=False,
                 log_level=logging.WARNING,
+                log_config=None,
                 server_header=False,
+                ssl_certfile=operation.certificate,
+                ssl_keyfile=operation.key,
+                ssl_keyfile_password=operation.password,
                 http=limited(settings.limits),
                 timeout_keep_alive=settings.limits.idle,  # type: ignore[arg-type]  # seconds need not be whole
                 timeout_graceful_shutdown=math.ceil(settings.limits.drain + 4 * _AFTER_DRAIN),
@@ -76,29 +115,49 @@ class Server(uvicorn.Server):
         await super().startup(sockets)
         if self.started:
             self._patrol = asyncio.ensure_future(patrol(self.server_state.connections))
-            settings = self._service.settings
-            host = f"[{self.config.host}]" if ":" in self.config.host else self.config.host
-            log.info("listening on http://%s:%d; %s", host, self.port, settings.summary())
-            log.info("try: %s", settings.example(f"http://{host}:{self.port}"))
-            if settings.ui:
-                log.info("open http://%s:%d/ in a browser: the page explains every output", host, self.port)
+            worker = self._operation.worker
+            if worker is not None:
+                await self._within.enter_async_context(worker.serving(self._service.counts, self._orphaned))
+            if worker is None or worker.number == 0:
+                self._tell()
+
+    def _tell(self) -> None:
+        """Log where it is and what it serves."""
+        settings = self._service.settings
+        scheme = "http" if self._operation.certificate is None else "https"
+        host = f"[{self.config.host}]" if ":" in self.config.host else self.config.host
+        log.info("listening on %s://%s:%d; %s", scheme, host, self.port, settings.summary())
+        for other in self._service.models[1:]:
+            log.info("further model: %s", other.settings.summary())
+        reached = _ANY.get(self.config.host, host)
+        log.info("try: %s", settings.example(f"{scheme}://{reached}:{self.port}"))
+        if settings.ui:
+            log.info("open %s://%s:%d/ in a browser: the page explains every output", scheme, reached, self.port)
+
+    def _orphaned(self) -> None:
+        log.warning("the process that started this one is gone")
+        self.should_exit = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Give running responses time to end."""
-        self._service.draining = True
+        for service in self._service.models:
+            service.draining = True
         end = asyncio.ensure_future(self._end())
         await super().shutdown(sockets)
         for task in (end, self._patrol):
             task.cancel()
         await asyncio.gather(end, self._patrol, return_exceptions=True)
+        await self._within.aclose()
 
     async def _end(self) -> None:
         """Wait for running responses, then end them with an error, then close all connections."""
         connections, drain = self.server_state.connections, self._service.settings.limits.drain
-        if self._service.runs:
-            log.info("draining: %d responses have %g s to end", len(self._service.runs), drain)
+        running = sum(len(service.runs) for service in self._service.models)
+        if running:
+            log.info("draining: %d responses have %g s to end", running, drain)
         await _empty(connections, drain)
-        self._service.abort(Failure("the server is shutting down", 503))
+        for service in self._service.models:
+            service.abort(Failure("the server is shutting down", 503))
         await _empty(connections, _AFTER_DRAIN)
         for connection in list(connections):
             connection.transport.abort()
@@ -121,20 +180,24 @@ def serve(
     *,
     tools: Tools | None = None,
     listener: socket.socket | None = None,
+    others: Sequence[Served] = (),
+    operation: Operation = _PLAIN,
 ) -> bool:
     """Serve until SIGTERM or SIGINT; then running responses have `Limits.drain` seconds to end.
 
     Args:
         settings, engine, host, port, prompts, tools: see `Server`.
         listener: a socket that already listens there.
+        others: further models, from which requests choose by their ``model``.
+        operation: how the process is run.
 
     Returns:
         Whether it ever listened; why it did not is in the log.
     """
-    logging.basicConfig(format="%(levelname)s %(name)s: %(message)s", level=logging.INFO)
+    set_up_logs(operation.log_format, operation.log_level)
     _return_large_blocks()
     sys.setswitchinterval(_SWITCH)
-    server = Server(settings, engine, host, port, prompts, tools)
+    server = Server(settings, engine, host, port, prompts, tools, others=others, operation=operation)
     server.run(None if listener is None else [listener])
     return bool(server.started)
 

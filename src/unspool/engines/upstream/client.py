@@ -81,20 +81,30 @@ class Client:
 
     @contextlib.asynccontextmanager
     async def open(
-        self, backend: Backend, path: str, asked: dict[str, Any] | None, deadline: float
+        self, backend: Backend, path: str, asked: dict[str, Any] | None, deadline: float, request_id: str = ""
     ) -> "AsyncIterator[aiohttp.ClientResponse]":
         """An answer with a good status; its connection is closed when the block ends.
+
+        Args:
+            backend: who is asked.
+            path: below its base.
+            asked: the question, which is then a POST.
+            deadline: of the monotonic clock, for the head of the answer.
+            request_id: is sent as ``X-Request-Id`` where it is not empty.
 
         Raises:
             EngineError: there is none; `Unavailable` where another backend may have one.
         """
+        headers = {} if asked is None else {"Content-Type": "application/json"}
+        if request_id:
+            headers["X-Request-Id"] = request_id
         try:
             async with asyncio.timeout(deadline - time.monotonic()):
                 response = await self._session().request(
                     "GET" if asked is None else "POST",
                     backend.url + path,
                     data=None if asked is None else _json(asked),
-                    headers={} if asked is None else {"Content-Type": "application/json"},
+                    headers=headers,
                     allow_redirects=False,
                 )
         except Exception as error:

@@ -1,9 +1,11 @@
 """`Upstream`: the engine that is a server of its own, reached over HTTP (the extra ``server``)."""
 
+import contextlib
 import logging
 import math
+import secrets
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
@@ -94,12 +96,19 @@ class Upstream:
         self._client = Client(api_key, connect_timeout)
         self._threads = Threads(2, "upstream")
         given = None if kind is None else KINDS[kind]
+        self._busy: set[str] = set()  # ids of requests that are under way
         self._pool = Pool([Backend(base, given) for base in bases], self._probe, check_interval)
 
     @property
     def tokenizer(self) -> Any:
         """The one that was given."""
         return self._tokenizer
+
+    @property
+    def context(self) -> int | None:
+        """Tokens of a prompt and its output together, the least of all servers, as they told when last asked."""
+        told = [b.served.context for b in self._pool.backends if b.served is not None and b.served.context is not None]
+        return min(told, default=None)
 
     # -- the interface of engines ----------------------------------------------------------------------------------
 
@@ -164,7 +173,10 @@ class Upstream:
         alternatives = request.sampling.logprobs or 0
         usage: Usage | None = None
         reason: str | None = None
-        async with self._client.open(backend, kind.generate, asked, deadline) as response:
+        async with (
+            self._request_id(request) as request_id,
+            self._client.open(backend, kind.generate, asked, deadline, request_id) as response,
+        ):
             backend.back()
             if not response.content_type.startswith("text/event-stream"):
                 raise EngineError(f"the engine answers {response.content_type!r} instead of a stream", 502)
@@ -198,6 +210,22 @@ class Upstream:
             if reason is None:
                 raise Unavailable("the engine ended its stream early", 502)
             yield Delta(finish_reason=reason, usage=usage)
+
+    @contextlib.asynccontextmanager
+    async def _request_id(self, request: Request) -> AsyncIterator[str]:
+        """What a server is told as the request's id: the client's, else the response's.
+
+        Servers may refuse an id that they are still busy with: of the choices of a request, and of requests that the
+        client gave the same id, those that are under way already get something to tell them apart.
+        """
+        id = request.client_id or request.id
+        if id in self._busy:
+            id = f"{id}-{secrets.token_hex(4)}"
+        self._busy.add(id)
+        try:
+            yield id
+        finally:
+            self._busy.discard(id)
 
     async def _prepared(self, backend: Backend, request: Request) -> tuple[Kind, dict[str, Any]]:
         """The kind of a backend, and the request as it takes it."""
@@ -249,7 +277,8 @@ class Upstream:
                 return backend.served
             answer, fault = await self._asked(backend, "/v1/models")
             listed = answer.get("data") if isinstance(answer, dict) else None
-            first = listed[0] if isinstance(listed, list) and listed and isinstance(listed[0], dict) else {}
+            models = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+            first = next((one for one in models if one.get("id") == self._model), models[0] if models else {})
             if backend.kind is None:
                 owner = str(first.get("owned_by", ""))
                 backend.kind = detect(owner, {}) or detect("", await self._paths(backend))
@@ -294,6 +323,8 @@ class Upstream:
                 raise
             except EngineError:  # it is there, and what it told holds until it tells something else
                 backend.served = before
+            if None not in (before, backend.served) and before != backend.served:
+                log.info("engine %s: is now %s", backend.url, backend.served)
 
 
 def _awaited(awaited: Awaited, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:

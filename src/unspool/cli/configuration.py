@@ -1,0 +1,204 @@
+"""The configuration file of ``serve``: TOML whose keys are the command line's, and a table for each model.
+
+A key is the name of an argument without its dashes. What the command line gives goes before what the file gives, and a
+model's table before the top level. Which keys there are, and what they take, is asked of the command line's own parser.
+"""
+
+import argparse
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from ..arguments import described, json_shown, near
+from .common import Misuse
+
+Add = Callable[[argparse.ArgumentParser], None]
+"""Adds arguments to a parser."""
+_MODELS: Final = "models"
+_LEFT_OUT: Final = frozenset({"help", "config"})
+_LIMITS: Final = "limits"
+_LIMIT: Final = "max-"
+"""``[limits]`` holds the arguments that begin with this, without it."""
+_KINDS: Final[dict[Any, str]] = {int: "an integer", float: "a number"}
+MOST: Final = 1024 * 1024
+"""Bytes of a file."""
+
+
+class Key(NamedTuple):
+    """A key of the file.
+
+    Attributes:
+        name: as the file writes it.
+        action: the argument.
+        model: whether a model's table may have it.
+    """
+
+    name: str
+    action: argparse.Action
+    model: bool
+
+    @property
+    def takes(self) -> str:
+        """What kind of value it takes, for a person."""
+        if self.action.nargs == 0:
+            return "true or false"
+        kind = _KINDS.get(self.action.type, "a string")
+        if _is_table(self.action):
+            return "a table"
+        return f"{kind}, or a list of them" if _repeatable(self.action) else kind
+
+
+def keys(server: Add, model: Add) -> dict[str, Key]:
+    """The keys that there are, by name.
+
+    Args:
+        server: adds the arguments of the command.
+        model: adds those that each model has.
+    """
+    whole, own = _Silent(), _Silent()
+    server(whole)
+    model(own)
+    of_model = {_name(action) for action in own._actions if action.option_strings}
+    of_model.discard("model")  # a table's name is the model's
+    found = [action for action in whole._actions if action.option_strings and _name(action) not in _LEFT_OUT]
+    return {_name(action): Key(_name(action), action, _name(action) in of_model) for action in found}
+
+
+def configured(words: Sequence[str], path: str, server: Add, model: Add) -> dict[str, argparse.Namespace]:
+    """The arguments of each model of a file; of one without models, under the name ``""``.
+
+    Args:
+        words: the command line, which goes before the file.
+        path: of the file.
+        server, model: see `keys`.
+
+    Raises:
+        Misuse: the file cannot be read, or a key or value of it is wrong; names it.
+    """
+    data = _read(path)
+    known = keys(server, model)
+    models = data.pop(_MODELS, {})
+    if not isinstance(models, dict) or not all(isinstance(table, dict) for table in models.values()):
+        raise Misuse(f"--config: {path}: {_MODELS}: must be tables, as [{_MODELS}.NAME]")
+    given = _given(words, server)
+    shared = dict(_values(path, "", data, known))
+    if models and ("model" in given or "model" in shared):
+        raise Misuse(f"--model: {path} names its models itself; leave it out")
+    if not models:
+        return {"": _options(server, {**shared, **given})}
+    of_models = {name: key for name, key in known.items() if key.model}
+    found = {}
+    for name, table in models.items():
+        if not name:
+            raise Misuse(f"--config: {path}: {_MODELS}: a name is empty")
+        own = dict(_values(path, f"{_MODELS}.{json_shown(name)}.", table, of_models))
+        found[name] = _options(server, {**shared, **own, **given, "model": name})
+    return found
+
+
+class _Silent(argparse.ArgumentParser):
+    """A parser that is asked, and never prints."""
+
+    def __init__(self) -> None:
+        super().__init__(add_help=False, allow_abbrev=False)
+
+
+def _read(path: str) -> dict[str, Any]:
+    try:
+        with Path(path).open("rb") as file:
+            text = file.read(MOST + 1)
+        if len(text) > MOST:
+            raise Misuse(f"--config: {path}: is larger than {MOST:,} bytes")
+        return tomllib.loads(text.decode())
+    except OSError as error:
+        raise Misuse(f"--config: {path}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise Misuse(f"--config: {path}: not UTF-8: {error.reason}") from None
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise Misuse(f"--config: {path}: not TOML: {error}") from None
+
+
+def _name(action: argparse.Action) -> str:
+    """The long name of an argument, without its dashes."""
+    return max(action.option_strings, key=len).lstrip("-")
+
+
+def _repeatable(action: argparse.Action) -> bool:
+    return isinstance(action, argparse._AppendAction)
+
+
+def _is_table(action: argparse.Action) -> bool:
+    """Whether the values are fields and their values, which the file may write as a table."""
+    return str(action.metavar).startswith("FIELD=")
+
+
+def _given(words: Sequence[str], server: Add) -> dict[str, Any]:
+    """What the command line gives, by the name of the argument; nothing that it leaves out."""
+    parser = _Silent()
+    server(parser)
+    names = {action.dest: _name(action) for action in parser._actions if action.option_strings}
+    for action in parser._actions:
+        action.default = argparse.SUPPRESS
+    given = {names[dest]: value for dest, value in vars(parser.parse_args(list(words))).items() if dest in names}
+    return {name: value for name, value in given.items() if name not in _LEFT_OUT}
+
+
+def _options(server: Add, values: Mapping[str, Any]) -> argparse.Namespace:
+    """The arguments as the command line would give them."""
+    parser = _Silent()
+    server(parser)
+    dests = {_name(action): action.dest for action in parser._actions if action.option_strings}
+    options = parser.parse_args([])
+    for name, value in values.items():
+        setattr(options, dests[name], value)
+    return options
+
+
+def _values(path: str, where: str, table: Mapping[str, Any], known: Mapping[str, Key]) -> Iterator[tuple[str, Any]]:
+    """The arguments that a table gives, and their values."""
+    for name, value in table.items():
+        if not where and name == _LIMITS and isinstance(value, dict):
+            for field, limit in value.items():
+                yield from _pair(path, f"{_LIMITS}.", field, f"{_LIMIT}{field}", limit, known)
+        else:
+            yield from _pair(path, where, name, name, value, known)
+
+
+def _pair(
+    path: str, where: str, shown: str, name: str, value: Any, known: Mapping[str, Key]
+) -> Iterator[tuple[str, Any]]:
+    try:
+        if name not in known:
+            names = [n.removeprefix(_LIMIT) for n in known if n.startswith(_LIMIT)] if where == "limits." else known
+            raise ValueError(f"unknown key{near(shown, names)}")
+        yield name, _value(known[name].action, value)
+    except (ValueError, argparse.ArgumentTypeError) as error:
+        raise Misuse(f"--config: {path}: {where}{shown}: {error}") from None
+
+
+def _value(action: argparse.Action, value: Any) -> Any:
+    """What the argument would be on the command line.
+
+    Raises:
+        ValueError, ArgumentTypeError: the argument does not take the value.
+    """
+    if action.nargs == 0:
+        if not isinstance(value, bool):
+            raise ValueError(f"must be true or false, not {described(value)}")
+        return value
+    if not _repeatable(action):
+        return _converted(action, value)
+    if isinstance(value, dict) and _is_table(action):
+        return [f"{field}={str(one).lower()}" for field, one in value.items()]
+    return [_converted(action, one) for one in (value if isinstance(value, list) else [value])]
+
+
+def _converted(action: argparse.Action, value: Any) -> Any:
+    if action.type in (int, float):
+        if isinstance(value, bool) or not isinstance(value, int if action.type is int else int | float):
+            raise ValueError(f"must be {_KINDS[action.type]}, not {described(value)}")
+        return action.type(value)
+    if not isinstance(value, str):
+        raise ValueError(f"must be a string, not {described(value)}")
+    return action.type(value) if callable(action.type) else value

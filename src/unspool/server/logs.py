@@ -1,0 +1,104 @@
+"""Logs: for people or as JSON lines, and the access log, a line for each answered request."""
+
+import json
+import logging
+import time
+from typing import Any, Final
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+__all__ = ["AccessLog", "set_up_logs"]
+
+access: Final = logging.getLogger("unspool.access")
+_LONGEST: Final = 2048
+"""Characters of a path, at most, in the access log."""
+
+
+def set_up_logs(form: str = "text", level: str = "info") -> None:
+    """Write the logs of this process to standard error.
+
+    Args:
+        form: ``text`` or ``json``.
+        level: the least severe one that is written: ``debug``, ``info``, ``warning``, ``error``.
+    """
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonLines() if form == "json" else logging.Formatter("%(levelname)s %(name)s: %(message)s"))
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level.upper())
+
+
+class JsonLines(logging.Formatter):
+    """A JSON object on a line for each record: ``time`` (UTC), ``level``, ``logger``, ``message``, ``process``.
+
+    Further fields are those of the record's ``fields``, as of the access log, and ``exception``, a traceback.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        """See `logging.Formatter`."""
+        at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+        line: dict[str, Any] = {
+            "time": f"{at}.{int(record.msecs):03d}Z",
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+            **getattr(record, "fields", {}),
+        }
+        if record.process is not None:
+            line["process"] = record.process
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return json.dumps(line)
+
+
+class AccessLog:
+    """An ASGI application that logs each request of another: when its answer has ended, or its client has gone.
+
+    Args:
+        app: what answers.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, and log it."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began = time.monotonic()
+        status, size, id, whole = 0, 0, "", False
+
+        async def sending(message: Message) -> None:
+            nonlocal status, size, id, whole
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                id = next((v.decode("latin-1") for k, v in message["headers"] if k.lower() == b"x-request-id"), "")
+            elif message["type"] == "http.response.body":
+                size += len(message.get("body", b""))
+                whole = not message.get("more_body", False)
+            await send(message)
+
+        try:
+            await self._app(scope, receive, sending)
+        finally:
+            client = scope.get("client")
+            fields = {
+                "client": f"{client[0]}:{client[1]}" if client else "",
+                "method": scope["method"],
+                "path": scope["path"][:_LONGEST],
+                "status": status,
+                "complete": whole,
+                "bytes": size,
+                "seconds": round(time.monotonic() - began, 4),
+                "request_id": id,
+            }
+            access.info("%s", _line(fields), extra={"fields": fields})
+
+
+def _line(fields: dict[str, Any]) -> str:
+    """A request in words; whatever its client chose is quoted."""
+    path = json.dumps(fields["path"])
+    cut = "" if fields["complete"] else " (cut)"
+    told = f"{fields['client']} {fields['method']} {path} {fields['status']}{cut} {fields['bytes']} B"
+    return f"{told} {fields['seconds']:.3f} s {fields['request_id'] or '-'}"

@@ -1,0 +1,116 @@
+"""Several models behind one server: `by_model` has the applications that choose one by what a request names."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from ..arguments import json_shown
+from ..engines import Engine
+from ..generation.service import Service
+from ..request.fields import BadRequest, read_object
+from ..request.prompts import Prompts
+from ..request.settings import Settings
+from ..wire.common import Failure
+from .endpoint import answer
+from .replies import ErrorBody, failed
+
+__all__ = ["Served", "by_model", "unknown_model"]
+
+_SHOWN = 200
+"""How many characters of an unknown name are told."""
+_LONG = 16 * 1024
+"""Bytes from which a request is read in a thread."""
+
+
+class Served(NamedTuple):
+    """A model.
+
+    Attributes:
+        settings: how it is served.
+        engine: generates its outputs.
+        prompts: its chat template.
+    """
+
+    settings: Settings
+    engine: Engine
+    prompts: Prompts | None = None
+
+
+class Responder(Protocol):
+    """What answers requests whose bodies were read."""
+
+    async def respond(self, scope: Scope, body: bytes, send: Send) -> None:
+        """Answer one request."""
+
+
+def by_model(
+    endpoints: Mapping[Service, Mapping[str, Responder]], error_body: Callable[[str], ErrorBody]
+) -> dict[str, ASGIApp]:
+    """The applications of several models, by path.
+
+    Args:
+        endpoints: what answers for each model, by path; the first one is the default.
+        error_body: writes errors in the form of a path's protocol.
+    """
+    first = next(iter(endpoints))
+    return {
+        path: _ByModel(first, {one.settings.model: found[path] for one, found in endpoints.items()}, error_body(path))
+        for path in endpoints[first]
+    }
+
+
+def unknown_model(name: str, service: Service) -> Failure:
+    """What to say of a model that is not served."""
+    models = [one.settings.model for one in service.models]
+    served = f"it is {models[0]!r}" if len(models) == 1 else f"there are {', '.join(map(repr, models))}"
+    text = f"the model {json_shown(name[:_SHOWN])} is not served; {served}"
+    return Failure(text, 404, "model", code="model_not_found")
+
+
+class _ByModel:
+    """An ASGI application that answers the requests of one protocol by the model that they name."""
+
+    def __init__(self, first: Service, endpoints: Mapping[str, Responder], error_body: ErrorBody) -> None:
+        self._first = first
+        self._endpoints = endpoints
+        self._error_body = error_body
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        await answer(self._first, self._error_body, scope, receive, send, self._choose)
+
+    async def _choose(self, scope: Scope, body: bytes, send: Send) -> None:
+        size = len(body)
+        name = _named(body) if size < _LONG else await self._first.in_thread(size, lambda _: _named(body))
+        endpoint = self._endpoints.get(self._first.settings.model if name is None else name)
+        if endpoint is not None:
+            await endpoint.respond(scope, body, send)
+            return
+        reply = failed(self._error_body, unknown_model(str(name), self._first))
+        self._first.metrics.response(scope["path"], reply.status)
+        await reply.send(send)
+
+
+class _Model(msgspec.Struct):
+    """The fields that name a model: AG-UI has none of its own, and passes others' on."""
+
+    model: Any = None
+    forwardedProps: Any = None
+
+
+def _named(body: bytes) -> str | None:
+    """The model that a request names; ``None``: none, or the request cannot be read, which its endpoint tells."""
+    try:
+        found = msgspec.json.decode(body, type=_Model)
+    except (msgspec.DecodeError, RecursionError):  # of which some are none to `read_object`
+        try:
+            fields = read_object(body)
+        except BadRequest:
+            return None
+        found = _Model(fields.raw.get("model"), fields.raw.get("forwardedProps"))
+    name = found.model
+    if name is None and isinstance(found.forwardedProps, dict):
+        name = found.forwardedProps.get("model")
+    return name if isinstance(name, str) else None

@@ -1,0 +1,228 @@
+"""Several processes on one port: a parent starts workers, starts those that end anew, and ends them all in order.
+
+Workers are the same command, with the listening socket and one end of a pair of sockets passed on. On that pair a
+worker says that it is ready, and learns by its end that the parent is gone. Each answers its siblings' questions for
+its counts on a socket of its own in a folder that they share, so that any of them can tell the counts of all.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+__all__ = ["VARIABLE", "Worker", "supervise"]
+
+log = logging.getLogger("unspool.server")
+
+VARIABLE: Final = "UNSPOOL_WORKER"
+"""What tells a process, in its environment, that it is a worker."""
+_READY: Final = b"ready"
+_ASKED: Final = 2.0  # seconds for a sibling's counts
+_TICK: Final = 0.2  # seconds between two looks at the workers
+_STEADY: Final = 30.0  # seconds after which a worker's end is no reason to wait with the next
+_LONGEST_PAUSE: Final = 30.0
+_MOST: Final = 64 * 1024 * 1024
+"""Bytes of a sibling's counts."""
+
+
+class Worker(msgspec.Struct, frozen=True):
+    """What a worker knows of its parent and siblings.
+
+    Attributes:
+        number: its own, from 0.
+        listener: the file descriptor of the listening socket.
+        parent: that of its end of the pair.
+        folder: where the sockets of all workers are.
+        secret: random text, the same for all workers of a parent.
+    """
+
+    number: int
+    listener: int
+    parent: int
+    folder: str
+    secret: str
+
+    @classmethod
+    def here(cls) -> "Worker | None":
+        """What this process is, by its environment; ``None``: no worker."""
+        told = os.environ.pop(VARIABLE, None)
+        return None if told is None else msgspec.json.decode(told, type=cls)
+
+    def listening(self) -> socket.socket:
+        """The listening socket."""
+        return socket.socket(fileno=self.listener)
+
+    @contextlib.asynccontextmanager
+    async def serving(self, counts: Callable[[], str], orphaned: Callable[[], None]) -> AsyncIterator[None]:
+        """Be ready, tell siblings the counts and watch the parent for as long as the block lasts.
+
+        Args:
+            counts: this worker's.
+            orphaned: called where the parent is gone.
+        """
+        loop = asyncio.get_running_loop()
+        path = Path(self.folder) / f"{self.number}.sock"
+        path.unlink(missing_ok=True)
+
+        async def tell(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            with contextlib.suppress(ConnectionError):
+                writer.write(counts().encode())
+                await writer.drain()
+            writer.close()
+
+        parent = socket.socket(fileno=os.dup(self.parent))
+        parent.setblocking(False)
+
+        def heard() -> None:
+            with contextlib.suppress(BlockingIOError, ConnectionError):
+                if parent.recv(64):
+                    return
+            loop.remove_reader(parent)
+            orphaned()
+
+        server = await asyncio.start_unix_server(tell, path)
+        loop.add_reader(parent, heard)
+        try:
+            parent.send(_READY)
+            yield
+        finally:
+            loop.remove_reader(parent)
+            parent.close()
+            server.close()
+            path.unlink(missing_ok=True)
+
+    async def counts(self) -> list[str]:
+        """The counts of all workers that answer, this one among them."""
+        found = await asyncio.gather(*(_counts(path) for path in sorted(Path(self.folder).glob("*.sock"))))
+        return [text for text in found if text is not None]
+
+
+async def _counts(path: Path) -> str | None:
+    try:
+        async with asyncio.timeout(_ASKED):
+            reader, writer = await asyncio.open_unix_connection(path, limit=_MOST)
+            try:
+                return (await reader.read()).decode()
+            finally:
+                writer.close()
+    except (OSError, TimeoutError) as error:
+        log.warning("worker %s does not tell its counts: %s", path.stem, error or type(error).__name__)
+        return None
+
+
+# -- the parent --------------------------------------------------------------------------------------------------------
+
+
+class _Child(NamedTuple):
+    process: "subprocess.Popen[bytes]"
+    pair: socket.socket
+    began: float
+
+
+class _Parent:
+    """The workers of one port."""
+
+    def __init__(self, words: Sequence[str], listener: socket.socket, folder: str) -> None:
+        self._words = words
+        self._listener = listener
+        self._folder = folder
+        self._secret = os.urandom(32).hex()
+        self._ending = False
+        self._children: dict[int, _Child] = {}
+        self._due: dict[int, float] = {}
+        self._pause = 0.5
+
+    def run(self, number: int) -> int:
+        """Serve with so many workers until a signal ends them; returns the exit code."""
+        for wanted in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(wanted, self._end)
+        self._start(0)
+        failed = self._until_ready(0)  # the others would fail as well
+        if failed is not None:
+            return failed
+        for other in range(1, number):
+            self._start(other)
+        while self._children or (self._due and not self._ending):
+            time.sleep(_TICK)
+            self._look()
+        return 0
+
+    def _start(self, number: int) -> None:
+        ours, theirs = socket.socketpair()
+        worker = Worker(number, self._listener.fileno(), theirs.fileno(), self._folder, self._secret)
+        # A session of its own: Ctrl-C reaches the parent alone, which ends all workers the same way.
+        process = subprocess.Popen(
+            [sys.executable, "-m", "unspool", *self._words],
+            env={**os.environ, VARIABLE: msgspec.json.encode(worker).decode()},
+            pass_fds=(self._listener.fileno(), theirs.fileno()),
+            start_new_session=True,
+        )
+        theirs.close()
+        self._children[number] = _Child(process, ours, time.monotonic())
+        if self._ending:
+            process.send_signal(signal.SIGTERM)
+
+    def _until_ready(self, number: int) -> int | None:
+        """Wait for a worker; its exit code where it ended instead."""
+        child = self._children[number]
+        while True:
+            ready, _, _ = select.select([child.pair], [], [], _TICK)
+            if ready and child.pair.recv(64):
+                return None
+            if child.process.poll() is not None:
+                code = child.process.returncode
+                return 0 if self._ending else code if code > 0 else 1
+
+    def _look(self) -> None:
+        """Note who has ended, and start whose time has come."""
+        now = time.monotonic()
+        for number, child in list(self._children.items()):
+            code = child.process.poll()
+            if code is None:
+                continue
+            child.pair.close()
+            del self._children[number]
+            if self._ending:
+                continue
+            steady = now - child.began > _STEADY
+            self._pause = 0.5 if steady else min(2 * self._pause, _LONGEST_PAUSE)
+            log.error("worker %d ended with %d; the next one starts in %g s", number, code, self._pause)
+            self._due[number] = now + self._pause
+        for number, due in list(self._due.items()):
+            if now >= due and not self._ending:
+                del self._due[number]
+                self._start(number)
+
+    def _end(self, number: int, frame: Any) -> None:
+        """End all workers; they drain."""
+        # uvicorn ends at once on SIGINT, where it is ending already.
+        told = signal.SIGINT if self._ending else signal.SIGTERM
+        self._ending = True
+        for child in list(self._children.values()):
+            with contextlib.suppress(ProcessLookupError):
+                child.process.send_signal(told)
+
+
+def supervise(words: Sequence[str], listener: socket.socket, number: int) -> int:
+    """Serve with several processes on one socket, until SIGTERM or SIGINT; returns the exit code.
+
+    Args:
+        words: the command line of a worker, from the command's name on.
+        listener: a socket that listens.
+        number: of workers.
+    """
+    os.set_inheritable(listener.fileno(), True)
+    with tempfile.TemporaryDirectory(prefix="unspool-") as folder:
+        return _Parent(words, listener, folder).run(number)

@@ -1,0 +1,55 @@
+"""What a server is told of a request besides its prompt, and what it tells of itself anew."""
+
+import asyncio
+import logging
+
+import pytest
+
+from unspool.engines.upstream import Upstream
+
+from .support import DONE, STREAM, Asked, Connection, Fake, chunk, collect, connected, request, run, said, says, until
+
+HI = says(said("Hi", "stop"), DONE)
+
+
+def test_a_server_gets_the_clients_id_or_the_responses_and_never_one_that_it_is_busy_with() -> None:
+    async def main() -> None:
+        go = asyncio.Event()
+
+        async def answer(connection: Connection, asked: Asked) -> None:
+            await connection.send(STREAM)
+            await go.wait()
+            await connection.send(chunk(said("Hi", "stop") + DONE), b"0\r\n\r\n")
+
+        fake = Fake("vllm", answer)
+        async with connected(fake) as engine:
+            ids = ("mine", "mine", "")
+            asked = [request(id="chatcmpl-1", client_id=id) for id in ids]
+            tasks = [asyncio.ensure_future(collect(engine, one)) for one in asked]
+            await until(lambda: len(fake.generated) == 3)
+            go.set()
+            await asyncio.gather(*tasks)
+            await collect(engine, asked[0])
+            told = sorted(a.headers["x-request-id"] for a in fake.generated)
+            assert told[:3] == ["chatcmpl-1", "mine", "mine"]
+            assert told[3].startswith("mine-")
+
+    run(main())
+
+
+def test_what_a_server_tells_of_itself_is_asked_for_again(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        fake = Fake("vllm", HI)
+        async with fake.running():
+            engine = Upstream(fake.url, check_interval=0.05)
+            before = engine.context
+            await engine.health()
+            told = engine.context
+            assert (before, told) == (None, 4096)
+            fake.context = 8192
+            await until(lambda: engine.context == 8192)
+            await engine.close()
+
+    caplog.set_level(logging.INFO, "unspool.engines")
+    run(main())
+    assert "is now Served(model='model-of-it', context=8192)" in caplog.text

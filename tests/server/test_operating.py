@@ -1,0 +1,185 @@
+"""How `unspool serve` is operated: workers, logs, ids of requests, TLS. Real processes, as an operator starts them."""
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import re
+import shutil
+import signal
+import ssl
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from unspool.server.logs import AccessLog, JsonLines
+
+from .support import CHAT, HELLO, PATIENCE, until
+
+
+class Process:
+    """A running command; its lines of log."""
+
+    def __init__(self, *arguments: str) -> None:
+        line = [sys.executable, "-m", "unspool", "serve", "--port", "0", *arguments]
+        self.process = subprocess.Popen(line, stderr=subprocess.PIPE, text=True)
+        self.lines: list[str] = []
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        until(lambda: self.url or self.process.poll() is not None, 3 * PATIENCE)
+
+    @property
+    def url(self) -> str:
+        found = re.search(r"listening on (https?://[0-9.:]+)", "\n".join(self.lines))
+        return found[1] if found else ""
+
+    def _read(self) -> None:
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            self.lines.append(line)
+
+    def logged(self) -> list[Any]:
+        return [json.loads(line) for line in self.lines]
+
+    def end(self) -> int:
+        with contextlib.suppress(ProcessLookupError):
+            self.process.send_signal(signal.SIGTERM)
+        code = self.process.wait(PATIENCE)
+        self._reader.join(PATIENCE)
+        return code
+
+
+@contextlib.contextmanager
+def started(*arguments: str) -> Iterator[Process]:
+    process = Process(*arguments)
+    try:
+        yield process
+    finally:
+        process.end()
+        assert process.process.stderr is not None
+        process.process.stderr.close()
+
+
+@pytest.fixture
+def recording(tmp_path: Path) -> list[str]:
+    lines: list[Any] = [{"type": "request"}, {"type": "chunk", "text": "hi"}]
+    lines += [{"type": "chunk", "at": 1.5, "text": " there", "finish_reason": "stop"}]
+    (tmp_path / "r.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return ["--engine", f"replay:{tmp_path / 'r.jsonl'}", "--dialect", "hermes"]
+
+
+@pytest.mark.processes
+def test_workers_share_a_port_add_up_their_counts_come_back_and_drain_together(recording: list[str]) -> None:
+    with started(*recording, "--replay-speed", "0", "--workers", "2", "--log-format", "json", "--access-log") as server:
+        assert server.url, server.lines
+
+        def ask() -> int:
+            return httpx2.post(server.url + CHAT, json={"messages": HELLO}, timeout=PATIENCE).status_code
+
+        def workers() -> set[int]:
+            return {line["process"] for line in server.logged() if line["logger"] == "unspool.access"}
+
+        until(lambda: ask_until_two(ask, workers), PATIENCE)
+        total = httpx2.get(server.url + "/metrics").text
+        counted = re.search(r'unspool_requests_total\{[^}]*status="200"\} (\d+)', total)
+        answered = sum(line["logger"] == "unspool.access" and line["path"] == CHAT for line in server.logged())
+        assert counted is not None
+        assert int(counted[1]) == answered >= 2
+        lost = workers().pop()
+        assert lost != server.process.pid
+        os.kill(lost, signal.SIGKILL)
+        until(lambda: any("ended with -9" in line for line in server.lines))
+        assert ask() == 200  # the other one answers
+        until(lambda: ask() == 200 and len(workers()) == 3)
+        assert server.end() == 0
+        assert all(not Path(f"/proc/{pid}").exists() for pid in workers())
+
+
+def ask_until_two(ask: Any, workers: Any) -> bool:
+    """Whether both workers have answered; asks once more."""
+    assert ask() == 200
+    return len(workers()) == 2
+
+
+@pytest.mark.processes
+def test_workers_let_answers_end_and_the_first_one_tells_why_none_can_start(
+    recording: list[str], tmp_path: Path
+) -> None:
+    with started(*recording, "--workers", "2") as server:
+        body = {"messages": HELLO, "stream": True}
+        with httpx2.stream("POST", server.url + CHAT, json=body, timeout=PATIENCE) as response:
+            parts = response.iter_text()
+            told = next(parts)
+            server.process.send_signal(signal.SIGTERM)
+            told += "".join(parts)
+        assert " there" in told
+        assert "data: [DONE]" in told
+        assert server.end() == 0
+    with started("--workers", "2", "--dialect", "hermse") as server:
+        assert server.process.wait(PATIENCE) == 2
+        assert server.lines == ["unspool serve: --dialect: " + server.lines[0].split("--dialect: ")[1]]
+
+
+def test_each_request_is_a_line_of_the_access_log(caplog: pytest.LogCaptureFixture) -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        headers = [(b"x-request-id", b"abc")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": b"12", "more_body": True})
+        if scope["path"] == "/cut":
+            raise ConnectionError
+        await send({"type": "http.response.body", "body": b"3"})
+
+    async def send(message: Any) -> None:
+        pass
+
+    async def ask(path: str) -> None:
+        with contextlib.suppress(ConnectionError):
+            await AccessLog(app)({"type": "http", "method": "GET", "path": path, "client": ("::1", 5)}, None, send)  # type: ignore[arg-type]
+
+    caplog.set_level(logging.INFO, "unspool.access")
+    asyncio.run(ask("/a\n"))
+    asyncio.run(ask("/cut"))
+    whole, cut = caplog.records
+    assert re.fullmatch(r'::1:5 GET "/a\\n" 200 3 B 0\.\d+ s abc', whole.getMessage())
+    assert '"/cut" 200 (cut) 2 B' in cut.getMessage()
+    line = json.loads(JsonLines().format(cut))
+    assert (line["level"], line["path"], line["complete"], line["request_id"]) == ("info", "/cut", False, "abc")
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", line["time"])
+
+
+def test_logs_keep_a_traceback_in_one_line() -> None:
+    try:
+        raise RuntimeError("a\nb")
+    except RuntimeError:
+        record = logging.LogRecord("x", logging.ERROR, "", 1, "it %s", ("failed",), sys.exc_info())
+    text = JsonLines().format(record)
+    assert "\n" not in text
+    assert json.loads(text)["message"] == "it failed"
+    assert "RuntimeError: a\nb" in json.loads(text)["exception"]
+
+
+@pytest.mark.processes
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl")
+def test_a_certificate_makes_it_https(recording: list[str], tmp_path: Path) -> None:
+    key, certificate = tmp_path / "key.pem", tmp_path / "cert.pem"
+    line = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=localhost"
+    line += f" -addext subjectAltName=IP:127.0.0.1 -keyout {key} -out {certificate}"
+    subprocess.run(line.split(), check=True, capture_output=True)
+    trust = ssl.create_default_context(cafile=str(certificate))
+    with started(*recording, "--replay-speed", "0", "--ssl-certfile", str(certificate), "--ssl-keyfile", str(key)) as s:
+        assert s.url.startswith("https://"), s.lines
+        answer = httpx2.post(s.url + CHAT, json={"messages": HELLO}, verify=trust, timeout=PATIENCE)
+        assert answer.json()["choices"][0]["message"]["content"] == "hi there"
+        assert any(f"curl {s.url}" in line for line in s.lines)
+        assert s.end() in (0, -signal.SIGTERM)  # uvicorn ends by the signal
+    with started(*recording, "--ssl-certfile", str(key)) as wrong:
+        assert wrong.process.wait(PATIENCE) == 2
+        assert wrong.lines[0].startswith(f"unspool serve: --ssl-certfile: {key}: ")
+        assert len(wrong.lines) == 1

@@ -1,0 +1,84 @@
+"""What `deploy/` has: the container's command is run, and the unit verified, without docker and systemd."""
+
+import contextlib
+import json
+import re
+import shlex
+import shutil
+import socket
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from .server.support import PATIENCE, until
+
+ROOT = Path(__file__).parent.parent
+DEPLOY = ROOT / "deploy"
+DOCKERFILE = (DEPLOY / "Dockerfile").read_text(encoding="utf-8")
+
+
+def instructions(name: str) -> list[str]:
+    return re.findall(rf"^{name} (.*)$", DOCKERFILE, re.M)
+
+
+def test_the_container_copies_what_exists_and_runs_without_rights() -> None:
+    copied = [line.split()[:-1] for line in instructions("COPY") if not line.startswith("--from")]
+    assert [path for paths in copied for path in paths if not (ROOT / path).exists()] == []
+    assert int(instructions("USER")[-1]) > 0
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    extras = re.findall(r"\.\[(\w+)\]", DOCKERFILE)
+    assert set(extras) <= project["project"]["optional-dependencies"].keys()
+    assert {"README.md", "LICENSE", "pyproject.toml", "src"} <= {path for paths in copied for path in paths}
+
+
+@pytest.mark.processes
+def test_the_containers_command_serves_and_its_health_check_sees_it() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    words = json.loads(instructions("ENTRYPOINT")[-1]) + json.loads(instructions("CMD")[-1])
+    source = next(line.split()[0] for line in instructions("COPY") if line.endswith("/etc/unspool/unspool.toml"))
+    line = [word.replace("/etc/unspool/unspool.toml", str(ROOT / source)) for word in words]
+    check = json.loads(DOCKERFILE.split("HEALTHCHECK", 1)[1].split("CMD ", 1)[1].splitlines()[0])
+    assert check[0] == "python"
+    check = [sys.executable, *(word.replace("8192", port) for word in check[1:])]
+    assert line[0] == "unspool"
+    process = subprocess.Popen([sys.executable, "-m", *line, "--port", port], stderr=subprocess.PIPE, text=True)
+    try:
+        until(lambda: answers(port) or process.poll() is not None, 3 * PATIENCE)
+        assert subprocess.run(check, capture_output=True).returncode == 0
+    finally:
+        process.terminate()
+        assert process.stderr is not None
+        told = [json.loads(line) for line in process.stderr]
+        process.wait(PATIENCE)
+        process.stderr.close()
+    assert any(line["message"].startswith("listening on http://0.0.0.0:") for line in told)
+    assert any(line["logger"] == "unspool.access" and line["path"] == "/health" for line in told)
+    assert subprocess.run(check, capture_output=True).returncode != 0
+
+
+def answers(port: str) -> bool:
+    with contextlib.suppress(httpx2.TransportError):
+        return httpx2.get(f"http://127.0.0.1:{port}/health", timeout=PATIENCE).status_code == 200
+    return False
+
+
+def test_the_unit_starts_a_command_that_there_is_and_waits_longer_than_the_server_drains() -> None:
+    unit = (DEPLOY / "unspool.service").read_text(encoding="utf-8")
+    words = shlex.split(re.findall(r"^ExecStart=(.*)$", unit, re.M)[0])
+    assert words[1:] == json.loads(instructions("ENTRYPOINT")[-1])[1:]
+    config = tomllib.loads((DEPLOY / "unspool.toml").read_text(encoding="utf-8"))
+    assert int(re.findall(r"^TimeoutStopSec=(\d+)$", unit, re.M)[0]) > config["limits"]["drain"] + 5
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
+def test_systemd_takes_the_unit(tmp_path: Path) -> None:
+    unit = (DEPLOY / "unspool.service").read_text(encoding="utf-8")
+    (tmp_path / "unspool.service").write_text(unit.replace("/opt/unspool/bin/unspool", shutil.which("true") or ""))
+    line = ["systemd-analyze", "verify", "--recursive-errors=no", str(tmp_path / "unspool.service")]
+    ran = subprocess.run(line, capture_output=True, text=True)
+    assert (ran.returncode, ran.stderr) == (0, "")
