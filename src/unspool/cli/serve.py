@@ -75,7 +75,9 @@ def serve_arguments(p: argparse.ArgumentParser) -> None:
 
 def _operating_arguments(p: argparse.ArgumentParser) -> None:
     """How the process is run."""
-    p.add_argument("--workers", type=int, metavar="N", default=1, help="number of processes that answer on the port; default: 1")
+    p.add_argument(
+        "--workers", type=int, metavar="N", default=1, help="number of processes that answer on the port; default: 1"
+    )
     p.add_argument(
         "--log-format", type=one_of(LOG_FORMATS), metavar="FORMAT", default=LOG_FORMATS[0], help="text, json"
     )
