@@ -12,7 +12,7 @@ from unspool.cli.common import Misuse
 from unspool.cli.tools import open_tools, tools_arguments
 from unspool.tools import Approval, Listing, ServerTool, Session, ToolLimits, ToolResult, Tools, ToolServerError
 from unspool.tools.base import read_arguments, shortened
-from unspool.tools.config import Endpoint, Program
+from unspool.tools.targets import Endpoint, Program
 
 
 class Server:

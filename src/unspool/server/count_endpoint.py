@@ -1,37 +1,24 @@
 """`CountEndpoint`: Anthropic's ``/v1/messages/count_tokens``, the tokens of a prompt that is not generated from."""
 
-from starlette.types import Receive, Scope, Send
+from starlette.types import Scope, Send
 
 from ..engines.threads import Awaited
-from ..generation.service import Service, log
+from ..generation.service import log
 from ..request.chat_request import check_text
 from ..request.fields import BadRequest, Fields, read_object
-from ..request.protocols import WireProtocol
 from ..wire.common import Failure
 from ..wire.encoding import encode
-from .endpoint import answer
+from .endpoint import Endpoint
 from .replies import Reply, failed
 
 
-class CountEndpoint:
+class CountEndpoint(Endpoint):
     """An ASGI application that counts the tokens of what the protocol's own endpoint would generate from.
 
     Args:
         service: what all requests share.
         protocol: reads the requests.
     """
-
-    def __init__(self, service: Service, protocol: WireProtocol) -> None:
-        self._service = service
-        self._protocol = protocol
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
-        await answer(self._service, self._protocol.error_body, scope, receive, send, self._answer)
-
-    async def respond(self, scope: Scope, body: bytes, send: Send) -> None:
-        """Answer a request whose body was read."""
-        await self._answer(scope, body, send)
 
     async def _answer(self, scope: Scope, body: bytes, send: Send) -> None:
         protocol = self._protocol

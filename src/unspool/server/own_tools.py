@@ -45,8 +45,8 @@ def _server(asked: OwnServer) -> ToolServer:
     if not host or parts.scheme != "https":
         raise BadRequest(asked.field, "must be the https address of a tool server")
     try:
-        from ..tools.config import Endpoint
         from ..tools.mcp import MCPToolServer
+        from ..tools.targets import Endpoint
     except ImportError:
         raise BadRequest(asked.field, "this server has no client for tool servers (its extra mcp)") from None
     return MCPToolServer(asked.label, Endpoint((("http", asked.url), ("sse", asked.url)), asked.headers, public=True))

@@ -10,11 +10,12 @@ from urllib.parse import urlsplit
 import msgspec
 
 from .base import Approval, ToolLimits, log
+from .targets import Endpoint, Program
 
 if TYPE_CHECKING:
     from .mcp import MCPToolServer
 
-__all__ = ["Endpoint", "Program", "read_config", "read_list", "request_server"]
+__all__ = ["read_config", "read_list", "request_server"]
 
 _LABEL: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
@@ -41,35 +42,6 @@ _KEYS: Final = (
 )
 _LARGEST: Final = 1_048_576
 """Bytes of a configuration file."""
-
-
-class Endpoint(msgspec.Struct, frozen=True):
-    """Where a server listens: tried in turn until one answers.
-
-    Attributes:
-        tries: transports (``http``: streamable HTTP, ``sse``: that of old servers) and URLs.
-        headers: sent with each request.
-        public: a request named it: https and public addresses alone.
-    """
-
-    tries: tuple[tuple[Literal["http", "sse"], str], ...]
-    headers: Mapping[str, str] = {}
-    public: bool = False
-
-
-class Program(msgspec.Struct, frozen=True):
-    """A server that is started as a child process.
-
-    Attributes:
-        command, args: what is run, without a shell.
-        env: its environment, besides `stdio.INHERITED`.
-        cwd: where it is run; ``None``: where the server is.
-    """
-
-    command: str
-    args: tuple[str, ...] = ()
-    env: Mapping[str, str] = {}
-    cwd: str | None = None
 
 
 def _opened(

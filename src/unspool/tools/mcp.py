@@ -31,9 +31,9 @@ from .base import (
     refused,
     shortened,
 )
-from .config import Endpoint, Program
 from .http import client as http_client
 from .stdio import Child
+from .targets import Endpoint, Program
 
 __all__ = ["MCPToolServer"]
 
