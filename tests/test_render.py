@@ -274,7 +274,11 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("hermes", {"tool_calls": [{"function": {"name": "f", "arguments": 3}}]}, "not an object but int"),
     ("hermes", {"tool_calls": [{"function": {"arguments": "{}"}}]}, r"tool_calls\[0\]\.name"),
     ("hermes", {"tool_calls": [{"id": 3, "function": {"name": "f"}}]}, r"tool_calls\[0\]\.id"),
-    ("hermes", {"tool_calls": [{"type": "custom", "custom": {"name": "f"}}]}, r"tool_calls\[0\]: must be a call of a"),
+    (
+        "hermes",
+        {"tool_calls": [{"type": "custom", "custom": {"name": "f"}}]},
+        r"tool_calls\[0\]: must be a function call",
+    ),
     ("hermes", {"tool_calls": [{"function": "f"}]}, r"tool_calls\[0\]\.function"),
     ("hermes", {"tool_calls": "f"}, "tool_calls: must be a list"),
     ("hermes", {"function_call": {"name": "f"}}, "function_call"),

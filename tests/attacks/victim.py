@@ -41,7 +41,9 @@ class Victim:
     def ask(self, path: str, body: Any = None, timeout: float = PATIENCE) -> tuple[int, str]:
         """The status and the text of an answer."""
         data = None if body is None else json.dumps(body).encode()
-        asked = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", data)
+        asked = urllib.request.Request(
+            f"http://127.0.0.1:{self.port}{path}", data, {"Content-Type": "application/json"}
+        )
         try:
             with urllib.request.urlopen(asked, timeout=timeout) as answer:
                 return answer.status, answer.read().decode()

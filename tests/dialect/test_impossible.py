@@ -17,7 +17,7 @@ def load(keys: str) -> Dialect:
 @pytest.mark.parametrize(
     ("keys", "why", "proposal"),
     [
-        ('call = "<c>{arguments}{name}</c>"', "call: '<c>{arguments}{name}</c>' has {arguments} in front of {name}", ""),
+        ('call = "<c>{arguments}{name}</c>"', "call: '<c>{arguments}{name}</c>' has {arguments} before {name}", ""),
         (XML + 'argument = "<a>{value}</a>{key}"', "argument: '<a>{value}</a>{key}' has {value} before {key}", ""),
         ('call = "<c>{name}{{arguments}}</c>"', "doubles the braces", "<c>{name}{arguments}</c>"),
         ('call = "<c>{name}{arguments}</c>"\narguments = "python"', "has {name}{arguments} glued", "<c>{name}: {arguments}</c>"),
@@ -25,8 +25,8 @@ def load(keys: str) -> Dialect:
         ('call = "<c>{name}{id} {arguments}</c>"', "has {name}{id} glued", "<c>{name}: {id} {arguments}</c>"),
         ('call = "<c>{name}#{id} {arguments}</c>"', "nothing but white space is between {id} and {arguments}", ""),
         (XML + 'argument = "<{key} {value}>"', "nothing but white space is between {key} and {value}", "<{key}: {value}>"),
-        (XML + 'argument = "  @{key}: {value}\\n"', "closes with white space alone, which a value holds too", "  @{key}: {value} ;;\\n"),
-        ('reasoning = "Thoughts:\\n{reasoning}\\n\\n"', "closes with white space alone", "Thoughts:\\n{reasoning} ;;\\n\\n"),
+        (XML + 'argument = "  @{key}: {value}\\n"', "closes with white space only, which a value may contain too", "  @{key}: {value} ;;\\n"),
+        ('reasoning = "Thoughts:\\n{reasoning}\\n\\n"', "closes with white space only", "Thoughts:\\n{reasoning} ;;\\n\\n"),
         (XML + 'argument = "{key}={value};"', "begins with a field, so any text is a key", "@{key}={value};"),
         ('reasoning = "<a>{reasoning}</a>"\ncontent = "<a>{content}</b>"', "content: '<a>{content}</b>' begins as `reasoning`", ""),
         ('reasoning = "<a>{reasoning}</a>"\ncalls = "<a>{calls}</b>"\n' + XML, "calls: '<a>{calls}</b>' begins as `reasoning`", ""),

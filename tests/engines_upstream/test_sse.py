@@ -62,7 +62,7 @@ def test_what_never_ends_is_an_error_and_not_held(piece: bytes) -> None:
         for _ in range(1002):
             events.feed(piece)
 
-    with pytest.raises(ValueError, match="more than 1,000 bytes"):
+    with pytest.raises(ValueError, match="larger than 1,000 bytes"):
         feed()
 
 

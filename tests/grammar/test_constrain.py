@@ -154,7 +154,7 @@ def test_printers_know_no_dialect() -> None:
         ([], "required", "tool_choice: 'required' needs tools"),
         (STRICT, "always", 'tool_choice: "always" is not one of none, auto, required or'),
         (STRICT, named("later"), 'tool_choice.function.name: "later" is not declared; allowed are get_weather, now'),
-        (as_tools({"f": {"type": "string"}}), "required", "tools.f.parameters.type: is 'string'"),
+        (as_tools({"f": {"type": "string"}}), "required", "tools.f.parameters.type: must be 'object'"),
         (as_tools({"f": {"not": {}}}), "required", "tools.f.parameters.not: is not supported"),
         (
             as_tools({"f": {"type": "object", "properties": []}}),
@@ -163,7 +163,7 @@ def test_printers_know_no_dialect() -> None:
         ),
         (as_tools({"f": {"$ref": "#/nowhere"}}), "required", r"\$ref: '#/nowhere' cannot be resolved"),
         (as_tools({"f": {"properties": {"a": {"enum": []}}}}), "required", "a.enum: must be a non-empty list"),
-        (as_tools({"f": {"properties": {"a": {"minLength": -1}}}}), "required", "a.minLength: must be a whole number"),
+        (as_tools({"f": {"properties": {"a": {"minLength": -1}}}}), "required", "a.minLength: must be an integer"),
         (as_tools({"f": {"properties": {"a": False}, "required": ["a"]}}), "required", "admits no"),
     ],
 )

@@ -165,7 +165,7 @@ EXAMPLE = "\n[[examples]]\nraw = '<s>say<m>x<e>'\ncontent = 'x'\n"
         ("[text]\nrun = '<s>run<m>{code}'", "text.run: must have markers on both sides"),
         ("[text]\nrun = '<s>run<m>\\n{code}<c>'", ""),
         ("[text]\nrun = '<s>run<m> {code}<c>'", "without white space"),
-        ("[text]\nrun = '<s>{any}<m>{code}<c>'", "{any} cannot stand in the first alternative"),
+        ("[text]\nrun = '<s>{any}<m>{code}<c>'", "{any} is not allowed in the first alternative"),
     ],
 )
 def test_a_wrong_table_is_refused_with_what_is_allowed(line: str, told: str) -> None:

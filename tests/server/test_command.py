@@ -137,7 +137,7 @@ def test_a_capture_can_be_parsed_again_with_both_parsers(served: list[Any], reco
         ),
         (["--dialect", "hermes", "--allowed-host", "http://x"], "--allowed-host: 'http://x' is not the name of a host"),
         (["--dialect", "hermes", "--engine", "http://127.0.0.1:1"], "--engine: can be repeated for URLs only"),
-        (["--dialect", "hermes", "--replay-speed", "-1"], "--engine: speed: -1.0 is negative"),
+        (["--dialect", "hermes", "--replay-speed", "-1"], "--engine: speed: must be at least 0, not -1.0"),
         (["--dialect", "hermes", "--capture", "/dev/null/x"], "--capture: /dev/null/x: "),
     ],
 )
