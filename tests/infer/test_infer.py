@@ -91,6 +91,11 @@ def test_a_new_familys_dialect_is_inferred_and_proven(family: str) -> None:
     assert results["two calls"] == results["the grammar's closed loop"] == "pass"
 
 
+@pytest.mark.parametrize("family", ["a list with ids", "a thinking switch", "objects in objects"])
+def test_an_inferred_file_passes_the_check(family: str) -> None:
+    assert check_dialect(proven(family)) == []
+
+
 @pytest.mark.parametrize("family", UNSEEN)
 def test_texts_that_inference_has_not_seen_are_read(family: str) -> None:
     form, call = UNSEEN[family]

@@ -6,6 +6,7 @@ from typing import Any, Final
 from ..dialect.file import KEYS, Dialect, parse_dialect
 from ..dialect.registry import find_base
 from ..errors import DialectError
+from ..parser.call import fill_id
 from ..renderer import render
 
 _TURNS: Final = ("start", "end", "stage")
@@ -85,10 +86,11 @@ def _head(keys: Mapping[str, Any], about: str) -> str:
 def _examples(dialect: Dialect) -> list[str]:
     found: list[str] = []
     for reasoning, content, calls in _EXAMPLES:
-        ids = [f"functions.{n}:{i}" if "{name}" in dialect.id else f"call{i:05}" for i, (n, _) in enumerate(calls)]
+        ids = [_id(dialect.id, n, i) for i, (n, _) in enumerate(calls)]
         told = [{"id": i, "function": {"name": n, "arguments": a}} for i, (n, a) in zip(ids, calls, strict=True)]
         message = {"role": "assistant", "reasoning_content": reasoning, "content": content, "tool_calls": told}
-        stage = "content" if dialect.stage != "content" else None
+        # Where prompts end in reasoning, an output with some begins there.
+        stage = "content" if dialect.stage != "content" and not reasoning else None
         try:
             raw = render(message, dialect, stage=stage)
         except DialectError:  # the format has no such turn
@@ -107,3 +109,10 @@ def _examples(dialect: Dialect) -> list[str]:
             lines.append(f"tool_calls = {_value(table)}\n")
         found.append("".join(lines))
     return found
+
+
+def _id(template: str, name: str, index: int) -> str:
+    """An id that fits the dialect's, always the same one."""
+    text = fill_id(template, name, str(index))
+    digits = iter(str(index).zfill(text.count("?")))
+    return "".join(next(digits) if c == "?" else c for c in text)
