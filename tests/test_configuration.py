@@ -90,6 +90,6 @@ def test_a_model_that_cannot_be_opened_is_named(tmp_path: Path, capsys: pytest.C
     (tmp_path / "u.toml").write_text(f'port = 0\n[models.a]\n{engine}es"\n[models.b]\n{engine}se"\n')
     assert main(["serve", "--config", str(tmp_path / "u.toml")]) == 2
     told = capsys.readouterr().err
-    assert 'unspool serve: models."b": --dialect: no dialect is called' in told
+    assert 'unspool serve: models."b": --dialect: there is no dialect' in told
     assert main(["serve", "--config", str(tmp_path / "none.toml")]) == 2
     assert "none.toml: No such file" in capsys.readouterr().err
