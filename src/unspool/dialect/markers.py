@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 from itertools import product
-from typing import Final, TypeVar
+from typing import Final, Literal, TypeVar
 
 import msgspec
 
@@ -105,12 +105,13 @@ class Parameter(msgspec.Struct, eq=False):
     """The characters that those begin with."""
     gap: str
     """White space between a value and the next argument's opening, where that makes up for a missing closing."""
-    _plain: re.Pattern[str] | None = None
+    _plain: re.Pattern[str] | Literal[False] | None = False
 
     def plain(self) -> re.Pattern[str] | None:
         """Matches a whole argument in which nothing stands that may end its value but its own closing; the groups are
         its key and its value, white space at the edges included. ``None`` where its template needs a careful look."""
-        if self._plain is None:
+        if self._plain is False:
+            self._plain = None
             before, after = self.opening.plain(("key",)), self.closing.plain(())
             if not before or not after:
                 return None

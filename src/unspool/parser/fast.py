@@ -292,7 +292,8 @@ class FastPaths:
     def _json(self, text: str) -> list[Event] | None:
         """In strict JSON, outside of the strings of values."""
         spot, literal = self._spot, self._literal
-        assert spot is not None and literal is not None
+        assert spot is not None
+        assert literal is not None
         whole = self._buf + text if self._buf else text
         step = spot.get(whole)
         if step is not None and (step[3] is None or literal.follow(step[3])):
