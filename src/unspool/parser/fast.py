@@ -26,6 +26,9 @@ from .readers.strings import (
 from .states import State
 from .white import held_suffix
 
+_WAITING: Final = 256
+"""How many characters may wait without a look by the machine."""
+
 Take = Callable[["FastPaths", str], "list[Event] | None"]
 """The events of a piece of text; ``None`` where the machine has to look at it."""
 
@@ -95,18 +98,33 @@ class FastPaths:
         machine = self._machine
         ledger, tape = machine.ledger, machine.tape
         at = tape.here
-        if ledger.holds or machine.look.by_ids or ledger.at != at or at < 0:
+        if ledger.holds or machine.look.by_ids or at < 0:
             return
         state = machine.at.state
-        if state is State.ARGUMENTS or state is State.OBJECT or state is State.MARKUP:
-            self.take = self._in_call()
-        elif (state is State.TEXT and ledger.prose) or (state is State.REASONING and ledger.spoken):
-            self.take = self._in_text()
+        if ledger.at == at:
+            if state is State.ARGUMENTS or state is State.OBJECT or state is State.MARKUP:
+                self.take = self._in_call()
+            elif (state is State.TEXT and ledger.prose) or (state is State.REASONING and ledger.spoken):
+                self.take = self._in_text()
         if self.take is not None:
             kept = tape.lend()
             self._kept = [] if kept is None else kept
             self._buf = tape.buf
             self._at = at
+        elif state is State.MARKUP:
+            self._wait()
+
+    def _wait(self) -> None:
+        """In arguments in markup: while nothing of them can be said, the machine need not look at what comes."""
+        machine = self._machine
+        call, reader = machine.calls.call, machine.calls.reader
+        if call is None or call.sink is not Sink.CALL or call.thought or not isinstance(reader, MarkupReader):
+            return
+        find = reader.waits()
+        if find is not None:
+            self._find = find
+            self._verbatim = False
+            self.take = FastPaths._waits
 
     def _in_call(self) -> Take | None:
         machine = self._machine
@@ -178,7 +196,10 @@ class FastPaths:
 
     def stop(self) -> None:
         """The machine goes on."""
+        waited = self.take is FastPaths._waits
         self.take = None
+        if waited:
+            return
         machine = self._machine
         at = self._at
         if self._verbatim:
@@ -199,6 +220,9 @@ class FastPaths:
     @property
     def read(self) -> tuple[int, int]:
         """How many characters are said, and how many wait."""
+        if self.take is FastPaths._waits:
+            said = self._machine.ledger.at
+            return said, self._machine.tape.end - said
         return self._at, len(self._buf)
 
     def joins(self) -> None:
@@ -359,6 +383,16 @@ class FastPaths:
         self._verbatim = False
         self.take = FastPaths._structure
         return self._structure(text)
+
+    def _waits(self, text: str) -> list[Event] | None:
+        """In arguments in markup: nothing is decided yet."""
+        tape = self._machine.tape
+        tape.drop()
+        whole = tape.buf + text
+        if len(whole) > _WAITING or not text or not self._find.fullmatch(whole):
+            return None
+        tape.feed(text)
+        return []
 
     def _value(self, text: str) -> list[Event] | None:
         """In the text of an argument."""

@@ -17,7 +17,7 @@ from ..toolset import Toolset
 from .ids import Ids, MakeId
 from .parts import lead_of
 from .white import common_prefix, common_suffix
-from .whole import whole_call
+from .whole import Whole, whole_call
 
 
 class _NotPlain(Exception):
@@ -62,7 +62,7 @@ class _Glance:
         self._tools = tools
         self._ended = ended
         self._segments: list[Segment] = []
-        self._calls: list[tuple[ToolCall, dict[str, str]]] = []  # with the fields of their openings
+        self._calls: list[tuple[Whole, dict[str, str]]] = []  # with the fields of their openings
         self._at = 0  # up to here it is read
         self._margin = plan.content_lead  # white space that the last part takes from the text behind it
         self._seen = False  # a part has begun
@@ -92,16 +92,19 @@ class _Glance:
     def message(self, reason: str, make: MakeId | None) -> Message:
         """What was read."""
         ids = Ids(self._plan.dialect.id, make)
-        for call, fields in self._calls:
-            call.id = ids.of(call.index, call.name, fields)
-            if ids.give(call.id, call.index, call.name) != call.id:
+        known = None if self._tools.names is None else True
+        calls: list[ToolCall] = []
+        for index, (call, fields) in enumerate(self._calls):
+            call_id = ids.of(index, call.name, fields)
+            if ids.give(call_id, index, call.name) != call_id:
                 raise _NotPlain
+            calls.append(ToolCall(index, call_id, call.name, call.arguments, "ok", known))
         segments = self._segments
         return Message(
             reasoning="".join([s.text for s in segments if s.kind == "reasoning"]),
             content="".join([s.text for s in segments if s.kind == "content"]),
-            tool_calls=[call for call, _ in self._calls],
-            finish_reason="tool_calls" if reason == "stop" and self._calls else reason,
+            tool_calls=calls,
+            finish_reason="tool_calls" if reason == "stop" and calls else reason,
             segments=segments,
             notices=[],
         )
@@ -255,8 +258,6 @@ class _Glance:
         whole = whole_call(self._plan, self._tools, o.form, block, self._text, end, fields)
         if whole is None:
             raise _NotPlain
-        index = len(self._calls)
-        known = None if names is None else True
-        self._calls.append((ToolCall(index, "", whole.name, whole.arguments, "ok", known), fields))
-        self._segments.append(Segment("tool_call", i, whole.end, "", index))
+        self._segments.append(Segment("tool_call", i, whole.end, "", len(self._calls)))
+        self._calls.append((whole, fields))
         return whole.end
