@@ -16,7 +16,7 @@ from ..dialect.registry import as_dialect, get_dialect
 from ..message import Message
 from ..parser import Parser
 from ..policy import Policy
-from ..toolset import read_toolset
+from ..toolset import Toolset, read_toolset
 from ..validity import Validators
 
 __all__ = ["WRITTEN", "Columns", "Reader", "Reading", "RowError", "carried_names"]
@@ -46,6 +46,8 @@ def carried_names(columns: Iterable[str]) -> dict[str, str]:
     """The names under which columns of the input are carried: before one that is written too stands ``input_``, as
     often as it takes not to be another's, as where the input is the output of an earlier run."""
     told = {column: column for column in columns}
+    if _OURS.isdisjoint(told):
+        return told
     for column in _OURS & told.keys():
         name = f"input_{column}"
         while name in told:
@@ -113,9 +115,9 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Tools(NamedTuple):
-    """Declared tools, and what holds arguments against their schemas."""
+    """Declared tools, read once for many rows, and what holds arguments against their schemas."""
 
-    tools: Sequence[Any] | None
+    tools: Toolset
     validators: Validators
 
 
@@ -136,8 +138,7 @@ class Reader:
         self._dialect = None if reading.dialect == AUTO else _dialect(reading.dialect)
         self._found: dict[tuple[Any, ...], Dialect] = {}
         self._tokenizer = _tokenizer(reading.tokenizer)
-        read_toolset(reading.tools, reading.tool_choice)
-        self._own = _Tools(reading.tools, Validators(reading.tools))
+        self._own = self._read_tools(reading.tools)
         self._kept: dict[str, _Tools] = {}
         if self._dialect is not None:
             Parser(self._dialect, tools=reading.tools, stage=reading.stage, policy=reading.policy)
@@ -170,7 +171,6 @@ class Reader:
             parser = Parser(
                 dialect,
                 tools=tools.tools,
-                tool_choice=reading.tool_choice,
                 stage=stage if stage is not None else reading.stage,
                 prompt=prompt if prompt is not None else reading.prompt,
                 policy=reading.policy,
@@ -200,14 +200,16 @@ class Reader:
         found = self._kept.get(key)
         if found is None:
             try:
-                tools = json.loads(given) if isinstance(given, str) else _pruned(given)
-                read_toolset(tools, self.reading.tool_choice)
+                tools = self._read_tools(json.loads(given) if isinstance(given, str) else _pruned(given))
             except (ValueError, TypeError, RecursionError) as error:
                 raise RowError(f"{columns.tools}: {error}") from None
             if len(self._kept) >= _KEPT_TOOLS:
                 self._kept.pop(next(iter(self._kept)))
-            found = self._kept[key] = _Tools(tools, Validators(tools))
+            found = self._kept[key] = tools
         return found
+
+    def _read_tools(self, tools: Any) -> _Tools:
+        return _Tools(read_toolset(tools, self.reading.tool_choice), Validators(tools))
 
     def _detected(self, row: Mapping[str, Any], columns: Columns) -> Dialect:
         name = row.get(columns.dialect) if columns.dialect else None
@@ -231,11 +233,15 @@ class Reader:
 
 def _id(dialect: Dialect, name: str, index: int, row: int) -> str:
     """An id in a dialect's form, its letters made of the row's number."""
-    form = dialect.id.replace("{name}", name).replace("{index}", str(index)).replace("{number}", str(index + 1))
+    form = dialect.id
+    if "{" in form:
+        form = form.replace("{name}", name).replace("{index}", str(index)).replace("{number}", str(index + 1))
     first, *rest = form.split("?")
     if not rest:
         return first
     letters = blake2b(f"{row}:{index}".encode(), digest_size=64).digest().translate(_LETTERS).decode()
+    if not any(rest) and len(rest) <= len(letters):  # all letters at the end, as nearly everywhere
+        return first + letters[: len(rest)]
     return first + "".join(letter + part for letter, part in zip(letters.ljust(len(rest), "0"), rest, strict=False))
 
 
