@@ -156,7 +156,7 @@ def _spent(folder: str, names: list[str], *words: str) -> _Spent:
     runs = [subprocess.Popen(line, stderr=subprocess.DEVNULL) for line in told]
     for run in runs:
         if run.wait():
-            raise RuntimeError(f"{run.args}: ended with {run.returncode}")
+            raise RuntimeError(f"unspool batch: ended with {run.returncode}")
     took, after = time.perf_counter() - start, os.times()
     children = after.children_user + after.children_system - before.children_user - before.children_system
     return _Spent(took, children)
