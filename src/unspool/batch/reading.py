@@ -13,6 +13,7 @@ from ..check import load_dialect
 from ..detect import detect_dialect
 from ..dialect.file import Dialect
 from ..dialect.registry import as_dialect, get_dialect
+from ..errors import DialectError
 from ..message import Message
 from ..parser import Parser
 from ..policy import Policy
@@ -71,6 +72,7 @@ class Columns(NamedTuple):
         prompt: the rendered prompt, or its ids.
         stage: how the output begins.
         model: a model's name, for the dialect ``auto``.
+        response_template: what transformers reads its answers by, for the same where the name says nothing.
         chat_template: its chat template, for the same.
         dialect: a dialect's name, for the same; it comes first.
     """
@@ -82,6 +84,7 @@ class Columns(NamedTuple):
     prompt: str | None = None
     stage: str | None = None
     model: str = "model"
+    response_template: str = "response_template"
     chat_template: str = "chat_template"
     dialect: str | None = None
 
@@ -94,7 +97,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     """How rows are read; plain data, so that other processes and machines can have it.
 
     Attributes:
-        dialect: a name, the path of a ``.toml`` file, a `Dialect`, or ``auto``: by each row's model or chat template.
+        dialect: a name, the path of a ``.toml`` file, a `Dialect`, or ``auto``: by each row's model or templates.
         columns: what is where.
         tools, tool_choice, prompt, stage, finish_reason: of rows that have none of their own.
         policy: how outputs are read.
@@ -214,21 +217,34 @@ class Reader:
     def _detected(self, row: Mapping[str, Any], columns: Columns) -> Dialect:
         name = row.get(columns.dialect) if columns.dialect else None
         model, template = row.get(columns.model) or self.reading.model, row.get(columns.chat_template)
-        key = name, model, template
-        if key not in self._found:
+        answers = row.get(columns.response_template)
+        if isinstance(answers, Mapping):
+            answers = json.dumps(_pruned(answers), sort_keys=True)
+        key = name, model, template, answers
+        found = self._found.get(key)
+        if found is None:
             if len(self._found) >= _KEPT_TOOLS:
                 self._found.clear()
-            if name:
-                self._found[key] = get_dialect(name)
-            elif model is None and template is None:
-                told = f"{columns.model} and {columns.chat_template}"
-                raise RowError(f"dialect: auto needs one of the columns {told}, or a model")
-            else:
-                candidates = detect_dialect(model=model, chat_template=template)
-                if not candidates:
-                    raise RowError(f"{columns.model}: no dialect found for {model!r}")
-                self._found[key] = get_dialect(candidates[0].dialect)
-        return self._found[key]
+            found = self._found[key] = get_dialect(name) if name else _detected(model, answers, template, columns)
+        return found
+
+
+def _detected(model: str | None, answers: str | None, template: str | None, columns: Columns) -> Dialect:
+    """The dialect of a model, by its name, else by its response template, else by its chat template."""
+    if answers is not None and not (model and detect_dialect(model=model)):
+        from ..infer.exchange import from_response_template  # slow to import, and seldom needed
+
+        try:
+            return from_response_template(json.loads(answers)).dialect
+        except (DialectError, ValueError, TypeError, RecursionError) as error:
+            raise RowError(f"{columns.response_template}: {error}") from None
+    if model is None and template is None:
+        told = f"{columns.model}, {columns.response_template} and {columns.chat_template}"
+        raise RowError(f"dialect: auto needs one of the columns {told}, or a model")
+    candidates = detect_dialect(model=model, chat_template=template)
+    if not candidates:
+        raise RowError(f"{columns.model}: no dialect found for {model!r}")
+    return get_dialect(candidates[0].dialect)
 
 
 def _id(dialect: Dialect, name: str, index: int, row: int) -> str:
