@@ -268,6 +268,7 @@ def test_chips_tile_the_output_and_tell_what_was_held_back(visit: Visit) -> None
         page.keyboard.press("ArrowRight")
         page.keyboard.press("ArrowRight")
         assert "Chunk 4" in panel.inner_text()
+        assert "does not say which tokens" in page.locator(".grain").inner_text()
         assert "content_delta" in panel.inner_text()
         assert "<tool_call>" in panel.locator(".may").inner_text()
         assert page.locator(".timeline rect").count() > 5
@@ -317,7 +318,9 @@ def test_the_builtin_model_shows_its_prompt_its_grammar_and_what_that_forbade(vi
             page.locator("#s-grammar", has_text="tokens were allowed").wait_for()
             page.click("#s-grammar .choices >> text='gbnf'")
             page.locator("#s-grammar .bytes", has_text="root ::=").wait_for()
+            page.locator(".grain", has_text="Every box is a token").wait_for()
             page.locator(".chip").first.hover()
+            assert "Token 1" in page.locator(".panel").inner_text()
             assert "allowed" in page.locator(".panel").inner_text()
             visit.shot("builtin-look")
         finally:
