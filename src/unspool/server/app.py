@@ -36,7 +36,7 @@ from ..wire.encoding import encode
 from .cors import Origins, header, preflight, with_headers
 from .count_endpoint import CountEndpoint
 from .endpoint import Endpoint, refusal
-from .explain import ASKED
+from .explain import ASKED, PromptEndpoint
 from .guards import Hosts, unsupported
 from .models import Served, by_model, unknown_model
 from .page import PageFile, page_routes, wants_page
@@ -75,14 +75,17 @@ def _protocols(settings: Settings) -> dict[str, WireProtocol]:
     }
 
 
-def _endpoints(service: Service, protocols: Mapping[str, WireProtocol]) -> dict[str, Endpoint | CountEndpoint]:
+def _endpoints(
+    service: Service, protocols: Mapping[str, WireProtocol]
+) -> dict[str, Endpoint | CountEndpoint | PromptEndpoint]:
     """What answers for a model, by path."""
-    found: dict[str, Endpoint | CountEndpoint] = {
+    found: dict[str, Endpoint | CountEndpoint | PromptEndpoint] = {
         path: Endpoint(service, protocol) for path, protocol in protocols.items()
     }
     found["/v1/messages/count_tokens"] = CountEndpoint(service, protocols["/v1/messages"])
     if service.settings.ui:
         found["/ui/chat"] = Endpoint(service, TraceProtocol(service.settings))
+        found["/ui/prompt"] = PromptEndpoint(service)
     return found
 
 
