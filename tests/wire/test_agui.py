@@ -110,10 +110,7 @@ def test_a_run_that_is_stopped_closes_what_is_open() -> None:
 
 
 def test_a_run_that_ends_early_ends_the_activities_of_its_tools() -> None:
-    for end, last in (
-        (lambda writer: writer.cancelled(), "RUN_FINISHED"),
-        (lambda writer: writer.error(Failure("engine died")), "RUN_ERROR"),
-    ):
+    for last in ("RUN_FINISHED", "RUN_ERROR"):
         writer = agui()
         for index, name in enumerate(("over", "runs", "is still being written")):
             writer.events(0, [ServerCallStart(index, f"c{index}", name, "tools"), ToolCallDelta(index, "{}", 0, 0)])
@@ -124,7 +121,8 @@ def test_a_run_that_ends_early_ends_the_activities_of_its_tools() -> None:
                 status, urls = frames(done)[0].data["patch"]
                 assert status == {"op": "replace", "path": "/status", "value": "completed"}
                 assert urls == {"op": "add", "path": "/urls", "value": ["https://example.org/"]}
-        told = [f.data for f in frames(end(writer)) if f.data["type"] != "TOOL_CALL_END"]
+        end = writer.error(Failure("engine died")) if last == "RUN_ERROR" else writer.cancelled()
+        told = [f.data for f in frames(end) if f.data["type"] != "TOOL_CALL_END"]
         assert [e["type"] for e in told] == ["ACTIVITY_DELTA", last]
         assert told[0]["messageId"] == "activity-c1"
         assert told[0]["patch"] == [{"op": "replace", "path": "/status", "value": "cancelled"}]
