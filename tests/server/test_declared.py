@@ -107,11 +107,13 @@ def test_chat_completions_have_custom_tools_too() -> None:
         assert all(piece.keys() == {"index", "custom"} for piece in pieces)
         assert "".join(piece["custom"]["input"] for piece in pieces) == TEXT
         result: Any = {"role": "tool", "tool_call_id": patch.id, "content": "Done!"}
-        chat.create(**ask, messages=[*asked, {"role": "assistant", "tool_calls": [patch.to_dict()]}, result])
-        for choice in (
+        history: Any = [*asked, {"role": "assistant", "tool_calls": [patch.to_dict()]}, result]
+        chat.create(**ask, messages=history)
+        choices: Any = (
             {"type": "custom", "custom": {"name": "apply_patch"}},
             {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [NESTED]}},
-        ):
+        )
+        for choice in choices:
             chat.create(**ask, messages=asked, tool_choice=choice)
     function = {"name": "apply_patch", "arguments": json.dumps({"input": TEXT}, ensure_ascii=False)}
     assert engine.requests[2].messages[1]["tool_calls"] == [{"id": patch.id, "type": "function", "function": function}]

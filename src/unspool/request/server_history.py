@@ -210,10 +210,10 @@ def resumed(
     pending: list[Pending] = []
     for entry in fields.objects("resume", ()):
         id = entry.text("interruptId")
-        asked = ((c, _asked_for(c, id, tools)) for c in open_calls if c["id"] not in results)
-        call, name = next(((c, found) for c, found in asked if found), ({}, ""))
-        if not name:
+        found = None if tools is None else _asked_for(id, [c for c in open_calls if c["id"] not in results], tools)
+        if found is None:
             raise entry.wrong("interruptId", "is no approval that this server asked for a call without result")
+        call, name = found
         payload = entry.object("payload")
         allowed = entry.one_of("status", ("resolved", "cancelled")) == "resolved" and payload.flag("approved")
         refusal = "" if allowed else refused(payload.text("reason", ""))
@@ -222,14 +222,16 @@ def resumed(
     return _with(messages, results), tuple(pending)
 
 
-def _asked_for(call: dict[str, Any], id: str, tools: ServerTools | None) -> str:
-    """The name, as the model sees it, of the tool for whose call the approval was asked; ``""``: for none. The client
-    knows a tool by its own name, which those of several servers may have."""
-    name, arguments = call["function"]["name"], call["function"]["arguments"]
-    for tool in () if tools is None else [served.tool for served in tools.tools.values()]:
-        if name in (tool.name, tool.original) and tools.approvals.answers(id, tool.server, tool.original, arguments):
-            return tool.name
-    return ""
+def _asked_for(id: str, calls: Sequence[dict[str, Any]], tools: ServerTools) -> tuple[dict[str, Any], str] | None:
+    """The call that the approval was asked for, and its tool's name as the model sees it. The client knows a tool by
+    its own name, which those of several servers may have."""
+    for call in calls:
+        name, arguments = call["function"]["name"], call["function"]["arguments"]
+        for tool in (served.tool for served in tools.tools.values()):
+            known = name in (tool.name, tool.original)
+            if known and tools.approvals.answers(id, tool.server, tool.original, arguments):
+                return call, tool.name
+    return None
 
 
 def _with(messages: list[dict[str, Any]], results: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:

@@ -124,11 +124,6 @@ class ServerTools(msgspec.Struct, frozen=True, kw_only=True):
     most_calls: int | None = None
     pending: tuple[Pending, ...] = ()
 
-    def of(self, name: str) -> Served | None:
-        """A tool by the name that the model sees, or by its own."""
-        found = self.tools.get(name)
-        return found or next((s for s in self.tools.values() if s.tool.original == name), None)
-
     @property
     def definitions(self) -> list[Mapping[str, Any]]:
         """The tools as chat completions have them."""
