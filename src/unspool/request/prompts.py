@@ -322,8 +322,8 @@ class Prompts:
         """Whether the dialect reads the calls that the template writes.
 
         Also notes which tools it knows, and finds out whether the template expects arguments as objects or as text, and
-        what it expects as the content beside calls where there is none: many print ``None`` or fail on it; some depend on
-        it.
+        what it expects as the content beside calls where there is none: many print ``None`` or fail on it; some depend
+        on it.
 
         Returns:
             ``False`` where the template writes no calls at all.
