@@ -168,7 +168,7 @@ class Loop:
         await host.tell(self._tools.listed)
         prepared = self._first
         if self._tools.pending:
-            prepared = await self._allowed(host, session, prepared)
+            prepared = await self._decided(host, session, prepared)
         rounds = self._service.settings.limits.rounds
         for left in range(rounds, -1, -1):
             self._indexes = {}
@@ -284,10 +284,10 @@ class Loop:
         urls = tuple(source.url for source in result.sources)
         await host.tell([ServerCallResult(index, result.text, result.error, urls)])
 
-    # -- calls that were allowed -------------------------------------------------------------------------------------
+    # -- calls that were decided on ----------------------------------------------------------------------------------
 
-    async def _allowed(self, host: Host, session: Session, prepared: Prepared) -> Prepared:
-        """Run the calls of the history that were allowed, and ask the model with their results."""
+    async def _decided(self, host: Host, session: Session, prepared: Prepared) -> Prepared:
+        """Run the calls that were allowed, tell the refusals of the others, and ask the model with the results."""
         found: dict[str, str] = {}
 
         async def answer(pending: Pending) -> None:
@@ -300,7 +300,7 @@ class Loop:
             arguments = ToolCallDelta(index, pending.arguments, 0, 0)
             await host.tell([start, arguments, ToolCallEnd(index, "ok", 0, 0)])
             call = ToolCall(index, pending.id, pending.name, pending.arguments)
-            refusal = self._refusal(call, True)
+            refusal = pending.refusal or self._refusal(call, True)
             if served is None or refusal is not None:
                 result = ToolResult(text=refusal or "", error=True)
             else:

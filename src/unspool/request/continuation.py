@@ -117,6 +117,15 @@ class Turns:
             return self._joined(turn, bridge, digests[-1])
         return Continued(self._prompts.render(self._restored(request)), None, digests[-1])
 
+    def count(self, request: ChatRequest) -> int:
+        """The tokens of a prompt as the template writes it; without a tokenizer four characters are one.
+
+        Raises:
+            BadRequest: the template refuses the request.
+        """
+        prompt = self._prompts.render(request)
+        return len(prompt) // 4 if self._tokenizer is None else len(self._encode(prompt, ""))
+
     def _joined(self, turn: _Turn, bridge: Bridge, digest: bytes) -> Continued:
         more = bridge.missing(turn.text, self._settings.dialect.end) + bridge.text
         ids = None

@@ -1,6 +1,7 @@
 """A request ready for an engine: its prompt rendered, its grammar derived, the parser of its output."""
 
 import logging
+from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any, Final
 
@@ -17,6 +18,7 @@ from ..parser import Parser
 from ..stage import detect_stage
 from .chat_request import ChatRequest, stage_of
 from .continuation import Continued, Turns
+from .edits import edited
 from .fields import BadRequest
 from .settings import Settings
 
@@ -111,6 +113,7 @@ def prepare(
     """
     awaited = awaited or Awaited()
     constraints = constraints or Constraints(settings)
+    request = with_edits(request, turns)
     if prompt is not None:
         continued: Continued | None = Continued(prompt, ids, b"")  # of a loop, which remembers its own turns
     else:
@@ -136,6 +139,28 @@ def prepare(
     return Prepared(
         request, prompt, continued, stage, constraint, _thinking(request, settings, prompt, stage), tuple(parsers)
     )
+
+
+def with_edits(request: ChatRequest, turns: Turns | None) -> ChatRequest:
+    """The request with its edits made. Tokens are counted in the prompt; without a tokenizer four characters are one.
+
+    Raises:
+        BadRequest: the template refuses.
+    """
+    if not request.edits:
+        return request
+
+    def tokens(messages: Sequence[dict[str, Any]]) -> int:
+        asked = msgspec.structs.replace(request, messages=list(messages))
+        if turns is None:
+            return len(msgspec.json.encode(asked.messages)) // 4
+        return turns.count(asked)
+
+    messages, applied = edited(request.messages, request.edits, tokens)
+    reasoning = request.reasoning
+    if any("cleared_thinking_turns" in edit for edit in applied):  # it must not come back as it was written
+        reasoning = msgspec.structs.replace(reasoning, context="loop")
+    return msgspec.structs.replace(request, messages=messages, reasoning=reasoning, edits=(), applied=applied)
 
 
 def _thinking(

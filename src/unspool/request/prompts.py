@@ -35,6 +35,8 @@ _TRUSTED: Final = {"system", "developer", "assistant"}
 """Roles whose text belongs to the application."""
 _SPECIAL: Final = ("bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token", "mask_token")
 _OURS: Final = {"messages", "tools", "documents", "add_generation_prompt", "continue_final_message", *_SPECIAL}
+_BUILT_IN_TOOLS: Final = "builtin_tools"
+"""The variable by which templates are told which tools to describe that their model was trained on."""
 _BUILT_IN: Final = {*_OURS, "raise_exception", "strftime_now", "range", "namespace", "dict", "lipsum", "cycler"}
 
 Form = Literal["object", "text"]
@@ -138,6 +140,7 @@ class Prompts:
         self._special = SpecialTokens(tokenizer.added)
         self._arguments_as: Form = "object"
         self._no_content: str | None = ""
+        self._dialect: Dialect | None = None
 
     @property
     def special(self) -> tuple[str, ...]:
@@ -218,11 +221,26 @@ class Prompts:
         return tuple(sorted({e for e in (*ends, eos) if e.strip()}, key=len, reverse=True))
 
     def _variables_of(self, request: ChatRequest) -> dict[str, Any]:
-        return {name: value for name, value in request.template.items() if name in self._variables}
+        found = {name: value for name, value in request.template.items() if name in self._variables}
+        if built_in := self._built_in(request):
+            found[_BUILT_IN_TOOLS] = sorted({name.partition(".")[0] for name in built_in})
+        return found
 
     def _tools(self, request: ChatRequest) -> list[Any]:
-        found: list[Any] = [] if request.toolset.kind == "none" else self._special.break_up(request.tools)
+        if request.toolset.kind == "none":
+            return []
+        built_in = self._built_in(request)
+        found: list[Any] = self._special.break_up([t for t in request.tools if t["function"]["name"] not in built_in])
         return found
+
+    def _built_in(self, request: ChatRequest) -> set[str]:
+        """Which of the server's tools are described by the template itself: the model was trained on them, and the
+        template has a variable for such tools, which the request does not set."""
+        served, dialect = request.server_tools, self._dialect
+        unset = _BUILT_IN_TOOLS in self._variables and _BUILT_IN_TOOLS not in request.template
+        if served is None or dialect is None or not unset or request.toolset.kind == "none":
+            return set()
+        return {name for name, one in served.tools.items() if one.tool.kind != "mcp" and dialect.knows(name)}
 
     def bridge(self, request: ChatRequest, at: int, ends: Sequence[str]) -> Bridge:
         """What stands between an answer of the history and the answer that is to come.
@@ -237,8 +255,7 @@ class Prompts:
             BadRequest: the template refuses the request.
         """
         word = f"Zq{os.urandom(8).hex()}"  # nobody can have written it
-        variables = {name: value for name, value in request.template.items() if name in self._variables}
-        tools = [] if request.toolset.kind == "none" else self._special.break_up(request.tools)
+        variables, tools = self._variables_of(request), self._tools(request)
         try:
             before = [self._message(m) for m in (*request.messages[:at], _stand_in(request.messages[at], word))]
             new = [self._message(m) for m in request.messages[at + 1 :]]
@@ -304,8 +321,9 @@ class Prompts:
     def check(self, dialect: Dialect) -> bool:
         """Whether the dialect reads the calls that the template writes.
 
-        Also finds out whether the template expects arguments as objects or as text, and what it expects as the content
-        beside calls where there is none: many print ``None`` or fail on it; some depend on it.
+        Also notes which tools it knows, and finds out whether the template expects arguments as objects or as text, and
+        what it expects as the content beside calls where there is none: many print ``None`` or fail on it; some depend
+        on it.
 
         Returns:
             ``False`` where the template writes no calls at all.
@@ -313,6 +331,7 @@ class Prompts:
         Raises:
             TemplateError: the dialect does not read them; names the dialects that would.
         """
+        self._dialect = dialect
         written = [w for form in _FORMS for nothing in ("", None) for w in self._written(form, nothing)]
         if not written:
             return False

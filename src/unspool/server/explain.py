@@ -18,10 +18,11 @@ from ..grammar import Constraint, ToolStrictLevel, bounds, constrain
 from ..policy import CHOICES, DEFAULTS
 from ..request.chat_request import check_text
 from ..request.common import toolset
+from ..request.declared import read_nested
 from ..request.fields import BadRequest, Fields
 from ..request.prepared import prepare
 from ..request.protocols import TraceProtocol
-from ..request.protocols.chat import read_format, read_tools, reasoning_markers
+from ..request.protocols.chat import read_format, reasoning_markers
 from ..wire import (
     AguiWriter,
     CandleWriter,
@@ -142,7 +143,8 @@ class GrammarEndpoint(ThreadEndpoint):
         """See `ThreadEndpoint.work`."""
         check_known(fields, self._FIELDS)
         dialect, _ = read_dialect(fields, self._service)
-        tools = toolset(fields, read_tools(fields), fields.raw.get("tool_choice"), self._service.settings.limits)
+        declared, choice = read_nested(fields, custom=False).tools, fields.raw.get("tool_choice")
+        tools = toolset(fields, declared, choice, self._service.settings.limits)
         level = fields.one_of("strict_level", _LEVELS, self._service.settings.strict_level.name.lower())
         with bounds.awaited(awaited.check):
             try:

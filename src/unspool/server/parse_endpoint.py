@@ -18,8 +18,8 @@ from ..generation.tracing import Trace
 from ..parser import Parser
 from ..policy import CHOICES, Policy
 from ..request.common import toolset
+from ..request.declared import read_nested
 from ..request.fields import BadRequest, Fields, read_object
-from ..request.protocols.chat import read_tools
 from ..wire import parse as wire
 from ..wire.common import Failure
 from ..wire.encoding import encode
@@ -183,7 +183,7 @@ def read_asked(fields: Fields, service: Service) -> Asked:
     tools: Any = None
     choice = fields.raw.get("tool_choice")
     if fields.has("tools"):
-        found = toolset(fields, read_tools(fields), choice, settings.limits)
+        found = toolset(fields, read_nested(fields, custom=False).tools, choice, settings.limits)
         tools, choice = list((found.tools or {}).values()), found.choice
     try:
         parser = Parser(dialect, tools=tools, tool_choice=choice, stage=stage, prompt=prompt, policy=policy)
