@@ -57,6 +57,7 @@ class AboutEndpoint(ThreadEndpoint):
             {
                 "version": __version__,
                 "model": settings.model,
+                "models": [one.settings.model for one in self._service.models],
                 "engine": settings.engine,
                 "dialect": settings.dialect.name,
                 "stage": settings.dialect.stage,
@@ -269,8 +270,7 @@ ASKED: Final[dict[str, type[ThreadEndpoint]]] = {
     "check": CheckEndpoint,
     "detect": DetectEndpoint,
     "grammar": GrammarEndpoint,
-    "prompt": PromptEndpoint,
     "protocol": ProtocolEndpoint,
     "recordings": RecordingsEndpoint,
 }
-"""What the page asks, by the name below ``/ui/``."""
+"""What the page asks whatever the model, by the name below ``/ui/``."""

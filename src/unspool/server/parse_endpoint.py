@@ -63,9 +63,11 @@ class ThreadEndpoint(ABC):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        await answer(self._service, wire.error_body, scope, receive, send, self._answer)
+        await answer(self._service, wire.error_body, scope, receive, send, self.respond)
 
-    async def _answer(self, scope: Scope, body: bytes, send: Send) -> None:
+    async def respond(self, scope: Scope, body: bytes, send: Send) -> None:
+        """Answer one request, whose body was read."""
+
         def work(awaited: Awaited) -> bytes:
             return self.work(read_object(body), awaited)
 
