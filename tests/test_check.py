@@ -301,3 +301,9 @@ def test_the_stage_is_found_in_token_ids_too(write: Any) -> None:
     assert unspool.detect_stage(dialect, ids, tokenizer=Letters()) is Stage.REASONING
     with pytest.raises(ValueError, match="tokenizer"):
         unspool.detect_stage(dialect, ids)
+
+
+def test_a_closing_with_which_another_part_begins_is_refused(write: Any) -> None:
+    head = HEAD.replace("<think>{reasoning}</think>", "<think>{reasoning}<tools>")
+    found = check_dialect(read_file(write(GOOD, head)))
+    assert any(p.where == "reasoning" and "closes with '<tools>', with which" in p.what for p in found)

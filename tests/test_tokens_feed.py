@@ -307,12 +307,12 @@ def test_a_special_token_that_no_template_names_is_markup_in_text_and_data_in_ar
     if dialect.reasoning:
         thought = write_reasoning(dialect, f"a{FOREIGN}b") + write_content(dialect, "c")
         for pieces in ways(encode(tokenizer, thought)):
-            message, _ = feed(dialect.name, pieces, tokenizer)
+            message, _ = feed(dialect, pieces, tokenizer)
             assert (message.reasoning, message.content.strip()) == ("ab", "c")
     if dialect.call:
         call = write_calls(dialect, [("f", {"a": f"x{FOREIGN}y"})])
         for pieces in ways(encode(tokenizer, call)):
-            message, _ = feed(dialect.name, pieces, tokenizer)
+            message, _ = feed(dialect, pieces, tokenizer)
             assert values(message) == [("f", {"a": f"x{FOREIGN}y"})]
 
 

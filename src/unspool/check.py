@@ -14,7 +14,7 @@ from .arguments import check
 from .dialect.file import Dialect, Example, example_tools, read_dialect
 from .dialect.patterns import Pattern
 from .dialect.registry import find_base
-from .dialect.template import id_steps, literal
+from .dialect.template import id_steps, literal, unstarted
 from .errors import ConstraintError, DialectError
 from .events import (
     NOTICES,
@@ -81,7 +81,7 @@ def check_dialect(dialect: Dialect) -> list[Problem]:
     """
     from .promises import DIALECT_PROMISES, RAW_PROMISES, WRITTEN_PROMISES, Case  # loading does not need the grammar
 
-    found = [*_problems(dialect), *_foreign_ids(dialect)]
+    found = [*_problems(dialect), *_foreign_ids(dialect), *_closed_by_openings(dialect)]
     if dialect.call and not any(example.tool_calls for example in dialect.examples):
         found.append(Problem("examples", "none contains a call, though the file has `call`: add one with `tool_calls`"))
     if found:
@@ -168,6 +168,25 @@ def _id_pattern(template: str, name: str) -> str:
         else:
             parts += ["[A-Za-z0-9]" if c == "?" else re.escape(c) for c in step.text]
     return "".join(parts)
+
+
+def _closed_by_openings(dialect: Dialect) -> Iterator[Problem]:
+    """Closings of a text with which another part's opening begins: behind the text either could stand there."""
+    keys = ("reasoning", "content", "preamble", "calls", "call", "argument", "item")
+    openings = [(key, t, _solid(unstarted(t.opening, dialect.start))) for key in keys for t in getattr(dialect, key)]
+    for key in ("reasoning", "content", "preamble", "argument", "item"):
+        for t in getattr(dialect, key):
+            closing = _solid(t.closing)
+            for other, u, opening in openings:
+                if closing and u is not t and opening.startswith(closing):
+                    what = f"{t.text!r} closes with {t.closing.strip()!r}, with which {u.text!r} of `{other}` begins"
+                    why = "behind a text nothing tells one from the other: let them begin with different characters"
+                    yield Problem(key, f"{what}: {why}")
+
+
+def _solid(text: str) -> str:
+    """A text without its white space, which is soft."""
+    return "".join(text.split())
 
 
 _AROUND = 12  # events that a trace shows on either side of the difference

@@ -88,19 +88,21 @@ class Served(msgspec.Struct, frozen=True):
 
 
 class Pending(msgspec.Struct, frozen=True):
-    """A call of the history that was allowed, and is to be run before anything is generated.
+    """A call of the history that somebody has decided on, whose result is told before anything is generated.
 
     Attributes:
         id: the call's; the message with its result, which is empty, has it too.
         name: the tool's, as the model sees it.
         arguments: JSON text.
-        approval: the id of the request that allowed it.
+        approval: the id of the request that asked for the decision.
+        refusal: the result of a call that was not allowed; empty: it was, and is to be run.
     """
 
     id: str
     name: str
     arguments: str
     approval: str
+    refusal: str = ""
 
 
 class ServerTools(msgspec.Struct, frozen=True, kw_only=True):
@@ -112,7 +114,7 @@ class ServerTools(msgspec.Struct, frozen=True, kw_only=True):
         clients: whether the client has tools of its own.
         listed: what the client is told of servers.
         most_calls: how many calls the request allows; ``None``: the server's limit.
-        pending: what is to be run first.
+        pending: what was decided on, and comes first.
     """
 
     tools: dict[str, Served]
@@ -121,11 +123,6 @@ class ServerTools(msgspec.Struct, frozen=True, kw_only=True):
     listed: tuple[ToolsListed, ...] = ()
     most_calls: int | None = None
     pending: tuple[Pending, ...] = ()
-
-    def of(self, name: str) -> Served | None:
-        """A tool by the name that the model sees, or by its own."""
-        found = self.tools.get(name)
-        return found or next((s for s in self.tools.values() if s.tool.original == name), None)
 
     @property
     def definitions(self) -> list[Mapping[str, Any]]:
