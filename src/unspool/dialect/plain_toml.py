@@ -30,13 +30,12 @@ def read_plain(text: str) -> dict[str, Any]:
             name, at = _until("]", text, at + 1)
             table = _set(data, _key(name), {})
         else:
-            name, at = _until("=", text, at)
-            *outer, key = name.split(".")
+            (*outer, key), at = _keys(text, at)
             value, at = _value(text, _skip(text, at))
             inner: Any = table
             for name in outer:
-                inner = _inner(inner, _key(name))
-            _set(inner, _key(key), value)
+                inner = _inner(inner, name)
+            _set(inner, key, value)
         rest = _line(text, at).lstrip(" ")
         if rest and rest[0] != "#":
             raise MoreThanPlain
@@ -72,6 +71,20 @@ def _set(table: dict[str, Any], key: str, value: Any) -> Any:
         raise MoreThanPlain
     table[key] = value
     return value
+
+
+def _keys(text: str, at: int) -> tuple[list[str], int]:
+    """The parts of a key, and where the sign behind it ends."""
+    if text[at] not in "\"'":
+        name, at = _until("=", text, at)
+        return [_key(part) for part in name.split(".")], at
+    if text.startswith("'''", at):
+        raise MoreThanPlain
+    quoted, at = _string(text, at)
+    blank, at = _until("=", text, at)
+    if blank.strip(" "):
+        raise MoreThanPlain
+    return [quoted], at
 
 
 def _key(written: str) -> str:
