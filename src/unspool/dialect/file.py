@@ -210,6 +210,14 @@ def parse_dialect(text: str, where: str, bases: Any, *, trusted: bool = False) -
     return dialect
 
 
+def _meant(key: str) -> str:
+    """The key that a misspelt one is like, as a question."""
+    import difflib  # only misspelt keys need it
+
+    near = difflib.get_close_matches(key, KEYS, 1)
+    return f" (did you mean {near[0]}?)" if near else ""
+
+
 def _toml(text: str, where: str) -> dict[str, Any]:
     import tomllib  # not needed before the first dialect is
 
@@ -234,7 +242,7 @@ class _Loader:
         data = self.data
         for key in data:
             if key not in KEYS:
-                raise self.fail(key, f"unknown key; allowed are {', '.join(KEYS)}")
+                raise self.fail(key, f"unknown key{_meant(key)}; allowed are {', '.join(KEYS)}")
         name = self.string("name", "")
         if not name:
             raise self.fail("name", "is required")
