@@ -280,7 +280,7 @@ def test_a_listing_that_is_cancelled_leaves_no_child(tmp_path: Path) -> None:
         # That of all servers is shared by all who wait for it: it goes on when one of them leaves, for as long as a
         # listing may take.
         for shared in (False, True):
-            listed: Coroutine[Any, Any, object] = tools.list_tools() if shared else tools.servers["bad"].list_tools()
+            listed: Coroutine[None, None, object] = tools.list_tools() if shared else tools.servers["bad"].list_tools()
             listing = asyncio.ensure_future(listed)
             while len(children() - before) != 1:
                 await asyncio.sleep(0.05)
