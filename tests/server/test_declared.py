@@ -125,6 +125,14 @@ def test_chat_completions_have_custom_tools_too() -> None:
         assert "%lark" in request.constraint.lark
 
 
+@pytest.mark.parametrize("profile", ["mindie", "candle"])
+def test_profiles_without_a_form_for_custom_tools_refuse_them(profile: Any) -> None:
+    with live(Scripted(["x"]), "hermes", profile=profile) as server:
+        answer = server.post("/v1/chat/completions", messages=[{"role": "user", "content": "Go"}], tools=[NESTED])
+        assert answer.status_code in (400, 422)
+        assert 'is not one of function"' in answer.text
+
+
 def test_a_custom_tool_is_called_with_whatever_the_model_wrote() -> None:
     """A text in other arguments is found, and arguments without one are told as they are; cut ones are not lost."""
     for written, text in (('{"input": "a\\u00e9"', "aé"), ('{"x": 1}', '{"x": 1}'), ('"bare"', "bare")):

@@ -418,6 +418,15 @@ def test_an_interrupt_of_ag_ui_asks_for_approval_and_resume_answers_it(server: S
     assert [name for name, _ in workshop.calls].count("guarded") == 1
 
 
+def test_an_interrupt_that_nobody_answers_refuses_the_call_where_the_conversation_goes_on(server: Server) -> None:
+    live, workshop = server
+    workshop.calls.clear()
+    history = [*asked("guard please"), *rebuilt(run(live, asked("guard please")))]
+    assert rebuilt(run(live, [*history, *asked("and now")]))[0]["content"] == "Now this."
+    assert rebuilt(run(live, history))[-1]["content"] == "Then not.", "the model reads that it was not allowed"
+    assert workshop.calls == []
+
+
 # -- tool servers of the request ---------------------------------------------------------------------------------------
 
 

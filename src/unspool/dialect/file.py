@@ -12,6 +12,7 @@ from ..events import Stage
 from ..policy import CHOICES, Policy
 from ..schema import takes_text
 from .impossible import impossible
+from .plain_toml import MoreThanPlain, read_plain
 from .template import FIELDS, Field, Template, literal, parse_template, pieces
 
 KEYS: dict[str, str] = {
@@ -199,7 +200,7 @@ def parse_dialect(text: str, where: str, bases: Any, *, trusted: bool = False) -
     Raises:
         DialectError: naming the file, the key, and what is allowed.
     """
-    data = _toml(text.split("\n[[examples]]", 1)[0] if trusted else text, where)
+    data = _head(text, where) if trusted else _toml(text, where)
     comment = text.lstrip().split("\n", 1)[0]
     loader = _Loader(where, data, bases)
     loaded = loader.load(comment.lstrip("# ").rstrip() if comment.startswith("#") else "")
@@ -210,8 +211,25 @@ def parse_dialect(text: str, where: str, bases: Any, *, trusted: bool = False) -
     return dialect
 
 
+def _head(text: str, where: str) -> dict[str, Any]:
+    """The tables before the examples."""
+    head = text.split("\n[[examples]]", 1)[0]
+    try:
+        return read_plain(head)
+    except MoreThanPlain:
+        return _toml(head, where)
+
+
+def _meant(key: str) -> str:
+    """The key that a misspelt one is like, as a question."""
+    import difflib  # only misspelt keys need it
+
+    near = difflib.get_close_matches(key, KEYS, 1)
+    return f" (did you mean {near[0]}?)" if near else ""
+
+
 def _toml(text: str, where: str) -> dict[str, Any]:
-    import tomllib  # not needed before the first dialect is
+    import tomllib  # slow to import, and not needed for shipped dialects
 
     try:
         return tomllib.loads(text)
@@ -234,7 +252,7 @@ class _Loader:
         data = self.data
         for key in data:
             if key not in KEYS:
-                raise self.fail(key, f"unknown key; allowed are {', '.join(KEYS)}")
+                raise self.fail(key, f"unknown key{_meant(key)}; allowed are {', '.join(KEYS)}")
         name = self.string("name", "")
         if not name:
             raise self.fail("name", "is required")

@@ -74,10 +74,11 @@ class Loop:
         self._tools: ServerTools = prepared.request.server_tools
         self._open = session
         self.kept: list[AnyEvent] | None = [] if keep else None
-        limits = service.settings.limits
-        self._calls_left = min(limits.calls, limits.calls if self._tools.most_calls is None else self._tools.most_calls)
-        self._characters_left = limits.results
-        self._seconds_left = limits.tooltime
+        limits, bounds = service.settings.limits, self._tools.bounds
+        self._rounds = min(limits.rounds, limits.rounds if bounds.rounds is None else bounds.rounds)
+        self._calls_left = min(limits.calls, limits.calls if bounds.calls is None else bounds.calls)
+        self._characters_left = min(limits.results, limits.results if bounds.results is None else bounds.results)
+        self._seconds_left = min(limits.tooltime, limits.tooltime if bounds.tooltime is None else bounds.tooltime)
         self._tokens = 0
         self._count = 0  # calls so far, over all rounds
         self._indexes: dict[int, int] = {}  # of this round's calls, over all rounds
@@ -144,8 +145,7 @@ class Loop:
         prepared = self._first
         if self._tools.pending:
             prepared = await self._decided(host, session, prepared)
-        rounds = self._service.settings.limits.rounds
-        for left in range(rounds, -1, -1):
+        for left in range(self._rounds, -1, -1):
             self._indexes = {}
             written = await host.generate_round(prepared)
             self._tokens += written.tokens
@@ -183,7 +183,7 @@ class Loop:
         if asked or not whole:
             return "stop" if whole else message.finish_reason
         if not left:
-            log.info("%s: the answer ends after %d rounds of tools", self._name, self._service.settings.limits.rounds)
+            log.info("%s: the answer ends after %d rounds of tools", self._name, self._rounds)
             return TOOL_LIMIT
         return results
 

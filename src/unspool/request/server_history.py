@@ -219,6 +219,13 @@ def resumed(
         refusal = "" if allowed else refused(payload.text("reason", ""))
         pending.append(Pending(call["id"], name, call["function"]["arguments"], id, refusal))
         results[call["id"]] = result_of(call["id"], name, refusal)
+    asking = (
+        set() if tools is None else {n for s in tools.tools.values() if s.asks for n in (s.tool.name, s.tool.original)}
+    )
+    for call in open_calls:  # templates want a result of each call, and nobody will answer for these any more
+        name = call["function"]["name"]
+        if call["id"] not in results and name in asking:
+            results[call["id"]] = result_of(call["id"], name, refused("nobody answered"))
     return _with(messages, results), tuple(pending)
 
 

@@ -19,7 +19,7 @@ class Chips extends HTMLElement {
     this.list.addEventListener("focusin", ({ target }) => this.pick(target));
     this.list.addEventListener("click", ({ target }) => this.pick(target));
     this.list.addEventListener("keydown", (event) => this.key(event));
-    clear(this, h("p", { class: "muted grain" }, `${t(`chip ${this.grain}`, { tokens: n(count(trace)), chunks: n(trace.chunks.length) })} ${t("chips say")}`), legend(), h("div", { class: "chips-and-panel" }, h("div", {}, this.list), this.panel));
+    clear(this, h("p", { class: "muted grain" }, `${t(`chip ${this.grain}`, { tokens: n(count(trace)), chunks: n(trace.chunks.length) })}${t("chips say")}`), legend(), h("div", { class: "chips-and-panel" }, h("div", {}, this.list), this.panel));
     if (!trace.text) this.list.append(h("p", { class: "muted" }, t("output empty")));
     this.more();
     const first = this.list.querySelector(".chip");
