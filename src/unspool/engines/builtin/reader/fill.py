@@ -7,8 +7,8 @@ from .choices import choose
 from .filling import Filled, Filling
 from .forms import formed
 from .message import Message
-from .prompt import Tool
-from .texts import framed, labelled, people, quoted, worded
+from .prompt import Tool, parameter
+from .texts import framed, labelled, led, people, quoted, worded
 
 STEPS: Final = (choose, formed, amounts, labelled, framed, people, quoted, worded)
 """What is read, the clearest first: each takes its words from the message."""
@@ -27,7 +27,7 @@ def fill(tool: Tool, message: Message, *, cased: bool = False) -> Filled:
     for step in STEPS:
         step(f)
     body = next(
-        (f.filled.values[p.name] for p in tool.parameters if p.kinds[:1] == ("body",) and p.name in f.filled.values),
+        (f.filled.values[p.name] for p in f.tool.parameters if p.kinds[:1] == ("body",) and p.name in f.filled.values),
         None,
     )
     for p in f.left[:]:
@@ -36,3 +36,13 @@ def fill(tool: Tool, message: Message, *, cased: bool = False) -> Filled:
         else:
             f.miss(p)
     return f.filled
+
+
+def value(key: str, message: Message) -> str | None:
+    """The text that a message has for a key of JSON, where its words say so; these words are taken."""
+    p = parameter(key)
+    f = Filling(Tool("", "", (p,), ((), ()), *[frozenset()] * 4), message, cased=False)
+    for step in (formed, labelled, led):
+        step(f)
+    found = f.filled.values.get(p.name)
+    return found if isinstance(found, str) else None

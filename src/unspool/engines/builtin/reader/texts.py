@@ -5,7 +5,22 @@ from .message import Message, Span, items
 from .places import joined, pair, place
 from .prompt import Parameter
 from .spans import quotes
-from .words import CONCEPTS, CUES, CUISINES, DAYS, FRAMES, LABELS, LEAD, RELATIVE, SETS, STOP, TAIL, parts_of, stem
+from .words import (
+    CONCEPTS,
+    CUES,
+    CUISINES,
+    DAYS,
+    FRAMES,
+    KINDS,
+    LABELS,
+    LEAD,
+    RELATIVE,
+    SETS,
+    STOP,
+    TAIL,
+    parts_of,
+    stem,
+)
 
 _ENDS = frozenset((".", "?", "!", ";", "\n"))
 _LONG = ("body", "query", "subject")
@@ -146,6 +161,18 @@ def quoted(f: Filling) -> None:
         f.give_span(wanted[0], found[0])
 
 
+def led(f: Filling) -> None:
+    """Texts of which the message says that they are it: *my name is Anna*, *colour: red*."""
+    m = f.message
+    for p in f.texts():
+        words = parts_of(p.name)
+        for i in m.at.get(words[0], ()) if words else ():
+            begin = i + len(words)
+            said = [w.low for w in m.words[i:begin]] == words and m.has(begin, SETS["equals"])
+            if said and not any(m.taken[i:begin]) and _behind(f, p, i, begin, LABELS):
+                break
+
+
 def worded(f: Filling) -> None:
     """Texts by their cues; then places; then what is left."""
     for p in f.texts():
@@ -205,6 +232,8 @@ def _behind(f: Filling, p: Parameter, cue: int, begin: int, labels: frozenset[st
     end = m.trimmed(begin, end, SETS["behind a cue"])
     if begin >= end:
         return False
+    if p.kinds[:1] == ("directory",) and end - begin > 1:
+        end = m.trimmed(begin + 1, end, KINDS["directory"])  # the docs folder
     if body and m.text[m.words[end - 1].end : m.words[end - 1].end + 1] in ("!", "?"):
         end += 1
     if not body and all(w.low in f.tool.asking for w in m.words[begin:end]):
