@@ -25,7 +25,7 @@ export PYTHONDONTWRITEBYTECODE :=
 export PYTHONPYCACHEPREFIX := $(CURDIR)/$(VENV)/bytecode
 
 .DEFAULT_GOAL := help
-.PHONY: help quick test coverage lint format bench fuzz drawn same transitions templates infer engines attacks vllm vllm-engine sglang bench-plugins bench-rollouts llama processes agui rollouts trainers ray bfcl readme serve vllm-tests lmdeploy ui tools clients agent agent-test docs docs-serve examples clean
+.PHONY: help quick test coverage lint format bench fuzz drawn same transitions templates infer engines attacks vllm vllm-engine sglang bench-plugins bench-rollouts llama processes agui agui-browser rollouts trainers ray bfcl readme serve vllm-tests lmdeploy ui tools clients agent agent-test states docs docs-serve examples clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/'
@@ -146,6 +146,9 @@ $(DOCS)/.installed: docs/site/requirements.txt
 	$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check -r docs/site/requirements.txt
 	touch $@
 
+states: $(STAMP) ## draw the table of the machine's states into docs/states.svg (needs Graphviz: apt-get install graphviz)
+	$(BIN)/python -m tests.transitions --draw
+
 docs: $(DOCS)/.installed ## build the documentation, English and Chinese, into build/site; no broken link passes
 	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict $(ARGS)
 	@echo "build/site/index.html"
@@ -253,6 +256,10 @@ $(UI)/.installed: pyproject.toml
 
 ui: $(UI)/.installed ## the page in a headless Chromium (installs playwright); UI_SHOTS=DIR keeps screenshots
 	$(UI)/bin/python -m pytest -m ui tests/ui $(ARGS)
+
+agui-browser: $(UI)/.installed $(AGUI)/.installed ## AG-UI's own client in a headless Chromium (needs npm; installs playwright)
+	$(UI)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[browser,python-tool]'
+	$(UI)/bin/python -m pytest -m agui_browser tests/agui_node $(ARGS)
 
 $(BFCL)/.fetched: $(STAMP)
 	mkdir -p $(BFCL)

@@ -70,7 +70,7 @@ def batch() -> Callable[[list[bytes]], None]:
     pa = importlib.import_module("pyarrow")
     blocks, reading, work = (importlib.import_module(f"unspool.batch.{n}") for n in ("blocks", "reading", "work"))
     schema = pa.schema([*work.SCHEMA, ("output", pa.string()), ("tools", pa.string())])
-    worker = work.Worker(reading.Reading(dialect=DIALECT), schema)
+    worker = work.Worker(reading.Reader(reading.Reading(dialect=DIALECT)), schema)
 
     def whole(lines: list[bytes]) -> None:
         assert worker.work(blocks.Block(0, "", 0, lines)).summary.rows == len(lines)

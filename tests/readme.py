@@ -29,13 +29,13 @@ from unspool.policy import CHOICES
 from .generated import commands, events, gallery, table
 from .languages import PAIRS, with_code_of
 from .picture import PICTURE, picture
-from .transitions import drawing, rows
+from .transitions import rows
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
 _EN = ROOT / "docs" / "en"
 _SERVED = ("tutorial.md", "features/reasoning_output.md", "features/tool_calling.md", "howto/vllm.md")
-_ALONE = ("architecture.md", "library.md", "reference.md", "gallery.md", "why.md", "migration.md", "operating.md")
+_ALONE = ("architecture.md", "library.md", "reference.md", "gallery.md", "why.md", "migration.md", "configuration.md")
 GROUPS: list[list[Path]] = [[README, *(_EN / name for name in _SERVED)], *([_EN / name] for name in _ALONE)]
 """Pages whose code is run; those of a group share their servers."""
 COMMANDS = [[_EN / name] for name in ("cli.md", "howto/constrain.md", "howto/evaluate.md", "howto/lost-call.md")]
@@ -94,7 +94,6 @@ TABLES = {
     "events": events,
     "commands": commands,
     "gallery": gallery,
-    "picture": drawing,
     "states": rows,
 }
 

@@ -301,3 +301,48 @@ def test_the_stage_is_found_in_token_ids_too(write: Any) -> None:
     assert unspool.detect_stage(dialect, ids, tokenizer=Letters()) is Stage.REASONING
     with pytest.raises(ValueError, match="tokenizer"):
         unspool.detect_stage(dialect, ids)
+
+
+def test_a_closing_with_which_another_part_begins_is_refused(write: Any) -> None:
+    head = HEAD.replace("<think>{reasoning}</think>", "<think>{reasoning}<tools>")
+    found = check_dialect(read_file(write(GOOD, head)))
+    assert any(p.where == "reasoning" and "closes with '<tools>', with which" in p.what for p in found)
+
+
+@pytest.mark.parametrize(
+    ("head", "example", "hint"),
+    [
+        (
+            HEAD,
+            """raw = 'ok <tools>[{"name": "f", "arguments": {}}]</tools>'\ncontent = "ok"\n"""
+            """tool_calls = [{ name = "f" }]""",
+            "to take ' ' off, write calls = ' <tools>[{calls}]</tools>'",
+        ),
+        (
+            HEAD,
+            """raw = '<think>a</think> ok'\nreasoning = "a"\ncontent = "ok\"""",
+            "to take ' ' off, write reasoning = '<think>{reasoning}</think> '",
+        ),
+        (HEAD, """raw = 'ok<|end|>'\ncontent = "ok\"""", "list the text without '<|end|>' first"),
+        (
+            HEAD,
+            """raw = '<tools>[{"name": "f", "arguments": {}},{"name": "f", "arguments": {}}]</tools>'\n"""
+            """tool_calls = [{ name = "f" }, { name = "f" }]""",
+            "hint: only white space differs, behind",
+        ),
+        (
+            """name = "mine"\ncall = '<f n="{name}">{arguments}</f>'\nargument = '<a k="{key}">{value}</a>'\n""",
+            """raw = ['<f n="g"><a k="x">1</a></f>']\ntool_calls = [{ name = "g", arguments = { x = 1 } }]\n"""
+            """[[examples]]\nraw = ['<f n="g"><a k="x">a</a></f>']\n"""
+            """tool_calls = [{ name = "g", arguments = { x = "a" } }]""",
+            "argument 'x' of 'g' is a string in one example",
+        ),
+    ],
+)
+def test_one_difference_comes_with_what_would_do(write: Any, head: str, example: str, hint: str) -> None:
+    problems = check_dialect(read_file(write(f"\n[[examples]]\n{example}\n", head)))
+    assert any(hint in line for p in problems for line in p.why), [p.why for p in problems]
+
+
+def test_a_misspelt_key_is_asked_for(write: Any) -> None:
+    assert "reasonning: unknown key (did you mean reasoning?)" in failure(write(GOOD, f'{HEAD}reasonning = "x"\n'))

@@ -7,6 +7,8 @@ import pytest
 
 from tests.picture import PICTURE, picture
 from tests.readme import BLOCK, COMMANDS, GROUPS, PAGES, README, ROOT, TABLES, rewritten
+from tests.transitions import PICTURE as STATES
+from tests.transitions import described, drawing
 
 TEXTS = {page: page.read_text(encoding="utf-8") for page in PAGES}
 CONTRIBUTING = ROOT / "CONTRIBUTING.md"
@@ -32,6 +34,10 @@ pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_tables_and_outputs_are_what_the_code_makes(group: list[Path]) -> None:
     for page, made in zip(group, rewritten([TEXTS[page] for page in group]), strict=True):
         assert made == TEXTS[page], "run `make readme`"
+
+
+def test_the_picture_of_the_states_is_drawn_from_their_table() -> None:
+    assert described(STATES.read_text(encoding="utf-8")) == drawing(), "run `make states`"
 
 
 def test_the_picture_shows_what_the_parser_reads() -> None:

@@ -17,6 +17,7 @@ from unspool import (
     ToolCallDelta,
     ToolCallStart,
     get_dialect,
+    list_dialects,
 )
 from unspool.stage import detect_stage
 
@@ -88,6 +89,14 @@ def test_a_prompt_that_ends_where_the_turn_begins_means_content(dialect: Dialect
 def test_a_prompt_without_any_marker_means_content(dialect: Dialect) -> None:
     for prompt in ("", "Hello", "user: hi\nassistant: "):
         assert detect_stage(dialect, prompt) is Stage.CONTENT
+
+
+@pytest.mark.parametrize(**named(d for d in list_dialects() if d.stage is Stage.REASONING))
+def test_where_nobody_says_an_output_begins_as_the_file_says(dialect: Dialect) -> None:
+    raw = f"plan{closing(dialect)}{dialect.reasoning[0].trail}{write_content(dialect, 'answer')}"
+    for chunks in ([raw], list(raw)):
+        message, _ = run(dialect, chunks, tools=TOOLS)
+        assert (message.reasoning, message.content) == ("plan", "answer")
 
 
 @pytest.mark.parametrize(**named(OPENING))

@@ -1,7 +1,7 @@
 """Token ids: the same message as from text, spans of tokens, markers known by their ids."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
@@ -39,7 +39,7 @@ from .support import (
     tool,
     values,
 )
-from .test_tokens import DEEPSEEK, make_byte_level, make_deepseek, token_id
+from .test_tokens import DEEPSEEK, make_byte_fallback, make_byte_level, make_deepseek, make_metaspace, token_id
 from .writing import write_calls, write_content, write_reasoning
 
 TOOLS = [tool("f", a="string", b="string", n="integer"), tool("g", a="string"), tool("now")]
@@ -307,12 +307,12 @@ def test_a_special_token_that_no_template_names_is_markup_in_text_and_data_in_ar
     if dialect.reasoning:
         thought = write_reasoning(dialect, f"a{FOREIGN}b") + write_content(dialect, "c")
         for pieces in ways(encode(tokenizer, thought)):
-            message, _ = feed(dialect.name, pieces, tokenizer)
+            message, _ = feed(dialect, pieces, tokenizer)
             assert (message.reasoning, message.content.strip()) == ("ab", "c")
     if dialect.call:
         call = write_calls(dialect, [("f", {"a": f"x{FOREIGN}y"})])
         for pieces in ways(encode(tokenizer, call)):
-            message, _ = feed(dialect.name, pieces, tokenizer)
+            message, _ = feed(dialect, pieces, tokenizer)
             assert values(message) == [("f", {"a": f"x{FOREIGN}y"})]
 
 
@@ -327,6 +327,23 @@ def test_characters_of_many_bytes_are_never_broken(text: str) -> None:
         assert (message.reasoning, message.content, values(message)) == (text, text, [("f", {"a": text})])
         assert "\ufffd" not in repr(events)
         assert notices(message) == []
+
+
+@pytest.mark.parametrize("make", [make_byte_level, make_byte_fallback, make_metaspace, make_deepseek])
+def test_many_ids_at_once_are_read_as_one_by_one(make: Callable[[], Tokenizer]) -> None:
+    tokenizer = make()
+    rng = random.Random(24)
+    told = [*encode(tokenizer, "<think>a plan: 北京 🌧️</think>And é, of course. " * 3), 10**6, *range(40)]
+    for _ in range(40):
+        ids = rng.choices(told, k=30) + told[: rng.randint(0, 60)]
+        found = []
+        for pieces in ([[token] for token in ids], [ids], [ids[:17], ids[17:]]):
+            parser = Parser("deepseekv31", tools=TOOLS, tokenizer=tokenizer)
+            events = [event for piece in pieces for event in parser.feed_tokens(piece)] + parser.close()
+            assert [e.token_start for e in events[1:]] == [e.token_end for e in events[:-1]]
+            assert events[-1].token_end == len(ids)
+            found.append(parser.message)
+        assert found[1:] == found[:1] * 2
 
 
 def test_a_cut_character_at_the_end_is_a_notice() -> None:

@@ -24,7 +24,7 @@ from .support import (
     tools_of,
     values,
 )
-from .writing import write_arguments, write_call, write_calls, write_content, write_reasoning
+from .writing import write_arguments, write_call, write_calls, write_content, write_reasoning, write_turn
 
 TOOLS = [tool("f", a="string", b="string", n="integer"), tool("g", a="string"), tool("now")]
 JSON_LIKE = [d for d in CALLING if not d.argument]
@@ -56,8 +56,8 @@ def assert_calls(dialect: Dialect, raw: str, calls: Calls, content: str = "", **
 
 
 def assert_text(dialect: Dialect | str, text: str, **options: Any) -> None:
-    """In both ways a raw text is all content."""
-    for chunks in ways(text):
+    """In both ways a turn of a text is all content."""
+    for chunks in ways(text if isinstance(dialect, str) else write_turn(dialect, text)):
         message, _ = run(dialect, chunks, **{"tools": TOOLS, **options})
         assert (message.content, message.tool_calls, message.reasoning) == (text, [], "")
         assert message.finish_reason == "stop"
@@ -192,7 +192,7 @@ def test_plain_content_that_looks_like_syntax_is_kept(dialect: Dialect) -> None:
     for text in LOOKALIKES:
         assert_text(dialect, text, stage="content")
         if called and not any(text.endswith(e[: len(text)]) for e in literals(dialect) if text):
-            for chunks in ways(f"{text}. {write_calls(dialect, calls)}"):
+            for chunks in ways(f"{dialect.content[0].inner_lead}{text}. {write_calls(dialect, calls)}"):
                 message, _ = run(dialect, chunks, tools=TOOLS, stage="content")
                 assert values(message) == calls
                 assert message.content.rstrip() == f"{text}."

@@ -1,21 +1,26 @@
 """The machine's changes of state, as they happen: each must be in its table, and each of the table must happen.
 
-    python -m tests.transitions [--share 0.06]
+    python -m tests.transitions [--share 0.06] [--draw]
 
 runs a fixed corpus (that of `tests.same_events`) and prints the changes of the table that nothing reached; the exit
-code is then 1.
+code is then 1. With ``--draw`` it draws the table into `PICTURE` instead.
 """
 
 import argparse
+import re
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from html import escape, unescape
 from itertools import pairwise
+from pathlib import Path
 
 import unspool
 from unspool import Policy
 from unspool.parser.states import INSIDE, OUTSIDE, TABLE, Standing, State
 
+PICTURE = Path(__file__).parent.parent / "docs" / "states.svg"
 Change = tuple[State, State]
 
 _NOW = '<｜DSML｜function_calls>\n<｜DSML｜invoke name="now"/>\n</｜DSML｜function_calls>'
@@ -52,41 +57,58 @@ def recorded() -> Iterator[set[Change]]:
 
 
 def drawing() -> str:
-    """The picture of the table, in Mermaid's language."""
-    lines = ["```mermaid", "stateDiagram-v2", "    [*] --> EDGE"]
+    """The picture of the table, in the language of Graphviz."""
+    lines = ["digraph states {", *_LOOK, f'  {_START}; " " -> "EDGE"']
     inside = set(INSIDE)
+    lines += ["  subgraph cluster_call {", '    label="in a call"', *(f'    "{state.name}"' for state in INSIDE), "  }"]
     for state, row in TABLE.items():
-        if state not in inside:
-            lines += [
-                f"    {state.name} --> {to.name}: {_words(why)}" for to, why in row.leads_to.items() if to not in inside
-            ]
-            if inside & set(row.leads_to):
-                lines.append(f"    {state.name} --> CALL: a call opens")
-    lines += ["    state CALL {"]
-    opened = {to: why for row in TABLE.values() for to, why in row.leads_to.items() if why.startswith("call")}
-    lines += [f"        [*] --> {to.name}: {_words(why)}" for to, why in opened.items()]
-    left: dict[State, list[str]] = {}
-    for state in INSIDE:
-        for to, why in TABLE[state].leads_to.items():
-            if to in inside:
-                lines.append(f"        {state.name} --> {to.name}: {_words(why)}")
-            else:
-                left.setdefault(to, []).append(f"{state.name}, {_words(why)}")
-    lines += ["    }"]
-    lines += [f"    CALL --> {to.name}: {'; '.join(whys)}" for to, whys in left.items()]
-    return "\n".join([*lines, "```", ""])
+        opens = state not in inside and bool(inside & set(row.leads_to))
+        lines += [f'  "{state.name}" -> "{to.name}"' for to in row.leads_to if not opens or to not in inside]
+        if opens:
+            lines.append(f'  "{state.name}" -> "{_ENTRY.name}" [lhead=cluster_call]')
+    return "\n".join([*lines, "}", ""])
 
 
-def _words(why: str) -> str:
-    """A label without what Mermaid reads as its own."""
-    return why.replace(":", ",")
+_START = '" " [shape=circle, fixedsize=true, width=0.15, height=0.15, style=filled, fillcolor="#1f2328"]'
+_ENTRY = next(iter(INSIDE))
+"""The state to which the edge of a call that opens leads, as far as Graphviz is concerned: it ends at the frame."""
+_LOOK = (
+    "  compound=true; ranksep=0.45; nodesep=0.3; bgcolor=transparent",
+    '  graph [fontname="Helvetica", fontsize=12, style=rounded, color="#8250df"]',
+    '  node [shape=box, style=rounded, fontname="Helvetica", fontsize=12, height=0.35]',
+    '  edge [color="#59636e", arrowsize=0.7]',
+)
+_STYLE = """<style>
+text { fill: #1f2328; } .node path, .node ellipse { stroke: #1f2328; }
+@media (prefers-color-scheme: dark) {
+  text { fill: #f0f6fc; } .node path, .node ellipse { stroke: #f0f6fc; }
+  .edge path, .edge polygon { stroke: #9198a1; } .edge polygon { fill: #9198a1; }
+}
+</style>
+"""
+
+
+def drawn() -> str:
+    """The picture as SVG; it holds the text that it was drawn from. Needs Graphviz."""
+    ran = subprocess.run(["dot", "-Tsvg"], input=drawing(), capture_output=True, text=True, check=True)
+    shapes = re.sub(r"<!--.*?-->\n?", "", ran.stdout[ran.stdout.index("<svg") :], flags=re.S)
+    head, body = shapes.split(">\n", 1)
+    head = re.sub(r' (width|height)="\d+pt"', "", head)
+    return f'{head} role="img">\n<desc>{escape(drawing())}</desc>\n{_STYLE}{body}'
+
+
+def described(svg: str) -> str:
+    """The text that a picture was drawn from."""
+    return unescape(svg.split("<desc>", 1)[1].split("</desc>", 1)[0])
 
 
 def rows() -> str:
     """The table of states."""
-    lines = ["| state | where the output stands | step |", "|---|---|---|"]
+    lines = ["| state | where the output stands | step | leads to |", "|---|---|---|---|"]
     docs = descriptions()
-    lines += [f"| `{state.name}` | {docs[state]} | `{row.step}` |" for state, row in TABLE.items()]
+    for state, row in TABLE.items():
+        ways = "<br>".join(f"`{to.name}`: {why}" for to, why in row.leads_to.items())
+        lines.append(f"| `{state.name}` | {docs[state]} | `{row.step}` | {ways} |")
     lines += ["", "| from outside | leads to |", "|---|---|"]
     lines += [f"| {o.why} | {', '.join(f'`{s.name}`' for s in sorted(o.leads_to))} |" for o in OUTSIDE]
     return "\n".join([*lines, ""])
@@ -122,7 +144,12 @@ def unreached(share: float) -> set[Change]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--share", type=float, default=0.06)
-    missing = unreached(parser.parse_args().share)
+    parser.add_argument("--draw", action="store_true")
+    options = parser.parse_args()
+    if options.draw:
+        PICTURE.write_text(drawn(), encoding="utf-8")
+        return 0
+    missing = unreached(options.share)
     for state, to in sorted(missing):
         print(f"{state.name} → {to.name}: {TABLE[state].leads_to[to]}")
     print(f"{len(BY_STEPS) - len(missing)} of {len(BY_STEPS)} changes are reached")

@@ -112,5 +112,11 @@ def around_reasoning(dialect: Dialect) -> tuple[str, str]:
 
 
 def write_content(dialect: Dialect, content: str) -> str:
-    """A content part in the dialect's own frame, if it has one."""
+    """A content part in the dialect's own frame, if it has one; margins of a turn are left out."""
+    template = dialect.content[0]
+    return fill(template.text if dialect.framed else template.text.strip(), content=content)
+
+
+def write_turn(dialect: Dialect, content: str) -> str:
+    """A turn of nothing but content that has no frame, in the white space that the dialect writes around it."""
     return fill(dialect.content[0].text, content=content)

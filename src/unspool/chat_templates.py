@@ -1,4 +1,7 @@
-"""Jinja as transformers has it for chat templates: its tag, its filter and its functions."""
+"""Jinja as transformers has it for chat templates: its tag, its filters and its functions.
+
+Imports nothing of unspool: a process that renders the templates of strangers loads it by its path.
+"""
 
 import json
 from collections.abc import Callable
@@ -36,6 +39,7 @@ def environment(
     """
     env = kind(trim_blocks=True, lstrip_blocks=True, extensions=[jinja2.ext.loopcontrols, _Generation])
     env.filters["tojson"] = tojson
+    env.filters["from_json"] = json.loads
     env.globals["raise_exception"] = _raise
     env.globals["strftime_now"] = strftime_now
     return env
@@ -47,9 +51,12 @@ def tojson(
     indent: int | None = None,
     separators: tuple[str, str] | None = None,
     sort_keys: bool = False,
+    default: Callable[[Any], Any] | None = None,
 ) -> str:
     """Hugging Face's ``tojson``: no character is escaped for ASCII or HTML."""
-    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
+    return json.dumps(
+        value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys, default=default
+    )
 
 
 def _raise(message: str) -> NoReturn:

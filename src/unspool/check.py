@@ -14,7 +14,7 @@ from .arguments import check
 from .dialect.file import Dialect, Example, example_tools, read_dialect
 from .dialect.patterns import Pattern
 from .dialect.registry import find_base
-from .dialect.template import id_steps, literal
+from .dialect.template import id_steps, literal, unstarted
 from .errors import ConstraintError, DialectError
 from .events import (
     NOTICES,
@@ -81,7 +81,7 @@ def check_dialect(dialect: Dialect) -> list[Problem]:
     """
     from .promises import DIALECT_PROMISES, RAW_PROMISES, WRITTEN_PROMISES, Case  # loading does not need the grammar
 
-    found = [*_problems(dialect), *_foreign_ids(dialect)]
+    found = [*_problems(dialect), *_foreign_ids(dialect), *_closed_by_openings(dialect)]
     if dialect.call and not any(example.tool_calls for example in dialect.examples):
         found.append(Problem("examples", "none contains a call, though the file has `call`: add one with `tool_calls`"))
     if found:
@@ -130,11 +130,12 @@ def _problems(dialect: Dialect) -> Iterator[Problem]:
             where = f"examples[{i}].raw[{j}]"
             message, events = _parse(dialect, tools, example, raw)
             differences = list(_differences(message, example))
-            hints = [*_end_hint(dialect, raw), *_trace(events, example), *rules(dialect)] if differences else []
+            hints = [*_end_hint(dialect, raw), *_edge_hints(dialect, message, example), *_type_hint(dialect)]
+            hints = [*hints, *_trace(events, example), *rules(dialect)] if differences else []
             yield from (Problem(where, what, tuple(hints)) for what in differences[:1])
             yield from (Problem(where, what) for what in differences[1:])
-        for what in _written(dialect, tools, example):
-            yield Problem(f"examples[{i}].raw[0]", what, tuple(rules(dialect)))
+        for what, hint in _written(dialect, tools, example):
+            yield Problem(f"examples[{i}].raw[0]", what, (*hint, *rules(dialect)))
 
 
 def _parse(dialect: Dialect, tools: list[dict[str, Any]], example: Example, raw: str) -> tuple[Message, list[Event]]:
@@ -168,6 +169,25 @@ def _id_pattern(template: str, name: str) -> str:
         else:
             parts += ["[A-Za-z0-9]" if c == "?" else re.escape(c) for c in step.text]
     return "".join(parts)
+
+
+def _closed_by_openings(dialect: Dialect) -> Iterator[Problem]:
+    """Closings of a text with which another part's opening begins: behind the text either could stand there."""
+    keys = ("reasoning", "content", "preamble", "calls", "call", "argument", "item")
+    openings = [(key, t, _solid(unstarted(t.opening, dialect.start))) for key in keys for t in getattr(dialect, key)]
+    for key in ("reasoning", "content", "preamble", "argument", "item"):
+        for t in getattr(dialect, key):
+            closing = _solid(t.closing)
+            for other, u, opening in openings:
+                if closing and u is not t and opening.startswith(closing):
+                    what = f"{t.text!r} closes with {t.closing.strip()!r}, with which {u.text!r} of `{other}` begins"
+                    why = "behind a text nothing tells one from the other: let them begin with different characters"
+                    yield Problem(key, f"{what}: {why}")
+
+
+def _solid(text: str) -> str:
+    """A text without its white space, which is soft."""
+    return "".join(text.split())
 
 
 _AROUND = 12  # events that a trace shows on either side of the difference
@@ -264,6 +284,39 @@ def _end_hint(dialect: Dialect, raw: str) -> Iterator[str]:
             yield f"hint: {place}: {why}; take it out of `end` if it is part of a message"
 
 
+def _edge_hints(dialect: Dialect, got: Message, example: Example) -> Iterator[str]:
+    """White space that a text has too much: it is the text's own unless a template has it."""
+    why = "white space beside a text is its own, unless a template has it"
+    for part in ("reasoning", "content"):
+        text, wanted = getattr(got, part), getattr(example, part)
+        at = text.find(wanted) if wanted and text.strip() == wanted else -1
+        if at < 0 or text == wanted:
+            continue
+        before, after = text[:at], text[at + len(wanted) :]
+        if part == "content" and not dialect.framed:
+            following = dialect.calls[0].text if dialect.calls else ""
+            if before and example.reasoning:
+                yield f"hint: {why}: to take {before!r} off, write reasoning = {dialect.reasoning[0].text + before!r}"
+            if after and example.tool_calls:
+                yield f"hint: {why}: to take {after!r} off, write calls = {after + following!r}"
+        else:
+            field = f"{{{part}}}"
+            mended = getattr(dialect, part)[0].text.replace(field, before + field + after)
+            yield f"hint: {why}: to take it off, write {part} = {mended!r}"
+
+
+def _type_hint(dialect: Dialect) -> Iterator[str]:
+    """Arguments to which the examples give several types: all of them are one tool's schema."""
+    seen: dict[tuple[str, str], set[str]] = {}
+    for call in (call for example in dialect.examples for call in example.tool_calls):
+        for key, value in call.arguments.items():
+            seen.setdefault((call.name, key), set()).add("string" if isinstance(value, str) else "another type")
+    for (name, key), types in seen.items():
+        if len(types) > 1 and dialect.argument:
+            why = "all examples declare a tool together, so its text may be a string everywhere"
+            yield f"hint: argument {key!r} of {name!r} is a string in one example and of another type in another: {why}"
+
+
 def _differences(got: Message, example: Example) -> Iterator[str]:
     for part in ("reasoning", "content"):
         yield from _differs(part, getattr(got, part), getattr(example, part))
@@ -296,10 +349,21 @@ def _equal(a: Any, b: Any) -> bool:
     return type(a) is type(b) and bool(a == b)
 
 
-def _written(dialect: Dialect, tools: list[dict[str, Any]], example: Example) -> Iterator[str]:
+def _written(dialect: Dialect, tools: list[dict[str, Any]], example: Example) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """How an example is written otherwise than its first text, and a hint where one thing alone differs."""
     try:
         written = render(example_message(example), dialect, tools=tools, stage=example.stage)
     except DialectError as error:
-        yield f"the message cannot be written: {error}"
-    else:
-        yield from _differs("the message is written differently", written, example.raw[0])
+        yield f"the message cannot be written: {error}", ()
+        return
+    raw = example.raw[0]
+    for what in _differs("the message is written differently", written, raw):
+        end = next((e for e in dialect.end if raw.rstrip().endswith(e) and not written.endswith(e)), "")
+        if end:
+            yield what, (f"hint: a message is written without its `end`: list the text without {end!r} first",)
+        elif _solid(written) == _solid(raw):
+            at = next(i for i, (a, b) in enumerate(zip(written + "\0", raw + "\0", strict=False)) if a != b)
+            why = "outer white space of the templates, and `separator`, say what is written between two parts"
+            yield what, (f"hint: only white space differs, behind {raw[max(at - 12, 0) : at]!r}: {why}",)
+        else:
+            yield what, ()

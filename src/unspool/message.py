@@ -50,7 +50,7 @@ class ToolCall(msgspec.Struct):
             ValueError: they are not one JSON object, as may be where the status is ``invalid`` or ``incomplete``.
         """
         try:
-            value = json.loads(self.arguments, parse_constant=_no_constant)
+            value = _ARGUMENTS.decode(self.arguments)
         except (ValueError, RecursionError) as error:
             raise self._broken(f"not JSON: {error}") from None
         if not isinstance(value, dict):
@@ -63,6 +63,9 @@ class ToolCall(msgspec.Struct):
 
 def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is not a JSON number")
+
+
+_ARGUMENTS: Final = json.JSONDecoder(parse_constant=_no_constant)
 
 
 class Segment(msgspec.Struct, frozen=True):

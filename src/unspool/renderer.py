@@ -105,7 +105,10 @@ class _Renderer:
         own = [d.text_call(declared.get(c.name), c.name) for c in turn.calls]
         self.own = [t if t and c.value.keys() == {t.key} else None for c, t in zip(turn.calls, own, strict=True)]
         """How calls are written whose only argument is bare text."""
-        self.forms = [_Form(t.templates[0] if t else d.call[0]) for t in self.own] if d.call else []
+        self.forms = []
+        if d.call:
+            own_or_not = zip(turn.calls, self.own, strict=True)
+            self.forms = [_Form(t.templates[0] if t else d.call_of(c.name)) for c, t in own_or_not]
         self.ids = _call_ids(d.id, turn.calls)
         ends = string_ends(compile_plan(d, Policy()))
         self.ends = re.compile("|".join((r"\\.", *map(re.escape, ends)))) if ends else None
@@ -178,7 +181,7 @@ class _Renderer:
             fitting = {k: self.fit_argument(call, k, arguments) for k in call.value} if len(arguments) > 1 else {}
             own = self.own[i]
             texts = writable(own.templates) if own else []
-            forms = [_Form(t, fitting) for t in (*texts, *calls) if t.body or not call.value]
+            forms = [_Form(t, fitting) for t in (*texts, self.d.call_of(call.name), *calls) if t.body or not call.value]
             self.forms[i] = next((f for f in forms if self.alone(call, f)), forms[0])
         return True
 

@@ -16,7 +16,7 @@ import contextlib
 import json
 import weakref
 from codecs import getincrementaldecoder
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from .regex import Regex
@@ -60,6 +60,14 @@ class Detokenizer:
         text, _ = self._text.flush()
         self._text.interrupt()
         return text, literal
+
+    def known(self, ids: Sequence[int]) -> list[str | bytes | None]:
+        """What each id stands for behind other text, as far as that is known: text, or bytes that are no text alone.
+
+        Behind an id that was pushed, text of known ids is what pushing them would give. ``None`` are added tokens, and
+        ids that were never pushed.
+        """
+        return self._text.known(ids)
 
     def flush(self) -> tuple[str, bool]:
         """What is left at the end, its last character cut and so U+FFFD, and whether there was any; else ``""``.
@@ -324,6 +332,9 @@ class _Text(Protocol):
     def interrupt(self) -> None:
         """An added token stands here; nothing is held back."""
 
+    def known(self, ids: Sequence[int]) -> list[str | bytes | None]:
+        """See `Detokenizer.known`."""
+
 
 class _Pieces:
     """Looks up the bytes of each id."""
@@ -369,6 +380,9 @@ class _Pieces:
 
     def interrupt(self) -> None:
         self._start = False
+
+    def known(self, ids: Sequence[int]) -> list[str | bytes | None]:
+        return list(map(self._vocabulary.pieces.get, ids))
 
 
 class _Window:
@@ -420,6 +434,9 @@ class _Window:
         # What comes next is not first any more, but some tokenizers put or drop spaces beside added tokens.
         if not self._before:
             self._look_after(self._stand_in)
+
+    def known(self, ids: Sequence[int]) -> list[str | bytes | None]:
+        return [None] * len(ids)  # what one adds depends on those before it
 
     def _added(self) -> str:
         """What the pending ids add to the text that is out."""

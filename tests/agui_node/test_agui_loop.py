@@ -27,7 +27,13 @@ def user(text: str, id: str = "u") -> dict[str, Any]:
 
 
 def shape(messages: list[dict[str, Any]]) -> list[tuple[str, Any, int]]:
-    return [(m["role"], m.get("content") or "", len(m.get("toolCalls") or ())) for m in messages]
+    said = [m for m in messages if m["role"] != "activity"]
+    return [(m["role"], m.get("content") or "", len(m.get("toolCalls") or ())) for m in said]
+
+
+def activities(messages: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    told = [m["content"] for m in messages if m["role"] == "activity"]
+    return [(content["tool"], content["status"]) for content in told]
 
 
 def test_the_client_rebuilds_every_round_and_sends_them_back() -> None:
@@ -42,6 +48,7 @@ def test_the_client_rebuilds_every_round_and_sends_them_back() -> None:
         ("tool", "sum=9", 0),
         ("assistant", "It is 9.", 0),
     ]
+    assert activities(runs[0].ended["newMessages"]) == [("add", "completed")] * 2
     assert shape(runs[1].ended["newMessages"]) == [("assistant", "You are welcome.", 0)]
 
 
@@ -63,8 +70,13 @@ def test_an_interrupt_is_answered_by_resume(approved: bool, text: str) -> None:
         outcome = first.events[-1]["outcome"]
         assert outcome["type"] == "interrupt"
         (asked,) = outcome["interrupts"]
+        assert activities(first.ended["messages"]) == [("guarded", "awaiting_approval")]
         entry = {"interruptId": asked["id"], "status": "resolved", "payload": {"approved": approved}}
         (second,) = converse(server.url, {"runId": "r2", "resume": [entry]}, messages=first.ended["messages"])
     assert second.failed is None
     assert shape(second.ended["newMessages"])[-1] == ("assistant", text, 0)
     assert workshop.calls == [("guarded", {"a": 7})] * approved
+    told = second.ended["messages"]
+    assert activities(told) == [("guarded", "completed" if approved else "failed")]
+    calls = [call["id"] for m in told for call in m.get("toolCalls") or ()]
+    assert [m["toolCallId"] for m in told if m["role"] == "tool"] == calls, "each call has its result"

@@ -264,6 +264,18 @@ def test_parts_that_are_done_are_not_done_again(tmp_path: Path, capsys: pytest.C
     same(rows_in(out), GOOD)
 
 
+def test_a_part_that_is_shorter_than_it_was_written_is_made_again(tmp_path: Path) -> None:
+    source, out = write_lines(tmp_path / "in.jsonl", 45), tmp_path / "out"
+    assert run(source, "-o", out, "--rows", "10") == 0
+    whole = {p: p.read_bytes() for p in out.glob("*.parquet")}
+    first, second, *_ = sorted(whole)  # as where the power failed
+    first.write_bytes(b"")
+    second.write_bytes(whole[second][:-1])
+    (out / ".unspool" / "00000002.json").write_bytes(b"")
+    assert run(source, "-o", out, "--rows", "10", "--resume") == 0
+    assert {p: p.read_bytes() for p in out.glob("*.parquet")} == whole
+
+
 def test_a_file_that_is_there_is_not_made_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source, out = write_lines(tmp_path / "in.jsonl", 5), tmp_path / "out.jsonl"
     assert run(source, "-o", out) == 0

@@ -104,6 +104,40 @@ def test_the_dialect_is_found_by_model_and_template() -> None:
     assert [(b.row, b.reason.partition(":")[0]) for b in bad] == [(2, "model"), (3, "dialect")]
 
 
+@pytest.mark.parametrize("table", [False, True])
+def test_a_response_template_tells_the_dialect_where_the_name_does_not(table: bool) -> None:
+    fields = {
+        "reasoning_content": {"open": "<mull>", "close": "</mull>"},
+        "content": {"close": "<|stop|>"},
+        "tool_calls": {
+            "open_pattern": r"<do:(?P<name>\w+)",
+            "close_pattern": "</do>",
+            "content": "json",
+            "repeats": True,
+            "transform": {"type": "function", "function": {"name": "{name}", "arguments": "{content}"}},
+        },
+    }
+    told = "<mull>hm</mull>Sure.<do:f{}</do>"
+    rows: list[dict[str, Any]] = [
+        {"output": told, "model": "nobody-knows-this", "response_template": {"fields": fields}},
+        {"output": told, "response_template": {"fields": fields}},
+        {"output": "<think>hm</think>Sure.", "model": "Qwen/Qwen3-8B", "response_template": {"fields": fields}},
+    ]
+    rows += [{"output": told, "response_template": "no JSON"}] * (not table)
+    bad: list[BadRow] = []
+    found = (
+        parse_table(pa.Table.from_pylist(rows), "auto", errors=bad).to_pylist()
+        if table
+        else list(parse_many(rows, "auto", errors=bad))
+    )
+    assert [(r["reasoning"], r["content"], len(r["tool_calls"])) for r in found] == [
+        ("hm", "Sure.", 1),
+        ("hm", "Sure.", 1),
+        ("hm", "Sure.", 0),
+    ]
+    assert [b.reason.partition(":")[0] for b in bad] == ["response_template"] * (not table)
+
+
 def test_prompts_and_stages_are_read_from_their_columns() -> None:
     rows = [
         {"text": "plan</think>Hi.", "p": "<|im_start|>assistant\n<think>\n"},

@@ -36,6 +36,24 @@ calls = "«bot»«act»{call}«/act»"
 call = "{name}({arguments})"
 arguments = "python"
 """,
+    # White space before the closing of a line, and an end that this begins with.
+    r"""
+end = [";"]
+reasoning = "\n\n<é> {reasoning} </é> "
+calls = "@tool {call}\n\n@end"
+call = "@too\n\n{name}#{number}{arguments}@end"
+argument = "  - {key} := {value} ;;\n"
+""",
+    # Frames with a margin before their header, which cut each other short.
+    r"""
+start = "<bot>\n"
+end = ["@end"]
+reasoning = "%%end#\n\n{reasoning} # "
+content = "\n\n%%end>\n\n{content} #"
+calls = "{calls}  "
+call = "[name={name}:{arguments}]\n"
+id = "{index}"
+""",
     # Quotes of its own, and ids that stand in lines behind prose.
     r"""
 reasoning = "<|a|>{reasoning}<|/a|>"

@@ -9,7 +9,7 @@ from unspool import Message, Parser, list_dialects, parse, render
 from unspool.dialect.file import parse_dialect
 from unspool.dialect.patterns import MORE, NO, Literals, Pattern, closing, finder, firsts
 from unspool.dialect.registry import find_base
-from unspool.dialect.template import pieces
+from unspool.dialect.template import Field, pieces
 
 
 def tools(*names: str) -> list[dict[str, Any]]:
@@ -96,6 +96,13 @@ MUSE = """ to={to}<|message|><atem:function_calls>
 def test_a_doubled_name_is_that_of_a_bare_tool(to: str, name: str, declared: list[str], read: str) -> None:
     text = MUSE.replace("{to}", to).replace("{name}", name)
     assert [c.name for c in both_ways(text, "muse", tools=tools(*declared)).tool_calls] == [read]
+
+
+def test_a_name_ends_at_white_space_before_a_word() -> None:
+    fields: dict[str, str] = {}
+    pattern = Pattern(("Action: ", Field("name"), "\nAction Input: "))
+    assert pattern.match("Action: get-Action\nAction Input: {", 0, fields) == len("Action: get-Action\nAction Input:")
+    assert fields == {"name": "get-Action"}
 
 
 def test_a_repeated_name_has_to_be_the_same() -> None:

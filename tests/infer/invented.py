@@ -233,6 +233,25 @@ SILENT = """{%- for m in messages %}{{ '<|im_start|>' + m.role + '\\n' + m.conte
 {%- if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"""
 """No call is written."""
 
+ACTIONS = """{%- for m in messages %}
+{%- if m.role == 'assistant' %}{{ 'AI:\\n' }}{% set said = m.content or '' %}
+{%- if '[END MUSING]' in said %}{% set said = said.split('[END MUSING]')[-1] %}{% endif %}
+{{- said + '\\n' if said }}
+{%- for c in m.tool_calls or [] %}{{ 'Action: ' + c.function.name + '\\nAction Input: ' }}
+{{- (c.function.arguments | tojson) + '\\n' }}{% endfor %}{{ '<END>\\n' }}
+{%- else %}{{ m.role + ':\\n' + m.content + '\\n<END>\\n' }}{% endif %}
+{%- endfor %}{% if add_generation_prompt %}{{ 'AI:\\n[MUSING]' }}{% endif %}"""
+"""Calls in words, one behind the name; prompts open a reasoning that no history keeps."""
+
+FENCE_BEHIND_TEXT = """{%- for m in messages %}
+{%- if m.role == 'assistant' %}{{ '<turn>ai\\n' + (m.content or '') }}
+{%- if m.tool_calls %}{{ '```run\\n' }}{% for c in m.tool_calls %}{{ c.function.name }}(
+{%- for k, v in c.function.arguments.items() %}{{ k }}={{ v | tojson }}{{ ', ' if not loop.last }}{% endfor %})
+{{- '\\n' }}{% endfor %}{{ '```' }}{% endif %}{{ '</turn>\\n' }}
+{%- else %}{{ '<turn>' + m.role + '\\n' + m.content + '</turn>\\n' }}{% endif %}
+{%- endfor %}{% if add_generation_prompt %}{{ '<turn>ai\\n' }}{% endif %}"""
+"""A fence that stands right behind text."""
+
 FAMILIES = {
     "JSON in blocks": JSON_BLOCKS,
     "tagged arguments": TAGGED,
@@ -255,6 +274,8 @@ FAMILIES = {
     "recipients": RECIPIENTS,
     "a last turn to be gone on with": GONE_ON_WITH,
     "square brackets": SQUARE,
+    "actions": ACTIONS,
+    "a fence behind text": FENCE_BEHIND_TEXT,
 }
 
 AMBIGUOUS = """{%- for m in messages %}

@@ -4,17 +4,17 @@ from typing import Any
 
 import pytest
 
-from unspool import Dialect, Message, Policy, list_dialects
+from unspool import Dialect, Message, Policy
 from unspool.dialect.markers import text
 from unspool.dialect.plan import compile_plan
 from unspool.parser.quoting import MAX_SPAN, Quoting
 
-from ..support import CALLING, THINKING, literals, named, notices, number, run, same, tool, values
+from ..support import CALLING, DIALECTS, THINKING, literals, named, notices, number, run, same, tool, values
 from ..writing import around_reasoning, write_calls
 
 TOOLS = [tool("f", a="string", n="integer"), tool("g", a="string")]
 F: list[tuple[str, Any]] = [("f", {"a": "x"})]
-FREE = [d for d in list_dialects() if not d.framed]
+FREE = [d for d in DIALECTS if not d.framed]
 DROPPING = [d for d in CALLING if d.policy.stray_markers != "text"]
 
 

@@ -1,4 +1,6 @@
-"""Calls whose only argument is bare text: the table `text` of a dialect file."""
+"""Tools that a model was trained on: bare text in the place of arguments, and calls that look different from others.
+
+The tables `text` and `tools` of a dialect file."""
 
 import json
 from collections.abc import Sequence
@@ -166,6 +168,11 @@ EXAMPLE = "\n[[examples]]\nraw = '<s>say<m>x<e>'\ncontent = 'x'\n"
         ("[text]\nrun = '<s>run<m>\\n{code}<c>'", ""),
         ("[text]\nrun = '<s>run<m> {code}<c>'", "without white space"),
         ("[text]\nrun = '<s>{any}<m>{code}<c>'", "{any} is not allowed in the first alternative"),
+        ("tools = 'x'", "tools: must be a table from tools to templates"),
+        ("[tools]\nrun = ['<s>own {name}<m>{arguments}<c>']", "tools.run: must be a template, not list"),
+        ("[tools]\nrun = '<s>own {any}<m>{arguments}<c>'", "{any} is not allowed in the first alternative"),
+        ("[tools]\nrun = '<s>own {name}<c>'", "tools.run: must have the fields that `call` has"),
+        ("[tools]\n'run.*' = '<s>own {name}<m>{arguments}<c>'", ""),
     ],
 )
 def test_a_wrong_table_is_refused_with_what_is_allowed(line: str, told: str) -> None:
@@ -178,9 +185,52 @@ def test_a_wrong_table_is_refused_with_what_is_allowed(line: str, told: str) -> 
 
 
 def test_the_table_stands_only_where_content_is_framed() -> None:
-    with pytest.raises(DialectError, match="text: stands only where content is framed"):
-        parse_dialect(
-            'name = "x"\ncall = "<c>{name}{arguments}</c>"\n[text]\nrun = "<r>{code}</r>"\n' + EXAMPLE,
-            "x.toml",
-            get_dialect,
+    for key, own in (("text", "<r>{code}</r>"), ("tools", "<r>{name}{arguments}</r>")):
+        with pytest.raises(DialectError, match=f"{key}: stands only where content is framed"):
+            parse_dialect(
+                f'name = "x"\ncall = "<c>{{name}}{{arguments}}</c>"\n[{key}]\nrun = "{own}"\n{EXAMPLE}',
+                "x.toml",
+                get_dialect,
+            )
+
+
+BROWSE = '<|channel|>analysis to=browser.search code<|message|>{"query": "x"}<|call|>'
+SEARCH = {
+    "type": "function",
+    "function": {
+        "name": "browser.search",
+        "parameters": {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]},
+    },
+}
+
+
+def test_a_tool_that_it_was_trained_on_is_written_and_constrained_as_it_was_trained() -> None:
+    assert read(BROWSE, [SEARCH]) == [("browser.search", '{"query": "x"}', "ok")]
+    function = {"name": "browser.search", "arguments": '{"query": "x"}'}
+    message = {"role": "assistant", "tool_calls": [{"id": "1", "type": "function", "function": function}]}
+    for tools in ([SEARCH, NOW], None):
+        assert unspool.render(message, "harmony", tools=tools) == BROWSE
+    named = {"type": "function", "function": {"name": "browser.search"}}
+    for choice in ("auto", "required", named):
+        assert accepts(BROWSE, [SEARCH, NOW], tool_choice=choice)
+        functions = (
+            '<|channel|>commentary to=functions.browser.search <|constrain|>json<|message|>{"query": "x"}<|call|>'
         )
+        assert not accepts(functions, [SEARCH, NOW], tool_choice=choice)
+        assert not accepts(BROWSE.replace('"x"', "1"), [SEARCH, NOW], tool_choice=choice)
+    other = "<|channel|>analysis to=now code<|message|>{}<|call|>"
+    assert not accepts(other, [SEARCH, NOW]), "others are called as ever"
+
+
+def test_a_dialect_of_ones_own_has_such_tools_too() -> None:
+    own = parse_dialect(
+        f"{FRAMED}[tools]\n'run.*' = '<s>own {{name}}<m>{{arguments}}<c>'\n{EXAMPLE}", "x.toml", get_dialect
+    )
+    for name, written in (("run.a", "own run.a<m>{}<c>"), ("run", "do run<m>{}<c>")):
+        tools = [{"type": "function", "function": {"name": name}}]
+        call = {"id": "1", "type": "function", "function": {"name": name, "arguments": "{}"}}
+        assert unspool.render({"role": "assistant", "tool_calls": [call]}, own, tools=tools) == written
+        assert [c.name for c in unspool.parse(written, own, tools=tools).tool_calls] == [name]
+    child = parse_dialect(f'name = "y"\nbase = "x"\n{EXAMPLE}', "y.toml", lambda _: own)
+    assert child.tools == own.tools
+    assert child.call == own.call

@@ -1,5 +1,6 @@
 """What the plug-ins share: names, policies from the environment, tools as engines hold them."""
 
+import importlib.metadata
 import sys
 import tomllib
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 import unspool
 from unspool import Policy, UnknownDialect
 from unspool.plugins import lmdeploy
-from unspool.plugins.host import dialect_of, environment_policy, names, tool_choice_of, tools_of
+from unspool.plugins.host import dialect_of, environment_policy, names, registered, tool_choice_of, tools_of
 from unspool.plugins.sglang import FunctionCallParser
 
 from ..infer import invented
@@ -110,3 +111,39 @@ def test_without_lmdeploy_its_adapter_says_so_in_one_line(caplog: pytest.LogCapt
     assert [record.getMessage().partition(" (")[0] for record in caplog.records] == [
         "unspool: nothing is registered with lmdeploy of an unknown version"
     ]
+
+
+@pytest.mark.parametrize(
+    ("version", "line"),
+    [
+        ("0.33.0", None),
+        ("0.33.1rc1+cpu", None),
+        (
+            "0.330.0",
+            "registered with host 0.330.0; the plug-in was written for 0.33, and other versions are not tested",
+        ),
+    ],
+)
+def test_a_host_of_another_version_gets_a_line_that_says_so(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, version: str, line: str | None
+) -> None:
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: version)
+    assert registered("host", "0.33", lambda: None)
+    assert [r.getMessage() for r in caplog.records] == ([] if line is None else [f"unspool: {line}"])
+
+
+@pytest.mark.parametrize("error", [ImportError, AttributeError, TypeError, ValueError, KeyError, RuntimeError])
+def test_whatever_a_host_does_not_take_is_one_line(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+) -> None:
+    def register() -> None:
+        raise error("first\nsecond")
+
+    monkeypatch.setattr(
+        importlib.metadata, "packages_distributions", lambda: {"pytest": ["pytest"], "host": ["pytest"]}
+    )
+    assert not registered("host", "0.33", register)
+    (line,) = [r.getMessage() for r in caplog.records]
+    assert line.startswith(f"unspool: nothing is registered with host {pytest.__version__} (the plug-in knows")
+    assert f"{error.__name__}: " in line
+    assert "\n" not in line

@@ -36,12 +36,13 @@ def request_of(tools: list[dict[str, Any]] | None, **fields: Any) -> Any:
     )
 
 
-def name_of(dialect: Dialect, *, thoughts: bool = True) -> dict[str, str | None]:
+def choose(host: Any, tokenizer: Any, dialect: Dialect) -> None:
+    """Set our parsers for a dialect, and no other: lmdeploy keeps what was set before where a name is none."""
+    host.reasoning_parser_cls = host.tool_parser_cls = None
     name = f"unspool_{dialect.name}"
-    return {
-        "reasoning_parser_name": name if dialect.reasoning and thoughts else None,
-        "tool_parser_name": name if dialect.call else None,
-    }
+    host.set_parsers(
+        reasoning_parser_name=name if dialect.reasoning else None, tool_parser_name=name, tokenizer=tokenizer
+    )
 
 
 def through(kind: Any, raw: str, request: Any, size: int) -> Parts:
@@ -65,7 +66,7 @@ def through(kind: Any, raw: str, request: Any, size: int) -> Parts:
 
 @pytest.mark.parametrize(**named(CALLING))
 def test_through_lmdeploy_an_output_says_what_the_parser_says(host: Any, tokenizer: Any, dialect: Dialect) -> None:
-    host.set_parsers(**name_of(dialect), tokenizer=tokenizer)
+    choose(host, tokenizer, dialect)
     request = request_of(tools_of(dialect))
     for _, raw in raws(dialect):
         want = read(raw, dialect, Stage.UNDECIDED if dialect.reasoning else Stage.CONTENT)
@@ -73,7 +74,7 @@ def test_through_lmdeploy_an_output_says_what_the_parser_says(host: Any, tokeniz
 
 
 def test_special_tokens_of_nobody_are_dropped_and_markers_written_out(host: Any, tokenizer: Any) -> None:
-    host.set_parsers(**name_of(unspool.get_dialect("hermes")), tokenizer=tokenizer)
+    choose(host, tokenizer, unspool.get_dialect("hermes"))
     request = request_of([WEATHER])
     raw = f'So.</think>\n\nSure.{FOREIGN}\n<tool_call>\n{{"name": "get_weather", "arguments": {{}}}}\n</tool_call>'
     assert through(host, raw, request, 0) == ("So.", "Sure.", [("get_weather", "{}")])
@@ -81,7 +82,7 @@ def test_special_tokens_of_nobody_are_dropped_and_markers_written_out(host: Any,
 
 
 def test_a_call_that_is_required_has_a_tag_of_the_dialects_own_form(host: Any, tokenizer: Any) -> None:
-    host.set_parsers(**name_of(unspool.get_dialect("hermes")), tokenizer=tokenizer)
+    choose(host, tokenizer, unspool.get_dialect("hermes"))
     request = request_of([WEATHER], tool_choice="required", chat_template_kwargs={"enable_thinking": False})
     made = unspool.constrain("hermes", [WEATHER], "required", stage=Stage.CONTENT)
     assert made is not None
@@ -89,7 +90,7 @@ def test_a_call_that_is_required_has_a_tag_of_the_dialects_own_form(host: Any, t
 
 
 def test_without_tools_markup_is_content_and_without_thinking_there_is_none(host: Any, tokenizer: Any) -> None:
-    host.set_parsers(**name_of(unspool.get_dialect("hermes")), tokenizer=tokenizer)
+    choose(host, tokenizer, unspool.get_dialect("hermes"))
     call = '<tool_call>\n{"name": "get_weather", "arguments": {}}\n</tool_call>'
     assert through(host, call, request_of(None), 1) == ("", call, [])
     off = request_of(None, chat_template_kwargs={"enable_thinking": False})

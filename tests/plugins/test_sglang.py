@@ -49,7 +49,7 @@ def chain(dialect: Dialect, raw: str, stage: Stage | None, size: int) -> Parts:
     kind: Any = type("Reasoning", (ReasoningDetector,), {"dialect_name": dialect.name})
     force = None if stage in (None, Stage.UNDECIDED) else stage is Stage.REASONING
     thoughts = kind(force_reasoning=force, tool_call_parser_active=True)
-    calls: Any = type("Calls", (plugin.ToolDetector,), {"dialect_name": dialect.name})()
+    calls: Any = type("Calls", (plugin.ToolDetector,), {"dialect_name": dialect.name, "gathered": 16})()
     tools = objects(tools_of(dialect))
     if not size:
         told = thoughts.detect_and_parse(raw)
@@ -117,6 +117,18 @@ def test_what_was_held_back_comes_at_the_end() -> None:
     parser = FunctionCallParser([WEATHER], "hermes")
     assert parser.parse_stream_chunk("a < b <tool") == ("a < b ", [])
     assert parser.parse_stream_end() == ("<tool", [])
+
+
+def test_a_call_in_markup_is_told_in_pieces_of_sixteen_characters_inside_the_host() -> None:
+    kind: Any = type("Calls", (plugin.ToolDetector,), {"dialect_name": "qwen3_coder", "gathered": 16})
+    raw = "<tool_call>\n<function=get_weather>\n<parameter=city>\n" + "abcd" * 16
+    detector = kind()
+    told = [detector.parse_streaming_increment(c, [WEATHER]).calls for c in ["Well <", *pieces(raw[1:], 4)]]
+    texts = [item.parameters for calls in told for item in calls if item.parameters]
+    assert {len(text) for text in texts[1:]} == {16}
+    rest = [item.parameters for _ in range(2) for item in detector.finish([WEATHER]).calls]
+    assert "".join(texts + rest) == '{"city": "' + "abcd" * 16
+    assert FunctionCallParser([WEATHER], "qwen3_coder").detector.gathered == 0
 
 
 @pytest.mark.parametrize("name", ["no-such-parser", "think"])

@@ -7,13 +7,14 @@ import sys
 from types import SimpleNamespace
 from typing import Any
 
+import pydantic
 import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 import unspool
-from unspool import Dialect, Stage, ToolsError
+from unspool import Dialect, Stage, ToolCallDelta, ToolsError, ToolStrictLevel
 from unspool.plugins import vllm as plugin
-from unspool.plugins.host import Delta, foreign_tokens
+from unspool.plugins.host import CallDelta, Delta, foreign_tokens
 
 from ..support import CALLING, named, tools_of
 from .support import WEATHER, Parts, objects, parts, pieces, raws
@@ -67,7 +68,12 @@ def halves(name: str, tokenizer: Any, *, thoughts: bool = True, **options: Any) 
         return message(reasoning=delta.reasoning or None, content=delta.content or None, tool_calls=delta.calls)
 
     first: Any = type("First", (plugin.ReasoningHalf, HostReasoning), {"dialect_name": name, "delta_type": message})
-    made = {"dialect_name": name, "make_delta": told, "make_calls": told, "tag_type": dict}
+
+    def piece(event: ToolCallDelta) -> Any:
+        return message(tool_calls=[CallDelta(event.index, arguments=event.arguments)])
+
+    calls: dict[str, Any] = {"make_delta": told, "make_piece": piece, "make_calls": told}
+    made = {"dialect_name": name, "tag_type": dict, **{name: staticmethod(make) for name, make in calls.items()}}
     second: Any = type("Second", (plugin.ToolHalf, HostTools), made)
     return (first(tokenizer, **options) if thoughts else None), second(tokenizer, None)
 
@@ -195,20 +201,57 @@ def test_requests_have_markers_written_out_and_wrong_tools_refused(tokens: Token
         second.adjust_request(asked([WEATHER, WEATHER]))
 
 
-def test_the_tag_is_the_constraint_behind_the_reasoning(tokens: Tokens) -> None:
+@pytest.mark.parametrize("reasoning", [False, True])
+@pytest.mark.parametrize("single", [False, True])
+@pytest.mark.parametrize("choice", ["auto", "strict", "level", "required", "named", "none"])
+def test_the_tag_is_the_constraint_behind_the_reasoning(
+    tokens: Tokens, choice: str, single: bool, reasoning: bool
+) -> None:
     _, second = halves("hermes", tokens)
-    required = unspool.constrain("hermes", [WEATHER], "required", stage=Stage.CONTENT)
-    single = unspool.constrain("hermes", [WEATHER], "required", False, stage=Stage.CONTENT)
-    thinking = unspool.constrain("hermes", [WEATHER], "required")
-    assert required is not None
-    assert single is not None
-    assert thinking is not None
-    assert second.get_structural_tag(asked([WEATHER], "required")) == required.structural_tag
-    one = asked([WEATHER], "required", parallel_tool_calls=False)
-    assert second.get_structural_tag(one) == single.structural_tag
-    assert second.get_structural_tag(asked([WEATHER], "required"), reasoning=True) == thinking.structural_tag
-    assert second.get_structural_tag(asked([WEATHER])) is None
-    assert second.get_structural_tag(asked([WEATHER]), strict_level=1) is not None
+    tool = {**WEATHER, "function": {**WEATHER["function"], "strict": choice == "strict"}}
+    mode: Any = {"type": "function", "function": {"name": "get_weather"}} if choice == "named" else choice
+    mode = "auto" if choice in ("strict", "level") else mode
+    level = int(choice == "level")
+    least = max(level, int(single))
+    own = unspool.constrain(
+        "hermes",
+        [tool],
+        mode,
+        not single,
+        stage=None if reasoning else Stage.CONTENT,
+        strict_level=ToolStrictLevel(least),
+    )
+    assert (own is None) == (choice == "none" or (choice == "auto" and not single)), "the case is what it says"
+    tag = second.get_structural_tag(
+        asked([tool], mode, parallel_tool_calls=not single), reasoning=reasoning, strict_level=level
+    )
+    assert tag == (own and own.structural_tag)
+
+
+class Inner(pydantic.BaseModel):
+    name: str | None = None
+    arguments: str | None = None
+
+
+class Outer(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(extra="allow")
+    content: str | None = None
+    inner: list[Inner] = pydantic.Field(default_factory=list)
+
+
+class Private(Inner):
+    _seen: int = pydantic.PrivateAttr(default=1)
+
+
+def test_what_is_made_without_validation_is_what_the_class_makes() -> None:
+    inner, outer = plugin.unchecked(Inner, arguments=""), plugin.unchecked(Outer, inner=[])
+    made = outer(inner=[inner(arguments="x")])
+    assert made == Outer(inner=[Inner(arguments="x")])
+    assert made.model_dump_json(exclude_unset=True) == '{"inner":[{"arguments":"x"}]}'
+    made.content = "changed"
+    assert made.model_dump(exclude_unset=True) == {"inner": [{"arguments": "x"}], "content": "changed"}
+    assert outer(inner=[]).content is None
+    assert plugin.unchecked(Private, arguments="") is Private, "what cannot be made so is made as ever"
 
 
 def test_the_dialect_is_told_from_the_model(tokens: Tokens) -> None:

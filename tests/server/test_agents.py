@@ -6,6 +6,8 @@ from typing import Any
 import anthropic
 import pytest
 
+from unspool.request.edits import CLEARED
+
 from .support import HELLO, Scripted, live
 from .test_continuation import ANSWER, CALL, TOKENIZER, Writing, extends, template
 from .test_protocols import ANTHROPIC_TOOL, ON, claude
@@ -47,15 +49,58 @@ def test_claude_codes_fields_are_read_and_its_hosted_tools_left_out(caplog: pyte
         for keep in (edits, [{"type": "clear_thinking_20251015"}]):
             answer = server.post("/v1/messages", **ask, messages=history, context_management={"edits": keep})
             assert answer.status_code == 200
+            assert answer.json()["context_management"] == {"applied_edits": []}
             said = [b for b in answer.json()["content"] if b["type"] == "text"]
             history += [{"role": "assistant", "content": said}, {"role": "user", "content": "More"}]
         server.post("/v1/messages", **ask, messages=history, context_management={"edits": edits})
         assert "web_search_20250305" in caplog.text
-        assert "does not make: clear_tool_uses_20250919" in caplog.text
     assert [t["function"]["name"] for t in engine.requests[0].tools] == ["get_weather"]
     assert [r.thinking and r.thinking.budget for r in engine.requests] == [99] * 3
     assert not extends(engine, 1, ANSWER)
     assert extends(engine, 2, ANSWER)
+
+
+CLEAR: Any = {"type": "clear_tool_uses_20250919"}
+
+
+def test_results_of_tools_are_cleared_out_of_a_long_history_and_the_answer_tells_it() -> None:
+    engine = Writing(ANSWER)
+    history: list[Any] = list(HELLO)
+    for i in range(5):
+        use = {"type": "tool_use", "id": f"t{i}", "name": "get_weather", "input": {"city": f"City {i}"}}
+        result = {"type": "tool_result", "tool_use_id": f"t{i}", "content": f"Rain {i}. " * 20}
+        history += [{"role": "assistant", "content": [use]}, {"role": "user", "content": [result]}]
+    ask: Any = {
+        "model": "m",
+        "messages": history,
+        "tools": [ANTHROPIC_TOOL],
+        "betas": ["context-management-2025-06-27"],
+    }
+    edit: Any = {**CLEAR, "trigger": {"type": "tool_uses", "value": 4}, "keep": {"type": "tool_uses", "value": 2}}
+    with live(engine, "hermes", prompts=template()) as server, claude(server.url) as client:
+        messages = client.beta.messages
+        plain = messages.count_tokens(**ask).input_tokens
+        counted = messages.count_tokens(**ask, context_management={"edits": [edit]})
+        whole = messages.create(**ask, max_tokens=9, context_management={"edits": [edit]})
+        with messages.stream(**ask, max_tokens=9, context_management={"edits": [edit]}) as stream:
+            last = [event for event in stream if event.type == "message_delta"]
+        assert whole.context_management is not None
+        (applied,) = whole.context_management.applied_edits
+        assert applied.type == "clear_tool_uses_20250919"
+        assert applied.cleared_tool_uses == 3
+        assert applied.cleared_input_tokens == plain - counted.input_tokens > 50
+        assert counted.context_management is not None
+        assert counted.context_management.original_input_tokens == plain
+        assert [event.context_management for event in last] == [whole.context_management]
+        untouched = messages.create(**ask, max_tokens=9, context_management={"edits": [CLEAR]})
+        assert untouched.context_management is not None
+        assert untouched.context_management.applied_edits == []
+    prompt = str(engine.requests[0].prompt)
+    assert [i for i in range(5) if f"Rain {i}." in prompt] == [3, 4]
+    assert all(f"City {i}" in prompt for i in range(5))
+    assert prompt.count(CLEARED) == 3
+    assert CLEARED not in str(engine.requests[-1].prompt)
+    assert len(TOKENIZER.encode(prompt, add_special_tokens=False).ids) == counted.input_tokens
 
 
 def test_a_schema_of_messages_constrains_the_content() -> None:
@@ -72,6 +117,20 @@ def test_a_schema_of_messages_constrains_the_content() -> None:
             (
                 {"context_management": {"edits": [{"type": "clear_thinking_20251015", "keep": 1}]}},
                 "context_management.edits[0].keep",
+            ),
+            ({"context_management": {"edits": [{"type": "compact_20260112"}]}}, "context_management.edits[0].type"),
+            ({"context_management": {"edits": [CLEAR, CLEAR]}}, "context_management.edits[1].type"),
+            (
+                {"context_management": {"edits": [CLEAR, {"type": "clear_thinking_20251015"}]}},
+                "context_management.edits[1].type",
+            ),
+            (
+                {"context_management": {"edits": [{**CLEAR, "trigger": {"type": "tool_uses"}}]}},
+                "context_management.edits[0].trigger.value",
+            ),
+            (
+                {"context_management": {"edits": [{**CLEAR, "exclude_tools": [1]}]}},
+                "context_management.edits[0].exclude_tools[0]",
             ),
         ):
             answer = server.post("/v1/messages", **{"messages": HELLO, "max_tokens": 9, "thinking": ON, **wrong})

@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 import pytest
+from openai.types.chat import ChatCompletionMessageCustomToolCall
 
 from unspool import get_dialect
 from unspool.engines import EngineError
@@ -13,6 +14,7 @@ from unspool.engines.upstream.kinds import KINDS, body
 from unspool.request.fields import BadRequest, Fields
 from unspool.request.protocols import ResponsesProtocol
 from unspool.request.settings import Settings
+from unspool.toolset import choice_of
 
 from .support import Scripted, live
 
@@ -72,6 +74,76 @@ def test_a_custom_tool_is_called_and_answered_by_the_official_client() -> None:
     assert LARK in told.tools[0]["function"]["description"]
     assert told.constraint is not None
     assert "%lark" in told.constraint.lark
+
+
+NESTED: Any = {
+    "type": "custom",
+    "custom": {
+        "name": "apply_patch",
+        "description": "Edits files.",
+        "format": {"type": "grammar", "grammar": {"syntax": "lark", "definition": LARK}},
+    },
+}
+LOOK: Any = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
+
+
+def test_chat_completions_have_custom_tools_too() -> None:
+    engine = Scripted(list(hermes("apply_patch", {"input": TEXT}) + hermes("look", {"at": 1})))
+    ask: Any = {"model": "m", "tools": [NESTED, LOOK]}
+    asked: Any = [{"role": "user", "content": "Go"}]
+    with live(engine, "hermes") as server:
+        chat = server.openai.chat.completions
+        message = chat.create(**ask, messages=asked).choices[0].message
+        assert message.tool_calls is not None
+        patch, look = message.tool_calls
+        assert isinstance(patch, ChatCompletionMessageCustomToolCall)
+        assert (patch.type, patch.custom.name, patch.custom.input) == ("custom", "apply_patch", TEXT)
+        assert (look.type, look.function.arguments) == ("function", '{"at": 1}')
+        deltas = [c.choices[0].delta for c in chat.create(**ask, messages=asked, stream=True)]
+        told: list[Any] = [call.to_dict() for d in deltas for call in d.tool_calls or ()]
+        first, *pieces = [call for call in told if not call["index"]]
+        assert (first["type"], first["custom"]) == ("custom", {"name": "apply_patch", "input": ""})
+        assert len(pieces) > 5
+        assert all(piece.keys() == {"index", "custom"} for piece in pieces)
+        assert "".join(piece["custom"]["input"] for piece in pieces) == TEXT
+        result: Any = {"role": "tool", "tool_call_id": patch.id, "content": "Done!"}
+        history: Any = [*asked, {"role": "assistant", "tool_calls": [patch.to_dict()]}, result]
+        chat.create(**ask, messages=history)
+        choices: Any = (
+            {"type": "custom", "custom": {"name": "apply_patch"}},
+            {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [NESTED]}},
+        )
+        for choice in choices:
+            chat.create(**ask, messages=asked, tool_choice=choice)
+    function = {"name": "apply_patch", "arguments": json.dumps({"input": TEXT}, ensure_ascii=False)}
+    assert engine.requests[2].messages[1]["tool_calls"] == [{"id": patch.id, "type": "function", "function": function}]
+    named, allowed = engine.requests[3:]
+    assert (named.tool_choice, allowed.tool_choice) == (choice_of("apply_patch"), "required")
+    for request in (engine.requests[0], named, allowed):
+        assert LARK in request.tools[0]["function"]["description"]
+        assert request.constraint is not None
+        assert "%lark" in request.constraint.lark
+
+
+@pytest.mark.parametrize("profile", ["mindie", "candle"])
+def test_profiles_without_a_form_for_custom_tools_refuse_them(profile: Any) -> None:
+    with live(Scripted(["x"]), "hermes", profile=profile) as server:
+        answer = server.post("/v1/chat/completions", messages=[{"role": "user", "content": "Go"}], tools=[NESTED])
+        assert answer.status_code in (400, 422)
+        assert 'is not one of function"' in answer.text
+
+
+def test_a_custom_tool_is_called_with_whatever_the_model_wrote() -> None:
+    """A text in other arguments is found, and arguments without one are told as they are; cut ones are not lost."""
+    for written, text in (('{"input": "a\\u00e9"', "aé"), ('{"x": 1}', '{"x": 1}'), ('"bare"', "bare")):
+        raw = '<tool_call>\n{"name": "apply_patch", "arguments": ' + written
+        with live(Scripted(list(raw), reason="length"), "hermes") as server:
+            ask: Any = {"model": "m", "tools": [NESTED], "messages": [{"role": "user", "content": "Go"}]}
+            whole: Any = server.openai.chat.completions.create(**ask).choices[0].message
+            chunks = server.openai.chat.completions.create(**ask, stream=True)
+            told: list[Any] = [c.to_dict() for chunk in chunks for c in chunk.choices[0].delta.tool_calls or ()]
+        assert [c.custom.input for c in whole.tool_calls] == [text]
+        assert "".join(c["custom"]["input"] for c in told) == text
 
 
 def test_engines_that_take_no_lark_refuse_its_grammar_and_keep_a_regular_expression() -> None:

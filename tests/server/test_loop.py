@@ -364,6 +364,21 @@ def rebuilt(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return list(made.values())
 
 
+def activities(events: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    """The tools and states of the activities, each as it changes."""
+    shown: dict[str, dict[str, Any]] = {}
+    told = []
+    for event in events:
+        if event["type"].startswith("ACTIVITY"):
+            assert event["activityType"] == "TOOL_CALL"
+            if event["type"] == "ACTIVITY_SNAPSHOT":
+                shown[event["messageId"]] = {**event["content"]}
+            else:
+                shown[event["messageId"]] |= {p["path"][1:]: p["value"] for p in event["patch"]}
+            told.append((shown[event["messageId"]]["tool"], shown[event["messageId"]]["status"]))
+    return told
+
+
 def test_a_run_of_ag_ui_has_results_and_a_message_for_each_round(server: Server) -> None:
     live, _ = server
     events = run(live, asked("add please"))
@@ -371,6 +386,7 @@ def test_a_run_of_ag_ui_has_results_and_a_message_for_each_round(server: Server)
     assert [m["role"] for m in told] == ["assistant", "tool", "assistant"]
     assert (told[0]["content"], told[1]["content"], told[2]["content"]) == ("Let me add.", "sum=5", "It is 5.")
     assert events[-1]["outcome"] == {"type": "success"}
+    assert activities(events) == [("add", "in_progress"), ("add", "completed")]
     again = run(live, [*asked("add please"), *told, *asked("and now")])
     assert rebuilt(again)[0]["content"] == "Now this."
 
@@ -380,6 +396,7 @@ def test_an_interrupt_of_ag_ui_asks_for_approval_and_resume_answers_it(server: S
     workshop.calls.clear()
     events = run(live, asked("guard please"))
     (interrupt,) = events[-1]["outcome"]["interrupts"]
+    assert activities(events) == [("guarded", "awaiting_approval")]
     history = [*asked("guard please"), *rebuilt(events)]
     assert interrupt["toolCallId"] == history[1]["toolCalls"][0]["id"]
     for payload, status, text in (
@@ -391,11 +408,23 @@ def test_an_interrupt_of_ag_ui_asks_for_approval_and_resume_answers_it(server: S
         resumed = run(live, history, resume=[entry])
         assert rebuilt(resumed)[-1]["content"] == text
         results = [e for e in resumed if e["type"] == "TOOL_CALL_RESULT"]
-        assert [r["toolCallId"] for r in results] == [interrupt["toolCallId"]] * (text == "It was allowed.")
+        assert [r["toolCallId"] for r in results] == [interrupt["toolCallId"]]
+        assert ("not allowed" in results[0]["content"]) == (text == "Then not.")
+        status = "completed" if text == "It was allowed." else "failed"
+        assert activities(resumed) == [("guarded", "in_progress"), ("guarded", status)]
     forged = {"interruptId": interrupt["id"][:-1] + "!", "status": "resolved", "payload": {"approved": True}}
     body = {"threadId": "t", "runId": "r", "messages": [{"id": str(i), **m} for i, m in enumerate(history)]}
     assert live.post("/ag-ui", **body, resume=[forged]).status_code == 400
     assert [name for name, _ in workshop.calls].count("guarded") == 1
+
+
+def test_an_interrupt_that_nobody_answers_refuses_the_call_where_the_conversation_goes_on(server: Server) -> None:
+    live, workshop = server
+    workshop.calls.clear()
+    history = [*asked("guard please"), *rebuilt(run(live, asked("guard please")))]
+    assert rebuilt(run(live, [*history, *asked("and now")]))[0]["content"] == "Now this."
+    assert rebuilt(run(live, history))[-1]["content"] == "Then not.", "the model reads that it was not allowed"
+    assert workshop.calls == []
 
 
 # -- tool servers of the request ---------------------------------------------------------------------------------------

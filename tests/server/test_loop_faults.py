@@ -67,6 +67,45 @@ def test_calls_and_rounds_are_limited_and_the_answer_says_that_it_was_cut() -> N
     assert len(workshop.calls) == 4 + 4 + 2
 
 
+def test_a_request_sets_lower_limits_and_no_higher_ones() -> None:
+    workshop = Workshop()
+    again = call("add", a=1, b=1)
+    answers = {
+        "go": again,
+        "sum=2": again,
+        "flood": call("flood"),
+        "No more": "I stop.",
+        "up.": "Much.",
+        "hang": call("hang"),
+    }
+    answers |= {"left for": "Too slow."}
+    with live(model(**answers), "hermes", servers=[workshop], rounds=3) as server:
+
+        def told(text: str, **limits: Any) -> Any:
+            answer = server.post(CHAT, messages=asked(text), tool_limits=limits)
+            assert answer.status_code == 200, answer.text
+            return answer.json()["choices"][0]["message"]
+
+        assert [len(told("go", rounds=r)["tool_results"]) for r in (0, 1, 99)] == [1, 2, 4]
+        assert told("go", calls=1)["content"] == "I stop."
+        assert told("flood", results=100)["tool_results"][0]["content"].startswith("flood ")
+        assert len(told("flood", results=100)["tool_results"][0]["content"]) <= 100
+        assert told("hang", tooltime=0.2)["content"] == "Too slow."
+        events = chunks(
+            server.post(
+                "/ag-ui",
+                threadId="t",
+                runId="r",
+                messages=[{"id": "1", "role": "user", "content": "go"}],
+                forwardedProps={"tool_limits": {"rounds": 0}},
+            ).text
+        )
+        assert [e["type"] for e in events].count("TOOL_CALL_RESULT") == 1
+        for wrong, field in (({"rounds": -1}, "tool_limits.rounds"), ({"minutes": 1}, "tool_limits.minutes")):
+            refused = server.post(CHAT, messages=asked("go"), tool_limits=wrong)
+            assert (refused.status_code, refused.json()["error"]["param"]) == (400, field)
+
+
 def test_the_limit_of_tokens_holds_for_all_rounds_together() -> None:
     # Each round has 7 tokens by the engine's count, see `support.USAGE`.
     engine = Scripted([call("add", a=1, b=1)])

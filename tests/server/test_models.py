@@ -43,6 +43,17 @@ def test_requests_choose_by_model_and_get_the_first_one_without() -> None:
         assert '"model":"other"' in server.post("/ag-ui", **run, forwardedProps={"model": "other"}).text
 
 
+def test_the_page_asks_the_model_that_it_talks_to() -> None:
+    with two() as server:
+        assert server.post("/ui/about").json()["models"] == ["served", "other"]
+        told = server.post("/ui/chat", messages=HELLO, model="other").text
+        assert '"model":"other","dialect":"mistral"' in told
+        strict = {"type": "function", "function": {"name": "f", "strict": True, "parameters": {"type": "object"}}}
+        asked = {"messages": HELLO, "tools": [strict], "tool_choice": "required"}
+        grammars = [server.post("/ui/prompt", **asked, model=m).json()["grammar"]["lark"] for m in ("served", "other")]
+        assert ["[TOOL_CALLS]" in str(grammar) for grammar in grammars] == [False, True]
+
+
 def test_an_unknown_model_is_each_protocols_own_error() -> None:
     with two() as server:
         with pytest.raises(openai.NotFoundError) as of_openai:

@@ -23,6 +23,10 @@ def deep(levels: int) -> Any:
     return {"type": "function", "function": {"name": "f", "parameters": schema}}
 
 
+def custom(form: Any) -> Any:
+    return {"type": "custom", "custom": {"name": "note", "format": form}}
+
+
 NAMED = {"type": "function", "function": {"name": "nope"}}
 WRONG: list[tuple[dict[str, Any], str, str]] = [
     ({"messages": None}, "messages", "is required"),
@@ -45,7 +49,20 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
     ({"stream_options": []}, "stream_options", "must be an object"),
     ({"top_logprobs": 3}, "top_logprobs", "needs logprobs"),
     ({"tools": {}}, "tools", "must be a list"),
-    ({"tools": [{"type": "custom"}]}, "tools[0].type", '"custom" is not one of function'),
+    ({"tools": [{"type": "shell"}]}, "tools[0].type", '"shell" is not one of function, custom'),
+    ({"tools": [{"type": "custom"}]}, "tools[0].custom", "must be an object, not null"),
+    ({"tools": [custom({"type": "code"})]}, "tools[0].custom.format.type", '"code" is not one of text, grammar'),
+    ({"tools": [custom({"type": "grammar"})]}, "tools[0].custom.format.grammar.syntax", "is required"),
+    (
+        {"tools": [custom({"type": "grammar", "grammar": {"syntax": "lark", "definition": "start: x"}})]},
+        "tools[0].custom.format.grammar.definition",
+        "x",
+    ),
+    (
+        {"tools": [custom({})], "tool_choice": {"type": "custom", "custom": {"name": "other"}}},
+        "tool_choice.custom.name",
+        '"other" is not declared; allowed are note',
+    ),
     ({"tools": [{"type": "function"}]}, "tools[0].function", "must be an object, not null"),
     ({"tools": [{"type": "function", "function": {}}]}, "tools[0].function.name", "is required"),
     ({"tools": [WEATHER, WEATHER]}, "tools[1]", "is declared twice"),

@@ -569,6 +569,9 @@ _NONE = "neither package holds the family's template"
 
 UNTEMPLATED: dict[str, str] = {
     "deepseek": "a reading of the family's formats; `deepseekv31` writes the same text",
+    "apriel": "proven by `make infer`: the prompt opens every reasoning, which no history does",
+    "apriel-1.5": "proven by `make infer`: the template writes a thought behind the answer",
+    "reka-edge": "proven by `make infer`: a space stands between the prompt and what histories write",
     "deepseek-r1": "a reading of the family's formats; `deepseekv3` writes the same text",
     "json": "no family's format",
     "openai-generic": "a reading of several families' formats",

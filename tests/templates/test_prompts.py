@@ -6,13 +6,17 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import unspool
 from unspool.errors import TemplateError
+from unspool.request.approvals import Approvals
 from unspool.request.chat_request import ChatRequest
 from unspool.request.fields import BadRequest
 from unspool.request.prompts import Prompts, Tokenizer
+from unspool.request.server_tools import Served, ServerTools
+from unspool.tools import ServerTool
 from unspool.toolset import read_toolset
 
 from .table import SOURCES, Source
@@ -134,3 +138,32 @@ def test_a_final_message_is_gone_on_with(source: Source, templates: dict[str, Pa
             made.render(ChatRequest(**told))
         told["toolset"] = read_toolset(TOOLS)
     assert made.render(ChatRequest(**told)).endswith("It is i")
+
+
+def test_tools_that_gpt_oss_was_trained_on_are_described_by_its_template(templates: dict[str, Path]) -> None:
+    source = next(s for s in SOURCES if s.dialect == "harmony")
+    made = prompts(source, templates)
+    made.check(unspool.get_dialect("harmony"))
+    named = {"get_weather": "mcp", "python": "python", "browser.open": "browser", "browser.search": "mcp"}
+    tools = {}
+    for name, kind in named.items():
+        definition = {"type": "function", "function": {"name": name, "description": f"Ours: {name}.", "parameters": {}}}
+        tools[name] = Served(ServerTool(name=name, server="s", original=name, kind=kind, definition=definition))  # type: ignore[arg-type]
+    served = ServerTools(tools=tools, approvals=Approvals(b""), clients=False)
+    asked = ChatRequest(
+        messages=[{"role": "user", "content": "Hi"}],
+        toolset=read_toolset(served.definitions),
+        server_tools=served,
+    )
+    prompt = made.render(asked)
+    assert prompt.count("## browser\n") == prompt.count("## python\n") == 1
+    assert [n for n in named if f"Ours: {n}." in prompt] == ["get_weather", "browser.search"], (
+        "MCP's are not the model's"
+    )
+    own = made.render(msgspec.structs.replace(asked, template={"builtin_tools": []}))
+    assert "## python\n" not in own
+    assert all(f"Ours: {n}." in own for n in named)
+    none = made.render(msgspec.structs.replace(asked, toolset=read_toolset(served.definitions, "none")))
+    assert "## python\n" not in none
+    clients = made.render(msgspec.structs.replace(asked, server_tools=None))
+    assert "## python\n" not in clients

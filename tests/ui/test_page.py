@@ -18,6 +18,8 @@ from unspool import get_dialect, parse
 from unspool.cli import main
 from unspool.engines import Capture, Delta, Request, read_recordings
 from unspool.engines.capture import Asked, write_recording
+from unspool.server import Settings
+from unspool.server.models import Served
 
 from ..server.support import HELLO, USAGE, WEATHER, Live, Scripted, live, until
 from .conftest import Visit
@@ -125,12 +127,27 @@ def test_tools_can_be_edited_and_wrong_ones_are_told(visit: Visit) -> None:
         say(page)
         assert engine.requests == []
         tools.fill(json.dumps([WEATHER]))
-        page.locator("u-try .settings select").select_option("get_weather")
+        page.locator("u-try .settings .pair select").select_option("get_weather")
         page.press(".say textarea", "Enter")
         say(page, "again")
         answered(page)
         assert engine.requests[0].tools[0]["function"]["name"] == "get_weather"
         assert engine.requests[0].tool_choice == {"type": "function", "function": {"name": "get_weather"}}
+
+
+def test_of_several_models_one_is_chosen(visit: Visit) -> None:
+    first, second = Scripted(["Hi."]), Scripted(["[TOOL_CALLS]get_weather[ARGS]{}"])
+    other = Served(Settings(model="other", dialect=get_dialect("mistral")), second)
+    with live(first, "hermes", others=[other]) as server:
+        page = begin(visit, server)
+        page.locator("u-try .settings select").first.select_option("other")
+        page.locator("u-try .muted", has_text="Talk to other").wait_for()
+        say(page)
+        answered(page)
+        assert (len(first.requests), len(second.requests)) == (0, 1)
+        assert page.locator(".call strong").inner_text() == "get_weather"
+        page.click(".turn footer button")
+        page.locator("u-look .muted", has_text="mistral").wait_for()
 
 
 def test_a_cut_stream_is_told_and_can_still_be_looked_at(visit: Visit) -> None:
@@ -268,6 +285,7 @@ def test_chips_tile_the_output_and_tell_what_was_held_back(visit: Visit) -> None
         page.keyboard.press("ArrowRight")
         page.keyboard.press("ArrowRight")
         assert "Chunk 4" in panel.inner_text()
+        assert "does not say which tokens" in page.locator(".grain").inner_text()
         assert "content_delta" in panel.inner_text()
         assert "<tool_call>" in panel.locator(".may").inner_text()
         assert page.locator(".timeline rect").count() > 5
@@ -317,7 +335,9 @@ def test_the_builtin_model_shows_its_prompt_its_grammar_and_what_that_forbade(vi
             page.locator("#s-grammar", has_text="tokens were allowed").wait_for()
             page.click("#s-grammar .choices >> text='gbnf'")
             page.locator("#s-grammar .bytes", has_text="root ::=").wait_for()
+            page.locator(".grain", has_text="Every box is a token").wait_for()
             page.locator(".chip").first.hover()
+            assert "Token 1" in page.locator(".panel").inner_text()
             assert "allowed" in page.locator(".panel").inner_text()
             visit.shot("builtin-look")
         finally:

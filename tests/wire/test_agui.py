@@ -19,6 +19,7 @@ from unspool import (
 )
 from unspool.wire import Failure
 from unspool.wire.agui import error_body
+from unspool.wire.server_tools import ServerCallResult, ServerCallStart
 
 from .readers import agui_stream, frames
 from .streams import USAGE, agui, stream
@@ -106,6 +107,25 @@ def test_a_run_that_is_stopped_closes_what_is_open() -> None:
         told = [f.data for f in frames(writer.cancelled())]
         assert [e["type"] for e in told] == [*ends, "RUN_FINISHED"]
         assert told[-1] == {"type": "RUN_FINISHED", **RUN, "outcome": {"type": "cancelled"}}
+
+
+def test_a_run_that_ends_early_ends_the_activities_of_its_tools() -> None:
+    for last in ("RUN_FINISHED", "RUN_ERROR"):
+        writer = agui()
+        for index, name in enumerate(("over", "runs", "is still being written")):
+            writer.events(0, [ServerCallStart(index, f"c{index}", name, "tools"), ToolCallDelta(index, "{}", 0, 0)])
+            if index < 2:
+                writer.events(0, [ToolCallEnd(index, "ok", 0, 0)])
+            if not index:
+                done = writer.events(0, [ServerCallResult(0, "text", urls=("https://example.org/",))])
+                status, urls = frames(done)[0].data["patch"]
+                assert status == {"op": "replace", "path": "/status", "value": "completed"}
+                assert urls == {"op": "add", "path": "/urls", "value": ["https://example.org/"]}
+        end = writer.error(Failure("engine died")) if last == "RUN_ERROR" else writer.cancelled()
+        told = [f.data for f in frames(end) if f.data["type"] != "TOOL_CALL_END"]
+        assert [e["type"] for e in told] == ["ACTIVITY_DELTA", last]
+        assert told[0]["messageId"] == "activity-c1"
+        assert told[0]["patch"] == [{"op": "replace", "path": "/status", "value": "cancelled"}]
 
 
 def test_usage_is_left_out_where_there_is_none() -> None:

@@ -10,9 +10,10 @@ import pyarrow as pa
 from ..dialect.file import Dialect
 from .blocks import ROWS, Block, InputError, table_blocks
 from .reading import WRITTEN, Columns, Reading, RowError
-from .run import BlockWorker, Job, Progress, worked
+from .run import BlockWorker, Job, Progress
 from .summary import Summary
 from .work import BadRow, arrow_columns, rows_of, schema_of, without_surrogates
+from .workers import crew
 
 __all__ = [
     "WRITTEN",
@@ -64,9 +65,10 @@ def parse_table(
         raise InputError(f"table: has neither of the columns {' and '.join(needed)}; it has {', '.join(schema.names)}")
     out = schema_of(arrow_columns(schema))
     tables: list[pa.Table] = [out.empty_table()]
-    for done in worked(BlockWorker(reading, out), table_blocks(batches), workers):
-        _tell(done.bad, errors)
-        tables.append(done.rows)
+    with crew(BlockWorker(reading, out), workers) as mapped:
+        for done in mapped(BlockWorker.work, table_blocks(batches)):
+            _tell(done.bad, errors)
+            tables.append(done.rows)
     return pa.concat_tables(tables)
 
 
@@ -91,9 +93,10 @@ def parse_many(
     Raises:
         RowError: a row cannot be read, and there is no list for it.
     """
-    for done in worked(BlockWorker(_reading(dialect, column, options), None), _row_blocks(rows, column), workers):
-        _tell(done.bad, errors)
-        yield from rows_of(done)
+    with crew(BlockWorker(_reading(dialect, column, options), None), workers) as mapped:
+        for done in mapped(BlockWorker.work, _row_blocks(rows, column)):
+            _tell(done.bad, errors)
+            yield from rows_of(done)
 
 
 def _reading(dialect: str | Dialect, column: str, options: dict[str, Any]) -> Reading:

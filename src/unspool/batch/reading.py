@@ -13,10 +13,11 @@ from ..check import load_dialect
 from ..detect import detect_dialect
 from ..dialect.file import Dialect
 from ..dialect.registry import as_dialect, get_dialect
+from ..errors import DialectError
 from ..message import Message
 from ..parser import Parser
 from ..policy import Policy
-from ..toolset import read_toolset
+from ..toolset import Toolset, read_toolset
 from ..validity import Validators
 
 __all__ = ["WRITTEN", "Columns", "Reader", "Reading", "RowError", "carried_names"]
@@ -46,6 +47,8 @@ def carried_names(columns: Iterable[str]) -> dict[str, str]:
     """The names under which columns of the input are carried: before one that is written too stands ``input_``, as
     often as it takes not to be another's, as where the input is the output of an earlier run."""
     told = {column: column for column in columns}
+    if _OURS.isdisjoint(told):
+        return told
     for column in _OURS & told.keys():
         name = f"input_{column}"
         while name in told:
@@ -69,6 +72,7 @@ class Columns(NamedTuple):
         prompt: the rendered prompt, or its ids.
         stage: how the output begins.
         model: a model's name, for the dialect ``auto``.
+        response_template: what transformers reads its answers by, for the same where the name says nothing.
         chat_template: its chat template, for the same.
         dialect: a dialect's name, for the same; it comes first.
     """
@@ -80,6 +84,7 @@ class Columns(NamedTuple):
     prompt: str | None = None
     stage: str | None = None
     model: str = "model"
+    response_template: str = "response_template"
     chat_template: str = "chat_template"
     dialect: str | None = None
 
@@ -92,7 +97,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     """How rows are read; plain data, so that other processes and machines can have it.
 
     Attributes:
-        dialect: a name, the path of a ``.toml`` file, a `Dialect`, or ``auto``: by each row's model or chat template.
+        dialect: a name, the path of a ``.toml`` file, a `Dialect`, or ``auto``: by each row's model or templates.
         columns: what is where.
         tools, tool_choice, prompt, stage, finish_reason: of rows that have none of their own.
         policy: how outputs are read.
@@ -113,9 +118,9 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Tools(NamedTuple):
-    """Declared tools, and what holds arguments against their schemas."""
+    """Declared tools, read once for many rows, and what holds arguments against their schemas."""
 
-    tools: Sequence[Any] | None
+    tools: Toolset
     validators: Validators
 
 
@@ -136,8 +141,7 @@ class Reader:
         self._dialect = None if reading.dialect == AUTO else _dialect(reading.dialect)
         self._found: dict[tuple[Any, ...], Dialect] = {}
         self._tokenizer = _tokenizer(reading.tokenizer)
-        read_toolset(reading.tools, reading.tool_choice)
-        self._own = _Tools(reading.tools, Validators(reading.tools))
+        self._own = self._read_tools(reading.tools)
         self._kept: dict[str, _Tools] = {}
         if self._dialect is not None:
             Parser(self._dialect, tools=reading.tools, stage=reading.stage, policy=reading.policy)
@@ -170,7 +174,6 @@ class Reader:
             parser = Parser(
                 dialect,
                 tools=tools.tools,
-                tool_choice=reading.tool_choice,
                 stage=stage if stage is not None else reading.stage,
                 prompt=prompt if prompt is not None else reading.prompt,
                 policy=reading.policy,
@@ -200,42 +203,61 @@ class Reader:
         found = self._kept.get(key)
         if found is None:
             try:
-                tools = json.loads(given) if isinstance(given, str) else _pruned(given)
-                read_toolset(tools, self.reading.tool_choice)
+                tools = self._read_tools(json.loads(given) if isinstance(given, str) else _pruned(given))
             except (ValueError, TypeError, RecursionError) as error:
                 raise RowError(f"{columns.tools}: {error}") from None
             if len(self._kept) >= _KEPT_TOOLS:
                 self._kept.pop(next(iter(self._kept)))
-            found = self._kept[key] = _Tools(tools, Validators(tools))
+            found = self._kept[key] = tools
         return found
+
+    def _read_tools(self, tools: Any) -> _Tools:
+        return _Tools(read_toolset(tools, self.reading.tool_choice), Validators(tools))
 
     def _detected(self, row: Mapping[str, Any], columns: Columns) -> Dialect:
         name = row.get(columns.dialect) if columns.dialect else None
         model, template = row.get(columns.model) or self.reading.model, row.get(columns.chat_template)
-        key = name, model, template
-        if key not in self._found:
+        answers = row.get(columns.response_template)
+        if isinstance(answers, Mapping):
+            answers = json.dumps(_pruned(answers), sort_keys=True)
+        key = name, model, template, answers
+        found = self._found.get(key)
+        if found is None:
             if len(self._found) >= _KEPT_TOOLS:
                 self._found.clear()
-            if name:
-                self._found[key] = get_dialect(name)
-            elif model is None and template is None:
-                told = f"{columns.model} and {columns.chat_template}"
-                raise RowError(f"dialect: auto needs one of the columns {told}, or a model")
-            else:
-                candidates = detect_dialect(model=model, chat_template=template)
-                if not candidates:
-                    raise RowError(f"{columns.model}: no dialect found for {model!r}")
-                self._found[key] = get_dialect(candidates[0].dialect)
-        return self._found[key]
+            found = self._found[key] = get_dialect(name) if name else _detected(model, answers, template, columns)
+        return found
+
+
+def _detected(model: str | None, answers: str | None, template: str | None, columns: Columns) -> Dialect:
+    """The dialect of a model, by its name, else by its response template, else by its chat template."""
+    if answers is not None and not (model and detect_dialect(model=model)):
+        from ..infer.exchange import from_response_template  # slow to import, and seldom needed
+
+        try:
+            return from_response_template(json.loads(answers)).dialect
+        except (DialectError, ValueError, TypeError, RecursionError) as error:
+            raise RowError(f"{columns.response_template}: {error}") from None
+    if model is None and template is None:
+        told = f"{columns.model}, {columns.response_template} and {columns.chat_template}"
+        raise RowError(f"dialect: auto needs one of the columns {told}, or a model")
+    candidates = detect_dialect(model=model, chat_template=template)
+    if not candidates:
+        raise RowError(f"{columns.model}: no dialect found for {model!r}")
+    return get_dialect(candidates[0].dialect)
 
 
 def _id(dialect: Dialect, name: str, index: int, row: int) -> str:
     """An id in a dialect's form, its letters made of the row's number."""
-    form = dialect.id.replace("{name}", name).replace("{index}", str(index)).replace("{number}", str(index + 1))
+    form = dialect.id
+    if "{" in form:
+        form = form.replace("{name}", name).replace("{index}", str(index)).replace("{number}", str(index + 1))
     first, *rest = form.split("?")
     if not rest:
         return first
     letters = blake2b(f"{row}:{index}".encode(), digest_size=64).digest().translate(_LETTERS).decode()
+    if not any(rest) and len(rest) <= len(letters):  # all letters at the end, as nearly everywhere
+        return first + letters[: len(rest)]
     return first + "".join(letter + part for letter, part in zip(letters.ljust(len(rest), "0"), rest, strict=False))
 
 

@@ -1,22 +1,17 @@
 """A run: blocks to workers, parts to disk, and going on after a kill.
 
 Each block becomes one part. A part is written under another name, and renamed when it is whole; what was counted and
-what went wrong in it is on disk before that. So whatever is there after a kill is right, and what is not there is made
-again.
+what went wrong in it is on disk before that, with the part's size. So whatever is there after a kill is right, and what
+is not there, or shorter since the power failed, is made again.
 """
 
 import contextlib
 import json
-import multiprocessing
-import multiprocessing.connection
 import os
 import shutil
-import sys
-import threading
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -26,15 +21,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from .blocks import Block, InputError, blocks, find_inputs, parquet_schema
-from .reading import Reading
+from .reading import Reader, Reading
 from .slices import Slice, slices
 from .summary import Summary
 from .work import BadRow, Done, Worker, arrow_columns, line_columns, merged_columns, schema_of, typed_columns
+from .workers import Mapped, crew
 
-__all__ = ["Job", "Progress", "worked"]
+__all__ = ["BlockWorker", "Job", "Progress"]
 
-_AHEAD: Final = 2
-"""Blocks that wait for each worker: enough that none ever waits for one."""
 _STATE: Final = ".unspool"
 _PEEKED: Final = 64
 
@@ -52,11 +46,13 @@ class _State(msgspec.Struct):
     Attributes:
         mark: the checksum of its block.
         rows: of the block.
+        size: of the part, in bytes.
         summary, bad: see `Done`.
     """
 
     mark: int
     rows: int
+    size: int
     summary: Summary
     bad: list[BadRow]
 
@@ -106,7 +102,7 @@ class Job:
         self._state = self._parts / _STATE
         self.errors = Path(f"{output}.errors.jsonl")
         self._ending = ".jsonl" if self._form == ".jsonl" else ".parquet"
-        Worker(reading, None)  # refuses what is wrong with the settings
+        Reader(reading)  # refuses what is wrong with the settings
         self.finished = False
         self._begin(resume)
 
@@ -176,8 +172,8 @@ class Job:
                 undone.append(one)
             else:
                 summary.merge(state.summary)
-        task = _PartWriter(self._reading, schema, self._parts.resolve(), self._ending)
-        for found in on_ray(task, undone, self._workers, Summary):
+        write = partial(_PartWriter(self._reading, self._parts.resolve(), self._ending).write, schema=schema)
+        for found in on_ray(write, undone, self._workers, Summary):
             summary.merge(found)
             show(Progress(summary, time.monotonic() - began))
         self._finish(len(told), schema)
@@ -191,13 +187,12 @@ class Job:
         """
         began = time.monotonic()
         summary = Summary()
-        told = blocks(self._files, self._rows)
-        schema, told = self._schema(told)
-        todo: list[int] = []
+        count = 0
 
-        def undone() -> Iterator[Block]:
+        def undone(told: Iterator[Block]) -> Iterator[Block]:
+            nonlocal count
             for block in told:
-                todo.append(block.number)
+                count += 1
                 state = self._done(block)
                 if state is None:
                     yield block
@@ -205,11 +200,12 @@ class Job:
                     summary.merge(state.summary)
                     show(Progress(summary, time.monotonic() - began))
 
-        task = _PartWriter(self._reading, schema, self._parts, self._ending)
-        for one in worked(task, undone(), self._workers):
-            summary.merge(one)
-            show(Progress(summary, time.monotonic() - began))
-        self._finish(len(todo), schema)
+        with crew(_PartWriter(self._reading, self._parts, self._ending), self._workers) as mapped:
+            schema, told = self._schema(blocks(self._files, self._rows), mapped)
+            for one in mapped(partial(_PartWriter.write, schema=schema), undone(told)):
+                summary.merge(one)
+                show(Progress(summary, time.monotonic() - began))
+        self._finish(count, schema)
         return summary
 
     def _done(self, block: Block) -> _State | None:
@@ -221,28 +217,27 @@ class Job:
         return found
 
     def _state_of(self, number: int) -> _State | None:
-        part, state = _names(self._parts, number, self._ending)
-        if not (part.is_file() and state.is_file()):
-            return None
-        return msgspec.json.decode(state.read_bytes(), type=_State)
+        part, path = _names(self._parts, number, self._ending)
+        try:
+            state = msgspec.json.decode(path.read_bytes(), type=_State)
+            return state if part.stat().st_size == state.size else None
+        except (FileNotFoundError, msgspec.DecodeError):
+            return None  # where the power failed, a file may be shorter than it was written
 
-    def _schema(self, told: Iterator[Block]) -> tuple[pa.Schema | None, Iterator[Block]]:
+    def _schema(self, told: Iterator[Block], mapped: Mapped) -> tuple[pa.Schema | None, Iterator[Block]]:
         """The columns of tables: of all files, so that all parts have the same."""
         if self._ending == ".jsonl":
             return None, told
         carried: dict[str, str] = {}
         tables = [f for f in self._files if f.endswith(".parquet")]
-        for file in self._files:
-            if file in tables:
-                continue
-            if file == "-":
-                first = next(told, None)
-                if first is not None:
-                    told = chain([first], told)
-                    carried = merged_columns(carried, line_columns(first))
-            else:
-                for block in blocks([file], self._rows):
-                    carried = merged_columns(carried, line_columns(block))
+        if self._files == ["-"]:
+            first = next(told, None)
+            if first is not None:
+                told = chain([first], told)
+                carried = line_columns(first)
+        else:
+            for columns in mapped(_columns, blocks([f for f in self._files if f not in tables], self._rows)):
+                carried = merged_columns(carried, columns)
         return self._unified(carried, tables), told
 
     def _unified(self, carried: dict[str, str], tables: list[str]) -> pa.Schema:
@@ -257,7 +252,7 @@ class Job:
     def _finish(self, count: int, schema: pa.Schema | None) -> None:
         """Write the errors, and the one file where one is wanted."""
         names = [_names(self._parts, number, self._ending) for number in range(count)]
-        with _whole(self.errors) as stream:
+        with _whole(self.errors, kept=True) as stream:
             for _, state in names:
                 for bad in msgspec.json.decode(state.read_bytes(), type=_State).bad:
                     stream.write(msgspec.json.encode(bad._asdict()) + b"\n")
@@ -265,7 +260,7 @@ class Job:
             self.errors.unlink()
         if not self._form:
             return
-        with _whole(self._output) as stream:
+        with _whole(self._output, kept=True) as stream:
             if schema is None:
                 for part, _ in names:
                     with part.open("rb") as source:
@@ -280,25 +275,31 @@ class Job:
 class _PartWriter:
     """Works on a block and writes its part; what workers are given."""
 
-    def __init__(self, reading: Reading, schema: pa.Schema | None, folder: Path, ending: str) -> None:
-        self._worker = Worker(reading, schema)
+    def __init__(self, reading: Reading, folder: Path, ending: str) -> None:
+        self._reader = Reader(reading)
         self._folder = folder
         self._ending = ending
-        self._made = reading, schema, folder, ending
+        self._made = reading, folder, ending
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _PartWriter, self._made  # each process makes its own worker
+        return _PartWriter, self._made  # each process makes its own reader
 
-    def __call__(self, block: Block) -> Summary:
-        done = self._worker.work(block)
+    def write(self, block: Block, schema: pa.Schema | None) -> Summary:
+        """Write the part of a block, as a table where there is a schema, and what is beside it."""
+        done = Worker(self._reader, schema).work(block)
         part, state = _names(self._folder, block.number, self._ending)
-        _write(state, msgspec.json.encode(_State(block.mark, len(block.rows), done.summary, done.bad)))
         with _whole(part) as stream:
-            if isinstance(done.rows, bytes):
-                stream.write(done.rows)
-            else:
+            if isinstance(done.rows, pa.Table):
                 pq.write_table(done.rows, stream)
+            else:
+                stream.write(done.rows)
+            size = stream.tell()
+            _write(state, msgspec.json.encode(_State(block.mark, len(block.rows), size, done.summary, done.bad)))
         return done.summary
+
+
+def _columns(task: Any, block: Block) -> dict[str, str]:
+    return line_columns(block)
 
 
 def _names(folder: Path, number: int, ending: str) -> tuple[Path, Path]:
@@ -312,15 +313,16 @@ def _stat(file: str) -> tuple[int, int]:
 
 
 @contextlib.contextmanager
-def _whole(path: Path) -> Iterator[Any]:
-    """A file that is there when it is whole, or not at all."""
+def _whole(path: Path, *, kept: bool = False) -> Iterator[Any]:
+    """A file that is there when it is whole, or not at all; one that is kept is so though the power fails."""
     path.parent.mkdir(parents=True, exist_ok=True)
     writing = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with writing.open("wb") as stream:
             yield stream
             stream.flush()
-            os.fsync(stream.fileno())
+            if kept:
+                os.fsync(stream.fileno())
         writing.replace(path)
     finally:
         writing.unlink(missing_ok=True)
@@ -331,72 +333,16 @@ def _write(path: Path, data: bytes) -> None:
         stream.write(data)
 
 
-# --- workers ----------------------------------------------------------------------------------------------------------
-
-_task: Callable[[Block], Any] | None = None
-
-
-def worked(task: Callable[[Block], Any], told: Iterable[Block], workers: int) -> Iterator[Any]:
-    """What a task makes of blocks, in their order; at most a few for each worker are held.
-
-    Args:
-        task: can be sent to other processes.
-        told: the blocks.
-        workers: 1 works in this process.
-    """
-    if workers <= 1:
-        yield from map(task, told)
-        return
-    with _pool(task, workers) as pool:
-        waiting: deque[Future[Any]] = deque()
-        try:
-            for block in told:
-                waiting.append(pool.submit(_run, block))
-                while len(waiting) >= _AHEAD * workers or (waiting and waiting[0].done()):
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
-        finally:
-            for future in waiting:
-                future.cancel()
-
-
-def _pool(task: Callable[[Block], Any], workers: int) -> Executor:
-    if not getattr(sys, "_is_gil_enabled", lambda: True)():
-        return ThreadPoolExecutor(workers, initializer=_give, initargs=(task,))
-    # Forking would copy the locks of Arrow's threads.
-    context = multiprocessing.get_context("spawn")
-    return ProcessPoolExecutor(workers, mp_context=context, initializer=_give, initargs=(task,))
-
-
-def _give(task: Callable[[Block], Any]) -> None:
-    global _task
-    _task = task
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        # A worker would wait for blocks for ever if whoever sends them is killed.
-        threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
-
-
-def _end_with(sentinel: int) -> None:
-    multiprocessing.connection.wait([sentinel])
-    os._exit(1)
-
-
-def _run(block: Block) -> Any:
-    assert _task is not None
-    return _task(block)
-
-
 class BlockWorker:
     """Works on a block and gives back what became of it."""
 
     def __init__(self, reading: Reading, schema: pa.Schema | None) -> None:
-        self._worker = Worker(reading, schema)
+        self._worker = Worker(Reader(reading), schema)
         self._made = reading, schema
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return BlockWorker, self._made
+        return BlockWorker, self._made  # each process makes its own worker
 
-    def __call__(self, block: Block) -> Done:
+    def work(self, block: Block) -> Done:
+        """Read a block's rows."""
         return self._worker.work(block)

@@ -1,14 +1,14 @@
 """What workers do with a block: read its rows, carry its columns, count."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
 import pyarrow as pa
 
 from .blocks import Block, InputError
-from .reading import RECORDED, WRITTEN, Reader, Reading, RowError, carried_names
+from .reading import RECORDED, WRITTEN, Reader, RowError, carried_names
 from .summary import Summary
 
 __all__ = ["BadRow", "Done", "Worker", "arrow_columns", "line_columns", "schema_of"]
@@ -60,11 +60,19 @@ _TYPES: Final = {
     "json": pa.string(),
     "null": pa.string(),
 }
+_FITTING: Final = {
+    pa.bool_(): ("bool",),
+    pa.int64(): ("int", "long"),
+    pa.float64(): ("float", "int"),
+    pa.string(): ("text",),
+}
+"""By Arrow's type, the kinds of values that a column takes; one of texts takes all others as their JSON."""
 _INPUT: Final = b"input"
 _EXACT: Final = 15  # digits that a float keeps
 _raw = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _any = msgspec.json.Decoder()
 _encode = msgspec.json.Encoder().encode
+_encode_into = msgspec.json.Encoder().encode_into
 
 
 class BadRow(NamedTuple):
@@ -73,6 +81,13 @@ class BadRow(NamedTuple):
     row: int
     file: str
     reason: str
+
+
+class _Cell(NamedTuple):
+    """A carried column: its name in the output, and the kinds of values that it takes."""
+
+    name: str
+    kinds: tuple[str, ...]
 
 
 class Done(NamedTuple):
@@ -180,14 +195,14 @@ class Worker:
     """Works on blocks, one after the other.
 
     Args:
-        reading: how rows are read.
+        reader: reads rows.
         schema: the columns of the output, to make tables; ``None`` makes JSON lines.
     """
 
-    def __init__(self, reading: Reading, schema: pa.Schema | None) -> None:
-        self._reader = Reader(reading)
+    def __init__(self, reader: Reader, schema: pa.Schema | None) -> None:
+        self._reader = reader
         self._schema = schema
-        self._fields = {_own(f): f for f in list(schema or ())[len(WRITTEN) :]}
+        self._fields = {_own(f): _Cell(f.name, _FITTING.get(f.type, ())) for f in list(schema or ())[len(WRITTEN) :]}
         """The carried columns by their names in the input."""
 
     def work(self, block: Block) -> Done:
@@ -195,8 +210,8 @@ class Worker:
         bad: list[BadRow] = []
         summary = Summary()
         if isinstance(block.rows, list):
-            records, carried = self._read_lines(block, block.rows, bad, summary)
-            rows = self._table(records, carried) if self._schema is not None else _lines(records, carried)
+            read = self._read_lines(block, block.rows, bad, summary)
+            rows = _lines(read) if self._schema is None else self._table(read)
         else:
             records, carried = self._read_batch(block, block.rows, bad, summary)
             rows = self._arrow_table(records, carried) if self._schema is not None else _arrow_lines(records, carried)
@@ -207,28 +222,30 @@ class Worker:
 
     def _read_lines(
         self, block: Block, lines: Sequence[bytes | None], bad: list[BadRow], summary: Summary
-    ) -> tuple[list[_Row], list[dict[str, Any]]]:
-        records: list[_Row] = []
-        carried: list[dict[str, Any]] = []
+    ) -> Iterator[tuple[_Row, dict[str, Any]]]:
+        """What is written of each row, and what it carries."""
         columns = RECORDED if block.recorded else self._reader.reading.columns
-        used = {c for c in columns if c}
+        used = [c for c in dict.fromkeys(columns) if c]
         for i, line in enumerate(lines):
             try:
                 told = _recorded(line) if block.recorded else _decoded(line)
-                row = {name: _value(name, told[name]) for name in used if name in told}
-                if isinstance(row.get(columns.tools), list):
-                    row[columns.tools] = bytes(told[columns.tools]).decode()
+                row = {name: _value(name, told[name]) for name in used if name in told and name != columns.tools}
+                if columns.tools in told:
+                    row[columns.tools] = _tools(columns.tools, told[columns.tools])
                 record = self._reader.read(row, block.first + i, columns)
-                carried.append(_cells(told, self._fields) if self._schema is not None else _as_told(told))
+                carried = _as_told(told) if self._schema is None else _cells(told, row, self._fields)
             except RowError as error:
                 bad.append(BadRow(block.first + i, block.file, str(error)))
                 continue
             summary.add(record, row.get(columns.text))
-            records.append(record)
-        return records, carried
+            yield record, carried
 
-    def _table(self, records: list[_Row], carried: list[dict[str, Any]]) -> pa.Table:
+    def _table(self, read: Iterator[tuple[_Row, dict[str, Any]]]) -> pa.Table:
         assert self._schema is not None
+        records, carried = [], []
+        for record, cells in read:
+            records.append(record)
+            carried.append(cells)
         fields = list(self._schema)[len(WRITTEN) :]
         columns = [pa.array([row.get(f.name) for row in carried], f.type) for f in fields]
         return pa.table([*_written(records), *columns], schema=self._schema)
@@ -319,6 +336,12 @@ def _text(raw: msgspec.Raw) -> str:
     return value
 
 
+def _tools(name: str, raw: msgspec.Raw) -> Any:
+    """Tools of a row; a list as its text, by which they are known again."""
+    data = bytes(raw)
+    return data.decode() if data.startswith(b"[") else _value(name, raw)
+
+
 def _value(name: str, raw: msgspec.Raw) -> Any:
     try:
         return _any.decode(raw)
@@ -326,33 +349,33 @@ def _value(name: str, raw: msgspec.Raw) -> Any:
         raise RowError(f"{name}: {error}") from None
 
 
-def _cells(row: Mapping[str, msgspec.Raw], fields: Mapping[str, pa.Field]) -> dict[str, Any]:
+def _cells(row: Mapping[str, msgspec.Raw], values: Mapping[str, Any], cells: Mapping[str, _Cell]) -> dict[str, Any]:
     """What a row carries in the columns of a table.
 
     Args:
-        row: its values.
-        fields: the carried columns by their names in the input.
+        row: its values as they are told.
+        values: those that were read already.
+        cells: the carried columns by their names in the input.
 
     Raises:
         RowError: a value fits no column: they were told by other rows.
     """
-    cells: dict[str, Any] = {}
+    found: dict[str, Any] = {}
     for name, raw in row.items():
         data = bytes(raw)
         kind = _kind(data)
-        field = fields.get(name)
-        if field is None:
+        cell = cells.get(name)
+        if cell is None:
             raise RowError(f"{name}: the first rows have no such column; JSON lines as output could carry it")
-        wanted = field.type
         if kind == "null":
             continue
-        if wanted == pa.string():
-            cells[field.name] = _value(name, raw) if kind == "text" else data.decode()
-        elif wanted == _TYPES[kind] or (kind == "int" and wanted == pa.float64()):
-            cells[field.name] = _value(name, raw)
+        if kind in cell.kinds:
+            found[cell.name] = values[name] if kind == "text" and name in values else _value(name, raw)
+        elif "text" in cell.kinds:
+            found[cell.name] = data.decode()
         else:
             raise RowError(f"{name}: is of another type than in the first rows; JSON lines as output could carry it")
-    return cells
+    return found
 
 
 def _as_told(row: Mapping[str, msgspec.Raw]) -> dict[str, Any]:
@@ -361,18 +384,21 @@ def _as_told(row: Mapping[str, msgspec.Raw]) -> dict[str, Any]:
     return {names[n]: bytes(raw).decode() if bytes(raw)[:1] in b"{[" else raw for n, raw in row.items()}
 
 
-def _lines(records: list[_Row], carried: list[dict[str, Any]]) -> bytes:
-    return b"".join(_encode(record | row) + b"\n" for record, row in zip(records, carried, strict=True))
+def _lines(read: Iterable[tuple[_Row, dict[str, Any]]]) -> bytes:
+    """Lines of JSON; each row is let go of as soon as it is written."""
+    lines = bytearray()
+    for record, carried in read:
+        _encode_into(record | carried, lines, -1)
+        lines += b"\n"
+    return bytes(lines)
 
 
 def _arrow_lines(records: list[_Row], batch: pa.RecordBatch) -> bytes:
     rows = batch.to_pylist()
     nested = {f.name for f in batch.schema if pa.types.is_nested(f.type)}
     names = carried_names(batch.schema.names)
-    return b"".join(
-        _encode(record | {names[n]: _json(v) if n in nested and v is not None else v for n, v in row.items()}) + b"\n"
-        for record, row in zip(records, rows, strict=True)
-    )
+    cells = ({names[n]: _json(v) if n in nested and v is not None else v for n, v in row.items()} for row in rows)
+    return _lines(zip(records, cells, strict=True))
 
 
 def _json(value: Any) -> str:

@@ -140,16 +140,7 @@ class Answer:
             from ..request.protocols import ChatProtocol
         except ImportError as error:
             raise missing(error, "server") from None
-        from ..request.settings import Settings
-
-        settings = Settings(
-            model=model.name,
-            dialect=model.dialect,
-            policy=model.policy,
-            strict_level=model.strict_level,
-            tools=model.tools,
-            tool_choice=model.tool_choice,
-        )
+        settings = model.settings()
         tokenizer = model.engine.tokenizer
         try:
             turns = None if model.prompts is None else Turns(settings, model.prompts)

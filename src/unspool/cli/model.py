@@ -20,6 +20,7 @@ from .recordings import open_recordings, read_in_common
 if TYPE_CHECKING:
     from ..engines import Engine, Recording
     from ..request.prompts import Prompts, Tokenizer
+    from ..request.settings import Settings
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,24 @@ class Model:
     strict_level: ToolStrictLevel
     tools: Sequence[Any] | None = ()
     tool_choice: Any = "auto"
+
+    def settings(self, **others: Any) -> "Settings":
+        """How it is served.
+
+        Args:
+            others: what of `Settings` is not the model's.
+        """
+        from ..request.settings import Settings
+
+        return Settings(
+            model=self.name,
+            dialect=self.dialect,
+            policy=self.policy,
+            strict_level=self.strict_level,
+            tools=self.tools,
+            tool_choice=self.tool_choice,
+            **others,
+        )
 
 
 def model_arguments(p: argparse.ArgumentParser) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..arguments import json_shown
 from ..request.reasoning import CONTEXTS, EFFORTS
-from ..request.settings import LIMITS, PROFILES, Limits, Settings
+from ..request.settings import LIMITS, PROFILES, Limits
 from ..sealed import Seal, read_keys
 from ..wire.chat import REASONING_FIELDS
 from .common import Misuse, missing, one_of, read_given, read_key
@@ -93,24 +93,7 @@ def run_serve(options: argparse.Namespace) -> int:
     if options.config is not None:
         of_models = configured(options.words, options.config, serve_arguments, model_arguments)
         options = next(iter(of_models.values()))
-    key = read_key("--api-key", options.api_key)
-    if key == "":
-        raise Misuse("--api-key: is empty")
-    approval_key = read_key("--approval-key", options.approval_key)
-    if approval_key == "":
-        raise Misuse("--approval-key: is empty")
-    seal = _seal(options, key)
-    efforts = _efforts(options.effort_budget)
-    if options.turn_memory < 0:
-        raise Misuse("--turn-memory: must be at least 0")
-    if not 0 <= options.port <= 65_535:
-        raise Misuse("--port: must be between 0 and 65535")
-    if options.coalesce_delay is not None and options.coalesce_delay <= 0:
-        raise Misuse("--coalesce-delay: must be more than 0")
-    try:
-        limits = Limits(**{field: getattr(options, f"max_{field}") for field in LIMITS})
-    except ValueError as error:
-        raise Misuse(f"--max-{error}") from None
+    settings = _settings(options)
     try:
         from ..server import serve
     except ImportError as error:
@@ -119,43 +102,13 @@ def run_serve(options: argparse.Namespace) -> int:
     worker = operation.worker
     if worker is None:
         listen(options).close()  # before a model is loaded in vain
-    try:
-        from ..server.cors import check_origin
-        from ..server.guards import check_host
-
-        argument = "--cors"
-        origins = tuple(map(check_origin, options.cors))
-        argument = "--allowed-host"
-        hosts = tuple(map(check_host, options.allowed_host))
-    except ValueError as error:
-        raise Misuse(f"{argument}: {error}") from None
+    settings |= _admitted(options)
     if options.workers > 1 and worker is None:
         return _supervise(options, operation)
-    common = {
-        "profile": options.profile,
-        "reasoning_field": options.reasoning_field,
-        "full_text": options.full_text,
-        "timing": options.timing,
-        "content_chunks": options.content_chunks,
-        "coalesce_reasoning": options.coalesce_reasoning,
-        "coalesce_arguments": options.coalesce_arguments,
-        "coalesce_delay": options.coalesce_delay,
-        "named_reason": options.named_reason,
-        "api_key": key,
-        # Any worker may be asked whether an approval holds.
-        "approval_key": (approval_key or ("" if worker is None else worker.secret)).encode(),
-        "own_servers": options.allow_server_url,
-        "seal": seal,
-        "context": options.context_turns,
-        "turn_memory": options.turn_memory << 20,
-        "efforts": efforts,
-        "cors": origins,
-        "hosts": (*hosts, options.host.lower()),
-        "ui": not options.no_ui,
-        "limits": limits,
-    }
+    if worker is not None and not settings["approval_key"]:
+        settings["approval_key"] = worker.secret.encode()  # any worker may be asked whether an approval holds
     tools = open_tools(options)
-    first, *others = [_served(name, of_model, common) for name, of_model in of_models.items()]
+    first, *others = [_served(name, of_model, settings) for name, of_model in of_models.items()]
     with listen(options) if worker is None else worker.listening() as listener:
         served = serve(
             first.settings,
@@ -169,6 +122,77 @@ def run_serve(options: argparse.Namespace) -> int:
             operation=operation,
         )
     return 0 if served else 1
+
+
+def _settings(options: argparse.Namespace) -> dict[str, Any]:
+    """The fields of `Settings` that all models share, but those of `_admitted`.
+
+    Raises:
+        Misuse: an argument is wrong.
+    """
+    key = _key("--api-key", options.api_key)
+    approval_key = _key("--approval-key", options.approval_key)
+    seal = _seal(options, key)
+    efforts = _efforts(options.effort_budget)
+    if options.turn_memory < 0:
+        raise Misuse("--turn-memory: must be at least 0")
+    if not 0 <= options.port <= 65_535:
+        raise Misuse("--port: must be between 0 and 65535")
+    if options.coalesce_delay is not None and options.coalesce_delay <= 0:
+        raise Misuse("--coalesce-delay: must be more than 0")
+    return {
+        "profile": options.profile,
+        "reasoning_field": options.reasoning_field,
+        "full_text": options.full_text,
+        "timing": options.timing,
+        "content_chunks": options.content_chunks,
+        "coalesce_reasoning": options.coalesce_reasoning,
+        "coalesce_arguments": options.coalesce_arguments,
+        "coalesce_delay": options.coalesce_delay,
+        "named_reason": options.named_reason,
+        "api_key": key,
+        "approval_key": (approval_key or "").encode(),
+        "own_servers": options.allow_server_url,
+        "seal": seal,
+        "context": options.context_turns,
+        "turn_memory": options.turn_memory << 20,
+        "efforts": efforts,
+        "ui": not options.no_ui,
+        "limits": _limits(options),
+    }
+
+
+def _key(argument: str, given: str | None) -> str | None:
+    key = read_key(argument, given)
+    if key == "":
+        raise Misuse(f"{argument}: is empty")
+    return key
+
+
+def _limits(options: argparse.Namespace) -> Limits:
+    try:
+        return Limits(**{field: getattr(options, f"max_{field}") for field in LIMITS})
+    except ValueError as error:
+        raise Misuse(f"--max-{error}") from None
+
+
+def _admitted(options: argparse.Namespace) -> dict[str, Any]:
+    """Who may use the server, as fields of `Settings`: the pages of which websites, under which names.
+
+    Raises:
+        Misuse: one is no origin, or no name.
+    """
+    from ..server.cors import check_origin
+    from ..server.guards import check_host
+
+    argument = "--cors"
+    try:
+        origins = tuple(map(check_origin, options.cors))
+        argument = "--allowed-host"
+        hosts = tuple(map(check_host, options.allowed_host))
+    except ValueError as error:
+        raise Misuse(f"{argument}: {error}") from None
+    return {"cors": origins, "hosts": (*hosts, options.host.lower())}
 
 
 def _operation(options: argparse.Namespace) -> "Operation":
@@ -230,16 +254,7 @@ def _served(name: str, options: argparse.Namespace, common: Mapping[str, Any]) -
         model = open_model(options)
     except Misuse as error:
         raise Misuse(f"models.{json_shown(name)}: {error}") if name else error from None
-    settings = Settings(
-        **common,
-        model=model.name,
-        dialect=model.dialect,
-        policy=model.policy,
-        strict_level=model.strict_level,
-        tools=model.tools,
-        tool_choice=model.tool_choice,
-        engine=", ".join(options.engine or ["builtin"]),
-    )
+    settings = model.settings(**common, engine=", ".join(options.engine or ["builtin"]))
     return Served(settings, model.engine, model.prompts)
 
 

@@ -32,6 +32,7 @@ KEYS: dict[str, str] = {
     "item": "template of a list element; makes values nest",
     "separator": "what is written between two `calls` or `arguments`",
     "text": "templates of calls whose only argument is bare text, by the tool's name",
+    "tools": "template of calls of tools that the model was trained on, by a glob of the tool's name",
     "arguments": "codec of the arguments without `argument`",
     "quote": "what JSON strings stand between",
     "id": "ids of calls that carry none",
@@ -99,6 +100,7 @@ class Dialect(msgspec.Struct, frozen=True, eq=False):
     argument: tuple[Template, ...] = ()
     item: tuple[Template, ...] = ()
     text: tuple[TextCall, ...] = ()
+    tools: tuple[tuple[str, Template], ...] = ()
     anywhere: tuple[str, ...] = ()
     call_separator: str = ""
     argument_separator: str = ""
@@ -161,6 +163,15 @@ class Dialect(msgspec.Struct, frozen=True, eq=False):
         found = next((t for t in self.text if t.name == name), None)
         return found if found is not None and (tool is None or takes_text(tool, found.key)) else None
 
+    def call_of(self, name: str) -> Template:
+        """How calls of a tool are written, where the dialect has calls; text of its own aside."""
+        found = (template for glob, template in self.tools if _fits(name, glob))
+        return next(found, self.call[0])
+
+    def knows(self, name: str) -> bool:
+        """Whether the model was trained on a tool of this name."""
+        return any(one.name == name for one in self.text) or any(_fits(name, glob) for glob, _ in self.tools)
+
     def with_reasoning(self, other: "Dialect") -> "Dialect":
         """This dialect with the reasoning markers of another."""
         return msgspec.structs.replace(self, reasoning=other.reasoning, compiled={})
@@ -199,6 +210,14 @@ def parse_dialect(text: str, where: str, bases: Any, *, trusted: bool = False) -
     return dialect
 
 
+def _meant(key: str) -> str:
+    """The key that a misspelt one is like, as a question."""
+    import difflib  # only misspelt keys need it
+
+    near = difflib.get_close_matches(key, KEYS, 1)
+    return f" (did you mean {near[0]}?)" if near else ""
+
+
 def _toml(text: str, where: str) -> dict[str, Any]:
     import tomllib  # not needed before the first dialect is
 
@@ -223,7 +242,7 @@ class _Loader:
         data = self.data
         for key in data:
             if key not in KEYS:
-                raise self.fail(key, f"unknown key; allowed are {', '.join(KEYS)}")
+                raise self.fail(key, f"unknown key{_meant(key)}; allowed are {', '.join(KEYS)}")
         name = self.string("name", "")
         if not name:
             raise self.fail("name", "is required")
@@ -250,6 +269,8 @@ class _Loader:
         for key in _TEMPLATES:
             values[key] = self.templates(key, getattr(base, key))
         values["text"] = self.text_calls(base.text)
+        values["tools"] = self.known_tools(base.tools)
+        values["call"] += tuple(t for _, t in values["tools"] if t not in values["call"])
         values["call_separator"], values["argument_separator"] = self.separators(base)
         self.check_id(values["id"])
         if values["call"] and not values["calls"]:
@@ -330,6 +351,17 @@ class _Loader:
         )
         return TextCall(name, key, templates)
 
+    def known_tools(self, default: tuple[tuple[str, Template], ...]) -> tuple[tuple[str, Template], ...]:
+        table = self.data.get("tools")
+        if table is None:
+            return default
+        if not isinstance(table, dict):
+            raise self.fail("tools", f"must be a table from tools to templates, not {_kind(table)}")
+        for glob, text in table.items():
+            if not isinstance(text, str):
+                raise self.fail(f"tools.{glob}", f"must be a template, not {_kind(text)}")
+        return tuple((g, parse_template("call", t, f"{self.where}: tools.{g}", first=True)) for g, t in table.items())
+
     def separators(self, base: Dialect) -> tuple[str, str]:
         table = self.data.get("separator", {})
         if not isinstance(table, dict):
@@ -355,8 +387,12 @@ class _Loader:
                     raise self.fail(key, "needs `call`")
             if not d.reasoning and not d.framed:
                 raise self.fail("call", "the file defines neither `call` nor `reasoning` nor a framed `content`")
-        if d.text and (not d.framed or not d.call or d.calls[0].opening or d.calls[0].closing):
-            raise self.fail("text", "stands only where content is framed and each call by itself")
+        for key in ("text", "tools"):
+            if getattr(d, key) and (not d.framed or not d.call or d.calls[0].opening or d.calls[0].closing):
+                raise self.fail(key, "stands only where content is framed and each call by itself")
+        for glob, own in d.tools:
+            if own.body != d.call[0].body or own.object is not None or d.call[0].object is not None:
+                raise self.fail(f"tools.{glob}", "must have the fields that `call` has")
         for one in d.text:
             if not all(t.opening and t.closing and not t.inner_lead and not t.inner_trail for t in one.templates):
                 raise self.fail(f"text.{one.name}", "must have markers on both sides of its field, without white space")
@@ -436,6 +472,11 @@ class _StrictCall(msgspec.Struct, forbid_unknown_fields=True):
     name: str
     arguments: dict[str, Any]
     id: str | None = None
+
+
+def _fits(name: str, glob: str) -> bool:
+    """Whether a name fits a glob, of which only a ``*`` at the end means more than itself."""
+    return name.startswith(glob[:-1]) if glob.endswith("*") else name == glob
 
 
 def _is_json(value: Any) -> bool:

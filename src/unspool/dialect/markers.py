@@ -105,6 +105,8 @@ class Parameter(msgspec.Struct, eq=False):
     """The characters that those begin with."""
     gap: str
     """White space between a value and the next argument's opening, where that makes up for a missing closing."""
+    held: str
+    """White space that may belong to either: `trail`, `gap`."""
     _plain: re.Pattern[str] | None = None
 
     def plain(self) -> re.Pattern[str] | None:

@@ -71,7 +71,7 @@ class Atom:
     """One step of a pattern.
 
     Attributes:
-        text: a literal, or the name of a field.
+        text: a literal, the name of a field, or white space that is written.
         quote: the quote that a field stands between, if any.
         stops: what ends a field.
         any_case: whether the literal is a tag that is read in capitals too.
@@ -117,8 +117,9 @@ class Pattern:
             elif atom.kind == NAME and atom.quote:
                 atom.stops = (atom.quote,)
             elif atom.kind == NAME:
-                # A literal that begins with a character of names (`:{index}`) is looked for inside the run.
-                follower = next((a for a in self.atoms[i + 1 :] if a.kind != SPACE), None)
+                # A literal that begins with a character of names (`:{index}`) is looked for inside the run, unless
+                # white space is written before it.
+                follower = next((a for a in self.atoms[i + 1 :] if a.kind != SPACE or a.text), None)
                 inside = follower is not None and follower.kind == LITERAL and _NAME.match(follower.text)
                 atom.stops = (follower.text,) if follower is not None and inside else ()
         self._measure()
@@ -325,6 +326,8 @@ def _atoms(parts: Iterable[Piece]) -> list[Atom]:
             if m.start() > at:
                 atoms.append(Atom(LITERAL, part[at : m.start()]))
             _soft(atoms)
+            if atoms and atoms[-1].kind == SPACE:
+                atoms[-1].text = m.group()
             at = m.end()
         if at < len(part):
             atoms.append(Atom(LITERAL, part[at:]))

@@ -378,8 +378,9 @@ def _outlines(d: Dialect, parts: _Parts, *, named: bool) -> tuple[Outline, Outli
     frame_inner = _longest([t.inner_trail for t in _framed(d)])
     content_inner = "" if parts.frames else _longest([t.inner_trail for t in d.content])
     reasoning_inner = _longest([t.inner_trail for t in d.reasoning])
-    margin = _margin([*(b.lead for b in blocks), *(t.lead for t in d.reasoning)])
-    plain_margin = _longest([t.lead for t in d.reasoning])
+    headers = [t.lead for t in _framed(d) if t.before]
+    margin = _margin([*(b.lead for b in blocks), *(t.lead for t in d.reasoning), *headers])
+    plain_margin = _margin([*(t.lead for t in d.reasoning), *headers])
     reading = Outline(
         calls=True,
         edge=Candidates(_edge([*calls, *parts.others], parts.forced, named=named)),
@@ -388,7 +389,7 @@ def _outlines(d: Dialect, parts: _Parts, *, named: bool) -> tuple[Outline, Outli
         reasoning=Region(
             Scan([*thought, *parts.thought_calls] if in_thoughts else thought),
             reasoning_inner,
-            margin if in_thoughts else "",
+            margin if in_thoughts else _margin(headers),
         ),
         undecided=Scan([*reasoning_ends, *undecided, *(c for c in calls if c.marked), *ends]),
         strays=Candidates(strays),
@@ -398,7 +399,7 @@ def _outlines(d: Dialect, parts: _Parts, *, named: bool) -> tuple[Outline, Outli
         edge=Candidates(parts.others),
         text=Region(Scan([*content, *shared], strays_plain), content_inner, plain_margin),
         frame=Region(Scan([*frame_ends, *content, *shared], strays_plain), frame_inner, plain_margin),
-        reasoning=Region(Scan(thought), reasoning_inner),
+        reasoning=Region(Scan(thought), reasoning_inner, _margin(headers)),
         undecided=Scan([*reasoning_ends, *undecided, *ends]),
         strays=Candidates(strays_plain),
     )
@@ -424,6 +425,7 @@ def _parameters(d: Dialect, parts: _Parts, templates: Iterable[Template], barrie
                 triggers=triggers,
                 firsts="".join(sorted({x[0] for x in triggers})),
                 gap=gap,
+                held=_margin([trail, gap]),
             )
         )
     return found

@@ -101,7 +101,7 @@ class Choice:
         text, ids, message = "".join(self._raw), self._ids, self.message()
         if self.over and self._kept:
             text, ids = text[: self._kept[-1].end], None
-        return Written(text, ids, message)
+        return Written(text, ids, message, self.tokens, self.over)
 
     @property
     def over(self) -> bool:

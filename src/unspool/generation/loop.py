@@ -13,17 +13,16 @@ from typing import Any, Protocol
 
 import msgspec
 
-from ..engines import Delta
 from ..engines.threads import Awaited
 from ..events import Event, Finish, ToolCallDelta, ToolCallEnd, ToolCallStart
 from ..message import Message, ToolCall, fold
 from ..request.chat_request import ChatRequest
+from ..request.continuation import Continued, Written
 from ..request.prepared import Prepared, prepare
 from ..request.prompts import NoBridge
 from ..request.server_tools import Pending, Served, ServerTools
 from ..tools import Session, ToolResult
 from ..tools.base import shortened
-from ..wire.encoding import clean
 from ..wire.server_tools import (
     TOOL_LIMIT,
     AnyEvent,
@@ -35,34 +34,10 @@ from ..wire.server_tools import (
 from .service import Service, log
 
 
-class Written(msgspec.Struct):
-    """What the engine generated in one round.
-
-    Attributes:
-        texts: the raw pieces.
-        ids: their tokens; ``None``: the engine does not tell them.
-        cut: whether the output was cut off before the engine was done.
-        tokens: how many there were.
-    """
-
-    texts: list[str] = []
-    ids: list[int] | None = []
-    cut: bool = False
-    tokens: int = 0
-
-    def add(self, delta: Delta) -> None:
-        """Take the engine's next piece."""
-        self.texts.append(delta.text)
-        if delta.token_ids and self.ids is not None:
-            self.ids += delta.token_ids
-        elif delta.text:
-            self.ids = None
-
-
 class Host(Protocol):
     """What runs a round and takes what it tells: a `Run`."""
 
-    async def generate_round(self, prepared: Prepared, written: Written) -> Message:
+    async def generate_round(self, prepared: Prepared) -> Written:
         """Generate one output; its events come to `Loop.translate`."""
 
     async def tell(self, events: Sequence[AnyEvent]) -> None:
@@ -99,10 +74,11 @@ class Loop:
         self._tools: ServerTools = prepared.request.server_tools
         self._open = session
         self.kept: list[AnyEvent] | None = [] if keep else None
-        limits = service.settings.limits
-        self._calls_left = min(limits.calls, limits.calls if self._tools.most_calls is None else self._tools.most_calls)
-        self._characters_left = limits.results
-        self._seconds_left = limits.tooltime
+        limits, bounds = service.settings.limits, self._tools.bounds
+        self._rounds = min(limits.rounds, limits.rounds if bounds.rounds is None else bounds.rounds)
+        self._calls_left = min(limits.calls, limits.calls if bounds.calls is None else bounds.calls)
+        self._characters_left = min(limits.results, limits.results if bounds.results is None else bounds.results)
+        self._seconds_left = min(limits.tooltime, limits.tooltime if bounds.tooltime is None else bounds.tooltime)
         self._tokens = 0
         self._count = 0  # calls so far, over all rounds
         self._indexes: dict[int, int] = {}  # of this round's calls, over all rounds
@@ -168,14 +144,12 @@ class Loop:
         await host.tell(self._tools.listed)
         prepared = self._first
         if self._tools.pending:
-            prepared = await self._allowed(host, session, prepared)
-        rounds = self._service.settings.limits.rounds
-        for left in range(rounds, -1, -1):
+            prepared = await self._decided(host, session, prepared)
+        for left in range(self._rounds, -1, -1):
             self._indexes = {}
-            written = Written()
-            message = await host.generate_round(prepared, written)
+            written = await host.generate_round(prepared)
             self._tokens += written.tokens
-            reason = await self._answer(host, session, message, left)
+            reason = await self._answer(host, session, written.message, left)
             if isinstance(reason, str):
                 await host.tell([Finish(reason, 0, 0)])
                 return
@@ -185,7 +159,7 @@ class Loop:
                 if most < 1:
                     await host.tell([Finish("length", 0, 0)])
                     return
-            prepared = await self._next(prepared, message, reason, written, most)
+            prepared = await self._next(prepared, written, reason, most)
 
     async def _answer(self, host: Host, session: Session, message: Message, left: int) -> "str | dict[int, ToolResult]":
         """Run the calls of a round.
@@ -209,7 +183,7 @@ class Loop:
         if asked or not whole:
             return "stop" if whole else message.finish_reason
         if not left:
-            log.info("%s: the answer ends after %d rounds of tools", self._name, self._service.settings.limits.rounds)
+            log.info("%s: the answer ends after %d rounds of tools", self._name, self._rounds)
             return TOOL_LIMIT
         return results
 
@@ -258,7 +232,7 @@ class Loop:
         except TimeoutError:
             text = f"The tool did not answer within {self._seconds_left:.3g} s, the time that is left for tools."
             result = ToolResult(text=text, error=True)
-        except Exception:
+        except Exception:  # of a tool server of somebody else's, which may fail in any way
             log.exception("%s: the tool %s of %s failed", self._name, served.tool.original, served.tool.server)
             result = ToolResult(text="The tool failed.", error=True)
         if len(result.text) > self._characters_left:
@@ -284,10 +258,10 @@ class Loop:
         urls = tuple(source.url for source in result.sources)
         await host.tell([ServerCallResult(index, result.text, result.error, urls)])
 
-    # -- calls that were allowed -------------------------------------------------------------------------------------
+    # -- calls that were decided on ----------------------------------------------------------------------------------
 
-    async def _allowed(self, host: Host, session: Session, prepared: Prepared) -> Prepared:
-        """Run the calls of the history that were allowed, and ask the model with their results."""
+    async def _decided(self, host: Host, session: Session, prepared: Prepared) -> Prepared:
+        """Run the calls that were allowed, tell the refusals of the others, and ask the model with the results."""
         found: dict[str, str] = {}
 
         async def answer(pending: Pending) -> None:
@@ -300,7 +274,7 @@ class Loop:
             arguments = ToolCallDelta(index, pending.arguments, 0, 0)
             await host.tell([start, arguments, ToolCallEnd(index, "ok", 0, 0)])
             call = ToolCall(index, pending.id, pending.name, pending.arguments)
-            refusal = self._refusal(call, True)
+            refusal = pending.refusal or self._refusal(call, True)
             if served is None or refusal is not None:
                 result = ToolResult(text=refusal or "", error=True)
             else:
@@ -315,15 +289,10 @@ class Loop:
     # -- the next prompt ---------------------------------------------------------------------------------------------
 
     async def _next(
-        self,
-        prepared: Prepared,
-        message: Message,
-        results: dict[int, ToolResult],
-        written: Written,
-        most: int | None,
+        self, prepared: Prepared, written: Written, results: dict[int, ToolResult], most: int | None
     ) -> Prepared:
         """The next round: the prompt and what was written, and the results behind it."""
-        request = prepared.request
+        request, message = prepared.request, written.message
         answer = {k: v for k, v in message.to_openai().items() if v is not None or k == "content"}
         told = [_result_message(call, results[call.index].text) for call in message.tool_calls]
         toolset = request.toolset
@@ -332,59 +301,31 @@ class Loop:
         following = msgspec.structs.replace(
             request, messages=[*request.messages, answer, *told], toolset=toolset, max_tokens=most, n=1
         )
-        return await self._prepare(following, (prepared, answer, told, written))
 
-    async def _prepare(
-        self, request: ChatRequest, behind: tuple[Prepared, Any, Any, Written] | None = None
-    ) -> Prepared:
+        def extended() -> Continued | None:
+            turns = self._service.turns
+            if turns is None or prepared.continued is None:
+                return None
+            try:
+                return turns.next_round(request, prepared.continued, written, answer, told)
+            except NoBridge as why:
+                log.info("%s: the prompt of the next round is rendered anew: %s", self._name, why)
+                return None
+
+        return await self._prepare(following, extended)
+
+    async def _prepare(self, request: ChatRequest, extended: Callable[[], Continued | None] = lambda: None) -> Prepared:
+        """A round ready for the engine; its prompt is rendered where `extended` makes none."""
         service = self._service
 
         def make(awaited: Awaited) -> Prepared:
-            prompt, ids = (None, None) if behind is None else self._extended(*behind)
-            tokenizer = service.engine.tokenizer
+            tokenizer, prompt = service.engine.tokenizer, extended()
             return prepare(
-                request,
-                service.settings,
-                service.turns,
-                tokenizer,
-                service.constraints,
-                awaited,
-                prompt=prompt,
-                ids=ids,
+                request, service.settings, service.turns, tokenizer, service.constraints, awaited, prompt=prompt
             )
 
         size = sum(len(str(m.get("content"))) for m in request.messages)
         return await service.in_thread(size, make)
-
-    def _extended(
-        self, prepared: Prepared, answer: dict[str, Any], results: list[dict[str, Any]], written: Written
-    ) -> tuple[str | None, list[int] | None]:
-        """The prompt that goes on behind what was written, as text and as tokens where those are known; ``None`` where
-        it has to be rendered anew."""
-        prompts, prompt = self._service.prompts, prepared.prompt
-        if prompts is None or prompt is None:
-            return None, None
-        ends = self._service.settings.dialect.end
-        try:
-            if written.cut:
-                raise NoBridge("the output was cut off")
-            bridge = prompts.next_turn(prepared.request, answer, results, ends)
-        except NoBridge as why:
-            log.info("%s: the prompt of the next round is rendered anew: %s", self._name, why)
-            return None, None
-        text = clean("".join(written.texts))
-        added = bridge.missing(text, prompts.ends(ends)) + bridge.text
-        tokenizer = self._service.engine.tokenizer
-        ids = None
-        if tokenizer is not None and written.ids:
-            known = None if prepared.continued is None else prepared.continued.ids
-            ids = [*(known or _encoded(tokenizer, prompt)), *written.ids, *_encoded(tokenizer, added)]
-        return prompt + text + added, ids
-
-
-def _encoded(tokenizer: Any, text: str) -> list[int]:
-    encoded = getattr(tokenizer, "backend_tokenizer", tokenizer).encode(text, add_special_tokens=False)
-    return list(getattr(encoded, "ids", encoded))
 
 
 def _result_message(call: ToolCall, text: str) -> dict[str, Any]:

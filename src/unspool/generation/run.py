@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import time
 import uuid
-from collections.abc import Coroutine, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Sequence
 from typing import Any
 
 import msgspec
@@ -17,6 +17,7 @@ from ..engines.capture import asked_of
 from ..events import Event
 from ..message import Message
 from ..parser import Parser
+from ..request.continuation import Written
 from ..request.fields import BadRequest
 from ..request.prepared import Prepared
 from ..request.protocols import WireProtocol
@@ -26,7 +27,7 @@ from ..wire.common import Failure, Usage
 from ..wire.server_tools import AnyEvent
 from .admission import Overloaded
 from .choice import Choice
-from .loop import Loop, Written
+from .loop import Loop
 from .outbox import Outbox, Sink
 from .service import Service, log
 from .tracing import Trace, named
@@ -169,13 +170,13 @@ class Run:
                 raise
             self._work.uncancel()
             return self._abort
-        except Exception:
+        except Exception:  # of an engine of somebody else's, or of ours: the client gets an end, and the log all of it
             log.exception("%s: the engine failed", self._name)
             return Failure("the engine failed", 500)
         finally:
             self._producing = False
 
-    async def _all(self, outputs: Sequence[Coroutine[Any, Any, None]]) -> None:
+    async def _all(self, outputs: Sequence[Coroutine[Any, Any, object]]) -> None:
         if len(outputs) == 1:
             await outputs[0]
             return
@@ -186,18 +187,15 @@ class Run:
         except BaseExceptionGroup as errors:
             raise errors.exceptions[0] from None
 
-    async def round(self, index: int, prepared: Prepared, written: Written) -> Message:
+    async def round(self, index: int, prepared: Prepared) -> Written:
         """Generate one round of a choice; see `Loop`."""
         if prepared is not self._prepared:
             last = self._choices[index]
             self._usages[index].append(last.usage)
             self._choices[index] = self._choice(prepared.parsers[0])
             self._choices[index].logprobs = last.logprobs
-        choice = self._choices[index]
         async with self._service.admission.places(1, begun=self._begun):
-            await self._generate(index, prepared, written)
-        written.cut, written.tokens = choice.over, choice.tokens
-        return choice.message()
+            return await self._generate(index, prepared)
 
     async def tell(self, index: int, events: Sequence[AnyEvent]) -> None:
         """Pass on what a loop tells."""
@@ -206,24 +204,32 @@ class Run:
         if self._outbox is not None and self._outbox.full:
             await self._outbox.room()
 
-    async def _generate(self, index: int, prepared: Prepared, written: Written | None = None) -> None:
-        choice, outbox = self._choices[index], self._outbox
+    async def _generate(self, index: int, prepared: Prepared) -> Written:
+        """Generate one output, pass its events on, and count it."""
+        choice = self._choices[index]
         choice.begin()
         asked = prepared.for_engine(
             self._service.settings, self.id, index, self._client_id, explain=self._tracer is not None
         )
         if self._tracer is not None:
             self._tracer.asked = self._told_of(asked)
-        stream = self._service.engine.generate(asked)
+        await self._pass_on(index, self._service.engine.generate(asked))
+        self._told(index, choice.close())
+        if choice.uncounted and prepared.prompt is not None and self._service.engine.tokenizer is not None:
+            prompt = prepared.prompt
+            choice.counted(await self._service.in_thread(len(prompt), lambda _: self._count(prompt)))
+        written = choice.written()
+        self._finished(written.message)
+        if self._service.turns is not None and prepared.continued is not None:
+            self._service.turns.remember(prepared.continued, written)
+        return written
+
+    async def _pass_on(self, index: int, stream: AsyncGenerator[Delta, None]) -> None:
+        """Read the engine's output until it ends, or the choice is over before it."""
+        choice, outbox = self._choices[index], self._outbox
         try:
             async for delta in stream:
-                if written is not None:
-                    written.add(delta)
-                events = choice.feed(delta)
-                if self._tracer is not None:
-                    self._tell(events, delta)
-                elif events or delta.logprobs or not self._begun:
-                    self._emit(index, events, delta.logprobs)
+                self._told(index, choice.feed(delta), delta)
                 if outbox is not None and outbox.full:
                     await outbox.room()
                 if choice.over:
@@ -239,17 +245,16 @@ class Run:
             if index in self._timers:
                 self._timers.pop(index).cancel()
             await stream.aclose()
-        events = choice.close()
+
+    def _told(self, index: int, events: list[Event], delta: Delta | None = None) -> None:
+        """Pass on what came of a piece of the output, or of its end."""
         if self._tracer is not None:
-            self._tell(events)
-        elif events:
-            self._emit(index, events)
-        if choice.uncounted and prepared.prompt is not None and self._service.engine.tokenizer is not None:
-            prompt = prepared.prompt
-            choice.counted(await self._service.in_thread(len(prompt), lambda _: self._count(prompt)))
-        self._finished(choice.message())
-        if self._service.turns is not None and prepared.continued is not None:
-            self._service.turns.remember(prepared.continued, choice.written())
+            self._tell(events, delta)
+        elif delta is None:
+            if events:
+                self._emit(index, events)
+        elif events or delta.logprobs or not self._begun:
+            self._emit(index, events, delta.logprobs)
 
     def _wake(self, index: int) -> None:
         """Set a timer for what the choice holds back, in case the engine sends nothing more until then."""
@@ -345,8 +350,8 @@ class _Seat:
         self._run = run
         self._index = index
 
-    async def generate_round(self, prepared: Prepared, written: Written) -> Message:
-        return await self._run.round(self._index, prepared, written)
+    async def generate_round(self, prepared: Prepared) -> Written:
+        return await self._run.round(self._index, prepared)
 
     async def tell(self, events: Sequence[AnyEvent]) -> None:
         await self._run.tell(self._index, events)

@@ -344,7 +344,7 @@ class _Builder:
     def begun(self, tool: Tool) -> tuple[str, tuple[Step, ...]]:
         """How a call of a tool begins, the margin of its block included, up to its id, its place or its arguments; and
         the steps up to the arguments that are left."""
-        block, head = self.block, self.d.call[0].head
+        block, head = self.block, self.d.call_of(tool.name).head
         assert block is not None
         known = next((i for i, step in enumerate(head) if step.name not in ("", "name")), len(head))
         return block.lead + block.opening + written(head[:known], {"name": tool.name}), head[known:]
@@ -395,13 +395,13 @@ class _Builder:
 
     def each(self, begin: Callable[[Sequence[Step]], Sequence[Step]]) -> Node:
         """A call of any of the tools; ``begin`` puts before the steps of its head what stands there."""
-        head = self.d.call[0].head
         found: list[Node] = []
         for tool in self.demand.tools:
             own = tool.text
             if own is not None:
                 found.append(seq(self.header(begin(own.templates[0].head), tool), self.text_and_end(own)))
             if own is None or own.key not in tool.parameters.get("required", ()):
+                head = self.d.call_of(tool.name).head
                 found.append(seq(self.header(begin(head), tool), self.arguments_and_end(tool)))
         return choice(found)
 
@@ -443,7 +443,7 @@ class _Builder:
         def make() -> Node:
             closing_ = ""
             rest: list[Node] = []
-            for step in self.d.call[0].tail:
+            for step in self.d.call_of(tool.name).tail:
                 if step.name and step.name != "name":  # an id or a place that is told behind the arguments
                     rest.append(self.id(tool) if step.name == "id" else _INDEX)
                 elif rest:

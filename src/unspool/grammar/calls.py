@@ -63,7 +63,7 @@ def structure_info(dialect: str | Dialect, tool: "Mapping[str, Any] | str", *, i
         raise ConstraintError("tool: needs a name")
     if not d.call or d.argument_format != "json" or any(own.name == name for own in d.text):
         return None
-    block, call = d.calls[0], d.call[0]
+    block, call = d.calls[0], d.call_of(name)
     escaped = JSON.string(name)[1:-1] if call.object is not None else name
     fields = {"name": escaped, "index": str(index), "number": str(index + 1)}
     try:

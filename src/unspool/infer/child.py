@@ -1,73 +1,37 @@
-"""Renders a chat template in a process of its own. Run as a script: it imports nothing of unspool.
+"""Renders a chat template in a process of its own. Run as a script: it imports nothing of unspool, but loads two files.
 
 Standard input holds one JSON object (``template``, ``special``, ``requests``, and the limits ``seconds``, ``memory``,
 ``output``); standard output gets one JSON line of what the template asks for and whether it is accepted, then one line
 for each request. A line with ``error`` tells why there is no text; with ``limit`` a limit or the sandbox refused it.
 """
 
-import contextlib
 import datetime
+import functools
 import json
+import runpy
 import signal
 import sys
+from pathlib import Path
 from typing import Any, NoReturn
-
-try:
-    import resource
-except ImportError:  # Windows has none: the parent's limit of time is left
-    resource = None  # type: ignore[assignment]
 
 import jinja2
 import jinja2.exceptions
-import jinja2.ext
 import jinja2.meta
-import jinja2.nodes
-import jinja2.parser
 import jinja2.sandbox
 
 DATE = datetime.datetime(2026, 1, 2, 3, 4, 5)
 """What ``strftime_now`` tells: two renderings differ by nothing but their messages."""
 
 
-class Generation(jinja2.ext.Extension):
-    """``{% generation %}``: marks what the model wrote, for training. It stands for its body."""
-
-    tags = {"generation"}  # noqa: RUF012 - as jinja2 declares it
-
-    def parse(self, parser: jinja2.parser.Parser) -> list[jinja2.nodes.Node]:
-        next(parser.stream)
-        return parser.parse_statements(("name:endgeneration",), drop_needle=True)
-
-
 class Limit(BaseException):
     """A limit was met. No `Exception`, so that nothing in between swallows it."""
 
 
-def _tojson(
-    value: Any,
-    ensure_ascii: bool = False,
-    indent: int | None = None,
-    separators: tuple[str, str] | None = None,
-    sort_keys: bool = False,
-) -> str:
-    return json.dumps(
-        value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys, default=list
-    )
-
-
-def _refuse(message: str) -> NoReturn:
-    raise jinja2.TemplateError(message)
-
-
 def _environment() -> jinja2.Environment:
+    shared = runpy.run_path(str(Path(__file__).parents[1] / "chat_templates.py"))
     # Not the immutable one: real templates append to lists, and each request is a fresh copy.
-    env = jinja2.sandbox.SandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=[jinja2.ext.loopcontrols, Generation]
-    )
-    env.filters["tojson"] = _tojson
-    env.filters["from_json"] = json.loads
-    env.globals["raise_exception"] = _refuse
-    env.globals["strftime_now"] = DATE.strftime
+    env: jinja2.Environment = shared["environment"](jinja2.sandbox.SandboxedEnvironment, DATE.strftime)
+    env.filters["tojson"] = functools.partial(shared["tojson"], default=list)
     return env
 
 
@@ -105,12 +69,8 @@ def _limit(job: dict[str, Any]) -> None:
         raise Limit(f"takes longer than {job['seconds']} s")
 
     signal.signal(signal.SIGPROF, late)
-    if resource is not None:
-        size = job["output"] * 8 * (len(job["requests"]) + 1)
-        for what, most in ((resource.RLIMIT_AS, job["memory"]), (resource.RLIMIT_FSIZE, size)):
-            # A stricter limit that is already there stays, as on systems that refuse one of them.
-            with contextlib.suppress(ValueError, OSError):
-                resource.setrlimit(what, (most, most))
+    size = job["output"] * 8 * (len(job["requests"]) + 1)
+    runpy.run_path(str(Path(__file__).with_name("limits.py")))["limit"](RLIMIT_AS=job["memory"], RLIMIT_FSIZE=size)
 
 
 def main() -> None:

@@ -20,6 +20,7 @@ _WORDS: Final = {
     **dict(zip(h.IDS, t.ID, strict=True)),
 }
 _ANY_WORD: Final = re.compile("|".join(map(re.escape, sorted(_WORDS, key=len, reverse=True))))
+_QUOTED: Final = re.compile(r"""(['"])((?:(?!\1)[^\\\n]){0,60})\1""")
 _TELLING_ID: Final = re.compile(r"functions\.(\w+):\d+")
 
 
@@ -97,6 +98,18 @@ def paired(opening: str, closing: str) -> bool:
     return bool(names[0]) and names[0] == names[1] and opening != closing
 
 
+def closing_for(opening: str, source: str) -> str:
+    """What closes the tag ``opening`` as a template's own text spells it; empty where it has none.
+
+    A template that keeps no reasoning of histories at least takes it off an answer, by its closing.
+    """
+    slashed = f"{opening[:1]}/{opening[1:]}"
+    if slashed in source:
+        return slashed
+    quoted = (m[2].strip() for m in _QUOTED.finditer(source))
+    return next((text for text in quoted if is_tag(text) and paired(opening, text)), "")
+
+
 def first_tag(text: str) -> str:
     """What a text begins with, white space aside: a tag, or all up to the next tag or white space."""
     text = text.lstrip()
@@ -145,7 +158,7 @@ def _thought(own: list[str], tails: Mapping[str, str], source: str) -> int:
         closings = [first_tag(tail[tail.rindex(t.THOUGHT) + 1 :])]
     else:  # no history keeps reasoning, but what closes it may be left
         closings = [m for text in tails.values() for m in t.marks(text) if m[1:2] == "/"]
-        closings += [c for c in (f"{m[:1]}/{m[1:]}" for m in own if is_tag(m)) if c in source]
+        closings += [c for c in (closing_for(m, source) for m in own if is_tag(m)) if c]
     # The first one opens the turn.
     found = (i for i in range(len(own) - 1, 0, -1) if any(paired(own[i], c) for c in closings))
     return len(own) - next(found, len(own))

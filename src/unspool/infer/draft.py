@@ -5,9 +5,10 @@ from typing import Final
 
 import msgspec
 
+from ..dialect.plan import marked
 from . import tokens as t
 from .arguments import FIELDS, Keys, arguments, as_template
-from .cutting import Cut, Views, behind_user, cut, first_tag, is_tag, spelled
+from .cutting import Cut, Views, behind_user, closing_for, cut, first_tag, is_tag, spelled
 from .histories import EOS, RESULT
 
 _FENCED: Final = re.compile(r"(\s*```\w*\n)(.*\S)(\s*```)(\s*)", re.S)
@@ -194,8 +195,8 @@ class _Drafter:
         """Reasoning that no history keeps, but that prompts open."""
         for given in (self.given, *self.switched()):
             opening = first_tag(given)
-            closing = opening[:1] + "/" + opening[1:]
-            if is_tag(opening) and closing in self.source:
+            closing = closing_for(opening, self.source) if is_tag(opening) else ""
+            if closing:
                 space = "\n" if given.endswith("\n") else ""
                 return Reasoning(opening + space, space + closing + space * 2)
         return None
@@ -241,7 +242,7 @@ class _Drafter:
         first = calls[key] if isinstance(calls[key], str) else calls[key][0]
         opening = re.split(r"\{[a-z]+\}", first)[0]
         sign = opening.partition('"')[0].strip()
-        unmarked = not any(c.isalnum() for c in sign)
+        unmarked = not marked((sign,))
         if t.CONTENT not in body or t.NAME[0] not in body or body.index(t.CONTENT) > body.index(t.NAME[0]):
             if (
                 unmarked and not content[0] and isinstance(calls.get("calls", ""), str)

@@ -5,15 +5,11 @@ Run as a script: it imports nothing of unspool. Standard input holds one JSON ob
 output gets one JSON line for each text, with its ``message`` or the ``error``. Exit code 3: there is no such parser.
 """
 
-import contextlib
 import json
+import runpy
 import sys
+from pathlib import Path
 from typing import Any
-
-try:
-    import resource
-except ImportError:  # Windows has none: the parent's limit of time is left
-    resource = None  # type: ignore[assignment]
 
 MISSING = 3
 
@@ -25,11 +21,8 @@ def main() -> None:
         from transformers.utils.chat_parsing import parse_response
     except ImportError:
         raise SystemExit(MISSING) from None
-    if resource is not None:
-        for what, most in ((resource.RLIMIT_CPU, job["seconds"]), (resource.RLIMIT_AS, job["memory"])):
-            # A stricter limit that is already there stays, as on systems that refuse one of them.
-            with contextlib.suppress(ValueError, OSError):
-                resource.setrlimit(what, (most, most))
+    limit = runpy.run_path(str(Path(__file__).with_name("limits.py")))["limit"]
+    limit(RLIMIT_CPU=job["seconds"], RLIMIT_AS=job["memory"])
     for prompt, text in job["texts"]:
         answer: dict[str, Any]
         try:

@@ -50,7 +50,8 @@ class Lookout:
         self._marks: set[int] | None = None  # offsets of special tokens that are markers, when ids are fed
         self._added: Iterable[str] = ()  # the tokenizer's added tokens
         self._ignore = plan.policy.text_markers == "ignore"
-        self._spared: dict[str, int] = {}  # closings of openings that are text, and how many: they are text too
+        # Closings of openings that are text, by their literals, and how many: they are text too.
+        self._spared: dict[str, tuple[Pattern, int]] = {}
         self._spared_at = ALWAYS  # the last marker that was spared
 
     # -- what the machine says ----------------------------------------------------------------------------------------
@@ -205,17 +206,18 @@ class Lookout:
         if not closings or self._spared_at == here:  # it was looked at before
             return
         self._spared_at = here
-        for literal in {text(t) for c in closings for t in (tags(c) or [c]) if t}:
-            self._spared[literal] = self._spared.get(literal, 0) + 1
+        for literal, pattern in {text(t): t for c in closings for t in (tags(c) or [c]) if t}.items():
+            _, times = self._spared.get(literal, (pattern, 0))
+            self._spared[literal] = pattern, times + 1
 
     def is_spared(self, i: int) -> bool:
         """Whether the closing at ``i`` belongs to an opening that is text."""
         here = self._tape.base + i
         if self._spared_at == here:
             return True
-        for literal, times in self._spared.items():
-            if times and self._tape.buf.startswith(literal, i):
-                self._spared[literal] = times - 1
+        for literal, (pattern, times) in self._spared.items():
+            if times and pattern.match(self._tape.buf, i, {}) >= 0:
+                self._spared[literal] = pattern, times - 1
                 self._spared_at = here
                 return True
         return False

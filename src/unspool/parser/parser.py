@@ -276,16 +276,19 @@ class Parser:
             self._slow()
         events: list[Event] = []
         pending: list[str] = []
-        for token in ids:
-            text, literal = tokens.push(token)
-            if text:
-                pending.append(text)
-            if literal:
-                if pending:
-                    events += self._feed("".join(pending), said)
-                    pending = []
-                events += self._feed_special(tokens, literal, said)
-                tokens.count(literal)
+        for alone, texts in tokens.runs(ids):
+            for token in alone:
+                text, literal = tokens.push(token)
+                if text:
+                    pending.append(text)
+                if literal:
+                    if pending:
+                        events += self._feed("".join(pending), said)
+                        pending = []
+                    events += self._feed_special(tokens, literal, said)
+                    tokens.count(literal)
+            if texts:
+                pending.append(tokens.join(texts))
         if pending:
             events += self._feed("".join(pending), said)
         self._machine.look.forget_marks()

@@ -1,11 +1,16 @@
 """Token ids: their text, and the spans of events in them."""
 
-from typing import Any
+from bisect import bisect_left
+from itertools import accumulate, groupby
+from typing import Any, Final
 
 import msgspec
 
 from ..dialect.plan import Plan
 from ..events import Event, Finish
+
+_RUN: Final = 8
+"""From so many ids on it pays to look for runs."""
 
 
 class TokenFeed:
@@ -27,6 +32,29 @@ class TokenFeed:
         self.total = 0
         self._starts: list[int] = []  # where the text of tokens begins that events have not claimed
         self._token = 0  # tokens that events have claimed
+
+    def runs(self, ids: tuple[int, ...]) -> list[tuple[tuple[int, ...], list[str]]]:
+        """Ids in runs: those that are to be pushed one by one, and the texts of those behind them, to be joined."""
+        found: list[tuple[tuple[int, ...], list[str]]] = []
+        begin = at = 0
+        if len(ids) >= _RUN:
+            for kind, group in groupby(self._decoder.known(ids), type):
+                texts: list[Any] = list(group)
+                if kind is str and len(texts) > 1:
+                    # The first is pushed: it completes a character, or is the very first.
+                    found.append((ids[begin : at + 1], texts[1:]))
+                    begin = at + len(texts)
+                at += len(texts)
+        if begin < len(ids):
+            found.append((ids[begin:], []))
+        return found
+
+    def join(self, texts: list[str]) -> str:
+        """The text of many ids at once."""
+        self._starts += accumulate(map(len, texts[:-1]), initial=self.total)
+        text = "".join(texts)
+        self.total += len(text)
+        return text
 
     def push(self, token: int) -> tuple[str, str]:
         """The text that an id completes, and its literal where it is an added token."""
@@ -58,8 +86,7 @@ class TokenFeed:
         used = 0
         for event in events:
             start = self._token + used
-            while used < len(starts) and starts[used] < event.end:
-                used += 1
+            used = bisect_left(starts, event.end, used)
             if isinstance(event, Finish):
                 used = len(starts)
             told.append(msgspec.structs.replace(event, token_start=start, token_end=self._token + used))

@@ -33,7 +33,7 @@ from .host import (
 
 __all__ = ["ReasoningHalf", "ToolHalf", "register_reasoning", "register_tools"]
 
-WRITTEN_FOR: Final = "2.x"
+WRITTEN_FOR: Final = "2"
 STATUS: Final = {
     "think_start": Stage.REASONING,
     "think_end": Stage.CONTENT,

@@ -130,29 +130,43 @@ def _detected(model: str | None, chat_template: str | None) -> Dialect:
 def registered(host: str, written_for: str, register: Callable[[], None]) -> bool:
     """Run what registers parsers with a host; whether it worked.
 
-    A host of a version that has other interfaces gets one line in its log, and starts without the plug-in.
+    A host of a version that has other interfaces gets one line in its log, and starts without the plug-in. One that
+    takes the parsers, but whose version is another than the plug-in was written for, gets a line that says so.
 
     Args:
-        host: the name of its distribution.
-        written_for: the version that the plug-in was written for.
+        host: the name of its package.
+        written_for: the beginning of the versions that the plug-in was written for.
         register: imports the host, and registers.
     """
+    version = _version(host) or "of an unknown version"
     try:
         register()
-    except (ImportError, AttributeError, TypeError) as error:
-        try:
-            version = metadata.version(host)
-        except metadata.PackageNotFoundError:
-            version = "of an unknown version"
+    except Exception as error:  # whatever another version does, its server starts
         logger.error(
             "unspool: nothing is registered with %s %s (the plug-in knows the interface of %s): %s",
             host,
             version,
             written_for,
-            error,
+            " ".join(f"{type(error).__name__}: {error}".split()),
         )
         return False
+    if not f"{version}.".startswith(f"{written_for}."):
+        logger.warning(
+            "unspool: registered with %s %s; the plug-in was written for %s, and other versions are not tested",
+            host,
+            version,
+            written_for,
+        )
     return True
+
+
+def _version(host: str) -> str | None:
+    """The version of a package; its distribution may have another name, such as one for an accelerator."""
+    try:
+        return metadata.version(host)
+    except metadata.PackageNotFoundError:
+        found = metadata.packages_distributions().get(host)
+        return metadata.version(found[0]) if found else None
 
 
 # --- requests ---------------------------------------------------------------------------------------------------------
@@ -338,6 +352,9 @@ class Reader:
         self.parser = parser
         self._foreign = foreign
         self._keep = keep
+        self._feed = parser.feed
+        self._flows = keep is not Keep.CALLS  # what is only more of a call's arguments needs no look
+        self._counts = keep is Keep.REASONING  # but for how much of the text it was
         self._raw = ""  # what was fed and not yet told of, where anything is kept
         self._thinking = parser.stage is Stage.REASONING
         self._behind = False  # directly behind reasoning
@@ -353,10 +370,29 @@ class Reader:
 
     def feed(self, text: str) -> Delta:
         """The next piece of the output."""
-        if self._foreign is None or not self._foreign.search(text):
-            return self._delta(text, self.parser.feed(text))
+        told = self.take(text)
+        if isinstance(told, ToolCallDelta):
+            return Delta(calls=[CallDelta(told.index, arguments=told.arguments)])
+        return told
+
+    def take(self, text: str) -> Delta | ToolCallDelta:
+        """As `feed`; but what is only more of a call's arguments is its event: most of a stream, by far."""
+        foreign = self._foreign
+        if foreign is not None and foreign.search(text):
+            return self._without_foreign(text, foreign)
+        events = self._feed(text)
+        if len(events) == 1 and self._flows:
+            event = events[0]
+            if isinstance(event, ToolCallDelta):
+                if self._counts and (self._raw or event.end - event.start != len(text)):
+                    self._raw = (self._raw + text)[event.end - event.start :]
+                self._pieces.append(event.arguments)
+                return event
+        return self._delta(text, events)
+
+    def _without_foreign(self, text: str, foreign: "re.Pattern[str]") -> Delta:
         told, at = Delta(calls=[]), 0
-        for match in self._foreign.finditer(text):
+        for match in foreign.finditer(text):
             self._add(told, text[at : match.start()])
             at = match.end() if self.parser.stage is not Stage.TOOL_CALL else match.start()
         self._add(told, text[at:])
@@ -394,14 +430,6 @@ class Reader:
 
     def _delta(self, text: str, events: list[Event]) -> Delta:
         keep = self._keep
-        if len(events) == 1 and keep is not Keep.CALLS:
-            event = events[0]
-            if type(event) is ToolCallDelta:  # most of a stream, by far
-                if keep is Keep.REASONING and (self._raw or event.end - event.start != len(text)):
-                    self._raw = (self._raw + text)[event.end - event.start :]
-                self._behind = False
-                self._pieces.append(event.arguments)
-                return Delta(calls=[CallDelta(event.index, arguments=event.arguments)])
         reasoning: list[str] = []
         content: list[str] = []
         calls: list[CallDelta] = []

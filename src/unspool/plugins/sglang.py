@@ -17,6 +17,7 @@ from .. import (
     Parser,
     Stage,
     StructureInfo,
+    ToolCallDelta,
     ToolStrictLevel,
     constrain,
     render,
@@ -91,13 +92,17 @@ class ToolDetector:
     item_type: ClassVar[Callable[..., Any]] = ToolCallItem
     result_type: ClassVar[Callable[..., Any]] = StreamingParseResult
     info_type: ClassVar[Callable[..., Any]] = StructureInfo
+    gathered: ClassVar[int] = 0
+    """So many characters of a call that is no JSON are read at a time; the host's own wait for whole values there."""
 
     def __init__(self, tokenizer: Any = None) -> None:
         super().__init__()
         self.dialect = dialect_for(self.dialect_name, tokenizer)
         self._tokenizer = tokenizer
         self._reader: Reader | None = None
-        self._ended = 0  # how many calls had ended when the lists below were written
+        self._gathers = self.gathered > 0 and self.dialect.argument_format != "json"
+        self._in_call = False
+        self._waiting = ""
         self.bot_token, self.eot_token = _sides(self.dialect)
         self.prev_tool_call_arr: list[dict[str, Any]] = []
         self.streamed_args_for_tool: list[str] = []
@@ -121,19 +126,28 @@ class ToolDetector:
         reader = self._reader
         if reader is None:
             reader = self._reader = self._read(tools)
-        told = reader.feed(new_text)
-        if reader.ended == self._ended and len(told.calls) == 1 and not told.content:
-            call = told.calls[0]
-            if call.name is None:  # most of a stream, by far
-                return self.result_type(calls=[self.item_type(tool_index=call.index, parameters=call.arguments)])
-        self._ended = reader.ended
+        if self._in_call:
+            new_text = self._waiting + new_text
+            self._waiting = new_text if len(new_text) < self.gathered else ""
+            if self._waiting:
+                return StreamingParseResult("", [])
+        told = reader.take(new_text)
+        if self._gathers:
+            self._in_call = reader.parser.stage is Stage.TOOL_CALL
+        if isinstance(
+            told, ToolCallDelta
+        ):  # the host looks at attributes: its own classes would cost more than parsing
+            return StreamingParseResult("", [ToolCallItem(told.index, None, told.arguments)])
         return self._told(reader, told)
 
     def finish(self, tools: Sequence[Any]) -> Any:
         """The stream is over: what was held back."""
         if self._reader is None:
             return self.result_type()
-        return self._told(self._reader, self._reader.close())
+        reader, rest, self._waiting = self._reader, self._waiting, ""
+        told = reader.feed(rest) if rest else Delta(calls=[])
+        reader.join(told, reader.close())
+        return self._told(reader, told)
 
     def supports_structural_tag(self) -> bool:
         """Whether calls are a beginning, one JSON object, and an end, so that `structure_info` makes a tag."""
@@ -425,6 +439,7 @@ def _register() -> None:
         item_type = core_types.ToolCallItem
         result_type = core_types.StreamingParseResult
         info_type = core_types.StructureInfo
+        gathered = 16
 
         @staticmethod
         def tag_type(tag: dict[str, Any]) -> Any:

@@ -20,6 +20,7 @@ from .. import (
     ConstraintError,
     Parser,
     Stage,
+    ToolCallDelta,
     ToolStrictLevel,
     constrain,
     detect_stage,
@@ -207,6 +208,7 @@ class ToolHalf:
 
     dialect_name: ClassVar[str] = AUTO
     make_delta: ClassVar[Callable[[Delta], Any]]
+    make_piece: ClassVar[Callable[[ToolCallDelta], Any]]
     make_calls: ClassVar[Callable[[Delta], Any]]
     tag_type: ClassVar[Callable[[dict[str, Any]], Any]]
     supports_required_and_named = False
@@ -259,13 +261,14 @@ class ToolHalf:
         Raises:
             ConstraintError: a schema asks for what cannot be kept.
         """
+        parallel = getattr(request, "parallel_tool_calls", None) is not False
         made = constrain(
             self.dialect,
             tools_of(request.tools),
             tool_choice_of(request.tool_choice),
-            getattr(request, "parallel_tool_calls", None) is not False,
+            parallel,
             stage=None if reasoning else Stage.CONTENT,
-            strict_level=ToolStrictLevel(int(strict_level)),
+            strict_level=ToolStrictLevel(max(int(strict_level), int(not parallel))),  # a grammar alone limits calls
         )
         return None if made is None else type(self).tag_type(made.structural_tag)
 
@@ -291,9 +294,13 @@ class ToolHalf:
         request: Any,
     ) -> Any:
         """Calls and content of the next piece; with a reasoning half of ours, reasoning too."""
-        if self._reader is None:
-            self._reader = self._read(request)
-        return self._delta(self._reader, self._reader.feed(delta_text))
+        reader = self._reader
+        if reader is None:
+            reader = self._reader = self._read(request)
+        told = reader.take(delta_text)
+        if isinstance(told, ToolCallDelta):
+            return type(self).make_piece(told)
+        return self._delta(reader, told)
 
     def finish_streaming(self) -> Any:
         """The stream is over: what was held back."""
@@ -325,6 +332,35 @@ def _switch(options: Any) -> bool | None:
     return None
 
 
+def unchecked(kind: Any, **example: Any) -> Callable[..., Any]:
+    """Makes objects of a pydantic class without validation, which costs more than parsing.
+
+    Args:
+        kind: the class; itself where an object that is made so is not what it makes of the example.
+        example: fields as all objects have them.
+    """
+    model = kind(**example)
+    blank = {name: getattr(model, name) for name in kind.model_fields}
+    extra = model.__pydantic_extra__ is not None
+    new, put = kind.__new__, object.__setattr__
+
+    def make(**fields: Any) -> Any:
+        made = new(kind)
+        put(made, "__dict__", {**blank, **fields})
+        put(made, "__pydantic_fields_set__", set(fields))
+        put(made, "__pydantic_extra__", {} if extra else None)
+        put(made, "__pydantic_private__", None)
+        return made
+
+    try:
+        same = make(**example) == model and make(**example).model_dump_json(exclude_unset=True) == (
+            model.model_dump_json(exclude_unset=True)
+        )
+    except AttributeError:
+        same = False
+    return make if same else kind
+
+
 def register() -> None:
     """Register every dialect with vLLM; what its plug-in loader calls. May be called again."""
     registered("vllm", WRITTEN_FOR, _register)
@@ -349,6 +385,14 @@ def _register() -> None:
         if told.calls:
             fields["tool_calls"] = [make_call(call) for call in told.calls]
         return protocol.DeltaMessage(**fields)
+
+    make_function = unchecked(protocol.DeltaFunctionCall, arguments="{}")
+    make_tool = unchecked(protocol.DeltaToolCall, index=0, function=make_function(arguments="{}"))
+    make_message = unchecked(protocol.DeltaMessage, tool_calls=[])
+
+    def make_piece(event: ToolCallDelta) -> Any:
+        tool = make_tool(index=event.index, function=make_function(arguments=event.arguments))
+        return make_message(tool_calls=[tool])
 
     def make_call(call: CallDelta) -> Any:
         if call.name is None:
@@ -381,6 +425,7 @@ def _register() -> None:
                 raise VLLMValidationError(str(error)) from None
 
     HostToolHalf.make_delta = staticmethod(make_delta)
+    HostToolHalf.make_piece = staticmethod(make_piece)
     HostToolHalf.make_calls = staticmethod(make_calls)
     for name in names():
         made = {"dialect_name": name}

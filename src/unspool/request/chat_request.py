@@ -11,6 +11,7 @@ from ..events import Stage
 from ..grammar.freeform import Freeform
 from ..toolset import Toolset
 from ..wire.freeform import Kind
+from .edits import Edit
 from .fields import BadRequest
 from .reasoning import Reasoning
 from .server_tools import ServerTools
@@ -38,6 +39,8 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
         include_usage: whether a stream of chat completions ends with the usage.
         body: the request's own JSON, for answers that repeat some of it.
         server_tools: the tools among the declared ones that the server runs; ``None``: there are none.
+        edits: of the messages, which are to be made before the model reads them.
+        applied: those that were made, as the answer tells them; ``None``: none were asked for.
     """
 
     messages: list[dict[str, Any]] = []
@@ -57,6 +60,8 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
     include_usage: bool = False
     body: dict[str, Any] = {}
     server_tools: ServerTools | None = None
+    edits: tuple[Edit, ...] = ()
+    applied: list[dict[str, Any]] | None = None
 
     @property
     def tools(self) -> list[Mapping[str, Any]]:

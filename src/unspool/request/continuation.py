@@ -22,11 +22,11 @@ import msgspec
 
 from ..bridge import Bridge
 from ..engines.kept import Kept
-from ..errors import TemplateError
 from ..message import Message
 from ..tokens import added_tokens
+from ..wire.encoding import clean
 from .chat_request import ChatRequest
-from .prompts import Prompts
+from .prompts import NoBridge, Prompts
 from .settings import Settings
 
 __all__ = ["Continued", "Turns", "Written"]
@@ -38,17 +38,21 @@ _RANDOM: Final = 8
 
 
 class Written(msgspec.Struct, frozen=True):
-    """What the model wrote.
+    """What the model wrote in one turn.
 
     Attributes:
         text: raw.
         ids: its tokens; ``None`` where the engine does not tell them, or the answer was cut.
         message: what it was read as.
+        tokens: how many were generated, as far as the engine tells.
+        cut: whether the output was cut off before the engine was done.
     """
 
     text: str
     ids: Sequence[int] | None
     message: Message
+    tokens: int = 0
+    cut: bool = False
 
 
 class _Turn(NamedTuple):
@@ -111,21 +115,58 @@ class Turns:
                 continue
             try:
                 bridge = self._prompts.bridge(request, at, self._settings.dialect.end)
-            except TemplateError as error:
+            except NoBridge as error:
                 log.info("a turn is written by the template: %s", error)
                 break
-            return self._joined(turn, bridge, digests[-1])
+            prompt = Continued(turn.prompt, None if turn.prompt_ids is None else turn.prompt_ids.tolist(), b"")
+            return self._joined(prompt, turn.text, turn.ids, bridge, digests[-1])
         return Continued(self._prompts.render(self._restored(request)), None, digests[-1])
 
-    def _joined(self, turn: _Turn, bridge: Bridge, digest: bytes) -> Continued:
-        more = bridge.missing(turn.text, self._settings.dialect.end) + bridge.text
+    def count(self, request: ChatRequest) -> int:
+        """The tokens of a prompt as the template writes it; without a tokenizer four characters are one.
+
+        Raises:
+            BadRequest: the template refuses the request.
+        """
+        prompt = self._prompts.render(request)
+        return len(prompt) // 4 if self._tokenizer is None else len(self._encode(prompt, ""))
+
+    def next_round(
+        self,
+        request: ChatRequest,
+        prompt: Continued,
+        written: Written,
+        answer: Mapping[str, Any],
+        results: Sequence[Mapping[str, Any]],
+    ) -> Continued:
+        """The prompt that goes on behind a turn that was just written, with the results of its calls.
+
+        Args:
+            request: what the turn answers.
+            prompt: what it was written behind.
+            written: the turn.
+            answer: the same as a message.
+            results: messages of tools.
+
+        Raises:
+            NoBridge: it has to be rendered anew; says why.
+        """
+        if written.cut:
+            raise NoBridge("the output was cut off")
+        bridge = self._prompts.next_turn(request, answer, results, self._settings.dialect.end)
+        return self._joined(prompt, written.text, written.ids, bridge, b"")  # a loop remembers its own turns
+
+    def _joined(
+        self, prompt: Continued, text: str, written: Sequence[int] | None, bridge: Bridge, digest: bytes
+    ) -> Continued:
+        """A prompt, the turn behind it as it was written, and the bridge; as tokens too where those are known."""
+        text = clean(text)
+        more = bridge.missing(text, self._prompts.ends(self._settings.dialect.end)) + bridge.text
         ids = None
-        if turn.ids is not None and self._tokenizer is not None:
-            before = turn.prompt_ids
-            known = self._encode(turn.prompt, "") if before is None else before.tolist()
-            ids = [*known, *turn.ids]
+        if written is not None and self._tokenizer is not None:
+            ids = [*(self._encode(prompt.prompt, "") if prompt.ids is None else prompt.ids), *written]
             ids += self._encode(more, self._literals.get(ids[-1], "") if ids else "")
-        return Continued(turn.prompt + turn.text + more, ids, digest)
+        return Continued(prompt.prompt + text + more, ids, digest)
 
     def _encode(self, text: str, behind: str) -> list[int]:
         """The ids of a text behind a special token: some tokenizers write the beginning of a text otherwise."""

@@ -1,4 +1,5 @@
-"""The tools of Responses: functions, custom tools, namespaces, the search for tools; and those that run at OpenAI.
+"""The tools of chat completions, functions and custom tools; those of Responses, which has namespaces and the search
+for tools besides; and those that run at OpenAI.
 
 A model knows functions alone, so all become functions with one flat name; `Declared.kinds` says what each is for the
 client. Tools that only their provider can run are left out, and that is logged.
@@ -10,6 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
+from ..arguments import json_shown
 from ..errors import ConstraintError
 from ..grammar import regular
 from ..grammar.freeform import Freeform, read_lark
@@ -17,7 +19,18 @@ from ..wire.freeform import INPUT, Kind
 from .common import read_parameters, tool
 from .fields import Fields
 
-__all__ = ["SEARCH", "Declared", "flat", "found_tools", "history_call", "read_choice", "read_declared"]
+__all__ = [
+    "SEARCH",
+    "Declared",
+    "custom_call",
+    "flat",
+    "found_tools",
+    "history_call",
+    "read_choice",
+    "read_declared",
+    "read_nested",
+    "read_nested_choice",
+]
 
 SEARCH: Final = "tool_search"
 _HOSTED: Final = (
@@ -65,8 +78,33 @@ def flat(namespace: str | None, name: str) -> str:
     return namespace + name if namespace.endswith(("_", ".", "-", "/")) else f"{namespace}.{name}"
 
 
+def read_nested(fields: Fields, *, custom: bool = True) -> Declared:
+    """The tools of chat completions, each in a field that its type names.
+
+    Args:
+        fields: the request.
+        custom: whether there may be custom tools; else only functions.
+
+    Raises:
+        BadRequest: a tool is wrong.
+    """
+    found = Declared()
+    for one in fields.objects("tools", ()):
+        kind = one.one_of("type", ("function", "custom") if custom else ("function",), "function")
+        inner = Fields(one.raw.get(kind), one.path(kind))
+        name = inner.text("name")
+        if kind == "custom":
+            form = inner.object("format")
+            found.tools.append(_custom(inner, name, form, form.object("grammar"), found))
+            found.kinds[name] = Kind("custom", name)
+        else:
+            strict = inner.flag("strict", None)
+            found.tools.append(tool(name, inner.text("description", None), read_parameters(inner), strict))
+    return found
+
+
 def read_declared(fields: Fields) -> Declared:
-    """The tools of a request: those that it declares, and those that items of its input add or have found.
+    """The tools of Responses: those that a request declares, and those that items of its input add or have found.
 
     Raises:
         BadRequest: a tool is wrong.
@@ -108,7 +146,8 @@ def _take(one: Fields, found: Declared, namespace: str, *, loaded: bool) -> None
     if loaded and any(t["function"]["name"] == name for t in found.tools):
         return  # it was found before
     if kind == "custom":
-        found.tools.append(_custom(one, name, found))
+        form = one.object("format")
+        found.tools.append(_custom(one, name, form, form, found))
         found.kinds[name] = Kind("custom", one.raw["name"], namespace)
         return
     strict = one.flag("strict", None)
@@ -126,23 +165,30 @@ def _search(one: Fields, found: Declared) -> None:
     found.kinds[SEARCH] = Kind("tool_search", SEARCH)
 
 
-def _custom(one: Fields, name: str, found: Declared) -> dict[str, Any]:
-    """A custom tool as a function with one argument, a text."""
+def _custom(one: Fields, name: str, form: Fields, grammar: Fields, found: Declared) -> dict[str, Any]:
+    """A custom tool as a function with one argument, a text.
+
+    Args:
+        one: the tool.
+        name: its flat name.
+        form: its format.
+        grammar: the object with the grammar, where the format has one.
+        found: takes what is found besides.
+    """
     described = one.text("description", "")
     text: dict[str, Any] = {"type": "string"}
-    form = one.object("format")
     strict: bool | None = None
     if form.one_of("type", ("text", "grammar"), "text") == "grammar":
-        syntax, definition = form.one_of("syntax", ("lark", "regex")), form.text("definition")
+        syntax, definition = grammar.one_of("syntax", ("lark", "regex")), grammar.text("definition")
         what = "Lark grammar" if syntax == "lark" else "regular expression"
         described = f"{described}\n\nThe {INPUT} is a text that this {what} admits:\n{definition}".strip()
         if syntax == "lark":
             try:
                 found.grammars[name] = read_lark(definition)
             except ConstraintError as error:
-                raise form.wrong("definition", str(error).removeprefix("definition: ")) from None
+                raise grammar.wrong("definition", str(error).removeprefix("definition: ")) from None
         else:
-            text["pattern"], strict = _pattern(form, definition), True
+            text["pattern"], strict = _pattern(grammar, definition), True
     parameters = {"type": "object", "properties": {INPUT: text}, "required": [INPUT], "additionalProperties": False}
     return tool(name, described or None, parameters, strict)
 
@@ -193,12 +239,53 @@ def _chosen(one: Any, found: Declared) -> list[Any]:
     return [one]
 
 
+def read_nested_choice(fields: Fields, found: Declared) -> Any:
+    """``tool_choice`` of chat completions, where a custom tool is a function too.
+
+    Raises:
+        BadRequest: it names a custom tool that is not declared.
+    """
+    choice = fields.raw.get("tool_choice")
+    if not isinstance(choice, Mapping):
+        return choice
+    given = Fields(dict(choice), fields.path("tool_choice"))
+    inner = choice.get("allowed_tools")
+    if not isinstance(inner, Mapping) or not isinstance(inner.get("tools"), list):
+        return _as_function(given, found)
+    listed = [_as_function(one, found) for one in given.object("allowed_tools").objects("tools")]
+    return {**choice, "allowed_tools": {**inner, "tools": listed}}
+
+
+def _as_function(one: Fields, found: Declared) -> dict[str, Any]:
+    if one.raw.get("type") != "custom":
+        return one.raw
+    custom = one.object("custom")
+    name = custom.text("name")
+    if name not in found.kinds:
+        allowed = ", ".join(found.kinds) or "none: no custom tools"
+        raise custom.wrong("name", f"{json_shown(name)} is not declared; allowed are {allowed}")
+    return {"type": "function", "function": {"name": name}}
+
+
+def custom_call(id: str | None, name: str, text: str) -> dict[str, Any]:
+    """A call of a custom tool as that of a function.
+
+    Args:
+        id: the call's; ``None``: it has none.
+        name: the tool's flat name.
+        text: what it was called with.
+    """
+    function = {"name": name, "arguments": json.dumps({INPUT: text}, ensure_ascii=False)}
+    return {**({} if id is None else {"id": id}), "type": "function", "function": function}
+
+
 def history_call(item: Fields) -> dict[str, Any]:
     """A call of the history as chat completions have it."""
     kind = item.raw["type"]
     if kind == "custom_tool_call":
-        name, arguments = item.text("name"), json.dumps({INPUT: item.text("input")}, ensure_ascii=False)
-    elif kind == "tool_search_call":
+        name = flat(item.text("namespace", None), item.text("name"))
+        return custom_call(item.text("call_id"), name, item.text("input"))
+    if kind == "tool_search_call":
         told = item.raw.get("arguments")
         name, arguments = SEARCH, told if isinstance(told, str) else json.dumps(told or {}, ensure_ascii=False)
     else:

@@ -1,6 +1,7 @@
 """A request ready for an engine: its prompt rendered, its grammar derived, the parser of its output."""
 
 import logging
+from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any, Final
 
@@ -17,6 +18,7 @@ from ..parser import Parser
 from ..stage import detect_stage
 from .chat_request import ChatRequest, stage_of
 from .continuation import Continued, Turns
+from .edits import edited
 from .fields import BadRequest
 from .settings import Settings
 
@@ -90,8 +92,7 @@ def prepare(
     constraints: "Constraints | None" = None,
     awaited: Awaited | None = None,
     *,
-    prompt: str | None = None,
-    ids: list[int] | None = None,
+    prompt: Continued | None = None,
 ) -> Prepared:
     """Render the prompt, derive the grammar and make the parsers.
 
@@ -103,7 +104,6 @@ def prepare(
         constraints: derives grammars, and keeps them.
         awaited: whether anybody waits for the result.
         prompt: the prompt, where it goes on behind what the model wrote; else it is rendered.
-        ids: its tokens, where they are known.
 
     Raises:
         BadRequest: the template refuses, or nothing can satisfy what is asked for.
@@ -111,31 +111,51 @@ def prepare(
     """
     awaited = awaited or Awaited()
     constraints = constraints or Constraints(settings)
-    if prompt is not None:
-        continued: Continued | None = Continued(prompt, ids, b"")  # of a loop, which remembers its own turns
-    else:
-        continued = None if turns is None else turns.prompt(request)
-        prompt = None if continued is None else continued.prompt
+    request = with_edits(request, turns)
+    continued = prompt or (None if turns is None else turns.prompt(request))
+    text = None if continued is None else continued.prompt
     awaited.check()
-    stage = forced = stage_of(request, settings.dialect) if prompt is None else None
+    stage = forced = stage_of(request, settings.dialect) if text is None else None
     begins = stage
-    if prompt is not None and (constraints.needed(request) or request.thinking is False):
-        begins = detect_stage(settings.dialect, prompt)
+    if text is not None and (constraints.needed(request) or request.thinking is False):
+        begins = detect_stage(settings.dialect, text)
         # The model may still think behind a prompt that ends in content, unless the request switches that off.
         if begins is Stage.CONTENT and request.thinking is False and not settings.dialect.framed:
             forced = Stage.CONTENT
     try:
-        constraint = constraints.derive(request, forced, prompt, begins, tokenizer, awaited)
+        constraint = constraints.derive(request, forced, text, begins, tokenizer, awaited)
     except ConstraintError as error:
         field, _, message = str(error).partition(": ")
         raise BadRequest(field, message) from None
     parsers = []
     for _ in range(request.n):
         awaited.check()
-        parsers.append(_parser(request, settings, stage, prompt, tokenizer))
+        parsers.append(_parser(request, settings, stage, text, tokenizer))
     return Prepared(
-        request, prompt, continued, stage, constraint, _thinking(request, settings, prompt, stage), tuple(parsers)
+        request, text, continued, stage, constraint, _thinking(request, settings, text, stage), tuple(parsers)
     )
+
+
+def with_edits(request: ChatRequest, turns: Turns | None) -> ChatRequest:
+    """The request with its edits made. Tokens are counted in the prompt; without a tokenizer four characters are one.
+
+    Raises:
+        BadRequest: the template refuses.
+    """
+    if not request.edits:
+        return request
+
+    def tokens(messages: Sequence[dict[str, Any]]) -> int:
+        asked = msgspec.structs.replace(request, messages=list(messages))
+        if turns is None:
+            return len(msgspec.json.encode(asked.messages)) // 4
+        return turns.count(asked)
+
+    messages, applied = edited(request.messages, request.edits, tokens)
+    reasoning = request.reasoning
+    if any("cleared_thinking_turns" in edit for edit in applied):  # it must not come back as it was written
+        reasoning = msgspec.structs.replace(reasoning, context="loop")
+    return msgspec.structs.replace(request, messages=messages, reasoning=reasoning, edits=(), applied=applied)
 
 
 def _thinking(

@@ -35,12 +35,14 @@ _TRUSTED: Final = {"system", "developer", "assistant"}
 """Roles whose text belongs to the application."""
 _SPECIAL: Final = ("bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token", "mask_token")
 _OURS: Final = {"messages", "tools", "documents", "add_generation_prompt", "continue_final_message", *_SPECIAL}
+_BUILT_IN_TOOLS: Final = "builtin_tools"
+"""The variable by which templates are told which tools to describe that their model was trained on."""
 _BUILT_IN: Final = {*_OURS, "raise_exception", "strftime_now", "range", "namespace", "dict", "lipsum", "cycler"}
 
 Form = Literal["object", "text"]
 
 
-class NoBridge(Exception):
+class NoBridge(TemplateError):
     """A template writes a conversation that goes on otherwise than it was; the text says how."""
 
 
@@ -138,6 +140,7 @@ class Prompts:
         self._special = SpecialTokens(tokenizer.added)
         self._arguments_as: Form = "object"
         self._no_content: str | None = ""
+        self._dialect: Dialect | None = None
 
     @property
     def special(self) -> tuple[str, ...]:
@@ -174,9 +177,7 @@ class Prompts:
         results: Sequence[Mapping[str, Any]],
         ends: Sequence[str],
     ) -> Bridge:
-        """What goes behind the text that the model wrote, so that it may answer the results of its calls.
-
-        Results are not trusted: where the answer ends is found with others in their place.
+        """What goes behind an answer that was just written, so that the model may answer the results of its calls.
 
         Args:
             request: what the answer answers.
@@ -187,42 +188,12 @@ class Prompts:
         Raises:
             NoBridge: the template would write earlier text otherwise, or does not write calls as they are.
         """
-        variables, tools = self._variables_of(request), self._tools(request)
-        word, other = (f"Zq{os.urandom(8).hex()}" for _ in range(2))  # nobody can have written them
-
-        def written(*messages: Mapping[str, Any], generate: bool = True) -> str:
-            return self._render([*history, *messages], tools, generate=generate, variables=variables)
-
-        try:
-            history = [self._message(m) for m in request.messages]
-            stand_in = self._message(_stand_in(answer, word))
-            probe = written(stand_in, *(self._message({**r, "content": other}) for r in results))
-            whole = written(stand_in, *map(self._message, results))
-            before = os.path.commonprefix([written(), written(generate=False)])  # noqa: RUF071 - of strings
-            tail, after = behind(word, probe), behind(word, whole)
-            found = between(tail, self.ends(ends), other, lambda: behind(word, written(stand_in, generate=False)))
-        except Exception as error:  # a template is a foreign program, which may fail in any way
-            raise NoBridge(f"the chat template: {error}"[:500]) from None
-        at = len(tail) - len(found.text)
-        if other not in found.text:
-            raise NoBridge("the chat template does not write results of tools as they are")
-        if not (probe.startswith(before) and whole.startswith(before)):
+        going_on = msgspec.structs.replace(request, messages=[*request.messages, answer, *results])
+        found = self._found(going_on, len(request.messages), ends)
+        before = os.path.commonprefix(found.asked)  # noqa: RUF071 - of strings
+        if not all(text.startswith(before) for text in found.wholes):
             raise NoBridge("the chat template writes earlier turns otherwise")
-        if not after.startswith(tail[:at]):
-            raise NoBridge("the chat template writes the answer otherwise")
-        return Bridge(found.closings, clean(after[at:]))
-
-    def ends(self, ends: Sequence[str]) -> tuple[str, ...]:
-        """What ends an answer: these strings, and the template's own; longer ones first."""
-        eos = self._tokenizer.special.get("eos_token", "")
-        return tuple(sorted({e for e in (*ends, eos) if e.strip()}, key=len, reverse=True))
-
-    def _variables_of(self, request: ChatRequest) -> dict[str, Any]:
-        return {name: value for name, value in request.template.items() if name in self._variables}
-
-    def _tools(self, request: ChatRequest) -> list[Any]:
-        found: list[Any] = [] if request.toolset.kind == "none" else self._special.break_up(request.tools)
-        return found
+        return found.bridge
 
     def bridge(self, request: ChatRequest, at: int, ends: Sequence[str]) -> Bridge:
         """What stands between an answer of the history and the answer that is to come.
@@ -233,29 +204,70 @@ class Prompts:
             ends: texts that end answers.
 
         Raises:
-            TemplateError: the template does not write the answer's last text as it is, or not what follows.
+            NoBridge: the template does not write the answer's last text as it is, or not what follows.
             BadRequest: the template refuses the request.
         """
-        word = f"Zq{os.urandom(8).hex()}"  # nobody can have written it
-        variables = {name: value for name, value in request.template.items() if name in self._variables}
-        tools = [] if request.toolset.kind == "none" else self._special.break_up(request.tools)
+        found = self._found(request, at, ends).bridge
+        if not self.render(request).endswith(found.text):
+            raise NoBridge("the chat template writes what follows an answer otherwise behind another answer")
+        return found
+
+    def _found(self, request: ChatRequest, at: int, ends: Sequence[str]) -> "_Found":
+        """The bridge behind one of the messages, an answer, of which a word takes the place.
+
+        What follows is not trusted: where the answer ends is found with another word in its place.
+        """
+        variables, tools = self._variables_of(request), self._tools(request)
+        word, other = (f"Zq{os.urandom(8).hex()}" for _ in range(2))  # nobody can have written them
+
+        def written(*messages: Mapping[str, Any], generate: bool = True) -> str:
+            return self._render([*history, *messages], tools, generate=generate, variables=variables)
+
         try:
-            before = [self._message(m) for m in (*request.messages[:at], _stand_in(request.messages[at], word))]
-            new = [self._message(m) for m in request.messages[at + 1 :]]
-            tail = behind(word, self._render([*before, *new], tools, generate=True, variables=variables))
-
-            def closed() -> str:
-                return behind(word, self._render(before, tools, generate=False, variables=variables))
-
-            eos = self._tokenizer.special.get("eos_token", "")
-            known = sorted({e for e in (*ends, eos) if e.strip()}, key=len, reverse=True)
-            found = between(tail, known, new[0].get("content"), closed)
+            history = [self._message(m) for m in request.messages[:at]]
+            stand_in = self._message(_stand_in(request.messages[at], word))
+            new = request.messages[at + 1 :]
+            others = (m if m["role"] == "assistant" else {**m, "content": other} for m in new)
+            probe = written(stand_in, *map(self._message, others))
+            whole = written(stand_in, *map(self._message, new))
+            tail, after = behind(word, probe), behind(word, whole)
+            found = between(tail, self.ends(ends), other, lambda: behind(word, written(stand_in, generate=False)))
+            asked = written(), written(generate=False)
         except Exception as error:  # a template is a foreign program, which may fail in any way
-            raise TemplateError(f"the chat template: {error}"[:500]) from None
-        bridge = Bridge(tuple(map(clean, found.closings)), clean(found.text))
-        if not self.render(request).endswith(bridge.text):
-            raise TemplateError("the chat template writes what follows an answer otherwise behind another answer")
-        return bridge
+            raise NoBridge(f"the chat template: {error}"[:500]) from None
+        if other not in found.text:
+            raise NoBridge("the chat template does not write what follows an answer as it is")
+        start = len(tail) - len(found.text)
+        if not after.startswith(tail[:start]):
+            raise NoBridge("the chat template writes the answer otherwise")
+        return _Found(Bridge(tuple(map(clean, found.closings)), clean(after[start:])), (probe, whole), asked)
+
+    def ends(self, ends: Sequence[str]) -> tuple[str, ...]:
+        """What ends an answer: these strings, and the template's own; longer ones first."""
+        eos = self._tokenizer.special.get("eos_token", "")
+        return tuple(sorted({e for e in (*ends, eos) if e.strip()}, key=len, reverse=True))
+
+    def _variables_of(self, request: ChatRequest) -> dict[str, Any]:
+        found = {name: value for name, value in request.template.items() if name in self._variables}
+        if built_in := self._built_in(request):
+            found[_BUILT_IN_TOOLS] = sorted({name.partition(".")[0] for name in built_in})
+        return found
+
+    def _tools(self, request: ChatRequest) -> list[Any]:
+        if request.toolset.kind == "none":
+            return []
+        built_in = self._built_in(request)
+        found: list[Any] = self._special.break_up([t for t in request.tools if t["function"]["name"] not in built_in])
+        return found
+
+    def _built_in(self, request: ChatRequest) -> set[str]:
+        """Which of the server's tools are described by the template itself: the model was trained on them, and the
+        template has a variable for such tools, which the request does not set."""
+        served, dialect = request.server_tools, self._dialect
+        unset = _BUILT_IN_TOOLS in self._variables and _BUILT_IN_TOOLS not in request.template
+        if served is None or dialect is None or not unset or request.toolset.kind == "none":
+            return set()
+        return {name for name, one in served.tools.items() if one.tool.kind != "mcp" and dialect.knows(name)}
 
     def _render(
         self,
@@ -304,8 +316,9 @@ class Prompts:
     def check(self, dialect: Dialect) -> bool:
         """Whether the dialect reads the calls that the template writes.
 
-        Also finds out whether the template expects arguments as objects or as text, and what it expects as the content
-        beside calls where there is none: many print ``None`` or fail on it; some depend on it.
+        Also notes which tools it knows, and finds out whether the template expects arguments as objects or as text, and
+        what it expects as the content beside calls where there is none: many print ``None`` or fail on it; some depend
+        on it.
 
         Returns:
             ``False`` where the template writes no calls at all.
@@ -313,6 +326,7 @@ class Prompts:
         Raises:
             TemplateError: the dialect does not read them; names the dialects that would.
         """
+        self._dialect = dialect
         written = [w for form in _FORMS for nothing in ("", None) for w in self._written(form, nothing)]
         if not written:
             return False
@@ -342,6 +356,15 @@ class Prompts:
             same = next((i for i, (a, b) in enumerate(zip(prompt, whole, strict=False)) if a != b), len(prompt))
             if "Paris" in whole[same:]:
                 yield _Written(form, nothing, whole[:same], whole[same:])
+
+
+class _Found(NamedTuple):
+    """A bridge: the texts that it was found in, and what the template writes before the answer, with and without the
+    opening of an answer."""
+
+    bridge: Bridge
+    wholes: tuple[str, str]
+    asked: tuple[str, str]
 
 
 class _Written(NamedTuple):

@@ -5,7 +5,6 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from ..arguments import json_shown
 from ..sealed import Seal, SealError
 from ..wire.summary import DETAILS, Detail
 from .fields import Fields
@@ -17,7 +16,6 @@ __all__ = [
     "opened",
     "read_budget",
     "read_context",
-    "read_edits",
     "read_include",
     "read_summary",
 ]
@@ -97,35 +95,6 @@ def read_context(fields: Fields) -> Context | None:
         return None
     word = fields.object("reasoning").one_of("context", ("auto", "current_turn", "all_turns"), "auto")
     return {"current_turn": "loop", "all_turns": "all"}.get(word)  # type: ignore[return-value]
-
-
-def read_edits(fields: Fields) -> tuple[Context | None, list[str]]:
-    """``context_management`` of Messages: which thinking is kept, and the kinds of edits that are not made.
-
-    Raises:
-        BadRequest: it is not as Anthropic has it.
-    """
-    found: Context | None = None
-    left: list[str] = []
-    for edit in fields.object("context_management").objects("edits", ()):
-        kind = edit.text("type")
-        if kind != "clear_thinking_20251015":
-            left.append(kind)
-            continue
-        keep = edit.raw.get("keep", {"type": "thinking_turns", "value": 1})
-        if isinstance(keep, dict):
-            turns = Fields(keep, edit.path("keep"))
-            if turns.one_of("type", ("thinking_turns", "all")) == "all":
-                keep = "all"
-            else:
-                turns.integer("value", 1, _MOST, 1)
-        elif keep != "all":
-            raise edit.wrong(
-                "keep", f"{json_shown(keep)} is not one of all or {{'type': 'thinking_turns', 'value': …}}"
-            )
-        # The turns of a tool loop are always kept; more of them can only be kept all.
-        found = "all" if keep == "all" or int(keep.get("value", 1)) > 1 else "loop"
-    return found, left
 
 
 BUDGETS: Final = ("thinking_budget", "thinking_token_budget", "thinking_budget_tokens", "reasoning_max_tokens")

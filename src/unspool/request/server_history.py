@@ -198,7 +198,8 @@ def rounds(blocks: Sequence[Fields]) -> Iterator[tuple[list[Fields], list[Fields
 def resumed(
     fields: Fields, messages: list[dict[str, Any]], tools: ServerTools | None
 ) -> tuple[list[dict[str, Any]], tuple[Pending, ...]]:
-    """The messages with the answers to interrupts, and the calls that these allow.
+    """The messages with the answers to interrupts, and the calls that these are about: the client has no results of
+    them, not even of those that it refused.
 
     Raises:
         BadRequest: an entry of ``resume`` answers no call of the messages.
@@ -209,25 +210,35 @@ def resumed(
     pending: list[Pending] = []
     for entry in fields.objects("resume", ()):
         id = entry.text("interruptId")
-        call = next((c for c in open_calls if c["id"] not in results and _asks(c, id, tools)), None)
-        if call is None:
+        found = None if tools is None else _asked_for(id, [c for c in open_calls if c["id"] not in results], tools)
+        if found is None:
             raise entry.wrong("interruptId", "is no approval that this server asked for a call without result")
-        name, arguments = call["function"]["name"], call["function"]["arguments"]
+        call, name = found
         payload = entry.object("payload")
-        if entry.one_of("status", ("resolved", "cancelled")) == "resolved" and payload.flag("approved"):
-            pending.append(Pending(call["id"], name, arguments, id))
-            results[call["id"]] = result_of(call["id"], name, "")
-        else:
-            results[call["id"]] = result_of(call["id"], name, refused(payload.text("reason", "")))
+        allowed = entry.one_of("status", ("resolved", "cancelled")) == "resolved" and payload.flag("approved")
+        refusal = "" if allowed else refused(payload.text("reason", ""))
+        pending.append(Pending(call["id"], name, call["function"]["arguments"], id, refusal))
+        results[call["id"]] = result_of(call["id"], name, refusal)
+    asking = (
+        set() if tools is None else {n for s in tools.tools.values() if s.asks for n in (s.tool.name, s.tool.original)}
+    )
+    for call in open_calls:  # templates want a result of each call, and nobody will answer for these any more
+        name = call["function"]["name"]
+        if call["id"] not in results and name in asking:
+            results[call["id"]] = result_of(call["id"], name, refused("nobody answered"))
     return _with(messages, results), tuple(pending)
 
 
-def _asks(call: dict[str, Any], id: str, tools: ServerTools | None) -> bool:
-    served = None if tools is None else tools.of(call["function"]["name"])
-    if tools is None or served is None:
-        return False
-    tool = served.tool
-    return tools.approvals.answers(id, tool.server, tool.original, call["function"]["arguments"])
+def _asked_for(id: str, calls: Sequence[dict[str, Any]], tools: ServerTools) -> tuple[dict[str, Any], str] | None:
+    """The call that the approval was asked for, and its tool's name as the model sees it. The client knows a tool by
+    its own name, which those of several servers may have."""
+    for call in calls:
+        name, arguments = call["function"]["name"], call["function"]["arguments"]
+        for tool in (served.tool for served in tools.tools.values()):
+            known = name in (tool.name, tool.original)
+            if known and tools.approvals.answers(id, tool.server, tool.original, arguments):
+                return call, tool.name
+    return None
 
 
 def _with(messages: list[dict[str, Any]], results: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ from .approvals import Approvals
 from .fields import BadRequest, Fields
 
 log = logging.getLogger("unspool.server")
-MOST_CALLS: Final = 2**31 - 1
+_MOST: Final = 2**31 - 1
 FORMS: Final[dict[str, Form]] = {"mcp": "mcp", "python": "code_interpreter", "browser": "web_search"}
 """What each kind of tool is shown as, where a client names it by its own word."""
 WORDS: Final[dict[str, tuple[str, Form]]] = {
@@ -88,19 +88,37 @@ class Served(msgspec.Struct, frozen=True):
 
 
 class Pending(msgspec.Struct, frozen=True):
-    """A call of the history that was allowed, and is to be run before anything is generated.
+    """A call of the history that somebody has decided on, whose result is told before anything is generated.
 
     Attributes:
         id: the call's; the message with its result, which is empty, has it too.
         name: the tool's, as the model sees it.
         arguments: JSON text.
-        approval: the id of the request that allowed it.
+        approval: the id of the request that asked for the decision.
+        refusal: the result of a call that was not allowed; empty: it was, and is to be run.
     """
 
     id: str
     name: str
     arguments: str
     approval: str
+    refusal: str = ""
+
+
+class Bounds(msgspec.Struct, frozen=True):
+    """What a request allows its tools to take in one answer; ``None``: as much as the server.
+
+    Attributes:
+        rounds: times that the model is asked again.
+        calls: how many there may be.
+        results: characters of all results.
+        tooltime: seconds.
+    """
+
+    rounds: int | None = None
+    calls: int | None = None
+    results: int | None = None
+    tooltime: float | None = None
 
 
 class ServerTools(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,21 +129,16 @@ class ServerTools(msgspec.Struct, frozen=True, kw_only=True):
         approvals: makes the ids of approvals.
         clients: whether the client has tools of its own.
         listed: what the client is told of servers.
-        most_calls: how many calls the request allows; ``None``: the server's limit.
-        pending: what is to be run first.
+        bounds: what the request allows them to take.
+        pending: what was decided on, and comes first.
     """
 
     tools: dict[str, Served]
     approvals: Approvals
     clients: bool
     listed: tuple[ToolsListed, ...] = ()
-    most_calls: int | None = None
+    bounds: Bounds = Bounds()
     pending: tuple[Pending, ...] = ()
-
-    def of(self, name: str) -> Served | None:
-        """A tool by the name that the model sees, or by its own."""
-        found = self.tools.get(name)
-        return found or next((s for s in self.tools.values() if s.tool.original == name), None)
 
     @property
     def definitions(self) -> list[Mapping[str, Any]]:
@@ -138,14 +151,23 @@ def names_of(tools: Iterable[Mapping[str, Any]]) -> list[str]:
     return [tool["function"]["name"] for tool in tools]
 
 
-def most_calls(fields: Fields) -> int | None:
-    """``max_tool_calls``: how many calls of the server's tools the request allows.
+def read_bounds(fields: Fields) -> Bounds:
+    """``max_tool_calls``, and the extension ``tool_limits``: lower limits than the server's.
 
     Raises:
-        BadRequest: it is no number.
+        BadRequest: one is no number, or there is no such limit.
     """
-    found: int | None = fields.integer("max_tool_calls", 0, MOST_CALLS)
-    return found
+    given = fields.object("tool_limits")
+    for name in given.raw:
+        if name not in Bounds.__struct_fields__:
+            raise given.wrong(name, f"is unknown; allowed are {', '.join(Bounds.__struct_fields__)}")
+    calls = [fields.integer("max_tool_calls", 0, _MOST), given.integer("calls", 0, _MOST)]
+    return Bounds(
+        rounds=given.integer("rounds", 0, _MOST),
+        calls=min((count for count in calls if count is not None), default=None),
+        results=given.integer("results", 0, _MOST),
+        tooltime=given.number("tooltime", 0, _MOST),
+    )
 
 
 def offered(fields: Fields, offer: Offer, taken: Collection[str], *, approvals: bool = False) -> ServerTools | None:
@@ -160,7 +182,7 @@ def offered(fields: Fields, offer: Offer, taken: Collection[str], *, approvals: 
     Raises:
         BadRequest: ``server_tools`` is something else, or lists what there is not.
     """
-    calls = most_calls(fields)
+    bounds = read_bounds(fields)
     tools = offer.beside(taken)
     asked = fields.raw.get("server_tools")
     if isinstance(asked, list):
@@ -175,7 +197,7 @@ def offered(fields: Fields, offer: Offer, taken: Collection[str], *, approvals: 
     found = {t.name: Served(t, "mcp", t.approval) for t in tools if approvals or not t.approval}
     if not found:
         return None
-    return ServerTools(tools=found, approvals=offer.approvals, clients=bool(taken), most_calls=calls)
+    return ServerTools(tools=found, approvals=offer.approvals, clients=bool(taken), bounds=bounds)
 
 
 class Named:
@@ -237,13 +259,11 @@ class Named:
         owners = {tool.server for tool in self._offer.own.tools}
         return label in self._offer.servers or label in failures or label in owners
 
-    def all(
-        self, most_calls: int | None, pending: Sequence[Pending] = (), told: Collection[str] = ()
-    ) -> ServerTools | None:
+    def all(self, bounds: Bounds, pending: Sequence[Pending] = (), told: Collection[str] = ()) -> ServerTools | None:
         """What was taken; ``None`` where that is nothing and there is nothing to tell.
 
         Args:
-            most_calls: see `ServerTools`.
+            bounds: see `ServerTools`.
             pending: see `ServerTools`.
             told: labels of servers whose lists the client has already.
         """
@@ -255,7 +275,7 @@ class Named:
             approvals=self._offer.approvals,
             clients=bool(self._taken),
             listed=listed,
-            most_calls=most_calls,
+            bounds=bounds,
             pending=tuple(pending),
         )
 

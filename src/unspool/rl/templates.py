@@ -2,7 +2,6 @@
 
 import copy
 import datetime
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -33,8 +32,8 @@ class ChatTemplate:
         now = datetime.datetime.now()
         try:
             # Some real templates append to lists, which the stricter sandbox refuses: they get copies to change.
-            self._template = _environment(jinja2.sandbox.ImmutableSandboxedEnvironment, now).from_string(text)
-            self._changing = _environment(jinja2.sandbox.SandboxedEnvironment, now).from_string(text)
+            self._template = environment(jinja2.sandbox.ImmutableSandboxedEnvironment, now.strftime).from_string(text)
+            self._changing = environment(jinja2.sandbox.SandboxedEnvironment, now.strftime).from_string(text)
         except jinja2.TemplateSyntaxError as error:
             raise TemplateError(f"template: line {error.lineno}: {error.message}") from None
         self._changes = False
@@ -63,9 +62,3 @@ class ChatTemplate:
             add_generation_prompt=generate,
             **self._variables,
         )
-
-
-def _environment(kind: type[jinja2.sandbox.SandboxedEnvironment], now: datetime.datetime) -> jinja2.Environment:
-    env = environment(kind, now.strftime)
-    env.filters["from_json"] = json.loads
-    return env

@@ -25,6 +25,7 @@ import json
 import sys
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
@@ -103,29 +104,15 @@ def rollout_func(
     mask_of(np.empty(0, np.uint8), learnt)
     sample = generate or _by_trainer
 
-    def begin(messages: Any, trainer: Any) -> _Rollout:
-        if isinstance(messages, str):
-            raise TypeError("prompt: must be a list of messages, not a text")
-        made = environment() if environment is not None else None
-        told = [dict(m) for m in messages]
-        if made is not None and (observed := made.reset()) is not None:
-            told[-1] = {**told[-1], "content": f"{told[-1]['content']}{observed}"}
-        functions = {f.__name__: f for f in (*tools, *_methods(made))}
-        conversation = Conversation(
-            dialect,
-            trainer.processing_class,
-            template=template,
-            messages=told,
-            tools=[_schema(f) for f in functions.values()] or None,
-            variables=variables if variables is not None else getattr(trainer, "chat_template_kwargs", None),
-            policy=policy,
-        )
-        return _Rollout(conversation, functions, made, len(conversation.ids))
+    talk = partial(Conversation, dialect, template=template, policy=policy)
 
     def roll(prompts: list[Any], trainer: Any) -> dict[str, Any]:
-        rollouts, scored = _played([begin(messages, trainer) for messages in prompts], trainer, sample, most_calls)
+        given = variables if variables is not None else getattr(trainer, "chat_template_kwargs", None)
+        start = partial(talk, tokenizer=trainer.processing_class, variables=given)
+        begun = [_begun(messages, start, tools, environment) for messages in prompts]
+        rollouts, scored = _played(begun, trainer, sample, most_calls)
         parts = [(r.conversation.sample, r.prompt) for r in rollouts]
-        told: dict[str, Any] = {
+        found: dict[str, Any] = {
             "prompt_ids": [s.ids[:at].tolist() for s, at in parts],
             "completion_ids": [s.ids[at:].tolist() for s, at in parts],
             "env_mask": [s.mask(learnt)[at:].astype(int).tolist() for s, at in parts],
@@ -133,10 +120,34 @@ def rollout_func(
             "conversation": [r.conversation for r in rollouts],
         }
         if environment is not None:
-            told["environment"] = [r.environment for r in rollouts]
-        return told
+            found["environment"] = [r.environment for r in rollouts]
+        return found
 
     return roll
+
+
+def _begun(
+    messages: Any,
+    start: Callable[..., Conversation],
+    tools: Sequence[Callable[..., Any]],
+    environment: Callable[[], Any] | None,
+) -> _Rollout:
+    """The beginning of a rollout.
+
+    Args:
+        messages: the prompt.
+        start: makes a conversation of messages and tools.
+        tools, environment: see `rollout_func`.
+    """
+    if isinstance(messages, str):
+        raise TypeError("prompt: must be a list of messages, not a text")
+    made = environment() if environment is not None else None
+    told = [dict(m) for m in messages]
+    if made is not None and (observed := made.reset()) is not None:
+        told[-1] = {**told[-1], "content": f"{told[-1]['content']}{observed}"}
+    functions = {f.__name__: f for f in (*tools, *_methods(made))}
+    conversation = start(messages=told, tools=[_schema(f) for f in functions.values()] or None)
+    return _Rollout(conversation, functions, made, len(conversation.ids))
 
 
 def _by_trainer(prompts: list[list[int]], trainer: Any) -> tuple[Any, Any]:

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 from starlette.applications import Starlette
@@ -36,7 +36,7 @@ from ..wire.encoding import encode
 from .cors import Origins, header, preflight, with_headers
 from .count_endpoint import CountEndpoint
 from .endpoint import Endpoint, refusal
-from .explain import ASKED
+from .explain import ASKED, PromptEndpoint
 from .guards import Hosts, unsupported
 from .models import Served, by_model, unknown_model
 from .page import PageFile, page_routes, wants_page
@@ -75,14 +75,17 @@ def _protocols(settings: Settings) -> dict[str, WireProtocol]:
     }
 
 
-def _endpoints(service: Service, protocols: Mapping[str, WireProtocol]) -> dict[str, Endpoint | CountEndpoint]:
+def _endpoints(
+    service: Service, protocols: Mapping[str, WireProtocol]
+) -> dict[str, Endpoint | CountEndpoint | PromptEndpoint]:
     """What answers for a model, by path."""
-    found: dict[str, Endpoint | CountEndpoint] = {
+    found: dict[str, Endpoint | CountEndpoint | PromptEndpoint] = {
         path: Endpoint(service, protocol) for path, protocol in protocols.items()
     }
     found["/v1/messages/count_tokens"] = CountEndpoint(service, protocols["/v1/messages"])
     if service.settings.ui:
         found["/ui/chat"] = Endpoint(service, TraceProtocol(service.settings))
+        found["/ui/prompt"] = PromptEndpoint(service)
     return found
 
 
@@ -105,12 +108,7 @@ def create_app(
         others: further models. Requests choose by their ``model``; those that name none get the first.
         worker: what this process is, where it is one of several on one port.
     """
-    service = Service(settings, engine, prompts, tools)
-    service.models = (service, *(Service(*other, tools) for other in others))
-    if others:
-        for one in service.models:
-            one.models = service.models
-            one.metrics = Metrics(one.settings.dialect.name, one.settings.model)
+    service = _service(settings, engine, prompts, tools, others)
     posts = _protocols(settings)
     chat = posts["/v1/chat/completions"]
 
@@ -122,19 +120,41 @@ def create_app(
         of_models = {one: _endpoints(one, _protocols(one.settings)) for one in service.models}
         endpoints = dict(by_model(of_models, error_body))
     endpoints["/parse"] = ParseEndpoint(service)
-    routes, index = page_routes() if settings.ui else ([], None)
+    files, index = page_routes() if settings.ui else ([], None)
     if settings.ui:
         endpoints |= {f"/ui/{name}": kind(service) for name, kind in ASKED.items()}
-    pages = _Pages(service, chat, index)
-    pages.worker = worker
-    routes += [Route(path, endpoint, methods=["POST"]) for path, endpoint in endpoints.items()]
-    routes += [
-        Route("/", pages.home),
-        Route("/v1/models", pages.models),
-        Route("/v1/models/{model:path}", pages.model),
-        Route("/health", pages.health),
-        Route("/metrics", pages.metrics),
-    ]
+    app = _App(
+        routes=[
+            *files,
+            *(Route(path, endpoint, methods=["POST"]) for path, endpoint in endpoints.items()),
+            *_Pages(service, chat, index, worker).routes(),
+        ],
+        lifespan=_lifespan(service),
+        exception_handlers={HTTPException: _http_error(posts, error_body)},  # type: ignore[dict-item]
+    )
+    app.endpoints = endpoints
+    app.origins = Origins(settings.cors)
+    app.hosts = Hosts(settings.hosts)
+    app.error_body = error_body
+    app.state.service = service
+    return app
+
+
+def _service(
+    settings: Settings, engine: Engine, prompts: Prompts | None, tools: Tools | None, others: Sequence[Served]
+) -> Service:
+    """The first model's service, which knows those of the others; their counts are told apart."""
+    service = Service(settings, engine, prompts, tools)
+    service.models = (service, *(Service(*other, tools) for other in others))
+    if others:
+        for one in service.models:
+            one.models = service.models
+            one.metrics = Metrics(one.settings.dialect.name, one.settings.model)
+    return service
+
+
+def _lifespan(service: Service) -> Callable[[Starlette], AbstractAsyncContextManager[None]]:
+    """Looks after the models while the application runs, and closes them, and the tools, when it ends."""
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -151,14 +171,7 @@ def create_app(
             for one in service.models:
                 await one.engine.close()
 
-    errors: Any = {HTTPException: _http_error(posts, error_body)}
-    app = _App(routes=routes, lifespan=lifespan, exception_handlers=errors)
-    app.endpoints = endpoints
-    app.origins = Origins(settings.cors)
-    app.hosts = Hosts(settings.hosts)
-    app.error_body = error_body
-    app.state.service = service
-    return app
+    return lifespan
 
 
 def _http_error(
@@ -219,17 +232,29 @@ class _App(Starlette):
 class _Pages:
     """The pages that are read with GET.
 
-    Attributes:
+    Args:
+        service: what requests share.
+        protocol: writes their errors.
+        index: the page for browsers, if there is one.
         worker: what this process is, where it is one of several.
     """
 
-    worker: Worker | None = None
-
-    def __init__(self, service: Service, protocol: WireProtocol, index: PageFile | None) -> None:
+    def __init__(self, service: Service, protocol: WireProtocol, index: PageFile | None, worker: Worker | None) -> None:
         self._service = service
         self._protocol = protocol
         self._index = index
+        self._worker = worker
         self._created = int(time.time())
+
+    def routes(self) -> list[Route]:
+        """Where each is."""
+        return [
+            Route("/", self.home),
+            Route("/v1/models", self.models),
+            Route("/v1/models/{model:path}", self.model),
+            Route("/health", self.health),
+            Route("/metrics", self.metrics),
+        ]
 
     async def home(self, request: Request) -> Response:
         """The page for browsers; else an overview, as JSON for who asks for it. It needs no key."""
@@ -294,7 +319,7 @@ class _Pages:
         refused = self._refused(request, draining=False)
         if refused is not None:
             return refused
-        texts = [self._service.counts()] if self.worker is None else await self.worker.counts()
+        texts = [self._service.counts()] if self._worker is None else await self._worker.counts()
         return Response(added(texts), media_type=MEDIA_TYPE)
 
     def _refused(self, request: Request, draining: bool = True) -> Response | None:

@@ -1,11 +1,14 @@
 """`CountEndpoint`: Anthropic's ``/v1/messages/count_tokens``, the tokens of a prompt that is not generated from."""
 
+from typing import Any
+
 from starlette.types import Scope, Send
 
 from ..engines.threads import Awaited
 from ..generation.service import log
 from ..request.chat_request import check_text
 from ..request.fields import BadRequest, Fields, read_object
+from ..request.prepared import with_edits
 from ..wire.common import Failure
 from ..wire.encoding import encode
 from .endpoint import Endpoint
@@ -23,8 +26,8 @@ class CountEndpoint(Endpoint):
     async def _answer(self, scope: Scope, body: bytes, send: Send) -> None:
         protocol = self._protocol
         try:
-            count = await self._service.in_thread(len(body), lambda awaited: self._count(body, awaited))
-            reply = Reply(encode({"input_tokens": count}))
+            counts = await self._service.in_thread(len(body), lambda awaited: self._count(body, awaited))
+            reply = Reply(encode(counts))
         except BadRequest as error:
             failure = Failure(str(error), error.status or protocol.invalid_status, error.param)
             reply = failed(protocol.error_body, failure)
@@ -34,7 +37,7 @@ class CountEndpoint(Endpoint):
         self._service.metrics.response(scope["path"], reply.status)
         await reply.send(send)
 
-    def _count(self, body: bytes, awaited: Awaited) -> int:
+    def _count(self, body: bytes, awaited: Awaited) -> dict[str, Any]:
         service = self._service
         tokenizer = service.engine.tokenizer
         if service.turns is None or tokenizer is None:
@@ -42,10 +45,15 @@ class CountEndpoint(Endpoint):
         request = self._protocol.read(Fields({"max_tokens": 1, **read_object(body).raw}))
         check_text(request, service.settings.limits)
         awaited.check()
+        told: dict[str, Any] = {}
+        if request.edits:
+            told = {"context_management": {"original_input_tokens": service.turns.count(request)}}
+            awaited.check()
+            request = with_edits(request, service.turns)
         prompt = service.turns.prompt(request)
         awaited.check()
         if prompt.ids is not None:
-            return len(prompt.ids)
+            return {"input_tokens": len(prompt.ids), **told}
         encoder = getattr(tokenizer, "backend_tokenizer", tokenizer)
         encoded = encoder.encode(prompt.prompt, add_special_tokens=False)
-        return len(getattr(encoded, "ids", encoded))
+        return {"input_tokens": len(getattr(encoded, "ids", encoded)), **told}

@@ -18,10 +18,11 @@ from ..grammar import Constraint, ToolStrictLevel, bounds, constrain
 from ..policy import CHOICES, DEFAULTS
 from ..request.chat_request import check_text
 from ..request.common import toolset
+from ..request.declared import read_nested
 from ..request.fields import BadRequest, Fields
 from ..request.prepared import prepare
 from ..request.protocols import TraceProtocol
-from ..request.protocols.chat import read_format, read_tools, reasoning_markers
+from ..request.protocols.chat import read_format, reasoning_markers
 from ..wire import (
     AguiWriter,
     CandleWriter,
@@ -56,6 +57,7 @@ class AboutEndpoint(ThreadEndpoint):
             {
                 "version": __version__,
                 "model": settings.model,
+                "models": [one.settings.model for one in self._service.models],
                 "engine": settings.engine,
                 "dialect": settings.dialect.name,
                 "stage": settings.dialect.stage,
@@ -142,7 +144,8 @@ class GrammarEndpoint(ThreadEndpoint):
         """See `ThreadEndpoint.work`."""
         check_known(fields, self._FIELDS)
         dialect, _ = read_dialect(fields, self._service)
-        tools = toolset(fields, read_tools(fields), fields.raw.get("tool_choice"), self._service.settings.limits)
+        declared, choice = read_nested(fields, custom=False).tools, fields.raw.get("tool_choice")
+        tools = toolset(fields, declared, choice, self._service.settings.limits)
         level = fields.one_of("strict_level", _LEVELS, self._service.settings.strict_level.name.lower())
         with bounds.awaited(awaited.check):
             try:
@@ -267,8 +270,7 @@ ASKED: Final[dict[str, type[ThreadEndpoint]]] = {
     "check": CheckEndpoint,
     "detect": DetectEndpoint,
     "grammar": GrammarEndpoint,
-    "prompt": PromptEndpoint,
     "protocol": ProtocolEndpoint,
     "recordings": RecordingsEndpoint,
 }
-"""What the page asks, by the name below ``/ui/``."""
+"""What the page asks whatever the model, by the name below ``/ui/``."""

@@ -18,8 +18,8 @@ from ..generation.tracing import Trace
 from ..parser import Parser
 from ..policy import CHOICES, Policy
 from ..request.common import toolset
+from ..request.declared import read_nested
 from ..request.fields import BadRequest, Fields, read_object
-from ..request.protocols.chat import read_tools
 from ..wire import parse as wire
 from ..wire.common import Failure
 from ..wire.encoding import encode
@@ -63,9 +63,11 @@ class ThreadEndpoint(ABC):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        await answer(self._service, wire.error_body, scope, receive, send, self._answer)
+        await answer(self._service, wire.error_body, scope, receive, send, self.respond)
 
-    async def _answer(self, scope: Scope, body: bytes, send: Send) -> None:
+    async def respond(self, scope: Scope, body: bytes, send: Send) -> None:
+        """Answer one request, whose body was read."""
+
         def work(awaited: Awaited) -> bytes:
             return self.work(read_object(body), awaited)
 
@@ -183,7 +185,7 @@ def read_asked(fields: Fields, service: Service) -> Asked:
     tools: Any = None
     choice = fields.raw.get("tool_choice")
     if fields.has("tools"):
-        found = toolset(fields, read_tools(fields), choice, settings.limits)
+        found = toolset(fields, read_nested(fields, custom=False).tools, choice, settings.limits)
         tools, choice = list((found.tools or {}).values()), found.choice
     try:
         parser = Parser(dialect, tools=tools, tool_choice=choice, stage=stage, prompt=prompt, policy=policy)

@@ -2,6 +2,8 @@
 
 Every start has its end before the run finishes. All text and all calls belong to one assistant message; what follows
 the results of the server's tools belongs to the next. Reasoning that is interrupted is a message of its own each time.
+A call that the server runs is an activity too, so that a page can show what is going on: a snapshot once its arguments
+are complete, and a delta once it is over.
 Frames are ``data:`` lines without names, and nothing follows the last event. A whole answer is the same stream.
 """
 
@@ -23,6 +25,8 @@ APPROVAL: Final = {
     "required": ["approved"],
 }
 """The answer to an interrupt that asks whether a call is allowed, as a JSON Schema."""
+ACTIVITY: Final = "TOOL_CALL"
+"""The type of the activities: calls that the server runs."""
 
 
 class AguiWriter(BlockWriter):
@@ -62,7 +66,7 @@ class AguiWriter(BlockWriter):
         self._open_id = ""
         self._calls: list[str] = []
         self._head = b""
-        self._server_calls: dict[int, tuple[str, ServerCallStart]] = {}
+        self._server_calls: dict[int, tuple[str, ServerCallStart]] = {}  # those that are not over, by index
         self._interrupts: list[dict[str, Any]] = []
         self._told = self._rounds = 0
         self._answered = False  # results have come since the last message of the assistant
@@ -89,11 +93,11 @@ class AguiWriter(BlockWriter):
         if self._call is not None:
             out.append(_event("TOOL_CALL_END", toolCallId=self._open_id))
         self._shut(out)
-        return b"".join(out) + _event("RUN_FINISHED", **self._run, outcome={"type": "cancelled"})
+        return b"".join(out) + self._left() + _event("RUN_FINISHED", **self._run, outcome={"type": "cancelled"})
 
     def error(self, failure: Failure) -> bytes:
-        """``RUN_ERROR``, after which nothing may follow; what is open stays open."""
-        return sse.data(error_body(failure))
+        """``RUN_ERROR``, after which nothing may follow; what is open stays open, save activities."""
+        return self._left() + sse.data(error_body(failure))
 
     def whole(
         self,
@@ -166,7 +170,9 @@ class AguiWriter(BlockWriter):
         return self._text(text) if self._open_id else b""
 
     def _close_call(self, event: ToolCallEnd) -> bytes:
-        return _event("TOOL_CALL_END", toolCallId=self._open_id) if self._open_id else b""
+        told = _event("TOOL_CALL_END", toolCallId=self._open_id) if self._open_id else b""
+        ours = self._server_calls.get(event.index)
+        return told if ours is None else told + _begun(*ours)
 
     # -- tools that the server runs ----------------------------------------------------------------------------------
 
@@ -182,7 +188,7 @@ class AguiWriter(BlockWriter):
     def _result(self, event: ServerCallResult) -> bytes:
         id, _ = self._server_calls.pop(event.index)
         self._answered = True
-        return _event(
+        return _over(id, "failed" if event.error else "completed", event.urls) + _event(
             "TOOL_CALL_RESULT", messageId=f"result-{self._stem}-{event.index}", toolCallId=id, content=event.text
         )
 
@@ -192,6 +198,27 @@ class AguiWriter(BlockWriter):
         asked["message"] = f"May {start.name} of {start.server} be called?"
         self._interrupts.append(asked)
         return b""
+
+    def _left(self) -> bytes:
+        """The ends of the activities that a run leaves behind which does not end well."""
+        calls, self._server_calls = self._server_calls, {}
+        open_call = self._call  # its activity has not begun
+        return b"".join(_over(id, "cancelled") for index, (id, _) in calls.items() if index != open_call)
+
+
+def _begun(id: str, call: ServerCallStart) -> bytes:
+    """The activity of a call whose arguments are complete. One that has been allowed begins anew."""
+    status = "awaiting_approval" if call.asks else "in_progress"
+    content = {"status": status, "server": call.server, "tool": call.name, "toolCallId": id}
+    return _event("ACTIVITY_SNAPSHOT", messageId=f"activity-{id}", activityType=ACTIVITY, content=content)
+
+
+def _over(id: str, status: str, urls: Sequence[str] = ()) -> bytes:
+    """The end of an activity, and the pages that were read."""
+    patch: list[dict[str, Any]] = [{"op": "replace", "path": "/status", "value": status}]
+    if urls:
+        patch.append({"op": "add", "path": "/urls", "value": list(urls)})
+    return _event("ACTIVITY_DELTA", messageId=f"activity-{id}", activityType=ACTIVITY, patch=patch)
 
 
 def _event(kind: str, **members: Any) -> bytes:

@@ -4,18 +4,22 @@ What the official clients take decides details. Their stream helper adds up ever
 type and name are sent once; it opens the choices in order, so that chunks with the roles come first, 0 to n-1; and it
 takes a call for complete when the next one opens, which parsers guarantee.
 
+Calls of custom tools stream as those of functions do, their text in ``custom.input``; OpenAI's types of chunks leave
+that form open, those of whole answers define it.
+
 Profiles of other servers are subclasses; what differs are the handlers of events and a few constants.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal
 
 from ..arguments import wrong_type
-from ..events import ContentDelta, Finish, ReasoningDelta, ToolCallDelta, ToolCallStart
+from ..events import ContentDelta, Finish, ReasoningDelta, ToolCallDelta, ToolCallEnd, ToolCallStart
 from ..message import Message, ToolCall, checked_messages
 from . import sse
 from .common import Failure, Usage, not_written
 from .encoding import encode, on_one_line, quoted
+from .freeform import Input, Kind, input_of
 from .server_tools import TOOL_LIMIT, AnyEvent, Clients
 
 ReasoningField = Literal["reasoning_content", "reasoning", "both"]
@@ -30,13 +34,14 @@ REASONING_FIELDS: Final[dict[str, tuple[str, ...]]] = {
 class Choice:
     """One choice of a stream: its prepared bytes, and what waits for its next chunk."""
 
-    __slots__ = ("arguments", "content", "head", "logprobs", "over", "plain", "tail")
+    __slots__ = ("arguments", "content", "head", "inputs", "logprobs", "over", "plain", "tail")
 
     def __init__(self, head: bytes, tail: bytes) -> None:
         self.head = head
         self.content = head + b'"content":'
         self.plain = self.tail = tail
         self.arguments: dict[int, bytes] = {}
+        self.inputs: dict[int, Input] = {}
         self.logprobs: list[Any] = []
         self.over = False
 
@@ -55,6 +60,7 @@ class ChatWriter:
         system_fingerprint: written where given.
         server_tools: whether the server runs tools itself. The protocol has no words for that: their calls are left
             out, and ``tool_results``, an extension, tells each once it is over.
+        kinds: what tools are that are more than functions, by name: custom tools.
 
     Raises:
         ValueError: an option has a value that is not allowed.
@@ -80,6 +86,7 @@ class ChatWriter:
         calls_reason: str = "tool_calls",
         system_fingerprint: str | None = None,
         server_tools: bool = False,
+        kinds: Mapping[str, Kind] | None = None,
     ) -> None:
         if n < 1:
             raise ValueError(f"n: must be at least 1, not {n}")
@@ -100,7 +107,14 @@ class ChatWriter:
         head = b'"choices":[{"index":%d,"delta":{'
         self._choices = [Choice(self._prefix + head % i + self.DELTA, tail) for i in range(n)]
         self._clients = [Clients() for _ in range(n)] if server_tools else None
+        self._kinds = kinds or {}
         self._handlers: dict[type, Callable[[Choice, Any], bytes]] = self._handle()
+        if self._kinds:
+            self._handlers |= {
+                ToolCallStart: self._any_call,
+                ToolCallDelta: self._any_arguments,
+                ToolCallEnd: self._any_call_end,
+            }
 
     def _handle(self) -> dict[type, Callable[[Choice, Any], bytes]]:
         """What writes an event; an event without a handler is not written."""
@@ -209,6 +223,27 @@ class ChatWriter:
     def _arguments(self, c: Choice, event: ToolCallDelta) -> bytes:
         return c.arguments[event.index] + quoted(event.arguments) + b"}}]" + c.tail
 
+    # Where custom tools are declared, a call may be one of theirs.
+
+    def _any_call(self, c: Choice, event: ToolCallStart) -> bytes:
+        if event.name not in self._kinds:
+            return self._call(c, event)
+        c.inputs[event.index] = Input()
+        c.arguments[event.index] = c.head + b'"tool_calls":[{"index":%d,"custom":{"input":' % event.index
+        opened = b'"tool_calls":[{"index":%d,"id":%b,"type":"custom","custom":{"name":%b,"input":""}}]'
+        return c.head + opened % (event.index, quoted(event.id), quoted(event.name)) + c.tail
+
+    def _any_arguments(self, c: Choice, event: ToolCallDelta) -> bytes:
+        text = c.inputs.get(event.index)
+        return self._arguments(c, event) if text is None else self._input(c, event.index, text.feed(event.arguments))
+
+    def _any_call_end(self, c: Choice, event: ToolCallEnd) -> bytes:
+        text = c.inputs.pop(event.index, None)
+        return b"" if text is None else self._input(c, event.index, text.close())
+
+    def _input(self, c: Choice, index: int, text: str) -> bytes:
+        return c.arguments[index] + quoted(text) + b"}}]" + c.tail if text else b""
+
     def _finish(self, c: Choice, event: Finish) -> bytes:
         c.over = True
         return c.head + self._tail(c.logprobs, quoted(self._reason(event.reason)))
@@ -275,12 +310,14 @@ class ChatWriter:
         for field in self._fields:
             told[field] = message.reasoning or None
         if message.tool_calls:
-            told["tool_calls"] = [tool_call(c) for c in message.tool_calls]
+            told["tool_calls"] = [tool_call(c, self._kinds) for c in message.tool_calls]
         return told
 
 
-def tool_call(call: ToolCall) -> dict[str, Any]:
+def tool_call(call: ToolCall, kinds: Mapping[str, Kind] | None = None) -> dict[str, Any]:
     """A call in a whole message."""
+    if kinds and call.name in kinds:
+        return {"id": call.id, "type": "custom", "custom": {"name": call.name, "input": input_of(call.arguments)}}
     return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
 
 

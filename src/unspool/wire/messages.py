@@ -5,7 +5,7 @@ is over, as values do at Anthropic unless fine-grained streaming is asked for; w
 wrapped in one under the key that Anthropic's documentation gives to such input.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -53,14 +53,23 @@ class MessagesWriter(BlockWriter):
             does: clients then have to expect invalid JSON.
         seal: makes the ``signature`` of thinking; ``None``: it is empty.
         omit: leave the text of thinking out; its signature alone holds it.
+        edits: of the context that were made, to tell at the end; ``None``: none were asked for.
     """
 
     KEEP_ALIVE = PING
 
     def __init__(
-        self, *, id: str, model: str, fine_grained: bool = False, seal: Sealing | None = None, omit: bool = False
+        self,
+        *,
+        id: str,
+        model: str,
+        fine_grained: bool = False,
+        seal: Sealing | None = None,
+        omit: bool = False,
+        edits: Sequence[Mapping[str, Any]] | None = None,
     ) -> None:
         super().__init__()
+        self._edits = {} if edits is None else {"context_management": {"applied_edits": list(edits)}}
         self._seal = seal
         self._omit = omit
         self._thoughts: list[str] = []
@@ -94,7 +103,8 @@ class MessagesWriter(BlockWriter):
         """
         delta = _stop(self._finish_reason, stop_sequence)
         told = _usage(usage) if usage else {"output_tokens": 0}
-        return _event({"type": "message_delta", "delta": delta, "usage": told}) + _event({"type": "message_stop"})
+        last = {"type": "message_delta", "delta": delta, "usage": told, **self._edits}
+        return _event(last) + _event({"type": "message_stop"})
 
     def error(self, failure: Failure) -> bytes:
         """The event that ends a stream after a failure."""
@@ -202,6 +212,7 @@ class MessagesWriter(BlockWriter):
             "content": content,
             **_stop(message.finish_reason, stop_sequence),
             "usage": _usage(usage or Usage()),
+            **self._edits,
         }
         return encode(answer)
 

@@ -214,7 +214,7 @@ class MarkupReader:
         above = level.schema
         schema = None if above is None else above.items() if level.bracket == "[" else above.property(key)
         self.containers.enter(key, schema, self._tape.here)
-        margin = parameter.trail if above is None else parameter.gap
+        margin = parameter.trail if above is None else parameter.held
         plan = self._openings.look.plan
         self._value = Value(self._call, plan, self.containers, parameter, fields, schema, margin=margin)
         self._place = Place.START

@@ -21,8 +21,8 @@ _ROLES = ("developer", "system", "user", "assistant", "tool", "activity", "reaso
 
 
 class AguiProtocol(WireProtocol):
-    """``forwardedProps`` may have sampling, ``max_tokens``, ``tool_choice``, ``server_tools``, ``max_tool_calls`` and
-    thinking switches by the names that chat completions have for them."""
+    """``forwardedProps`` may have sampling, ``max_tokens``, ``tool_choice``, ``server_tools``, ``max_tool_calls``,
+    ``tool_limits`` and thinking switches by the names that chat completions have for them."""
 
     id_prefix = "run_"
     error_body = staticmethod(wire.error_body)

@@ -14,13 +14,12 @@ from ..common import (
     check_messages,
     check_served,
     not_text,
-    read_parameters,
     reasoning_of,
     sampling,
     thinking,
-    tool,
     toolset,
 )
+from ..declared import custom_call, read_nested, read_nested_choice
 from ..fields import BadRequest, Fields
 from ..reasoning import Reasoning, read_budget, read_summary
 from ..server_history import with_results
@@ -37,6 +36,8 @@ class ChatProtocol(WireProtocol):
 
     id_prefix = "chatcmpl-"
     error_body = staticmethod(wire.error_body)
+    custom_tools = True
+    """Whether answers have a form for calls of custom tools."""
 
     def servers(self, fields: Fields) -> Collection[str] | None:
         """See `WireProtocol.servers`; the protocol has no field for them, so that all are offered."""
@@ -53,9 +54,11 @@ class ChatProtocol(WireProtocol):
         check_served(fields)
         check_messages(fields, "messages", limits)
         messages = read_messages(fields, offer)
-        own, choice = read_tools(fields), fields.raw.get("tool_choice")
-        server_tools = None if continuing or choice == "none" else offered(fields, offer, names_of(own))
-        tools = toolset(fields, own, choice, limits, server_tools=server_tools)
+        declared = read_nested(fields, custom=self.custom_tools)
+        choice = read_nested_choice(fields, declared)
+        named = names_of(declared.tools)
+        server_tools = None if continuing or choice == "none" else offered(fields, offer, named)
+        tools = toolset(fields, declared.tools, choice, limits, server_tools=server_tools)
         logprobs = fields.flag("logprobs", None)
         top = fields.integer("top_logprobs", 0, MAX_LOGPROBS)
         if top is not None and not logprobs:
@@ -65,6 +68,8 @@ class ChatProtocol(WireProtocol):
         return ChatRequest(
             messages=messages,
             toolset=tools,
+            kinds=declared.kinds,
+            grammars=declared.grammars,
             parallel=fields.flag("parallel_tool_calls", True),
             n=fields.integer("n", 1, min(limits.choices, limits.generations), 1),
             stop=fields.texts("stop", limits.stops),
@@ -91,6 +96,7 @@ class ChatProtocol(WireProtocol):
             include_usage=request.include_usage,
             calls_reason=self._calls_reason(request),
             server_tools=request.server_tools is not None,
+            kinds=request.kinds,
         )
 
     def _calls_reason(self, request: ChatRequest) -> str:
@@ -101,6 +107,7 @@ class MindieProtocol(ChatProtocol):
     """The MindIE profile."""
 
     id_prefix = "endpoint_common_"
+    custom_tools = False
     invalid_status = 422
     error_body = staticmethod(mindie_wire.error_body)
 
@@ -129,6 +136,7 @@ class CandleProtocol(ChatProtocol):
     """The candle profile."""
 
     keeps_events = True
+    custom_tools = False
 
     def writer(self, request: ChatRequest, id: str, created: int) -> CandleWriter:
         """See `WireProtocol.writer`."""
@@ -207,28 +215,22 @@ def _message(fields: Fields) -> dict[str, Any]:
         reasoning = reasoning_of(fields.raw)
         if reasoning:
             message["reasoning_content"] = reasoning
-        for call in fields.objects("tool_calls", ()):
-            call.text("id", None)
-            call.one_of("type", ("function",), "function")
-            call.object("function").text("name")
-            if not isinstance(call.object("function").raw.get("arguments"), str | dict | None):
-                raise call.object("function").wrong("arguments", "must be a string")
+        if fields.has("tool_calls"):
+            message["tool_calls"] = [_call(call) for call in fields.objects("tool_calls")]
     return message
 
 
-def read_tools(fields: Fields) -> list[dict[str, Any]]:
-    """The declared tools.
-
-    Raises:
-        BadRequest: a tool is wrong.
-    """
-    found = []
-    for one in fields.objects("tools", ()):
-        one.one_of("type", ("function",), "function")
-        function = Fields(one.raw.get("function"), one.path("function"))
-        strict = function.flag("strict", None)
-        found.append(tool(function.text("name"), function.text("description", None), read_parameters(function), strict))
-    return found
+def _call(fields: Fields) -> dict[str, Any]:
+    """A call of the history; the model knows functions alone."""
+    id = fields.text("id", None)
+    if fields.one_of("type", ("function", "custom"), "function") == "custom":
+        custom = fields.object("custom")
+        return custom_call(id, custom.text("name"), custom.text("input"))
+    function = fields.object("function")
+    function.text("name")
+    if not isinstance(function.raw.get("arguments"), str | dict | None):
+        raise function.wrong("arguments", "must be a string")
+    return fields.raw
 
 
 def read_format(fields: Fields) -> dict[str, Any] | None:

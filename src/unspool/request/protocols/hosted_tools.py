@@ -5,7 +5,7 @@ from typing import Any
 
 from ...tools import Approval
 from ..fields import Fields
-from ..server_tools import WORDS, Named, Offer, OwnServer, ServerTools, most_calls, names_of
+from ..server_tools import WORDS, Named, Offer, OwnServer, ServerTools, names_of, read_bounds
 
 _TYPES = ("mcp", *WORDS)
 
@@ -52,7 +52,7 @@ def hosted_tools(fields: Fields, offer: Offer, tools: list[dict[str, Any]]) -> S
     Raises:
         BadRequest: a field is wrong, or the server has no such tools.
     """
-    calls = most_calls(fields)
+    bounds = read_bounds(fields)
     named = Named(offer, names_of(tools))
     for one in fields.objects("tools", ()):
         if not hosted(one):
@@ -67,7 +67,7 @@ def hosted_tools(fields: Fields, offer: Offer, tools: list[dict[str, Any]]) -> S
         label = one.text("server_label")
         if not named.server(label, _approval(one, offer), _allowed(one), tell=True):
             raise named.unknown(one, "server_label", label)
-    return named.all(calls)
+    return named.all(bounds)
 
 
 def run_here(tools: ServerTools | None) -> set[str]:

@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from ..fields import Fields
-from ..server_tools import Named, Offer, OwnServer, ServerTools, most_calls, names_of
+from ..server_tools import Named, Offer, OwnServer, ServerTools, names_of, read_bounds
 
 BETA: Final = "mcp-client-"
 """How the betas begin without which Anthropic's clients know no blocks of MCP."""
@@ -42,7 +42,7 @@ def mcp_tools(fields: Fields, offer: Offer, tools: list[dict[str, Any]]) -> Serv
     Raises:
         BadRequest: the client does not name the beta, or there is no such server or tool.
     """
-    calls = most_calls(fields)
+    bounds = read_bounds(fields)
     servers = list(fields.objects("mcp_servers", ()))
     if not servers:
         return None
@@ -64,7 +64,7 @@ def mcp_tools(fields: Fields, offer: Offer, tools: list[dict[str, Any]]) -> Serv
     for one in sets:
         if one.text("mcp_server_name") not in mcp_labels(fields):
             raise one.wrong("mcp_server_name", "is none of mcp_servers")
-    return named.all(calls)
+    return named.all(bounds)
 
 
 def _enabled(toolset: Fields, offer: Offer, label: str) -> list[str]:

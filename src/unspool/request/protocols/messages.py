@@ -10,8 +10,9 @@ from ...wire import MessagesWriter
 from ...wire import messages as wire
 from ..chat_request import ChatRequest
 from ..common import MAX_TOKENS, check_messages, check_served, not_text, sampling, thinking, tool, toolset
+from ..edits import ClearThinking, Edit, read_edits
 from ..fields import REQUIRED, Fields
-from ..reasoning import EFFORTS, Reasoning, opened, read_budget, read_edits
+from ..reasoning import EFFORTS, Context, Reasoning, opened, read_budget
 from ..server_history import result_of, rounds
 from ..server_tools import NOTHING, Offer, OwnServer
 from ..settings import Settings
@@ -50,6 +51,7 @@ class MessagesProtocol(WireProtocol):
         messages = _system(fields) + [m for one in fields.objects("messages") for m in _messages(one, seal)]
         if not fields.array("messages"):
             raise fields.wrong("messages", "is empty; at least one message is needed")
+        edits = read_edits(fields)
         return ChatRequest(
             messages=messages,
             toolset=found,
@@ -60,7 +62,8 @@ class MessagesProtocol(WireProtocol):
             response_format=_format(fields),
             thinking=think,
             template=template,
-            reasoning=_reasoning(fields, self.settings),
+            reasoning=_reasoning(fields, self.settings, edits),
+            edits=edits,
             stream=fields.flag("stream"),
             body=fields.raw,
             server_tools=server_tools,
@@ -74,15 +77,17 @@ class MessagesProtocol(WireProtocol):
             model=self.settings.model,
             seal=None if seal is None else seal.seal,
             omit=request.reasoning.omit,
+            edits=request.applied,
         )
 
 
-def _reasoning(fields: Fields, settings: Settings) -> Reasoning:
+def _reasoning(fields: Fields, settings: Settings, edits: Sequence[Edit]) -> Reasoning:
     thinks = fields.object("thinking") if isinstance(fields.raw.get("thinking"), dict) else Fields({})
     display = thinks.one_of("display", ("summarized", "omitted"), None)
-    context, left = read_edits(fields)
-    if left:
-        log.info("edits of the context that the server does not make: %s", ", ".join(left))
+    keeps = [edit.keep for edit in edits if isinstance(edit, ClearThinking)]
+    context: Context | None = None
+    if keeps:  # the turns of a tool loop are always kept
+        context = "loop" if keeps[0] == 1 else "all"
     return Reasoning(
         # What is omitted has to come back by its signature.
         omit=display == "omitted" and settings.seal is not None,

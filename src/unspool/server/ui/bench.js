@@ -108,6 +108,7 @@ class Bench extends HTMLElement {
     if (!one) return;
     Object.assign(this.state, { stage: one.stage ?? "", tools: JSON.stringify(this.a.told.tools, null, 2), prompt: "" });
     this.set({ text: one.raw[0] });
+    this.shownExample = this.text.value;
     this.examples.value = value;
   }
 
@@ -204,7 +205,6 @@ class Bench extends HTMLElement {
     }
     const pieces = this.pieces();
     const found = await Promise.all([this.a, this.b].filter(Boolean).map((reading) => reading.read(pieces, { ...given })));
-    this.shownExample = this.a.told?.examples[Number(this.examples.value || -1)]?.raw[0];
     this.judge(...found);
   }
 

@@ -11,6 +11,7 @@ class Chips extends HTMLElement {
   set trace(trace) {
     this.told = trace;
     this.chunks = [...tiles(trace)];
+    this.grain = trace.grain;
     this.shown = 0;
     this.list = h("div", { class: "chips", role: "listbox", "aria-label": t("output"), dir: "ltr" });
     this.panel = h("aside", { class: "panel", "aria-live": "polite" });
@@ -18,7 +19,7 @@ class Chips extends HTMLElement {
     this.list.addEventListener("focusin", ({ target }) => this.pick(target));
     this.list.addEventListener("click", ({ target }) => this.pick(target));
     this.list.addEventListener("keydown", (event) => this.key(event));
-    clear(this, legend(), h("div", { class: "chips-and-panel" }, h("div", {}, this.list), this.panel));
+    clear(this, h("p", { class: "muted grain" }, `${t(`chip ${this.grain}`, { tokens: n(count(trace)), chunks: n(trace.chunks.length) })} ${t("chips say")}`), legend(), h("div", { class: "chips-and-panel" }, h("div", {}, this.list), this.panel));
     if (!trace.text) this.list.append(h("p", { class: "muted" }, t("output empty")));
     this.more();
     const first = this.list.querySelector(".chip");
@@ -30,7 +31,7 @@ class Chips extends HTMLElement {
 
   more() {
     const next = this.chunks.slice(this.shown, this.shown + AT_ONCE);
-    this.list.append(...next.map((chunk) => chip(chunk, this.told)));
+    this.list.append(...next.map((chunk) => chip(chunk, this.grain)));
     this.shown += next.length;
     const left = this.chunks.length - this.shown;
     if (!left) return;
@@ -68,7 +69,7 @@ class Chips extends HTMLElement {
     for (const one of this.list.querySelectorAll(".chip.picked")) one.classList.remove("picked");
     this.list.querySelector(`.chip[data-index="${index}"]`)?.classList.add("picked");
     const { chunk, start, end } = this.chunks[index];
-    clear(this.panel, explained(index, chunk, start, end));
+    clear(this.panel, explained(chunkName(this.grain, index), chunk, start, end));
   }
 
   /** Bring a chunk into view, and explain it. */
@@ -83,7 +84,16 @@ class Chips extends HTMLElement {
   }
 }
 
-function chip({ index, chunk, tiles: parts, end }, trace) {
+/** "Token 4", where chunks are tokens. */
+function chunkName(grain, index) {
+  return t(grain === "token" ? "token" : "chunk", { number: n(index + 1) });
+}
+
+function count(trace) {
+  return trace.chunks.reduce((sum, { token_ids }) => sum + (token_ids?.length ?? 0), 0);
+}
+
+function chip({ index, chunk, tiles: parts, end }, grain) {
   const held = chunk.held && chunk.held.end === end;
   const names = [...new Set(parts.map((part) => (part.said ? t(kindOf(part.said.event)) : t("unsaid"))))];
   const notices = chunk.events.filter((event) => event.type === "notice");
@@ -94,7 +104,7 @@ function chip({ index, chunk, tiles: parts, end }, trace) {
       "data-index": index,
       role: "option",
       tabindex: -1,
-      "aria-label": `${t("chunk", { number: index + 1 })}: ${names.join(", ")}`,
+      "aria-label": `${chunkName(grain, index)}: ${names.join(", ")}`,
     },
     parts.length ? parts.map((part) => tile(part)) : h("span", { class: "tile" }, "∅"),
     notices.map(() => h("span", { class: "flag", title: t("notice") }, "!")),
@@ -114,7 +124,7 @@ function legend() {
 }
 
 /** What is known of a chunk, as a list. */
-function explained(index, chunk, start, end) {
+function explained(name, chunk, start, end) {
   const rows = [
     [t("offsets"), `${start}–${end}`],
     chunk.token_ids?.length ? [t("tokens"), chunk.token_ids.join(", ")] : null,
@@ -125,7 +135,7 @@ function explained(index, chunk, start, end) {
     chunk.forbidden ? [t("grammar"), forbiddenText(chunk.forbidden)] : null,
   ];
   return [
-    h("h4", {}, t("chunk", { number: n(index + 1) }), chunk.at === undefined ? null : h("small", {}, t("at", { seconds: n(chunk.at, 3) }))),
+    h("h4", {}, name, chunk.at === undefined ? null : h("small", {}, t("at", { seconds: n(chunk.at, 3) }))),
     h("dl", {}, rows.filter(Boolean).map(([term, told]) => [h("dt", {}, term), h("dd", {}, told)])),
   ];
 }

@@ -66,7 +66,7 @@ class Look extends HTMLElement {
     const grammar = h("div", {});
     const made = [
       section("prompt", t("prompt says"), prompt(trace)),
-      section("output", t("output says"), this.chips),
+      section("output", "", this.chips),
       section("timeline", t("timeline says"), timeline),
       section("message", "", message, outcome(trace)),
       section("notices", "", notices),

@@ -50,6 +50,13 @@ export class Trace {
     return this.chunks.map((chunk) => chunk.text).join("");
   }
 
+  /** What a chunk is: "token" or "tokens" by the ids that the engine told, else "chunk"; "cut" where no engine sent it. */
+  get grain() {
+    const said = this.chunks.filter(({ text, token_ids }) => text || token_ids?.length);
+    if (said.length && said.every(({ token_ids }) => token_ids?.length)) return said.every(({ token_ids }) => token_ids.length === 1) ? "token" : "tokens";
+    return this.chunks.some(({ at }) => at !== undefined) ? "chunk" : "cut";
+  }
+
   *events() {
     for (let i = 0; i < this.chunks.length; i++) for (const event of this.chunks[i].events) yield [event, i];
     if (this.last) for (const event of this.last.events) yield [event, this.chunks.length];

@@ -38,20 +38,34 @@ class Try extends HTMLElement {
   messages = [];
   traces = [];
   model = "";
+  served = [];
 
   connectedCallback() {
     if (!this.childElementCount) this.draw();
   }
 
   set about(about) {
+    this.served = about.models;
     this.model = about.model;
-    if (this.hint) this.hint.textContent = t("try hint", { model: this.model });
+    if (this.models) this.listModels();
+  }
+
+  /** The models to choose from, where there are several. */
+  listModels() {
+    this.hint.textContent = this.model ? t("try hint", { model: this.model }) : "";
+    this.models.hidden = this.served.length < 2;
+    clear(this.models, field(t("model"), h("select", { onchange: ({ target }) => this.talkTo(target.value) }, this.served.map((name) => h("option", { value: name, selected: name === this.model }, name)))));
+  }
+
+  talkTo(model) {
+    this.model = model;
+    this.hint.textContent = t("try hint", { model });
   }
 
   draw() {
     this.redraw = Boolean(this.stop); // an answer that is coming ends here, and is shown again
     this.stop?.abort();
-    this.hint = h("p", { class: "muted" }, this.model ? t("try hint", { model: this.model }) : "");
+    this.hint = h("p", { class: "muted" });
     this.thread = h("div", { class: "thread", "aria-live": "off" });
     this.box = h("textarea", { rows: 2, "aria-label": t("say"), placeholder: t("say hint"), dir: "auto", onkeydown: (event) => this.key(event) });
     this.sendButton = h("button", { class: "primary", type: "submit" }, t("send"));
@@ -92,10 +106,13 @@ class Try extends HTMLElement {
     this.most = h("input", { type: "number", min: 1, step: 1, placeholder: t("default") });
     this.thinks = "";
     const thinking = choices(t("thinking"), [["", t("thinking model")], ["on", t("on")], ["off", t("off")]], "", (value) => (this.thinks = value));
+    this.models = h("div");
+    this.listModels();
     const body = h(
       "details",
       { class: "card settings", open: matchMedia("(min-width: 900px)").matches },
       h("summary", {}, t("settings")),
+      this.models,
       field(t("tools"), this.tools),
       this.toolsWrong,
       h("div", { class: "pair" }, field(t("tool choice"), this.choice), field(t("temperature"), this.temperature), field(t("max tokens"), this.most)),
@@ -157,6 +174,7 @@ class Try extends HTMLElement {
     const tools = this.checkTools();
     if (tools === null) return null;
     const body = { messages: [...this.messages] };
+    if (this.served.length > 1) body.model = this.model;
     if (this.system.value.trim()) body.messages.unshift({ role: "system", content: this.system.value });
     if (tools.length) {
       body.tools = tools;

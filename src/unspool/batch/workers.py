@@ -1,0 +1,85 @@
+"""Who works on blocks: this process, other processes, or threads where the interpreter has no global lock.
+
+What is sent to workers and back is bytes: lines as they were read, and what became of them.
+"""
+
+import contextlib
+import multiprocessing
+import multiprocessing.connection
+import os
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from functools import partial
+from typing import Any, Final
+
+from .blocks import Block
+
+__all__ = ["Mapped", "crew"]
+
+_AHEAD: Final = 2
+"""Blocks for each worker: one that it works on, and one that waits, so that it never waits for one."""
+
+Step = Callable[[Any, Block], Any]
+"""What is done with a block, by a worker's own task; can be sent to other processes."""
+Mapped = Callable[[Step, Iterable[Block]], Iterator[Any]]
+"""What a step makes of blocks, in their order; at most a few for each worker are held."""
+
+_task: Any = None
+
+
+@contextlib.contextmanager
+def crew(task: Any, workers: int) -> Iterator[Mapped]:
+    """Workers, for one pass over blocks or several.
+
+    Args:
+        task: what each worker has of its own; can be sent to other processes.
+        workers: how many; 1 works in this process.
+    """
+    if workers <= 1:
+        yield lambda step, told: map(partial(step, task), told)
+        return
+    with _pool(task, workers) as pool:
+        yield partial(_mapped, pool, _AHEAD * workers)
+
+
+def _mapped(pool: Executor, ahead: int, step: Step, told: Iterable[Block]) -> Iterator[Any]:
+    waiting: deque[Future[Any]] = deque()
+    try:
+        for block in told:
+            waiting.append(pool.submit(_run, step, block))
+            while len(waiting) >= ahead or (waiting and waiting[0].done()):
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        for future in waiting:
+            future.cancel()
+
+
+def _pool(task: Any, workers: int) -> Executor:
+    if not getattr(sys, "_is_gil_enabled", lambda: True)():
+        return ThreadPoolExecutor(workers, initializer=_give, initargs=(task,))
+    # Forking would copy the locks of Arrow's threads.
+    context = multiprocessing.get_context("spawn")
+    return ProcessPoolExecutor(workers, mp_context=context, initializer=_give, initargs=(task,))
+
+
+def _give(task: Any) -> None:
+    global _task
+    _task = task
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        # A worker would wait for blocks for ever if whoever sends them is killed.
+        threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
+
+
+def _end_with(sentinel: int) -> None:
+    multiprocessing.connection.wait([sentinel])
+    os._exit(1)
+
+
+def _run(step: Step, block: Block) -> Any:
+    return step(_task, block)

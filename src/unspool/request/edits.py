@@ -1,0 +1,196 @@
+"""``context_management`` of Messages: what is cleared out of a long history before the model reads it.
+
+The client goes on sending its whole history; the edits are made anew in each request, and the answer tells them. See
+https://docs.claude.com/en/docs/build-with-claude/context-editing.
+"""
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, Final, Literal
+
+import msgspec
+
+from ..arguments import json_shown
+from .fields import REQUIRED, BadRequest, Fields
+
+__all__ = ["CLEARED", "ClearThinking", "ClearToolUses", "Edit", "edited", "read_edits"]
+
+CLEARED: Final = "[This result was cleared to make room.]"
+"""What stands in the place of a result."""
+_TOOL_USES: Final = "clear_tool_uses_20250919"
+_THINKING: Final = "clear_thinking_20251015"
+_MOST: Final = 2**31 - 1
+
+Messages = Sequence[dict[str, Any]]
+
+
+class ClearToolUses(msgspec.Struct, frozen=True, kw_only=True):
+    """Results of tools are cleared, the oldest first.
+
+    Attributes:
+        trigger: what has to be exceeded for that.
+        beyond: how much of it.
+        keep: how many of the last results stay.
+        at_least: tokens; where fewer would be cleared, nothing is.
+        excluded: tools whose results stay.
+        inputs: whether the arguments of the same calls are cleared too: of all tools, or of those named.
+    """
+
+    trigger: Literal["input_tokens", "tool_uses"] = "input_tokens"
+    beyond: int = 100_000
+    keep: int = 3
+    at_least: int = 0
+    excluded: frozenset[str] = frozenset()
+    inputs: bool | frozenset[str] = False
+
+
+class ClearThinking(msgspec.Struct, frozen=True):
+    """The thinking of early turns is cleared.
+
+    Attributes:
+        keep: how many of the last turns keep theirs; ``None``: all.
+    """
+
+    keep: int | None = 1
+
+
+Edit = ClearToolUses | ClearThinking
+
+
+# -- reading -----------------------------------------------------------------------------------------------------------
+
+
+def read_edits(fields: Fields) -> tuple[Edit, ...]:
+    """The edits that a request asks for.
+
+    Raises:
+        BadRequest: they are not as Anthropic has them, or of a kind that is not made here.
+    """
+    given = fields.object("context_management")
+    found: list[Edit] = []
+    for one in given.objects("edits", ()):
+        kind = one.one_of("type", (_TOOL_USES, _THINKING))
+        if any(isinstance(known, ClearThinking) == (kind == _THINKING) for known in found):
+            raise one.wrong("type", f"{json_shown(kind)} stands twice")
+        if kind == _THINKING and found:
+            raise one.wrong("type", f"{json_shown(kind)} has to come first")
+        found.append(_thinking(one) if kind == _THINKING else _tool_uses(one))
+    return tuple(found)
+
+
+def _thinking(edit: Fields) -> ClearThinking:
+    keep = edit.raw.get("keep", {"type": "thinking_turns", "value": 1})
+    if isinstance(keep, dict):
+        turns = Fields(keep, edit.path("keep"))
+        if turns.one_of("type", ("thinking_turns", "all")) == "all":
+            return ClearThinking(None)
+        return ClearThinking(turns.integer("value", 1, _MOST, 1))
+    if keep != "all":
+        raise edit.wrong("keep", f"{json_shown(keep)} is not one of all or {{'type': 'thinking_turns', 'value': …}}")
+    return ClearThinking(None)
+
+
+def _tool_uses(edit: Fields) -> ClearToolUses:
+    found = ClearToolUses()
+    trigger = edit.object("trigger")
+    kind = trigger.one_of("type", ("input_tokens", "tool_uses"), found.trigger)
+    keep, least = edit.object("keep"), edit.object("clear_at_least")
+    keep.one_of("type", ("tool_uses",), None)
+    least.one_of("type", ("input_tokens",), None)
+    listed = isinstance(edit.raw.get("clear_tool_inputs"), list)
+    return ClearToolUses(
+        trigger=kind,
+        beyond=trigger.integer("value", 1, _MOST, REQUIRED) if trigger.raw else found.beyond,
+        keep=keep.integer("value", 0, _MOST, found.keep),
+        at_least=least.integer("value", 0, _MOST, 0),
+        excluded=frozenset(_names(edit, "exclude_tools")),
+        inputs=frozenset(_names(edit, "clear_tool_inputs")) if listed else edit.flag("clear_tool_inputs"),
+    )
+
+
+def _names(fields: Fields, field: str) -> list[str]:
+    listed = fields.array(field, ()) or ()
+    for i, name in enumerate(listed):
+        if not isinstance(name, str):
+            raise BadRequest(f"{fields.path(field)}[{i}]", "must be a string")
+    return list(listed)
+
+
+# -- making them -------------------------------------------------------------------------------------------------------
+
+
+def edited(
+    messages: Messages, edits: Sequence[Edit], tokens: Callable[[Messages], int]
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The messages with the edits made, and those of them that changed something, as the answer tells them.
+
+    Args:
+        messages: as chat completions have them; they are not changed.
+        edits: to make, in their order.
+        tokens: counts those of a prompt with these messages.
+    """
+    told: list[dict[str, Any]] = []
+    now = list(messages)
+    for edit in edits:
+        if isinstance(edit, ClearThinking):
+            cleared, count = _without_thinking(now, edit)
+            kind, field = _THINKING, "cleared_thinking_turns"
+        else:
+            cleared, count = _without_results(now, edit, tokens)
+            kind, field = _TOOL_USES, "cleared_tool_uses"
+        if not count:
+            continue
+        saved = max(0, tokens(now) - tokens(cleared))
+        if isinstance(edit, ClearToolUses) and saved < edit.at_least:
+            continue
+        told.append({"type": kind, field: count, "cleared_input_tokens": saved})
+        now = cleared
+    return now, told
+
+
+def _without_thinking(messages: Messages, edit: ClearThinking) -> tuple[list[dict[str, Any]], int]:
+    """The messages without the thinking of early turns, and how many turns lost theirs. What stands between two
+    messages of the user is one turn, results of tools included."""
+    turn = 0
+    turns: list[int] = []
+    for message in messages:
+        turn += message["role"] == "user"
+        turns.append(turn)
+    thinking = sorted({at for m, at in zip(messages, turns, strict=True) if m.get("reasoning_content")})
+    # A user's message at the end begins the turn that is to come, which has no thinking yet.
+    early = set() if edit.keep is None else {at for at in thinking if at not in thinking[-edit.keep :]}
+    return [
+        {k: v for k, v in m.items() if k != "reasoning_content"} if at in early else m
+        for m, at in zip(messages, turns, strict=True)
+    ], len(early)
+
+
+def _without_results(
+    messages: Messages, edit: ClearToolUses, tokens: Callable[[Messages], int]
+) -> tuple[list[dict[str, Any]], int]:
+    """The messages without early results, and how many there were."""
+    names = {call["id"]: call["function"]["name"] for m in messages for call in m.get("tool_calls", ())}
+    results = [at for at, m in enumerate(messages) if m["role"] == "tool"]
+    size = len(results) if edit.trigger == "tool_uses" else tokens(messages)
+    if size <= edit.beyond:
+        return list(messages), 0
+    early = results[: max(0, len(results) - edit.keep)]
+    places = {at for at in early if names.get(messages[at].get("tool_call_id")) not in edit.excluded}
+    ids = {messages[at].get("tool_call_id") for at in places}
+    made = [{**m, "content": CLEARED} if at in places else m for at, m in enumerate(messages)]
+    if edit.inputs is not False:
+        made = [_without_inputs(m, ids, edit.inputs) for m in made]
+    return made, len(places)
+
+
+def _without_inputs(message: dict[str, Any], ids: Collection[Any], which: bool | frozenset[str]) -> dict[str, Any]:
+    """A message whose calls with these ids have no arguments."""
+
+    def cleared(call: dict[str, Any]) -> dict[str, Any]:
+        function = call["function"]
+        chosen = which is True or (isinstance(which, frozenset) and function["name"] in which)
+        if call["id"] not in ids or not chosen:
+            return call
+        return {**call, "function": {**function, "arguments": "{}"}}
+
+    calls = message.get("tool_calls")
+    return {**message, "tool_calls": [cleared(call) for call in calls]} if calls else message

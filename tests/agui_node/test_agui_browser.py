@@ -1,0 +1,179 @@
+"""AG-UI's own client in a page of a headless Chromium, from another origin than the server's."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ..server.support import PATIENCE, live, until
+from ..server.workshop import Workshop, call, model
+from .test_agui_loop import ANSWERS, activities, shape, user
+from .test_agui_node import FOLDER, HERE, TOOLS
+
+pytestmark = pytest.mark.agui_browser
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: Any) -> None: ...
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a page with the client, bundled as an application bundles it."""
+    folder = tmp_path_factory.mktemp("page")
+    bundler = FOLDER / "node_modules" / ".bin" / "esbuild"
+    assert bundler.exists(), "run `make agui-browser`"
+    command = [str(bundler), str(HERE / "browser.mjs"), "--bundle", "--log-level=error", f"--outfile={folder}/page.js"]
+    subprocess.run(command, check=True, env={**os.environ, "NODE_PATH": str(FOLDER / "node_modules")})
+    (folder / "index.html").write_text('<!doctype html><meta charset="utf-8"><script src="page.js"></script>')
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder)))
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/"
+    server.shutdown()
+    server.server_close()
+
+
+class Client:
+    """The client in its page."""
+
+    def __init__(self, page: Any) -> None:
+        self.page = page
+        self.runs = 0
+
+    def open(self, url: str) -> None:
+        self.page.evaluate("open", {"url": f"{url}/ag-ui", "threadId": "thread-1", "messages": []})
+
+    def begin(self, text: str = "", **run: Any) -> None:
+        """Run the agent, with one more message of the user's if there is a text."""
+        self.runs += 1
+        append = [user(text, f"u{self.runs}")] if text else []
+        self.page.evaluate("begin", {"runId": f"run-{self.runs}", "append": append, "context": [], "tools": [], **run})
+
+    def run(self, text: str = "", **run: Any) -> list[dict[str, Any]]:
+        """The same, to its end; returns the new messages."""
+        self.begin(text, **run)
+        self.page.wait_for_function("told.newMessages || told.failed")
+        assert self.page.evaluate("told.failed") is None
+        found: list[dict[str, Any]] = self.page.evaluate("told.newMessages")
+        return found
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.page.evaluate("told.events")
+        return found
+
+    @property
+    def messages(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.page.evaluate("messages()")
+        return found
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    from playwright.sync_api import sync_playwright
+
+    path = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+    with sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield found
+        found.close()
+
+
+@pytest.fixture
+def client(browser: Any, address: str) -> Iterator[Client]:
+    """A page with the client. It must not complain."""
+    page = browser.new_page()
+    page.set_default_timeout(1000 * PATIENCE)
+    faults: list[str] = []
+    page.on("console", lambda m: faults.append(m.text) if m.type in ("error", "warning") else None)
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    page.goto(address)
+    yield Client(page)
+    page.close()
+    assert [fault for fault in faults if "favicon" not in fault and "404" not in fault] == []
+
+
+def test_a_tool_of_the_server_is_seen_with_its_result(client: Client) -> None:
+    with live(model(**ANSWERS), "hermes", servers=[Workshop()]) as server:
+        client.open(server.url)
+        told = client.run("add please")
+        assert shape(told) == [
+            ("assistant", "Let me add.", 1),
+            ("tool", "sum=5", 0),
+            ("assistant", "More.", 1),
+            ("tool", "sum=9", 0),
+            ("assistant", "It is 9.", 0),
+        ]
+        assert activities(told) == [("add", "completed")] * 2
+        assert client.events[-1]["outcome"] == {"type": "success"}
+        assert shape(client.run("thanks")) == [("assistant", "You are welcome.", 0)]
+
+
+def test_a_tool_is_seen_while_it_runs_and_ends_when_the_page_leaves(client: Client) -> None:
+    workshop = Workshop()
+    with live(model(**{"wait please": call("hang")}), "hermes", servers=[workshop]) as server:
+        client.open(server.url)
+        client.begin("wait please")
+        client.page.wait_for_function("messages().some((m) => m.role === 'activity')")
+        assert activities(client.messages) == [("hang", "in_progress")]
+        until(lambda: workshop.running == 1)
+        client.page.evaluate("abort()")
+        until(lambda: (workshop.running, workshop.cancelled) == (0, 1))
+
+
+@pytest.mark.parametrize(("approved", "text"), [(True, "It was allowed."), (False, "Then not.")])
+def test_an_interrupt_is_answered_in_the_page(client: Client, approved: bool, text: str) -> None:
+    workshop = Workshop()
+    with live(model(**ANSWERS), "hermes", servers=[workshop]) as server:
+        client.open(server.url)
+        assert activities(client.run("guard please")) == [("guarded", "awaiting_approval")]
+        (asked,) = client.events[-1]["outcome"]["interrupts"]
+        entry = {"interruptId": asked["id"], "status": "resolved", "payload": {"approved": approved}}
+        assert shape(client.run(resume=[entry]))[-1] == ("assistant", text, 0)
+        assert activities(client.messages) == [("guarded", "completed" if approved else "failed")]
+        assert workshop.calls == [("guarded", {"a": 7})] * approved
+        assert shape(client.run("thanks")) == [("assistant", "You are welcome.", 0)]
+
+
+def test_a_tool_of_the_page_answers_beside_one_of_the_servers(client: Client) -> None:
+    answers = {**ANSWERS, "sunny": "Sum and sun."}
+    with live(model(**answers), "hermes", servers=[Workshop()]) as server:
+        client.open(server.url)
+        told = client.run("mix please", tools=TOOLS)
+        calls = [c for m in told for c in m.get("toolCalls") or ()]
+        assert [c["function"]["name"] for c in calls] == ["add", "get_weather"]
+        assert client.events[-1]["outcome"] == {"type": "success", "pendingToolCallIds": [calls[1]["id"]]}
+        result = {"id": "t", "role": "tool", "toolCallId": calls[1]["id"], "content": "sunny"}
+        assert shape(client.run(append=[result], tools=TOOLS)) == [("assistant", "Sum and sun.", 0)]
+
+
+def test_the_command_serves_pages_of_other_origins_on_this_machine(client: Client, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "unspool", "serve", "--port", "0", "--tool-server", "demo"]
+    log = tmp_path / "stderr"
+    with (
+        log.open("wb") as stderr,
+        subprocess.Popen([*command, "--tool-approval", "python"], stderr=stderr) as process,
+    ):
+        try:
+            until(lambda: "listening on" in log.read_text() or process.poll() is not None)
+            found = re.search(r"listening on (http://\S+);", log.read_text())
+            assert found, log.read_text()
+            client.open(found[1])
+            assert activities(client.run("What is 1234 * 5678?")) == [("python", "awaiting_approval")]
+            (asked,) = client.events[-1]["outcome"]["interrupts"]
+            entry = {"interruptId": asked["id"], "status": "resolved", "payload": {"approved": True}}
+            told = [m for m in client.run(resume=[entry]) if m["role"] in ("tool", "assistant")]
+            assert [(m["role"], "7006652" in m["content"]) for m in told] == [("tool", True), ("assistant", True)]
+        finally:
+            process.terminate()
+            process.wait(60)
