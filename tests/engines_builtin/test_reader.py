@@ -96,6 +96,7 @@ FEW: dict[str, Any] = {
     "web_search": {"query": {"type": "string"}, "max_results": {"type": "integer"}},
     "query_users": {"min_age": {"type": "integer"}, "country": {"type": "string"}, "limit": {"type": "integer"}},
     "run_command": {"command": {"type": "string"}, "timeout": {"type": "integer"}},
+    "lock_door": {"door": {"type": "string"}, "locked": {"type": "boolean"}},
     "list_files": {"directory": {"type": "string"}},
     "set_light": {"room": {"enum": ["kitchen", "bedroom"]}, "on": {"type": "boolean"}, "level": {"type": "integer"}},
     "create_user": {
@@ -116,6 +117,7 @@ FEW: dict[str, Any] = {
         ("web_search", "Search for tide tables, at most 4", {"query": "tide tables", "max_results": 4}),
         ("query_users", "Show 7 users older than 40", {"min_age": 40, "limit": 7}),
         ("run_command", "run du -sh with a timeout of 30 seconds", {"command": "du -sh", "timeout": 30}),
+        ("lock_door", "unlock the cellar door please", {"door": "cellar", "locked": False}),
         ("list_files", "What files are in the docs folder?", {"directory": "docs"}),
         ("set_light", "Bedroom light on at 30% please", {"room": "bedroom", "on": True, "level": 30}),
         (

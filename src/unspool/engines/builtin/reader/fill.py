@@ -4,9 +4,10 @@ from typing import Final
 
 from .amounts import amounts
 from .choices import choose
-from .filling import Filled, Filling
+from .filling import Filled, Filling, is_cased
 from .forms import formed
 from .message import Message
+from .places import place
 from .prompt import Tool, parameter
 from .texts import framed, labelled, led, people, quoted, worded
 
@@ -41,8 +42,10 @@ def fill(tool: Tool, message: Message, *, cased: bool = False) -> Filled:
 def value(key: str, message: Message) -> str | None:
     """The text that a message has for a key of JSON, where its words say so; these words are taken."""
     p = parameter(key)
-    f = Filling(Tool("", "", (p,), ((), ()), *[frozenset()] * 4), message, cased=False)
+    f = Filling(Tool("", "", (p,), ((), ()), *[frozenset()] * 4), message, cased=is_cased(message))
     for step in (formed, labelled, led):
         step(f)
+    if p.kinds[:1] == ("place",) and p in f.left:
+        place(f, p)
     found = f.filled.values.get(p.name)
     return found if isinstance(found, str) else None

@@ -202,8 +202,8 @@ def _parameter(name: str, optional: bool, rest: str) -> Parameter:
     described = rest[at : at + _LONGEST].lstrip(", ")
     inner: list[Parameter] = []
     if type_ == "object" and rest[at : at + 2] == " {":
-        found = itertools.islice(_INNER.finditer(rest, at), _MOST)
-        inner = [_parameter(one[1], bool(one[2]), one[3]) for one in found]
+        members = itertools.islice(_INNER.finditer(rest, at), _MOST)
+        inner = [_parameter(one[1], bool(one[2]), one[3]) for one in members]
         described = ""
     return Parameter(name, optional, type_, tuple(choices), described, _kinds(name, described), tuple(inner))
 

@@ -226,7 +226,7 @@ def _behind(f: Filling, p: Parameter, cue: int, begin: int, labels: frozenset[st
     """Give a parameter the text behind the cue from ``cue`` to ``begin``; whether there is one."""
     m = f.message
     body = p.kinds[:1] == ("body",)
-    while m.has(begin, SETS["after a cue"]) and not (body and m.has(begin, ("my",))):
+    while m.has(begin, SETS["after a cue"]) and not m.large(begin) and not (body and m.has(begin, ("my",))):
         begin += 1
     end = _until_subject(f, begin, p) if body else _end(m, begin, SETS["ends labelled"] if labels else _stops(p))
     end = m.trimmed(begin, end, SETS["behind a cue"])
@@ -252,7 +252,8 @@ def _behind(f: Filling, p: Parameter, cue: int, begin: int, labels: frozenset[st
 
 
 def _stops(p: Parameter) -> frozenset[str]:
-    return SETS["ends subject"] if p.kinds[:1] == ("subject",) else SETS["ends value"]
+    text = p.kinds[:1] == ("subject",) and not named(p, SETS["called"])
+    return SETS["ends subject"] if text else SETS["ends value"]
 
 
 def _until_subject(f: Filling, i: int, p: Parameter) -> int:
