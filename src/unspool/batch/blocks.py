@@ -42,6 +42,7 @@ class Block(NamedTuple):
         rows: Arrow's, or raw lines; ``None`` for a line that is too long.
         recorded: whether each "row" is the lines of a recording.
         mark: a checksum of the lines; 0 for Arrow's.
+        part: how much of its file is read with it, up to 1; ``None`` where that is unknown.
     """
 
     number: int
@@ -50,6 +51,7 @@ class Block(NamedTuple):
     rows: pa.RecordBatch | list[bytes | None]
     recorded: bool = False
     mark: int = 0
+    part: float | None = None
 
 
 def find_inputs(patterns: Sequence[str]) -> list[str]:
@@ -89,9 +91,9 @@ def blocks(files: Iterable[str], rows: int = ROWS) -> Iterator[Block]:
     """
     number = first = 0
     for file in files:
-        for found, recorded in _parquet(file, rows) if file.endswith(".parquet") else _lines(file, rows):
+        for found, recorded, part in _parquet(file, rows) if file.endswith(".parquet") else _lines(file, rows):
             mark = zlib.crc32(b"\n".join(line or b"" for line in found)) if isinstance(found, list) else 0
-            yield Block(number, file, first, found, recorded, mark)
+            yield Block(number, file, first, found, recorded, mark, part)
             number += 1
             first += len(found)
 
@@ -107,11 +109,13 @@ def table_blocks(batches: Iterable[pa.RecordBatch], rows: int = ROWS) -> Iterato
             first += len(part)
 
 
-def _parquet(file: str, rows: int) -> Iterator[tuple[pa.RecordBatch, bool]]:
+def _parquet(file: str, rows: int) -> Iterator[tuple[pa.RecordBatch, bool, float | None]]:
+    read = 0
     try:
         with pq.ParquetFile(file) as source:
             for batch in source.iter_batches(batch_size=rows):
-                yield batch, False
+                read += len(batch)
+                yield batch, False, read / max(source.metadata.num_rows, 1)
     except pa.ArrowInvalid as error:
         raise InputError(f"{file}: is not a parquet file: {error}") from None
 
@@ -129,10 +133,13 @@ def parquet_schema(file: str) -> pa.Schema:
         raise InputError(f"{file}: is not a parquet file: {error}") from None
 
 
-def _lines(file: str, rows: int) -> Iterator[tuple[list[bytes | None], bool]]:
+def _lines(file: str, rows: int) -> Iterator[tuple[list[bytes | None], bool, float | None]]:
     with sys.stdin.buffer if file == "-" else open(file, "rb") as stream:
         assert isinstance(stream, io.BufferedReader)
-        yield from read_lines(stream, rows)
+        size = 0 if file == "-" else os.fstat(stream.fileno()).st_size
+        regular = size > 0 and stream.seekable()
+        for lines, recorded in read_lines(stream, rows):
+            yield lines, recorded, min(stream.tell() / size, 1.0) if regular else None
 
 
 def read_lines(

@@ -10,9 +10,10 @@ import json
 import os
 import shutil
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import chain
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -34,10 +35,17 @@ _PEEKED: Final = 64
 
 
 class Progress(NamedTuple):
-    """How far a run is: what was counted, and the part of the input that is done, as far as that is known."""
+    """How far a run is.
+
+    Attributes:
+        summary: what was counted.
+        seconds: since it began.
+        part: how much of the input is done, up to 1; ``None`` where that is unknown, as of standard input.
+    """
 
     summary: Summary
     seconds: float
+    part: float | None = None
 
 
 class _State(msgspec.Struct):
@@ -173,9 +181,9 @@ class Job:
             else:
                 summary.merge(state.summary)
         write = partial(_PartWriter(self._reading, self._parts.resolve(), self._ending).write, schema=schema)
-        for found in on_ray(write, undone, self._workers, Summary):
+        for done, found in enumerate(on_ray(write, undone, self._workers, Summary), len(told) - len(undone) + 1):
             summary.merge(found)
-            show(Progress(summary, time.monotonic() - began))
+            show(Progress(summary, time.monotonic() - began, done / len(told)))
         self._finish(len(told), schema)
         return summary
 
@@ -188,6 +196,8 @@ class Job:
         began = time.monotonic()
         summary = Summary()
         count = 0
+        share = _Share(self._files)
+        parts: deque[float | None] = deque()  # of the blocks that are worked on
 
         def undone(told: Iterator[Block]) -> Iterator[Block]:
             nonlocal count
@@ -195,16 +205,17 @@ class Job:
                 count += 1
                 state = self._done(block)
                 if state is None:
+                    parts.append(share(block))
                     yield block
                 else:
                     summary.merge(state.summary)
-                    show(Progress(summary, time.monotonic() - began))
+                    show(Progress(summary, time.monotonic() - began, share(block)))
 
         with crew(_PartWriter(self._reading, self._parts, self._ending), self._workers) as mapped:
             schema, told = self._schema(blocks(self._files, self._rows), mapped)
             for one in mapped(partial(_PartWriter.write, schema=schema), undone(told)):
                 summary.merge(one)
-                show(Progress(summary, time.monotonic() - began))
+                show(Progress(summary, time.monotonic() - began, parts.popleft()))
         self._finish(count, schema)
         return summary
 
@@ -270,6 +281,21 @@ class Job:
                     for part, _ in names:
                         writer.write_table(pq.read_table(part))
         shutil.rmtree(self._parts)
+
+
+class _Share:
+    """How much of all files is done with a block, by their sizes."""
+
+    def __init__(self, files: list[str]) -> None:
+        sizes = [0 if f == "-" else _stat(f)[0] for f in files]
+        self._total = sum(sizes)
+        self._spans = {f: (end - size, size) for f, size, end in zip(files, sizes, accumulate(sizes), strict=True)}
+
+    def __call__(self, block: Block) -> float | None:
+        if block.part is None or not self._total:
+            return None
+        start, size = self._spans[block.file]
+        return (start + block.part * size) / self._total
 
 
 class _PartWriter:

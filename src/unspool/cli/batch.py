@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ..batch import Progress
 
 _EVERY = 0.2  # seconds between two drawings of the progress bar
+_WIDTH = 24  # of the bar, in characters
 
 
 def batch_arguments(p: argparse.ArgumentParser) -> None:
@@ -144,7 +145,7 @@ def _count(value: str) -> int:
 
 
 class _Bar:
-    """A line on a terminal that tells how far a run is."""
+    """A bar on a terminal that tells how far a run is, how fast, and what went wrong."""
 
     def __init__(self) -> None:
         self._drawn = 0.0
@@ -157,7 +158,9 @@ class _Bar:
         self._drawn = now
         told = progress.summary
         rate = told.rows / progress.seconds if progress.seconds else 0.0
-        print(f"\r{told.rows:,} rows, {rate:,.0f}/s, {told.errors:,} errors\x1b[K", end="", file=sys.stderr, flush=True)
+        bar = "" if progress.part is None else f"[{'#' * int(progress.part * _WIDTH):{_WIDTH}}] {progress.part:.0%}  "
+        line = f"\r{bar}{told.rows:,} rows, {rate:,.0f}/s, {told.errors:,} errors\x1b[K"
+        print(line, end="", file=sys.stderr, flush=True)
 
     def clear(self) -> None:
         """Take the line away."""

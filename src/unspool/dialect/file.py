@@ -12,6 +12,7 @@ from ..events import Stage
 from ..policy import CHOICES, Policy
 from ..schema import takes_text
 from .impossible import impossible
+from .plain_toml import MoreThanPlain, read_plain
 from .template import FIELDS, Field, Template, literal, parse_template, pieces
 
 KEYS: dict[str, str] = {
@@ -199,7 +200,7 @@ def parse_dialect(text: str, where: str, bases: Any, *, trusted: bool = False) -
     Raises:
         DialectError: naming the file, the key, and what is allowed.
     """
-    data = _toml(text.split("\n[[examples]]", 1)[0] if trusted else text, where)
+    data = _head(text, where) if trusted else _toml(text, where)
     comment = text.lstrip().split("\n", 1)[0]
     loader = _Loader(where, data, bases)
     loaded = loader.load(comment.lstrip("# ").rstrip() if comment.startswith("#") else "")
@@ -208,6 +209,15 @@ def parse_dialect(text: str, where: str, bases: Any, *, trusted: bool = False) -
         loader.check_possible(dialect)
         dialect.compiled["examples"] = loader.examples()
     return dialect
+
+
+def _head(text: str, where: str) -> dict[str, Any]:
+    """The tables before the examples."""
+    head = text.split("\n[[examples]]", 1)[0]
+    try:
+        return read_plain(head)
+    except MoreThanPlain:
+        return _toml(head, where)
 
 
 def _meant(key: str) -> str:
@@ -219,7 +229,7 @@ def _meant(key: str) -> str:
 
 
 def _toml(text: str, where: str) -> dict[str, Any]:
-    import tomllib  # not needed before the first dialect is
+    import tomllib  # slow to import, and not needed for shipped dialects
 
     try:
         return tomllib.loads(text)

@@ -93,7 +93,7 @@ export const en = {
   "chip tokens": "Every box is a chunk as the engine sent it: {tokens} tokens in {chunks} chunks.",
   "chip chunk": "Every box is a chunk as the engine sent it; the engine does not say which tokens it holds.",
   "chip cut": "Every box is a chunk of this text, as it was cut.",
-  "chips say": "Its colour says what it was read as. Point at one, or use the arrow keys.",
+  "chips say": " Its colour says what it was read as. Point at one, or use the arrow keys.",
   "output empty": "The engine sent no text.",
   "more chunks": "Show {count} more chunks",
   "chunk": "Chunk {number}",
