@@ -39,11 +39,12 @@ def recorded(group: list[Case]) -> Replay:
     return Replay(recordings, speed=0)
 
 
-def opened(dialect: Dialect, stage: Stage = Stage.REASONING) -> Prompts:
-    """A chat template that opens the answer's reasoning, and closes it again where the answer begins with content."""
-    reasoning = dialect.reasoning[0]
-    parts = reasoning.before if stage == Stage.REASONING else (*reasoning.before, "x", *reasoning.after)
-    prompt = "".join(p for p in (*dialect.start[:1], *parts) if isinstance(p, str))
+def opened(dialect: Dialect, stage: Stage) -> Prompts:
+    """A chat template that opens the answer's reasoning, and for content closes it too."""
+    opening, closing = (
+        "".join(p for p in t if isinstance(p, str)) for t in (dialect.reasoning[0].before, dialect.reasoning[0].after)
+    )
+    prompt = "".join(dialect.start[:1]) + opening + (closing if stage is Stage.CONTENT else "")
     assert detect_stage(dialect, prompt) == stage
     template = "{{ messages[-1].content }}{% raw %}" + prompt + "{% endraw %}"
     return Prompts(Tokenizer(template, template, {}, ()))

@@ -33,7 +33,7 @@ KEYS: dict[str, str] = {
     "item": "template of a list element; makes values nest",
     "separator": "what is written between two `calls` or `arguments`",
     "text": "templates of calls whose only argument is bare text, by the tool's name",
-    "tools": "template of calls of tools that the model was trained on, by a glob of the tool's name",
+    "tools": "how calls of tools that the model was trained on are written, by a glob of the tool's name",
     "arguments": "codec of the arguments without `argument`",
     "quote": "what JSON strings stand between",
     "id": "ids of calls that carry none",
@@ -280,7 +280,6 @@ class _Loader:
             values[key] = self.templates(key, getattr(base, key))
         values["text"] = self.text_calls(base.text)
         values["tools"] = self.known_tools(base.tools)
-        values["call"] += tuple(t for _, t in values["tools"] if t not in values["call"])
         values["call_separator"], values["argument_separator"] = self.separators(base)
         self.check_id(values["id"])
         if values["call"] and not values["calls"]:
