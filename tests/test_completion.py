@@ -28,7 +28,24 @@ def test_bash_completes_commands_flags_values_and_files(
     assert offered(script, "unspool", "serve", "--profile", "m") == ["mindie"]
     assert "hermes" in offered(script, "unspool", "parse", "-d", "herm")
     assert offered(script, "unspool", "parse", "--tools", "uns") == ["unspool.bash"]
+    (tmp_path / "minutes.txt").touch()
+    assert offered(script, "unspool", "serve", "--profile", "mi") == ["mindie"]
     assert offered(script, "unspool", "completion", "z") == ["zsh"]
+
+
+@pytest.mark.skipif(shutil.which("fish") is None, reason="needs fish")
+def test_fish_completes_the_same(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    assert main(["completion", "fish"]) == 0
+    script = tmp_path / "unspool.fish"
+    script.write_bytes(capfdbinary.readouterr().out)
+    (tmp_path / "minutes.txt").touch()
+    lines = ("unspool serv", "unspool serve --prof", "unspool serve --profile mi", "unspool parse --tools unsp")
+    found = []
+    for line in lines:
+        command = ["fish", "--no-config", "-c", "source $argv[1]; complete -C $argv[2]", str(script), line]
+        ran = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
+        found.append([told.split("\t")[0] for told in ran.stdout.splitlines()])
+    assert found == [["serve"], ["--profile"], ["mindie"], ["unspool.fish"]]
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])

@@ -34,6 +34,7 @@ NAMES = {
     "ServiceNow-AI/Apriel-1.5-15b-Thinker": "apriel-1.5",
     "RekaAI/reka-edge-2603": "reka-edge",
     "speakleash/Bielik-11B-v3.0-Instruct": "hermes",
+    "HuggingFaceTB/SmolLM3-3B": "hermes",
     "qwq-32b-preview": "hermes",
     "Acme-Reasoning-7B": "think",
     "acme/acme-thinking-7b": "think",

@@ -1,6 +1,6 @@
 """Choices in which users want opposite things; the same in every dialect, in streams and in whole texts."""
 
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin
 
 import msgspec
 
@@ -49,7 +49,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
 
 def _choices() -> dict[str, tuple[Any, ...]]:
     found: dict[str, tuple[Any, ...]] = {}
-    for field, hint in get_type_hints(Policy).items():
+    for field, hint in Policy.__annotations__.items():
         literal = next(a for a in get_args(hint) if a is not type(None))
         found[field] = get_args(literal) if get_origin(literal) is Literal else (False, True)
     return found

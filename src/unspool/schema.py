@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from json.encoder import encode_basestring as _quote
 from math import isinf
-from typing import Any, Final, Literal, NamedTuple, cast, get_args
+from typing import Any, Final, Literal, cast, get_args
 
 import msgspec
 
@@ -66,7 +66,7 @@ _OF_PYTHON: Final[dict[type, JsonType]] = {
 }
 
 
-class Kinds(NamedTuple):
+class Kinds(msgspec.Struct, frozen=True):
     """What a schema admits."""
 
     types: Types
@@ -453,7 +453,7 @@ def decode_marked(text: str, kinds: Kinds | None, marked: Marked) -> tuple[str, 
 
     Then the schema counts, where the text fits it.
     """
-    types, strings = (None, None) if kinds is None else kinds
+    types, strings = (None, None) if kinds is None else (kinds.types, kinds.strings)
     if marked is Marked.NOT:
         return decode(text, types, strings=strings)
     if marked is Marked.STRING:
@@ -482,7 +482,7 @@ def collected(texts: list[str], items: "Schema | None") -> tuple[str, bool]:
     """One JSON array of what was given for it in several pieces, elements or arrays of them; and whether all fit."""
     elements: list[str] = []
     kinds = None if items is None else items.kinds
-    types, strings = (None, None) if kinds is None else kinds
+    types, strings = (None, None) if kinds is None else (kinds.types, kinds.strings)
     nested = types is not None and "array" in types
     all_fit = True
     for text in texts:

@@ -165,7 +165,7 @@ def test_the_command_serves_pages_of_other_origins_on_this_machine(client: Clien
         subprocess.Popen([*command, "--tool-approval", "python"], stderr=stderr) as process,
     ):
         try:
-            until(lambda: "listening on" in log.read_text() or process.poll() is not None)
+            until(lambda: "listening on" in log.read_text() or process.poll() is not None, patience=120)
             found = re.search(r"listening on (http://\S+);", log.read_text())
             assert found, log.read_text()
             client.open(found[1])

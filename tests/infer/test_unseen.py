@@ -116,6 +116,13 @@ FALSIFIED = {
     "escaped values": (invented.NESTED, "{{ v }}", "{{ v | e }}", False),
     "upper case": (invented.NUMBERED, "c.function.name ~", "(c.function.name | upper) ~", False),
     "no text": (invented.FENCED, "(m.content or '')", "''", False),
+    "calls from the last to the first": (
+        invented.ATTRIBUTES,
+        "m.tool_calls or []",
+        "(m.tool_calls or []) | reverse",
+        False,
+    ),
+    "cut values": (invented.NESTED, "{{ v }}", "{{ v[:60] }}", False),
     "trimmed values": (invented.NESTED, "{{ v }}", "{{ v | trim }}", True),
     "names cut at a dot": (invented.NUMBERED, "c.function.name ~", "c.function.name.split('.')[0] ~", True),
     "one call only": (invented.NUMBERED, "m.tool_calls or []", "(m.tool_calls or [])[:1]", True),

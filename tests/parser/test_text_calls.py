@@ -223,8 +223,12 @@ def test_a_tool_that_it_was_trained_on_is_written_and_constrained_as_it_was_trai
 
 
 def test_a_dialect_of_ones_own_has_such_tools_too() -> None:
+    both = FRAMED.replace(
+        'call = "<s>do {name}<m>{arguments}<c>"',
+        'call = ["<s>do {name}<m>{arguments}<c>", "<s>own {name}<m>{arguments}<c>"]',
+    )
     own = parse_dialect(
-        f"{FRAMED}[tools]\n'run.*' = '<s>own {{name}}<m>{{arguments}}<c>'\n{EXAMPLE}", "x.toml", get_dialect
+        f"{both}[tools]\n'run.*' = '<s>own {{name}}<m>{{arguments}}<c>'\n{EXAMPLE}", "x.toml", get_dialect
     )
     for name, written in (("run.a", "own run.a<m>{}<c>"), ("run", "do run<m>{}<c>")):
         tools = [{"type": "function", "function": {"name": name}}]

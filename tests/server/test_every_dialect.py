@@ -39,11 +39,13 @@ def recorded(group: list[Case]) -> Replay:
     return Replay(recordings, speed=0)
 
 
-def opened(dialect: Dialect) -> Prompts:
-    """A chat template that opens the answer's reasoning."""
-    opening = "".join(p for p in dialect.reasoning[0].before if isinstance(p, str))
-    prompt = dialect.start[0] + opening if dialect.start else opening
-    assert detect_stage(dialect, prompt) == Stage.REASONING
+def opened(dialect: Dialect, stage: Stage) -> Prompts:
+    """A chat template that opens the answer's reasoning, and for content closes it too."""
+    opening, closing = (
+        "".join(p for p in t if isinstance(p, str)) for t in (dialect.reasoning[0].before, dialect.reasoning[0].after)
+    )
+    prompt = "".join(dialect.start[:1]) + opening + (closing if stage is Stage.CONTENT else "")
+    assert detect_stage(dialect, prompt) == stage
     template = "{{ messages[-1].content }}{% raw %}" + prompt + "{% endraw %}"
     return Prompts(Tokenizer(template, template, {}, ()))
 
@@ -129,7 +131,7 @@ def as_input(arguments: str) -> dict[str, Any]:
 @pytest.mark.parametrize("group", GROUPS.values(), ids=[f"{name}-{stage}" if stage else name for name, stage in GROUPS])
 def test_every_stream_equals_the_whole_answer_and_tells_the_message(group: list[Case]) -> None:
     dialect, stage = group[0].dialect, group[0].example.stage
-    prompts = opened(dialect) if stage else None
+    prompts = opened(dialect, stage) if stage else None
     richest = max(group, key=lambda c: (len(c.calls), len(c.raw)))
     with live(recorded(group), dialect.name, prompts=prompts) as server, claude(server.url) as client:
         for i, case in enumerate(group):

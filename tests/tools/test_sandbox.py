@@ -69,6 +69,13 @@ def test_a_cell_shows_what_it_prints_and_the_value_of_its_last_expression_and_st
     assert not any(result.error for result in found)
 
 
+def test_half_a_surrogate_pair_ends_no_interpreter(name: str) -> None:
+    found = run(name, "x = 1", "print('a\\ud800b')", "print('a\ud800b')", "x")
+    assert [result.error for result in found] == [False] * 4
+    assert [result.text[0] + result.text[2:] for result in found[1:3]] == ["ab\n", "ab\n"]
+    assert found[3].text == "1\n", "its state is still there"
+
+
 def test_errors_are_told_with_their_line_and_state_stays(name: str) -> None:
     found = run(name, "x = 1\n1 / 0", "def f(:", "undefined", "raise SystemExit(3)", "x")
     assert [result.error for result in found] == [True, True, True, True, False]

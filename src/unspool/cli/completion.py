@@ -1,13 +1,14 @@
 """The command ``completion``: what lets a shell complete commands, arguments and their values."""
 
 import argparse
+import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from ..dialect.registry import list_dialects
 from .common import OneOf, one_of, write
 
-_FILES = ("FILE", "DIR", "PATH")
+_FILES = frozenset({"FILE", "DIR", "PATH"})
 
 
 class _Option(NamedTuple):
@@ -64,7 +65,7 @@ def _option(action: argparse.Action) -> _Option:
     if "|FILE.toml" in metavar:
         words = tuple(sorted(dialect.name for dialect in list_dialects()))
     takes = action.nargs != 0
-    files = takes and "@" not in metavar and any(part in metavar for part in _FILES)
+    files = takes and "@" not in metavar and not _FILES.isdisjoint(re.split(r"\W+", metavar))
     return _Option(tuple(action.option_strings), (action.help or "").replace("%%", "%"), takes, words, files)
 
 

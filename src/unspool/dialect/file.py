@@ -12,6 +12,7 @@ from ..events import Stage
 from ..policy import CHOICES, Policy
 from ..schema import takes_text
 from .impossible import impossible
+from .plain_toml import MoreThanPlain, read_plain
 from .template import FIELDS, Field, Template, literal, parse_template, pieces
 
 KEYS: dict[str, str] = {
@@ -32,7 +33,7 @@ KEYS: dict[str, str] = {
     "item": "template of a list element; makes values nest",
     "separator": "what is written between two `calls` or `arguments`",
     "text": "templates of calls whose only argument is bare text, by the tool's name",
-    "tools": "template of calls of tools that the model was trained on, by a glob of the tool's name",
+    "tools": "how calls of tools that the model was trained on are written, by a glob of the tool's name",
     "arguments": "codec of the arguments without `argument`",
     "quote": "what JSON strings stand between",
     "id": "ids of calls that carry none",
@@ -199,7 +200,7 @@ def parse_dialect(text: str, where: str, bases: Any, *, trusted: bool = False) -
     Raises:
         DialectError: naming the file, the key, and what is allowed.
     """
-    data = _toml(text.split("\n[[examples]]", 1)[0] if trusted else text, where)
+    data = _head(text, where) if trusted else _toml(text, where)
     comment = text.lstrip().split("\n", 1)[0]
     loader = _Loader(where, data, bases)
     loaded = loader.load(comment.lstrip("# ").rstrip() if comment.startswith("#") else "")
@@ -208,6 +209,15 @@ def parse_dialect(text: str, where: str, bases: Any, *, trusted: bool = False) -
         loader.check_possible(dialect)
         dialect.compiled["examples"] = loader.examples()
     return dialect
+
+
+def _head(text: str, where: str) -> dict[str, Any]:
+    """The tables before the examples."""
+    head = text.split("\n[[examples]]", 1)[0]
+    try:
+        return read_plain(head)
+    except MoreThanPlain:
+        return _toml(head, where)
 
 
 def _meant(key: str) -> str:
@@ -219,7 +229,7 @@ def _meant(key: str) -> str:
 
 
 def _toml(text: str, where: str) -> dict[str, Any]:
-    import tomllib  # not needed before the first dialect is
+    import tomllib  # slow to import, and not needed for shipped dialects
 
     try:
         return tomllib.loads(text)
@@ -270,7 +280,6 @@ class _Loader:
             values[key] = self.templates(key, getattr(base, key))
         values["text"] = self.text_calls(base.text)
         values["tools"] = self.known_tools(base.tools)
-        values["call"] += tuple(t for _, t in values["tools"] if t not in values["call"])
         values["call_separator"], values["argument_separator"] = self.separators(base)
         self.check_id(values["id"])
         if values["call"] and not values["calls"]:

@@ -1,9 +1,9 @@
 """The markers of a dialect, and the sets of them that are looked for: what opens and closes its parts."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from itertools import product
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -36,9 +36,16 @@ class Form(msgspec.Struct, eq=False):
     """The tool whose call it is, where the form is one tool's."""
     key: str = ""
     """Its argument, where the form holds bare text."""
-    find: re.Pattern[str] | None = None
-    """Finds what may end the bare text."""
     triggers: frozenset[str] = frozenset()
+    """What may end the bare text."""
+    _find: re.Pattern[str] | None = None
+
+    @property
+    def find(self) -> re.Pattern[str]:
+        """Finds what may end the bare text."""
+        if self._find is None:
+            self._find = finder(self.triggers)
+        return self._find
 
 
 class Block(msgspec.Struct, eq=False):
@@ -98,9 +105,8 @@ class Parameter(msgspec.Struct, eq=False):
     closing: Pattern
     lead: str
     trail: str
-    find: re.Pattern[str]
-    """Finds what may end its value: its own closing, its call's, its block's, the next argument's opening."""
     triggers: frozenset[str]
+    """What may end its value: its own closing, its call's, its block's, the next argument's opening."""
     firsts: str
     """The characters that those begin with."""
     gap: str
@@ -108,6 +114,14 @@ class Parameter(msgspec.Struct, eq=False):
     held: str
     """White space that may belong to either: `trail`, `gap`."""
     _plain: re.Pattern[str] | None = None
+    _find: re.Pattern[str] | None = None
+
+    @property
+    def find(self) -> re.Pattern[str]:
+        """Finds what may end its value."""
+        if self._find is None:
+            self._find = finder(self.triggers)
+        return self._find
 
     def plain(self) -> re.Pattern[str] | None:
         """Matches a whole argument in which nothing stands that may end its value but its own closing; the groups are
@@ -173,27 +187,34 @@ class Scan:
             string's end begins.
     """
 
+    markers: "Candidates[Marker]"
+    triggers: Set[str]
     find: re.Pattern[str]
     plain: re.Pattern[str]
 
     def __init__(self, markers: Iterable[Marker], strays: "list[Stray] | tuple[()]" = ()) -> None:
-        # Those that begin with a field cannot be found in text.
-        self.markers = Candidates(ranked(m for m in markers if m.pattern.first))
-        self.triggers = firsts(x.pattern for x in (*self.markers, *strays))
+        self._given = (list(markers), strays)
 
     def at(self, text: str, i: int) -> int:
         """Whether a trigger stands in a text at ``i``: 1, 0, or -1 where the text ends in it."""
         m = self.find.match(text, i)
         return 0 if m is None else 1 if m.group() in self.triggers else -1
 
-    def __getattr__(self, name: str) -> re.Pattern[str]:
-        # Compiled when it is first asked for: most of a dialect's sets never are.
+    def __getattr__(self, name: str) -> Any:
+        # Made when it is first asked for: most of a dialect's sets never are.
+        if name == "markers":
+            # Those that begin with a field cannot be found in text.
+            self.markers = Candidates(ranked(m for m in self._given[0] if m.pattern.first))
+            return self.markers
+        if name == "triggers":
+            self.triggers = firsts(x.pattern for x in (*self.markers, *self._given[1]))
+            return self.triggers
         if name == "find":
             self.find = finder(self.triggers)
             return self.find
         if name == "plain":
-            firsts = "".join(sorted({re.escape(t[0]) for t in self.triggers}))
-            self.plain = re.compile(rf'[^"\\\x00-\x1f{firsts}]++')
+            heads = "".join(sorted({re.escape(t[0]) for t in self.triggers}))
+            self.plain = re.compile(rf'[^"\\\x00-\x1f{heads}]++')
             return self.plain
         raise AttributeError(name)
 

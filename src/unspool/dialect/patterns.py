@@ -126,6 +126,15 @@ class Pattern:
 
     def _measure(self) -> None:
         atoms = self.atoms
+        if len(atoms) < 2 and (not atoms or atoms[0].kind == LITERAL):  # as most closings are
+            self.first = atoms[0].text if atoms else ""
+            self.alone = bool(atoms)
+            self.any_case = bool(atoms) and atoms[0].any_case
+            self.weight = len(self.first)
+            self.last_name = -1
+            self.splits_name = 0
+            self.after_name = False
+            return
         kinds = [a.kind for a in atoms]
         self.first = atoms[0].text if atoms and kinds[0] == LITERAL else ""
         self.alone = kinds == [LITERAL]

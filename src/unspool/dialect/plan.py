@@ -1,7 +1,7 @@
 """A dialect as the machine needs it, compiled once: its markers, in the order and the sets in which they count."""
 
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
@@ -33,7 +33,7 @@ from .markers import (
     tags,
     text,
 )
-from .patterns import LITERAL, Pattern, closing, finder, joined
+from .patterns import LITERAL, Pattern, closing, joined
 from .syntax import Syntax
 from .template import ObjectShape, Piece, Template, unstarted
 
@@ -186,8 +186,7 @@ def _text_forms(d: Dialect, barriers: tuple[str, ...]) -> list[tuple[Template, F
                 marked(t.before, d.anywhere),
                 name=one.name,
                 key=one.key,
-                find=finder(triggers := frozenset((suffix.first, *(b for b in barriers if b)))),
-                triggers=triggers,
+                triggers=frozenset((suffix.first, *(b for b in barriers if b))),
             ),
         )
         for one in d.text
@@ -213,7 +212,7 @@ def compile_plan(d: Dialect, policy: Policy, choice: str = "auto") -> Plan:
     return plan
 
 
-class _Parts(NamedTuple):
+class _Parts(msgspec.Struct, frozen=True):
     """A dialect's markers, by what they open or close."""
 
     policy: Policy
@@ -368,28 +367,29 @@ def _outlines(d: Dialect, parts: _Parts, *, named: bool) -> tuple[Outline, Outli
     ends, frame_ends, reasoning_ends = parts.ends, parts.frame_ends, parts.reasoning_ends
     starts = parts.starts if parts.frames else []
     strays, strays_plain = _strays(parts)
-    content: list[Marker] = [*parts.reasoning, *parts.headers, *ends, *starts]
+    headers, thought_calls = parts.headers, parts.thought_calls
+    content: list[Marker] = [*parts.reasoning, *headers, *ends, *starts]
     undecided = parts.reasoning if policy.reasoning_in_content != "text" else []
     # Calls that are text: their closings are text too, even where they would end a frame or the turn.
     closers = {o.pattern.first for o in (*frame_ends, *ends)}
     shared = [c for c in calls if c.form and c.block and {c.form.suffix.first, c.block.suffix.first} & closers]
-    thought: list[Marker] = [*reasoning_ends, *parts.headers, *ends, *starts]
+    thought: list[Marker] = [*reasoning_ends, *headers, *ends, *starts]
     in_thoughts = policy.call_in_reasoning != "text"
     frame_inner = _longest([t.inner_trail for t in _framed(d)])
     content_inner = "" if parts.frames else _longest([t.inner_trail for t in d.content])
     reasoning_inner = _longest([t.inner_trail for t in d.reasoning])
-    headers = [t.lead for t in _framed(d) if t.before]
-    margin = _margin([*(b.lead for b in blocks), *(t.lead for t in d.reasoning), *headers])
-    plain_margin = _margin([*(t.lead for t in d.reasoning), *headers])
+    leads = [t.lead for t in _framed(d) if t.before]
+    margin = _margin([*(b.lead for b in blocks), *(t.lead for t in d.reasoning), *leads])
+    plain_margin = _margin([*(t.lead for t in d.reasoning), *leads])
     reading = Outline(
         calls=True,
         edge=Candidates(_edge([*calls, *parts.others], parts.forced, named=named)),
         text=Region(Scan([*calls, *content], strays), content_inner, margin),
         frame=Region(Scan([*frame_ends, *calls, *content], strays), frame_inner, margin),
         reasoning=Region(
-            Scan([*thought, *parts.thought_calls] if in_thoughts else thought),
+            Scan([*thought, *thought_calls] if in_thoughts else thought),
             reasoning_inner,
-            margin if in_thoughts else _margin(headers),
+            margin if in_thoughts else _margin(leads),
         ),
         undecided=Scan([*reasoning_ends, *undecided, *(c for c in calls if c.marked), *ends]),
         strays=Candidates(strays),
@@ -399,7 +399,7 @@ def _outlines(d: Dialect, parts: _Parts, *, named: bool) -> tuple[Outline, Outli
         edge=Candidates(parts.others),
         text=Region(Scan([*content, *shared], strays_plain), content_inner, plain_margin),
         frame=Region(Scan([*frame_ends, *content, *shared], strays_plain), frame_inner, plain_margin),
-        reasoning=Region(Scan(thought), reasoning_inner, _margin(headers)),
+        reasoning=Region(Scan(thought), reasoning_inner, _margin(leads)),
         undecided=Scan([*reasoning_ends, *undecided, *ends]),
         strays=Candidates(strays_plain),
     )
@@ -421,7 +421,6 @@ def _parameters(d: Dialect, parts: _Parts, templates: Iterable[Template], barrie
                 closing=own,
                 lead=t.inner_lead,
                 trail=trail,
-                find=finder(triggers),
                 triggers=triggers,
                 firsts="".join(sorted({x[0] for x in triggers})),
                 gap=gap,

@@ -18,7 +18,6 @@ _FOLDER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 _HEAD = 1024  # characters in which a file tells its names
 _NAMES = Regex(r'^(?:name|aliases)\s*=\s*(".*"|\[[^\]]*\])', re.M)
 _STRING = Regex(r'"([^"]*)"')
-_PLAIN = Regex(r"[\w.-]+")
 
 
 def _head(path: str) -> bytes:
@@ -44,9 +43,9 @@ def _files() -> dict[str, str]:
 
 def _shipped(key: str) -> str | None:
     """The shipped file that answers to a name in lower case."""
-    quick = os.path.join(_FOLDER, f"{key}.toml")
-    if _PLAIN.fullmatch(key) and os.path.isfile(quick):
-        return quick
+    own = os.path.join(_FOLDER, f"{key}.toml")  # a file is called by its dialect's name
+    if own in _paths():
+        return own
     quoted = f'"{key}"'.encode(errors="replace")  # a request may name anything
     for path in _paths():
         head = _head(path)

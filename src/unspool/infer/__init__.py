@@ -100,6 +100,8 @@ def infer_views(asked: Iterable[Views], renderer: Renderer, template: str, token
     for views in asked:
         if NAMES[0] in behind_user(views.whole["one call"]):
             why = NO_DIALECT
+        elif "content" in views.errors:
+            why = f"the template refuses every turn: {views.errors['content']}"
         for candidate in sorted(_candidates(views, renderer, template, tokenizer, name), key=_Tried.rank)[:_MOST]:
             proof = candidate.prover.all(candidate.dialect)
             if proven(proof):

@@ -21,12 +21,16 @@ RESULT: Final = "Zqresult."
 EOS: Final = "<zq|eos|>"
 """What ``eos_token`` stands for where nobody tells: engines give no text for it."""
 
+_MORE: Final = {"additionalProperties": {"type": "string"}}
+"""Some templates insist."""
 _OBJECT: Final = {
     "type": "object",
+    **_MORE,
     "properties": {
         "zqone": {"type": "integer", "description": "A value."},
         "zqtwo": {
             "type": "object",
+            **_MORE,
             "description": "A value.",
             "properties": {"zqin": {"type": "string", "description": "A value."}},
         },
@@ -137,11 +141,14 @@ TURNS: Final[dict[str, Turn]] = {
     "a name with a dot": Turn(calls=((DOTTED, {KEYS[0]: VALUES[0]}),)),
     "integer": Turn(calls=_first({"zqint": TYPED["zqint"][0]})),
     "boolean": Turn(calls=_first({"zqbool": True})),
+    "false": Turn(calls=_first({"zqbool": False})),
+    "zero": Turn(calls=_first({"zqint": 0})),
     "number": Turn(calls=_first({"zqnumber": 1.5})),
     "null": Turn(calls=_first({"zqnone": None})),
     "list": Turn(calls=_first({"zqlist": TYPED["zqlist"][0]})),
     "nested object": Turn(calls=_first({"zqobject": TYPED["zqobject"][0]})),
     "Unicode": Turn(content="Ünï 北京 🌧️", calls=_first({KEYS[0]: "é 北京 🌧️ \u2028 ﬁ"})),
+    "a long text": Turn(calls=_first({KEYS[0]: "zqword " * 300 + "zqend"})),
     "quotes and lines": Turn(calls=_first({KEYS[0]: "a \"b\" 'c'\n\\d\n\n<e> & {f}", KEYS[1]: ""})),
 }
 """The turns that are rendered, by the name of their case."""

@@ -24,7 +24,7 @@ from .tokens import marks, prefix
 
 NEEDED: Final = ("content", "one call", "two arguments", "no arguments", "text and call")
 """The cases that have to pass."""
-_TYPES: Final = ("integer", "boolean", "number", "null", "list", "nested object")
+_TYPES: Final = ("integer", "boolean", "false", "zero", "number", "null", "list", "nested object")
 _ROUNDS: Final = 3
 
 
@@ -92,6 +92,8 @@ class Prover:
             prompt, raw = self.cut.split(self.views.whole[name])
             missing = _missing(turn, raw) or self._as_reasoning(turn)
             missing = missing and f"the template leaves out: {missing}"
+        if missing and _reordered(turn, raw):
+            return Case(name, "fail", f"the template writes the calls in another order: {raw[:200]!r}")
         if missing:
             joined = self._joined(dialect, turn) if turn.content and turn.calls else None
             if joined is None:
@@ -360,6 +362,12 @@ def _missing(turn: h.Turn, raw: str) -> str:
         if not at or any(key not in raw for key in arguments):
             return "a call"
     return ""
+
+
+def _reordered(turn: h.Turn, raw: str) -> bool:
+    """Whether a template writes all calls of a turn, but not one behind the other."""
+    places = [raw.find(name) for name, _ in turn.calls]
+    return -1 not in places and places != sorted(places)
 
 
 def _differs(message: Message, turn: h.Turn, ids: h.Style | None, *, exact: bool) -> str:

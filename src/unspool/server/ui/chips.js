@@ -66,8 +66,9 @@ class Chips extends HTMLElement {
   explain(index) {
     if (this.at === index && this.panel.childElementCount) return;
     this.at = index;
-    for (const one of this.list.querySelectorAll(".chip.picked")) one.classList.remove("picked");
-    this.list.querySelector(`.chip[data-index="${index}"]`)?.classList.add("picked");
+    for (const one of this.list.querySelectorAll(".chip.picked")) mark(one, false);
+    const here = this.list.querySelector(`.chip[data-index="${index}"]`);
+    if (here) mark(here, true);
     const { chunk, start, end } = this.chunks[index];
     clear(this.panel, explained(chunkName(this.grain, index), chunk, start, end));
   }
@@ -82,6 +83,11 @@ class Chips extends HTMLElement {
     this.explain(at);
     this.list.querySelector(`.chip[data-index="${at}"]`)?.scrollIntoView({ block: "center" });
   }
+}
+
+function mark(node, picked) {
+  node.classList.toggle("picked", picked);
+  node.setAttribute("aria-selected", String(picked));
 }
 
 /** "Token 4", where chunks are tokens. */
@@ -104,6 +110,7 @@ function chip({ index, chunk, tiles: parts, end }, grain) {
       "data-index": index,
       role: "option",
       tabindex: -1,
+      "aria-selected": "false",
       "aria-label": `${chunkName(grain, index)}: ${names.join(", ")}`,
     },
     parts.length ? parts.map((part) => tile(part)) : h("span", { class: "tile" }, "∅"),

@@ -80,7 +80,8 @@ class Interpreter:
         assert process.stdin is not None
         try:
             async with asyncio.timeout(self._time + _GRACE):
-                process.stdin.write(msgspec.json.encode({"code": code}) + b"\n")
+                plain = code.encode(errors="replace").decode()  # without halves of surrogate pairs
+                process.stdin.write(msgspec.json.encode({"code": plain}) + b"\n")
                 await process.stdin.drain()
                 answer = await self._answer(process)
         except TimeoutError:

@@ -44,7 +44,7 @@ class Output(io.TextIOBase):
         if self.lost:
             text += f"\n[… {self.lost:,} more characters …]"
         self.parts, self.left, self.lost = [], self.limit, 0
-        return text
+        return text.encode(errors="replace").decode()  # half a surrogate pair has no place in JSON
 
 
 def run(code: str, name: str, namespace: dict[str, Any], output: Output) -> bool:
