@@ -4,9 +4,12 @@ import random
 
 from hypothesis import HealthCheck, Phase, given, settings
 
+from unspool import constrain, promises
 from unspool.dialect.file import parse_dialect
 from unspool.dialect.registry import find_base
+from unspool.grammar import ToolStrictLevel
 
+from ..support import tool
 from .drawn import BLANK, Tally, examples, files, keeps_to_everything, refusal
 
 HOSTILE = (
@@ -97,3 +100,17 @@ def test_a_file_is_refused_with_a_reason_or_keeps_to_everything() -> None:
     assert [fault for fault in tally.faults if "it means something else" not in fault[1]] == []
     assert tally.accepted
     assert all(": " in reason for reason in tally.refused)
+
+
+def test_framed_content_does_not_hold_a_line_that_begins_a_call() -> None:
+    keys = """
+content = "<<{content}>>"
+calls = "\\n{calls}"
+call = "* {name}:{arguments} *"
+argument = "<p={key}>{value}</p>"
+"""
+    dialect = parse_dialect(written(keys), "drawn.toml", find_base)
+    constraint = constrain(dialect, [tool("f", a="string")], strict_level=ToolStrictLevel.PARAMETER)
+    assert constraint is not None
+    assert promises.refusal(constraint.lark, "<<a\n* g: and f>>") == ""
+    assert promises.refusal(constraint.lark, "<<a\n* f: and g>>").startswith("is stuck behind")

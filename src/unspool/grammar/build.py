@@ -121,9 +121,9 @@ class _Builder:
         unlike = tuple(_begins(o.pattern) for o in self.plan.reading.edge if o.kind == REASONING)
         return self.kept(closed, self.plan.reading.undecided.triggers | self.plan.plain.reasoning.scan.triggers, unlike)
 
-    def free(self, head: str, closed: str, without: Iterable[str]) -> Node:
+    def free(self, head: str, closed: str, without: Iterable[str], unlike: tuple[Node, ...] = ()) -> Node:
         """Free text between two markers; white space before the second belongs to it or to the text."""
-        return seq(Const(head.rstrip()), self.kept(closed.lstrip(), without))
+        return seq(Const(head.rstrip()), self.kept(closed.lstrip(), without, unlike))
 
     def kept(self, stop: str, without: Iterable[str], unlike: tuple[Node, ...] = (), *, code: bool = False) -> Text:
         """Text up to a marker that holds none of the others; tags of reasoning are read in any case."""
@@ -185,6 +185,14 @@ class _Builder:
         unlike += [_named(o.pattern) for o in plan.inner if o.form and o.form.marked and not o.pattern.first]
         if self.undecided:
             without += [o.pattern.first for o in plan.reasoning_ends]
+        unlike += self.unlike_calls(without)
+        # A line's end ends a code span too.
+        return self.kept(stop, without, tuple(dict.fromkeys(unlike)), code=not stop.startswith("\n"))
+
+    def unlike_calls(self, without: list[str]) -> list[Node]:
+        """What text is not, and how it does not go on, since calls without markers of their own would be read there."""
+        plan = self.plan
+        unlike: list[Node] = []
         names = choice(map(Const, self.demand.names)) if self.demand.names else None
         if names is not None:
             bare = [o for o in plan.reading.edge if isinstance(o, Opening) and o.kind == CALL and not o.marked]
@@ -201,8 +209,7 @@ class _Builder:
                     if openings:
                         calls = choice(self.bare_calls(openings, names, whole=False))
                         unlike.append(seq(_ANYTHING, before, calls))
-        # A line's end ends a code span too.
-        return self.kept(stop, without, tuple(dict.fromkeys(unlike)), code=not stop.startswith("\n"))
+        return unlike
 
     def bare_calls(self, openings: list[Opening], names: Node, *, whole: bool = True) -> tuple[Node, ...]:
         """What would be read as calls without markers where content begins.
@@ -244,7 +251,9 @@ class _Builder:
         scan = (self.plan.reading if self.d.call else self.plan.plain).frame.scan
         if not closed.strip():
             return seq(Const(head), self.text(""))
-        return seq(EMPTY if first else self.margin(template), self.free(head, closed, self.markers(scan)))
+        without = self.markers(scan)
+        unlike = tuple(dict.fromkeys(self.unlike_calls(without)))
+        return seq(EMPTY if first else self.margin(template), self.free(head, closed, without, unlike))
 
     def answer(self, *, first: bool) -> Node:
         """Content by the schema of the answer."""
