@@ -451,3 +451,11 @@ def test_the_stage_follows_the_output(dialect: Dialect) -> None:
     assert seen[:4] == [Stage.REASONING, Stage.REASONING, Stage.CONTENT, Stage.TOOL_CALL]
     parser.close()
     assert json.loads(parser.message.tool_calls[0].arguments) == {"a": "xyz"}
+
+
+@pytest.mark.parametrize("name", ["qwen3_coder", "glm45"])
+def test_a_call_whose_arguments_have_not_begun_is_the_stage_of_a_call(name: str) -> None:
+    parser = Parser(name, stage=Stage.CONTENT)
+    opening = parser.dialect.call[0].text.partition("{arguments}")[0].replace("{name}", "write").strip()
+    stages = [(parser.feed(c), parser.stage)[1] for c in "<tool_call>" + opening.removeprefix("<tool_call>") + "\n<"]
+    assert set(stages[len("<tool_call>") :]) == {Stage.TOOL_CALL}

@@ -39,10 +39,11 @@ def request_of(tools: list[dict[str, Any]] | None, **fields: Any) -> Any:
 def choose(host: Any, tokenizer: Any, dialect: Dialect) -> None:
     """Set our parsers for a dialect, and no other: lmdeploy keeps what was set before where a name is none."""
     host.reasoning_parser_cls = host.tool_parser_cls = None
-    name = f"unspool_{dialect.name}"
+    name = f"unspool_{dialect.name}".replace(".", "_")
     host.set_parsers(
         reasoning_parser_name=name if dialect.reasoning else None, tool_parser_name=name, tokenizer=tokenizer
     )
+    assert host.tool_parser_cls is not None
 
 
 def through(kind: Any, raw: str, request: Any, size: int) -> Parts:

@@ -126,6 +126,12 @@ def test_a_call_in_markup_is_told_in_pieces_of_sixteen_characters_inside_the_hos
     told = [detector.parse_streaming_increment(c, [WEATHER]).calls for c in ["Well <", *pieces(raw[1:], 4)]]
     texts = [item.parameters for calls in told for item in calls if item.parameters]
     assert {len(text) for text in texts[1:]} == {16}
+    whole = kind()
+    assert whole.parse_streaming_increment(raw, [WEATHER]).calls
+    for piece in ("ab", "\n</para", "meter>\n</fun", "ction>\n</to", "ol_call", ">"):
+        last = whole.parse_streaming_increment(piece, [WEATHER]).calls
+    assert whole.prev_tool_call_arr[0]["arguments"] == '{"city": "' + "abcd" * 16 + 'ab"}', "the call's end is not held"
+    assert last == []
     rest = [item.parameters for _ in range(2) for item in detector.finish([WEATHER]).calls]
     assert "".join(texts + rest) == '{"city": "' + "abcd" * 16
     assert FunctionCallParser([WEATHER], "qwen3_coder").detector.gathered == 0

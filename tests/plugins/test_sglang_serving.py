@@ -20,6 +20,7 @@ import pytest
 import unspool
 from unspool import Stage
 
+from ..infer import invented
 from .support import WEATHER, Parts, parts
 from .test_vllm_host import make_tokenizer
 from .vllm_server import write_model
@@ -173,3 +174,15 @@ def test_sglangs_server_says_what_the_parser_says(engine: Engine, name: str, cho
         kind = importlib.import_module("sglang.srt.function_call.base_format_detector").StructuralTag
         carried = kind.model_validate(json.loads(sampling["structural_tag"]))
         assert carried.model_dump() == kind.model_validate(own.structural_tag).model_dump()
+
+
+def test_the_template_tells_sglangs_server_the_dialect(engine: Engine, tmp_path: Path) -> None:
+    write_model(tmp_path, engine.tokenizer, invented.KNOWN)
+    other = Engine(tmp_path, engine.tokenizer, engine.server_args)
+    other.says = 'Sure.\n<tool_call>\n{"name": "get_weather", "arguments": {"city": "Oslo"}}\n</tool_call>'
+    handler = serving(other, "auto")
+    told, reason, _ = asyncio.run(whole(handler, tool_choice="auto"))
+    assert told == asyncio.run(streamed(handler, tool_choice="auto"))[0]
+    assert told == ("", "Sure.", [("get_weather", '{"city": "Oslo"}')])
+    assert reason == "tool_calls"
+    engine.tokenizer.chat_template = TEMPLATE

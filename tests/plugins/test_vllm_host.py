@@ -10,6 +10,7 @@ import pytest
 import unspool
 from unspool import Dialect, Stage
 
+from ..infer import invented
 from ..support import CALLING, named, tools_of
 from .support import WEATHER, Parts, pieces, raws, read
 
@@ -175,3 +176,39 @@ def test_the_end_of_reasoning_is_told_from_ids(host: Any, tokenizer: Any, text: 
     assert parser.is_reasoning_end_streaming(ids, ids[-1:]) == ended
     parser.set_prompt_token_ids(tokenizer.encode("<|im_start|>assistant\n<think>"))
     assert parser.count_reasoning_tokens(tokenizer.encode("abc</think>def")) == 3
+
+
+def test_the_template_tells_vllm_the_dialect(host: Any) -> None:
+    tokenizer = make_tokenizer(["<|im_start|>", "<|im_end|>"])
+    tokenizer.chat_template = invented.KNOWN
+    kind = host.manager.get_parser(
+        tool_parser_name="unspool_auto",
+        reasoning_parser_name="unspool_auto",
+        enable_auto_tools=True,
+        model_name="tiny",
+        tokenizer=tokenizer,
+    )
+    raw = 'Sure.\n<tool_call>\n{"name": "get_weather", "arguments": {"city": "Oslo"}}\n</tool_call>'
+    _, content, calls = kind(tokenizer, None).parse(raw, request_of(host, [WEATHER]), enable_auto_tools=True)
+    assert (content, [(c.name, c.arguments) for c in calls]) == ("Sure.", [("get_weather", '{"city": "Oslo"}')])
+
+
+def test_policies_of_the_variable_hold_in_vllm(host: Any, tokenizer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    hermes = unspool.get_dialect("hermes")
+    raw = '<tool_call>\n{"name": "get_weather", "arguments": {"city": \'Oslo\'}}\n</tool_call>'
+    for policy, arguments in (("", "{\"city\": 'Oslo'}"), ("bad_arguments=repair", '{"city": "Oslo"}')):
+        monkeypatch.setenv("UNSPOOL_POLICY", policy)
+        _, _, calls = through(host, tokenizer, hermes, raw, "<|im_start|>assistant\n", 5)
+        assert calls == [("get_weather", arguments)]
+
+
+def test_more_of_a_calls_arguments_is_told_with_no_field_that_was_not_set(host: Any, tokenizer: Any) -> None:
+    hermes = unspool.get_dialect("hermes")
+    request = request_of(host, [WEATHER])
+    parser = parser_of(host, tokenizer, hermes, request.tools, thoughts=False)
+    told = [
+        parser.parse_delta(piece, tokenizer.encode(piece), request, [1], finished=False)
+        for piece in ('<tool_call>\n{"name": "get_weather", "arguments": {"city": "', "Oslo")
+    ]
+    assert told[1].model_dump(exclude_unset=True) == {"tool_calls": [{"index": 0, "function": {"arguments": "Oslo"}}]}
+    assert [type(told[1].tool_calls[0]), type(told[1])] == [type(told[0].tool_calls[0]), type(told[0])]

@@ -219,7 +219,7 @@ class Openings:
         return self.names is not None and name in self.names
 
     def pending(self) -> bool:
-        """Whether what waits is the opening of a call, cut behind its first marker."""
+        """Whether what waits is the opening of a call, cut behind its first marker or before its arguments begin."""
         buf = self._tape.buf
         i = skip_space(buf, self._tape.i)
         if i >= len(buf):
@@ -228,7 +228,7 @@ class Openings:
             if not isinstance(o, Opening) or o.kind != CALL or not o.marked or o.block is None or o.form is None:
                 continue
             marker = o.block.prefix if o.block.prefix and o.block.marked else o.form.opening
-            if marker.first and buf.startswith(marker.first, i) and o.pattern.match(buf, i, {}) == MORE:
+            if marker.first and buf.startswith(marker.first, i) and o.pattern.match(buf, i, {}) != NO:
                 return True
         return False
 

@@ -154,10 +154,15 @@ def _register() -> None:
         d = None if name == AUTO else dialect_of(name)
         if d is None or d.call:
             kind = type("UnspoolToolParser", (HostToolParser,), made)
-            ToolParserManager.register_module(PREFIX + name, module=kind)
+            ToolParserManager.register_module(_registered(name), module=kind)
         if d is None or d.reasoning:
             kind = type("UnspoolReasoningParser", (HostReasoningParser,), made)
-            ReasoningParserManager.register_module(PREFIX + name, module=kind)
+            ReasoningParserManager.register_module(_registered(name), module=kind)
+
+
+def _registered(name: str) -> str:
+    """The name to register: what stands before a dot is the name of another registry there."""
+    return PREFIX + name.replace(".", "_")
 
 
 def main() -> None:

@@ -6,6 +6,7 @@ With unspool installed beside SGLang, `register` is called through the entry poi
 SGLang reads an output twice: a reasoning detector takes the reasoning out, and a detector of calls gets what is left.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, ClassVar, Final, Literal
@@ -93,7 +94,10 @@ class ToolDetector:
     result_type: ClassVar[Callable[..., Any]] = StreamingParseResult
     info_type: ClassVar[Callable[..., Any]] = StructureInfo
     gathered: ClassVar[int] = 0
-    """So many characters of a call that is no JSON are read at a time; the host's own wait for whole values there."""
+    """So many characters of a call that is no JSON are read at a time, or up to what may end it.
+
+    The host's own detectors wait for whole values there.
+    """
 
     def __init__(self, tokenizer: Any = None) -> None:
         super().__init__()
@@ -101,6 +105,7 @@ class ToolDetector:
         self._tokenizer = tokenizer
         self._reader: Reader | None = None
         self._gathers = self.gathered > 0 and self.dialect.argument_format != "json"
+        self._ends = _ends(self.dialect)
         self._in_call = False
         self._waiting = ""
         self.bot_token, self.eot_token = _sides(self.dialect)
@@ -121,14 +126,18 @@ class ToolDetector:
         items = [self.item_type(tool_index=c.index, name=c.name, parameters=c.arguments) for c in told.calls]
         return self.result_type(normal_text=told.content, calls=items)
 
-    def parse_streaming_increment(self, new_text: str, tools: Sequence[Any]) -> Any:
-        """Take the next piece of a stream."""
+    def parse_streaming_increment(self, new_text: str, tools: Sequence[Any]) -> StreamingParseResult:
+        """Take the next piece of a stream.
+
+        The host looks at attributes alone: its own classes would cost more than parsing.
+        """
         reader = self._reader
         if reader is None:
             reader = self._reader = self._read(tools)
         if self._in_call:
+            ends = self._ends.search(new_text)
             new_text = self._waiting + new_text
-            self._waiting = new_text if len(new_text) < self.gathered else ""
+            self._waiting = new_text if ends is None and len(new_text) < self.gathered else ""
             if self._waiting:
                 return StreamingParseResult("", [])
         told = reader.take(new_text)
@@ -140,10 +149,10 @@ class ToolDetector:
             return StreamingParseResult("", [ToolCallItem(told.index, None, told.arguments)])
         return self._told(reader, told)
 
-    def finish(self, tools: Sequence[Any]) -> Any:
+    def finish(self, tools: Sequence[Any]) -> StreamingParseResult:
         """The stream is over: what was held back."""
         if self._reader is None:
-            return self.result_type()
+            return StreamingParseResult()
         reader, rest, self._waiting = self._reader, self._waiting, ""
         told = reader.feed(rest) if rest else Delta(calls=[])
         reader.join(told, reader.close())
@@ -204,16 +213,16 @@ class ToolDetector:
         parser = Parser(self.dialect, tools=known, stage=Stage.CONTENT, policy=environment_policy())
         return Reader(parser, foreign=_foreign(self.dialect, self._tokenizer), keep=Keep.REASONING)
 
-    def _told(self, reader: Reader, told: Delta) -> Any:
+    def _told(self, reader: Reader, told: Delta) -> StreamingParseResult:
         items = []
         for call in told.calls:
             if call.name is not None:  # by itself, as SGLang's own have it
-                items.append(self.item_type(tool_index=call.index, name=call.name, parameters=""))
+                items.append(ToolCallItem(call.index, call.name))
             if call.arguments:
-                items.append(self.item_type(tool_index=call.index, name=None, parameters=call.arguments))
+                items.append(ToolCallItem(call.index, None, call.arguments))
         self.current_tool_id = note_calls(reader, told, self.prev_tool_call_arr, self.streamed_args_for_tool)
         self.current_tool_name_sent = self.current_tool_id >= 0
-        return self.result_type(normal_text=told.content, calls=items)
+        return StreamingParseResult(told.content, items)
 
 
 def _sides(d: Dialect) -> tuple[str, str]:
@@ -222,6 +231,12 @@ def _sides(d: Dialect) -> tuple[str, str]:
         return "", ""
     before, _, after = d.calls[0].text.replace("{call}", "{calls}").partition("{calls}")
     return before.lstrip("\n"), after
+
+
+def _ends(d: Dialect) -> "re.Pattern[str]":
+    """Finds the characters with which calls and blocks of calls end."""
+    found = {t.text.rstrip()[-1:] for t in (*d.call, *d.calls)} - {"}"}
+    return re.compile(f"[{re.escape(''.join(sorted(found)))}]" if found else "")
 
 
 def _written(d: Dialect, name: str) -> StructureInfo:
@@ -384,12 +399,12 @@ class FunctionCallParser:
         """The same for the next piece of a stream."""
         if not self.tools:
             return chunk_text, []
-        result: StreamingParseResult = self.detector.parse_streaming_increment(chunk_text, self.tools)
+        result = self.detector.parse_streaming_increment(chunk_text, self.tools)
         return result.normal_text, result.calls
 
     def parse_stream_end(self) -> tuple[str, list[ToolCallItem]]:
         """The stream is over: what was held back."""
-        result: StreamingParseResult = self.detector.finish(self.tools)
+        result = self.detector.finish(self.tools)
         return result.normal_text, result.calls
 
     def get_structure_tag(self) -> dict[str, Any] | None:
