@@ -36,3 +36,15 @@ class Regex:
 
         for name in _METHODS:
             setattr(self, name, first(name))
+
+
+class Prefix(Regex):
+    """A regular expression that matches at every place, if only nothing.
+
+    Attributes:
+        match: as that of `re.Pattern`, but never ``None``.
+    """
+
+    __slots__ = ()
+
+    match: Callable[..., re.Match[str]]

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Set
 from itertools import product
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 
@@ -113,7 +113,7 @@ class Parameter(msgspec.Struct, eq=False):
     """White space between a value and the next argument's opening, where that makes up for a missing closing."""
     held: str
     """White space that may belong to either: `trail`, `gap`."""
-    _plain: re.Pattern[str] | None = None
+    _plain: re.Pattern[str] | Literal[False] | None = False
     _find: re.Pattern[str] | None = None
 
     @property
@@ -126,7 +126,8 @@ class Parameter(msgspec.Struct, eq=False):
     def plain(self) -> re.Pattern[str] | None:
         """Matches a whole argument in which nothing stands that may end its value but its own closing; the groups are
         its key and its value, white space at the edges included. ``None`` where its template needs a careful look."""
-        if self._plain is None:
+        if self._plain is False:
+            self._plain = None
             before, after = self.opening.plain(("key",)), self.closing.plain(())
             if not before or not after:
                 return None

@@ -188,6 +188,31 @@ class Pattern:
             re.escape(a.text) if a.kind == LITERAL else kinds.get(a.kind, r"([\w.\-]{1,64}+)") for a in self.atoms
         )
 
+    def begun(self, then: str = "") -> str | None:
+        """A regular expression that matches nothing and what the pattern may begin with, but not all of it.
+
+        Args:
+            then: where given, all of it too, if this follows.
+
+        ``None`` where its fields, or a tag in any case, need a careful look.
+        """
+        told = then
+        for atom in reversed(self.atoms):
+            if atom.any_case:
+                return None
+            if atom.kind == LITERAL:
+                for c in reversed(atom.text if told else atom.text[:-1]):
+                    told = f"(?:{re.escape(c)}{told})?"
+            elif atom.kind == SPACE:
+                told = told and rf"\s{{0,64}}+{told}"
+            elif atom.kind == WORD:
+                told = rf"[A-Za-z_]{{0,31}}+{told}"
+            elif atom.kind == UNTIL and len(atom.stops) == 1:
+                told = rf"[^\n{re.escape(atom.stops[0][0])}]{{0,64}}+{told}"
+            else:
+                return None
+        return told
+
     def named(self, text: str, i: int) -> bool:
         """Whether the name is complete in a text that ends in the middle of the pattern, which begins at ``i``."""
         behind = (at for at in range(self.last_name + 1, len(self.atoms)) if self.atoms[at].kind == LITERAL)

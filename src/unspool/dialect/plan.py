@@ -1,5 +1,6 @@
 """A dialect as the machine needs it, compiled once: its markers, in the order and the sets in which they count."""
 
+import re
 from collections.abc import Iterable
 from typing import Final
 
@@ -96,6 +97,35 @@ class Plan(msgspec.Struct, eq=False):
     """What ends a call even inside an open string, where the policy says so."""
     literals: frozenset[str]
     """All literals, for recognising special tokens by id."""
+    _waits: dict[int, re.Pattern[str] | None] = {}
+
+    def waits(self, parameter: Parameter | None) -> re.Pattern[str] | None:
+        """Matches text in which nothing of an argument is decided yet: none of its value's closing, or, where none is
+        open, of the next argument's opening. ``None`` where that cannot be told from the text alone."""
+        asked = -1 if parameter is None else self.parameters.index(parameter)
+        if asked not in self._waits:
+            self._waits[asked] = self._waiting(parameter)
+        return self._waits[asked]
+
+    def _waiting(self, parameter: Parameter | None) -> re.Pattern[str] | None:
+        if self.items or self.comma or self.quoted:
+            return None
+        patterns = [p.opening for p in self.parameters] + self.closings
+        firsts = {p.first for p in (*patterns, *(m.pattern for m in (*self.ends, *self.next_inside)))}
+        if parameter is not None:
+            firsts.add(parameter.closing.first)
+        if any(a != b and b.startswith(a) for a in firsts for b in firsts):
+            return None  # what one of them begins another one is
+        begun = [p.begun() for p in patterns]
+        if None in begun:
+            return None
+        told = rf"\s{{0,64}}+(?:{'|'.join(dict.fromkeys(map(str, begun)))})"
+        if parameter is not None:
+            closing = parameter.closing.begun(told)
+            told = f"[^{re.escape(parameter.firsts)}]*+{closing}"
+            if closing is None:
+                return None
+        return re.compile(told)
 
 
 def _longest(texts: list[str]) -> str:

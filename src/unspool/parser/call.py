@@ -1,9 +1,7 @@
 """One call, from its opening to its end, and what is said of it."""
 
 import enum
-import os
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Mapping
 
 from ..dialect.markers import Block, Form
 from ..dialect.patterns import MAX_SPACE
@@ -11,14 +9,8 @@ from ..dialect.plan import Plan
 from ..events import Status
 from ..schema import Schema
 from ..toolset import Toolset
+from .ids import Ids, MakeId
 from .ledger import Ledger, Why
-
-Ids = Callable[[int, str], str]
-
-_ALPHABET: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
-
-
-_LETTERS: Final = bytes(ord(_ALPHABET[i % len(_ALPHABET)]) for i in range(256))
 
 
 class Sink(enum.Enum):
@@ -38,14 +30,13 @@ class Desk:
         tools: what may be called.
     """
 
-    __slots__ = ("_given", "_ids", "ledger", "plan", "tools")
+    __slots__ = ("_ids", "ledger", "plan", "tools")
 
-    def __init__(self, ledger: Ledger, plan: Plan, tools: Toolset, ids: Ids | None) -> None:
+    def __init__(self, ledger: Ledger, plan: Plan, tools: Toolset, ids: MakeId | None) -> None:
         self.ledger = ledger
         self.plan = plan
         self.tools = tools
-        self._ids = ids
-        self._given: dict[str, int] = {}  # ids of calls, and the index of the call that has each
+        self._ids = Ids(plan.dialect.id, ids)
 
     def known(self, name: str) -> bool | None:
         """Whether a tool is declared; ``None`` where the tools are unknown."""
@@ -56,49 +47,13 @@ class Desk:
         """The schema of a tool's arguments, where it is declared."""
         return self.tools.schema(name)
 
-    def id_of(self, index: int, name: str, fields: dict[str, str]) -> str:
-        """The id of a call: its own, by its template's fields, or one made for it."""
-        if fields.get("id"):
-            return fields["id"]
-        template = self.plan.dialect.id
-        number = fields.get("index")
-        if "number" in fields:
-            number = str(int(fields["number"]) - 1)
-        if number is not None and "{index}" in template:
-            return fill_id(template, name, number)
-        return self._new_id(index, name) if self._ids is None else self._ids(index, name)
-
-    def own_id(self, call_id: str, index: int, name: str) -> str:
-        """An id for the call, which no call before it has: this one if that is free."""
-        given = self._given
-        if given.get(call_id, index) < index:
+    def id_of(self, index: int, name: str, fields: Mapping[str, str], own: str = "") -> str:
+        """The id of a call: ``own`` or what its fields say if no call before it has that, else one made for it."""
+        call_id = own or self._ids.of(index, name, fields)
+        given = self._ids.give(call_id, index, name)
+        if given != call_id:
             self.ledger.notice("duplicate_id", call_id)
-            number = index
-            made = self._new_id(number, name, call_id)
-            while given.get(made, index) < index:
-                number += 1
-                another = self._new_id(number, name, call_id)
-                made = another if another != made else f"{call_id}-{number}"
-            call_id = made
-        given[call_id] = index
-        return call_id
-
-    def _new_id(self, index: int, name: str, instead: str = "") -> str:
-        """An id in the dialect's form; random, or always the same ``instead`` of the same one."""
-        template = fill_id(self.plan.dialect.id, name, str(index))
-        if "?" not in template:
-            return template
-        size = len(template)
-        if not instead:
-            return _filled(template, os.urandom(size).translate(_LETTERS).decode())
-        number = int.from_bytes(_digest(f"{index}:{instead}", size))
-        made: list[str] = []
-        for c in template:
-            if c == "?":
-                number, digit = divmod(number, len(_ALPHABET))
-                c = _ALPHABET[digit]
-            made.append(c)
-        return "".join(made)
+        return given
 
 
 class Call:
@@ -211,7 +166,7 @@ class Call:
         if known is False:
             ledger.notice("undeclared_tool", self.name)
         self.index = ledger.index
-        self.id = desk.own_id(self.id or desk.id_of(self.index, self.name, self.fields), self.index, self.name)
+        self.id = desk.id_of(self.index, self.name, self.fields, self.id)
         if ledger.thinking:
             ledger.end_reasoning(ledger.at, pause=policy.call_in_reasoning == "resume")
         ledger.start_call(self.id, self.name, end, known)
@@ -251,23 +206,3 @@ class Call:
         begun = self._desk.ledger.replayed(self.index)
         self.index = 0
         self._desk.ledger.reopen_call(self.id, self.name, self.known, begun)
-
-
-def fill_id(template: str, name: str, index: str) -> str:
-    """An id by a dialect's template; ``?`` stays for the caller."""
-    number = str(int(index) + 1) if "{number}" in template else ""
-    return template.replace("{name}", name).replace("{index}", index).replace("{number}", number)
-
-
-def _filled(template: str, letters: str) -> str:
-    """A template with letters in place of its ``?``."""
-    head = template.rstrip("?")
-    if "?" not in head:
-        return head + letters[len(head) :]
-    return "".join(letter if c == "?" else c for c, letter in zip(template, letters, strict=True))
-
-
-def _digest(text: str, size: int) -> bytes:
-    from hashlib import shake_128  # rarely needed
-
-    return shake_128(text.encode("utf-8", "surrogatepass")).digest(size)

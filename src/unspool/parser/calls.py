@@ -98,8 +98,8 @@ class Calls:
         self._opens_block = o.block is not None
         if self._opens_block:
             self.given_back = False
-        sure = not (ledger.holds or ledger.thinking or ledger.paused)
-        whole = whole_call(self._openings, self._desk, form, block, match, buf) if sure else None
+        sure = not (ledger.holds or ledger.thinking or ledger.paused or self._look.by_ids)
+        whole = whole_call(self._plan, self._desk.tools, form, block, buf, end, match.fields) if sure else None
         if self._at.state in (State.TEXT, State.REASONING):
             low = max(tape.i, ledger.at - base)
             take = common_suffix(buf, low, i, block.margin)
@@ -144,12 +144,7 @@ class Calls:
         desk, ledger, tape = self._desk, self._ledger, self._tape
         base, index, name = tape.base, ledger.index, whole.name
         ledger.markup(start)
-        ledger.start_call(
-            desk.own_id(desk.id_of(index, name, match.fields), index, name),
-            name,
-            base + whole.header,
-            desk.known(name),
-        )
+        ledger.start_call(desk.id_of(index, name, match.fields), name, base + whole.header, desk.known(name))
         ledger.arguments(index, whole.arguments, base + whole.inside)
         ledger.end_call(index, "ok", start, base + whole.end)
         ledger.count_call()

@@ -13,6 +13,7 @@ from .call import Sink
 from .machine import Machine
 from .readers.literal import DONE, STRING, LiteralReader
 from .readers.markup import MarkupReader
+from .readers.recall import Spot, memory
 from .readers.strings import (
     JSON_PARTIAL,
     JSON_RUN,
@@ -24,6 +25,9 @@ from .readers.strings import (
 )
 from .states import State
 from .white import held_suffix
+
+_WAITING: Final = 256
+"""How many characters may wait without a look by the machine."""
 
 Take = Callable[["FastPaths", str], "list[Event] | None"]
 """The events of a piece of text; ``None`` where the machine has to look at it."""
@@ -48,7 +52,6 @@ class FastPaths:
         "_begun",
         "_buf",
         "_call",
-        "_content",
         "_find",
         "_fold",
         "_hold_back",
@@ -61,6 +64,7 @@ class FastPaths:
         "_plain",
         "_read",
         "_segment",
+        "_spot",
         "_stop",
         "_verbatim",
         "take",
@@ -77,13 +81,13 @@ class FastPaths:
         self._kept: list[str] = []  # what is read of it, where that may still be asked for
         self._begun = 0  # pieces that were there before
         self._verbatim = False  # the pieces are what was read
-        self._content = False
         self._segment: OpenSegment | None = None  # the reasoning or content that goes on
         self._find: re.Pattern[str] | Regex = JSON_RUN  # finds what may end it
         self._stop = ""  # what has to stand in a text for that
         self._plain: Callable[[str], object] = json_piece  # whether a piece holds nothing that needs a look
         self._length = 0  # of the quote that ends it, where nothing else does
-        self._literal: LiteralReader | None = None  # reads JSON outside of strings
+        self._literal: LiteralReader | None = None  # reads what is not a string's inside
+        self._spot: Spot | None = None  # where it stands, if what it does is remembered
         self._read = 0  # what of the text that waits it has read
         self._hold_back = self._hold_back2 = ""  # white space at the end that may belong to what ends it
 
@@ -94,18 +98,33 @@ class FastPaths:
         machine = self._machine
         ledger, tape = machine.ledger, machine.tape
         at = tape.here
-        if ledger.holds or machine.look.by_ids or ledger.at != at or at < 0:
+        if ledger.holds or machine.look.by_ids or at < 0:
             return
         state = machine.at.state
-        if state is State.ARGUMENTS or state is State.OBJECT or state is State.MARKUP:
-            self.take = self._in_call()
-        elif (state is State.TEXT and ledger.prose) or (state is State.REASONING and ledger.spoken):
-            self.take = self._in_text()
+        if ledger.at == at:
+            if state is State.ARGUMENTS or state is State.OBJECT or state is State.MARKUP:
+                self.take = self._in_call()
+            elif (state is State.TEXT and ledger.prose) or (state is State.REASONING and ledger.spoken):
+                self.take = self._in_text()
         if self.take is not None:
             kept = tape.lend()
             self._kept = [] if kept is None else kept
             self._buf = tape.buf
             self._at = at
+        elif state is State.MARKUP:
+            self._wait()
+
+    def _wait(self) -> None:
+        """In arguments in markup: while nothing of them can be said, the machine need not look at what comes."""
+        machine = self._machine
+        call, reader = machine.calls.call, machine.calls.reader
+        if call is None or call.sink is not Sink.CALL or call.thought or not isinstance(reader, MarkupReader):
+            return
+        find = reader.waits()
+        if find is not None:
+            self._find = find
+            self._verbatim = False
+            self.take = FastPaths._waits
 
     def _in_call(self) -> Take | None:
         machine = self._machine
@@ -132,8 +151,13 @@ class FastPaths:
         literal = self._literal = None if arguments is None else arguments.flows()
         if literal is None:
             return None
+        guarded = machine.openings.guards(literal.python)
+        if not guarded and literal.strict():
+            self._spot = spot = literal.spot()
+            self._verbatim = True
+            return FastPaths._string if spot.quoted else FastPaths._json
         if not literal.simple():
-            return None if machine.openings.guards(literal.python) else FastPaths._structure
+            return None if guarded else FastPaths._structure
         return self._in_string(literal, buf, i)
 
     def _in_string(self, literal: LiteralReader, buf: str, i: int) -> Take | None:
@@ -157,8 +181,7 @@ class FastPaths:
     def _in_text(self) -> Take | None:
         machine = self._machine
         region = machine.prose.region()
-        self._content = machine.at.state is State.TEXT
-        segment = self._fold.growing("content" if self._content else "reasoning")
+        segment = self._fold.growing("content" if machine.at.state is State.TEXT else "reasoning")
         if segment is None or region.scan.find.search(machine.tape.buf, machine.tape.i):
             return None
         inner, margin = region.inner, region.margin
@@ -173,13 +196,20 @@ class FastPaths:
 
     def stop(self) -> None:
         """The machine goes on."""
+        waited = self.take is FastPaths._waits
         self.take = None
+        if waited:
+            return
         machine = self._machine
         at = self._at
         if self._verbatim:
             self._kept += self._pieces[self._begun :]
         said = ""
-        if self._segment is not None and self._content:
+        if self._spot is not None:
+            assert self._literal is not None
+            self._literal.stand(self._spot)
+            self._spot = None
+        if self._segment is not None and self._segment.kind == "content":
             said = "".join(self._segment.parts[self._begun :])
         machine.tape.take_back(self._buf, at)
         if self._read:
@@ -190,6 +220,9 @@ class FastPaths:
     @property
     def read(self) -> tuple[int, int]:
         """How many characters are said, and how many wait."""
+        if self.take is FastPaths._waits:
+            said = self._machine.ledger.at
+            return said, self._machine.tape.end - said
         return self._at, len(self._buf)
 
     def joins(self) -> None:
@@ -203,9 +236,12 @@ class FastPaths:
     def _string(self, text: str) -> list[Event] | None:
         """In a JSON string."""
         if '"' in text or "\\" in text or self._buf or not text.isprintable() or not text:
+            if self._spot is not None and '"' in text and "\\" not in text and not self._buf:
+                self.take = FastPaths._json
+                return self._json(text)
             whole = self._buf + text
             if len(whole) > SHORT or not json_piece(whole):
-                end = JSON_RUN.match(whole).end()  # type: ignore[union-attr]
+                end = JSON_RUN.match(whole).end()
                 if end < len(whole) and (whole[end] != "\\" or not JSON_PARTIAL.match(whole, end)):
                     return self._string_over(text)
                 self._buf = whole[end:]
@@ -228,7 +264,7 @@ class FastPaths:
             if not text or (m is not None and m.end() < len(whole)):
                 return None
             piece = whole if m is None else whole[: m.start()]
-            end = JSON_RUN.match(piece).end()  # type: ignore[union-attr]
+            end = JSON_RUN.match(piece).end()
             if end < len(piece) and (m is not None or piece[end] != "\\" or not JSON_PARTIAL.match(piece, end)):
                 return None
             self._buf = whole[end:]
@@ -277,6 +313,40 @@ class FastPaths:
             else (escaped(text[: m.start()]), m.group())
         )
 
+    def _json(self, text: str) -> list[Event] | None:
+        """In strict JSON, outside of the strings of values."""
+        spot, literal = self._spot, self._literal
+        assert spot is not None
+        assert literal is not None
+        whole = self._buf + text if self._buf else text
+        step = spot.get(whole)
+        if step is not None and (step[3] is None or literal.follow(step[3])):
+            spot, fragment, rest, _ = step
+        elif text:
+            literal.stand(spot)
+            spot = literal.spot()  # as it is remembered now
+            end = literal.read(whole, 0)
+            if literal.mode >= DONE or literal.notes:
+                self._spot = None
+                self._buf = whole
+                self._read = end
+                return AGAIN
+            fragment, rest = literal.take(), whole[end:]
+            before, spot = spot, literal.spot()
+            memory.note(before, whole, end, spot)
+        else:
+            return []
+        self._spot = spot
+        self._buf = rest
+        if spot.quoted:
+            self.take = FastPaths._string
+        if not fragment:
+            return []
+        start = self._at
+        self._at = stop = start + len(fragment)
+        self._pieces.append(fragment)
+        return [ToolCallDelta(self._call, fragment, start, stop)]
+
     def _structure(self, text: str) -> list[Event] | None:
         """In a literal, outside of strings or in and out of them."""
         if not text:
@@ -306,10 +376,23 @@ class FastPaths:
 
     def _string_over(self, text: str) -> list[Event] | None:
         """What waits and a piece, in which the string ends, or does not go on as it should."""
+        if self._spot is not None:
+            self.take = FastPaths._json
+            return self._json(text)
         self._kept += self._pieces[self._begun :]
         self._verbatim = False
         self.take = FastPaths._structure
         return self._structure(text)
+
+    def _waits(self, text: str) -> list[Event] | None:
+        """In arguments in markup: nothing is decided yet."""
+        tape = self._machine.tape
+        tape.drop()
+        whole = tape.buf + text
+        if len(whole) > _WAITING or not text or not self._find.fullmatch(whole):
+            return None
+        tape.feed(text)
+        return []
 
     def _value(self, text: str) -> list[Event] | None:
         """In the text of an argument."""
@@ -351,5 +434,7 @@ class FastPaths:
         start = self._at
         self._at = stop = start + end
         segment = self._segment
-        segment.grow(piece, stop)  # type: ignore[union-attr]
-        return [ContentDelta(piece, start, stop) if self._content else ReasoningDelta(piece, start, stop)]
+        assert segment is not None
+        segment.grow(piece, stop)
+        told = ContentDelta if segment.kind == "content" else ReasoningDelta
+        return [told(piece, start, stop)]

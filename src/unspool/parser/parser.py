@@ -1,11 +1,11 @@
 """`Parser` and `parse`: the machine with its public face."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..arguments import check, check_ids, check_prompt, described, wrong_type
 from ..dialect.file import Dialect
-from ..dialect.plan import compile_plan
+from ..dialect.plan import Plan, compile_plan
 from ..dialect.registry import as_dialect
 from ..events import Event, Stage
 from ..message import Fold, Message
@@ -13,6 +13,8 @@ from ..policy import Policy
 from ..toolset import ToolChoice, Toolset, read_toolset
 from .call import Desk
 from .fast import AGAIN, FastPaths
+from .glance import glance
+from .ids import MakeId
 from .ledger import Ledger
 from .lookout import Lookout
 from .machine import Machine
@@ -63,19 +65,11 @@ class Parser:
         prompt: str | Sequence[int] | None = None,
         policy: Policy | None = None,
         tokenizer: Any = None,
-        ids: Callable[[int, str], str] | None = None,
+        ids: MakeId | None = None,
     ) -> None:
-        d = as_dialect(dialect)
-        request = read_toolset(tools, tool_choice)
-        if policy is None:
-            policy = _NO_POLICY
-        elif not isinstance(policy, Policy):
-            raise wrong_type("policy", policy, "a Policy, such as Policy(bad_arguments='drop'), or None")
-        if ids is not None and not callable(ids):
-            raise wrong_type("ids", ids, "a callable (index, name) -> str or None")
         if tokenizer is not None and not hasattr(tokenizer, "decode"):
             raise wrong_type("tokenizer", tokenizer, "a tokenizer (an object with a `decode` method), or None")
-        plan = compile_plan(d, policy, request.kind)
+        plan, request = _asked(dialect, tools, tool_choice, policy, ids)
         calls = bool(plan.forms) and request.kind != "none" and (request.tools is None or bool(request.tools))
         tape = self._tape = Tape()
         ledger = Ledger(tape)
@@ -83,7 +77,7 @@ class Parser:
         self._machine = Machine(tape, Desk(ledger, plan, request, ids), openings)
         self._fold = Fold()
         self._fast = FastPaths(self._machine, self._fold)
-        self._dialect = d
+        self._dialect = plan.dialect
         self._tokenizer = tokenizer
         self._tokens: TokenFeed | None = None
         self._closed = False
@@ -93,7 +87,7 @@ class Parser:
         elif prompt is not None:
             self._read_prompt(self._prompt_text(prompt))
         else:
-            self._machine.begin(d.stage)
+            self._machine.begin(plan.dialect.stage)
 
     def __repr__(self) -> str:
         message = self.message
@@ -163,7 +157,7 @@ class Parser:
             ValueError: the parser is closed already.
             TypeError: the reason is no string.
         """
-        check("finish_reason", finish_reason, (str, type(None)), "a string or None")
+        check("finish_reason", finish_reason, (str, type(None)), _REASON)
         if self._closed:
             raise ValueError("close: the parser is already closed")
         self._slow()
@@ -320,6 +314,26 @@ def to_stage(value: Stage | str, where: str) -> Stage:
 
 
 _NO_POLICY = Policy()
+_REASON = "a string or None"
+
+
+def _asked(
+    dialect: str | Dialect,
+    tools: Sequence[Any] | Toolset | None,
+    tool_choice: ToolChoice | None,
+    policy: Policy | None,
+    ids: MakeId | None,
+) -> tuple[Plan, Toolset]:
+    """What a parser is asked for, checked."""
+    d = as_dialect(dialect)
+    request = read_toolset(tools, tool_choice)
+    if policy is None:
+        policy = _NO_POLICY
+    elif not isinstance(policy, Policy):
+        raise wrong_type("policy", policy, "a Policy, such as Policy(bad_arguments='drop'), or None")
+    if ids is not None and not callable(ids):
+        raise wrong_type("ids", ids, "a callable (index, name) -> str or None")
+    return compile_plan(d, policy, request.kind), request
 
 
 def parse(
@@ -332,10 +346,10 @@ def parse(
     prompt: str | Sequence[int] | None = None,
     policy: Policy | None = None,
     tokenizer: Any = None,
-    ids: Callable[[int, str], str] | None = None,
+    ids: MakeId | None = None,
     finish_reason: str = "stop",
 ) -> Message:
-    """Parse a whole output: `Parser.feed` and `Parser.close` in one call, and nothing else.
+    """Parse a whole output: the message of `Parser.feed` and `Parser.close` in one call.
 
     The arguments are those of `Parser`, and ``finish_reason`` is the engine's.
 
@@ -343,6 +357,14 @@ def parse(
         UnknownDialect: no dialect has this name.
         ValueError, TypeError: an argument is wrong; the message names it.
     """
+    if tokenizer is None and prompt is None and type(text) is str:
+        plan, request = _asked(dialect, tools, tool_choice, policy, ids)
+        dialect, tools, tool_choice = plan.dialect, request, None
+        begins = plan.dialect.stage if stage is None else to_stage(stage, "stage")
+        check("finish_reason", finish_reason, (str, type(None)), _REASON)
+        message = glance(text, plan, request, begins, finish_reason or "stop", ids)
+        if message is not None:
+            return message
     parser = Parser(
         dialect,
         tools=tools,

@@ -11,10 +11,10 @@ def common_suffix(text: str, start: int, end: int, margin: str) -> int:
     return 0
 
 
-def common_prefix(text: str, margin: str) -> int:
-    """How many characters of the text are the margin's beginning."""
+def common_prefix(text: str, margin: str, start: int = 0) -> int:
+    """How many characters from ``start`` on are the margin's beginning."""
     k = 0
-    while k < len(margin) and text.startswith(margin[k], k):
+    while k < len(margin) and text.startswith(margin[k], start + k):
         k += 1
     return k
 

@@ -4,15 +4,17 @@ What is read here the readers of `readers` would say in the same words. Where an
 to decide, a key given twice, a marker in a value, an error) this says nothing, and they read the call.
 """
 
+from collections.abc import Container
 from typing import NamedTuple
 
 from ..dialect.markers import Block, Form
 from ..dialect.patterns import skip_space
+from ..dialect.plan import Plan
 from ..dialect.syntax import Syntax
 from ..regex import Regex
-from ..schema import Schema
-from .call import Desk
-from .openings import ARGUMENT_KEYS, Match, Openings
+from ..schema import Marked, Schema, decode_marked
+from ..toolset import Toolset
+from .openings import ARGUMENT_KEYS
 from .readers.plain import whole_object
 from .readers.strings import escaped
 from .readers.wrapped import WRAPPERS
@@ -22,6 +24,7 @@ _HEADER = Regex(
     r'\s{0,64}+"(\w{1,64}+)"\s{0,64}+:\s{0,64}+"([^"\\\x00-\x1f]{1,256}+)"\s{0,64}+,\s{0,64}+"(\w{1,64}+)"\s{0,64}+:\s{0,64}+(?=\{)'
 )
 _WRAPPED = Regex(rf'\{{\s*+"(?:{"|".join(WRAPPERS)})"')
+_SCALARS = frozenset(("integer", "number", "boolean"))
 
 
 class Whole(NamedTuple):
@@ -44,79 +47,87 @@ _Inside = tuple[str, str, int, int, int]
 """The same, but for the call's own closing: where that may begin stands in place of the end."""
 
 
-def whole_call(openings: Openings, desk: Desk, form: Form, block: Block, match: Match, buf: str) -> Whole | None:
-    """The call whose opening matched, if all of it is there and plain."""
-    if not form.arguments or form.forced or openings.repairing or openings.string_ends() or openings.look.by_ids:
+def whole_call(
+    plan: Plan, tools: Toolset, form: Form, block: Block, text: str, i: int, fields: dict[str, str]
+) -> Whole | None:
+    """The call whose opening ends at ``i``, and holds these fields, if all of it is there and plain."""
+    policy = plan.policy
+    if not form.arguments or form.forced or policy.bad_arguments == "repair" or policy.markers_in_strings == "end":
         return None
-    fields = match.fields
+    names = tools.names
     if form.shape is not None:
-        read = _object(openings, form, block, match.end, buf)
+        read = _object(form, form.marked or block.marked, names, text, i)
     elif form.syntax is Syntax.JSON:
-        i = skip_space(buf, match.end)
-        inside = whole_object(buf, i)
-        read = (fields["name"], buf[i:inside], match.end, inside, inside) if inside else None
+        begin = skip_space(text, i)
+        inside = whole_object(text, begin)
+        read = (fields["name"], text[begin:inside], i, inside, inside) if inside else None
     else:
-        read = _markup(openings, desk, form, match, buf) if form.syntax is None else None
+        read = _markup(plan, tools.schema(fields["name"]), form, text, i, fields) if form.syntax is None else None
     if read is None:
         return None
     name, arguments, header, inside, end = read
-    if desk.known(name) is False:
+    if names is not None and name not in names:
         return None
-    if form.syntax is not None and _WRAPPED.match(arguments) and desk.schema(name) is not None:
+    if form.syntax is not None and _WRAPPED.match(arguments) and tools.schema(name) is not None:
         return None
     if form.suffix:
-        end = openings.look.stands(form.suffix, skip_space(buf, end), dict(fields))
+        end = form.suffix.match(text, skip_space(text, end), dict(fields))
     return Whole(name, arguments, header, inside, end) if end >= 0 else None
 
 
-def _object(openings: Openings, form: Form, block: Block, i: int, buf: str) -> _Inside | None:
+def _object(form: Form, marked: bool, names: Container[str] | None, text: str, i: int) -> _Inside | None:
     """A call that is an object of a name and arguments, whose inside begins at ``i``."""
     shape = form.shape
     assert shape is not None
-    m = _HEADER.match(buf, i)
+    m = _HEADER.match(text, i)
     if m is None or shape.name_is_key or shape.quote != '"':
         return None
     keys = dict(shape.keys)
     first, name, second = m.groups()
-    if keys.get(first) != "name" or "id" in keys.values() or not openings.takes_name(form, block, name):
+    if keys.get(first) != "name" or "id" in keys.values() or not (marked or (names is not None and name in names)):
         return None
     if (keys.get(second) or ("arguments" if second in ARGUMENT_KEYS else "")) != "arguments":
         return None
     begin = m.end()
-    inside = whole_object(buf, begin)
-    end = skip_space(buf, inside) if inside else -1
-    return (name, buf[begin:inside], m.end(2) + 1, inside, end + 1) if end >= 0 and buf.startswith("}", end) else None
+    inside = whole_object(text, begin)
+    end = skip_space(text, inside) if inside else -1
+    return (name, text[begin:inside], m.end(2) + 1, inside, end + 1) if end >= 0 and text.startswith("}", end) else None
 
 
-def _markup(openings: Openings, desk: Desk, form: Form, match: Match, buf: str) -> _Inside | None:
-    """A call whose arguments are strings, each in markup of its own."""
-    plan = openings.look.plan
-    name = match.fields["name"]
-    schema = desk.schema(name)
+def _markup(plan: Plan, schema: Schema | None, form: Form, text: str, i: int, fields: dict[str, str]) -> _Inside | None:
+    """A call whose arguments are strings, numbers or booleans, each in markup of its own."""
+    if schema is None or plan.items or plan.comma or plan.quoted or not form.suffix:
+        return None
     parameter = plan.parameters[0]  # the most literal one, which counts before the others
     plain = parameter.plain()
-    if schema is None or plain is None or plan.items or plan.comma or plan.quoted or not form.suffix:
-        return None
-    i = match.end
-    m = plain.match(buf, i)
+    header = i
     told: dict[str, str] = {}
-    while m is not None:
-        key, text = m.groups()
-        if key in told or not _is_string(schema, key):
+    m = None if plain is None else plain.match(text, i)
+    while plain is not None and m is not None:
+        key, value = m.groups()
+        start = common_prefix(value, parameter.lead)
+        value = value[start : len(value) - common_suffix(value, start, len(value), parameter.trail)]
+        json = _plain_value(schema.property(key), value)
+        if key in told or key in WRAPPERS or json is None:
             return None
-        start = common_prefix(text, parameter.lead)
-        told[key] = escaped(text[start : len(text) - common_suffix(text, start, len(text), parameter.trail)])
+        told[key] = json
         i = m.end()
-        m = plain.match(buf, i)
-    i = skip_space(buf, i)
-    if not told or openings.look.stands(form.suffix, i) < 0:
+        m = plain.match(text, i)
+    i = skip_space(text, i)
+    if not told or form.suffix.match(text, i, {}) < 0:
         return None
-    inside = ", ".join([f'"{key}": "{value}"' for key, value in told.items()])
-    return name, f"{{{inside}}}", match.end, i, i
+    inside = ", ".join([f'"{key}": {value}' for key, value in told.items()])
+    return fields["name"], f"{{{inside}}}", header, i, i
 
 
-def _is_string(schema: Schema, key: str) -> bool:
-    """Whether an argument is a string, whatever it holds."""
-    found = schema.property(key)
-    kinds = None if found is None or key in WRAPPERS else found.kinds
-    return kinds is not None and kinds.strings is None and "string" in kinds.types and "null" not in kinds.types
+def _plain_value(schema: Schema | None, text: str) -> str | None:
+    """The JSON of an argument's text, where its schema tells without a doubt."""
+    kinds = None if schema is None else schema.kinds
+    if kinds is None or kinds.strings is not None:
+        return None
+    if "string" in kinds.types:
+        return None if "null" in kinds.types else f'"{escaped(text)}"'
+    if not kinds.types <= _SCALARS:
+        return None
+    told, fits = decode_marked(text, kinds, Marked.NOT)
+    return told if fits else None

@@ -11,7 +11,7 @@ and comes back with more text behind it.
 from json.encoder import encode_basestring
 
 from ...dialect.syntax import Syntax
-from ...regex import Regex
+from ...regex import Prefix, Regex
 from .numbers import Magnitude
 from .plain import whole_object
 from .quoted import STRING_OPEN, Strings
@@ -43,10 +43,10 @@ from .syntax import (
 
 __all__ = ["DONE", "ERROR", "MAX_DEPTH", "STRING", "VALUE", "LiteralReader", "Root", "Syntax"]
 
-_DIGITS = Regex(r"[0-9]*+")
+_DIGITS = Prefix(r"[0-9]*+")
 _WORD = Regex(r"[A-Za-z_][A-Za-z_0-9]*+")
 _KEYWORD = Regex(r"\w++")
-_BARE_KEY = Regex(r"[^:,{}\[\]]*+")
+_BARE_KEY = Prefix(r"[^:,{}\[\]]*+")
 
 _PAIRS = frozenset(("{}", "[]", "t)", "s}"))
 
@@ -83,7 +83,7 @@ class LiteralReader(Strings):
             else:
                 c = text[i]
                 if c <= " " or c > "\x7f":
-                    k = how.space.match(text, i).end()  # type: ignore[union-attr]
+                    k = how.space.match(text, i).end()
                     if k > i:
                         if self._pending:
                             self._pending += text[i:k]
@@ -200,7 +200,6 @@ class LiteralReader(Strings):
                 if self._how.quote.startswith(text[i:n]):
                     return -1
                 m = _BARE_KEY.match(text, i)
-                assert m is not None
                 if m.end() == n:
                     return -1 if n - i <= MAX_KEY else self._fail(text, i, "an unterminated key")
                 if m.end() == i or text[m.end()] != ":":
@@ -270,6 +269,7 @@ class LiteralReader(Strings):
                 if c == ".":
                     self.out.append("0.")
                     self._number = DOT
+                    self._size.more(c)
                 return i + 1
             if c == "-":
                 if not self._how.keep:
@@ -348,7 +348,7 @@ class LiteralReader(Strings):
     def _digits(self, text: str, i: int, n: int) -> int:
         state = self._number
         lenient = self._how.repair or self._how.syntax is Syntax.PYTHON
-        j = _DIGITS.match(text, i).end()  # type: ignore[union-attr]
+        j = _DIGITS.match(text, i).end()
         if j > i:
             if state == SIGN and text[i] == "0":
                 return self._zero(text, i, n)
@@ -362,12 +362,7 @@ class LiteralReader(Strings):
                 state = EXP_DIGITS
             self._number = state
             digits = text[i:j]
-            if state == INT:
-                self._size.integer(digits)
-            elif state == FRACTION:
-                self._size.fraction(digits)
-            else:
-                self._size.exponent(digits)
+            self._size.more(digits)
             if not self._how.keep:
                 self.out.append(digits)
             return j
@@ -381,7 +376,6 @@ class LiteralReader(Strings):
             state = EXP
         elif c in "+-" and state == EXP:
             state = EXP_SIGN
-            self._size.sign(c)
         elif c == "_" and state in (INT, FRACTION, EXP_DIGITS) and lenient:
             self._fix("number")
             self._flush(text, i)
@@ -401,6 +395,7 @@ class LiteralReader(Strings):
         else:
             return self._fail(text, i, f"{c!r} in a number")
         self._number = state
+        self._size.more(c)
         if not self._how.keep:
             self.out.append(c)
         return i + 1
@@ -416,6 +411,7 @@ class LiteralReader(Strings):
                 self._mended("leading zero")
                 return i + 1
         self._number = ZERO
+        self._size.more("0")
         if not self._how.keep:
             self.out.append("0")
         return i + 1

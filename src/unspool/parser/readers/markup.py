@@ -5,6 +5,7 @@ between arguments ── opening ──► at a value's start ── text ──
 """
 
 import enum
+import re
 
 from ...dialect.markers import Parameter
 from ...dialect.patterns import MAX_SPACE, MORE, NO, Pattern, skip_space
@@ -81,6 +82,16 @@ class MarkupReader:
         if self._place is not Place.VALUE or value is None or not value.begun or value.kind is not Kind.STRING:
             return None
         return None if self.containers.held_back else value
+
+    def waits(self) -> re.Pattern[str] | None:
+        """Matches what may wait without a word: nothing of it can be said yet, nor decided; ``None``: cannot tell."""
+        plan = self._openings.look.plan
+        if len(self.containers.levels) > 1 or self.containers.held_back:
+            return None
+        value = self._value
+        if self._place is Place.BETWEEN or value is None:
+            return plan.waits(None)
+        return plan.waits(value.parameter) if value.holds() else None
 
     # -- between arguments --------------------------------------------------------------------------------------------
 

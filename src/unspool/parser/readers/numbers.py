@@ -1,62 +1,96 @@
-"""How large a number is that is read digit by digit, in bounded memory."""
+"""How large a number is that is read piece by piece, in bounded memory."""
 
-from math import inf
+from math import isinf
 from typing import Final
 
+_SHORT: Final = 300
+"""A number of up to so many characters, none of them an exponent's, is finite: 309 digits are the fewest that round to
+infinity."""
 _KEPT: Final = 400
-"""Significant digits that are kept. The least number that rounds to infinity has 309 that count; the rest are zeros."""
+"""Significant digits that are kept of a longer one; the rest count as zeros."""
 _FAR: Final = 10**18
 """An exponent beyond this counts as this: no text is long enough to bring it back."""
 _PLACES: Final = 18
 
 
 class Magnitude:
-    """The size of one number, fed with its digits from left to right."""
+    """The size of one number, fed with its text from left to right: digits, a point, an exponent.
 
-    __slots__ = ("_digits", "_exponent", "_negative", "_places")
+    A short text is kept as it is; of a longer one, what counts.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_digits", "_exponent", "_negative", "_part", "_places", "_text")
+
+    def __init__(self, text: str = "") -> None:
+        self._text = text  # what is not counted yet
+        self._part = ""  # what stands before that: nothing or digits, "." or "e"
         self._digits = ""  # significant ones; the number is 0.digits * 10 ** (places + exponent)
         self._places = 0
         self._exponent = 0
         self._negative = False  # the exponent
 
-    def integer(self, digits: str) -> None:
-        """Digits before the point."""
+    def more(self, text: str) -> None:
+        """More of the number."""
+        self._text += text
+        if len(self._text) > _SHORT:
+            self._count()
+
+    def finite_with(self, text: str) -> bool:
+        """Whether the number that ``text`` ends is finite for certain."""
+        text = self._text + text
+        if len(text) > _SHORT or self._digits or self._part:
+            return False
+        return not ("e" in text or "E" in text) or not isinf(float(text))
+
+    def infinite(self) -> bool:
+        """Whether the number, written with a point or an exponent, rounds to infinity."""
+        self._count()
+        if not self._digits:
+            return False
+        power = self._places + (-self._exponent if self._negative else self._exponent)
+        if not 308 <= power <= 310:
+            return power > 310
+        return isinf(float(f"0.{self._digits}e{power}"))
+
+    def _count(self) -> None:
+        """Take what counts out of the text."""
+        text, self._text = self._text, ""
+        if self._part != "e":
+            text, exponent, text_after = text.replace("E", "e").partition("e")
+            if not self._part:
+                whole, self._part, text = text.partition(".")
+                self._whole(whole)
+            self._fraction(text)
+            if not exponent:
+                return
+            self._part = "e"
+            text = text_after
+        self._power(text)
+
+    def _whole(self, digits: str) -> None:
+        digits = digits.lstrip("-")
         if not self._digits:
             digits = digits.lstrip("0")
         self._places += len(digits)
         self._keep(digits)
 
-    def fraction(self, digits: str) -> None:
-        """Digits behind the point."""
+    def _fraction(self, digits: str) -> None:
         if not self._digits:
             significant = digits.lstrip("0")
             self._places -= len(digits) - len(significant)
             digits = significant
         self._keep(digits)
 
-    def sign(self, c: str) -> None:
-        """The sign of the exponent."""
-        self._negative = c == "-"
-
-    def exponent(self, digits: str) -> None:
-        """Digits of the exponent."""
+    def _power(self, text: str) -> None:
+        if text[:1] == "-":
+            self._negative = True
+        digits = text.lstrip("+-")
         if not self._exponent:
             digits = digits.lstrip("0")
         if len(digits) > _PLACES:
             self._exponent = _FAR
         elif digits:
             self._exponent = min(_FAR, self._exponent * 10 ** len(digits) + int(digits))
-
-    def infinite(self) -> bool:
-        """Whether the number, written with a point or an exponent, rounds to infinity."""
-        if not self._digits:
-            return False
-        power = self._places + (-self._exponent if self._negative else self._exponent)
-        if not 308 <= power <= 310:
-            return power > 310
-        return float(f"0.{self._digits}e{power}") == inf
 
     def _keep(self, digits: str) -> None:
         free = _KEPT - len(self._digits)

@@ -98,7 +98,7 @@ class Strings(Telling):
             self._doubt.decide()
 
     def _json_string(self, text: str, i: int, n: int) -> int:
-        j = JSON_RUN.match(text, i).end()  # type: ignore[union-attr]
+        j = JSON_RUN.match(text, i).end()
         if self._is_key and self._key_text is not None:
             self._key_text = self._key_text + text[i:j] if len(self._key_text) + j - i <= MAX_KEY else None
         if j == n:
@@ -198,7 +198,7 @@ class Strings(Telling):
 
     def _closes(self, text: str, i: int, n: int) -> int:
         """Whether a quote in front of ``i`` closes its string, by what follows: 1, 0, or -1 while that is open."""
-        j = PYTHON_SPACE.match(text, i).end()  # type: ignore[union-attr]
+        j = PYTHON_SPACE.match(text, i).end()
         if j - i > MAX_SPACE:
             return 0
         if j == n:

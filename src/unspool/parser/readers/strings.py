@@ -5,17 +5,17 @@ from functools import lru_cache
 from json.encoder import encode_basestring
 from typing import Final
 
-from ...regex import Regex
+from ...regex import Prefix, Regex
 
 SHORT: Final = 16
 """Pieces up to this length recur, since they are tokens: what was found out about them is remembered."""
 
-JSON_RUN = Regex(r'[^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*+)*+')
+JSON_RUN = Prefix(r'[^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*+)*+')
 JSON_PARTIAL = Regex(r"\\(?:u[0-9a-fA-F]{0,3})?\Z")
-RAW_RUNS = {q: Regex(rf"[^{q}\\]*+") for q in ("'", '"')}
+RAW_RUNS = {q: Prefix(rf"[^{q}\\]*+") for q in ("'", '"')}
 # Text with the escapes that need no look at what they stand for; of the control characters, the common ones.
 PYTHON_RUNS = {
-    q: Regex(r"[^Q\\\x00-\x08\x0b-\x1f]*+(?:\\[\\'\"ntrbf][^Q\\\x00-\x08\x0b-\x1f]*+)*+".replace("Q", q))
+    q: Prefix(r"[^Q\\\x00-\x08\x0b-\x1f]*+(?:\\[\\'\"ntrbf][^Q\\\x00-\x08\x0b-\x1f]*+)*+".replace("Q", q))
     for q in ("'", '"')
 }
 
@@ -40,7 +40,7 @@ def escaped_piece(text: str) -> str:
 @lru_cache(4096)
 def python_part(text: str, quote: str) -> tuple[str, str] | None:
     """A piece from inside a Python string as JSON, and the escape at its end that is cut; ``None`` if it ends it."""
-    end = PYTHON_RUNS[quote].match(text).end()  # type: ignore[union-attr]
+    end = PYTHON_RUNS[quote].match(text).end()
     rest = text[end:]
     return (translated(text[:end]), rest) if not rest or rest == "\\" else None
 

@@ -6,13 +6,14 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from ...dialect.syntax import Syntax
-from ...regex import Regex
+from ...regex import Prefix
 from .numbers import Magnitude
+from .recall import Deeds, Spot, memory
 from .strings import marker_scan
-from .syntax import AFTER, DONE, ERROR, FIRST_KEY, MAX_HELD, MAX_KEYS, SIGN, STRING, VALUE, Root
+from .syntax import AFTER, DONE, ERROR, FIRST_KEY, MAX_HELD, MAX_KEY, MAX_KEYS, SIGN, STRING, VALUE, Root
 
-_SPACE = Regex(r"[ \t\n\r]*+")
-PYTHON_SPACE = Regex(r"\s*+")
+_SPACE = Prefix(r"[ \t\n\r]*+")
+PYTHON_SPACE = Prefix(r"\s*+")
 _WORDS = {"true": "true", "false": "false", "null": "null"}
 _PYTHON_WORDS = _WORDS | {"True": "true", "False": "false", "None": "null"}
 
@@ -201,6 +202,65 @@ class Telling:
     def simple(self) -> bool:
         """Inside the string of a value, where a piece of text can be read by itself."""
         return self.mode == STRING and not self._is_key and not self._escape_free and self._doubt.dropping < 0
+
+    def strict(self) -> bool:
+        """Whether it reads JSON that is handed on as it is, with nothing mended: what it does can be remembered."""
+        return self._how.keep and not self._how.repair
+
+    def spot(self) -> Spot:
+        """Where it stands."""
+        return memory.spot(self.mode, "".join(self.stack), self._comma, self._is_key, self._number)
+
+    def stand(self, spot: Spot) -> None:
+        """Where it was led."""
+        self.mode = spot.mode
+        self.stack = list(spot.brackets)
+        self.delimiter = '"' if spot.mode == STRING else ""
+        self._comma = spot.comma
+        self._is_key = spot.is_key
+        self._key_at = -1
+        self._number = spot.number
+
+    def follow(self, deeds: Deeds) -> bool:
+        """Do what a piece of text does besides leading somewhere.
+
+        False, and nothing is done, where that has to be looked at: a key is given twice, or may be, or a number may be
+        too large.
+        """
+        digits, number_ends, number, key_part, key_ends, known, left, objects, key = deeds
+        if number_ends:
+            if not self._size.finite_with(digits):
+                return False
+        elif digits:
+            self._size.more(digits)
+            return True
+        if known is not None:
+            keys = self._given[-1 - left]
+            if known in keys or len(keys) >= MAX_KEYS:
+                return False
+            keys.add(known)
+        elif key_ends or key_part:
+            text = self._key_text
+            if text is None or len(text) + len(key_part) > MAX_KEY:
+                return False
+            text += key_part
+            if not key_ends:
+                self._key_text = text
+                return True
+            keys = self._given[-1]
+            code = hash(text)
+            if "\\" in text or code in keys or len(keys) >= MAX_KEYS:
+                return False
+            keys.add(code)
+        if left:
+            del self._given[-left:]
+        if objects:
+            self._given += map(set, objects)
+        if number:
+            self._size = Magnitude(number)
+        if key is not None:
+            self._key_text = key
+        return True
 
     @property
     def python(self) -> bool:

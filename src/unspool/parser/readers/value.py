@@ -119,6 +119,10 @@ class Value:
             # It may be a string that has to be told from something else.
             self.kind = Kind.QUOTED
 
+    def holds(self) -> bool:
+        """Whether it is held to its end, however long it is."""
+        return self.kind is Kind.TYPED and self._limit == CAP and self._size < CAP // 2
+
     # -- its text -----------------------------------------------------------------------------------------------------
 
     def push(self, text: str, end: int) -> None:

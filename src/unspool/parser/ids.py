@@ -1,0 +1,90 @@
+"""The ids of calls: the model's own, else made."""
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Final
+
+MakeId = Callable[[int, str], str]
+"""``(index, name) -> str``: makes the id of a call that carries none."""
+
+_ALPHABET: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+_LETTERS: Final = bytes(ord(_ALPHABET[i % len(_ALPHABET)]) for i in range(256))
+
+
+class Ids:
+    """Gives the calls of one output their ids, no id twice.
+
+    Args:
+        template: of the dialect's ids; each ``?`` is a random letter or digit.
+        make: makes them instead.
+    """
+
+    __slots__ = ("_given", "_make", "_template")
+
+    def __init__(self, template: str, make: MakeId | None) -> None:
+        self._template = template
+        self._make = make
+        self._given: dict[str, int] = {}  # and the index of the call that has it
+
+    def of(self, index: int, name: str, fields: Mapping[str, str]) -> str:
+        """The id of a call: its own, by its template's fields, or one made for it."""
+        if fields.get("id"):
+            return fields["id"]
+        template = self._template
+        number = fields.get("index")
+        if "number" in fields:
+            number = str(int(fields["number"]) - 1)
+        if number is not None and "{index}" in template:
+            return fill_id(template, name, number)
+        return self._new(index, name) if self._make is None else self._make(index, name)
+
+    def give(self, call_id: str, index: int, name: str) -> str:
+        """An id for a call, which no call before it has: this one if that is free."""
+        given = self._given
+        if given.get(call_id, index) < index:
+            number = index
+            made = self._new(number, name, call_id)
+            while given.get(made, index) < index:
+                number += 1
+                another = self._new(number, name, call_id)
+                made = another if another != made else f"{call_id}-{number}"
+            call_id = made
+        given[call_id] = index
+        return call_id
+
+    def _new(self, index: int, name: str, instead: str = "") -> str:
+        """An id in the dialect's form; random, or always the same ``instead`` of the same one."""
+        template = fill_id(self._template, name, str(index))
+        if "?" not in template:
+            return template
+        size = len(template)
+        if not instead:
+            return _filled(template, os.urandom(size).translate(_LETTERS).decode())
+        number = int.from_bytes(_digest(f"{index}:{instead}", size))
+        made: list[str] = []
+        for c in template:
+            if c == "?":
+                number, digit = divmod(number, len(_ALPHABET))
+                c = _ALPHABET[digit]
+            made.append(c)
+        return "".join(made)
+
+
+def fill_id(template: str, name: str, index: str) -> str:
+    """An id by a dialect's template; ``?`` stays for the caller."""
+    number = str(int(index) + 1) if "{number}" in template else ""
+    return template.replace("{name}", name).replace("{index}", index).replace("{number}", number)
+
+
+def _filled(template: str, letters: str) -> str:
+    """A template with letters in place of its ``?``."""
+    head = template.rstrip("?")
+    if "?" not in head:
+        return head + letters[len(head) :]
+    return "".join(letter if c == "?" else c for c, letter in zip(template, letters, strict=True))
+
+
+def _digest(text: str, size: int) -> bytes:
+    from hashlib import shake_128  # rarely needed
+
+    return shake_128(text.encode("utf-8", "surrogatepass")).digest(size)

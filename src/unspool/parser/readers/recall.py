@@ -1,0 +1,168 @@
+"""What a piece of JSON does where a reader stands, remembered: tokens recur, and so does what they do.
+
+A reader of strict JSON depends on little: what it expects, and the brackets that are open. That is a `Spot`; the spots,
+and the pieces of text that lead from one to another, are an automaton that grows as pieces come. What a piece does
+besides (keys are noted, since none may be given twice; numbers may become too large) are its `Deeds`, which
+`LiteralReader.follow` repeats. Only short pieces without a backslash are remembered, and of all pieces together only so
+many; then all are forgotten.
+"""
+
+from typing import Final, NamedTuple
+
+from ...regex import Prefix, Regex
+from .strings import SHORT
+from .syntax import COLON, NUMBER, STRING
+
+_MOST_STEPS: Final = 20_000
+_MOST_SPOTS: Final = 1_000
+
+_NUMBER = Prefix(r"[-+.0-9eE]*+")
+_OPEN_NUMBER = Regex(r"[-+.0-9eE]+\Z")
+
+
+class Deeds(NamedTuple):
+    """What a piece of text does besides leading from one spot to another.
+
+    Attributes:
+        digits: what of it belongs to the number that is open; ``number_ends``: to its end.
+        number: the beginning of a number that stays open.
+        key_part: what of it belongs to the key that is open; ``key_ends``: to its end.
+        known: the hash of a key that it holds whole, of the object that is innermost when ``left`` have ended.
+        left: how many objects end that were open.
+        objects: the hashes of the keys of objects that begin and stay open, outermost first.
+        key: the beginning of a key that stays open.
+    """
+
+    digits: str
+    number_ends: bool
+    number: str
+    key_part: str
+    key_ends: bool
+    known: int | None
+    left: int
+    objects: tuple[frozenset[int], ...]
+    key: str | None
+
+
+class Step(NamedTuple):
+    """What a piece of text does.
+
+    Attributes:
+        to: where it leads.
+        fragment: what of it is read.
+        rest: what is not: the beginning of a word.
+        deeds: what it does besides.
+    """
+
+    to: "Spot"
+    fragment: str
+    rest: str
+    deeds: Deeds | None
+
+
+class Spot(dict[str, Step]):
+    """Where a reader of JSON stands: what the texts do that came here.
+
+    Attributes:
+        mode, comma, is_key, number: of the reader.
+        brackets: its stack.
+        quoted: it is inside the string of a value.
+    """
+
+    __slots__ = ("brackets", "comma", "is_key", "mode", "number", "quoted")
+
+    def __init__(self, mode: int, brackets: str, comma: bool, is_key: bool, number: int) -> None:
+        self.mode = mode
+        self.brackets = brackets
+        self.comma = comma
+        self.is_key = is_key
+        self.number = number
+        self.quoted = mode == STRING and not is_key
+
+
+class Memory:
+    """The spots and steps that are remembered, for all readers together; bounded."""
+
+    __slots__ = ("_spots", "_steps")
+
+    def __init__(self) -> None:
+        self._spots: dict[tuple[int, str, bool, bool, int], Spot] = {}
+        self._steps = 0
+
+    def spot(self, mode: int, brackets: str, comma: bool, is_key: bool, number: int) -> Spot:
+        """The spot, the same for all."""
+        at = mode, brackets, comma, mode == STRING and is_key, number if mode == NUMBER else 0
+        found = self._spots.get(at)
+        if found is None:
+            if len(self._spots) >= _MOST_SPOTS:
+                self._forget()
+            found = self._spots[at] = Spot(*at)
+        return found
+
+    def note(self, at: Spot, text: str, end: int, to: Spot) -> None:
+        """A text led from one spot to another, and was read up to ``end``."""
+        if len(text) > SHORT or "\\" in text:
+            return
+        deeds = _deeds(at, text[:end], to)
+        if deeds is None:
+            return
+        if self._steps >= _MOST_STEPS:
+            self._forget()
+        self._steps += 1
+        at[text] = Step(to, text[:end], text[end:], None if deeds == _NOTHING else deeds)
+
+    def _forget(self) -> None:
+        # Readers may still stand on these spots: emptied, they hold nothing.
+        for spot in self._spots.values():
+            spot.clear()
+        self._spots = {}
+        self._steps = 0
+
+
+memory: Final = Memory()
+_NOTHING: Final = Deeds("", False, "", "", False, None, 0, (), None)
+
+
+def _deeds(at: Spot, text: str, to: Spot) -> Deeds | None:
+    """What a text does that was read from one spot to another; ``None`` where that is more than `Deeds` can say."""
+    digits = number = key_part = ""
+    key_ends = False
+    known: int | None = None
+    left = 0
+    objects: list[set[int]] = []
+    key: str | None = None
+    quoted = at.mode == STRING
+    pieces = text.split('"')
+    last = len(pieces) - 1
+    for i, piece in enumerate(pieces):
+        if not quoted:
+            for c in piece:
+                if c == "{":
+                    objects.append(set())
+                elif c == "}" and objects:
+                    objects.pop()
+                elif c == "}":
+                    if known is not None:
+                        return None
+                    left += 1
+        elif i == 0:
+            if at.is_key:
+                key_part, key_ends = piece, last > 0
+        elif i == last:
+            if to.is_key:
+                key = piece
+        elif (pieces[i + 1].lstrip(" \t\n\r")[:1] or (":" if to.mode == COLON else "")) == ":":
+            if objects:
+                objects[-1].add(hash(piece))
+            elif known is not None or key_ends:
+                return None
+            else:
+                known = hash(piece)
+        quoted = not quoted
+    if at.mode == NUMBER:
+        digits = _NUMBER.match(text).group()
+    number_ends = at.mode == NUMBER and (len(digits) < len(text) or to.mode != NUMBER)
+    if to.mode == NUMBER and (at.mode != NUMBER or number_ends):
+        opened = _OPEN_NUMBER.search(text)
+        number = "" if opened is None else opened.group()
+    return Deeds(digits, number_ends, number, key_part, key_ends, known, left, tuple(map(frozenset, objects)), key)
