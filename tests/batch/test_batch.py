@@ -343,6 +343,15 @@ def test_several_workers_write_the_same(tmp_path: Path) -> None:
     assert with_errors[0] == with_errors[1]
 
 
+def test_one_block_starts_no_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("unspool.batch.workers._pool", None)
+    source = write_lines(tmp_path / "in.jsonl", 9)
+    words = ["batch", str(source), "-d", "hermes", "-o", str(tmp_path / "out.parquet"), "--workers", "2"]
+    assert main([*words, "--rows", "9"]) == 0
+    with pytest.raises(TypeError, match="not callable"):
+        main([*words, "--rows", "8"])
+
+
 def test_a_stream_is_read_no_further_than_it_is_asked_for() -> None:
     read: list[int] = []
 

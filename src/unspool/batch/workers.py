@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from functools import partial
+from itertools import chain, islice
 from typing import Any, Final
 
 from .blocks import Block
@@ -32,17 +33,25 @@ _task: Any = None
 
 @contextlib.contextmanager
 def crew(task: Any, workers: int) -> Iterator[Mapped]:
-    """Workers, for one pass over blocks or several.
+    """Workers, for one pass over blocks or several. They are started where there is a second block.
 
     Args:
         task: what each worker has of its own; can be sent to other processes.
         workers: how many; 1 works in this process.
     """
-    if workers <= 1:
-        yield lambda step, told: map(partial(step, task), told)
-        return
-    with _pool(task, workers) as pool:
-        yield partial(_mapped, pool, _AHEAD * workers)
+    with contextlib.ExitStack() as stack:
+        pool: Executor | None = None
+
+        def mapped(step: Step, told: Iterable[Block]) -> Iterator[Any]:
+            nonlocal pool
+            stream = iter(told)
+            first = list(islice(stream, 2)) if workers > 1 and pool is None else []
+            if len(first) > 1:
+                pool = stack.enter_context(_pool(task, workers))
+            stream = chain(first, stream)
+            return map(partial(step, task), stream) if pool is None else _mapped(pool, _AHEAD * workers, step, stream)
+
+        yield mapped
 
 
 def _mapped(pool: Executor, ahead: int, step: Step, told: Iterable[Block]) -> Iterator[Any]:
