@@ -18,11 +18,12 @@ from .strings import CHUNK, inside
 from .table import Row, ranked
 from .texts import HUNDRED_TOOLS, PROSE, SOURCE, ever_new
 
+_ARGUMENTS: Final = 20.0
 _OTHER: Final = "other text, 4 characters a chunk"
 
 
 def kinds(effort: Effort) -> Iterator[Row]:
-    """feed() per chunk in other text; nothing is promised."""
+    """feed() per chunk in other text."""
     dialects = effort.dialects()
     rounds = max(5, effort.rounds // 4)
     prose = ever_new(PROSE, rounds * ROUND * CHUNK)
@@ -34,9 +35,9 @@ def kinds(effort: Effort) -> Iterator[Row]:
     found = [(inside(reasoning_sample(d, prose), CHUNK), d) for d in dialects if d.reasoning]
     yield from ranked(_OTHER, found, "× bare", of="reasoning")
     found = [(_whole_arguments(nested_sample(d), rounds), d) for d in dialects]
-    yield from ranked(_OTHER, found, "× bare", of="nested arguments")
+    yield from ranked(_OTHER, found, "× bare", median=_ARGUMENTS, of="nested arguments")
     found = [(_whole_arguments(number_sample(d), rounds), d) for d in dialects]
-    yield from ranked(_OTHER, found, "× bare", of="numeric arguments")
+    yield from ranked(_OTHER, found, "× bare", median=_ARGUMENTS, of="numeric arguments")
     found = [(inside(string_sample(d, source), CHUNK, HUNDRED_TOOLS), d) for d in dialects]
     yield from ranked("string argument, 4 characters a chunk", found, "× bare", of="100 tools")
     found = [(inside(string_sample(d, letters), 1), d) for d in dialects]
