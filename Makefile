@@ -20,6 +20,10 @@ CLIENTS  := $(VENV)/clients
 ARGS     ?=
 SECONDS_ ?= 600
 
+# Bytecode is kept in the environment, not beside the sources: two workers and hundreds of processes import the same.
+export PYTHONDONTWRITEBYTECODE :=
+export PYTHONPYCACHEPREFIX := $(CURDIR)/$(VENV)/bytecode
+
 .DEFAULT_GOAL := help
 .PHONY: help quick test coverage lint format bench fuzz drawn same transitions templates infer engines attacks vllm vllm-engine sglang bench-plugins bench-rollouts llama processes agui agui-browser rollouts trainers ray bfcl readme serve vllm-tests lmdeploy ui tools clients agent agent-test states docs docs-serve examples clean
 

@@ -1,5 +1,6 @@
 """What holds for all tests: settings of hypothesis, and `--cases`, which runs a sample of them."""
 
+import os
 import zlib
 from collections import defaultdict
 from collections.abc import Iterator
@@ -11,6 +12,9 @@ from hypothesis import settings
 from .transitions import recorded
 
 T = TypeVar("T")
+
+# Before numpy is loaded, here and in processes that tests start: threads that wait for small products take both cores.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 # Machines that run tests are slow at times; what must be fast has a test of its own.
 settings.register_profile("unspool", deadline=None, print_blob=True)

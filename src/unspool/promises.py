@@ -178,37 +178,43 @@ def check_events(events: Sequence[Event], output: str) -> None:
     index = -1
     open_call = thinking = finished = False
     for event in events:
-        demand(not finished, f"{event} follows the end")
-        demand(event.start == at, f"{event} does not begin where the one before it ended, at {at}")
-        demand(event.end >= event.start, f"{event} goes backwards")
+        if finished:
+            raise Broken(f"{event} follows the end")
+        if event.start != at:
+            raise Broken(f"{event} does not begin where the one before it ended, at {at}")
+        if event.end < event.start:
+            raise Broken(f"{event} goes backwards")
         at = event.end
         if isinstance(event, ReasoningDelta | ContentDelta | Markup):
-            demand(event.text, f"{event} is empty")
-            demand(event.text == output[event.start : event.end], f"{event} is not the output's own text")
+            if not event.text:
+                raise Broken(f"{event} is empty")
+            if event.text != output[event.start : event.end]:
+                raise Broken(f"{event} is not the output's own text")
         if isinstance(event, ReasoningStart | ReasoningEnd):
-            demand(
-                thinking == isinstance(event, ReasoningEnd), f"{event}: reasoning is {'' if thinking else 'not '}open"
-            )
+            if thinking != isinstance(event, ReasoningEnd):
+                raise Broken(f"{event}: reasoning is {'' if thinking else 'not '}open")
             thinking = not thinking
         elif isinstance(event, ReasoningDelta | ContentDelta):
-            demand(thinking == isinstance(event, ReasoningDelta), f"{event} on the wrong side of reasoning")
+            if thinking != isinstance(event, ReasoningDelta):
+                raise Broken(f"{event} on the wrong side of reasoning")
         elif isinstance(event, ToolCallStart):
             index += 1
-            demand(not open_call, f"{event} while a call is open")
-            demand(event.index == index, f"{event}: calls are counted from 0")
-            demand(event.name and event.id, f"{event} has no name or no id")
+            if open_call or event.index != index:
+                raise Broken(f"{event}{' while a call is open' if open_call else ': calls are counted from 0'}")
+            if not (event.name and event.id):
+                raise Broken(f"{event} has no name or no id")
             open_call, began = True, event.start
         elif isinstance(event, ToolCallDelta | ToolCallEnd):
-            demand(open_call and event.index == index, f"{event} outside its call")
+            if not open_call or event.index != index:
+                raise Broken(f"{event} outside its call")
             if isinstance(event, ToolCallEnd):
-                keeps = event.status == "ok" or event.raw or event.end == began
-                demand(keeps, f"{event} keeps nothing of what the model wrote")
+                if not (event.status == "ok" or event.raw or event.end == began):
+                    raise Broken(f"{event} keeps nothing of what the model wrote")
                 open_call = False
         elif isinstance(event, Finish):
             finished = True
-        elif isinstance(event, Notice):
-            demand(event.start == event.end, f"{event} has a span")
-            demand(event.kind in NOTICES, f"{event} is of no documented kind")
+        elif isinstance(event, Notice) and (event.start != event.end or event.kind not in NOTICES):
+            raise Broken(f"{event} {'has a span' if event.start != event.end else 'is of no documented kind'}")
     demand(finished, "the output does not end")
     demand(not open_call, "a call was not ended")
     demand(at == len(output), f"events tell {at} of {len(output)} characters")

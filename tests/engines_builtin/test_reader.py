@@ -91,6 +91,49 @@ def calls(text: str, *names: str) -> list[tuple[str, dict[str, Any]]]:
     return answer.calls if answer else []
 
 
+FEW: dict[str, Any] = {
+    "set_alarm": {"time": {"type": "string", "description": "24-hour time HH:MM"}, "label": {"type": "string"}},
+    "web_search": {"query": {"type": "string"}, "max_results": {"type": "integer"}},
+    "query_users": {"min_age": {"type": "integer"}, "country": {"type": "string"}, "limit": {"type": "integer"}},
+    "run_command": {"command": {"type": "string"}, "timeout": {"type": "integer"}},
+    "lock_door": {"door": {"type": "string"}, "locked": {"type": "boolean"}},
+    "list_files": {"directory": {"type": "string"}},
+    "set_light": {"room": {"enum": ["kitchen", "bedroom"]}, "on": {"type": "boolean"}, "level": {"type": "integer"}},
+    "create_user": {
+        "user": {
+            "type": "object",
+            "properties": {"name": {"type": "string"}, "age": {"type": "integer"}, "email": {"type": "string"}},
+            "required": ["name"],
+        }
+    },
+}
+"""Tools of optional parameters, without descriptions."""
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("set_alarm", "Wake me at 06:45 tomorrow, call it swim", {"time": "06:45", "label": "swim"}),
+        ("web_search", "Search for tide tables, at most 4", {"query": "tide tables", "max_results": 4}),
+        ("query_users", "Show 7 users older than 40", {"min_age": 40, "limit": 7}),
+        ("run_command", "run du -sh with a timeout of 30 seconds", {"command": "du -sh", "timeout": 30}),
+        ("lock_door", "unlock the cellar door please", {"door": "cellar", "locked": False}),
+        ("list_files", "What files are in the docs folder?", {"directory": "docs"}),
+        ("set_light", "Bedroom light on at 30% please", {"room": "bedroom", "on": True, "level": 30}),
+        (
+            "create_user",
+            "Create a user called Ida Berg, 51 years old, ida@berg.example",
+            {"user": {"name": "Ida Berg", "age": 51, "email": "ida@berg.example"}},
+        ),
+    ],
+)
+def test_bounds_labels_forms_and_parameters_of_objects_are_read(name: str, text: str, expected: Any) -> None:
+    tool = {"type": "function", "function": {"name": name, "parameters": {"type": "object", "properties": FEW[name]}}}
+    answer = read(prompt([tool], [{"role": "user", "content": text}]))
+    assert answer is not None
+    assert answer.calls == [(name, expected)]
+
+
 ONE: list[tuple[str, str, list[dict[str, Any]]]] = [
     ("get_weather", "What's the weather in Paris in fahrenheit?", [{"location": "Paris", "units": "fahrenheit"}]),
     ("get_weather", "do i need an umbrella in glasgow tomorrow", [{"location": "glasgow"}]),

@@ -54,7 +54,7 @@ def test_rendered_messages_are_generated(dialect: Dialect) -> None:
             constraint = constrain(dialect, tools, choice)
             assert constraint is not None
             grammars[choice] = Grammars(constraint)
-        for _ in range(25):
+        for _ in range(12):
             turn = message(schemas, rng, dialect)
             try:
                 raw = render(turn, dialect, tools=tools)
@@ -63,7 +63,7 @@ def test_rendered_messages_are_generated(dialect: Dialect) -> None:
             written += 1
             assert not grammars["auto"].refuses(raw), raw
             assert bool(grammars["required"].refuses(raw)) == bool(turn["content"]), raw
-    assert written > 20
+    assert written > 8
 
 
 BROKEN = {

@@ -12,6 +12,7 @@ from unspool import Dialect, Inference, Parser
 from unspool.check import check_dialect
 from unspool.dialect.file import parse_dialect
 from unspool.dialect.registry import find_base
+from unspool.infer.cutting import closing_for
 from unspool.infer.proof import NEEDED
 from unspool.promises import random_split
 
@@ -208,3 +209,13 @@ def test_a_template_that_ends_no_turn_is_read_all_the_same() -> None:
     found = unspool.infer_dialect(template)
     assert found.dialect is not None, [c for c in found.proof if c.result == "fail"]
     assert found.dialect.end == ("<user>", "<tool>")
+
+
+def test_a_header_that_closes_opens_no_reasoning() -> None:
+    source = "'<|start_header|>' '<|end_header|>' '[END MUSING]' '</think>'"
+    assert [closing_for(opening, source) for opening in ("<|end_header|>", "[MUSING]", "<think>", "</think>")] == [
+        "",
+        "[END MUSING]",
+        "</think>",
+        "",
+    ]

@@ -15,7 +15,7 @@ from ..dialect.file import Dialect
 from ..dialect.registry import as_dialect, get_dialect
 from ..errors import DialectError
 from ..message import Message
-from ..parser import Parser
+from ..parser import Parser, parse
 from ..policy import Policy
 from ..toolset import Toolset, read_toolset
 from ..validity import Validators
@@ -171,30 +171,30 @@ class Reader:
         reason = row.get(columns.finish_reason)
         try:
             dialect = self._dialect or self._detected(row, columns)
-            parser = Parser(
-                dialect,
-                tools=tools.tools,
-                stage=stage if stage is not None else reading.stage,
-                prompt=prompt if prompt is not None else reading.prompt,
-                policy=reading.policy,
-                tokenizer=self._tokenizer,
-                ids=lambda index, name: _id(dialect, name, index, number),
-            )
-            if ids is not None:
-                events = parser.feed_tokens(ids)
-            else:
-                parser.feed(text)  # type: ignore[arg-type]  # another type is refused there
-            closing = parser.close(reason if reason is not None else reading.finish_reason)
+            asked: dict[str, Any] = {
+                "tools": tools.tools,
+                "stage": stage if stage is not None else reading.stage,
+                "prompt": prompt if prompt is not None else reading.prompt,
+                "policy": reading.policy,
+                "tokenizer": self._tokenizer,
+                "ids": lambda index, name: _id(dialect, name, index, number),
+            }
+            reason = reason if reason is not None else reading.finish_reason
             counts = None
-            if ids is not None:
+            if ids is None:
+                message = parse(text, dialect, finish_reason=reason, **asked)  # type: ignore[arg-type]  # refused there
+            else:
                 from ..kinds import counts_of  # NumPy is needed for ids alone
 
-                counts = counts_of([*events, *closing], len(ids))
+                parser = Parser(dialect, **asked)
+                events = parser.feed_tokens(ids) + parser.close(reason)
+                counts = counts_of(events, len(ids))
+                message = parser.message
         except (ValueError, TypeError) as error:
             raise RowError(_named(str(error), columns)) from None
         except Exception as error:  # whatever one row does to a tokenizer or to the parser, the others go on
             raise RowError(f"{type(error).__name__}: {error}") from error
-        return _record(parser.message, counts, tools.validators)
+        return _record(message, counts, tools.validators)
 
     def _tools(self, given: Any, columns: Columns) -> _Tools:
         if given is None:

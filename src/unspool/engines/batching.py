@@ -318,7 +318,7 @@ class Batching:
         """Read a part of a prompt."""
         try:
             filled = next(self._parts)
-        except Exception:
+        except Exception:  # a model is a foreign program, which may fail in any way; its other outputs go on
             self._filling = None
             self._failed([output])
             return
@@ -330,7 +330,7 @@ class Batching:
     def _step(self, outputs: list[Output]) -> None:
         try:
             logits = self._model.step([o.state for o in outputs], [o.token for o in outputs])
-        except Exception:
+        except Exception:  # as above
             self._failed(outputs)
             return
         self._advance(outputs, logits)

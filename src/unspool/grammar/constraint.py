@@ -129,18 +129,7 @@ def constrain(
     if not calling and answer is None:
         return None
     begin = _stage(d, stage, prompt, tokenizer)
-    made: tuple[Tool, ...] = ()
-    if kind != "none" and listed:
-        loose = kind == "auto" and strict_level < ToolStrictLevel.PARAMETER
-        for name in request.allowed or ():
-            _check_name(d, name)
-        budget = Budget()
-        made = tuple(
-            _free(t, free[tool_name(t) or ""])
-            if tool_name(t) in free
-            else _tool(t, loose=loose and not strict_tools([t]), budget=budget, dialect=d)
-            for t in listed
-        )
+    made = _tools(d, request, free, strict_level)
     low = 1 if kind in ("required", "named") else 0
     high = None if parallel_tool_calls and kind != "named" else 1
     demand = Demand(
@@ -155,6 +144,24 @@ def constrain(
     )
     schema = _array(made, low, high) if made else None
     return Constraint(build(d, demand), schema, {} if tokenizer is None else special_tokens(tokenizer))
+
+
+def _tools(
+    dialect: Dialect, request: Toolset, free: Mapping[str, Freeform], strict_level: ToolStrictLevel
+) -> tuple[Tool, ...]:
+    """What may be called, as the grammar has it; ``free`` holds the grammars of tools with a single text."""
+    if request.kind == "none" or not request.callable:
+        return ()
+    for name in request.allowed or ():
+        _check_name(dialect, name)
+    loose = request.kind == "auto" and strict_level < ToolStrictLevel.PARAMETER
+    budget = Budget()
+    return tuple(
+        _free(t, free[tool_name(t) or ""])
+        if tool_name(t) in free
+        else _tool(t, loose=loose and not strict_tools([t]), budget=budget, dialect=dialect)
+        for t in request.callable
+    )
 
 
 def structure_constraint(

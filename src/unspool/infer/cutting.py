@@ -106,8 +106,10 @@ def closing_for(opening: str, source: str) -> str:
     slashed = f"{opening[:1]}/{opening[1:]}"
     if slashed in source:
         return slashed
+    if "end" in opening.lower() or opening[1:2] == "/":
+        return ""  # itself a closing, as that of a header is
     quoted = (m[2].strip() for m in _QUOTED.finditer(source))
-    return next((text for text in quoted if is_tag(text) and paired(opening, text)), "")
+    return next((text for text in quoted if "end" in text.lower() and is_tag(text) and paired(opening, text)), "")
 
 
 def first_tag(text: str) -> str:
@@ -158,7 +160,7 @@ def _thought(own: list[str], tails: Mapping[str, str], source: str) -> int:
         closings = [first_tag(tail[tail.rindex(t.THOUGHT) + 1 :])]
     else:  # no history keeps reasoning, but what closes it may be left
         closings = [m for text in tails.values() for m in t.marks(text) if m[1:2] == "/"]
-        closings += [c for c in (closing_for(m, source) for m in own if is_tag(m)) if c]
+        closings += [c for c in (closing_for(m, source) for m in own[1:] if is_tag(m)) if c]
     # The first one opens the turn.
     found = (i for i in range(len(own) - 1, 0, -1) if any(paired(own[i], c) for c in closings))
     return len(own) - next(found, len(own))

@@ -1,5 +1,6 @@
 """A model around another one, which makes some of its tokens more or less likely."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -18,7 +19,7 @@ class Following(Protocol):
 S = TypeVar("S", bound=Following)
 
 
-class Around(Generic[S]):
+class Around(ABC, Generic[S]):
     """Follows each sequence and changes its logits: see `unspool.engines.model.Model`.
 
     Args:
@@ -55,14 +56,14 @@ class Around(Generic[S]):
             logits[i] = self._next(state, token, logits[i])
         return logits
 
+    @abstractmethod
     def _begun(self, inner: Any, tokens: Sequence[int]) -> S:
         """The state of a sequence after its prompt."""
-        raise NotImplementedError
 
     def _behind_prompt(self, state: S, logits: NDArray[np.float32]) -> NDArray[np.float32]:
         """The logits behind the prompt."""
         return logits
 
+    @abstractmethod
     def _next(self, state: S, token: int, logits: NDArray[np.float32]) -> NDArray[np.float32]:
         """Follow a sequence by one token; the logits behind it, a row that may be changed."""
-        raise NotImplementedError

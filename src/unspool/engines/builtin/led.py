@@ -6,7 +6,8 @@ goes on by itself.
 """
 
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -16,10 +17,13 @@ from ..model import Model
 from .around import Around
 from .bounds import MOST
 from .model import FOLDER
-from .reader import Answer, Prompt, Reading, arguments, read
+from .reader import Answer, Prompt, Reading, arguments, read, valued
 
 MORE: Final = np.float32(500)
 """What is added to the logits of the token that leads on."""
+_KEY: Final = re.compile(r'[{,]\s*"(\w{1,40})"\s*:\s*("?)$')
+_TAIL: Final = 64
+"""How many characters before a value are looked at: its key stands there."""
 
 
 class _State:
@@ -27,15 +31,19 @@ class _State:
 
     Attributes:
         name: the tokens of the name of a call that the reader did not foresee; ``None`` outside of one.
+        words: the last characters of JSON that a schema demands as words; ``None`` where there is none.
+        valued: tells the texts of this JSON.
     """
 
-    __slots__ = ("ahead", "inner", "name", "prompt")
+    __slots__ = ("ahead", "inner", "name", "prompt", "valued", "words")
 
     def __init__(self, inner: Any, prompt: Prompt, ahead: list[int]) -> None:
         self.inner = inner
         self.prompt = prompt
         self.ahead = ahead
         self.name: list[int] | None = None
+        self.words: str | None = None
+        self.valued: Callable[[str], str | None] | None = None
 
 
 class Led(Around[_State]):
@@ -51,11 +59,15 @@ class Led(Around[_State]):
         self._reading = Reading(self.tokenizer, FOLDER)
         token = self.tokenizer.token_to_id
         self._begins_call, self._begins_arguments = token(self._marks["call"]), token(self._marks["arguments"])
+        self._marked = {token(mark) for mark in self._marks.values()}
+        self._begins_words = {token(self._marks["thought"])}
 
     def _begun(self, inner: Any, tokens: Sequence[int]) -> _State:
         prompt = self._reading.read(tokens)
         answer = read(prompt)
-        return _State(inner, prompt, [] if answer is None else self._written(answer, prompt))
+        state = _State(inner, prompt, [] if answer is None else self._written(answer, prompt))
+        state.words = "" if tokens and tokens[-1] in self._begins_words else None
+        return state
 
     def _behind_prompt(self, state: _State, logits: NDArray[np.float32]) -> NDArray[np.float32]:
         return self._led(state, logits)
@@ -67,8 +79,10 @@ class Led(Around[_State]):
     def _take(self, state: _State, token: int) -> None:
         if state.ahead and state.ahead[0] == token:
             del state.ahead[0]
+            self._follow(state, token)
             return
         state.ahead = []
+        self._follow(state, token)
         if token == self._begins_call:
             state.name = []
         elif token == self._begins_arguments and state.name is not None:
@@ -78,6 +92,23 @@ class Led(Around[_State]):
                 state.ahead = self._ids(json.dumps(given, ensure_ascii=False))
         elif state.name is not None:
             state.name.append(token)
+
+    def _follow(self, state: _State, token: int) -> None:
+        """Follow JSON that stands where words would: behind a key, the text that was said for it leads on."""
+        text: str = self.tokenizer.decode([token])
+        if token in self._marked:
+            state.words = "" if token in self._begins_words else None
+            return
+        if state.words is None or (not state.words and not text.lstrip().startswith("{")):
+            state.words = None
+            return
+        if not state.words:
+            state.valued = valued(state.prompt)
+        state.words = (state.words + text)[-_TAIL:]
+        key = _KEY.search(state.words)
+        if key and state.valued and not state.ahead and (said := state.valued(key[1])) is not None:
+            written = json.dumps(said, ensure_ascii=False)
+            state.ahead = self._ids(written[1:] if key[2] else f" {written}")
 
     def _led(self, state: _State, logits: NDArray[np.float32]) -> NDArray[np.float32]:
         if state.ahead:

@@ -62,66 +62,88 @@ class _Parameter(NamedTuple):
     claimed: frozenset[int]
 
 
-class _State:
-    """A sequence: the model's state, and where its output is.
+class _Said(NamedTuple):
+    """A conversation.
 
     Attributes:
-        said: the tokens of the conversation.
-        last: where its last message begins; 0: that speaks of what was said before.
+        tokens: of its messages.
+        last: where the last message begins; 0: that speaks of what was said before.
         behind: where in that what stands behind a word begins, by these words.
-        own: the places in it that are for the open value.
-        others: the places in it that are not.
-        final: the place in it of the last message's last word, but for polite ones.
-        fresh: whether the next token is the first one of the words.
-        tools: the tools' parameters, by their names.
         numbers: those of the last message.
-        name: the tokens of the called tool's name so far.
-        called: that name, of this call or the one before.
-        parameters: the called tool's.
-        at: how many of these the call has passed.
-        open: the brackets that are open in the arguments; ``None`` outside of them.
+        final: the place of the last message's last word, but for polite ones.
+        tools: the tools' parameters, by their names.
+    """
+
+    tokens: list[int]
+    last: int
+    behind: dict[str, set[int]]
+    numbers: list[str]
+    final: int
+    tools: dict[str, list[_Parameter]]
+
+
+class _Call:
+    """The arguments of a call as they are written, up to a place in their JSON.
+
+    Attributes:
+        name: the tool's.
+        parameters: the tool's.
+        used: the places in the conversation that values of this tool were copied from.
+        at: how many parameters the call has passed.
+        open: the brackets that are open; ``None`` behind the call.
         key: whether the next string is a key.
         string: ``""``, or that a ``key`` or a ``value`` is open.
         escaped: whether the next character stands for itself.
-        text: the open string, or the arguments' values so far.
-        spans: where what follows the open value so far stands in ``said``.
+        text: the open string.
+        values: the values so far.
         size: how many tokens the open string has.
-        used: the places in ``said`` that values of this tool were copied from.
-        thought: the tokens of the thinking so far.
-        thinking: whether it goes on.
+        spans: where in the conversation what follows the open value so far stands.
+        own: the places there that are for the open value.
+        others: the places there that are not.
     """
 
     __slots__ = (
-        "at", "behind", "called", "escaped", "final", "fresh", "inner", "key", "last", "name", "numbers", "open",
-        "others", "own", "parameters", "said", "size", "spans", "string", "text", "thinking",
-        "thought", "tools", "used", "values",
+        "at", "escaped", "key", "name", "open", "others", "own", "parameters", "size", "spans", "string", "text",
+        "used", "values",
     )  # fmt: skip
 
-    def __init__(self, inner: Any, said: list[int], last: int, behind: dict[str, set[int]], numbers: list[str]) -> None:
-        self.inner = inner
-        self.said = said
-        self.last = last
-        self.behind = behind
-        self.numbers = numbers
-        self.tools: dict[str, list[_Parameter]] = {}
-        self.own: frozenset[int] = frozenset()
-        self.others: frozenset[int] = frozenset()
-        self.final = -1
-        self.fresh = False
-        self.name: list[int] | None = None
-        self.called = ""
-        self.parameters: list[_Parameter] = []
+    def __init__(self, name: str, parameters: list[_Parameter], used: set[int]) -> None:
+        self.name = name
+        self.parameters = parameters
+        self.used = used
         self.at = 0
-        self.open: list[str] | None = None
+        self.open: list[str] | None = []
         self.key = True
         self.string = ""
         self.escaped = False
         self.text = self.values = ""
-        self.spans: list[int] = []
         self.size = 0
-        self.used: set[int] = set()
+        self.spans: list[int] = []
+        self.own: frozenset[int] = frozenset()
+        self.others: frozenset[int] = frozenset()
+
+
+class _State:
+    """A sequence: the model's state, what was said, and where the output is.
+
+    Attributes:
+        call: the one that is written, or the one before.
+        name: the tokens of the called tool's name so far; ``None`` outside of one.
+        thought: the tokens of the thinking so far.
+        thinking: whether it goes on.
+        fresh: whether the next token is the first one of the words.
+    """
+
+    __slots__ = ("call", "fresh", "inner", "name", "said", "thinking", "thought")
+
+    def __init__(self, inner: Any, said: _Said, *, fresh: bool) -> None:
+        self.inner = inner
+        self.said = said
+        self.call: _Call | None = None
+        self.name: list[int] | None = None
         self.thought: list[int] = []
-        self.thinking = True
+        self.thinking = not fresh
+        self.fresh = fresh
 
 
 class Copying(Around[_State]):
@@ -171,29 +193,27 @@ class Copying(Around[_State]):
         behind = self._behind(words)
         if not self._back.isdisjoint(_WORD.findall(message.lower())):
             last = 0
-        state = _State(inner, said, last, behind, self._said_numbers(message))
-        state.final = next((at for at, word in reversed(words) if _WORD.search(word) and word not in self._polite), -1)
-        state.tools = self._tools(head, words, _plain(message), state.behind)
-        state.fresh = tokens[-1] == self._thought
-        state.thinking = not state.fresh
-        return state
+        final = next((at for at, word in reversed(words) if _WORD.search(word) and word not in self._polite), -1)
+        tools = self._tools(head, words, _plain(message), behind)
+        told = _Said(said, last, behind, self._said_numbers(message), final, tools)
+        return _State(inner, told, fresh=tokens[-1] == self._thought)
 
     def _next(self, state: _State, token: int, logits: NDArray[np.float32]) -> NDArray[np.float32]:
         self._take(state, token)
         if state.thinking:
             state.thought.append(token)
             state.thinking = token != self._thought
-        elif state.name is None and state.open is None:
+        elif state.name is None and (state.call is None or state.call.open is None):
             logits[self._only_thought(state, token)] -= 2 * self._less
-        if state.open:
-            return self._likely(state, logits)
-        if token == self._end and self._over(state):
+        if state.call is not None and state.call.open:
+            return self._likely(state.said, state.call, state.call.open, logits)
+        if token == self._end and state.call is not None and self._over(state.said, state.call):
             logits[self._call] -= 8 * self._less  # it would say the last one again
         return logits
 
     def _only_thought(self, state: _State, token: int) -> list[int]:
         """What stood behind a token in the thinking, and nowhere in the conversation: words say it in their own way."""
-        told = {b for a, b in itertools.pairwise(state.said) if a == token}
+        told = {b for a, b in itertools.pairwise(state.said.tokens) if a == token}
         return [b for a, b in itertools.pairwise(state.thought) if a == token and b not in told]
 
     def _tools(
@@ -264,89 +284,87 @@ class Copying(Around[_State]):
     def _take(self, state: _State, token: int) -> None:
         """Follow the output by one token."""
         fresh, state.fresh = state.fresh, token == self._thought
+        call = state.call
         if token == self._call:
             state.name = []
         elif token == self._arguments:
             self._begin(state)
         elif token == self._end:
-            state.open = None
+            if call is not None:
+                call.open = None
         elif state.name is not None:
             state.name.append(token)
         elif fresh and self._texts[token].startswith("{"):  # words that a schema constrains
-            self._begin(state)
-            self._read(state, self._texts[token])
-        elif state.open is not None:
-            if state.string and not self._texts[token].startswith('"'):
-                said, first = state.said, state.size == 0
-                state.spans = [i + 1 for i in state.spans if (self._bare[said[i]] if first else said[i]) == token]
-                state.size += 1
-            self._read(state, self._texts[token])
+            self._read(state.said, self._begin(state), self._texts[token])
+        elif call is not None and call.open is not None:
+            if call.string and not self._texts[token].startswith('"'):
+                said, first = state.said.tokens, call.size == 0
+                call.spans = [i + 1 for i in call.spans if (self._bare[said[i]] if first else said[i]) == token]
+                call.size += 1
+            self._read(state.said, call, self._texts[token])
 
-    def _begin(self, state: _State) -> None:
+    def _begin(self, state: _State) -> _Call:
         """The arguments of a call."""
-        called = self.tokenizer.decode(state.name or [])
-        if called != state.called:
-            state.used = set()
-        state.called, state.name = called, None
-        state.parameters = state.tools.get(called, [])
-        state.at = 0
-        state.open, state.key, state.string, state.values = [], True, "", ""
+        name, before = self.tokenizer.decode(state.name or []), state.call
+        used = before.used if before is not None and before.name == name else set()
+        state.call, state.name = _Call(name, state.said.tools.get(name, []), used), None
+        return state.call
 
-    def _read(self, state: _State, text: str) -> None:
+    def _read(self, said: _Said, call: _Call, text: str) -> None:
         """Follow the JSON."""
-        assert state.open is not None
+        assert call.open is not None
         for char in text:
-            if state.string:
-                if char == '"' and not state.escaped:
-                    self._close(state)
+            if call.string:
+                if char == '"' and not call.escaped:
+                    self._close(said, call)
                 else:
-                    state.text += char
-                state.escaped = char == "\\" and not state.escaped
+                    call.text += char
+                call.escaped = char == "\\" and not call.escaped
             elif char == '"':
-                state.string = "key" if state.key and state.open[-1:] == ["{"] else "value"
-                state.key = False
-                state.text, state.size = "", 0
-                state.spans = self._begins(state) if state.string == "value" else []
+                call.string = "key" if call.key and call.open[-1:] == ["{"] else "value"
+                call.key = False
+                call.text, call.size = "", 0
+                call.spans = self._begins(said, call) if call.string == "value" else []
             elif char in "{[":
-                state.open.append(char)
-                state.key = True
+                call.open.append(char)
+                call.key = True
             elif char in "}]":
-                del state.open[-1:]
+                del call.open[-1:]
             elif char == ",":
-                state.key = True
-            state.values += char if not state.string else ""
+                call.key = True
+            call.values += char if not call.string else ""
 
-    def _close(self, state: _State) -> None:
+    def _close(self, said: _Said, call: _Call) -> None:
         """The end of a string."""
-        if state.string == "key":
-            names = [p.name for p in state.parameters]
-            state.own = self._cued(state.text, state.behind)
-            if state.open == ["{"] and state.text in names:
-                state.at = names.index(state.text) + 1
-            rest = [p for p in state.parameters if p.name != state.text]
-            state.others = frozenset().union(*(p.claimed for p in rest)) - state.own
+        if call.string == "key":
+            names = [p.name for p in call.parameters]
+            call.own = self._cued(call.text, said.behind)
+            if call.open == ["{"] and call.text in names:
+                call.at = names.index(call.text) + 1
+            rest = [p for p in call.parameters if p.name != call.text]
+            call.others = frozenset().union(*(p.claimed for p in rest)) - call.own
         else:
-            state.values += state.text
-            for end in state.spans[-1:]:
-                state.used.update(range(end - state.size, end))
-        state.string = ""
+            call.values += call.text
+            for end in call.spans[-1:]:
+                call.used.update(range(end - call.size, end))
+        call.string = ""
 
-    def _begins(self, state: _State) -> list[int]:
+    def _begins(self, said: _Said, call: _Call) -> list[int]:
         """Where a value may begin: what is for it, else what is for no other, in the last message if there is any."""
-        if state.at and state.parameters[state.at - 1].choices:
+        if call.at and call.parameters[call.at - 1].choices:
             return []
-        others = frozenset().union(*(p.cued for p in state.parameters)) - state.own
+        others = frozenset().union(*(p.cued for p in call.parameters)) - call.own
         found = [
             i
-            for i, token in enumerate(state.said)
-            if i not in state.used
-            and i not in state.others
+            for i, token in enumerate(said.tokens)
+            if i not in call.used
+            and i not in call.others
             and self._texts[token].strip(" ,;:?!")
-            and self._apart(state.said, i)
+            and self._apart(said.tokens, i)
         ]
         for some in (
-            [i for i in found if i in state.own],
-            [i for i in found if i >= state.last and i not in others],
+            [i for i in found if i in call.own],
+            [i for i in found if i >= said.last and i not in others],
         ):
             if some:
                 return some
@@ -358,66 +376,68 @@ class Copying(Around[_State]):
         here = self._texts[said[i]][:1] if i < len(said) else ""
         return not (_in_word(before) and _in_word(here))
 
-    def _leads(self, state: _State, i: int) -> bool:
+    def _leads(self, said: _Said, call: _Call, i: int) -> bool:
         """Whether what is for another parameter begins here, or behind the mark here."""
-        return i in state.others or (i + 1 in state.others and not _WORD.search(self._texts[state.said[i]]))
+        return i in call.others or (i + 1 in call.others and not _WORD.search(self._texts[said.tokens[i]]))
 
     def _ends(self, said: Sequence[int], i: int) -> bool:
         """Whether a value may end here: before no rest of a word, nor before ``.org`` or ``:30``."""
         rest = "".join(self._texts[token] for token in said[i : i + 2])
         return self._apart(said, i) and not (rest[:1] in {*".@:-_/"} and _in_word(rest[1:2]))
 
-    def _over(self, state: _State) -> bool:
+    def _over(self, said: _Said, call: _Call) -> bool:
         """Whether several values were copied, and the last word that was said is among them: no call is to follow."""
-        runs = sum(i - 1 not in state.used for i in state.used)
-        return runs > 1 and state.final in state.used
+        runs = sum(i - 1 not in call.used for i in call.used)
+        return runs > 1 and said.final in call.used
 
     # -- what may come ---------------------------------------------------------------------------------------------
 
-    def _likely(self, state: _State, logits: NDArray[np.float32]) -> NDArray[np.float32]:
-        wanted = self._wanted(state)
-        if state.string == "key":
-            return self._key(state, logits, wanted)
-        if state.spans and state.string == "value":
-            said = state.said
-            spans = [i for i in state.spans if i < len(said) and not (state.size and self._leads(state, i))]
-            follow = [said[i] if state.size else self._bare[said[i]] for i in spans]
+    def _likely(
+        self, said: _Said, call: _Call, brackets: list[str], logits: NDArray[np.float32]
+    ) -> NDArray[np.float32]:
+        wanted = _wanted(said, call)
+        if call.string == "key":
+            return self._key(said, call, logits, wanted)
+        if call.spans and call.string == "value":
+            tokens = said.tokens
+            spans = [i for i in call.spans if i < len(tokens) and not (call.size and self._leads(said, call, i))]
+            follow = [tokens[i] if call.size else self._bare[tokens[i]] for i in spans]
             follow = [token for token in follow if self._texts[token]]
-            if state.size and any(self._ends(said, i) for i in state.spans):
+            if call.size and any(self._ends(tokens, i) for i in call.spans):
                 follow += self._quotes
             less = logits - self._less
             less[follow] = logits[follow]
             logits = less
-        if not state.string:  # JSON would allow any number of them
+        if not call.string:  # JSON would allow any number of them
             logits = logits.copy()
             logits[self._blank] -= 4 * self._less
-            if state.values.rstrip()[-1:] == ":":
-                self._first(state, logits)
-        if state.open == ["{"] and (wanted is not None or state.parameters[state.at :] == []):
+            if call.values.rstrip()[-1:] == ":":
+                self._first(said, call, logits)
+        if brackets == ["{"] and (wanted is not None or call.parameters[call.at :] == []):
             logits = logits.copy()
             logits[self._commas if wanted is None else self._braces] -= (1 if wanted is None else 2) * self._less
         return logits
 
-    def _first(self, state: _State, logits: NDArray[np.float32]) -> None:
+    def _first(self, said: _Said, call: _Call, logits: NDArray[np.float32]) -> None:
         """The beginning of what is no text: a number that was said, and what was said of a switch."""
-        given = _NUMBER.findall(state.values)
-        if numbers := [n for n in state.numbers if n not in given] or state.numbers:
+        given = _NUMBER.findall(call.values)
+        if numbers := [n for n in said.numbers if n not in given] or said.numbers:
             firsts = {n[0] for n in numbers}
             logits[[i for i in self._digits if self._texts[i].strip() not in firsts]] -= 2 * self._less
-        switch = state.parameters[state.at - 1].switch if state.at else None
+        switch = call.parameters[call.at - 1].switch if call.at else None
         if switch is not None:
             logits[self._switches[switch]] -= 2 * self._less
 
-    def _key(self, state: _State, logits: NDArray[np.float32], wanted: int | None) -> NDArray[np.float32]:
-        if state.open != ["{"] or not state.parameters:
+    def _key(self, said: _Said, call: _Call, logits: NDArray[np.float32], wanted: int | None) -> NDArray[np.float32]:
+        if call.open != ["{"] or not call.parameters:
             return logits
         stop = None if wanted is None else wanted + 1
         names = [
             p.name
-            for p in state.parameters[state.at : stop]
-            if p.name.startswith(state.text) and (state.numbers or not (p.number and p.optional) or not state.last)
+            for p in call.parameters[call.at : stop]
+            if p.name.startswith(call.text) and (said.numbers or not (p.number and p.optional) or not said.last)
         ]
-        rests = [name[len(state.text) :] for name in names]
+        rests = [name[len(call.text) :] for name in names]
         follow = [i for i, text in enumerate(self._texts) if text and any(rest.startswith(text) for rest in rests)]
         follow += self._quotes if "" in rests else []
         if not follow:
@@ -426,16 +446,17 @@ class Copying(Around[_State]):
         less[follow] = logits[follow]
         return less
 
-    def _wanted(self, state: _State) -> int | None:
-        """The next parameter that was said something of."""
-        for i, parameter in enumerate(state.parameters[state.at :], state.at):
-            if parameter.said:
+
+def _wanted(said: _Said, call: _Call) -> int | None:
+    """The next parameter that was said something of."""
+    for i, parameter in enumerate(call.parameters[call.at :], call.at):
+        if parameter.said:
+            return i
+        if parameter.number and not parameter.choices:
+            given = _NUMBER.findall(call.values + " " + call.text)
+            if any(number not in given for number in said.numbers):
                 return i
-            if parameter.number and not parameter.choices:
-                given = _NUMBER.findall(state.values + " " + state.text)
-                if any(number not in given for number in state.numbers):
-                    return i
-        return None
+    return None
 
 
 def _name(name: str) -> set[str]:

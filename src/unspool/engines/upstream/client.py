@@ -95,6 +95,8 @@ class Client:
         Raises:
             EngineError: there is none; `Unavailable` where another backend may have one.
         """
+        import aiohttp
+
         headers = {} if asked is None else {"Content-Type": "application/json"}
         if request_id:
             headers["X-Request-Id"] = request_id
@@ -107,7 +109,7 @@ class Client:
                     headers=headers,
                     allow_redirects=False,
                 )
-        except Exception as error:
+        except (aiohttp.ClientError, OSError, RuntimeError) as error:
             raise _fault(backend, error) from None
         try:
             if response.status != 200:
@@ -122,12 +124,14 @@ class Client:
         Raises:
             EngineError: it does not come in time, or the connection broke.
         """
+        import aiohttp
+
         try:
             if data := response.content.read_nowait():
                 return data
             async with asyncio.timeout(deadline - time.monotonic()):
                 return await response.content.readany()
-        except Exception as error:
+        except (aiohttp.ClientError, OSError, RuntimeError) as error:
             raise _fault(backend, error) from None
 
     async def _refused(self, backend: Backend, response: "aiohttp.ClientResponse", deadline: float) -> None:

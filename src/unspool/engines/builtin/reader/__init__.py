@@ -7,6 +7,6 @@ small talk. Where the words are not clear, the model answers by itself.
 """
 
 from .prompt import Prompt, Reading
-from .reader import Answer, arguments, read
+from .reader import Answer, arguments, read, valued
 
-__all__ = ["Answer", "Prompt", "Reading", "arguments", "read"]
+__all__ = ["Answer", "Prompt", "Reading", "arguments", "read", "valued"]

@@ -8,7 +8,7 @@ from .filling import Filling, named
 from .message import Message, Span
 from .prompt import Parameter
 from .spans import codes, numbers, written
-from .words import CURRENCIES, SETS, UNITS, parts_of, stem
+from .words import BOUNDS, CURRENCIES, SETS, UNITS, parts_of, stem
 
 _SECONDS: Final = {"second": 1, "minute": 60, "hour": 3600}
 _JOINED: Final = re.compile(r"[$€£]?[\d.,]+([a-z]+)")
@@ -71,10 +71,39 @@ def _named(f: Filling, wanted: list[Parameter], free: list[Span]) -> None:
         names = {stem(w) for w in parts_of(p.name) if len(w) > 2}
         names |= {"%"} if "percent" in names else {"d"} if "side" in names else set()
         own = sorted((d, s) for s in free if (d := _distance(m, s, names)) < _FAR)
+        bounds = [s for s in free if _bounds(m, p, s)]
         counted = [s for s in free if named(p, SETS["counted"]) and _counts(f, s)]
-        chosen = near or [s for _, s in own] or counted
+        chosen = near or [s for _, s in own] or bounds or counted
         if chosen:
+            m.take(m.span(_leading(m, chosen[0], names), chosen[0].first))
             _give(f, p, chosen[0], free)
+
+
+def _bounds(m: Message, p: Parameter, s: Span) -> bool:
+    """Whether a number is a bound of the kind that a parameter is: *at most 5*, *older than 21*."""
+    side = BOUNDS.get(_bound(m, s))
+    least, most = named(p, SETS["least"]), named(p, SETS["most"])
+    return (side == "min" and least) or (side == "max" and most) or (side == "most" and (most or _many(p)))
+
+
+def _bound(m: Message, s: Span) -> str:
+    """What makes a number a bound; empty where it is none."""
+    said = (" ".join(w.low for w in m.words[max(0, s.first - size) : s.first]) for size in (3, 2, 1))
+    return next((words for words in said if words in BOUNDS), "")
+
+
+def _many(p: Parameter) -> bool:
+    return named(p, SETS["counted"])
+
+
+def _leading(m: Message, s: Span, names: set[str]) -> int:
+    """Where the words begin that say what a number is: *with a timeout of 10*, *at most 5*."""
+    first = s.first - len(_bound(m, s).split())
+    near = range(max(0, s.first - 2), s.first)
+    first = min([first, *(i for i in near if stem(m.words[i].low) in names or m.words[i].low in names)])
+    while first < s.first and first > 0 and m.has(first - 1, SETS["before a named number"]):
+        first -= 1
+    return first
 
 
 def _ordered(f: Filling, wanted: list[Parameter], free: list[Span]) -> None:
@@ -113,7 +142,10 @@ def _plain(m: Message, s: Span) -> bool:
     return (
         float(s.value) <= _LARGE
         and not m.has(s.first - 1, SETS["since"])
-        and ((s.last < len(m) and m.words[s.last].low[0].isalpha()) or m.has(s.first - 1, SETS["set to"]))
+        and (
+            (s.last < len(m) and (m.words[s.last].low[0].isalpha() or m.has(s.last, "%")))
+            or m.has(s.first - 1, SETS["set to"])
+        )
     )
 
 

@@ -75,6 +75,10 @@ def _switch(m: Message, p: Parameter) -> bool | None:
             if w.low in SETS["switched"] and (w.low != "on" or _turned_on(m, i)):
                 m.taken[i] = True
                 return w.low in SETS["enabling"]
+    for i, w in enumerate(m.words):
+        if w.low.startswith("un") and stem(w.low[2:]) in own:  # unlock, for `locked`
+            m.taken[i] = True
+            return False
     hits = [i for i, w in enumerate(m.words) if stem(w.low) in own or stem(w.low.removesuffix("ly")) in own]
     if not hits:
         return None

@@ -4,11 +4,12 @@ from typing import Final
 
 from .amounts import amounts
 from .choices import choose
-from .filling import Filled, Filling
+from .filling import Filled, Filling, is_cased
 from .forms import formed
 from .message import Message
-from .prompt import Tool
-from .texts import framed, labelled, people, quoted, worded
+from .places import place
+from .prompt import Tool, parameter
+from .texts import framed, labelled, led, people, quoted, worded
 
 STEPS: Final = (choose, formed, amounts, labelled, framed, people, quoted, worded)
 """What is read, the clearest first: each takes its words from the message."""
@@ -27,7 +28,7 @@ def fill(tool: Tool, message: Message, *, cased: bool = False) -> Filled:
     for step in STEPS:
         step(f)
     body = next(
-        (f.filled.values[p.name] for p in tool.parameters if p.kinds[:1] == ("body",) and p.name in f.filled.values),
+        (f.filled.values[p.name] for p in f.tool.parameters if p.kinds[:1] == ("body",) and p.name in f.filled.values),
         None,
     )
     for p in f.left[:]:
@@ -36,3 +37,15 @@ def fill(tool: Tool, message: Message, *, cased: bool = False) -> Filled:
         else:
             f.miss(p)
     return f.filled
+
+
+def value(key: str, message: Message) -> str | None:
+    """The text that a message has for a key of JSON, where its words say so; these words are taken."""
+    p = parameter(key)
+    f = Filling(Tool("", "", (p,), ((), ()), *[frozenset()] * 4), message, cased=is_cased(message))
+    for step in (formed, labelled, led):
+        step(f)
+    if p.kinds[:1] == ("place",) and p in f.left:
+        place(f, p)
+    found = f.filled.values.get(p.name)
+    return found if isinstance(found, str) else None

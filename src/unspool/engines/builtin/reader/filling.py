@@ -18,7 +18,7 @@ class Filled:
     """
 
     def __init__(self, tool: Tool) -> None:
-        self.order = [p.name for p in tool.parameters]
+        self.tool = tool
         self.values: dict[str, Any] = {}
         self.several: tuple[str, list[Any]] | None = None
         self.missing: list[Parameter] = []
@@ -27,7 +27,7 @@ class Filled:
         """The arguments of each call, in the order of the parameters."""
         name, values = self.several or ("", [None])
         each = [self.values | {name: value} if self.several else self.values for value in values]
-        return [{k: one[k] for k in self.order if k in one} for one in each]
+        return [_whole(self.tool.parameters, one) for one in each]
 
     def put(self, p: Parameter, value: Any, *, several: bool) -> None:
         """Give a missing parameter a value that was said elsewhere, or several."""
@@ -36,6 +36,36 @@ class Filled:
         else:
             self.values[p.name] = value
         self.missing.remove(p)
+
+
+def _whole(parameters: Iterable[Parameter], values: dict[str, Any]) -> dict[str, Any]:
+    """The arguments in their order, those of objects in these; an optional object that lacks something is left out."""
+    found: dict[str, Any] = {}
+    for p in parameters:
+        if p.name in values:
+            found[p.name] = values[p.name]
+        if not p.inner:
+            continue
+        inner = {q.name: values[joined(p, q)] for q in p.inner if joined(p, q) in values}
+        before = found.get(p.name)
+        whole = before | inner if isinstance(before, dict) else inner
+        lacks = any(not q.optional and q.name not in whole for q in p.inner)
+        if (inner and not lacks) or not p.optional:
+            found[p.name] = whole
+    return found
+
+
+def joined(p: Parameter, inner: Parameter) -> str:
+    """What a parameter of an object is named among the others."""
+    return f"{p.name}.{inner.name}"
+
+
+def flat(tool: Tool) -> Tool:
+    """A tool with the parameters of its objects beside the others."""
+    found: list[Parameter] = []
+    for p in tool.parameters:
+        found += [q._replace(name=joined(p, q), optional=p.optional or q.optional) for q in p.inner] or [p]
+    return tool._replace(parameters=tuple(found))
 
 
 class Filling:
@@ -47,11 +77,11 @@ class Filling:
     """
 
     def __init__(self, tool: Tool, message: Message, *, cased: bool) -> None:
-        self.tool = tool
+        self.tool = flat(tool)
         self.message = message
         self.cased = cased or is_cased(message)
         self.filled = Filled(tool)
-        self.left = list(tool.parameters)
+        self.left = list(self.tool.parameters)
 
     def texts(self) -> list[Parameter]:
         """The parameters left that take text, or lists."""

@@ -1,5 +1,8 @@
 """Arguments that are told by their form: addresses, paths, days, units, languages."""
 
+import re
+from typing import Final
+
 from .filling import Filling, named, role
 from .message import Span
 from .prompt import Parameter
@@ -10,6 +13,8 @@ from .words import SETS, UNITS
 _CONVERTED = ("unit", "currency", "language")
 _LISTED = ("email", "path", "symbol", "expression", "url", "directory", "zone")
 _MOMENTS = ("date", "time")
+_CLOCK: Final = re.compile(r"\bhh:?mm\b|\b(?:24|12)[- ]?hour")
+"""What describes a time without a day."""
 
 
 def formed(f: Filling) -> None:
@@ -71,11 +76,13 @@ def _moment(f: Filling, p: Parameter, kind: str) -> None:
     m = f.message
     others = any(q is not p and q.kinds[:1] in (("date",), ("time",)) and q.type == "string" for q in f.left)
     either = named(p, SETS["when names"]) and not others
-    one = others or named(p, SETS["date names"]) or (named(p, ("time",)) and not named(p, SETS["dated"]))
+    clock = _CLOCK.search(p.description.lower()) is not None
+    one = others or clock or named(p, SETS["date names"]) or (named(p, ("time",)) and not named(p, SETS["dated"]))
     dated = named(p, SETS["due names"]) or (p.kinds[0] == "date" and not named(p, SETS["time names"]))
-    if one and kind != ("date" if dated else "time") and not (kind == "date" and either):
+    if one and kind != ("date" if dated else "time") and not (kind == "date" and either and not clock):
         return
-    days = [s for s in dates(m) if m.free(s)][:1] if kind == "date" or not one or named(p, SETS["when names"]) else []
+    timed = not one or (named(p, SETS["when names"]) and not clock)
+    days = [s for s in dates(m) if m.free(s)][:1] if kind == "date" or timed else []
     hours = [s for s in times(m) if m.free(s)][:1] if kind == "time" or not one else []
     spans = sorted(days + hours)
     if not spans:

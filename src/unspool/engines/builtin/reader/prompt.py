@@ -1,5 +1,6 @@
 """What a prompt declares and says: the tools with their parameters, and the turns of the conversation."""
 
+import itertools
 import json
 import re
 from collections.abc import Sequence
@@ -10,6 +11,9 @@ from .words import CONCEPTS, GENERIC, KINDS, MEANT, SETS, SIDES, STOP, concepts_
 
 _PARAMETER: Final = re.compile(r'"([^"\n]*)":( optional)? ?([^\n]*)')
 _CHOICE: Final = re.compile(r'("(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?|true|false|null)(?: or |(?=,)|$)')
+_INNER: Final = re.compile(r'[{,] ?"([^"\n]*)":( optional)? ?([^,}\n]*)')
+_MOST: Final = 8
+"""How many parameters of an object are read."""
 _LONGEST: Final = 300
 """How many characters of a description are read."""
 _TYPES: Final = ("string", "integer", "number", "boolean", "array", "object", "any", "null")
@@ -22,6 +26,7 @@ class Parameter(NamedTuple):
         type: as JSON Schema names it; ``any`` where there is none.
         choices: the values of an ``enum``.
         kinds: what its values are, the likeliest first; see ``kinds`` in ``words.json``.
+        inner: those of an object.
     """
 
     name: str
@@ -30,6 +35,7 @@ class Parameter(NamedTuple):
     choices: tuple[Any, ...]
     description: str
     kinds: tuple[str, ...]
+    inner: tuple["Parameter", ...] = ()
 
 
 class Tool(NamedTuple):
@@ -194,7 +200,17 @@ def _parameter(name: str, optional: bool, rest: str) -> Parameter:
         type_ = next((t for t in _TYPES if rest.startswith(t)), "any")
         at = len(type_) if rest.startswith(type_) else 0
     described = rest[at : at + _LONGEST].lstrip(", ")
-    return Parameter(name, optional, type_, tuple(choices), described, _kinds(name, described))
+    inner: list[Parameter] = []
+    if type_ == "object" and rest[at : at + 2] == " {":
+        members = itertools.islice(_INNER.finditer(rest, at), _MOST)
+        inner = [_parameter(one[1], bool(one[2]), one[3]) for one in members]
+        described = ""
+    return Parameter(name, optional, type_, tuple(choices), described, _kinds(name, described), tuple(inner))
+
+
+def parameter(name: str) -> Parameter:
+    """A text of which no more is known than its name."""
+    return Parameter(name, False, "string", (), "", _kinds(name, ""))
 
 
 def _kinds(name: str, described: str) -> tuple[str, ...]:

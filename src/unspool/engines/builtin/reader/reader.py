@@ -1,10 +1,12 @@
 """What a conversation asks for: calls, where its words say which and with what; words, where it asks for none."""
 
 import re
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from .clauses import clauses
-from .fill import fill
+from .fill import fill, value
 from .filling import Filled, is_cased
 from .follow import Call, earlier, follow_up
 from .message import Message
@@ -72,6 +74,12 @@ def arguments(prompt: Prompt, name: str) -> dict[str, Any] | None:
         return None
     filled = fill(tool, Message(last))
     return None if filled.missing else filled.calls()[0]
+
+
+def valued(prompt: Prompt) -> Callable[[str], str | None] | None:
+    """What tells the texts of JSON that the last message asks for by their keys; ``None`` where it is not read."""
+    last = next((t.text for t in reversed(prompt.turns) if t.role == "user"), "")
+    return partial(value, message=Message(last)) if _bounded(prompt, last) else None
 
 
 def _bounded(prompt: Prompt, text: str) -> bool:

@@ -74,7 +74,7 @@ def _words(tool: Tool, asked: _Asked) -> float:
         score += 2 if "search" not in named or concept == "search" else 0.5
     own = asked.stems & (tool.name_words - GENERIC)
     score += 3.2 * len(own) + 0.7 * len(asked.stems & tool.described - own)
-    if not {*parts_of(tool.name)} - GENERIC:
+    if not {*map(stem, parts_of(tool.name))} - GENERIC:
         score += 2.2 * len(asked.stems & tool.name_words & SETS["nouns"])
     score -= 2 * bool(SETS["acts"] & {*named} - asked.concepts)
     return score

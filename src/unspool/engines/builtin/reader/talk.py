@@ -1,5 +1,6 @@
 """Answers in words: small talk, what the model is, and what it cannot do."""
 
+import re
 from typing import Final
 
 from .message import Message
@@ -26,6 +27,8 @@ SELF: Final = "I am unspool's small built-in model"
 BEYOND: Final = f"{SELF}, made to call tools: that is beyond me."
 NO_TOOLS: Final = f"{SELF}: I can only call tools and answer from their results, and there are no tools here."
 NO_FIT: Final = f"{SELF}: I can only call tools and answer from their results, and none of the tools here fits."
+_NAME: Final = re.compile(r"\b[a-z]+ (?!I\b)[A-Z]")
+"""A word that is written large inside a sentence: in *and to Nice?* it is a name."""
 _LONGEST: Final = 6
 """Words of a phrase of small talk."""
 _SHOWN: Final = 5
@@ -36,6 +39,8 @@ def talk(text: str, words: list[str]) -> str:
     """The answer to small talk, also of several phrases: *ok, thanks*; empty where a message is more than that."""
     if not words:
         return TALK["ok"] if len(text) < 8 else ""
+    if words[0] in SETS["goes on"] and _NAME.search(text):
+        return ""
     answer = ""
     i = 0
     while i < len(words):

@@ -5,7 +5,22 @@ from .message import Message, Span, items
 from .places import joined, pair, place
 from .prompt import Parameter
 from .spans import quotes
-from .words import CONCEPTS, CUES, CUISINES, DAYS, FRAMES, LABELS, LEAD, RELATIVE, SETS, STOP, TAIL, parts_of, stem
+from .words import (
+    CONCEPTS,
+    CUES,
+    CUISINES,
+    DAYS,
+    FRAMES,
+    KINDS,
+    LABELS,
+    LEAD,
+    RELATIVE,
+    SETS,
+    STOP,
+    TAIL,
+    parts_of,
+    stem,
+)
 
 _ENDS = frozenset((".", "?", "!", ";", "\n"))
 _LONG = ("body", "query", "subject")
@@ -146,6 +161,18 @@ def quoted(f: Filling) -> None:
         f.give_span(wanted[0], found[0])
 
 
+def led(f: Filling) -> None:
+    """Texts of which the message says that they are it: *my name is Anna*, *colour: red*."""
+    m = f.message
+    for p in f.texts():
+        words = parts_of(p.name)
+        for i in m.at.get(words[0], ()) if words else ():
+            begin = i + len(words)
+            said = [w.low for w in m.words[i:begin]] == words and m.has(begin, SETS["equals"])
+            if said and not any(m.taken[i:begin]) and _behind(f, p, i, begin, LABELS):
+                break
+
+
 def worded(f: Filling) -> None:
     """Texts by their cues; then places; then what is left."""
     for p in f.texts():
@@ -199,12 +226,14 @@ def _behind(f: Filling, p: Parameter, cue: int, begin: int, labels: frozenset[st
     """Give a parameter the text behind the cue from ``cue`` to ``begin``; whether there is one."""
     m = f.message
     body = p.kinds[:1] == ("body",)
-    while m.has(begin, SETS["after a cue"]) and not (body and m.has(begin, ("my",))):
+    while m.has(begin, SETS["after a cue"]) and not m.large(begin) and not (body and m.has(begin, ("my",))):
         begin += 1
     end = _until_subject(f, begin, p) if body else _end(m, begin, SETS["ends labelled"] if labels else _stops(p))
     end = m.trimmed(begin, end, SETS["behind a cue"])
     if begin >= end:
         return False
+    if p.kinds[:1] == ("directory",) and end - begin > 1:
+        end = m.trimmed(begin + 1, end, KINDS["directory"])  # the docs folder
     if body and m.text[m.words[end - 1].end : m.words[end - 1].end + 1] in ("!", "?"):
         end += 1
     if not body and all(w.low in f.tool.asking for w in m.words[begin:end]):
@@ -223,7 +252,8 @@ def _behind(f: Filling, p: Parameter, cue: int, begin: int, labels: frozenset[st
 
 
 def _stops(p: Parameter) -> frozenset[str]:
-    return SETS["ends subject"] if p.kinds[:1] == ("subject",) else SETS["ends value"]
+    text = p.kinds[:1] == ("subject",) and not named(p, SETS["called"])
+    return SETS["ends subject"] if text else SETS["ends value"]
 
 
 def _until_subject(f: Filling, i: int, p: Parameter) -> int:

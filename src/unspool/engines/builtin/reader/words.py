@@ -62,6 +62,8 @@ CUES: Final[dict[str, list[str]]] = _DATA["cues"]
 """What stands before a text, by its kind."""
 LABELS: Final = frozenset(_DATA["labels"])
 """Cues that leave no doubt."""
+BOUNDS: Final[dict[str, str]] = _DATA["bounds"]
+"""What stands before a number that is a bound: ``min``, ``max``, or for how many, ``most``."""
 BEFORE_PLACE: Final[dict[str, int]] = _DATA["before_place"]
 """What stands before a place, and how sure that is."""
 CHOICES: Final[dict[str, list[str]]] = _DATA["choices"]
