@@ -581,7 +581,8 @@ def test_check_names_an_unknown_key_and_what_is_allowed(run: Run, files: Path) -
     (files / "bad.toml").write_text("reasonin = 1\n" + DIALECT, encoding="utf-8")
     result = run("check", "bad.toml")
     assert result.code == 2
-    assert "FILE: bad.toml: reasonin: unknown key; allowed are name, aliases" in result.err
+    told = "FILE: bad.toml: reasonin: unknown key (did you mean reasoning?); allowed are name, aliases"
+    assert told in result.err
 
 
 def test_constrain_prints_each_form(run: Run) -> None:
