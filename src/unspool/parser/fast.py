@@ -236,11 +236,10 @@ class FastPaths:
     def _string(self, text: str) -> list[Event] | None:
         """In a JSON string."""
         if '"' in text or "\\" in text or self._buf or not text.isprintable() or not text:
-            if self._spot is not None and '"' in text and "\\" not in text and not self._buf:
-                self.take = FastPaths._json
-                return self._json(text)
             whole = self._buf + text
             if len(whole) > SHORT or not json_piece(whole):
+                if self._spot is not None and '"' in whole and "\\" not in whole:
+                    return self._string_over(text)
                 end = JSON_RUN.match(whole).end()
                 if end < len(whole) and (whole[end] != "\\" or not JSON_PARTIAL.match(whole, end)):
                     return self._string_over(text)
