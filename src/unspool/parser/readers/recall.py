@@ -112,11 +112,11 @@ class Memory:
         at[text] = Step(to, text[:end], text[end:], None if deeds == _NOTHING else deeds)
 
     def _forget(self) -> None:
-        # Readers may still stand on these spots: emptied, they hold nothing.
-        for spot in self._spots.values():
-            spot.clear()
-        self._spots = {}
+        # Readers, of other threads too, may still stand on these spots: emptied, they hold nothing.
+        spots, self._spots = self._spots, {}
         self._steps = 0
+        for spot in list(spots.values()):
+            spot.clear()
 
 
 memory: Final = Memory()
