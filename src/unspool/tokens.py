@@ -43,7 +43,7 @@ class Detokenizer:
 
     def __init__(self, tokenizer: Any) -> None:
         vocabulary = _vocabulary(tokenizer)
-        backend = _backend(tokenizer)
+        backend = backend_of(tokenizer)
         self.added: Mapping[int, str] = vocabulary.added
         """The literal text of each added token, by its id. Not to be changed."""
         self._text: _Text = _Window(vocabulary, backend) if vocabulary.piece is None else _Pieces(vocabulary, backend)
@@ -144,7 +144,7 @@ class _Vocabulary:
     __slots__ = ("_options", "added", "anchor", "first_differs", "marked", "piece", "pieces", "special")
 
     def __init__(self, tokenizer: Any) -> None:
-        backend = _backend(tokenizer)
+        backend = backend_of(tokenizer)
         self._options = _decode_options(backend)
         self.added = _find_added(tokenizer)
         self.special: dict[str, int] | None = None
@@ -261,9 +261,16 @@ def _marked(tokenizer: Any) -> frozenset[str]:
     return frozenset(marked)
 
 
-def _backend(tokenizer: Any) -> Any:
-    """What decodes: fast tokenizers of transformers wrap one of `tokenizers`, which does not tidy up spaces."""
+def backend_of(tokenizer: Any) -> Any:
+    """What encodes and decodes: fast tokenizers of transformers wrap one of `tokenizers`, which does not tidy up
+    spaces."""
     return getattr(tokenizer, "backend_tokenizer", tokenizer)
+
+
+def encoded(tokenizer: Any, text: str) -> list[int]:
+    """The ids of a text, to which nothing is added."""
+    found = backend_of(tokenizer).encode(text, add_special_tokens=False)
+    return list(getattr(found, "ids", found))
 
 
 def _decode_options(backend: Any) -> dict[str, bool]:

@@ -1,11 +1,12 @@
 """A real browser, which looks at a real server."""
 
 import os
-import shutil
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+
+from ..chromium import chromium
 
 SHOTS = os.environ.get("UI_SHOTS")
 """A folder for screenshots, for people to look at."""
@@ -13,13 +14,8 @@ SHOTS = os.environ.get("UI_SHOTS")
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
-    from playwright.sync_api import sync_playwright
-
-    path = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
-    with sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+    with chromium() as found:
         yield found
-        found.close()
 
 
 class Visit:

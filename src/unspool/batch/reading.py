@@ -16,7 +16,9 @@ from ..dialect.registry import as_dialect, get_dialect
 from ..errors import DialectError
 from ..message import Message
 from ..parser import Parser, parse
+from ..parser.ids import fill_id, fill_letters
 from ..policy import Policy
+from ..tokens import backend_of
 from ..toolset import Toolset, read_toolset
 from ..validity import Validators
 
@@ -160,7 +162,7 @@ class Reader:
         reading = self.reading
         columns = columns or reading.columns
         ids = row.get(columns.token_ids) if self._tokenizer is not None else None
-        text = row.get(columns.text)
+        text: Any = row.get(columns.text)
         if ids is None and text is None:
             there = row.get(columns.token_ids) is not None
             lacks = f"{columns.text}: is missing, the row has no output"
@@ -182,7 +184,7 @@ class Reader:
             reason = reason if reason is not None else reading.finish_reason
             counts = None
             if ids is None:
-                message = parse(text, dialect, finish_reason=reason, **asked)  # type: ignore[arg-type]  # refused there
+                message = parse(text, dialect, finish_reason=reason, **asked)
             else:
                 from ..kinds import counts_of  # NumPy is needed for ids alone
 
@@ -249,16 +251,12 @@ def _detected(model: str | None, answers: str | None, template: str | None, colu
 
 def _id(dialect: Dialect, name: str, index: int, row: int) -> str:
     """An id in a dialect's form, its letters made of the row's number."""
-    form = dialect.id
-    if "{" in form:
-        form = form.replace("{name}", name).replace("{index}", str(index)).replace("{number}", str(index + 1))
-    first, *rest = form.split("?")
-    if not rest:
-        return first
+    form = fill_id(dialect.id, name, str(index))
+    size = form.count("?")
+    if not size:
+        return form
     letters = blake2b(f"{row}:{index}".encode(), digest_size=64).digest().translate(_LETTERS).decode()
-    if not any(rest) and len(rest) <= len(letters):  # all letters at the end, as nearly everywhere
-        return first + letters[: len(rest)]
-    return first + "".join(letter + part for letter, part in zip(letters.ljust(len(rest), "0"), rest, strict=False))
+    return fill_letters(form, letters.ljust(size, "0"))
 
 
 def _named(text: str, columns: Columns) -> str:
@@ -303,7 +301,7 @@ def _dialect(name: str | Dialect) -> Dialect:
 
 def _tokenizer(given: Any) -> Any:
     if not isinstance(given, str):
-        return getattr(given, "backend_tokenizer", given)
+        return backend_of(given)
     from pathlib import Path
 
     from tokenizers import Tokenizer

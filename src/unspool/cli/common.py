@@ -3,11 +3,12 @@
 import argparse
 import codecs
 import contextlib
+import io
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import msgspec
 
@@ -152,7 +153,7 @@ def read_pieces(argument: str, path: str) -> Iterator[str]:
     decoder = codecs.getincrementaldecoder("utf-8")()
     try:
         with contextlib.nullcontext(sys.stdin.buffer) if path == "-" else Path(path).open("rb") as file:
-            while data := file.read1(_CHUNK):  # type: ignore[union-attr]  # what is there, without waiting for more
+            while data := cast(io.BufferedIOBase, file).read1(_CHUNK):  # what is there, without waiting for more
                 yield decoder.decode(data)
         decoder.decode(b"", final=True)
     except UnicodeDecodeError as error:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ..tokens import added_tokens
+from ..tokens import added_tokens, encoded
 from .base import Thinking
 
 __all__ = ["Budget"]
@@ -24,9 +24,7 @@ class Budget:
         self._tail = ""
         self._whole = True  # the latest token ended with a whole character
         known = added_tokens(tokenizer).get(asked.closing)
-        encoder = getattr(tokenizer, "backend_tokenizer", tokenizer)
-        encoded = [known] if known is not None else encoder.encode(asked.closing, add_special_tokens=False)
-        self._ids: list[int] = list(getattr(encoded, "ids", encoded))
+        self._ids = [known] if known is not None else encoded(tokenizer, asked.closing)
         self._at = 0  # so many of these have come
 
     @property

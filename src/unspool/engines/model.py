@@ -8,6 +8,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ..tokens import backend_of, encoded
 from .base import EngineError
 
 __all__ = ["Model", "check_length", "prefill_parts", "prompt_tokens"]
@@ -76,10 +77,8 @@ def prompt_tokens(model: Model, prompt: str | Sequence[int]) -> list[int]:
         EngineError: 400; it holds what is no token, or nothing.
     """
     if isinstance(prompt, str):
-        encoder = getattr(model.tokenizer, "backend_tokenizer", model.tokenizer)
-        with contextlib.nullcontext() if hasattr(encoder, "to_str") else _UNSAFE:
-            encoded = encoder.encode(prompt, add_special_tokens=False)  # a rendered prompt has them already
-        tokens = list(getattr(encoded, "ids", encoded))
+        with contextlib.nullcontext() if hasattr(backend_of(model.tokenizer), "to_str") else _UNSAFE:
+            tokens = encoded(model.tokenizer, prompt)  # a rendered prompt has its special tokens already
     else:
         tokens = list(prompt)
         for token in tokens:

@@ -9,7 +9,7 @@ What happens is told as one list of events, which the wires write; see `unspool.
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
@@ -32,6 +32,8 @@ from ..wire.server_tools import (
     ServerCallStart,
 )
 from .service import Service, log
+
+_N = TypeVar("_N", int, float)
 
 
 class Host(Protocol):
@@ -75,10 +77,10 @@ class Loop:
         self._open = session
         self.kept: list[AnyEvent] | None = [] if keep else None
         limits, bounds = service.settings.limits, self._tools.bounds
-        self._rounds = min(limits.rounds, limits.rounds if bounds.rounds is None else bounds.rounds)
-        self._calls_left = min(limits.calls, limits.calls if bounds.calls is None else bounds.calls)
-        self._characters_left = min(limits.results, limits.results if bounds.results is None else bounds.results)
-        self._seconds_left = min(limits.tooltime, limits.tooltime if bounds.tooltime is None else bounds.tooltime)
+        self._rounds = _lower(limits.rounds, bounds.rounds)
+        self._calls_left = _lower(limits.calls, bounds.calls)
+        self._characters_left = _lower(limits.results, bounds.results)
+        self._seconds_left = _lower(limits.tooltime, bounds.tooltime)
         self._tokens = 0
         self._count = 0  # calls so far, over all rounds
         self._indexes: dict[int, int] = {}  # of this round's calls, over all rounds
@@ -326,6 +328,11 @@ class Loop:
 
         size = sum(len(str(m.get("content"))) for m in request.messages)
         return await service.in_thread(size, make)
+
+
+def _lower(limit: _N, bound: _N | None) -> _N:
+    """The server's limit, or the request's where that is lower."""
+    return limit if bound is None else min(limit, bound)
 
 
 def _result_message(call: ToolCall, text: str) -> dict[str, Any]:

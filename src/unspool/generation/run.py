@@ -21,6 +21,7 @@ from ..request.continuation import Written
 from ..request.fields import BadRequest
 from ..request.prepared import Prepared
 from ..request.protocols import WireProtocol
+from ..tokens import encoded
 from ..tools import Tools
 from ..wire import TraceWriter
 from ..wire.common import Failure, Usage
@@ -327,8 +328,7 @@ class Run:
 
     def _count(self, prompt: str) -> int:
         """How many tokens the prompt has, by the engine's tokenizer."""
-        encoded = self._service.engine.tokenizer.encode(prompt, add_special_tokens=False)
-        return len(getattr(encoded, "ids", encoded))
+        return len(encoded(self._service.engine.tokenizer, prompt))
 
     def _choice(self, parser: Parser) -> Choice:
         settings, request = self._service.settings, self._request

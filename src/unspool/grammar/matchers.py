@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ..errors import ConstraintError
+from ..tokens import backend_of
 from .constraint import Constraint
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class Llguidance:
     def __init__(self, tokenizer: Any, *, eos: "int | list[int] | None" = None, vocab_size: int | None = None) -> None:
         import llguidance
 
-        backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
+        backend = backend_of(tokenizer)
         self._backend = backend
         self._library = llguidance
         self.options: dict[str, Any] = {"n_vocab": vocab_size, "eos": eos, "slices": _SLICES}

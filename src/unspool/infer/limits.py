@@ -1,11 +1,7 @@
 """What a process of its own may take. Scripts beside it load it by its path, as they import nothing of unspool."""
 
 import contextlib
-
-try:
-    import resource
-except ImportError:  # Windows has none: the parent's limit of time is left
-    resource = None  # type: ignore[assignment]
+import sys
 
 
 def limit(**most: int) -> None:
@@ -14,7 +10,9 @@ def limit(**most: int) -> None:
     Args:
         most: by the name of a limit of `resource`, such as ``RLIMIT_AS``.
     """
-    if resource is not None:
+    if sys.platform != "win32":  # which has the parent's limit of time alone
+        import resource
+
         for name, value in most.items():
             # A stricter limit that is already there stays, as on systems that refuse one of them.
             with contextlib.suppress(ValueError, OSError):

@@ -17,6 +17,7 @@ from ..message import Message
 from ..parser import Parser
 from ..renderer import render
 from ..stage import detect_stage
+from ..tokens import encoded
 from . import histories as h
 from .cutting import Cut, Views, first_tag
 from .rendering import Renderer
@@ -161,9 +162,8 @@ class Prover:
         return ""
 
     def _by_ids(self, dialect: Dialect, turn: h.Turn, prompt: str, raw: str) -> str:
-        encoded = self.tokenizer.encode(raw, add_special_tokens=False)
         parser = Parser(dialect, tools=h.TOOLS, prompt=prompt, tokenizer=self.tokenizer)
-        for token in getattr(encoded, "ids", encoded):
+        for token in encoded(self.tokenizer, raw):
             parser.feed_tokens([token])
         parser.close()
         why = _differs(parser.message, turn, self._id(dialect, raw), exact=self.exact)

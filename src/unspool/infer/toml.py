@@ -6,7 +6,7 @@ from typing import Any, Final
 from ..dialect.file import KEYS, Dialect, parse_dialect
 from ..dialect.registry import find_base
 from ..errors import DialectError
-from ..parser.ids import fill_id
+from ..parser.ids import fill_id, fill_letters
 from ..renderer import render
 
 _TURNS: Final = ("start", "end", "stage")
@@ -114,5 +114,4 @@ def _examples(dialect: Dialect) -> list[str]:
 def _id(template: str, name: str, index: int) -> str:
     """An id that fits the dialect's, always the same one."""
     text = fill_id(template, name, str(index))
-    digits = iter(str(index).zfill(text.count("?")))
-    return "".join(next(digits) if c == "?" else c for c in text)
+    return fill_letters(text, str(index).zfill(text.count("?")))

@@ -57,31 +57,31 @@ class Ids:
         template = fill_id(self._template, name, str(index))
         if "?" not in template:
             return template
-        size = len(template)
+        size = template.count("?")
         if not instead:
-            return _filled(template, os.urandom(size).translate(_LETTERS).decode())
-        number = int.from_bytes(_digest(f"{index}:{instead}", size))
-        made: list[str] = []
-        for c in template:
-            if c == "?":
-                number, digit = divmod(number, len(_ALPHABET))
-                c = _ALPHABET[digit]
-            made.append(c)
-        return "".join(made)
+            return fill_letters(template, os.urandom(size).translate(_LETTERS).decode())
+        number = int.from_bytes(_digest(f"{index}:{instead}", len(template)))
+        letters = ""
+        for _ in range(size):
+            number, digit = divmod(number, len(_ALPHABET))
+            letters += _ALPHABET[digit]
+        return fill_letters(template, letters)
 
 
 def fill_id(template: str, name: str, index: str) -> str:
-    """An id by a dialect's template; ``?`` stays for the caller."""
+    """An id by a dialect's template; ``?`` stays for `fill_letters`."""
+    if "{" not in template:
+        return template
     number = str(int(index) + 1) if "{number}" in template else ""
     return template.replace("{name}", name).replace("{index}", index).replace("{number}", number)
 
 
-def _filled(template: str, letters: str) -> str:
-    """A template with letters in place of its ``?``."""
-    head = template.rstrip("?")
-    if "?" not in head:
-        return head + letters[len(head) :]
-    return "".join(letter if c == "?" else c for c, letter in zip(template, letters, strict=True))
+def fill_letters(template: str, letters: str) -> str:
+    """A template with letters, one after the other, in place of its ``?``; of those there are no more than letters."""
+    head, *rest = template.split("?")
+    if not any(rest):  # all at the end, as nearly everywhere
+        return head + letters[: len(rest)]
+    return head + "".join(letter + part for letter, part in zip(letters, rest, strict=False))
 
 
 def _digest(text: str, size: int) -> bytes:

@@ -143,9 +143,7 @@ class ToolDetector:
         told = reader.take(new_text)
         if self._gathers:
             self._in_call = reader.parser.stage is Stage.TOOL_CALL
-        if isinstance(
-            told, ToolCallDelta
-        ):  # the host looks at attributes: its own classes would cost more than parsing
+        if isinstance(told, ToolCallDelta):
             return StreamingParseResult("", [ToolCallItem(told.index, None, told.arguments)])
         return self._told(reader, told)
 

@@ -23,7 +23,7 @@ import msgspec
 from ..bridge import Bridge
 from ..engines.kept import Kept
 from ..message import Message
-from ..tokens import added_tokens
+from ..tokens import added_tokens, encoded
 from ..wire.encoding import clean
 from .chat_request import ChatRequest
 from .prompts import NoBridge, Prompts
@@ -170,12 +170,11 @@ class Turns:
 
     def _encode(self, text: str, behind: str) -> list[int]:
         """The ids of a text behind a special token: some tokenizers write the beginning of a text otherwise."""
-        encoder = getattr(self._tokenizer, "backend_tokenizer", self._tokenizer)
         if behind:
-            found = _ids(encoder.encode(behind + text, add_special_tokens=False))
+            found = encoded(self._tokenizer, behind + text)
             if found and self._literals.get(found[0]) == behind:
                 return found[1:]
-        return _ids(encoder.encode(text, add_special_tokens=False))
+        return encoded(self._tokenizer, text)
 
     def _restored(self, request: ChatRequest) -> ChatRequest:
         """The request with the reasoning that the client left out of the tool loop that is under way."""
@@ -285,7 +284,3 @@ def _same_reasoning(message: Mapping[str, Any], turn: _Turn) -> bool:
 
 def _json(value: Any) -> bytes:
     return json.dumps(value, sort_keys=True, default=str).encode("utf-8", "surrogatepass")
-
-
-def _ids(encoded: Any) -> list[int]:
-    return list(getattr(encoded, "ids", encoded))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..arguments import wrong_type
 from ..errors import TemplateError
-from ..tokens import added_tokens, marked_special
+from ..tokens import added_tokens, backend_of, marked_special
 
 __all__ = ["Encoder", "Ids", "Loaded", "load_tokenizer"]
 
@@ -49,7 +49,7 @@ def load_tokenizer(tokenizer: Any) -> Loaded:
     if isinstance(tokenizer, str | os.PathLike):
         path = Path(tokenizer).resolve()
         return _load_folder(path, (path / "tokenizer.json").stat().st_mtime_ns)
-    backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
+    backend = backend_of(tokenizer)
     if not callable(getattr(backend, "token_to_id", None)) or not callable(getattr(backend, "encode_batch", None)):
         allowed = "a tokenizers.Tokenizer, a fast tokenizer of transformers, or a folder with tokenizer.json"
         raise wrong_type("tokenizer", tokenizer, allowed)

@@ -9,6 +9,7 @@ from ..generation.service import log
 from ..request.chat_request import check_text
 from ..request.fields import BadRequest, Fields, read_object
 from ..request.prepared import with_edits
+from ..tokens import encoded
 from ..wire.common import Failure
 from ..wire.encoding import encode
 from .endpoint import Endpoint
@@ -52,8 +53,5 @@ class CountEndpoint(Endpoint):
             request = with_edits(request, service.turns)
         prompt = service.turns.prompt(request)
         awaited.check()
-        if prompt.ids is not None:
-            return {"input_tokens": len(prompt.ids), **told}
-        encoder = getattr(tokenizer, "backend_tokenizer", tokenizer)
-        encoded = encoder.encode(prompt.prompt, add_special_tokens=False)
-        return {"input_tokens": len(getattr(encoded, "ids", encoded)), **told}
+        ids = encoded(tokenizer, prompt.prompt) if prompt.ids is None else prompt.ids
+        return {"input_tokens": len(ids), **told}

@@ -23,6 +23,7 @@ from ..request.fields import BadRequest, Fields
 from ..request.prepared import prepare
 from ..request.protocols import TraceProtocol
 from ..request.protocols.chat import read_format, reasoning_markers
+from ..tokens import encoded
 from ..wire import (
     AguiWriter,
     CandleWriter,
@@ -215,8 +216,7 @@ class PromptEndpoint(ThreadEndpoint):
         tokenizer = self._service.engine.tokenizer
         if prompt is None or tokenizer is None:
             return None
-        encoded = tokenizer.encode(prompt, add_special_tokens=False)
-        return len(getattr(encoded, "ids", encoded))
+        return len(encoded(tokenizer, prompt))
 
 
 def _chat(kind: Callable[..., Writer]) -> Callable[[str, Dialect], Writer]:

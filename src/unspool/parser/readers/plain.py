@@ -1,7 +1,6 @@
 """JSON that lies whole in the text, and has nothing in it that needs a careful look."""
 
 import json
-from collections.abc import Callable
 from math import isinf
 from typing import Any, Final
 
@@ -23,8 +22,8 @@ def whole_object(text: str, i: int) -> int:
     if piece.count("{") + piece.count("[") > MAX_DEPTH:
         return 0
     try:
-        return i + _scan(piece, 0)[1]
-    except (ValueError, StopIteration, RecursionError):
+        return i + _decoder.raw_decode(piece)[1]
+    except (ValueError, RecursionError):
         return 0
 
 
@@ -45,4 +44,3 @@ def _constant(name: str) -> Any:
 
 
 _decoder: Final = json.JSONDecoder(object_pairs_hook=_members, parse_float=_float, parse_constant=_constant)
-_scan: Final[Callable[[str, int], tuple[Any, int]]] = _decoder.scan_once  # type: ignore[attr-defined]
