@@ -1,7 +1,7 @@
 """Asks a template for its turns, in the styles of history that it takes."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import msgspec
@@ -29,6 +29,8 @@ def ask(renderer: Renderer) -> Iterator[Views]:
     Raises:
         TemplateError: the template cannot be run.
     """
+    answer = h.request(h.answered(h.TURNS["content"], _STYLES[0]), generate=False)
+    renderer.settle(answer, (h.USER[0], h.CONTENT))
     styles = _styles(renderer)
     last: Views | None = None
     for style in styles:
@@ -43,9 +45,14 @@ def ask(renderer: Renderer) -> Iterator[Views]:
 
 def _otherwise(views: Views) -> bool:
     """Whether a turn that ends the conversation is written otherwise than one that another user's words follow."""
-    whole = behind_user(views.whole["content"])
-    head, found, _ = whole.partition(h.CONTENT)
-    return bool(found) and h.CONTENT in views.followed and not behind_user(views.followed).startswith(head + found)
+    head, found, last = behind_user(views.whole["content"]).partition(h.CONTENT)
+    before, again, behind = behind_user(views.followed).partition(h.CONTENT)
+    if not (found and again):
+        return False
+    # What stands behind every conversation, as a last instruction does, is none of the turn.
+    asked = marks(views.asked)
+    always = "".join(asked[len(asked) - suffix(asked, marks(last)) :]).strip()
+    return not before.startswith(head) or not behind.lstrip().startswith(always)
 
 
 def _styles(renderer: Renderer) -> list[h.Style]:
@@ -96,7 +103,7 @@ def _views(renderer: Renderer, style: h.Style) -> Views:
     asked, prompted, *rest = renderer.render([*prompts, *turns, *more])
     whole = dict(zip(h.TURNS, rest, strict=False))
     next_turn, resulted, resumed, *switched = rest[len(turns) :]
-    behind = _behind(asked.text, next_turn.text) if style.followed else ""
+    behind = _behind(asked.text, [next_turn.text, *(v.text for v in whole.values())]) if style.followed else ""
     views = Views(
         style,
         behind_user(asked.text),
@@ -113,9 +120,9 @@ def _views(renderer: Renderer, style: h.Style) -> Views:
     return msgspec.structs.replace(views, whole={n: views.alone(text) for n, text in views.whole.items()})
 
 
-def _behind(asked: str, followed: str) -> str:
-    """What a template writes in front of a user's words, behind a turn."""
+def _behind(asked: str, followed: Iterable[str]) -> str:
+    """What a template writes in front of a user's words, whatever turn is before them."""
     ours = marks(asked.partition(h.USER[0])[0])
-    theirs = marks(followed.rpartition(h.USER[1])[0])
-    shared = "".join(ours[len(ours) - suffix(ours, theirs) :])
+    heads = [marks(text.rpartition(h.USER[1])[0]) for text in followed if h.USER[1] in text]
+    shared = "".join(ours[len(ours) - min((suffix(ours, head) for head in heads), default=0) :])
     return shared if shared.strip() else ""

@@ -149,6 +149,10 @@ def cut(views: Views) -> Cut | None:
     shared = min(t.prefix(lists[0], other) for other in lists[1:])
     at = len("".join(lists[0][:shared]))
     start = asked[:at].strip()
+    # What ends a turn ends the user's too.
+    ended = first_tag(spelled(behind_user(views.followed)).partition(t.CONTENT)[2])
+    if is_tag(ended) and first_tag(start) == ended:
+        start = start[len(ended) :].lstrip() or start
     turns = {name: tail[at:] for name, tail in tails.items()}
     return Cut(start, "".join(t.marks(prompted)[shared:]), turns, at)
 

@@ -18,6 +18,8 @@ CONTENT: Final = "Zqtext."
 THOUGHT: Final = "Zqthought."
 USER: Final = ("Zqusera?", "Zquserb?")
 RESULT: Final = "Zqresult."
+SEPARATOR: Final = "\u2028"
+"""Ends a line for Python, and so for templates that indent what they write, but for nobody else."""
 EOS: Final = "<zq|eos|>"
 """What ``eos_token`` stands for where nobody tells: engines give no text for it."""
 
@@ -147,7 +149,8 @@ TURNS: Final[dict[str, Turn]] = {
     "null": Turn(calls=_first({"zqnone": None})),
     "list": Turn(calls=_first({"zqlist": TYPED["zqlist"][0]})),
     "nested object": Turn(calls=_first({"zqobject": TYPED["zqobject"][0]})),
-    "Unicode": Turn(content="Ünï 北京 🌧️", calls=_first({KEYS[0]: "é 北京 🌧️ \u2028 ﬁ"})),
+    "Unicode": Turn(content="Ünï 北京 🌧️", calls=_first({KEYS[0]: "é 北京 🌧️ ﬁ"})),
+    "a line separator": Turn(calls=_first({KEYS[0]: f"zqleft{SEPARATOR}zqright"})),
     "a long text": Turn(calls=_first({KEYS[0]: "zqword " * 300 + "zqend"})),
     "quotes and lines": Turn(calls=_first({KEYS[0]: "a \"b\" 'c'\n\\d\n\n<e> & {f}", KEYS[1]: ""})),
 }

@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
@@ -361,6 +362,8 @@ def _missing(turn: h.Turn, raw: str) -> str:
         at = raw.find(name, at) + 1
         if not at or any(key not in raw for key in arguments):
             return "a call"
+        if h.SEPARATOR in "".join(map(str, arguments.values())) and not re.search(r"\u2028|\\u2028", raw):
+            return "a line separator, which it takes for the end of a line"
     return ""
 
 
