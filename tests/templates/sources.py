@@ -1,29 +1,50 @@
-"""Where the chat templates come from: source distributions of three packages, which carry dozens."""
+"""Where the chat templates come from: distributions of packages, which carry dozens."""
 
 import hashlib
 import importlib
 import json
 import logging
 import os
+import re
+import shutil
 import subprocess
 import sys
 import tarfile
-from collections.abc import Iterator
+import tempfile
+import zipfile
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, NamedTuple
+
+
+class Source(NamedTuple):
+    """Where a package has its templates.
+
+    Attributes:
+        version: of the package.
+        folder: the folder of its distribution that holds them.
+        kind: the distribution: ``sdist`` or ``wheel`` of PyPI, ``npm``.
+    """
+
+    version: str
+    folder: str
+    kind: str = "sdist"
+
 
 PACKAGES = {
-    "llama-cpp-python": "vendor/llama.cpp/models/templates",
-    "vllm": "examples",
-    "trl": "trl/chat_templates",
+    "llama-cpp-python": Source("0.3.36", "vendor/llama.cpp/models/templates"),
+    "vllm": Source("0.33.0", "examples"),
+    "trl": Source("1.16.0", "trl/chat_templates"),
+    "axolotl": Source("0.19.0", "axolotl/utils/chat_templates/templates", "wheel"),
+    "xinference": Source("4.1.0", "xinference/model/llm/models", "wheel"),
+    "@huggingface/ollama-utils": Source("0.0.18", "package/src", "npm"),
 }
-"""Package, and the folder in its source distribution that holds templates."""
+TESTED = ("llama-cpp-python", "vllm", "trl")
+"""Those that tests of single templates name; the others are tried by inference alone."""
 
 MANIFEST = Path(__file__).with_name("manifest.json")
 """The version of each package, and the SHA-256 of each of its templates; `python -m tests.templates.sources FOLDER`
 downloads them, `… FOLDER --write` writes the manifest anew from what is there."""
-
-VERSIONS = {"llama-cpp-python": "0.3.36", "vllm": "0.33.0", "trl": "1.16.0"}
 
 VARIABLE = "UNSPOOL_TEMPLATES"
 """Names a folder with the source distributions unpacked, for machines without network."""
@@ -42,7 +63,7 @@ def corpus(cache: Path) -> Iterator[tuple[str, Path]]:
         NoTemplates: they cannot be had, or one is not the text that the manifest has.
     """
     told, seen = manifest(), set()
-    for package, folder in folders(cache).items():
+    for package, folder in folders(cache, PACKAGES).items():
         for name, digest in told[package]["files"].items():
             path = folder / name
             if not path.is_file() or _digest(path) != digest:
@@ -57,14 +78,17 @@ def _digest(path: Path) -> str:
 
 
 def write_manifest(root: Path) -> None:
-    """Write what is in the folders; templates for training are variants of others, and are left out."""
-    told = {}
-    for package, folder in PACKAGES.items():
-        found = _find(root, folder)
+    """Write what is in the folders, the same text once; templates for training are variants, and are left out."""
+    told: dict[str, Any] = {}
+    seen: set[str] = set()
+    for package, source in PACKAGES.items():
+        found = _find(root, source.folder)
         if found is None:
             raise SystemExit(f"{root}: holds no templates of {package}")
         names = sorted(p.name for p in found.glob("*.jinja") if not p.stem.endswith("_training"))
-        told[package] = {"version": VERSIONS[package], "files": {n: _digest(found / n) for n in names}}
+        files = {n: digest for n in names if (digest := _digest(found / n)) not in seen}
+        seen |= set(files.values())
+        told[package] = {"version": source.version, "files": files}
     MANIFEST.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
 
 
@@ -72,20 +96,21 @@ class NoTemplates(Exception):
     """The templates cannot be had; the message says what to do."""
 
 
-def folders(cache: Path) -> dict[str, Path]:
-    """The folder of templates of each package.
+def folders(cache: Path, packages: Iterable[str] = TESTED) -> dict[str, Path]:
+    """The folder of templates of each of these packages.
 
     Raises:
         NoTemplates: they are neither where the variable says nor to be downloaded.
     """
     given = os.environ.get(VARIABLE)
     root = Path(given) if given else cache
-    if not given and not all(_find(root, folder) for folder in PACKAGES.values()):
-        _download(cache)
-    found = {package: _find(root, folder) for package, folder in PACKAGES.items()}
-    missing = [package for package, folder in found.items() if folder is None]
+    missing = [p for p in packages if _find(root, PACKAGES[p].folder) is None]
+    if missing and not given:
+        _download(cache, missing)
+        missing = [p for p in missing if _find(root, PACKAGES[p].folder) is None]
     if missing:
-        raise NoTemplates(f"{root}: holds no unpacked source distribution of {', '.join(missing)}")
+        raise NoTemplates(f"{root}: holds no unpacked distribution of {', '.join(missing)}")
+    found = {p: _find(root, PACKAGES[p].folder) for p in packages}
     return {package: folder for package, folder in found.items() if folder is not None}
 
 
@@ -95,45 +120,106 @@ def _find(root: Path, folder: str) -> Path | None:
     return min(candidates, key=lambda p: len(p.parts), default=None)
 
 
-def _download(cache: Path) -> None:
-    """Fetch the templates in another process: pip sets up logging and signal handlers of its own."""
-    command = [sys.executable, "-m", __name__, str(cache)]
+def _download(cache: Path, packages: Iterable[str]) -> None:
+    """Fetch templates in another process: pip sets up logging and signal handlers of its own."""
+    command = [sys.executable, "-m", __name__, str(cache), *packages]
     done = subprocess.run(command, capture_output=True, text=True, timeout=1800, check=False)
     if done.returncode:
         raise NoTemplates(
-            f"cannot download the source distributions of {' and '.join(PACKAGES)} ({VARIABLE} may name a folder with "
+            f"cannot download the distributions of {' and '.join(packages)} ({VARIABLE} may name a folder with "
             f"all unpacked):\n{done.stdout}{done.stderr}"
         )
 
 
-def fetch(cache: Path) -> None:
-    """Download the manifest's source distributions and unpack their templates.
-
-    `pip download` would build an sdist's metadata, which needs compilers; its own finder and session do not.
-    """
+def fetch(cache: Path, packages: Iterable[str]) -> None:
+    """Download the manifest's distributions of these packages and unpack their templates."""
     logging.basicConfig(level=logging.WARNING)
+    for package in packages:
+        source = PACKAGES[package]
+        if source.kind == "npm":
+            _npm(cache / package, package, source)
+        else:
+            _pip(cache / package, package, source)
+
+
+def _pip(target: Path, package: str, source: Source) -> None:
+    """`pip download` would build an sdist's metadata, which needs compilers; its own finder and session do not."""
     command: Any = importlib.import_module("pip._internal.commands.download").DownloadCommand("download", "")
     options, _ = command.parse_args(["."])
     command._in_main_context = True
     session = command._build_session(options)
     finder = command._build_package_finder(options=options, session=session)
-    for package, folder in PACKAGES.items():
-        found = [c for c in finder.find_all_candidates(package) if c.link.filename.endswith(".tar.gz")]
-        version = VERSIONS[package]
-        link = next((c.link for c in found if str(c.version) == version), None)
-        if link is None:
-            raise SystemExit(f"no source distribution of {package} {version} is to be found")
-        with session.get(link.url_without_fragment, stream=True) as answer:
-            answer.raise_for_status()
-            answer.raw.decode_content = False
-            with tarfile.open(fileobj=answer.raw, mode="r|gz") as archive:
-                for member in archive:
-                    if member.isfile() and member.name.endswith(".jinja") and f"/{folder}/" in member.name:
-                        archive.extract(member, cache / package, filter="data")
+    suffix = ".tar.gz" if source.kind == "sdist" else ".whl"
+    found = [c for c in finder.find_all_candidates(package) if c.link.filename.endswith(suffix)]
+    link = next((c.link for c in found if str(c.version) == source.version), None)
+    if link is None:
+        raise SystemExit(f"no {source.kind} of {package} {source.version} is to be found")
+    with session.get(link.url_without_fragment, stream=True) as answer:
+        answer.raise_for_status()
+        answer.raw.decode_content = False
+        if source.kind == "sdist":
+            _unpack(answer.raw, target, source)
+            return
+        with tempfile.TemporaryFile() as file:
+            shutil.copyfileobj(answer.raw, file)
+            with zipfile.ZipFile(file) as archive:
+                for name in archive.namelist():
+                    _keep(target, name, source, archive.read(name))
+
+
+def _npm(target: Path, package: str, source: Source) -> None:
+    npm = shutil.which("npm")
+    if npm is None:
+        raise SystemExit(f"{package}: npm is not installed")
+    with tempfile.TemporaryDirectory() as folder:
+        command = [npm, "pack", "--silent", "--pack-destination", folder, f"{package}@{source.version}"]
+        subprocess.run(command, check=True, capture_output=True, timeout=600)
+        with next(Path(folder).glob("*.tgz")).open("rb") as file:
+            _unpack(file, target, source)
+
+
+def _unpack(file: IO[bytes], target: Path, source: Source) -> None:
+    with tarfile.open(fileobj=file, mode="r|gz") as archive:
+        for member in archive:
+            content = archive.extractfile(member) if member.isfile() else None
+            if content is not None:
+                _keep(target, member.name, source, content.read())
+
+
+_MAPPED = re.compile(r"""model: "library/([^"]+)",\s+gguf:\s*("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')""")
+
+
+def _keep(target: Path, name: str, source: Source, content: bytes) -> None:
+    """Write the templates of a file of a distribution, each as a file of its own."""
+    path = Path(name)
+    if not f"/{path.parent.as_posix()}".endswith(f"/{source.folder}") or ".." in path.parts:
+        return
+    found: dict[str, str] = {}
+    if path.suffix == ".jinja":
+        found[path.stem] = content.decode()
+    elif path.suffix == ".json":  # a model's description
+        told = json.loads(content)
+        models = told if isinstance(told, list) else [told]
+        texts = [m["chat_template"] for m in models if m.get("chat_template")]
+        found = dict(zip((path.stem, *(f"{path.stem}-{i}" for i in range(2, len(texts) + 1))), texts, strict=False))
+    elif path.name == "chat-template-automap.ts":
+        found = {m[1].replace(":", "-"): _string(m[2]) for m in _MAPPED.finditer(content.decode())}
+    folder = target / path.parent
+    folder.mkdir(parents=True, exist_ok=True)
+    for stem, text in found.items():
+        (folder / f"{stem}.jinja").write_bytes(text.encode())
+
+
+def _string(literal: str) -> str:
+    """A string of JavaScript, in quotes of either kind."""
+    if literal.startswith("'"):
+        literal = '"' + re.sub(r"""\\'|(?<!\\)(")""", lambda m: '\\"' if m[1] else "'", literal[1:-1]) + '"'
+    text: str = json.loads(literal)
+    return text
 
 
 if __name__ == "__main__":
     if sys.argv[2:] == ["--write"]:
         write_manifest(Path(sys.argv[1]))
     else:
-        fetch(Path(sys.argv[1]))
+        fetch(Path(sys.argv[1]), sys.argv[2:] or PACKAGES)

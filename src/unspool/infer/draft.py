@@ -363,7 +363,7 @@ def _counted(two: str, one: str) -> tuple[str, str]:
     """Texts with two calls and with one, in which numbers that count the calls stand as sentinels."""
     for first, second, sentinel in (("0", "1", t.INDEX), ("1", "2", t.NUMBER)):
         plain, single = "".join(t.same(two)), "".join(t.same(one))
-        for m in re.finditer(rf"(?<![^\W_]){first}(?!\w)", plain):
+        for m in re.finditer(rf"(?<!\d){first}(?!\d)", plain):
             left, right = plain[max(m.start() - 3, 0) : m.start()], plain[m.end() : m.end() + 3]
             again = plain.find(left + second + right, m.end())
             alone = single.find(left + first + right)

@@ -26,7 +26,7 @@ from .tokens import marks, prefix
 
 NEEDED: Final = ("content", "one call", "two arguments", "no arguments", "text and call")
 """The cases that have to pass."""
-_TYPES: Final = ("integer", "boolean", "false", "zero", "number", "null", "list", "nested object")
+_TYPES: Final = ("integer", "boolean", "false", "zero", "number", "null", "list", "texts in a list", "nested object")
 _ROUNDS: Final = 3
 
 
@@ -94,8 +94,9 @@ class Prover:
             prompt, raw = self.cut.split(self.views.whole[name])
             missing = _missing(turn, raw) or self._as_reasoning(turn)
             missing = missing and f"the template leaves out: {missing}"
-        if missing and _reordered(turn, raw):
-            return Case(name, "fail", f"the template writes the calls in another order: {raw[:200]!r}")
+        changed = _changed(turn, raw) if missing else ""
+        if changed:
+            return Case(name, "fail", f"the template {changed}: {raw[:200]!r}")
         if missing:
             joined = self._joined(dialect, turn) if turn.content and turn.calls else None
             if joined is None:
@@ -353,9 +354,9 @@ def _parse(dialect: Dialect, chunks: Sequence[str], prompt: str) -> Message:
 
 def _missing(turn: h.Turn, raw: str) -> str:
     """What of a turn a template does not write."""
-    if turn.reasoning and turn.reasoning not in raw:
+    if turn.reasoning and h.THOUGHT not in raw:
         return "reasoning"
-    if turn.content and turn.content not in raw:
+    if turn.content and h.CONTENT not in raw:
         return "content"
     at = 0
     for name, arguments in turn.calls:
@@ -367,10 +368,17 @@ def _missing(turn: h.Turn, raw: str) -> str:
     return ""
 
 
-def _reordered(turn: h.Turn, raw: str) -> bool:
-    """Whether a template writes all calls of a turn, but not one behind the other."""
+def _changed(turn: h.Turn, raw: str) -> str:
+    """What a template does to calls that it writes in part; one that leaves them all out changes none.
+
+    Whoever leaves out an argument that is null means the same.
+    """
     places = [raw.find(name) for name, _ in turn.calls]
-    return -1 not in places and places != sorted(places)
+    if -1 not in places and places != sorted(places):
+        return "writes the calls in another order"
+    parts = [*(name for name, _ in turn.calls), *(k for _, a in turn.calls for k, v in a.items() if v is not None)]
+    lost = [part for part in parts if part not in raw]
+    return f"leaves out or changes {lost[0]!r}" if lost and len(lost) < len(parts) else ""
 
 
 def _differs(message: Message, turn: h.Turn, ids: h.Style | None, *, exact: bool) -> str:
