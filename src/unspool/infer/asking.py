@@ -29,8 +29,6 @@ def ask(renderer: Renderer) -> Iterator[Views]:
     Raises:
         TemplateError: the template cannot be run.
     """
-    answer = h.request(h.answered(h.TURNS["content"], _STYLES[0]), generate=False)
-    renderer.settle(answer, (h.USER[0], h.CONTENT))
     styles = _styles(renderer)
     last: Views | None = None
     for style in styles:
@@ -61,7 +59,11 @@ def _styles(renderer: Renderer) -> list[h.Style]:
     parts = h.Style(thoughts="parts")
     requests = [h.request(h.answered(one, s), generate=False) for s in _STYLES]
     requests += [h.request(h.answered(thought, s), generate=False) for s in (_STYLES[0], parts)]
-    *calls, keys, in_parts = renderer.render(requests)
+    plain = h.request(h.answered(h.TURNS["content"], _STYLES[0]), generate=False)
+    said = (h.USER[0], h.CONTENT)
+    *calls, keys, in_parts, answer = renderer.render([*requests, plain])
+    if not all(text in answer.text for text in said) and renderer.settle(plain, said):
+        *calls, keys, in_parts = renderer.render(requests)
     kept, told = (behind_user(shown.text) for shown in (keys, in_parts))
     as_parts = h.THOUGHT not in kept and h.THOUGHT in told and not _PRINTED.search(told)
     thoughts = "parts" if as_parts else "keys"

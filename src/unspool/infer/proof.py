@@ -64,8 +64,8 @@ class Prover:
         self.exact = exact
 
     def turns(self, dialect: Dialect) -> list[Case]:
-        """The cases of the turns alone: quick, to choose among candidates."""
-        return [self._turn(dialect, name) for name in h.TURNS]
+        """The cases of the turns alone, each read whole: quick, to choose among candidates."""
+        return [self._turn(dialect, name, quick=True) for name in h.TURNS]
 
     def all(self, dialect: Dialect) -> list[Case]:
         """Every case.
@@ -74,7 +74,7 @@ class Prover:
             TemplateError: the template cannot be run.
         """
         return [
-            *self.turns(dialect),
+            *(self._turn(dialect, name) for name in h.TURNS),
             *self._prompts(dialect),
             *self._next_turn(dialect),
             *self._last_turn(),
@@ -85,7 +85,7 @@ class Prover:
 
     # -- turns -----------------------------------------------------------------------------------------------------
 
-    def _turn(self, dialect: Dialect, name: str) -> Case:
+    def _turn(self, dialect: Dialect, name: str, *, quick: bool = False) -> Case:
         turn = h.TURNS[name]
         prompt, raw, missing = "", "", ""
         if name in self.views.errors:
@@ -101,11 +101,11 @@ class Prover:
             joined = self._joined(dialect, turn) if turn.content and turn.calls else None
             if joined is None:
                 return Case(name, "not written", missing)
-            why = self._read(dialect, turn, *joined)
+            why = self._read(dialect, turn, *joined, quick=quick)
             return Case(name, "fail" if why else "pass", why or "read as text and a call, one after the other")
         if turn.reasoning and raw.lstrip().startswith(turn.reasoning) and dialect.stage is Stage.REASONING:
             prompt += self.cut.given  # only prompts write the opening
-        why = self._read(dialect, turn, prompt, raw)
+        why = self._read(dialect, turn, prompt, raw, quick=quick)
         if why and name in _TYPES and self._as_text(dialect, turn, prompt, raw):
             return Case(name, "not written", "the template writes the value as text that is not JSON")
         if why and len(turn.calls) > 1 and self._ended_between(dialect, turn, raw):
@@ -152,14 +152,20 @@ class Prover:
         again = self.cut.start if self.cut.start.strip() and dialect.call[0].text.startswith(self.cut.start) else ""
         return prompt, text + again + raw
 
-    def _read(self, dialect: Dialect, turn: h.Turn, prompt: str, raw: str, *, ids: bool = True) -> str:
-        """Why a turn is not read as what it says; empty where it is. With ``ids`` by token ids too, where they are."""
-        for chunks, cut in _chunkings(raw):
+    def _read(
+        self, dialect: Dialect, turn: h.Turn, prompt: str, raw: str, *, ids: bool = True, quick: bool = False
+    ) -> str:
+        """Why a turn is not read as what it says; empty where it is.
+
+        It is read whole, by character, at random cuts, and with ``ids`` by token ids, where there are any; ``quick``
+        only whole.
+        """
+        for chunks, cut in [([raw], "whole")] if quick else _chunkings(raw):
             message = _parse(dialect, chunks, prompt)
             why = _differs(message, turn, self._id(dialect, raw), exact=self.exact)
             if why:
                 return f"{cut}: {why}"
-        if ids and self.tokenizer is not None:
+        if ids and not quick and self.tokenizer is not None:
             return self._by_ids(dialect, turn, prompt, raw)
         return ""
 

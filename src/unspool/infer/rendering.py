@@ -63,15 +63,18 @@ class Renderer:
         self.given: dict[str, Any] = {}
         self.parts = False
 
-    def settle(self, request: Mapping[str, Any], told: Sequence[str]) -> None:
-        """Find out how the template takes a request: as it is; with what it misses; with contents as parts.
+    def settle(self, request: Mapping[str, Any], told: Sequence[str]) -> bool:
+        """Find out how a template takes a request that it does not take as it is.
 
         A template may ask for variables of its own, such as the tools as a text. Those that it refuses to do without
-        are given as a text, or else as the list of the tools. Where nothing helps, nothing is changed.
+        are given as a text, or else as the list of the tools. It may also want contents as parts.
 
         Args:
             request: the variables of a rendering.
             told: what has to stand in it.
+
+        Returns:
+            Whether there is a way; without one, nothing is changed.
 
         Raises:
             TemplateError: see `render`.
@@ -85,10 +88,11 @@ class Renderer:
                     self.given[name] = kind
                     shown = self.render([request])[0]
                 if not shown.error and all(text in shown.text for text in told):
-                    return
+                    return True
                 if not self.given:
                     break
         self.parts, self.given = False, {}
+        return False
 
     def _missing(self, error: str) -> str:
         """The variable that a template refuses to do without; empty where that is not why it refuses."""
