@@ -9,7 +9,7 @@ import msgspec
 from . import histories as h
 from .cutting import Views, behind_user
 from .rendering import Rendered, Renderer
-from .tokens import marks, suffix
+from .tokens import marks, prefix, suffix
 
 _MOST: Final = 3
 """Styles that are asked for every turn."""
@@ -43,14 +43,9 @@ def ask(renderer: Renderer) -> Iterator[Views]:
 
 def _otherwise(views: Views) -> bool:
     """Whether a turn that ends the conversation is written otherwise than one that another user's words follow."""
-    head, found, last = behind_user(views.whole["content"]).partition(h.CONTENT)
-    before, again, behind = behind_user(views.followed).partition(h.CONTENT)
-    if not (found and again):
-        return False
-    # What stands behind every conversation, as a last instruction does, is none of the turn.
-    asked = marks(views.asked)
-    always = "".join(asked[len(asked) - suffix(asked, marks(last)) :]).strip()
-    return not before.startswith(head) or not behind.lstrip().startswith(always)
+    whole = behind_user(views.whole["content"])
+    head, found, _ = whole.partition(h.CONTENT)
+    return bool(found) and h.CONTENT in views.followed and not behind_user(views.followed).startswith(head + found)
 
 
 def _styles(renderer: Renderer) -> list[h.Style]:
@@ -106,20 +101,37 @@ def _views(renderer: Renderer, style: h.Style) -> Views:
     whole = dict(zip(h.TURNS, rest, strict=False))
     next_turn, resulted, resumed, *switched = rest[len(turns) :]
     behind = _behind(asked.text, [next_turn.text, *(v.text for v in whole.values())]) if style.followed else ""
+    trailing = "" if style.followed else _trailing(asked.text, whole["content"].text, next_turn.text)
+    before, own = asked.text.removesuffix(trailing), prompted.text.removeprefix(asked.text)
+    asks = prompted.text if own in ("", prompted.text) else before + own
     views = Views(
         style,
-        behind_user(asked.text),
-        behind_user(prompted.text),
+        behind_user(before),
+        behind_user(asks),
         {name: shown.text for name, shown in whole.items()},
         next_turn.text,
-        resulted.text,
+        resulted.text.removesuffix(trailing),
         resumed.text,
         {f"{n}={on}": behind_user(shown.text) for (n, on), shown in zip(settings, switched, strict=True) if shown.text},
         {name: shown.error for name, shown in whole.items() if shown.error},
         behind,
+        trailing,
         renderer.template,
     )
     return msgspec.structs.replace(views, whole={n: views.alone(text) for n, text in views.whole.items()})
+
+
+def _trailing(asked: str, answered: str, followed: str) -> str:
+    """What a template writes behind every conversation: what asks for an answer unasked, or a last instruction."""
+    own = marks(behind_user(answered).partition(h.CONTENT)[2])
+    behind = marks(behind_user(followed).partition(h.CONTENT)[2])
+    always, shared = len(own) - suffix(marks(behind_user(asked)), own), prefix(own, behind)
+    if not behind or not "".join(own[shared:]).strip():
+        return ""
+    # The user's turn may end in what ends the assistant's: one mark of that is the turn's.
+    ended = next((i + 1 for i in range(always, shared) if not own[i].isspace()), always)
+    text = "".join(own[ended:])
+    return text if text.strip() else ""
 
 
 def _behind(asked: str, followed: Iterable[str]) -> str:

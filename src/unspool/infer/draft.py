@@ -120,7 +120,7 @@ class _Drafter:
         return [
             e
             for e in dict.fromkeys(found)
-            if len(e) > 2 and not e.isalnum() and not any(c in e for c in FIELDS) and e not in self.start
+            if len(e) > 2 and not e.isalnum() and e not in self.start and not any(c in e for c in (*FIELDS, RESULT))
         ]
 
     # -- reasoning -------------------------------------------------------------------------------------------------

@@ -375,16 +375,19 @@ def _missing(turn: h.Turn, raw: str) -> str:
 
 
 def _changed(turn: h.Turn, raw: str) -> str:
-    """What a template does to calls that it writes in part; one that leaves them all out changes none.
+    """What a template does to a call that it writes in part; one that is left out as a whole is not changed.
 
     Whoever leaves out an argument that is null means the same.
     """
     places = [raw.find(name) for name, _ in turn.calls]
     if -1 not in places and places != sorted(places):
         return "writes the calls in another order"
-    parts = [*(name for name, _ in turn.calls), *(k for _, a in turn.calls for k, v in a.items() if v is not None)]
-    lost = [part for part in parts if part not in raw]
-    return f"leaves out or changes {lost[0]!r}" if lost and len(lost) < len(parts) else ""
+    for name, arguments in turn.calls:
+        parts = [name, *(key for key, value in arguments.items() if value is not None)]
+        lost = [part for part in parts if part not in raw]
+        if lost and len(lost) < len(parts):
+            return f"leaves out or changes {lost[0]!r}"
+    return ""
 
 
 def _differs(message: Message, turn: h.Turn, ids: h.Style | None, *, exact: bool) -> str:
