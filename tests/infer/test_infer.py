@@ -211,6 +211,29 @@ def test_a_template_that_ends_no_turn_is_read_all_the_same() -> None:
     assert found.dialect.end == ("<user>", "<tool>")
 
 
+def test_what_stands_behind_every_conversation_is_none_of_a_turn() -> None:
+    template = invented.JSON_BLOCKS.replace(
+        "{% if add_generation_prompt %}", "<~system~>Answer!<~done~>\n{% if add_generation_prompt %}"
+    )
+    found = unspool.infer_dialect(template)
+    assert found.dialect is not None, [c for c in found.proof if c.result == "fail"]
+    assert (found.dialect.start, found.dialect.end) == (("<~bot~>",), ("<~done~>",))
+
+
+def test_text_in_tags_of_its_own_in_front_of_calls_is_a_preamble() -> None:
+    template = (
+        "{% for m in messages %}{{ '[' + m.role + ']' }}{% if m.tool_calls %}{{ '<<say>>' + m.content + '<</say>>' }}"
+        "{% for c in m.tool_calls %}{{ {'do': c.function.name, 'with': c.function.arguments} | tojson }}{% endfor %}"
+        "{% else %}{{ m.content }}{% endif %}{{ '[over]' }}{% endfor %}"
+        "{% if add_generation_prompt %}[assistant]{% endif %}"
+    )
+    found = unspool.infer_dialect(template)
+    assert found.dialect is not None, [c for c in found.proof if c.result == "fail"]
+    assert 'preamble = "<<say>>{content}<</say>>"' in found.toml
+    told = {"content": "Hm.", "tool_calls": [{"id": "a", "function": {"name": "f", "arguments": {}}}]}
+    assert unspool.render(told, found.dialect) == '<<say>>Hm.<</say>>{"do": "f", "with": {}}'
+
+
 def test_a_header_that_closes_opens_no_reasoning() -> None:
     source = "'<|start_header|>' '<|end_header|>' '[END MUSING]' '</think>'"
     assert [closing_for(opening, source) for opening in ("<|end_header|>", "[MUSING]", "<think>", "</think>")] == [
