@@ -37,6 +37,7 @@ NAMES = {
     "CohereForAI/c4ai-command-r-plus": "command-r-plus",
     "fireworks-ai/llama-3-firefunction-v2": "phi4",
     "speakleash/Bielik-11B-v3.0-Instruct": "hermes",
+    "deepcogito/cogito-v1-preview-qwen-14B": "hermes",
     "HuggingFaceTB/SmolLM3-3B": "hermes",
     "qwq-32b-preview": "hermes",
     "Acme-Reasoning-7B": "think",
