@@ -5,7 +5,6 @@ import importlib
 import json
 import logging
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -23,7 +22,7 @@ class Source(NamedTuple):
     Attributes:
         version: of the package.
         folder: the folder of its distribution that holds them.
-        kind: the distribution: ``sdist`` or ``wheel`` of PyPI, ``npm``.
+        kind: the distribution: ``sdist`` or ``wheel``.
     """
 
     version: str
@@ -37,7 +36,6 @@ PACKAGES = {
     "trl": Source("1.16.0", "trl/chat_templates"),
     "axolotl": Source("0.19.0", "axolotl/utils/chat_templates/templates", "wheel"),
     "xinference": Source("4.1.0", "xinference/model/llm/models", "wheel"),
-    "@huggingface/ollama-utils": Source("0.0.18", "package/src", "npm"),
 }
 TESTED = ("llama-cpp-python", "vllm", "trl")
 """Those that tests of single templates name; the others are tried by inference alone."""
@@ -135,14 +133,10 @@ def fetch(cache: Path, packages: Iterable[str]) -> None:
     """Download the manifest's distributions of these packages and unpack their templates."""
     logging.basicConfig(level=logging.WARNING)
     for package in packages:
-        source = PACKAGES[package]
-        if source.kind == "npm":
-            _npm(cache / package, package, source)
-        else:
-            _pip(cache / package, package, source)
+        _fetch(cache / package, package, PACKAGES[package])
 
 
-def _pip(target: Path, package: str, source: Source) -> None:
+def _fetch(target: Path, package: str, source: Source) -> None:
     """`pip download` would build an sdist's metadata, which needs compilers; its own finder and session do not."""
     command: Any = importlib.import_module("pip._internal.commands.download").DownloadCommand("download", "")
     options, _ = command.parse_args(["."])
@@ -164,36 +158,27 @@ def _pip(target: Path, package: str, source: Source) -> None:
             shutil.copyfileobj(answer.raw, file)
             with zipfile.ZipFile(file) as archive:
                 for name in archive.namelist():
-                    _keep(target, name, source, archive.read(name))
-
-
-def _npm(target: Path, package: str, source: Source) -> None:
-    npm = shutil.which("npm")
-    if npm is None:
-        raise SystemExit(f"{package}: npm is not installed")
-    with tempfile.TemporaryDirectory() as folder:
-        command = [npm, "pack", "--silent", "--pack-destination", folder, f"{package}@{source.version}"]
-        subprocess.run(command, check=True, capture_output=True, timeout=600)
-        with next(Path(folder).glob("*.tgz")).open("rb") as file:
-            _unpack(file, target, source)
+                    if _ours(name, source):
+                        _keep(target, name, archive.read(name))
 
 
 def _unpack(file: IO[bytes], target: Path, source: Source) -> None:
     with tarfile.open(fileobj=file, mode="r|gz") as archive:
         for member in archive:
-            content = archive.extractfile(member) if member.isfile() else None
-            if content is not None:
-                _keep(target, member.name, source, content.read())
+            if member.isfile() and _ours(member.name, source):
+                content = archive.extractfile(member)
+                assert content is not None
+                _keep(target, member.name, content.read())
 
 
-_MAPPED = re.compile(r"""model: "library/([^"]+)",\s+gguf:\s*("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')""")
+def _ours(name: str, source: Source) -> bool:
+    path = Path(name)
+    return f"/{path.parent.as_posix()}".endswith(f"/{source.folder}") and ".." not in path.parts
 
 
-def _keep(target: Path, name: str, source: Source, content: bytes) -> None:
+def _keep(target: Path, name: str, content: bytes) -> None:
     """Write the templates of a file of a distribution, each as a file of its own."""
     path = Path(name)
-    if not f"/{path.parent.as_posix()}".endswith(f"/{source.folder}") or ".." in path.parts:
-        return
     found: dict[str, str] = {}
     if path.suffix == ".jinja":
         found[path.stem] = content.decode()
@@ -202,20 +187,10 @@ def _keep(target: Path, name: str, source: Source, content: bytes) -> None:
         models = told if isinstance(told, list) else [told]
         texts = [m["chat_template"] for m in models if m.get("chat_template")]
         found = dict(zip((path.stem, *(f"{path.stem}-{i}" for i in range(2, len(texts) + 1))), texts, strict=False))
-    elif path.name == "chat-template-automap.ts":
-        found = {m[1].replace(":", "-"): _string(m[2]) for m in _MAPPED.finditer(content.decode())}
-    folder = target / path.parent
-    folder.mkdir(parents=True, exist_ok=True)
     for stem, text in found.items():
-        (folder / f"{stem}.jinja").write_bytes(text.encode())
-
-
-def _string(literal: str) -> str:
-    """A string of JavaScript, in quotes of either kind."""
-    if literal.startswith("'"):
-        literal = '"' + re.sub(r"""\\'|(?<!\\)(")""", lambda m: '\\"' if m[1] else "'", literal[1:-1]) + '"'
-    text: str = json.loads(literal)
-    return text
+        file = target / path.parent / f"{stem}.jinja"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(text.encode())
 
 
 if __name__ == "__main__":
