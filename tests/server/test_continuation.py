@@ -13,7 +13,7 @@ from unspool.request.prompts import Tokenizer as Files
 from unspool.wire import Usage
 
 from .support import CHAT, HELLO, WEATHER, Live, chunks, live
-from .test_loop import BETA, MCP, MCP_SERVER
+from .test_loop import BETA, MCP, MCP_SERVER, rebuilt, run
 from .test_protocols import AGUI, ANTHROPIC_TOOL, RESPONSES_TOOL, claude
 from .workshop import Workshop, call
 
@@ -279,30 +279,7 @@ def of_messages(server: Live, history: list[Any], *, stream: bool, **options: An
 
 
 def of_agui(server: Live, history: list[Any], *, stream: bool, **options: Any) -> list[Any]:
-    """The messages that AG-UI's client rebuilds from the events."""
-    messages = [{"id": str(i), **message} for i, message in enumerate(history)]
-    found: dict[str, Any] = {}
-    for event in chunks(server.post("/ag-ui", **{**AGUI, "tools": [], "messages": messages, **options}).text):
-        match event["type"]:
-            case "TEXT_MESSAGE_START" | "REASONING_MESSAGE_START":
-                new = {"id": event["messageId"], "role": event["role"], "content": ""}
-                found.setdefault(event["messageId"], new)
-            case "TEXT_MESSAGE_CONTENT" | "REASONING_MESSAGE_CONTENT":
-                found[event["messageId"]]["content"] += event["delta"]
-            case "TOOL_CALL_START":
-                function = {"name": event["toolCallName"], "arguments": ""}
-                parent = found.setdefault(
-                    event["parentMessageId"], {"id": event["parentMessageId"], "role": "assistant"}
-                )
-                made = {"id": event["toolCallId"], "type": "function", "function": function}
-                parent.setdefault("toolCalls", []).append(made)
-                found[f"call {event['toolCallId']}"] = made
-            case "TOOL_CALL_ARGS":
-                found[f"call {event['toolCallId']}"]["function"]["arguments"] += event["delta"]
-            case "TOOL_CALL_RESULT":
-                told = {"id": event["messageId"], "role": "tool", "toolCallId": event["toolCallId"]}
-                found[event["messageId"]] = {**told, "content": event["content"]}
-    return [message for message in found.values() if "role" in message]
+    return rebuilt(run(server, history, **options), reasoning=stream)
 
 
 PROTOCOLS: Any = [of_chat, of_responses, of_messages, of_agui]
@@ -364,6 +341,26 @@ def test_a_clients_result_goes_behind_those_of_the_server_in_the_same_round(ask:
     assert [behind.count(text) for text in ("sum=6", "\n20<")] == [1, 1]
 
 
+@pytest.mark.parametrize("ask", [of_responses, of_agui])
+def test_an_answer_that_waited_for_approval_goes_on_behind_what_asked_for_it(ask: Any) -> None:
+    guarded = f"<think>\nMay I?\n</think>\n\n{call('guarded', a=7)}{call('add', a=1, b=1)}"
+    engine = Writing(guarded, ANSWER)
+    with live(engine, "hermes", prompts=template(), servers=[Workshop()]) as server:
+        if ask is of_responses:
+            told = ask(server, HELLO, stream=False)
+            id = next(item["id"] for item in told if item["type"] == "mcp_approval_request")
+            told.append({"type": "mcp_approval_response", "approval_request_id": id, "approve": True})
+            ask(server, [*HELLO, *told], stream=False)
+        else:
+            events = run(server, HELLO)
+            (interrupt,) = events[-1]["outcome"]["interrupts"]
+            answer = {"interruptId": interrupt["id"], "status": "resolved", "payload": {"approved": True}}
+            run(server, [*HELLO, *rebuilt(events, reasoning=True)], resume=[answer])
+    assert extends(engine, 1, guarded)
+    behind = str(engine.requests[1].prompt).rpartition(guarded)[2]
+    assert [behind.count(text) for text in ("guarded=7", "sum=2")] == [1, 1]
+
+
 def test_reasoning_that_was_changed_in_an_earlier_turn_is_written_by_the_template() -> None:
     engine = Writing(CALL)
     with live(engine, "hermes", prompts=template()) as server:
@@ -383,3 +380,20 @@ def test_another_api_key_finds_no_turn() -> None:
             ask = {"model": "m", "messages": history, "tools": [WEATHER]}
             server.http.post(CHAT, json=ask, headers={"Authorization": f"Bearer {key}"})
             assert (engine.requests[-1].prompt_ids is not None) is found
+
+
+def test_a_tool_of_the_server_keeps_its_name_beside_a_clients_in_every_history() -> None:
+    own = {"name": "add", "parameters": {"type": "object", "properties": {}}}
+    tools: Any = {
+        of_chat: [{"type": "function", "function": own}],
+        of_responses: [{"type": "function", "strict": False, **own}, MCP],
+        of_messages: [{"name": "add", "input_schema": own["parameters"]}],
+        of_agui: [{"description": "", **own}],
+    }
+    for ask, declared in tools.items():
+        engine = Writing(call("workshop__add", a=1, b=1), ANSWER)
+        with live(engine, "hermes", prompts=template(), servers=[Workshop()], turn_memory=0) as server:
+            told = ask(server, HELLO, stream=False, tools=declared)
+            ask(server, [*HELLO, *told, {"role": "user", "content": "More"}], stream=False, tools=declared)
+            called = [c["function"]["name"] for m in engine.requests[2].messages for c in m.get("tool_calls", ())]
+        assert called == ["workshop__add"], ask
