@@ -36,6 +36,10 @@ class Chain(NamedTuple):
         """The digest of all so far, for one use."""
         return self._digest(use, self.before, self.open.to_bytes(32))
 
+    def apart(self) -> "Chain":
+        """The same with calls of its own, for several conversations that go on from here."""
+        return self._replace(calls=dict(self.calls))
+
     def take(self, message: Mapping[str, Any]) -> "Chain":
         """The chain with one more message."""
         role, text = message["role"], _text(message.get("content"))

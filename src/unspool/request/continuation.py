@@ -198,7 +198,7 @@ class Turns:
         if written.cut:
             raise NoBridge("the output was cut off")
         bridge = self._prompts.next_turn(request, answer, results, self._settings.dialect.end)
-        past = prompt.past
+        past = None if prompt.past is None else prompt.past._replace(chain=prompt.past.chain.apart())
         for message in (answer, *results):
             past = None if past is None else past.take(message)
         return self._joined(prompt, written.text, written.ids, bridge, past)
@@ -265,7 +265,7 @@ class Turns:
         """
         if prompt.past is None:
             return
-        chain = prompt.past.chain
+        chain = prompt.past.chain.apart()
         thoughts = frozenset((b"", *map(thought, messages)))
         rounds = _Rounds(chain.digest(b"before"), tuple(messages), thoughts, _all_thoughts(messages))
         size = 2 * len(json_bytes(messages))
