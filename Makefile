@@ -25,7 +25,7 @@ export PYTHONDONTWRITEBYTECODE :=
 export PYTHONPYCACHEPREFIX := $(CURDIR)/$(VENV)/bytecode
 
 .DEFAULT_GOAL := help
-.PHONY: help quick test coverage lint format bench fuzz drawn same transitions templates infer engines attacks vllm vllm-engine sglang bench-plugins bench-rollouts llama processes agui agui-browser rollouts trainers ray bfcl readme serve vllm-tests lmdeploy ui tools clients agent agent-test states docs docs-serve examples clean
+.PHONY: help quick test coverage lint format bench fuzz drawn same transitions templates infer engines attacks vllm vllm-engine sglang bench-plugins bench-rollouts llama processes agui agui-browser rollouts trainers ray bfcl readme serve vllm-tests lmdeploy ui tools clients agent agent-test browsers states docs docs-serve examples clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/'
@@ -253,10 +253,15 @@ $(UI)/.installed: pyproject.toml
 	$(UI)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[test]' playwright
 	test -n "$(CHROMIUM)" || command -v chromium || command -v chromium-browser || \
 		$(UI)/bin/python -m playwright install --with-deps chromium
+	npm install --prefix $(UI) --no-package-lock --no-audit --no-fund --no-save --silent 'axe-core@^4.10'
 	touch $@
 
 ui: $(UI)/.installed ## the page in a headless Chromium (installs playwright); UI_SHOTS=DIR keeps screenshots
 	$(UI)/bin/python -m pytest -m ui tests/ui $(ARGS)
+
+# Nothing is installed here: both are the system's.
+browsers: $(STAMP) ## the page in Firefox and WebKit (apt-get install firefox-esr webkit2gtk-driver xvfb xauth)
+	$(BIN)/python -m pytest -m browsers tests/ui $(ARGS)
 
 agui-browser: $(UI)/.installed $(AGUI)/.installed ## AG-UI's own client in a headless Chromium (needs npm; installs playwright)
 	$(UI)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[browser,python-tool]'

@@ -14,7 +14,7 @@ class Chips extends HTMLElement {
     this.grain = trace.grain;
     this.shown = 0;
     this.list = h("div", { class: "chips", role: "listbox", "aria-label": t("output"), dir: "ltr" });
-    this.panel = h("aside", { class: "panel", "aria-live": "polite" });
+    this.panel = h("div", { class: "panel", "aria-live": "polite" });
     this.list.addEventListener("pointerover", ({ target }) => this.pick(target));
     this.list.addEventListener("focusin", ({ target }) => this.pick(target));
     this.list.addEventListener("click", ({ target }) => this.pick(target));
@@ -103,6 +103,7 @@ function chip({ index, chunk, tiles: parts, end }, grain) {
   const held = chunk.held && chunk.held.end === end;
   const names = [...new Set(parts.map((part) => (part.said ? t(kindOf(part.said.event)) : t("unsaid"))))];
   const notices = chunk.events.filter((event) => event.type === "notice");
+  const seen = parts.length ? parts.map(tile) : [h("span", { class: "tile" }, "∅")];
   return h(
     "span",
     {
@@ -111,9 +112,9 @@ function chip({ index, chunk, tiles: parts, end }, grain) {
       role: "option",
       tabindex: -1,
       "aria-selected": "false",
-      "aria-label": `${chunkName(grain, index)}: ${names.join(", ")}`,
+      "aria-label": `${seen.map((node) => node.textContent).join("")} · ${[chunkName(grain, index), ...names, ...(held ? [t("held")] : [])].join(", ")}`,
     },
-    parts.length ? parts.map((part) => tile(part)) : h("span", { class: "tile" }, "∅"),
+    seen,
     notices.map(() => h("span", { class: "flag", title: t("notice") }, "!")),
   );
 }

@@ -66,7 +66,7 @@ class Try extends HTMLElement {
     this.redraw = Boolean(this.stop); // an answer that is coming ends here, and is shown again
     this.stop?.abort();
     this.hint = h("p", { class: "muted" });
-    this.thread = h("div", { class: "thread", "aria-live": "off" });
+    this.thread = h("div", { class: "thread", role: "log", "aria-label": t("conversation") });
     this.box = h("textarea", { rows: 2, "aria-label": t("say"), placeholder: t("say hint"), dir: "auto", onkeydown: (event) => this.key(event) });
     this.sendButton = h("button", { class: "primary", type: "submit" }, t("send"));
     const form = h("form", { class: "say", onsubmit: (event) => this.submit(event) }, this.box, this.sendButton);
@@ -200,6 +200,7 @@ class Try extends HTMLElement {
     const message = this.answer(trace);
     const waiting = h("p", { class: "muted waiting" }, t("waiting"));
     message.parentElement.append(waiting);
+    message.parentElement.setAttribute("aria-busy", "true"); // it is read out once it is whole
     this.stop = new AbortController();
     this.sendButton.textContent = t("stop");
     try {
@@ -221,6 +222,7 @@ class Try extends HTMLElement {
     } finally {
       this.stop = null;
       this.sendButton.textContent = t("send");
+      message.parentElement.removeAttribute("aria-busy");
       waiting.remove();
       message.flush();
     }
