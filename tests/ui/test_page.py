@@ -547,20 +547,47 @@ def test_everything_is_reached_by_keyboard(visit: Visit) -> None:
         page = begin(visit, server)
         page.keyboard.press("Tab")
         assert page.evaluate("document.activeElement.className") == "skip"
-        seen = []
-        for _ in range(14):
-            page.keyboard.press("Tab")
-            seen.append(
-                page.evaluate("document.activeElement.textContent.slice(0, 20) || document.activeElement.tagName")
-            )
-        assert {"Try it", "Look inside", "Bench", "中文", "New conversation"} <= set(seen)
+        assert unreached(page) == []
         page.focus(".say textarea")
         page.keyboard.type("Hello")
         page.keyboard.press("Enter")
         answered(page)
+        assert unreached(page) == []
         page.focus(".turn footer button")
         page.keyboard.press("Enter")
         page.locator("u-look .chip").first.wait_for()
+        page.locator("#s-grammar").scroll_into_view_if_needed()
+        page.wait_for_load_state("networkidle")
+        assert unreached(page) == []
+        page.focus(".top nav a[data-view=bench]")
+        page.keyboard.press("Enter")
+        page.locator("u-bench .chip").first.wait_for()
+        page.focus("u-bench input[type=checkbox]")
+        page.keyboard.press("Space")
+        page.locator("u-bench .verdict.good").wait_for()
+        page.evaluate("document.querySelectorAll('u-bench details').forEach((one) => (one.open = true))")
+        assert unreached(page) == []
+
+
+def unreached(page: Any) -> list[str]:
+    """What can be used, or scrolled, and is not come to with Tab alone; of a group of radio buttons one is."""
+    page.evaluate(
+        """() => {
+            const fields = 'select, textarea, input:not([type=radio], [hidden]), input:checked';
+            const used = `a[href], button, summary, [tabindex="0"], ${fields}`;
+            const usable = (one) => one.checkVisibility() && !one.disabled;
+            window.wanted = [...document.querySelectorAll(used)].filter(usable);
+            window.seen = new Set();
+            addEventListener('focusin', ({target}) => seen.add(target));
+            document.activeElement.blur();
+        }"""
+    )
+    count = page.evaluate("wanted.length")
+    assert count > 10
+    for _ in range(count + 5):
+        page.keyboard.press("Tab")
+    found: list[str] = page.evaluate("wanted.filter((one) => !seen.has(one)).map((one) => one.outerHTML.slice(0, 99))")
+    return found
 
 
 BROKEN = (
