@@ -70,7 +70,7 @@ class Chips extends HTMLElement {
     const here = this.list.querySelector(`.chip[data-index="${index}"]`);
     if (here) mark(here, true);
     const { chunk, start, end } = this.chunks[index];
-    clear(this.panel, explained(chunkName(this.grain, index), chunk, start, end));
+    clear(this.panel, explained(chunkName(this.grain, index, chunk), chunk, start, end));
   }
 
   /** Bring a chunk into view, and explain it. */
@@ -90,8 +90,9 @@ function mark(node, picked) {
   node.setAttribute("aria-selected", String(picked));
 }
 
-/** "Token 4", where chunks are tokens. */
-function chunkName(grain, index) {
+/** "Token 4", where chunks are tokens; the last one may tell the finish reason alone. */
+function chunkName(grain, index, chunk) {
+  if (!chunk.text && chunk.finish_reason) return t("the end");
   return t(grain === "token" ? "token" : "chunk", { number: n(index + 1) });
 }
 
@@ -112,7 +113,7 @@ function chip({ index, chunk, tiles: parts, end }, grain) {
       role: "option",
       tabindex: -1,
       "aria-selected": "false",
-      "aria-label": `${seen.map((node) => node.textContent).join("")} · ${[chunkName(grain, index), ...names, ...(held ? [t("held")] : [])].join(", ")}`,
+      "aria-label": `${seen.map((node) => node.textContent).join("")} · ${[chunkName(grain, index, chunk), ...names, ...(held ? [t("held")] : [])].join(", ")}`,
     },
     seen,
     notices.map(() => h("span", { class: "flag", title: t("notice") }, "!")),

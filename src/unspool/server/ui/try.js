@@ -256,7 +256,8 @@ class Try extends HTMLElement {
   askResults(trace, turn) {
     const calls = asAssistant(trace).tool_calls;
     if (!calls || !trace.over || trace.error) return;
-    const boxes = calls.map((call) => h("textarea", { rows: 2, class: "code", dir: "auto", placeholder: t("result hint"), "aria-label": t("result", { name: call.function.name }) }));
+    const labels = calls.map((call, i) => t("result", { name: call.function.name }) + (calls.length > 1 ? ` (${i + 1})` : ""));
+    const boxes = calls.map(() => h("textarea", { rows: 2, class: "code", dir: "auto", placeholder: t("result hint") }));
     turn.append(h(
       "form",
       {
@@ -271,7 +272,7 @@ class Try extends HTMLElement {
           this.generate();
         },
       },
-      calls.map((call, i) => field(t("result", { name: call.function.name }), boxes[i])),
+      calls.map((call, i) => field(labels[i], boxes[i])),
       h("button", { class: "primary" }, t("send results")),
     ));
   }
