@@ -3,6 +3,7 @@
 import math
 import os
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -80,7 +81,7 @@ class TextCall(msgspec.Struct, frozen=True):
     templates: tuple[Template, ...]
 
 
-class Dialect(msgspec.Struct, frozen=True, eq=False):
+class Dialect(msgspec.Struct, frozen=True, eq=False, dict=True):
     """One model family's format.
 
     Built by `load_dialect`, `get_dialect`; not meant to be made by hand. ``compiled`` holds what other modules derive
@@ -122,18 +123,15 @@ class Dialect(msgspec.Struct, frozen=True, eq=False):
         """The name and its aliases."""
         return (self.name, *self.aliases)
 
-    @property
+    @cached_property
     def examples(self) -> tuple[Example, ...]:
         """The file's examples; read when they are first asked for.
 
         Raises:
             DialectError: one of them is not as it should be.
         """
-        found: tuple[Example, ...] | None = self.compiled.get("examples")
-        if found is None:
-            where, text = self.file
-            found = self.compiled["examples"] = _Loader(where, _toml(text, where), None).examples()
-        return found
+        where, text = self.file
+        return _Loader(where, _toml(text, where), None).examples()
 
     @property
     def framed(self) -> bool:
@@ -207,7 +205,7 @@ def parse_dialect(text: str, where: str, bases: Any, *, trusted: bool = False) -
     dialect = msgspec.structs.replace(loaded, file=(where, text))
     if not trusted:
         loader.check_possible(dialect)
-        dialect.compiled["examples"] = loader.examples()
+        vars(dialect)["examples"] = loader.examples()  # read already: `Dialect.examples` need not
     return dialect
 
 

@@ -40,7 +40,6 @@ class Form(msgspec.Struct, eq=False):
     """What may end the bare text."""
     _find: re.Pattern[str] | None = None
 
-    @property
     def find(self) -> re.Pattern[str]:
         """Finds what may end the bare text."""
         if self._find is None:
@@ -116,7 +115,6 @@ class Parameter(msgspec.Struct, eq=False):
     _plain: re.Pattern[str] | Literal[False] | None = False
     _find: re.Pattern[str] | None = None
 
-    @property
     def find(self) -> re.Pattern[str]:
         """Finds what may end its value."""
         if self._find is None:

@@ -260,8 +260,8 @@ class Prose:
                     if not thinking:
                         weak = weak or (o, match)
                     continue
-            if r >= 0 and not self._counts(o, p, r):
-                continue
+            if r >= 0:
+                r = self._counted(o, p, r)
             if r >= 0:
                 return self._act(o, p, r) if match is None else self._begin_call(o, p, match)
             if r == MORE:
@@ -280,20 +280,21 @@ class Prose:
         r = self._drop_at(p)
         return self._no_call(scan, p) if r == NO and look.outline.calls and not look.quoted(p) else r
 
-    def _counts(self, o: Marker, p: int, end: int) -> bool:
-        """Whether a marker that stands at ``buf[p:end]`` counts there."""
+    def _counted(self, o: Marker, p: int, end: int) -> int:
+        """``end`` if a marker that stands at ``buf[p:end]`` counts there; `NO`; `MORE`."""
         if self._ledger.thinking:
-            return True
+            return end
         look = self._look
         if look.quoted(p):
             # What ends a frame or the turn ends an unclosed code span with it, where another part or nothing follows.
-            return o.kind in (END, FRAME_END) and (look.certain(p) or look.end_counts(p, end) >= 0)
+            return look.end_counts(p, end) if o.kind in (END, FRAME_END) else NO
         if o.kind == REASONING:
             text = self._plan.policy.reasoning_in_content == "text"
             if text or self._tape.base + p < look.thoughts_from:
                 look.spare(p, *(e.pattern for e in self._plan.reasoning_ends))
-                return False
-        return look.outline.calls or o.kind not in (END, FRAME_END) or not look.is_spared(p)
+                return NO
+        counts = look.outline.calls or o.kind not in (END, FRAME_END) or not look.is_spared(p)
+        return end if counts else NO
 
     def _act(self, o: Marker, p: int, end: int) -> int:
         """What stands at ``buf[p:end]``, no call's opening, ends the text."""

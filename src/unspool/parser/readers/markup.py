@@ -8,7 +8,7 @@ import enum
 import re
 
 from ...dialect.markers import Parameter
-from ...dialect.patterns import MAX_SPACE, MORE, NO, Pattern, skip_space
+from ...dialect.patterns import MAX_SPACE, MORE, NO, skip_space
 from ...events import Status
 from ...schema import Schema
 from ..call import Call
@@ -152,7 +152,7 @@ class MarkupReader:
         """Where the opening of an argument that begins at ``i`` ends."""
         opening = parameter.opening
         r = self._openings.look.stands(opening, i, fields)
-        if r == NO or opening.first[-1:] != "<":
+        if r == NO or not opening.first.endswith(("<", "[")):
             return r
         # A key that is the tag's own name does not begin as a closing does, nor is a call's tag one.
         if self._tape.buf.startswith("/", i + len(opening.first)):
@@ -301,7 +301,7 @@ class MarkupReader:
         i = tape.i
         n = len(buf)
         parameter = value.parameter
-        find = parameter.find
+        find = parameter.find()
         trail = value.margin
         pos = i
         while True:
@@ -415,16 +415,17 @@ class MarkupReader:
             level = levels[-1]
             assert level.parameter is not None
             found = look.stands(level.parameter.closing, j, dict(level.fields))
-            patterns: list[Pattern] = [p.opening for p in self._children(level)]
+            openings = self._children(level)
         else:
-            found = NO
-            patterns = [*(p.opening for p in plan.parameters), *plan.closings]
+            found = look.first(plan.closings, j)
+            openings = plan.parameters
         if found >= 0:
             return i
-        r = look.first(patterns, j)
-        if r >= 0:
-            return i
-        found = min(found, r)
+        for parameter in openings:
+            r = self._opens(parameter, j, {})
+            if r >= 0:
+                return i
+            found = min(found, r)
         opens = self._openings.opens_next(j, inside=True) if len(levels) == 1 else 0
         r = look.end_here(j)
         if opens == 1 or r >= 0 or (tape.ended and found == MORE):

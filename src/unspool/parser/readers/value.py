@@ -87,7 +87,7 @@ class Value:
         self._limit = CAP  # how many are held at most
         self._literal: LiteralReader | None = None  # whether the text is JSON
         self._rest = ""  # what that has not read
-        self._kinds = None if schema is None else schema.kinds
+        self._kinds = None if schema is None else schema.kinds()
         self._marked = Marked.NOT
         markup = fields.get("string") or fields.get("type")
         if markup is not None:
