@@ -463,7 +463,9 @@ class _Loader:
                 [{"arguments": {}, **c} for c in table.get("tool_calls", [])], tuple[_StrictCall, ...], strict=True
             )
         except (msgspec.ValidationError, TypeError) as error:
-            raise self.fail(f"{at}.tool_calls", f"{error}; allowed are name, arguments, id") from None
+            allowed = 'allowed are name, arguments, id, as in { name = "f", arguments = { city = "Paris" } }'
+            what, _, place = str(error).partition(" - at `$")
+            raise self.fail(f"{at}.tool_calls{place.rstrip('`')}", f"{what}; {allowed}") from None
         if not all(_is_json(c.arguments) for c in calls):
             raise self.fail(f"{at}.tool_calls", "arguments contain a date, a time, inf or nan, which JSON cannot")
         return Example(
