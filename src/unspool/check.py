@@ -32,7 +32,7 @@ def load_dialect(path: str | PathLike[str]) -> Dialect:
 
     Raises:
         DialectError: naming the file and the key with what is allowed, or the example with what was got and expected.
-        TypeError: this is no path.
+        TypeError: it is not a path.
     """
     check("path", path, (str, PathLike), "the path of a TOML file")
     if isinstance(path, str) and not path.endswith(".toml") and not Path(path).exists():

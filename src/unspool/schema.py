@@ -425,7 +425,7 @@ def decode(
     becomes a string and does not fit. Where ``types`` is ``None`` (unknown), text that is JSON other than a string is
     that JSON, everything else is a string, and both fit.
 
-    ``nesting`` bounds the arrays and objects within each other; text beyond it is no JSON.
+    ``nesting`` bounds the arrays and objects within each other; deeper text is not JSON.
     """
     if types is None:
         return (text.strip(_BLANK) if is_json_value(text, nesting) else _quote(text)), True
@@ -525,7 +525,7 @@ def is_json_value(text: str, nesting: int = MAX_NESTING) -> bool:
 
 
 def _fitting(bare: str, types: frozenset[str], nesting: int) -> str | None:
-    """The JSON text of a value that is no string, or ``None`` where it has none of the types."""
+    """The JSON text of a value that is not a string; ``None`` where it has none of the types."""
     if bare[:1] in ("{", "["):
         kind = "object" if bare[0] == "{" else "array"
         return bare if kind in types and _is_json(bare, nesting) else None

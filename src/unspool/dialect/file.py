@@ -396,7 +396,7 @@ class _Loader:
                 raise self.fail("call", "the file defines neither `call` nor `reasoning` nor a framed `content`")
         for key in ("text", "tools"):
             if getattr(d, key) and (not d.framed or not d.call or d.calls[0].opening or d.calls[0].closing):
-                raise self.fail(key, "stands only where content is framed and each call by itself")
+                raise self.fail(key, "is allowed only where content is framed and each call stands by itself")
         for glob, own in d.tools:
             if own.body != d.call[0].body or own.object is not None or d.call[0].object is not None:
                 raise self.fail(f"tools.{glob}", "must have the fields that `call` has")
@@ -467,7 +467,9 @@ class _Loader:
             what, _, place = str(error).partition(" - at `$")
             raise self.fail(f"{at}.tool_calls{place.rstrip('`')}", f"{what}; {allowed}") from None
         if not all(_is_json(c.arguments) for c in calls):
-            raise self.fail(f"{at}.tool_calls", "arguments contain a date, a time, inf or nan, which JSON cannot")
+            raise self.fail(
+                f"{at}.tool_calls", "arguments contain a date, a time, inf or nan, which JSON cannot express"
+            )
         return Example(
             tuple(raws),
             None if stage is None else Stage(stage),

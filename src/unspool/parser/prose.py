@@ -1,4 +1,4 @@
-"""What is no call: reasoning, content, and the boundaries between parts."""
+"""Everything but calls: reasoning, content, and the boundaries between parts."""
 
 from ..dialect.markers import CALL, END, FRAME, FRAME_END, REASONING, REASONING_END, Marker, Opening, Region, Scan
 from ..dialect.patterns import MAX_SPACE, MORE, NO, skip_space
@@ -173,7 +173,7 @@ class Prose:
         return True
 
     def _resume_with(self, o: Marker, i: int, end: int) -> None:
-        """Behind a call in reasoning, that closes, or another part begins."""
+        """Behind a call in reasoning: the reasoning closes, or another part begins."""
         if o.kind == REASONING_END:
             self._ledger.markup(self._tape.base + end)
             self._parts.end_turn(end)
@@ -297,7 +297,7 @@ class Prose:
         return end if counts else NO
 
     def _act(self, o: Marker, p: int, end: int) -> int:
-        """What stands at ``buf[p:end]``, no call's opening, ends the text."""
+        """The marker at ``buf[p:end]``, which opens no call, ends the text."""
         tape, ledger = self._tape, self._ledger
         if o.kind == REASONING_END:
             self._close_reasoning(p, end)
@@ -331,7 +331,7 @@ class Prose:
             ledger.markup(tape.base + end)
 
     def _cut_thought(self, p: int) -> None:
-        """Text ends at ``p``, where something else begins; reasoning that is open has no closing."""
+        """Text ends at ``p``, where something else begins. Reasoning that is still open lacks its closing."""
         ledger = self._ledger
         ledger.text(self._tape.base + p)
         if ledger.thinking:
@@ -382,14 +382,14 @@ class Prose:
         return end
 
     def _no_call(self, scan: Scan, p: int) -> int:
-        """What stands at ``p`` opens no call; if it is a call's marker, that is worth a notice.
+        """What stands at ``p`` opens no call; a notice tells where it is a call's marker.
 
         Where the marker of a block and of a call stand together, the block is open all the same: the calls behind this
         one count.
         """
         tape, look = self._tape, self._look
         buf = tape.buf
-        # A word alone (``function``) is no marker.
+        # A word alone (``function``) is not a marker.
         calls = (o for o in scan.markers if isinstance(o, Opening) and o.kind == CALL)
         here = [o for o in calls if o.marked and not o.pattern.first.isalnum() and buf.startswith(o.pattern.first, p)]
         pairs = [(o.block, o.form) for o in here if o.block and o.form]

@@ -38,8 +38,8 @@ class Value:
         schema: of the value, where it is known.
         kind: how its text becomes JSON.
         margin: white space before what ends it, which is not its.
-        line_start: its text, of which nothing is taken yet, begins at a line's start.
-        begun: a piece of it was said.
+        line_start: nothing of its text is taken yet, and it begins at the start of a line.
+        begun: a piece of it has gone out.
     """
 
     __slots__ = (
