@@ -106,9 +106,9 @@ class MarkupReader:
             r = look.stands(plan.comma, i)
             if r >= 0:
                 i = skip_space(buf, r)
-            elif r == MORE and i < len(buf) and not tape.final:
-                tape.move(i)
-                return False
+            elif r == MORE and i < len(buf):
+                tape.move(len(buf) if tape.final else i)
+                return self._over()
         if i == len(buf):
             tape.move(i)
             return self._over()
@@ -406,8 +406,8 @@ class MarkupReader:
             r = look.stands(plan.comma, j)
             if r >= 0:
                 j = skip_space(tape.buf, r)
-            elif r == MORE and j < len(tape.buf) and not tape.final:
-                return MORE
+            elif r == MORE and j < len(tape.buf):
+                return i if tape.ended and tape.final else MORE
         if j == len(tape.buf):
             return i if tape.ended else MORE
         levels = self.containers.levels
