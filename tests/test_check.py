@@ -309,6 +309,17 @@ def test_a_closing_with_which_another_part_begins_is_refused(write: Any) -> None
     assert any(p.where == "reasoning" and "closes with '<tools>', with which" in p.what for p in found)
 
 
+def test_a_closing_that_an_opening_reads_as_a_key_is_refused(write: Any) -> None:
+    head = """name = "mine"\ncall = '<f n="{name}">{arguments}</f>'\nargument = "[{key}] {value} %s"\n"""
+    example = """[[examples]]\nraw = '<f n="g">[a] x %s</f>'\n""" + 'tool_calls = [{ name = "g", arguments.a = "x" }]\n'
+    (found,) = check_dialect(read_file(write(example % "[/]", head % "[/]")))
+    assert found.where == "argument"
+    assert found.what.startswith(
+        "'[{key}] {value} [/]' closes with '[/]', which the opening of '[{key}] {value} [/]' reads"
+    )
+    assert check_dialect(read_file(write(example % "[;", head % "[;"))) == []
+
+
 @pytest.mark.parametrize(
     ("head", "example", "hint"),
     [

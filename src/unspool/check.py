@@ -12,8 +12,9 @@ import msgspec
 
 from .arguments import check
 from .dialect.file import Dialect, Example, example_tools, read_dialect
+from .dialect.patterns import Pattern
 from .dialect.registry import find_base
-from .dialect.template import id_steps, unstarted
+from .dialect.template import id_steps, literal, unstarted
 from .errors import ConstraintError, DialectError
 from .events import (
     Event,
@@ -73,7 +74,8 @@ def check_dialect(dialect: Dialect) -> list[Problem]:
     """
     from .promises import DIALECT_PROMISES, RAW_PROMISES, WRITTEN_PROMISES, Case  # loading does not need the grammar
 
-    found = [*_problems(dialect), *_foreign_ids(dialect), *_closed_by_openings(dialect)]
+    found = [*_problems(dialect), *_foreign_ids(dialect)]
+    found += [*_closed_by_openings(dialect), *_closed_as_opened(dialect)]
     if dialect.call and not any(example.tool_calls for example in dialect.examples):
         found.append(Problem("examples", "none contains a call, though the file has `call`: add one with `tool_calls`"))
     if found:
@@ -176,6 +178,18 @@ def _closed_by_openings(dialect: Dialect) -> Iterator[Problem]:
                     what = f"{t.text!r} closes with {t.closing.strip()!r}, with which {u.text!r} of `{other}` begins"
                     why = "behind a text nothing tells one from the other: let them begin with different characters"
                     yield Problem(key, f"{what}: {why}")
+
+
+def _closed_as_opened(dialect: Dialect) -> Iterator[Problem]:
+    """Closings of arguments that the opening of an argument reads, its field included: ``[/]`` as ``[{key}]``."""
+    for key in ("argument", "item"):
+        for t in getattr(dialect, key):
+            closing = literal(t.tail).strip()
+            for u in (*dialect.argument, *dialect.item):
+                fixed = len(t.tail) == 1 and closing and not literal(u.head).endswith("<")
+                if fixed and Pattern(u.before).match(f"{closing}\n", 0, {}) == len(closing):
+                    what = f"{t.text!r} closes with {closing!r}, which the opening of {u.text!r} reads as a key"
+                    yield Problem(key, f"{what}: write a closing that no opening fits")
 
 
 def _solid(text: str) -> str:

@@ -7,7 +7,8 @@ between arguments ── opening ──► at a value's start ── text ──
 import enum
 import re
 
-from ...dialect.markers import Parameter
+from ...dialect.follows import ARGUMENT_END
+from ...dialect.markers import BLOCK_END, Parameter
 from ...dialect.patterns import MAX_SPACE, MORE, NO, skip_space
 from ...events import Status
 from ...schema import Schema
@@ -152,7 +153,7 @@ class MarkupReader:
         """Where the opening of an argument that begins at ``i`` ends."""
         opening = parameter.opening
         r = self._openings.look.stands(opening, i, fields)
-        if r == NO or not opening.first.endswith(("<", "[")):
+        if r == NO or opening.first[-1:] != "<":
             return r
         # A key that is the tag's own name does not begin as a closing does, nor is a call's tag one.
         if self._tape.buf.startswith("/", i + len(opening.first)):
@@ -369,7 +370,7 @@ class MarkupReader:
             r = look.stands(block.suffix, p)
             if r >= 0:
                 j = skip_space(tape.buf, r)
-                r = (p if tape.ended else MORE) if j == len(tape.buf) else look.end_here(j)
+                r = (p if tape.ended else MORE) if j == len(tape.buf) else openings.behind(BLOCK_END, j)
                 if r >= 0 or certain:
                     return p
             found = min(found, r)
@@ -410,24 +411,18 @@ class MarkupReader:
                 return i if tape.ended and tape.final else MORE
         if j == len(tape.buf):
             return i if tape.ended else MORE
-        levels = self.containers.levels
-        if len(levels) > 1:
-            level = levels[-1]
-            assert level.parameter is not None
-            found = look.stands(level.parameter.closing, j, dict(level.fields))
-            openings = self._children(level)
+        level = self.containers.levels[-1]
+        if level.parameter is None:
+            r = look.first([p.opening for p in plan.parameters], j)
+            if r < 0:
+                other = self._openings.behind(ARGUMENT_END, j)
+                r = other if other >= 0 else min(r, other)
         else:
-            found = look.first(plan.closings, j)
-            openings = plan.parameters
-        if found >= 0:
+            # In a container: another element, what closes it, or the turn's end.
+            r = look.stands(level.parameter.closing, j, dict(level.fields))
+            inner = look.first([p.opening for p in self._children(level)], j)
+            ends = (r, inner, look.end_here(j))
+            r = i if max(ends) >= 0 else min(ends)
+        if r >= 0:
             return i
-        for parameter in openings:
-            r = self._opens(parameter, j, {})
-            if r >= 0:
-                return i
-            found = min(found, r)
-        opens = self._openings.opens_next(j, inside=True) if len(levels) == 1 else 0
-        r = look.end_here(j)
-        if opens == 1 or r >= 0 or (tape.ended and found == MORE):
-            return i
-        return MORE if MORE in (found, opens, r) else NO
+        return i if r == MORE and tape.ended else r
