@@ -15,7 +15,6 @@ from .errors import DialectError
 from .events import Stage
 from .message import Message
 from .parser import parse
-from .policy import Policy
 from .toolset import Toolset, read_toolset
 from .turn import Call, Turn, read_turn
 from .values import JSON, PYTHON, Raw, Value, declare, kind, quoted, unfold, write
@@ -112,7 +111,7 @@ class _Renderer:
             own_or_not = zip(turn.calls, self.own, strict=True)
             self.forms = [_Form(t.templates[0] if t else d.call_of(c.name)) for c, t in own_or_not]
         self.ids = _call_ids(d.id, turn.calls)
-        ends = string_ends(compile_plan(d, Policy()))
+        ends = string_ends(compile_plan(d))
         self.ends = re.compile("|".join((r"\\.", *map(re.escape, ends)))) if ends else None
         self.style = PYTHON if d.codec == "python" else JSON if d.quote == '"' else quoted(d.quote)
 

@@ -5,6 +5,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
+import msgspec
+
 from ..dialect.follows import ARGUMENT, ARGUMENT_END, FOLLOWERS
 from ..dialect.markers import BLOCK_END, CALL, CALL_END, END, Block, Form, Opening, Scan
 from ..dialect.patterns import MAX_SPACE, MORE, NO, plain_name, skip_separators, skip_space
@@ -39,7 +41,7 @@ class Match(NamedTuple):
 _NONE: Final = Match(NO, {})
 
 
-class Openings:
+class Openings(msgspec.Struct, eq=False):
     """Recognises calls; like the `Lookout` that it asks, it reads nothing.
 
     Attributes:
@@ -48,20 +50,17 @@ class Openings:
         named: the function that the choice names, else ``""``.
     """
 
-    __slots__ = ("_from", "_repair", "_tape", "look", "named", "names")
-
-    def __init__(self, look: Lookout, tape: Tape, names: Mapping[str, Any] | None, named: str) -> None:
-        self.look = look
-        self.names = names
-        self.named = named
-        self._tape = tape
-        self._from = ALWAYS  # what would open a call before this offset is text
-        self._repair = look.plan.policy.bad_arguments == "repair"
+    look: Lookout
+    _tape: Tape
+    names: Mapping[str, Any] | None
+    named: str
+    _from: int = ALWAYS
+    """What would open a call before this offset is text."""
 
     @property
     def repairing(self) -> bool:
         """Whether arguments are repaired."""
-        return self._repair
+        return self.look.plan.repairs
 
     def no_calls(self, until: int) -> None:
         """Nothing opens a call before an offset."""
@@ -144,7 +143,7 @@ class Openings:
             return MORE if self.wrapped(i) == MORE else i
         quote = buf[j]
         if quote != form.shape.quote and not (
-            quote == "'" and self._repair and form.shape.quote == '"' and not self._has_form("'")
+            quote == "'" and self.look.plan.repairs and form.shape.quote == '"' and not self._has_form("'")
         ):
             return NO
         if o.marked or quote == "'":

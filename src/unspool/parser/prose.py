@@ -1,5 +1,7 @@
 """Everything but calls: reasoning, content, and the boundaries between parts."""
 
+import msgspec
+
 from ..dialect.markers import CALL, END, FRAME, FRAME_END, REASONING, REASONING_END, Marker, Opening, Region, Scan
 from ..dialect.patterns import MAX_SPACE, MORE, NO, skip_space
 from ..dialect.plan import Plan
@@ -13,30 +15,19 @@ from .tape import Tape
 from .white import common_suffix, held_suffix
 
 
-class Prose:
+class Prose(msgspec.Struct, eq=False):
     """Reads text, and what may stand in it."""
 
-    __slots__ = ("_at", "_calls", "_ledger", "_look", "_openings", "_parts", "_plan", "_scanned", "_tape")
-
-    def __init__(
-        self,
-        at: Standing,
-        plan: Plan,
-        tape: Tape,
-        ledger: Ledger,
-        parts: Parts,
-        calls: Calls,
-        openings: Openings,
-    ) -> None:
-        self._at = at
-        self._plan = plan
-        self._tape = tape
-        self._ledger = ledger
-        self._parts = parts
-        self._calls = calls
-        self._openings = openings
-        self._look: Lookout = openings.look
-        self._scanned = 0  # characters of undecided text that were searched
+    _at: Standing
+    _plan: Plan
+    _tape: Tape
+    _ledger: Ledger
+    _look: Lookout
+    _parts: Parts
+    _openings: Openings
+    _calls: Calls
+    _scanned: int = 0
+    """Characters of undecided text that were searched."""
 
     def edge(self) -> bool:
         """At a boundary: white space, then the next part or text."""

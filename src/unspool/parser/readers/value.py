@@ -12,7 +12,7 @@ from ..ledger import CAP
 from ..openings import NULL
 from .containers import Containers, Held, is_list
 from .literal import DONE, ERROR, LiteralReader, Root
-from .strings import escaped
+from .strings import escaped, json_string
 
 
 class Kind(enum.Enum):
@@ -197,12 +197,12 @@ class Value:
             if literal.mode != DONE:
                 literal.read(self._rest + " ", 0)  # what follows ends a number or a word
             if literal.mode != DONE:
-                return Held(f'"{escaped(text)}"', text)
+                return Held(json_string(text), text)
             told = text.strip()
         elif kind is Kind.NULLABLE:
-            return Held(NULL if text.strip() == NULL else f'"{escaped(text)}"', text)
+            return Held(NULL if text.strip() == NULL else json_string(text), text)
         elif kind is Kind.QUOTED:
-            return Held(f'"{escaped(unquoted(text))}"', text)
+            return Held(json_string(unquoted(text)), text)
         else:
             kinds = self._kinds
             told, fits = decode_marked(unquoted(text) if self._plan.quoted else text, kinds, self._marked)
