@@ -114,7 +114,7 @@ class _Interpreters:
     def __enter__(self) -> "_Interpreters":
         self._folder = tempfile.TemporaryDirectory()
         for package in (unspool, msgspec):
-            Path(self._folder.name, package.__name__).symlink_to(Path(package.__file__).parent)
+            Path(self._folder.name, package.__name__).symlink_to(Path(package.__path__[0]))
         self._env = {**os.environ, "PYTHONPATH": self._folder.name, "PYTHONPYCACHEPREFIX": self._folder.name}
         self._env.pop("PYTHONDONTWRITEBYTECODE", None)
         self.number(_USING, "json", json.dumps(TOOLS))  # fills the cache

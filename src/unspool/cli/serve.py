@@ -282,7 +282,7 @@ def _efforts(given: list[str]) -> dict[str, int]:
         if effort not in EFFORTS or effort == "none":
             raise Misuse(f"--effort-budget: {effort!r} is not one of {', '.join(EFFORTS[1:])}")
         if not (tokens.isascii() and tokens.isdigit()):
-            raise Misuse(f"--effort-budget: {one!r}: {tokens!r} is no number of tokens")
+            raise Misuse(f"--effort-budget: {one!r}: {tokens!r} is not a number of tokens")
         found[effort] = int(tokens)
     return found
 
