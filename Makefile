@@ -25,7 +25,7 @@ export PYTHONDONTWRITEBYTECODE :=
 export PYTHONPYCACHEPREFIX := $(CURDIR)/$(VENV)/bytecode
 
 .DEFAULT_GOAL := help
-.PHONY: help quick test coverage lint format bench fuzz drawn same transitions templates infer engines attacks vllm vllm-engine sglang bench-plugins bench-rollouts llama processes agui agui-browser rollouts trainers ray bfcl readme serve vllm-tests lmdeploy ui tools clients agent agent-test browsers image states docs docs-serve examples clean
+.PHONY: help quick test coverage coverage-core lint format bench fuzz drawn same transitions templates infer engines attacks vllm vllm-engine sglang bench-plugins bench-rollouts llama processes agui agui-browser rollouts trainers ray bfcl readme serve vllm-tests lmdeploy ui tools clients agent agent-test browsers image states docs docs-serve examples clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/'
@@ -47,6 +47,13 @@ test: $(STAMP) ## run all tests; ARGS="..." goes to pytest
 
 coverage: $(STAMP) ## the same with coverage of the library, which has to stay above 95 % (slow)
 	$(BIN)/python -m pytest -n 2 --cov --cov-fail-under=95 $(ARGS)
+
+# A tracer makes tests two and a half times slower: here it is on a few that reach most of the parser.
+coverage-core: $(STAMP) ## coverage of the parser and of dialects by a sample of their tests, which has to stay above 88 %
+	$(BIN)/python -m pytest -n 2 --cases 1 tests/parser tests/dialect tests/test_policy.py tests/test_tokens_feed.py \
+		tests/test_toolset.py tests/test_values_markup.py tests/test_values_read.py tests/test_values_strings.py \
+		--ignore=tests/parser/test_states.py --ignore=tests/dialect/test_drawn.py --cov=unspool.parser --cov=unspool.dialect --cov-branch \
+		--cov-report=term:skip-covered --cov-fail-under=88 $(ARGS)
 
 lint: $(STAMP) ## ruff (rules and format) and mypy --strict
 	$(BIN)/ruff check .
