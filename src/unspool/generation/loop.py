@@ -126,7 +126,7 @@ class Loop:
         return id
 
     def message(self) -> Message:
-        """The answer as a client sees it that knows nothing of the server's tools; needs `kept`."""
+        """The answer as seen by a client that knows nothing of the server's tools; needs `kept`."""
         return fold(Clients().take(self.kept or ()))
 
     # -- rounds ------------------------------------------------------------------------------------------------------

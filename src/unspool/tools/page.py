@@ -55,7 +55,7 @@ async def read_page(fetched: Fetched, time: float) -> Page:
     """A page that was fetched, read within so many seconds.
 
     Raises:
-        Refused: it is no text, or cannot be read in time.
+        Refused: it is not text, or cannot be read in time.
     """
     if fetched.kind in _HTML:
         read = await _html(fetched, time)
@@ -63,7 +63,7 @@ async def read_page(fetched: Fetched, time: float) -> Page:
     if fetched.kind.startswith("text/") or fetched.kind in _TEXT or fetched.kind.endswith("+json"):
         text = fetched.body.decode(_charset(fetched) or "utf-8", "replace")
         return Page(fetched.url, fetched.url, tuple(wrapped(plain(text))))
-    raise Refused(f"{fetched.url} is {fetched.kind}, which is no text")
+    raise Refused(f"{fetched.url} is {fetched.kind}, which is not text")
 
 
 def _charset(fetched: Fetched) -> str:
