@@ -237,7 +237,7 @@ def _by_output(
         for text in outputs:
             if awaited is not None:
                 awaited()
-            value, message, written = max((_read(d, text, s) for s in _stages(d)), key=lambda told: told[0])
+            value, message, written = read_output(d, text)
             score += value
             calls += sum(c.status == "ok" for c in message.tool_calls)
             thoughts += bool(message.reasoning) and value > 0
@@ -254,13 +254,13 @@ def _count(n: int, what: str) -> str:
     return f"{n} {what}{'' if n == 1 else 's'}"
 
 
-def _stages(d: Dialect) -> list[Stage | None]:
-    """Prompts may have opened the reasoning."""
-    return [None, Stage.REASONING] if d.reasoning else [None]
+def read_output(d: Dialect, text: str) -> tuple[float, Message, bool]:
+    """How well a dialect reads an output, what it reads, and whether it writes the same."""
+    stages = [None, Stage.REASONING] if d.reasoning else [None]  # prompts may have opened the reasoning
+    return max((_read(d, text, stage) for stage in stages), key=lambda told: told[0])
 
 
 def _read(d: Dialect, text: str, stage: Stage | None) -> tuple[float, Message, bool]:
-    """How well a dialect reads an output, what it reads, and whether it writes the same."""
     from .renderer import render  # not needed for other ways
 
     names = {a or b for a, b in _NAMES.findall(text)}

@@ -95,13 +95,13 @@ def test_the_dialect_is_found_by_model_and_template() -> None:
             "output": call,
             "chat_template": "<tool_call>\n{{ {'name': n, 'arguments': a} }}\n</tool_call><think></think>",
         },
-        {"output": call, "model": "nobody-knows-this"},
-        {"output": call},
+        {"output": "Hello.", "model": "nobody-knows-this"},
+        {"output": "Hello."},
     ]
     bad: list[BadRow] = []
     found = list(parse_many(rows, "auto", errors=bad))
     assert [[c["name"] for c in r["tool_calls"]] for r in found] == [["f"], ["f"]]
-    assert [(b.row, b.reason.partition(":")[0]) for b in bad] == [(2, "model"), (3, "dialect")]
+    assert [(b.row, b.reason.partition(":")[0]) for b in bad] == [(2, "dialect"), (3, "dialect")]
 
 
 @pytest.mark.parametrize("table", [False, True])

@@ -21,6 +21,7 @@ class Summary(msgspec.Struct):
         calls: per tool: how many, and of each status, ``unknown`` and ``known`` ones.
         notices: per kind.
         finish: rows per finish reason.
+        detected: of rows that name no dialect, which one their outputs tell, and why.
     """
 
     rows: int = 0
@@ -33,6 +34,7 @@ class Summary(msgspec.Struct):
     calls: dict[str, dict[str, int]] = {}
     notices: dict[str, int] = {}
     finish: dict[str, int] = {}
+    detected: list[str] = []
 
     def add(self, record: Mapping[str, Any], text: Any) -> None:
         """Count a row.
@@ -76,6 +78,7 @@ class Summary(msgspec.Struct):
         rate = f", {self.rows / seconds:,.0f} rows/s" if seconds > 0 and self.rows else ""
         told = f"{self.tokens:,} tokens" if self.tokens else f"{self.characters:,} characters"
         lines = [f"{self.rows:,} rows, {told}, {self.errors:,} errors in {seconds:,.1f} s{rate}"]
+        lines += [f"dialect, told by the outputs: {told}" for told in self.detected]
         if self.valid or self.invalid:
             lines.append(
                 f"arguments fit their schemas in {self.valid:,} of {self.valid + self.invalid:,} rows with calls"
