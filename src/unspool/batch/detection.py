@@ -101,7 +101,7 @@ def _rows(block: Block, columns: Columns) -> Iterator[Mapping[str, Any]]:
 
 def _tell(model: str, outputs: list[str]) -> Told:
     """What outputs of a model tell."""
-    telling = [text for text in outputs if _TELLS.search(text)]
+    telling = [text for text in dict.fromkeys(outputs) if _TELLS.search(text)]
     read = telling[:: max(1, -(-len(telling) // _OUTPUTS))]
     whose = f"the outputs of {model!r}" if model else "the outputs"
     candidates = detect_dialect(output=read) if read else []

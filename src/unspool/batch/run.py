@@ -183,7 +183,8 @@ class Job:
             else:
                 summary.merge(state.summary)
         write = partial(_PartWriter(reading, self._parts.resolve(), self._ending).write, schema=schema)
-        for done, found in enumerate(on_ray(write, undone, self._workers, Summary), len(told) - len(undone) + 1):
+        worked = on_ray(write, undone, self._workers, Summary, planned=True)
+        for done, found in enumerate(worked, len(told) - len(undone) + 1):
             summary.merge(found)
             show(Progress(summary, time.monotonic() - began, done / len(told)))
         self._finish(len(told), schema)
