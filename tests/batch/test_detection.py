@@ -8,7 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from unspool.batch import BadRow, InputError, RowError, Summary, parse_many, parse_table
+from unspool import UnknownDialect
+from unspool.batch import BadRow, RowError, Summary, parse_many, parse_table
 from unspool.cli import main
 
 from ..rl.test_conversation import TOKENIZER, encode
@@ -74,17 +75,19 @@ def test_token_ids_tell_too() -> None:
 )
 def test_nobody_guesses(text: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = [{"output": text.format(i)} for i in range(5)]
-    with pytest.raises(InputError, match=f"dialect: {said}"):
+    with pytest.raises(UnknownDialect, match=f"auto: {said}"):
         list(parse_many(rows, "auto"))
     source = tmp_path / "in.jsonl"
     source.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     assert main(["batch", str(source), "-d", "auto", "-o", str(tmp_path / "out.jsonl")]) == 2
-    assert said in capsys.readouterr().err
+    assert f"--dialect: auto: {said}" in capsys.readouterr().err
     assert not (tmp_path / "out.jsonl").exists()
 
 
 def test_what_is_left_open_names_the_best_candidates() -> None:
-    with pytest.raises(InputError, match=r"\w+ reads 0 calls and 5 thoughts of 5 outputs.*; and \d+ more. Name one"):
+    with pytest.raises(
+        UnknownDialect, match=r"\w+ reads 0 calls and 5 thoughts of 5 outputs.*; and \d+ more. Name one"
+    ):
         list(parse_many([THOUGHT.format(i) for i in range(5)], "auto"))
 
 

@@ -62,7 +62,8 @@ def parse_table(
 
     Raises:
         RowError: a row cannot be read, and there is no list for it.
-        InputError: it has no such column, or no row names a dialect and the outputs leave it open.
+        InputError: it has no such column.
+        UnknownDialect: there is no such dialect; or no row names one, and the outputs leave it open.
         TypeError: it is no table.
     """
     batches, schema = _batches(table)
@@ -100,7 +101,7 @@ def parse_many(
 
     Raises:
         RowError: a row cannot be read, and there is no list for it.
-        InputError: no row names a dialect, and the outputs leave it open.
+        UnknownDialect: there is no such dialect; or no row names one, and the outputs leave it open.
     """
     reading = _reading(dialect, column, options)
     blocks = _row_blocks(rows, column, SAMPLE if reading.dialect == AUTO else _FIRST)

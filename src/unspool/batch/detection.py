@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from ..detect import Candidate, detect_dialect, read_output
 from ..dialect.registry import get_dialect
-from .blocks import Block, InputError, blocks
+from ..errors import UnknownDialect
+from .blocks import Block, blocks
 from .reading import AUTO, RECORDED, Columns, Reader, Reading, RowError, Told
 from .work import line_values
 
@@ -38,7 +39,8 @@ def files_detected(reading: Reading, files: Iterable[str]) -> Reading:
     of the files.
 
     Raises:
-        InputError: none of these names a dialect, and their outputs leave it open; or a file cannot be read.
+        UnknownDialect: none of these names a dialect, and their outputs leave it open.
+        InputError: a file is not what its ending says.
     """
     if reading.dialect != AUTO:
         return reading
@@ -51,7 +53,7 @@ def first_detected(reading: Reading, told: Iterable[Block]) -> tuple[Reading, It
     """How rows of a stream are read, by its first ones, and all of its blocks.
 
     Raises:
-        InputError: none of the first rows names a dialect, and their outputs leave it open.
+        UnknownDialect: none of the first rows names a dialect, and their outputs leave it open.
     """
     stream = iter(told)
     if reading.dialect != AUTO:
@@ -82,7 +84,7 @@ def _detected(reading: Reading, told: Iterable[Block]) -> Reading:
     detected = {model: _tell(model, found) for model, found in outputs.items()}
     first = next(iter(detected.values()), None)
     if first is not None and not named and all(one.dialect is None for one in detected.values()):
-        raise InputError(f"dialect: {first.reason}")
+        raise UnknownDialect(f"auto: {first.reason}")
     return msgspec.structs.replace(reading, detected=detected)
 
 
