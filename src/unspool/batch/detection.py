@@ -116,9 +116,11 @@ def _tell(model: str, outputs: list[str]) -> Told:
     alike = [c.dialect for c in others if reads[c.dialect] == reads[first.dialect]]
     calls = any(len(reading) > 2 for reading in reads[first.dialect])
     if len(alike) < len(others) or (others and not calls):
-        names = "; ".join(f"{c.dialect} {c.reason}" for c in rivals[:_NAMED])
-        more = f"; and {len(rivals) - _NAMED} more" if len(rivals) > _NAMED else ""
-        return Told(None, f"{whose} leave open which one it is: {names}{more}. Name one, or the model")
+        by_reason: dict[str, list[str]] = {}
+        for candidate in rivals:
+            by_reason.setdefault(candidate.reason, []).append(candidate.dialect)
+        named = "; ".join(f"{_listed(names)} ({reason})" for reason, names in list(by_reason.items())[:_NAMED])
+        return Told(None, f"{whose} leave open which one it is: {named}. Name one, or the model")
     told = f"{first.dialect} {first.reason}" + (f"; {_listed(alike)} read them alike" if alike else "")
     return Told(first.dialect, f"{told} ({whose})" if model else told)
 
