@@ -216,7 +216,7 @@ def _spelled_out(template: str) -> str:
 _OUTPUTS = 50
 _LONGEST = 200_000
 """Outputs, and characters of each, that are read."""
-_LEFT = re.compile(r"<\|?/?[A-Za-z][\w/.:|=\u2581\uff5c-]{0,60}\|?>|<[|\uff5c][^<>\n]{1,60}>|\[/?[A-Z][A-Z_]{2,40}\]")
+MARKERS = re.compile(r"<\|?/?[A-Za-z][\w/.:|=\u2581\uff5c-]{0,60}\|?>|<[|\uff5c][^<>\n]{1,60}>|\[/?[A-Z][A-Z_]{2,40}\]")
 """What looks like a marker."""
 _NAMES = re.compile(r"""["']name["']\s*:\s*["']([^"'\\\n]{1,64})["']|(?:^|[\[,;]\s*)([A-Za-z_][\w.]{0,63})\(""", re.M)
 """What looks like a tool's name: calls without markers count for declared names alone."""
@@ -267,8 +267,8 @@ def _read(d: Dialect, text: str, stage: Stage | None) -> tuple[float, Message, b
     tools: list[Any] = [{"type": "function", "function": {"name": name}} for name in sorted(names)]
     message = parse(text, d, tools=tools or None, stage=stage)
     good = sum(c.status == "ok" for c in message.tool_calls)
-    left = len(_LEFT.findall(message.content)) + len(_LEFT.findall(message.reasoning))
-    taken = len(_LEFT.findall(text)) - left
+    left = len(MARKERS.findall(message.content)) + len(MARKERS.findall(message.reasoning))
+    taken = len(MARKERS.findall(text)) - left
     doubts = len(message.notices) + 2 * (len(message.tool_calls) - good)
     # A thought that nothing closed is read from a stage alone.
     unclosed = any(n.kind == "unclosed_reasoning" or n.detail == "reasoning" for n in message.notices)

@@ -90,6 +90,12 @@ def test_what_is_left_open_names_the_best_candidates() -> None:
         list(parse_many([THOUGHT.format(i) for i in range(5)], "auto"))
 
 
+def test_a_dialect_that_few_outputs_are_read_in_is_not_taken_for_that_of_all() -> None:
+    rows = [f"Sure. <do_it>f {i}</do_it>" for i in range(5)] + [output(1)]
+    with pytest.raises(UnknownDialect, match="hermes, the best, finds nothing in 5 of 6 that hold markers; name one"):
+        list(parse_many(rows, "auto"))
+
+
 def test_among_rows_that_name_one_those_that_tell_nothing_are_bad() -> None:
     rows = [row(1) | {"model": "Qwen/Qwen3-8B"}, {"output": PLAIN.format(1)}, {"output": PLAIN, "model": "ours-1"}]
     bad: list[BadRow] = []

@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
-from ..detect import Candidate, detect_dialect, read_output
+from ..detect import MARKERS, Candidate, detect_dialect, read_output
 from ..dialect.registry import get_dialect
 from ..errors import UnknownDialect
 from .blocks import Block, blocks
@@ -114,20 +114,29 @@ def _tell(model: str, outputs: list[str]) -> Told:
     first, *others = rivals
     reads = {c.dialect: _readings(c, read) for c in rivals}
     alike = [c.dialect for c in others if reads[c.dialect] == reads[first.dialect]]
-    calls = any(len(reading) > 2 for reading in reads[first.dialect])
-    if len(alike) < len(others) or (others and not calls):
-        by_reason: dict[str, list[str]] = {}
-        for candidate in rivals:
-            by_reason.setdefault(candidate.reason, []).append(candidate.dialect)
-        named = "; ".join(f"{_listed(names)} ({reason})" for reason, names in list(by_reason.items())[:_NAMED])
-        return Told(None, f"{whose} leave open which one it is: {named}. Name one, or the model")
+    found = [content for thought, content, calls in reads[first.dialect] if thought or calls]
+    unread = [content for thought, content, calls in reads[first.dialect] if not thought and not calls]
+    marked = sum(bool(MARKERS.search(content)) for content in unread)
+    if marked > len(found):
+        told = f"{first.dialect}, the best, finds nothing in {marked} of {len(read)} that hold markers"
+        return Told(None, f"{whose} tell none: {told}; name one")
+    if len(alike) < len(others) or (others and not any(calls for _, _, calls in reads[first.dialect])):
+        return Told(None, f"{whose} leave open which one it is: {_by_reason(rivals)}. Name one, or the model")
     told = f"{first.dialect} {first.reason}" + (f"; {_listed(alike)} read them alike" if alike else "")
     return Told(first.dialect, f"{told} ({whose})" if model else told)
 
 
-def _readings(candidate: Candidate, outputs: list[str]) -> list[tuple[Any, ...]]:
+def _readings(candidate: Candidate, outputs: list[str]) -> list[tuple[str, str, list[tuple[str, ...]]]]:
+    """Reasoning, content and calls of each output."""
     messages = [read_output(get_dialect(candidate.dialect), text)[1] for text in outputs]
-    return [(m.reasoning, m.content, *((c.name, c.arguments, c.status) for c in m.tool_calls)) for m in messages]
+    return [(m.reasoning, m.content, [(c.name, c.arguments, c.status) for c in m.tool_calls]) for m in messages]
+
+
+def _by_reason(candidates: list[Candidate]) -> str:
+    told: dict[str, list[str]] = {}
+    for candidate in candidates:
+        told.setdefault(candidate.reason, []).append(candidate.dialect)
+    return "; ".join(f"{_listed(names)} ({reason})" for reason, names in list(told.items())[:_NAMED])
 
 
 def _listed(names: list[str]) -> str:
