@@ -72,10 +72,11 @@ def on_ray(
         return
     ray.data.DataContext.get_current().enable_progress_bars = False
     blocks = ray.data.from_items(items, override_num_blocks=len(items))
-    options: dict[str, Any] = {"batch_size": 1, "batch_format": "pyarrow", "concurrency": workers, "num_cpus": 1}
+    options: dict[str, Any] = {"batch_size": 1, "batch_format": "pyarrow", "num_cpus": 1}
     if planned:
-        done = blocks.map_batches(_PartWorker, fn_constructor_args=(task,), **options)
+        actors = ray.data.ActorPoolStrategy(size=workers)
+        done = blocks.map_batches(_PartWorker, fn_constructor_args=(task,), compute=actors, **options)
     else:  # processes that ran a function are there for what comes next
-        done = blocks.map_batches(partial(_worked, task), **options)
+        done = blocks.map_batches(partial(_worked, task), compute=ray.data.TaskPoolStrategy(size=workers), **options)
     for row in done.iter_rows():
         yield msgspec.json.decode(row["done"], type=kind)
