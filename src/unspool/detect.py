@@ -66,7 +66,7 @@ def detect_dialect(
 
     Raises:
         ValueError: none of them is given.
-        TypeError: one of them is no string.
+        TypeError: one of them is not a string.
     """
     check("model", model, (str, type(None)), "a model's name or None")
     check("chat_template", chat_template, (str, type(None)), "the text of a chat template or None")
@@ -153,7 +153,7 @@ def _compare(marks: "_Marks", present: set[str], weight: dict[str, float]) -> tu
     if not seen:
         return 0.0, [], 0  # nothing but where turns begin and end
     for group in marks.turns:
-        # A turn's beginning and end may be written by whoever builds the prompt: their lack costs nothing.
+        # The prompt's builder may write a turn's beginning and end: a template without them loses nothing.
         score += max((max(worth(a), 0.0) for a in group), default=0.0)
     return score, seen, expected
 
@@ -229,7 +229,7 @@ def _by_output(
     outputs = [output] if isinstance(output, str) else list(output)
     for text in outputs:
         if not isinstance(text, str):
-            raise TypeError(f"output: must be a string or several, not {described(text)}")
+            raise TypeError(f"output: must be a string or a list of strings, not {described(text)}")
     outputs = [text[:_LONGEST] for text in outputs[:_OUTPUTS]]
     found = {}
     for d in dialects:

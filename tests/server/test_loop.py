@@ -264,7 +264,7 @@ def test_a_request_may_ask_for_approvals_and_allow_fewer_tools_and_calls(server:
     [
         (
             {"type": "mcp", "server_label": "another"},
-            'tools[0].server_label: "another" is no tool server of this server; allowed are workshop',
+            'tools[0].server_label: "another" is not a tool server of this server; allowed are workshop',
         ),
         ({**MCP, "server_label": "x", "server_url": "https://x.example"}, "tools[0].server_url: tool servers of"),
         ({"type": "mcp", "server_label": "x", "connector_id": "connector_gmail"}, "connector_id: is not supported"),

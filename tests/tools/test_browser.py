@@ -196,7 +196,7 @@ def test_a_provider_is_asked_and_its_results_are_opened_by_number(site: str) -> 
     [
         ("/big", "more than 200,000 bytes"),
         ("/bomb", "more than 200,000 bytes"),
-        ("/image", "image/png, which is no text"),
+        ("/image", "image/png, which is not text"),
         ("/slow", "does not answer within 2 seconds"),
         ("/nothing", "answers 404"),
         ("/to/loop", "more than 5 redirects"),

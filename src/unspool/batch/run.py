@@ -139,7 +139,7 @@ class Job:
             _write(manifest, told.encode())
 
     def _identity(self) -> list[Any]:
-        """What makes a run the same run."""
+        """What must be equal for a run to be resumed."""
         files = [(f, 0, 0) if f == "-" else (f, *_stat(f)) for f in self._files]
         reading = {f: getattr(self._reading, f) for f in self._reading.__struct_fields__}
         reading["tokenizer"] = reading["tokenizer"] if isinstance(reading["tokenizer"], str) else None

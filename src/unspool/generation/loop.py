@@ -124,7 +124,7 @@ class Loop:
         return name in self._tools.tools or not self._tools.clients
 
     def message(self) -> Message:
-        """The answer as a client sees it that knows nothing of the server's tools; needs `kept`."""
+        """The answer as seen by a client that knows nothing of the server's tools; needs `kept`."""
         return fold(Clients().take(self.kept or ()))
 
     # -- rounds ------------------------------------------------------------------------------------------------------

@@ -60,7 +60,7 @@ class Offer(msgspec.Struct, frozen=True):
     betas: frozenset[str] = frozenset()
 
     def name_of(self, server: str, original: str) -> str:
-        """What the model sees a tool as; one that is gone is still called by its own name."""
+        """The name by which the model sees a tool; a tool that is gone keeps its own."""
         tools = (*self.listing.tools, *self.own.tools)
         return next((t.name for t in tools if t.server == server and t.original == original), original)
 
@@ -155,7 +155,7 @@ def read_bounds(fields: Fields) -> Bounds:
     """``max_tool_calls``, and the extension ``tool_limits``: lower limits than the server's.
 
     Raises:
-        BadRequest: one is no number, or there is no such limit.
+        BadRequest: a limit is not a number, or is unknown.
     """
     given = fields.object("tool_limits")
     for name in given.raw:
@@ -180,7 +180,7 @@ def offered(fields: Fields, offer: Offer, taken: Collection[str], *, approvals: 
         approvals: whether the protocol can ask for approval; else tools that need it are left out.
 
     Raises:
-        BadRequest: ``server_tools`` is something else, or lists what there is not.
+        BadRequest: ``server_tools`` is something else, or lists a tool or server that does not exist.
     """
     bounds = read_bounds(fields)
     tools = offer.beside(taken)
@@ -280,6 +280,6 @@ class Named:
         )
 
     def unknown(self, fields: Fields, field: str, label: str) -> BadRequest:
-        """The error of a server that there is not."""
+        """The error for a server that does not exist."""
         allowed = ", ".join(self._offer.servers) or "none: the server has no tools"
-        return fields.wrong(field, f"{json_shown(label)} is no tool server of this server; allowed are {allowed}")
+        return fields.wrong(field, f"{json_shown(label)} is not a tool server of this server; allowed are {allowed}")

@@ -48,7 +48,7 @@ async def read_page(fetched: Fetched, time: float) -> Page:
     """A page that was fetched, read within so many seconds.
 
     Raises:
-        Refused: it is no text, or cannot be read in time.
+        Refused: it is not text, or cannot be read in time.
     """
     if fetched.kind in _HTML:
         read = await _html(fetched, time)
@@ -59,7 +59,7 @@ async def read_page(fetched: Fetched, time: float) -> Page:
         except LookupError:
             text = fetched.body.decode("utf-8", "replace")
         return Page(fetched.url, fetched.url, tuple(wrapped(plain(text))))
-    raise Refused(f"{fetched.url} is {fetched.kind}, which is no text")
+    raise Refused(f"{fetched.url} is {fetched.kind}, which is not text")
 
 
 def wrapped(text: str) -> Iterator[str]:
