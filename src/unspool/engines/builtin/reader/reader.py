@@ -12,7 +12,7 @@ from .follow import Call, earlier, follow_up
 from .message import Message
 from .prompt import Parameter, Prompt, Tool, Turn
 from .talk import itself, listed, reaction, refused, talk
-from .words import BACK, SETS, parts_of, plain
+from .words import BACK, SETS, STARTERS, STOP, parts_of, plain, stem
 from .work import told, work
 
 MOST_CHARACTERS: Final = 400
@@ -21,6 +21,8 @@ MOST_WORDS: Final = 120
 MOST_TOOLS: Final = 32
 MOST_PARAMETERS: Final = 16
 MOST_CALLS: Final = 8
+_MOST_ASKED: Final = 4
+"""How many arguments are asked for."""
 _RUNS: Final = re.compile(r"\s{4}|\d{32}")
 """What no request has, and would be long to look at from each of its characters."""
 
@@ -96,7 +98,8 @@ def _bounded(prompt: Prompt, text: str) -> bool:
 def _calls(prompt: Prompt, text: str, asked: list[tuple[Tool, str]]) -> Answer | None:
     """The calls of a message's clauses; what one lacks, another has, or the calls before."""
     message = Message(text)
-    filled = [(tool, fill(tool, Message(part), cased=is_cased(message))) for tool, part in asked]
+    parts = [Message(part) for _, part in asked]
+    filled = [(tool, fill(tool, m, cased=is_cased(message))) for (tool, _), m in zip(asked, parts, strict=True)]
     before = earlier(prompt)
     shared = _shared(filled) if len(filled) > 1 else {}
     known = _known(prompt, before) if len(filled) == 1 or BACK & message.at.keys() else {}
@@ -111,18 +114,30 @@ def _calls(prompt: Prompt, text: str, asked: list[tuple[Tool, str]]) -> Answer |
             elif kind in known:
                 f.put(p, known[kind], several=False)
         if f.missing:
-            return _ask(tool, f) if len(filled) == 1 and not before else None
+            return _ask(tool, f, parts[i]) if len(filled) == 1 and not before else None
         calls += [(tool.name, given) for given in f.calls()]
     unique = [c for i, c in enumerate(calls) if c not in calls[:i]]
     return Answer(unique) if len(unique) <= MOST_CALLS else None
 
 
-def _ask(tool: Tool, f: Filled) -> Answer | None:
-    """A question for the place that is missing, if the tool needs just one and nothing else is."""
-    if len(f.missing) > 1 or [p for p in tool.parameters if _kind(p) == "place"] != f.missing:
+def _ask(tool: Tool, f: Filled, message: Message) -> Answer | None:
+    """A question for what is missing: a place, if nothing else is; all, where a message has no word that may be it."""
+    names = [" ".join(parts_of(p.name)) or p.name for p in f.missing]
+    if [p for p in tool.parameters if _kind(p) == "place"] == f.missing and len(names) == 1:
+        return Answer([], f"Please say for which {names[0]}.", f"The {names[0]} is missing.")
+    if len(names) > _MOST_ASKED or not _said_out(tool, message):
         return None
-    name = " ".join(parts_of(f.missing[0].name)) or "place"
-    return Answer([], f"Please say for which {name}.", f"The {name} is missing.")
+    verb = "is" if len(names) == 1 else "are"
+    return Answer([], f"Please say the {listed(names)}.", f"The {listed(names)} {verb} missing.")
+
+
+def _said_out(tool: Tool, message: Message) -> bool:
+    """Whether each word of a message asks for the tool, or says nothing: none is left for a value."""
+    idle = STOP | STARTERS | tool.asking | SETS["verbs"] | SETS["determiners"] | SETS["anyone"]
+    return all(
+        taken or w.low in idle or not w.low[0].isalnum() or stem(w.low) in tool.described | tool.nouns
+        for w, taken in zip(message.words, message.taken, strict=True)
+    )
 
 
 def _shared(filled: list[tuple[Tool, Filled]]) -> dict[str, tuple[Any, bool]]:

@@ -8,12 +8,17 @@ from .fill import fill
 from .message import Message, Span
 from .places import bare
 from .prompt import Tool
-from .spans import currencies, emails, expressions, numbers, paths, symbols, units, urls
-from .words import CONCEPTS, GENERIC, QUESTION, SETS, SIGNS, STOP, WRITE, has, parts_of, stem
+from .filling import named
+from .spans import codes, currencies, emails, expressions, numbers, paths, symbols, units, urls
+from .words import CONCEPTS, GENERIC, QUESTION, SETS, SIGNS, STOP, WANTED, WRITE, has, parts_of, stem
 
 ENOUGH: Final = 2.0
 """From this score on a tool is meant."""
-_LEAST: Final = 0.9
+_LEAST: Final = 0.6
+_LITTLE: Final = 0.3
+"""For words that only tell tools apart that are alike."""
+_NEAR: Final = 1.5
+"""How much less a tool may be asked for than another, of which the message lacks arguments."""
 
 _FORMS: Final[tuple[tuple[Callable[[Message], Iterator[Span]], int, tuple[str, ...], float], ...]] = (
     (urls, 1, ("url",), 3.0),
@@ -35,6 +40,8 @@ class _Asked(NamedTuple):
     forms: tuple[tuple[tuple[str, ...], float], ...]
     channel: bool
     units: frozenset[str | None]
+    wanted: frozenset[str]
+    coded: frozenset[str]
 
 
 def asked_for(message: Message) -> frozenset[str]:
@@ -61,6 +68,8 @@ def scores(tools: tuple[Tool, ...], message: Message) -> dict[str, float]:
         tuple(forms),
         "#" in message.at,
         frozenset(unit_of(message, s) for s in numbers(message)) - {None},
+        frozenset(kind for word, kind in WANTED.items() if f" {word} " in message.low),
+        frozenset(stem(message.words[s.first - 1].low) for s in codes(message) if s.first),
     )
     each = {t.name: _words(t, asked) + _values(t, asked) for t in tools}
     return {name: score for name, score in each.items() if score > _LEAST}
@@ -73,6 +82,8 @@ def _words(tool: Tool, asked: _Asked) -> float:
     for concept in asked.concepts & {*also}:
         score += 2 if "search" not in named or concept == "search" else 0.5
     own = asked.stems & (tool.name_words - GENERIC)
+    score += _LITTLE * len(asked.stems & tool.name_words & GENERIC)
+    score += _LITTLE * any(tool.name_words & SETS[kind] for kind in asked.wanted)
     score += 3.2 * len(own) + 0.7 * len(asked.stems & tool.described - own)
     if not {*map(stem, parts_of(tool.name))} - GENERIC:
         score += 2.2 * len(asked.stems & tool.name_words & SETS["nouns"])
@@ -87,6 +98,7 @@ def _values(tool: Tool, asked: _Asked) -> float:
         score += 0.5 * len(asked.stems & ({stem(w) for w in parts_of(p.name)} - GENERIC))
         score += any(str(c).lower() in asked.stems for c in p.choices if len(str(c)) > 2)
         score += 2 * (p.type in ("integer", "number") and unit_named(p) in asked.units)
+        score += 2 * (named(p, SETS["codes"]) and not asked.coded.isdisjoint(map(stem, parts_of(p.name))))
     kinds = {kind for p in tool.parameters for kind in p.kinds[:2]}
     score += sum(weight for some, weight in asked.forms if kinds & {*some})
     score += 2.5 * (asked.channel and "channel" in kinds)
@@ -103,13 +115,23 @@ def best(tools: tuple[Tool, ...], message: Message) -> Tool | None:
     found = scores(tools, message)
     most = max(found.values(), default=0.0)
     if most < ENOUGH:
-        return _searching(tools, message) or _bare(tools, message)
+        return _simple(tools, found) or _searching(tools, message) or _bare(tools, message)
     first = [t for t in tools if found.get(t.name, 0) == most]
-    if len(first) == 1:
+    near = [t for t in tools if found.get(t.name, 0) >= most - _NEAR]
+    if len(near) == 1:
         return first[0]
-    filled = [(t, fill(t, Message(message.text))) for t in first]
+    filled = [(t, fill(t, Message(message.text))) for t in near]
     full = [(t, f) for t, f in filled if not f.missing]
+    if len(first) == 1:
+        return first[0] if not full or any(t is first[0] for t, _ in full) else max(full, key=lambda b: found[b[0].name])[0]
+    full = [(t, f) for t, f in full if t in first]
     return max(full, key=lambda both: len(both[1].values))[0] if full else None
+
+
+def _simple(tools: tuple[Tool, ...], found: dict[str, float]) -> Tool | None:
+    """The only tool, if it needs nothing and a word of its description is said: *is the server up?*"""
+    only = tools[0] if len(tools) == 1 else None
+    return only if only and not only.parameters and found.get(only.name, 0) > _LEAST else None
 
 
 def _searching(tools: tuple[Tool, ...], message: Message) -> Tool | None:

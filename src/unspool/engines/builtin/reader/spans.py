@@ -33,9 +33,10 @@ _FUNCTION: Final = re.compile(r"(?i)\b(?:the )?square root of (\d+(?:\.\d+)?)|\b
 _OPERATOR: Final = re.compile(rf"(?i)(?<=[\d)] )({OPERATOR})(?= [-(\d])|(?<=\d)(x)(?=\d)")
 _CLOCK: Final = re.compile(r"(?i)\d{1,2}(?::\d\d)?(?:am|pm)|\d{1,2}:\d\d(?::\d\d)?")
 _HOUR: Final = re.compile(r"\d{1,2}(?::\d\d)?")
-_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d|\d{1,2}[./]\d{1,2}[./]\d{2,4}")
+_DATE: Final = re.compile(r"\d{4}[-/]\d\d[-/]\d\d|\d{1,2}[./]\d{1,2}[./]\d{2,4}")
 _FILE: Final = re.compile(r"(?i)(?:~|\.{0,2}/)[\w./*-]*|[\w-]+(?:/[\w.*-]+)+/?|[\w-]+\.(?=[a-z0-9]*[a-z])[a-z0-9]{1,5}")
 _ORDINAL: Final = re.compile(r"\d{1,2}(?:th|st|nd|rd)?")
+_REPOSITORY: Final = re.compile(r"[A-Za-z][\w-]*/[A-Za-z][\w.-]*")
 _YEAR: Final = re.compile(r"(?:19|20)\d\d")
 _NUMBER: Final = re.compile(r"(?:[$€£]|d(?=\d+$))?(\d[\d,]*(?:\.\d+)?)(?:th|st|nd|rd|k|%|[a-z°]{1,3})?")
 _MEASURED: Final = re.compile(r"\d+(?:\.\d+)?°?([a-z]{1,4})")
@@ -64,6 +65,21 @@ def paths(m: Message) -> Iterator[Span]:
     for i, w in enumerate(m.words):
         if _FILE.fullmatch(w.text) and not w.low.startswith(("a.m", "p.m", "http")) and w.low not in SETS["no path"]:
             yield Span(i, i + 1, w.text)
+
+
+def channels(m: Message) -> Iterator[Span]:
+    """Channels: ``#general``."""
+    for i, w in enumerate(m.words[:-1]):
+        if w.text == "#" and m.words[i + 1].text[0].isalpha() and w.end == m.words[i + 1].start:
+            last = i + 2
+            while m.has(last, ("-",)) and last + 1 < len(m) and m.words[last + 1].start == m.words[last - 1].end + 1:
+                last += 2
+            yield m.span(i, last)
+
+
+def repositories(m: Message) -> Iterator[Span]:
+    """Repositories: ``owner/name``."""
+    yield from (Span(i, i + 1, w.text) for i, w in enumerate(m.words) if _REPOSITORY.fullmatch(w.text))
 
 
 def zones(m: Message) -> Iterator[Span]:
@@ -128,9 +144,11 @@ def _spelled(m: Message, i: int) -> Span:
     while (m.has(j, NUMBERS) or m.has(j, "-")) and not m.has(j, ("half",)) and total < _LARGEST:
         if m.words[j].low != "-":
             n = NUMBERS[m.words[j].low]
+            if n < 100 and (n >= 10 or total % 100 % 10 or 10 <= total % 100 < 20):
+                break  # two numbers: *two six-sided dice*
             total = total * n if n == 100 else total + n
         j += 1
-    return Span(i, j, written(total))
+    return Span(i, j - m.has(j - 1, "-"), written(total))
 
 
 def written(value: float) -> str:
@@ -250,6 +268,8 @@ def languages(m: Message) -> Iterator[Span]:
 FORMS: Final[tuple[tuple[str, Callable[[Message], Iterator[Span]]], ...]] = (
     ("email", emails),
     ("url", urls),
+    ("repository", repositories),
+    ("channel", channels),
     ("path", paths),
     ("directory", paths),
     ("expression", expressions),

@@ -16,6 +16,7 @@ from .words import (
     LEAD,
     RELATIVE,
     SETS,
+    STARTERS,
     STOP,
     TAIL,
     parts_of,
@@ -74,6 +75,8 @@ def _group(f: Filling, kind: str, span: Span) -> None:
     if p is None or first >= end:
         return
     value = m.said(first, end).strip("'\"“” `")
+    if nothing(f, m.span(first, end)):
+        return
     several = items(m, first, end)
     if not value:
         return
@@ -81,6 +84,13 @@ def _group(f: Filling, kind: str, span: Span) -> None:
         f.give_all(p, several)
     else:
         f.give_span(p, Span(first, end, value))
+
+
+def nothing(f: Filling, span: Span) -> bool:
+    """Whether words only stand for a value: *someone*, *an email*."""
+    low = [w.low for w in f.message.words[span.first : span.last]]
+    noun = low[0] in ("a", "an") and {stem(w) for w in low[1:]} <= f.tool.name_words
+    return len(low) < 4 and ({*low} <= SETS["anyone"] or noun)
 
 
 def _short(spans: list[Span]) -> bool:
@@ -243,6 +253,9 @@ def _behind(f: Filling, p: Parameter, cue: int, begin: int, labels: frozenset[st
     if side and not m.large(begin) and (small or m.words[begin].low in STOP or m.words[begin].low.isdigit()):
         return False
     m.take(m.span(cue, begin))
+    if (whole := next((s for s in quotes(m) if s.first == begin and m.free(s)), None)) is not None:
+        f.give_all(p, [whole])
+        return True
     several = items(m, begin, end)
     if side == "to" and placed and len(several) > 1 and f.filled.several is None:
         f.give_all(p, several)
@@ -288,6 +301,8 @@ def _rest(f: Filling, p: Parameter) -> None:
     texts = [q for q in f.tool.parameters if q.type in ("string", "any")]
     others = [q for q in f.left if q is not p and q in texts and not q.optional and not q.choices]
     span = _remaining(f, p, long=kind in _LONG or (not kind and not others and len(texts) == 1))
+    if span is None and not p.optional and not kind:
+        span = _remaining(f, p, long=False, asking=f.tool.name_words | STARTERS)
     if span is None or (p.optional and (not _spoken_of(f, p, span) or _idle(m, span))):
         return
     if kind in ("place", "zone") and f.cased and not named(p, SETS["rooms"]) and not span.value[0].isupper():
@@ -322,10 +337,10 @@ def _spoken_of(f: Filling, p: Parameter, span: Span) -> bool:
     return first or f.message.has(span.first - 1, SETS["about"])
 
 
-def _remaining(f: Filling, p: Parameter, *, long: bool) -> Span | None:
+def _remaining(f: Filling, p: Parameter, *, long: bool, asking: frozenset[str] | None = None) -> Span | None:
     """The words that are left between those that ask and those that other values have; ``long``: the most of them."""
     m = f.message
-    asking = f.tool.asking
+    asking = f.tool.asking if asking is None else asking
     verbs = asking | STOP | SETS["verbs"]
     runs: list[Span] = []
     i = 0

@@ -58,6 +58,10 @@ LEAD: Final = re.compile(rf"(?i)(?:{_any_of(_DATA['lead'])})(?:[\s,:!]+)")
 """What a request begins with that asks for nothing."""
 TAIL: Final = re.compile(rf"(?i),?\s+(?:{_any_of(_DATA['tail'])})$")
 """What a request ends with that asks for nothing."""
+PREPOSITIONS: Final[dict[str, frozenset[str]]] = {w: frozenset(ps) for w, ps in _DATA["prepositions"].items()}
+"""Words of parameters' names, by the preposition that one uses for their values."""
+WANTED: Final[dict[str, str]] = _DATA["wanted"]
+"""Which set of words names what a question asks for."""
 CUES: Final[dict[str, list[str]]] = _DATA["cues"]
 """What stands before a text, by its kind."""
 LABELS: Final = frozenset(_DATA["labels"])

@@ -1,0 +1,100 @@
+"""Parts of a request that begin with a preposition: *by Ursula Le Guin*, *in src*, *to the cart*."""
+
+from typing import Final
+
+from .filling import Filling, role
+from .message import Message, Span
+from .prompt import Parameter
+from .spans import quotes
+from .words import DAYS, PREPOSITIONS, RELATIVE, SETS, STARTERS, STOP, parts_of, stem
+
+_MOST: Final = 5
+"""Words of a value behind a preposition."""
+_OTHERS: Final = frozenset(("place", "zone", "date", "time", "email", "people", "unit", "currency", "language", "url"))
+"""Kinds that are found otherwise."""
+
+
+def labels(f: Filling) -> None:
+    """Take the words that name what has been given: *his email is* anna@x.io."""
+    m = f.message
+    names = {stem(w) for p in f.tool.parameters for w in parts_of(p.name)}
+    for i in range(1, len(m)):
+        first = i
+        if not m.taken[i] or m.taken[i - 1]:
+            continue
+        while first > 0 and not m.taken[first - 1] and m.has(first - 1, SETS["equals"] | SETS["called by"]):
+            first -= 1
+        if first > 0 and not m.taken[first - 1] and stem(m.words[first - 1].low) in names:
+            first -= 1
+            while first > 0 and not m.taken[first - 1] and m.has(first - 1, SETS["before a label"]):
+                first -= 1
+            m.take(m.span(first, i))
+
+
+def own(f: Filling) -> None:
+    """Take what only says again what the tool is for, at the end of a request: *to the cart*, *in my calendar*."""
+    m = f.message
+    about = f.tool.nouns | f.tool.described
+    inside = {i for s in quotes(m) for i in range(s.first, s.last)}
+    for i in range(1, len(m) - 2):
+        if not m.has(i, SETS["before own"]) or not m.has(i + 1, SETS["determiners"]) or i in inside or m.taken[i]:
+            continue
+        last = i + 2
+        while last < len(m) and not m.taken[last] and stem(m.words[last].low) in about and last - i < _MOST:
+            last += 1
+        ends = last == len(m) or m.taken[last] or not m.words[last].low[0].isalnum() or m.has(last, PREPOSITIONS)
+        if last > i + 2 and ends:
+            m.take(m.span(i, last))
+    for i in range(1, min(len(m) - 3, _MOST)):
+        last = i + 1
+        if m.taken[i] or not m.has(i, SETS["determiners"]) or not m.has(i - 1, f.tool.asking | STARTERS):
+            continue
+        while last < len(m) - 1 and not m.taken[last] and stem(m.words[last].low) in about:
+            last += 1
+        if last > i + 1 and m.has(last, SETS["about what"]):
+            m.take(m.span(i, last + 1))
+
+
+def prepositional(f: Filling) -> None:
+    """Give texts what stands behind the preposition that one uses for them."""
+    m = f.message
+    inside = {i for s in quotes(m) for i in range(s.first, s.last)}
+    texts = [p for p in f.tool.parameters if p.type in ("string", "any", "array") and not p.choices]
+    for p in f.texts():
+        if (p.kinds[:1] and p.kinds[0] in _OTHERS) or role(p) is not None or (len(texts) < 2 and not p.optional):
+            continue
+        own_words = {w for part in parts_of(p.name) for w in (part, stem(part))}
+        for i, w in enumerate(m.words[:-1]):
+            if own_words.isdisjoint(PREPOSITIONS.get(w.low, ())) or m.taken[i] or i in inside:
+                continue
+            span = _named(f, p, i + 1)
+            if span is not None:
+                m.taken[i] = True
+                f.give_span(p, span)
+                break
+
+
+def _named(f: Filling, p: Parameter, begin: int) -> Span | None:
+    """The name that stands there; ``None`` where something else does."""
+    m = f.message
+    first = begin + m.has(begin, ("the",))
+    last = first
+    stops = PREPOSITIONS.keys() | SETS["ends value"] | DAYS | RELATIVE
+    joins = SETS["joins"] if p.type == "array" else frozenset()
+    while last < len(m) and not m.taken[last] and (last == first or not m.has(last, stops - joins)):
+        if not m.words[last].low[0].isalnum() and not m.has(last, joins):
+            break
+        last += 1
+    low = [w.low for w in m.words[first:last]]
+    while low and stem(low[-1]) in {stem(w) for w in parts_of(p.name)} and len(low) > 1:
+        low.pop()
+        last -= 1
+    if not low or len(low) > _MOST or low[0] in STOP | STARTERS | SETS["determiners"] or _number(m, first):
+        return None
+    if {stem(w) for w in low} <= f.tool.nouns | f.tool.described and not m.large(first):
+        return None
+    return m.span(first, last) if m.large(first) or len(low) < 3 or joins else None
+
+
+def _number(m: Message, i: int) -> bool:
+    return m.words[i].low[0].isdigit()
