@@ -60,6 +60,11 @@ def joined(p: Parameter, inner: Parameter) -> str:
     return f"{p.name}.{inner.name}"
 
 
+def own_parts(p: Parameter) -> list[str]:
+    """The words of a parameter's name, without that of the object it is in."""
+    return parts_of(p.name.rpartition(".")[2])
+
+
 def flat(tool: Tool) -> Tool:
     """A tool with the parameters of its objects beside the others."""
     found: list[Parameter] = []

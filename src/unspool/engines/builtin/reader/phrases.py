@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from .filling import Filling, role
+from .filling import Filling, own_parts, role
 from .message import Message, Span
 from .prompt import Parameter
 from .spans import quotes
@@ -63,7 +63,7 @@ def prepositional(f: Filling) -> None:
     for p in f.texts():
         if (p.kinds[:1] and p.kinds[0] in _OTHERS) or role(p) is not None or (len(texts) < 2 and not p.optional):
             continue
-        own_words = {w for part in parts_of(p.name) for w in (part, stem(part))}
+        own_words = {w for part in own_parts(p) for w in (part, stem(part))}
         for i, w in enumerate(m.words[:-1]):
             if own_words.isdisjoint(PREPOSITIONS.get(w.low, ())) or m.taken[i] or i in inside:
                 continue
@@ -85,13 +85,15 @@ def _named(f: Filling, p: Parameter, begin: int) -> Span | None:
         if not m.words[last].low[0].isalnum() and not m.has(last, joins):
             break
         last += 1
-    low = [w.low for w in m.words[first:last]]
-    while low and stem(low[-1]) in {stem(w) for w in parts_of(p.name)} and len(low) > 1:
-        low.pop()
+    names = {stem(w) for w in own_parts(p)}
+    while last > first + 1 and stem(m.words[last - 1].low) in names:
         last -= 1
+    while last > first + 1 and stem(m.words[first].low) in names:
+        first += 1
+    low = [w.low for w in m.words[first:last]]
     if not low or len(low) > _MOST or low[0] in STOP | STARTERS | SETS["determiners"] or _number(m, first):
         return None
-    if {stem(w) for w in low} <= f.tool.nouns | f.tool.described and not m.large(first):
+    if {stem(w) for w in low} <= f.tool.name_words | f.tool.described and not m.large(first):
         return None
     return m.span(first, last) if m.large(first) or len(low) < 3 or joins else None
 

@@ -174,6 +174,8 @@ def _next(m: Message, end: int) -> int:
         i += 1
         while m.has(i, SETS["between joined"]):
             i += 1
+        if m.has(i, STARTERS - {"the"}) and not m.large(i):
+            return end
     elif m.has(i, ("as",)) and m.has(i + 1, ("well",)) and m.has(i + 2, ("as",)):
         i += 3
     return i

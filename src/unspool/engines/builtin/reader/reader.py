@@ -8,9 +8,10 @@ from typing import Any, Final, NamedTuple
 from .clauses import clauses
 from .fill import fill, value
 from .filling import Filled, is_cased
-from .follow import Call, earlier, follow_up
+from .follow import Call, answered, earlier, follow_up
 from .message import Message
 from .prompt import Parameter, Prompt, Tool, Turn
+from .spelling import mended
 from .talk import itself, listed, reaction, refused, talk
 from .words import BACK, SETS, STARTERS, STOP, parts_of, plain, stem
 from .work import told, work
@@ -59,11 +60,13 @@ def read(prompt: Prompt) -> Answer | None:
         return Answer([], said)
     if (calls := follow_up(prompt, text)) is not None:
         return Answer(calls)
+    if (resumed := answered(prompt)) is not None and not resumed[1].missing:
+        return Answer([(resumed[0].name, given) for given in resumed[1].calls()])
     if done := work(prompt, text):
         return Answer(done)
-    asked = clauses(prompt.tools, text)
-    if asked:
-        return _calls(prompt, text, asked)
+    for spelled in (text, mended(prompt.tools, text)):
+        if asked := clauses(prompt.tools, spelled):
+            return _calls(prompt, spelled, asked)
     no = refused(prompt.tools, text, words)
     return Answer([], *no) if no else None
 
@@ -125,7 +128,8 @@ def _ask(tool: Tool, f: Filled, message: Message) -> Answer | None:
     names = [" ".join(parts_of(p.name)) or p.name for p in f.missing]
     if [p for p in tool.parameters if _kind(p) == "place"] == f.missing and len(names) == 1:
         return Answer([], f"Please say for which {names[0]}.", f"The {names[0]} is missing.")
-    if len(names) > _MOST_ASKED or not _said_out(tool, message):
+    chosen = f.values and any(p.choices for p in f.missing)
+    if len(names) > _MOST_ASKED or chosen or not _said_out(tool, message):
         return None
     verb = "is" if len(names) == 1 else "are"
     return Answer([], f"Please say the {listed(names)}.", f"The {listed(names)} {verb} missing.")

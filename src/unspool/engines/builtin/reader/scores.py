@@ -10,11 +10,15 @@ from .places import bare
 from .prompt import Tool
 from .filling import named
 from .spans import codes, currencies, emails, expressions, numbers, paths, symbols, units, urls
-from .words import CONCEPTS, GENERIC, QUESTION, SETS, SIGNS, STOP, WANTED, WRITE, has, parts_of, stem
+from .words import CONCEPTS, GENERIC, QUESTION, SETS, SIGNS, STARTERS, STOP, WANTED, WRITE, has, parts_of, plain, stem, without_lead
 
 ENOUGH: Final = 2.0
 """From this score on a tool is meant."""
 _LEAST: Final = 0.6
+_SHORTENED: Final = 4
+"""Letters that a shortened word has at least."""
+_TITLE: Final = 6
+"""Words that a message without a verb does not have."""
 _LITTLE: Final = 0.3
 """For words that only tell tools apart that are alike."""
 _NEAR: Final = 1.5
@@ -47,9 +51,18 @@ class _Asked(NamedTuple):
 def asked_for(message: Message) -> frozenset[str]:
     """The concepts that a message's words ask for."""
     unsaid = SETS["asks of anyone"] if SETS["you"] & message.at.keys() else frozenset()
-    return frozenset(
-        c for c, (_, asks) in CONCEPTS.items() if any(_says(message.low, a) for a in asks if a not in unsaid)
-    )
+    low = f"{message.low}{message.low.replace('-', ' ')}" if "-" in message.low else message.low
+    return frozenset(c for c, (_, asks) in CONCEPTS.items() if any(_says(low, a) for a in asks if a not in unsaid))
+
+
+def _shortens(word: str, name: str) -> bool:
+    """Whether a word is short for one of a name: *temp*."""
+    return len(word) >= _SHORTENED and name.startswith(word) and len(name) > len(word) + 2
+
+
+def _parts(word: str) -> list[str]:
+    """A word, and the parts that hyphens join: *weather-wise*."""
+    return [word, *word.split("-")] if "-" in word else [word]
 
 
 def _says(low: str, phrase: str) -> bool:
@@ -62,7 +75,7 @@ def scores(tools: tuple[Tool, ...], message: Message) -> dict[str, float]:
     if not any(numbers(message)):
         forms = [f for f in forms if f[0] != ("unit",)]
     asked = _Asked(
-        frozenset(stem(w.low) for w in message.words if w.low not in STOP),
+        frozenset(stem(part) for w in message.words for part in _parts(w.low) if part not in STOP),
         asked_for(message),
         next((s.value for s in expressions(message)), ""),
         tuple(forms),
@@ -82,6 +95,7 @@ def _words(tool: Tool, asked: _Asked) -> float:
     for concept in asked.concepts & {*also}:
         score += 2 if "search" not in named or concept == "search" else 0.5
     own = asked.stems & (tool.name_words - GENERIC)
+    score += 2 * any(_shortens(w, n) for w in asked.stems - own for n in tool.name_words - GENERIC)
     score += _LITTLE * len(asked.stems & tool.name_words & GENERIC)
     score += _LITTLE * any(tool.name_words & SETS[kind] for kind in asked.wanted)
     score += 3.2 * len(own) + 0.7 * len(asked.stems & tool.described - own)
@@ -139,9 +153,15 @@ def _searching(tools: tuple[Tool, ...], message: Message) -> Tool | None:
     search = [
         t for t in tools if CONCEPTS["search"][0] & t.name_words and any(p.type == "string" for p in t.parameters)
     ]
-    personal = (SETS["personal"] | WRITE - {"explain", "describe"}) & message.at.keys()
-    question = QUESTION.match(message.text.lower()) and len(message) > 3 and not personal
-    return search[0] if len(search) == 1 and question else None
+    text = without_lead(message.text)
+    words = plain(text).split()
+    if len(search) != 1 or not (SETS["personal"] | WRITE - {"explain", "describe"}).isdisjoint(words):
+        return None
+    if QUESTION.match(text.lower()) and len(message) > 3:
+        return search[0]
+    verbs = STARTERS | SETS["verbs"] - {"latest"}
+    title = len(tools) == 1 and 1 < len(words) < _TITLE and words[0] not in verbs and not any(expressions(message))
+    return search[0] if title else None  # *latest iphone price*
 
 
 def _bare(tools: tuple[Tool, ...], message: Message) -> Tool | None:

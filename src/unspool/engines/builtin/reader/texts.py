@@ -1,6 +1,6 @@
 """Texts: as one asks for them, behind their cues, and what is left of a message."""
 
-from .filling import Filling, named, role
+from .filling import Filling, named, own_parts, role
 from .message import Message, Span, items
 from .places import joined, pair, place
 from .prompt import Parameter
@@ -71,6 +71,8 @@ def _group(f: Filling, kind: str, span: Span) -> None:
     while first < last and m.taken[first]:
         first += 1
     end = next((i for i in range(first, last) if m.taken[i]), last)
+    if kind == "body" and any(m.words[i].low in SETS["opens a text"] for i in range(end, last)):
+        return  # it stands behind what is taken: *tell the team in #general that ...*
     end = m.trimmed(first, end, SETS["loose ends"] if end < len(m) else SETS["marks"])
     if p is None or first >= end:
         return
@@ -172,13 +174,14 @@ def quoted(f: Filling) -> None:
 
 
 def led(f: Filling) -> None:
-    """Texts of which the message says that they are it: *my name is Anna*, *colour: red*."""
+    """Texts of which the message says that they are it: *my name is Anna*, *colour: red*, *change the name to Anna*."""
     m = f.message
+    links = SETS["equals"] if SETS["changing"].isdisjoint(m.at) else SETS["equals"] | {"to"}
     for p in f.texts():
-        words = parts_of(p.name)
+        words = own_parts(p)
         for i in m.at.get(words[0], ()) if words else ():
             begin = i + len(words)
-            said = [w.low for w in m.words[i:begin]] == words and m.has(begin, SETS["equals"])
+            said = [w.low for w in m.words[i:begin]] == words and m.has(begin, links)
             if said and not any(m.taken[i:begin]) and _behind(f, p, i, begin, LABELS):
                 break
 
@@ -202,7 +205,7 @@ def worded(f: Filling) -> None:
 
 def _cues(f: Filling, p: Parameter) -> list[str]:
     """What stands before a parameter's text."""
-    own = [" ".join(parts_of(p.name))]
+    own = [" ".join(own_parts(p))]
     kind = p.kinds[0] if p.kinds else ""
     if (side := role(p)) is not None:
         return CUES[side]
@@ -305,12 +308,15 @@ def _rest(f: Filling, p: Parameter) -> None:
         span = _remaining(f, p, long=False, asking=f.tool.name_words | STARTERS)
     if span is None or (p.optional and (not _spoken_of(f, p, span) or _idle(m, span))):
         return
+    if kind in ("place", "zone") and all(w.low in RELATIVE | DAYS for w in m.words[span.first : span.last]):
+        return
     if kind in ("place", "zone") and f.cased and not named(p, SETS["rooms"]) and not span.value[0].isupper():
         return
     if kind in ("", "subject"):
         span = _narrowed(f, span, both=not kind)
     found = items(m, span.first, span.last)
-    if kind in ("symbol", "path", "directory", "") and not p.optional and len(found) > 1 and _short(found):
+    listing = kind in ("symbol", "path", "directory", "") or not SETS["of lists"].isdisjoint(f.tool.concepts[0])
+    if listing and not p.optional and len(found) > 1 and _short(found):
         f.give_all(p, found)
     else:
         f.give_span(p, span)

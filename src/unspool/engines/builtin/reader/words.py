@@ -136,3 +136,11 @@ def has(text: str, phrase: str) -> bool:
 def plain(text: str) -> str:
     """The words of a text in lower case, without marks."""
     return " ".join(re.findall(r"[\w']+", text.lower().replace("’", "'")))
+
+
+def without_lead(text: str) -> str:
+    """A text without what it begins with that asks for nothing: *could you*."""
+    at = len(text) - len(text.lstrip())
+    while found := LEAD.match(text, at):
+        at = found.end()
+    return text[at:]
