@@ -209,7 +209,9 @@ def _give(f: Filling, p: Parameter, s: Span, free: list[Span]) -> None:
     if p.type == "integer" and not isinstance(value, int):
         return
     m.take(s)
+    if m.has(s.first - 1, SETS["before a count"]):
+        m.taken[s.first - 1] = True
     free[:] = [other for other in free if other.first != s.first]
-    if m.has(s.last, UNITS) and named(p, UNITS):
+    if (m.has(s.last, UNITS) and named(p, UNITS)) or m.has(s.last, parts_of(p.name)):
         m.taken[s.last] = True
     f.give(p, value)

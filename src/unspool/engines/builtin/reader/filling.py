@@ -135,7 +135,7 @@ def is_cased(message: Message) -> bool:
 
 def role(p: Parameter) -> str | None:
     """Which side a parameter is, ``from`` or ``to``, where it is one of two."""
-    words = set(parts_of(p.name))
+    words = set(parts_of(p.name)) if p.kinds[:1] != ("time",) else set()
     return "from" if words & SETS["from"] else "to" if words & SETS["to"] else None
 
 

@@ -30,10 +30,17 @@ def formed(f: Filling) -> None:
                 _moment(f, p, kind)
             elif kind in _CONVERTED:
                 _converted(f, p, kind, free)
+            elif len(alike := _alike(f, p, kind)) > 1 and len(free) >= len(alike):
+                f.give_span(p, free[0])
             elif len(free) > 1 and (p.type == "array" or (not p.optional and kind in _LISTED)):
                 f.give_all(p, free)
             else:
                 f.give_span(p, free[0])
+
+
+def _alike(f: Filling, p: Parameter, kind: str) -> list[Parameter]:
+    """The texts that need a value of a kind: *move a.txt to b.txt*."""
+    return [q for q in f.texts() if q is p or (kind in q.kinds[:1] and not q.optional and q.type == p.type)]
 
 
 def _meant(f: Filling, p: Parameter, kind: str) -> bool:

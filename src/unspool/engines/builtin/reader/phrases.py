@@ -6,7 +6,7 @@ from .filling import Filling, own_parts, role
 from .message import Message, Span
 from .prompt import Parameter
 from .spans import quotes
-from .words import DAYS, PREPOSITIONS, RELATIVE, SETS, STARTERS, STOP, parts_of, stem
+from .words import DAYS, GENERIC, PREPOSITIONS, RELATIVE, SETS, STARTERS, STOP, parts_of, stem
 
 _MOST: Final = 5
 """Words of a value behind a preposition."""
@@ -32,27 +32,51 @@ def labels(f: Filling) -> None:
 
 
 def own(f: Filling) -> None:
-    """Take what only says again what the tool is for, at the end of a request: *to the cart*, *in my calendar*."""
+    """Take what only says again what the tool is for: *to the cart*, *on youtube*; *videos* before *about*."""
     m = f.message
-    about = f.tool.nouns | f.tool.described
     inside = {i for s in quotes(m) for i in range(s.first, s.last)}
-    for i in range(1, len(m) - 2):
-        if not m.has(i, SETS["before own"]) or not m.has(i + 1, SETS["determiners"]) or i in inside or m.taken[i]:
-            continue
-        last = i + 2
-        while last < len(m) and not m.taken[last] and stem(m.words[last].low) in about and last - i < _MOST:
-            last += 1
+    for i in range(1, len(m) - 1):
+        behind = m.has(i, SETS["before own"]) and i not in inside and not m.taken[i]
+        last = _own(f, i + 1) if behind else i
         ends = last == len(m) or m.taken[last] or not m.words[last].low[0].isalnum() or m.has(last, PREPOSITIONS)
-        if last > i + 2 and ends:
+        if behind and last > i + 1 and ends:
             m.take(m.span(i, last))
-    for i in range(1, min(len(m) - 3, _MOST)):
-        last = i + 1
-        if m.taken[i] or not m.has(i, SETS["determiners"]) or not m.has(i - 1, f.tool.asking | STARTERS):
-            continue
-        while last < len(m) - 1 and not m.taken[last] and stem(m.words[last].low) in about:
-            last += 1
-        if last > i + 1 and m.has(last, SETS["about what"]):
+    for i in range(1, min(len(m) - 2, _MOST)):
+        last = _own(f, i, also=f.tool.described) if m.has(i - 1, f.tool.asking | STARTERS | {"me"}) else i
+        if last > i and m.has(last, SETS["about what"]) and last + 1 < len(m):
             m.take(m.span(i, last + 1))
+
+
+def _own(f: Filling, begin: int, also: frozenset[str] = frozenset()) -> int:
+    """Where words end that name the tool, or behind an article what describes it; ``begin`` where there are none."""
+    m = f.message
+    first = begin + m.has(begin, SETS["determiners"])
+    about = f.tool.nouns | f.tool.described if first > begin else f.tool.name_words | also
+    last = first
+    while last < len(m) and not m.taken[last] and stem(m.words[last].low) in about and last - first < _MOST:
+        last += 1
+    return last if last > first else begin
+
+
+def noun(f: Filling) -> None:
+    """Give a text that is needed what stands before its name: *the customers table*."""
+    m = f.message
+    for p in f.texts():
+        words = [w for w in own_parts(p) if stem(w) not in GENERIC and len(w) > 3]
+        called = not p.kinds or (p.kinds == ("subject",) and len(own_parts(p)) > 1)
+        if p.optional or p.type == "array" or not called or not words:
+            continue
+        no_value = STOP | STARTERS | f.tool.asking
+        for last in range(1, len(m)):
+            first = last
+            while first > 0 and m.words[first - 1].low[0].isalpha() and m.words[first - 1].low not in no_value:
+                if m.taken[first - 1]:
+                    break
+                first -= 1
+            if stem(m.words[last].low) == stem(words[-1]) and 0 < last - first < _MOST - 1:
+                m.taken[last] = True
+                f.give_span(p, m.span(first, last))
+                break
 
 
 def prepositional(f: Filling) -> None:

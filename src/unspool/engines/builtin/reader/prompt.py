@@ -159,7 +159,8 @@ def _sides(concepts: tuple[str, ...], parameters: list[Parameter]) -> None:
     kind = next((SIDES[c] for c in concepts if c in SIDES), None)
     for i, p in enumerate(parameters):
         side = {*parts_of(p.name)} & (SETS["from"] | SETS["to"])
-        if kind is not None and side and _is_text(p) and kind not in p.kinds[:1]:
+        moment = p.kinds[:1] in (("date",), ("time",))
+        if kind is not None and side and _is_text(p) and kind not in p.kinds[:1] and not moment:
             parameters[i] = p._replace(kinds=(kind, *p.kinds))
 
 

@@ -11,9 +11,10 @@ from .filling import Filled, is_cased
 from .follow import Call, answered, earlier, follow_up
 from .message import Message
 from .prompt import Parameter, Prompt, Tool, Turn
+from .scores import said_out
 from .spelling import mended
 from .talk import itself, listed, reaction, refused, talk
-from .words import BACK, SETS, STARTERS, STOP, parts_of, plain, stem
+from .words import BACK, SETS, parts_of, plain
 from .work import told, work
 
 MOST_CHARACTERS: Final = 400
@@ -114,8 +115,8 @@ def _calls(prompt: Prompt, text: str, asked: list[tuple[Tool, str]]) -> Answer |
             kind = _kind(p)
             if kind in shared and kind in SETS["shared"]:
                 f.put(p, shared[kind][0], several=shared[kind][1])
-            elif kind in known:
-                f.put(p, known[kind], several=False)
+            elif (same := next((known[k] for k in (p.name, kind) if k in known), None)) is not None:
+                f.put(p, same, several=False)
         if f.missing:
             return _ask(tool, f, parts[i]) if len(filled) == 1 and not before else None
         calls += [(tool.name, given) for given in f.calls()]
@@ -129,19 +130,10 @@ def _ask(tool: Tool, f: Filled, message: Message) -> Answer | None:
     if [p for p in tool.parameters if _kind(p) == "place"] == f.missing and len(names) == 1:
         return Answer([], f"Please say for which {names[0]}.", f"The {names[0]} is missing.")
     chosen = f.values and any(p.choices for p in f.missing)
-    if len(names) > _MOST_ASKED or chosen or not _said_out(tool, message):
+    if len(names) > _MOST_ASKED or chosen or not said_out(tool, message):
         return None
     verb = "is" if len(names) == 1 else "are"
     return Answer([], f"Please say the {listed(names)}.", f"The {listed(names)} {verb} missing.")
-
-
-def _said_out(tool: Tool, message: Message) -> bool:
-    """Whether each word of a message asks for the tool, or says nothing: none is left for a value."""
-    idle = STOP | STARTERS | tool.asking | SETS["verbs"] | SETS["determiners"] | SETS["anyone"]
-    return all(
-        taken or w.low in idle or not w.low[0].isalnum() or stem(w.low) in tool.described | tool.nouns
-        for w, taken in zip(message.words, message.taken, strict=True)
-    )
 
 
 def _shared(filled: list[tuple[Tool, Filled]]) -> dict[str, tuple[Any, bool]]:
@@ -157,14 +149,15 @@ def _shared(filled: list[tuple[Tool, Filled]]) -> dict[str, tuple[Any, bool]]:
 
 
 def _known(prompt: Prompt, before: list[Turn]) -> dict[str, Any]:
-    """The values of the calls before by their kinds."""
+    """The values of the calls before by the names of their parameters, and by their kinds."""
     tools = {t.name: t for t in prompt.tools}
     return {
-        _kind(p): turn.arguments[p.name]
+        key: turn.arguments[p.name]
         for turn in before
         if turn.text in tools
         for p in tools[turn.text].parameters
         if p.name in turn.arguments
+        for key in (p.name, _kind(p))
     }
 
 

@@ -9,7 +9,7 @@ from .message import Message, Span
 from .places import bare
 from .prompt import Tool
 from .filling import named
-from .spans import codes, currencies, emails, expressions, numbers, paths, symbols, units, urls
+from .spans import codes, currencies, dates, emails, expressions, numbers, paths, quotes, symbols, units, urls
 from .words import CONCEPTS, GENERIC, QUESTION, SETS, SIGNS, STARTERS, STOP, WANTED, WRITE, has, parts_of, plain, stem, without_lead
 
 ENOUGH: Final = 2.0
@@ -31,6 +31,7 @@ _FORMS: Final[tuple[tuple[Callable[[Message], Iterator[Span]], int, tuple[str, .
     (currencies, 2, ("currency",), 2.5),
     (symbols, 1, ("symbol",), 1.5),
     (units, 2, ("unit",), 2.5),
+    (dates, 2, ("date",), 2.0),
 )
 """Values of how many of a form speak for a tool that has a parameter of these kinds, and how much."""
 
@@ -44,6 +45,8 @@ class _Asked(NamedTuple):
     forms: tuple[tuple[tuple[str, ...], float], ...]
     channel: bool
     units: frozenset[str | None]
+    low: str
+    switched: bool
     wanted: frozenset[str]
     coded: frozenset[str]
 
@@ -81,6 +84,8 @@ def scores(tools: tuple[Tool, ...], message: Message) -> dict[str, float]:
         tuple(forms),
         "#" in message.at,
         frozenset(unit_of(message, s) for s in numbers(message)) - {None},
+        message.low,
+        bool(SETS["turning"] & message.at.keys() and SETS["switched"] & message.at.keys()),
         frozenset(kind for word, kind in WANTED.items() if f" {word} " in message.low),
         frozenset(stem(message.words[s.first - 1].low) for s in codes(message) if s.first),
     )
@@ -95,6 +100,8 @@ def _words(tool: Tool, asked: _Asked) -> float:
     for concept in asked.concepts & {*also}:
         score += 2 if "search" not in named or concept == "search" else 0.5
     own = asked.stems & (tool.name_words - GENERIC)
+    phrase = " ".join(w for w in parts_of(tool.name) if w not in SETS["calling"])
+    score += 3 * (" " in phrase and own.isdisjoint(phrase.split()) and has(asked.low, phrase))
     score += 2 * any(_shortens(w, n) for w in asked.stems - own for n in tool.name_words - GENERIC)
     score += _LITTLE * len(asked.stems & tool.name_words & GENERIC)
     score += _LITTLE * any(tool.name_words & SETS[kind] for kind in asked.wanted)
@@ -111,6 +118,8 @@ def _values(tool: Tool, asked: _Asked) -> float:
     for p in tool.parameters:
         score += 0.5 * len(asked.stems & ({stem(w) for w in parts_of(p.name)} - GENERIC))
         score += any(str(c).lower() in asked.stems for c in p.choices if len(str(c)) > 2)
+        switch = {"on", "off"} <= {*p.choices} or (p.type == "boolean" and named(p, SETS["state"]))
+        score += 2 * (switch and asked.switched)
         score += 2 * (p.type in ("integer", "number") and unit_named(p) in asked.units)
         score += 2 * (named(p, SETS["codes"]) and not asked.coded.isdisjoint(map(stem, parts_of(p.name))))
     kinds = {kind for p in tool.parameters for kind in p.kinds[:2]}
@@ -129,7 +138,7 @@ def best(tools: tuple[Tool, ...], message: Message) -> Tool | None:
     found = scores(tools, message)
     most = max(found.values(), default=0.0)
     if most < ENOUGH:
-        return _simple(tools, found) or _searching(tools, message) or _bare(tools, message)
+        return _simple(tools, message, found) or _searching(tools, message) or _bare(tools, message)
     first = [t for t in tools if found.get(t.name, 0) == most]
     near = [t for t in tools if found.get(t.name, 0) >= most - _NEAR]
     if len(near) == 1:
@@ -142,10 +151,25 @@ def best(tools: tuple[Tool, ...], message: Message) -> Tool | None:
     return max(full, key=lambda both: len(both[1].values))[0] if full else None
 
 
-def _simple(tools: tuple[Tool, ...], found: dict[str, float]) -> Tool | None:
-    """The only tool, if it needs nothing and a word of its description is said: *is the server up?*"""
-    only = tools[0] if len(tools) == 1 else None
-    return only if only and not only.parameters and found.get(only.name, 0) > _LEAST else None
+def _simple(tools: tuple[Tool, ...], message: Message, found: dict[str, float]) -> Tool | None:
+    """The only tool that is spoken of at all, if each word is its own or a name: *is the server up?*"""
+    spoken = [t for t in tools if t.name in found]
+    if len(spoken) != 1:
+        return None
+    tool, m = spoken[0], Message(message.text)
+    filled = fill(tool, m)
+    quoted = {s.value for s in quotes(message)}
+    names = all(v in quoted or v[:1].isupper() for v in filled.values.values() if isinstance(v, str))
+    return tool if not filled.missing and names and (said_out(tool, m) or not tool.parameters) else None
+
+
+def said_out(tool: Tool, message: Message) -> bool:
+    """Whether each word of a message asks for the tool, or says nothing: none is left for a value."""
+    idle = STOP | STARTERS | tool.asking | SETS["verbs"] | SETS["determiners"] | SETS["anyone"]
+    return all(
+        taken or w.low in idle or not w.low[0].isalnum() or stem(w.low) in tool.described | tool.nouns
+        for w, taken in zip(message.words, message.taken, strict=True)
+    )
 
 
 def _searching(tools: tuple[Tool, ...], message: Message) -> Tool | None:

@@ -68,7 +68,7 @@ def _group(f: Filling, kind: str, span: Span) -> None:
     m = f.message
     p = _for(f, kind)
     first, last = span.first, span.last
-    while first < last and m.taken[first]:
+    while first < last and (m.taken[first] or (first > span.first and m.has(first, SETS["before a rest"]))):
         first += 1
     end = next((i for i in range(first, last) if m.taken[i]), last)
     if kind == "body" and any(m.words[i].low in SETS["opens a text"] for i in range(end, last)):
@@ -198,9 +198,24 @@ def worded(f: Filling) -> None:
     for p in cued:
         if p.kinds[:1] in (("place",), ("zone",)) or (not p.kinds and named(p, SETS["room names"])):
             place(f, p)
+    _announced(f)
     for p in sorted(cued, key=lambda p: (p.optional, p.kinds[:1] == ("body",))):
         if p in f.left:
             _rest(f, p)
+
+
+def _announced(f: Filling) -> None:
+    """Give the text that is needed what stands behind a colon, up to the end of the sentence: *create a poll: ...*"""
+    m = f.message
+    wanted = [p for p in f.left if p.kinds[:1] and p.kinds[0] in _LONG and not p.optional and p.type == "string"]
+    colon = next(iter(m.at.get(":", ())), None)
+    if len(wanted) != 1 or not colon or colon + 2 > len(m) or m.taken[colon]:
+        return
+    if any(not m.taken[i] and m.words[i].low not in f.tool.asking | STOP | SETS["verbs"] for i in range(colon)):
+        return
+    end = _end(m, colon + 1, frozenset())
+    if end > colon + 1:
+        f.give_span(wanted[0], m.span(colon + 1, end))
 
 
 def _cues(f: Filling, p: Parameter) -> list[str]:
@@ -241,7 +256,9 @@ def _behind(f: Filling, p: Parameter, cue: int, begin: int, labels: frozenset[st
     body = p.kinds[:1] == ("body",)
     while m.has(begin, SETS["after a cue"]) and not m.large(begin) and not (body and m.has(begin, ("my",))):
         begin += 1
-    end = _until_subject(f, begin, p) if body else _end(m, begin, SETS["ends labelled"] if labels else _stops(p))
+    stops = SETS["ends labelled"] if labels else _stops(p)
+    stops -= SETS["joins"] if p.type == "array" else frozenset()
+    end = _until_subject(f, begin, p) if body else _end(m, begin, stops)
     end = m.trimmed(begin, end, SETS["behind a cue"])
     if begin >= end:
         return False
@@ -301,7 +318,7 @@ def _rest(f: Filling, p: Parameter) -> None:
         or (kind == "subject" and "mail" in f.tool.concepts[0])
     ):
         return
-    texts = [q for q in f.tool.parameters if q.type in ("string", "any")]
+    texts = [q for q in f.tool.parameters if q.type in ("string", "any") and not q.choices]
     others = [q for q in f.left if q is not p and q in texts and not q.optional and not q.choices]
     span = _remaining(f, p, long=kind in _LONG or (not kind and not others and len(texts) == 1))
     if span is None and not p.optional and not kind:

@@ -8,6 +8,8 @@ from typing import Any, Final
 
 _DATA: Final[dict[str, Any]] = json.loads(Path(__file__).with_name("words.json").read_text(encoding="utf-8"))
 _PART: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_DRAWN: Final = re.compile(r"([a-z])\1{2,}")
+"""Letters that are drawn out: *heyyy*."""
 _ENDINGS: Final = (("ies", "y"), ("sses", "ss"), ("ing", ""), ("ed", ""), ("s", ""))
 
 
@@ -135,7 +137,7 @@ def has(text: str, phrase: str) -> bool:
 
 def plain(text: str) -> str:
     """The words of a text in lower case, without marks."""
-    return " ".join(re.findall(r"[\w']+", text.lower().replace("’", "'")))
+    return " ".join(re.findall(r"[\w']+", _DRAWN.sub(r"\1", text.lower().replace("’", "'"))))
 
 
 def without_lead(text: str) -> str:
