@@ -10,7 +10,6 @@ from .sides import sided
 from .spans import currencies, languages, units
 from .words import CHOICES, CURRENCIES, NUMBERS, OFF, SETS, STOP, UNITS, parts_of, stem
 
-
 _MEANS: Final = re.compile(r"\b(\d{1,6}|[a-z]{3,5}) ?(?:=|is|means|for) ?(?:fully )?([a-z]{3,20})\b")
 """How a description explains a number."""
 

@@ -12,7 +12,21 @@ from .places import place
 from .prompt import Tool, parameter
 from .texts import framed, labelled, led, people, quoted, worded
 
-STEPS: Final = (choose, formed, amounts, labels, labelled, led, own, prepositional, noun, framed, people, quoted, worded)
+STEPS: Final = (
+    choose,
+    formed,
+    amounts,
+    labels,
+    labelled,
+    led,
+    own,
+    prepositional,
+    noun,
+    framed,
+    people,
+    quoted,
+    worded,
+)
 """What is read, the clearest first: each takes its words from the message."""
 _HEADING: Final = 6
 """How many words of a text are its subject, where that is not said."""

@@ -14,7 +14,8 @@ Call = tuple[str, dict[str, Any]]
 _SHORT: Final = 5
 """How many words a follow-up has that does not begin as one."""
 _ANSWERS: Final = re.compile(
-    r"(?i)^\W*(?:(?:yes|sure|ok|okay|well|oh|sorry|please)\b[\s,.!]*)*(?:(?:i think |i guess |i believe )?(?:it'?s|it is|that'?s|that is|i meant|for|in|to)\b\s*)?"
+    r"(?i)^\W*(?:(?:yes|sure|ok|okay|well|oh|sorry|please)\b[\s,.!]*)*"
+    r"(?:(?:i think |i guess |i believe )?(?:it'?s|it is|that'?s|that is|i meant|for|in|to)\b\s*)?"
 )
 """How an answer to a question begins."""
 
@@ -65,7 +66,9 @@ def _switched(tools: tuple[Tool, ...], before: Turn, text: str) -> list[Call] | 
         known = {p.name: before.arguments[p.name] for p in tool.parameters if p.name in before.arguments}
         if tool.name == before.text or not known:
             continue
-        due = tool._replace(parameters=tuple(p._replace(optional=p.optional or p.name in known) for p in tool.parameters))
+        due = tool._replace(
+            parameters=tuple(p._replace(optional=p.optional or p.name in known) for p in tool.parameters)
+        )
         new = fill(due, Message(text))
         if new.values and not new.missing and not known.keys() & new.values.keys():
             return [(tool.name, known | given) for given in new.calls()]

@@ -7,7 +7,7 @@ from .filling import Filling, named, role
 from .message import Span
 from .prompt import Parameter
 from .sides import sided
-from .spans import FORMS, dates, times
+from .spans import FORMS, dates, repositories, times
 from .words import SETS, UNITS
 
 _CONVERTED = ("unit", "currency", "language")
@@ -19,6 +19,7 @@ _CLOCK: Final = re.compile(r"\bhh:?mm\b|\b(?:24|12)[- ]?hour")
 
 def formed(f: Filling) -> None:
     """Give parameters of such kinds the values that have their form."""
+    _owned(f)
     for kind, spans in FORMS:
         for p in f.texts():
             if kind not in p.kinds[:3] or not _meant(f, p, kind):
@@ -36,6 +37,19 @@ def formed(f: Filling) -> None:
                 f.give_all(p, free)
             else:
                 f.give_span(p, free[0])
+
+
+def _owned(f: Filling) -> None:
+    """Give an owner and a repository their halves of ``owner/name``."""
+    owner = next((p for p in f.texts() if named(p, ("owner", "org", "organization"))), None)
+    name = next((p for p in f.texts() if p.kinds[:1] == ("repository",)), None)
+    whole = next(repositories(f.message), None)
+    if owner is None or name is None or whole is None:
+        return
+    f.message.take(whole)
+    one, _, other = whole.value.partition("/")
+    f.give(owner, one)
+    f.give(name, other)
 
 
 def _alike(f: Filling, p: Parameter, kind: str) -> list[Parameter]:
@@ -63,6 +77,8 @@ def _converted(f: Filling, p: Parameter, kind: str, free: list[Span]) -> None:
         return
     temperature = kind == "unit" and UNITS.get(free[0].value.lower()) in ("celsius", "fahrenheit")
     if side is None:
+        if kind == "currency" and len(free) > 1:
+            free = [s for s in free if f.message.has(s.first - 1, SETS["asked unit"])] or free
         if kind != "unit" or temperature or not any("unit" in q.kinds[:1] for q in f.left if q is not p):
             f.give_span(p, free[0])
     elif (chosen := sided(f.message, free, side)) is not None:

@@ -117,9 +117,7 @@ def _parted(word: Word) -> list[Word]:
     if not mark or number not in NUMBERS or not rest.isalpha() or rest in NUMBERS:
         return [word]
     ends = (0, len(number), len(number) + 1, len(word.text))
-    return [
-        Word(word.start + a, word.start + b, word.text[a:b], word.low[a:b]) for a, b in itertools.pairwise(ends)
-    ]
+    return [Word(word.start + a, word.start + b, word.text[a:b], word.low[a:b]) for a, b in itertools.pairwise(ends)]
 
 
 def items(message: Message, first: int, last: int) -> list[Span]:

@@ -75,7 +75,7 @@ def noun(f: Filling) -> None:
                 first -= 1
             if stem(m.words[last].low) == stem(words[-1]) and 0 < last - first < _MOST - 1:
                 m.taken[last] = True
-                f.give_span(p, m.span(first, last))
+                f.give_span(p, m.span(first, last + (words[-1] in SETS["rooms"])))
                 break
 
 

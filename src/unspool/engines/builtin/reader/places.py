@@ -5,7 +5,7 @@ from typing import NamedTuple
 from .filling import Filling, named
 from .message import Message, Span
 from .prompt import Parameter
-from .words import BEFORE_PLACE, DAYS, MONTHS, RELATIVE, SETS, STARTERS, STOP, UNITS, WRITE
+from .words import BEFORE_PLACE, DAYS, MEANT, MONTHS, RELATIVE, SETS, STARTERS, STOP, UNITS, WRITE
 
 _SURE = 5
 _LIKELY = 4
@@ -35,14 +35,20 @@ def place(f: Filling, p: Parameter) -> bool:
         elif best is not None and not best.large:
             best = _Found(_SURE, large[:1]) if large else best if best.weight >= _SURE else None
     there = "there" in m.at
-    if best is None and not p.optional:
+    if best is None and (not p.optional or _meant(f, p)):
         best = _alone(m, skipped, cased=cased)
         if best is not None and there and not best.large:
             return False
-    if best is None or (p.optional and best.weight < _LIKELY and not best.large):
+    if best is None or (p.optional and not _meant(f, p) and best.weight < _LIKELY and not best.large):
         return False
     f.give_all(p, best.spans)
     return True
+
+
+def _meant(f: Filling, p: Parameter) -> bool:
+    """Whether a place is what a tool is for, though it may be left out."""
+    first = next((q for q in f.tool.parameters if q.kinds[:1] == ("place",)), None)
+    return p is first and any(MEANT.get(c) == "place" for c in f.tool.concepts[0])
 
 
 def pair(f: Filling, first: Parameter, second: Parameter) -> None:

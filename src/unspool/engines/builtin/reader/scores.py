@@ -5,12 +5,40 @@ from typing import Final, NamedTuple
 
 from .amounts import unit_named, unit_of
 from .fill import fill
+from .filling import named
 from .message import Message, Span
 from .places import bare
 from .prompt import Tool
-from .filling import named
-from .spans import codes, currencies, dates, emails, expressions, numbers, paths, quotes, symbols, units, urls
-from .words import CONCEPTS, GENERIC, QUESTION, SETS, SIGNS, STARTERS, STOP, WANTED, WRITE, has, parts_of, plain, stem, without_lead
+from .spans import (
+    codes,
+    currencies,
+    dates,
+    emails,
+    expressions,
+    languages,
+    numbers,
+    paths,
+    quotes,
+    symbols,
+    units,
+    urls,
+)
+from .words import (
+    CONCEPTS,
+    GENERIC,
+    QUESTION,
+    SETS,
+    SIGNS,
+    STARTERS,
+    STOP,
+    WANTED,
+    WRITE,
+    has,
+    parts_of,
+    plain,
+    stem,
+    without_lead,
+)
 
 ENOUGH: Final = 2.0
 """From this score on a tool is meant."""
@@ -24,6 +52,12 @@ _LITTLE: Final = 0.3
 _NEAR: Final = 1.5
 """How much less a tool may be asked for than another, of which the message lacks arguments."""
 
+
+def _spoken(m: Message) -> Iterator[Span]:
+    """Languages that something is to be in."""
+    yield from (s for s in languages(m) if m.has(s.first - 1, SETS["turned into"] | {"in"}) and s.last + 2 > len(m))
+
+
 _FORMS: Final[tuple[tuple[Callable[[Message], Iterator[Span]], int, tuple[str, ...], float], ...]] = (
     (urls, 1, ("url",), 3.0),
     (paths, 1, ("path", "directory"), 1.5),
@@ -32,6 +66,7 @@ _FORMS: Final[tuple[tuple[Callable[[Message], Iterator[Span]], int, tuple[str, .
     (symbols, 1, ("symbol",), 1.5),
     (units, 2, ("unit",), 2.5),
     (dates, 2, ("date",), 2.0),
+    (_spoken, 1, ("language",), 2.5),
 )
 """Values of how many of a form speak for a tool that has a parameter of these kinds, and how much."""
 
@@ -146,7 +181,11 @@ def best(tools: tuple[Tool, ...], message: Message) -> Tool | None:
     filled = [(t, fill(t, Message(message.text))) for t in near]
     full = [(t, f) for t, f in filled if not f.missing]
     if len(first) == 1:
-        return first[0] if not full or any(t is first[0] for t, _ in full) else max(full, key=lambda b: found[b[0].name])[0]
+        return (
+            first[0]
+            if not full or any(t is first[0] for t, _ in full)
+            else max(full, key=lambda b: found[b[0].name])[0]
+        )
     full = [(t, f) for t, f in full if t in first]
     return max(full, key=lambda both: len(both[1].values))[0] if full else None
 
@@ -177,6 +216,7 @@ def _searching(tools: tuple[Tool, ...], message: Message) -> Tool | None:
     search = [
         t for t in tools if CONCEPTS["search"][0] & t.name_words and any(p.type == "string" for p in t.parameters)
     ]
+    search = [t for t in search if t.concepts[0] == ("search",)] or search
     text = without_lead(message.text)
     words = plain(text).split()
     if len(search) != 1 or not (SETS["personal"] | WRITE - {"explain", "describe"}).isdisjoint(words):

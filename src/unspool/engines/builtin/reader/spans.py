@@ -189,6 +189,8 @@ def _date(m: Message, i: int) -> tuple[int, int] | None:
     w = m.words[i]
     if _DATE.fullmatch(w.low):
         return i, i + 1
+    if w.low == "day" and m.has(i + 1, ("after", "before")) and m.has(i + 2, RELATIVE):
+        return i - m.has(i - 1, ("the",)), i + 3
     if w.low in RELATIVE or (w.low in DAYS and not (w.low in SETS["no day"] and w.text == w.low)):
         return i - m.has(i - 1, SETS["sets out"]), i + 1
     if w.low in SETS["spans of days"] and m.has(i - 1, SETS["sets out"] - {"the"}):

@@ -12,6 +12,8 @@ _MOST: Final = 24
 """How many words of a message are looked at."""
 _SHORT: Final = 5
 """Shorter words are too much like others."""
+_OTHER: Final = 7
+"""In shorter words no letter is another: *story* is not *storm*."""
 _LONG: Final = 9
 """From this length on a word may differ by two letters."""
 
@@ -25,7 +27,13 @@ def mended(tools: tuple[Tool, ...], text: str) -> str:
         nonlocal left
         word = found[0].lower()
         left -= 1
-        if left < 0 or (found[0][0].isupper() and found.start()) or word in known or word in _usual() or stem(word) in known:
+        if (
+            left < 0
+            or (found[0][0].isupper() and found.start())
+            or word in known
+            or word in _usual()
+            or stem(word) in known
+        ):
             return found[0]
         near = sorted((d, w) for w in known if (d := _distance(word, w)) is not None)
         return near[0][1] if near else found[0]
@@ -37,7 +45,14 @@ def mended(tools: tuple[Tool, ...], text: str) -> str:
 def _usual() -> frozenset[str]:
     """Words that are spelled rightly, whatever the tools."""
     words = {w for some in CONCEPTS.values() for phrases in some for p in phrases for w in p.split()}
-    return frozenset(words) | STOP | STARTERS | NUMBERS.keys() | UNITS.keys() | frozenset().union(*SETS.values(), *KINDS.values())
+    return (
+        frozenset(words)
+        | STOP
+        | STARTERS
+        | NUMBERS.keys()
+        | UNITS.keys()
+        | frozenset().union(*SETS.values(), *KINDS.values())
+    )
 
 
 def _distance(word: str, known: str) -> int | None:
@@ -50,7 +65,7 @@ def _distance(word: str, known: str) -> int | None:
     for i, a in enumerate(word, 1):
         older, before, row = before, row, [i]
         for j, b in enumerate(known, 1):
-            best = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (a != b))
+            best = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (0 if a == b else 1 + (len(word) < _OTHER)))
             if i > 1 and j > 1 and a == known[j - 2] and word[i - 2] == b:
                 best = min(best, older[j - 2] + 1)
             row.append(best)

@@ -182,6 +182,8 @@ def led(f: Filling) -> None:
         for i in m.at.get(words[0], ()) if words else ():
             begin = i + len(words)
             said = [w.low for w in m.words[i:begin]] == words and m.has(begin, links)
+            begin += m.has(begin, ("to",))
+            said = said and begin < len(m) and not m.taken[begin] and not m.words[begin].low[0].isdigit()
             if said and not any(m.taken[i:begin]) and _behind(f, p, i, begin, LABELS):
                 break
 
@@ -321,7 +323,7 @@ def _rest(f: Filling, p: Parameter) -> None:
     texts = [q for q in f.tool.parameters if q.type in ("string", "any") and not q.choices]
     others = [q for q in f.left if q is not p and q in texts and not q.optional and not q.choices]
     span = _remaining(f, p, long=kind in _LONG or (not kind and not others and len(texts) == 1))
-    if span is None and not p.optional and not kind:
+    if span is None and not p.optional and kind in ("", "symbol"):
         span = _remaining(f, p, long=False, asking=f.tool.name_words | STARTERS)
     if span is None or (p.optional and (not _spoken_of(f, p, span) or _idle(m, span))):
         return
@@ -369,6 +371,8 @@ def _remaining(f: Filling, p: Parameter, *, long: bool, asking: frozenset[str] |
     i = 0
     while i < len(m):
         while i < len(m) and (m.taken[i] or not m.words[i].low[0].isalnum() or m.words[i].low in verbs):
+            if i and not m.taken[i] and m.large(i) and m.words[i].low not in asking | STOP:
+                break  # a name: *a Switch*
             i += 1
         first = i
         while i < len(m) and not m.taken[i] and not _breaks(m, i, first, verbs, long):
