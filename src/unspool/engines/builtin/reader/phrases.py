@@ -6,7 +6,7 @@ from .filling import Filling, own_parts, role
 from .message import Message, Span
 from .prompt import Parameter
 from .spans import quotes
-from .words import DAYS, GENERIC, PREPOSITIONS, RELATIVE, SETS, STARTERS, STOP, parts_of, stem
+from .words import DAYS, GENERIC, KINDS, PREPOSITIONS, RELATIVE, SETS, STARTERS, STOP, parts_of, stem
 
 _MOST: Final = 5
 """Words of a value behind a preposition."""
@@ -109,7 +109,7 @@ def _named(f: Filling, p: Parameter, begin: int) -> Span | None:
         if not m.words[last].low[0].isalnum() and not m.has(last, joins):
             break
         last += 1
-    names = {stem(w) for w in own_parts(p)}
+    names = {stem(w) for w in (*own_parts(p), *(KINDS[p.kinds[0]] if p.kinds else ()))}
     while last > first + 1 and stem(m.words[last - 1].low) in names:
         last -= 1
     while last > first + 1 and stem(m.words[first].low) in names:

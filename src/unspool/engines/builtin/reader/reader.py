@@ -132,7 +132,7 @@ def _ask(tool: Tool, f: Filled, message: Message) -> Answer | None:
     chosen = f.values and any(p.choices for p in f.missing)
     if len(names) > _MOST_ASKED or chosen or not said_out(tool, message):
         return None
-    verb = "is" if len(names) == 1 else "are"
+    verb = "is" if len(names) == 1 and not names[0].endswith("s") else "are"
     return Answer([], f"Please say the {listed(names)}.", f"The {listed(names)} {verb} missing.")
 
 
