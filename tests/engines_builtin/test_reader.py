@@ -348,9 +348,7 @@ def test_a_task_that_no_tool_does_is_told_so() -> None:
     assert answer.thought == "No tool fits."
 
 
-@pytest.mark.parametrize(
-    ("name", "text"), [("get_weather", "asdf"), ("translate", "translate it to Greek")]
-)
+@pytest.mark.parametrize(("name", "text"), [("get_weather", "asdf"), ("translate", "translate it to Greek")])
 def test_what_is_not_said_is_left_to_the_model(name: str, text: str) -> None:
     assert asked(text, name) is None
 

@@ -45,7 +45,7 @@ def follow_up(prompt: Prompt, text: str) -> list[Call] | None:
         return [(t.text, t.arguments) for t in before if t.text == last.name]
     short = begun is not None or (len(low.split()) <= _SHORT and own is None)
     rest = _behind(begun, text) if begun else text
-    if not short or not rest.strip() or begun == "and what about" or (own and own is not last):
+    if not short or not rest.strip() or (own and own is not last):
         return None
     calls = _changed(last, [t for t in before if t.text == last.name], rest)
     if calls is None:

@@ -3,16 +3,17 @@
 import re
 from typing import Final
 
-from .filling import Filling, named, role
+from .filling import Filling, named, own_parts, role
 from .message import Span
 from .prompt import Parameter
 from .sides import sided
-from .spans import FORMS, dates, repositories, times
-from .words import SETS, UNITS
+from .spans import FORMS, addresses, dates, repositories, times
+from .words import SETS, UNITS, stem
 
 _CONVERTED = ("unit", "currency", "language")
 _LISTED = ("email", "path", "symbol", "expression", "url", "directory", "zone")
 _MOMENTS = ("date", "time")
+_CALLED = ("email", "url", "path")
 _CLOCK: Final = re.compile(r"\bhh:?mm\b|\b(?:24|12)[- ]?hour")
 """What describes a time without a day."""
 
@@ -20,6 +21,11 @@ _CLOCK: Final = re.compile(r"\bhh:?mm\b|\b(?:24|12)[- ]?hour")
 def formed(f: Filling) -> None:
     """Give parameters of such kinds the values that have their form."""
     _owned(f)
+    _called(f)
+    for p in f.texts():
+        house = next((s for s in addresses(f.message) if f.message.free(s)), None)
+        if house is not None and "address" in own_parts(p) and p.kinds[:1] == ("place",):
+            f.give_span(p, house)
     for kind, spans in FORMS:
         for p in f.texts():
             if kind not in p.kinds[:3] or not _meant(f, p, kind):
@@ -37,6 +43,19 @@ def formed(f: Filling) -> None:
                 f.give_all(p, free)
             else:
                 f.give_span(p, free[0])
+
+
+def _called(f: Filling) -> None:
+    """Give values that stand behind their parameter's own name: *cc eve@site.org*, *returning 3 May*."""
+    m = f.message
+    for kind, spans in FORMS:
+        for p in [p for p in f.texts() if kind in p.kinds[:1] and kind in _CALLED]:
+            names = {stem(w) for w in own_parts(p)} - {kind}
+            for s in spans(m):
+                if m.free(s) and s.first and stem(m.words[s.first - 1].low) in names:
+                    m.taken[s.first - 1] = True
+                    f.give_span(p, s)
+                    break
 
 
 def _owned(f: Filling) -> None:

@@ -106,7 +106,8 @@ def _named(f: Filling, p: Parameter, begin: int) -> Span | None:
     stops = PREPOSITIONS.keys() | SETS["ends value"] | DAYS | RELATIVE
     joins = SETS["joins"] if p.type == "array" else frozenset()
     while last < len(m) and not m.taken[last] and (last == first or not m.has(last, stops - joins)):
-        if not m.words[last].low[0].isalnum() and not m.has(last, joins):
+        short = m.has(last, (".",)) and m.has(last - 1, SETS["short"])
+        if not m.words[last].low[0].isalnum() and not m.has(last, joins) and not short:
             break
         last += 1
     names = {stem(w) for w in (*own_parts(p), *(KINDS[p.kinds[0]] if p.kinds else ()))}

@@ -65,7 +65,7 @@ def read(prompt: Prompt) -> Answer | None:
         return Answer([(resumed[0].name, given) for given in resumed[1].calls()])
     if done := work(prompt, text):
         return Answer(done)
-    for spelled in (text, mended(prompt.tools, text)):
+    for spelled in dict.fromkeys((text, mended(prompt.tools, text))):
         if asked := clauses(prompt.tools, spelled):
             return _calls(prompt, spelled, asked)
     no = refused(prompt.tools, text, words)

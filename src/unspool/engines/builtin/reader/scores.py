@@ -26,9 +26,11 @@ from .spans import (
 from .words import (
     CONCEPTS,
     GENERIC,
+    PREPOSITIONS,
     QUESTION,
     SETS,
     SIGNS,
+    SQL,
     STARTERS,
     STOP,
     WANTED,
@@ -82,6 +84,7 @@ class _Asked(NamedTuple):
     units: frozenset[str | None]
     low: str
     switched: bool
+    sql: bool
     wanted: frozenset[str]
     coded: frozenset[str]
 
@@ -121,6 +124,7 @@ def scores(tools: tuple[Tool, ...], message: Message) -> dict[str, float]:
         frozenset(unit_of(message, s) for s in numbers(message)) - {None},
         message.low,
         bool(SETS["turning"] & message.at.keys() and SETS["switched"] & message.at.keys()),
+        SQL.search(message.text) is not None,
         frozenset(kind for word, kind in WANTED.items() if f" {word} " in message.low),
         frozenset(stem(message.words[s.first - 1].low) for s in codes(message) if s.first),
     )
@@ -160,6 +164,7 @@ def _values(tool: Tool, asked: _Asked) -> float:
     kinds = {kind for p in tool.parameters for kind in p.kinds[:2]}
     score += sum(weight for some, weight in asked.forms if kinds & {*some})
     score += 2.5 * (asked.channel and "channel" in kinds)
+    score += 4 * (asked.sql and "sql" in (*tool.concepts[0], *tool.concepts[1]))
     if asked.expression:
         concepts = {*tool.concepts[0], *tool.concepts[1]}
         signs = any(sign in asked.expression and concept in tool.concepts[0] for concept, sign in SIGNS.items())
@@ -204,7 +209,8 @@ def _simple(tools: tuple[Tool, ...], message: Message, found: dict[str, float]) 
 
 def said_out(tool: Tool, message: Message) -> bool:
     """Whether each word of a message asks for the tool, or says nothing: none is left for a value."""
-    idle = STOP | STARTERS | tool.asking | SETS["verbs"] | SETS["determiners"] | SETS["anyone"]
+    idle = STOP | STARTERS | tool.asking | SETS["verbs"] | SETS["determiners"] | SETS["anyone"] | PREPOSITIONS.keys()
+    idle |= {w for p in tool.parameters for part in parts_of(p.name) for w in (part, stem(part))}
     return all(
         taken or w.low in idle or not w.low[0].isalnum() or stem(w.low) in tool.described | tool.nouns
         for w, taken in zip(message.words, message.taken, strict=True)

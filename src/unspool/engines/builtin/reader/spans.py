@@ -1,5 +1,6 @@
 """Values that are told by their form: addresses, paths, dates, numbers, calculations, units."""
 
+import itertools
 import re
 from collections.abc import Callable, Iterator
 from typing import Final
@@ -82,6 +83,18 @@ def repositories(m: Message) -> Iterator[Span]:
     yield from (Span(i, i + 1, w.text) for i, w in enumerate(m.words) if _REPOSITORY.fullmatch(w.text))
 
 
+def addresses(m: Message) -> Iterator[Span]:
+    """Addresses of houses: ``10 Downing Street, London``."""
+    for i, w in enumerate(m.words):
+        last = i + 1
+        while last < len(m) and m.large(last) and m.words[last].low[0].isalpha():
+            last += 1
+            if m.has(last, (",",)) and m.large(last + 1) and last - i > 2:
+                last += 1
+        if w.low[0].isdigit() and last - i > 2:
+            yield m.span(i, last)
+
+
 def zones(m: Message) -> Iterator[Span]:
     """Zones of time."""
     for i, w in enumerate(m.words):
@@ -160,6 +173,7 @@ def expressions(m: Message) -> Iterator[Span]:
     """Calculations: words such as *plus* become what they mean."""
     for found in _FUNCTION.finditer(m.text):
         yield m.covering(found.start(), found.end(), f"sqrt({found[1] or found[2]})")
+    yield from _in_words(m)
     if percent := _PERCENT.search(m.text):
         yield m.covering(percent.start(), percent.end(), f"{percent[1]} / 100 * {percent[2]}")
         return
@@ -168,6 +182,18 @@ def expressions(m: Message) -> Iterator[Span]:
         text = " ".join(found.group().split()).strip(",. ")
         if _CALCULATES.search(text) and not _DATE.fullmatch(text.replace(" ", "")):
             yield m.covering(found.start(), found.start() + len(found.group().rstrip()), text)
+
+
+def _in_words(m: Message) -> Iterator[Span]:
+    """A calculation whose numbers are written out: *twelve times nine*, *fifteen percent of 80*."""
+    for a, b in itertools.pairwise(numbers(m)):
+        said = " ".join(w.low for w in m.words[a.last : b.first])
+        if m.words[a.first].low[0].isdigit() and m.words[b.first].low[0].isdigit():
+            continue
+        if said in ("percent of", "% of"):
+            yield Span(a.first, b.last, f"{a.value} / 100 * {b.value}")
+        elif said in OPERATORS:
+            yield Span(a.first, b.last, f"{a.value} {OPERATORS[said]} {b.value}")
 
 
 def dates(m: Message) -> Iterator[Span]:

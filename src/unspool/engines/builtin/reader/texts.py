@@ -28,9 +28,11 @@ _LONG = ("body", "query", "subject")
 _FITS = {
     "who": ("email", "people", "channel", "phone"),
     "by": ("author", "query"),
+    "title": ("subject",),
     "items": ("items", "query"),
 }
 """The kinds that a group of a frame is for, where it is not named after one."""
+_SORTS = dict.fromkeys(SETS["cuisine names"], CUISINES) | {"genre": SETS["genres"]}
 _FORMED = ("date", "time", "email", "url", "unit", "currency", "expression", "people")
 
 
@@ -46,10 +48,12 @@ def framed(f: Filling) -> None:
             found = next((g for start in starts if (g := frame.fullmatch(text, start, end))), None)
             if found is None:
                 continue
+            left = len(f.left)
             for kind, value in found.groupdict().items():
                 if value and value.strip():
                     _group(f, kind, f.message.covering(found.start(kind), found.end(kind), value))
-            return
+            if "title" not in found.groupdict() or len(f.left) < left:
+                return
 
 
 def _core(text: str) -> tuple[list[int], int]:
@@ -76,8 +80,13 @@ def _group(f: Filling, kind: str, span: Span) -> None:
     end = m.trimmed(first, end, SETS["loose ends"] if end < len(m) else SETS["marks"])
     if p is None or first >= end:
         return
+    whole = next((s for s in quotes(m) if s.first == first and s.last <= last), None)
+    if whole is not None and p.type != "array":
+        f.give_span(p, whole)
+        return
     value = m.said(first, end).strip("'\"“” `")
-    if nothing(f, m.span(first, end)):
+    same = kind == "body" and {stem(w.low) for w in m.words[first:end]} <= f.tool.nouns
+    if same or nothing(f, m.span(first, end)):
         return
     several = items(m, first, end)
     if not value:
@@ -104,7 +113,7 @@ def _for(f: Filling, kind: str) -> Parameter | None:
     own = [p for p in texts if set(p.kinds[:1]) & {*_FITS.get(kind, (kind,))}]
     if not own and kind == "who":
         own = [p for p in texts if named(p, SETS["person"])]
-    elif not own and kind not in ("author", "by"):
+    elif not own and kind not in ("author", "by", "title"):
         own = [p for p in texts if not p.optional and (not p.kinds or p.kinds[0] in (*_LONG, "items"))]
     return own[0] if own else None
 
@@ -141,8 +150,8 @@ def _end(m: Message, i: int, stops: frozenset[str]) -> int:
 def sort(f: Filling, p: Parameter) -> None:
     """The word before what the tool is for: *thai* restaurants."""
     m = f.message
-    if named(p, SETS["cuisine names"]):
-        cuisine = next((i for i, w in enumerate(m.words) if w.low in CUISINES and not m.taken[i]), None)
+    if known := _SORTS.get(next((w for w in own_parts(p) if w in SETS["cuisine names"] | {"genre"}), "")):
+        cuisine = next((i for i, w in enumerate(m.words) if w.low in known and not m.taken[i]), None)
         if cuisine is not None:
             f.give_span(p, m.span(cuisine, cuisine + 1))
             return
@@ -256,7 +265,7 @@ def _behind(f: Filling, p: Parameter, cue: int, begin: int, labels: frozenset[st
     """Give a parameter the text behind the cue from ``cue`` to ``begin``; whether there is one."""
     m = f.message
     body = p.kinds[:1] == ("body",)
-    while m.has(begin, SETS["after a cue"]) and not m.large(begin) and not (body and m.has(begin, ("my",))):
+    while m.has(begin, SETS["after a cue"] - (SETS["determiners"] if body else set())) and not m.large(begin):
         begin += 1
     stops = SETS["ends labelled"] if labels else _stops(p)
     stops -= SETS["joins"] if p.type == "array" else frozenset()
@@ -309,6 +318,8 @@ def _rest(f: Filling, p: Parameter) -> None:
     m = f.message
     kind = p.kinds[0] if p.kinds else ""
     if p.type == "array":
+        if p.optional and kind == "people":
+            return
         span = _remaining(f, p, long=True)
         found = [s for s in items(m, span.first, span.last) if m.free(s)] if span else []
         if found:

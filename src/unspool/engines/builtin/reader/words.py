@@ -110,6 +110,8 @@ QUESTION: Final = re.compile(_DATA["question"])
 KNOWLEDGE: Final = re.compile(_DATA["knowledge"])
 SOMEWHERE: Final = re.compile(_DATA["somewhere"])
 INTRODUCTION: Final = re.compile(_DATA["introduction"])
+SQL: Final = re.compile(_DATA["sql"])
+"""How statements of SQL begin."""
 SPLIT: Final = re.compile(_DATA["split"])
 """What stands between two requests."""
 
