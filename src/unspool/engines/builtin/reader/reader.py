@@ -65,9 +65,11 @@ def read(prompt: Prompt) -> Answer | None:
         return Answer([(resumed[0].name, given) for given in resumed[1].calls()])
     if done := work(prompt, text):
         return Answer(done)
-    for spelled in dict.fromkeys((text, mended(prompt.tools, text))):
-        if asked := clauses(prompt.tools, spelled):
-            return _calls(prompt, spelled, asked)
+    asked = clauses(prompt.tools, text)
+    if not asked and (spelled := mended(prompt.tools, text)) != text:
+        text, asked = spelled, clauses(prompt.tools, spelled)
+    if asked:
+        return _calls(prompt, text, asked)
     no = refused(prompt.tools, text, words)
     return Answer([], *no) if no else None
 
