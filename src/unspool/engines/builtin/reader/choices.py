@@ -100,7 +100,15 @@ def _switch(m: Message, p: Parameter) -> bool | None:
         return None
     for i in hits:
         m.taken[i] = True
-    return OFF.isdisjoint(w.low for w in m.words[max(0, hits[0] - 3) : hits[0]])
+    first = hits[0]
+    while first > 0 and m.has(first - 1, SETS["before a switch"]):
+        first -= 1
+    if m.has(first, ("include", "including", "with", "show", "only")) or m.has(first, ("and",)):
+        m.take(m.span(first, hits[0]))
+    switched = [i for i in range(max(0, hits[0] - 3), hits[0]) if m.words[i].low in OFF | SETS["switched"]]
+    for i in switched:
+        m.taken[i] = True
+    return OFF.isdisjoint(m.words[i].low for i in switched)
 
 
 def _turned_on(m: Message, i: int) -> bool:

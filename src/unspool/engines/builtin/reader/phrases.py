@@ -42,7 +42,11 @@ def own(f: Filling) -> None:
         if behind and last > i + 1 and ends:
             m.take(m.span(i, last))
     for i in range(1, min(len(m) - 2, _MOST)):
-        last = _own(f, i, also=f.tool.described) if m.has(i - 1, f.tool.asking | STARTERS | {"me"}) else i
+        last = (
+            _own(f, i, also=f.tool.described | f.tool.nouns)
+            if m.has(i - 1, f.tool.asking | STARTERS | {"me"}) or m.taken[i - 1]
+            else i
+        )
         if last > i and m.has(last, SETS["about what"]) and last + 1 < len(m):
             m.take(m.span(i, last + 1))
 

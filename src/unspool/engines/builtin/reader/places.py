@@ -91,7 +91,7 @@ def _alone(m: Message, skipped: frozenset[str], *, cased: bool) -> _Found | None
     """Names among the words that say nothing else."""
     best: _Found | None = None
     no_place = skipped | RELATIVE | DAYS | MONTHS | UNITS.keys() | SETS["no place"]
-    for first in _runs(m, STOP | no_place):
+    for first in _runs(m, STOP | no_place | (STARTERS if not cased else frozenset())):
         spans = named_from(m, first, skipped)
         if spans and (spans[0].value[0].isupper() or not cased):
             found = _Found(1 + 2 * spans[0].value[0].isupper(), spans)

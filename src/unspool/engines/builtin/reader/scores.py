@@ -147,7 +147,8 @@ def _words(tool: Tool, asked: _Asked) -> float:
     score += 3.2 * len(own) + 0.7 * len(asked.stems & tool.described - own)
     if not {*map(stem, parts_of(tool.name))} - GENERIC:
         score += 2.2 * len(asked.stems & tool.name_words & SETS["nouns"])
-    score -= 2 * bool(SETS["acts"] & {*named} - asked.concepts)
+    unasked = SETS["acts"] & {*named} - asked.concepts
+    score -= 2 * ("delete" in unasked) or _LITTLE * bool(unasked)
     return score
 
 
@@ -156,6 +157,8 @@ def _values(tool: Tool, asked: _Asked) -> float:
     score = 0.0
     for p in tool.parameters:
         score += 0.5 * len(asked.stems & ({stem(w) for w in parts_of(p.name)} - GENERIC))
+        spoken = asked.stems & ({stem(w) for w in parts_of(p.name)} - GENERIC)
+        score += 0.5 * (p.type == "boolean" and bool(spoken))
         score += any(str(c).lower() in asked.stems for c in p.choices if len(str(c)) > 2)
         switch = {"on", "off"} <= {*p.choices} or (p.type == "boolean" and named(p, SETS["state"]))
         score += 2 * (switch and asked.switched)
@@ -202,14 +205,23 @@ def _simple(tools: tuple[Tool, ...], message: Message, found: dict[str, float]) 
         return None
     tool, m = spoken[0], Message(message.text)
     filled = fill(tool, m)
-    quoted = {s.value for s in quotes(message)}
+    quoted = {s.value for s in quotes(message)} | {c for p in tool.parameters for c in p.choices}
     names = all(v in quoted or v[:1].isupper() for v in filled.values.values() if isinstance(v, str))
     return tool if not filled.missing and names and (said_out(tool, m) or not tool.parameters) else None
 
 
 def said_out(tool: Tool, message: Message) -> bool:
     """Whether each word of a message asks for the tool, or says nothing: none is left for a value."""
-    idle = STOP | STARTERS | tool.asking | SETS["verbs"] | SETS["determiners"] | SETS["anyone"] | PREPOSITIONS.keys()
+    idle = (
+        STOP
+        | STARTERS
+        | tool.asking
+        | SETS["verbs"]
+        | SETS["determiners"]
+        | SETS["anyone"]
+        | PREPOSITIONS.keys()
+        | SETS["mere nouns"]
+    )
     idle |= {w for p in tool.parameters for part in parts_of(p.name) for w in (part, stem(part))}
     return all(
         taken or w.low in idle or not w.low[0].isalnum() or stem(w.low) in tool.described | tool.nouns

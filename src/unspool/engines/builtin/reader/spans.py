@@ -7,6 +7,7 @@ from typing import Final
 
 from .message import Message, Span
 from .words import (
+    COLORS,
     CURRENCIES,
     DAYS,
     LANGUAGES,
@@ -293,11 +294,17 @@ def languages(m: Message) -> Iterator[Span]:
     yield from (Span(i, i + 1, w.text) for i, w in enumerate(m.words) if w.low in LANGUAGES)
 
 
+def colors(m: Message) -> Iterator[Span]:
+    """Colours."""
+    yield from (Span(i, i + 1, w.text) for i, w in enumerate(m.words) if w.low in COLORS)
+
+
 FORMS: Final[tuple[tuple[str, Callable[[Message], Iterator[Span]]], ...]] = (
     ("email", emails),
     ("url", urls),
     ("repository", repositories),
     ("channel", channels),
+    ("color", colors),
     ("path", paths),
     ("directory", paths),
     ("expression", expressions),

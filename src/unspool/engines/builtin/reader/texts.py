@@ -389,6 +389,7 @@ def _remaining(f: Filling, p: Parameter, *, long: bool, asking: frozenset[str] |
         while i < len(m) and not m.taken[i] and not _breaks(m, i, first, verbs, long):
             i += 1
         last = m.trimmed(first, i, SETS["behind a text"] if long else SETS["behind a text"] | verbs)
+        last = m.trimmed(first + 1, last, asking & SETS["trailing"])
         if not long:
             last = m.trimmed(first, last, asking)
         elif last - first > 1 and p.kinds[:1] != ("query",) and m.has(last - 1, asking & SETS["listings"]):

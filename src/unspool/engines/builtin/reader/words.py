@@ -82,6 +82,7 @@ UNITS: Final[dict[str, str]] = {word: unit for unit, words in _DATA["units"].ite
 MONEY: Final[dict[str, str]] = _DATA["money"]
 CURRENCIES: Final[dict[str, str]] = {w: code for code, ws in _DATA["currencies"].items() for w in (code.lower(), *ws)}
 LANGUAGES: Final = frozenset(_DATA["languages"])
+COLORS: Final = frozenset(_DATA["colors"])
 CUISINES: Final = frozenset(_DATA["cuisines"])
 DAYS: Final = frozenset(_DATA["days"])
 MONTHS: Final = frozenset(_DATA["months"])
