@@ -41,7 +41,14 @@ def place(f: Filling, p: Parameter) -> bool:
             return False
     if best is None or (p.optional and not _meant(f, p) and best.weight < _LIKELY and not best.large):
         return False
-    f.give_all(p, best.spans)
+    region = next((q for q in f.texts() if q is not p and named(q, SETS["regions"])), None)
+    city, _, rest = best.spans[0].value.partition(", ")
+    if region is not None and rest and len(best.spans) == 1:
+        m.take(best.spans[0])
+        f.give(p, city)
+        f.give(region, rest)
+    else:
+        f.give_all(p, best.spans)
     return True
 
 

@@ -14,7 +14,7 @@ from .prompt import Parameter, Prompt, Tool, Turn
 from .scores import said_out
 from .spelling import mended
 from .talk import itself, listed, reaction, refused, talk
-from .words import BACK, SETS, parts_of, plain
+from .words import BACK, SETS, STOP, parts_of, plain
 from .work import told, work
 
 MOST_CHARACTERS: Final = 400
@@ -128,7 +128,7 @@ def _calls(prompt: Prompt, text: str, asked: list[tuple[Tool, str]]) -> Answer |
 
 def _ask(tool: Tool, f: Filled, message: Message) -> Answer | None:
     """A question for what is missing: a place, if nothing else is; all, where a message has no word that may be it."""
-    names = [" ".join(parts_of(p.name)) or p.name for p in f.missing]
+    names = [_spoken(p) for p in f.missing]
     if [p for p in tool.parameters if _kind(p) == "place"] == f.missing and len(names) == 1:
         return Answer([], f"Please say for which {names[0]}.", f"The {names[0]} is missing.")
     chosen = f.values and any(p.choices for p in f.missing)
@@ -136,6 +136,12 @@ def _ask(tool: Tool, f: Filled, message: Message) -> Answer | None:
         return None
     verb = "is" if len(names) == 1 and not names[0].endswith("s") else "are"
     return Answer([], f"Please say the {listed(names)}.", f"The {listed(names)} {verb} missing.")
+
+
+def _spoken(p: Parameter) -> str:
+    """What a parameter is called in a question for it."""
+    name = " ".join(parts_of(p.name)) or p.name
+    return f'value of "{p.name}"' if len(name) < 2 or name in STOP else name
 
 
 def _shared(filled: list[tuple[Tool, Filled]]) -> dict[str, tuple[Any, bool]]:

@@ -1,5 +1,6 @@
 """Which tool a message asks for."""
 
+import itertools
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
@@ -116,7 +117,8 @@ def scores(tools: tuple[Tool, ...], message: Message) -> dict[str, float]:
     if not any(numbers(message)):
         forms = [f for f in forms if f[0] != ("unit",)]
     asked = _Asked(
-        frozenset(stem(part) for w in message.words for part in _parts(w.low) if part not in STOP),
+        frozenset(stem(part) for w in message.words for part in _parts(w.low) if part not in STOP)
+        | {a.low + b.low for a, b in itertools.pairwise(message.words)},
         asked_for(message),
         next((s.value for s in expressions(message)), ""),
         tuple(forms),

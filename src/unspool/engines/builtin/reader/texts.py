@@ -84,6 +84,8 @@ def _group(f: Filling, kind: str, span: Span) -> None:
     if whole is not None and p.type != "array":
         f.give_span(p, whole)
         return
+    while first + 1 < end and m.large(first + 1) and m.words[first].low in f.tool.nouns - STOP:
+        first += 1  # *customer John Wick*
     value = m.said(first, end).strip("'\"“” `")
     same = kind == "body" and {stem(w.low) for w in m.words[first:end]} <= f.tool.nouns
     if same or nothing(f, m.span(first, end)):
@@ -203,6 +205,7 @@ def worded(f: Filling) -> None:
         if p.kinds[:1] == ("sort",):
             sort(f, p)
     two = [p for p in f.texts() if p.kinds[:1] == ("place",) and not p.optional and role(p) is None]
+    two = [p for p in two if not named(p, SETS["regions"])]
     if len(two) == 2:
         pair(f, *two)
     cued = [p for p in f.texts() if p.kinds[:1] != ("sort",) and not _cued(f, p)]
@@ -336,6 +339,8 @@ def _rest(f: Filling, p: Parameter) -> None:
     span = _remaining(f, p, long=kind in _LONG or (not kind and not others and len(texts) == 1))
     if span is None and not p.optional and kind in ("", "symbol"):
         span = _remaining(f, p, long=False, asking=f.tool.name_words | STARTERS)
+    if span is not None and {stem(w.low) for w in m.words[span.first : span.last]} <= {stem(w) for w in own_parts(p)}:
+        return
     if span is None or (p.optional and (not _spoken_of(f, p, span) or _idle(m, span))):
         return
     if kind in ("place", "zone") and all(w.low in RELATIVE | DAYS for w in m.words[span.first : span.last]):
@@ -399,6 +404,9 @@ def _remaining(f: Filling, p: Parameter, *, long: bool, asking: frozenset[str] |
         i = max(i, first + 1)
     if not runs:
         return None
+    measured = [s for s in runs if s.first > 1 and m.has(s.first - 1, ("of",)) and m.taken[s.first - 2]]
+    if measured:
+        return measured[0]  # *150 grams of rice*
     return max(runs, key=lambda s: s.last - s.first) if long else runs[0]
 
 
