@@ -73,6 +73,7 @@ def _named(f: Filling, wanted: list[Parameter], free: list[Span]) -> None:
         own = sorted((d, s) for s in free if (d := _distance(m, s, names)) < _FAR)
         bounds = [s for s in free if _bounds(m, p, s)]
         counted = [s for s in free if named(p, SETS["counted"]) and _counts(f, s)]
+        near = near or [s for s in free if "age" in names and m.has(s.first - 1, SETS["aged"])]
         chosen = near or [s for _, s in own] or bounds or counted
         if chosen:
             m.take(m.span(_leading(m, chosen[0], names), chosen[0].first))

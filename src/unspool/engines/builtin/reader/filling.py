@@ -141,4 +141,4 @@ def role(p: Parameter) -> str | None:
 
 def named(p: Parameter, words: Iterable[str]) -> bool:
     """Whether a parameter's name has one of these words."""
-    return not set(words).isdisjoint(parts_of(p.name))
+    return not set(words).isdisjoint(own_parts(p))

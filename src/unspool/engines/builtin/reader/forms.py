@@ -8,7 +8,7 @@ from .message import Span
 from .prompt import Parameter
 from .sides import sided
 from .spans import FORMS, addresses, dates, repositories, times
-from .words import SETS, UNITS, stem
+from .words import SETS, STOP, UNITS, stem
 
 _CONVERTED = ("unit", "currency", "language")
 _LISTED = ("email", "path", "symbol", "expression", "url", "directory", "zone")
@@ -50,7 +50,7 @@ def _called(f: Filling) -> None:
     m = f.message
     for kind, spans in FORMS:
         for p in [p for p in f.texts() if kind in p.kinds[:1] and kind in _CALLED]:
-            names = {stem(w) for w in own_parts(p)} - {kind}
+            names = {stem(w) for w in own_parts(p)} - {kind, *STOP}
             for s in spans(m):
                 if m.free(s) and s.first and stem(m.words[s.first - 1].low) in names:
                     m.taken[s.first - 1] = True
