@@ -141,7 +141,9 @@ def _ask(tool: Tool, f: Filled, message: Message) -> Answer | None:
 def _spoken(p: Parameter) -> str:
     """What a parameter is called in a question for it."""
     name = " ".join(parts_of(p.name)) or p.name
-    return f'value of "{p.name}"' if len(name) < 2 or name in STOP else name
+    if len(name) > 1 and name not in STOP:
+        return name
+    return "recipient" if p.kinds[:1] == ("email",) else f'value of "{p.name}"'
 
 
 def _shared(filled: list[tuple[Tool, Filled]]) -> dict[str, tuple[Any, bool]]:
