@@ -30,7 +30,7 @@ def earlier(prompt: Prompt) -> list[Turn]:
 
 
 def follow_up(prompt: Prompt, text: str) -> list[Call] | None:
-    """The calls before, with what is new in a message; ``None`` where it is no follow-up."""
+    """The calls before, with what is new in a message; ``None`` where it is not a follow-up."""
     before = earlier(prompt)
     tools = {t.name: t for t in prompt.tools}
     if not before or any(t.text not in tools for t in before):

@@ -213,7 +213,7 @@ def _parameter(name: str, optional: bool, rest: str) -> Parameter:
 
 
 def parameter(name: str) -> Parameter:
-    """A text of which no more is known than its name."""
+    """A text of which only the name is known."""
     return Parameter(name, False, "string", (), "", _kinds(name, ""))
 
 
