@@ -25,7 +25,7 @@ export PYTHONDONTWRITEBYTECODE :=
 export PYTHONPYCACHEPREFIX := $(CURDIR)/$(VENV)/bytecode
 
 .DEFAULT_GOAL := help
-.PHONY: help quick test coverage coverage-core lint format bench fuzz drawn same transitions templates infer engines attacks vllm vllm-engine sglang bench-plugins bench-rollouts llama processes agui agui-browser rollouts trainers ray bfcl readme serve vllm-tests lmdeploy ui tools clients agent agent-test browsers image states docs docs-serve examples clean
+.PHONY: help quick test coverage coverage-core lint format bench fuzz drawn same transitions templates infer engines attacks vllm vllm-engine sglang bench-plugins bench-rollouts bench-ray llama processes agui agui-browser rollouts trainers ray bfcl readme serve vllm-tests lmdeploy ui tools clients agent agent-test browsers image states docs docs-serve examples clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/'
@@ -225,6 +225,9 @@ image: $(STAMP) ## build the container's image and run it, as root (installs bui
 
 ray: $(RAY)/.installed ## batches on a real Ray on this machine, one of its workers killed
 	$(RAY)/bin/python -m pytest -m ray tests/batch $(ARGS)
+
+bench-ray: $(RAY)/.installed ## Ray with two workers beside one local one, on this machine (two minutes)
+	$(RAY)/bin/python -m benchmarks.cluster $(ARGS)
 
 # Two sandboxes: bubblewrap, and a CPython for WebAssembly, which is compiled once.
 $(TOOLS)/.installed: $(STAMP)
