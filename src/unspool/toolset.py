@@ -110,7 +110,7 @@ def read_tools(tools: object) -> dict[str, Mapping[str, Any]] | None:
     """The tools by their names, in order; ``None`` where they are unknown.
 
     Raises:
-        ToolsError: they are no list, too many, or one has no name, or another's.
+        ToolsError: they are not a list, or too many, or one has no name or the name of another.
     """
     if tools is None:
         return None

@@ -131,7 +131,7 @@ class Parser:
 
         Raises:
             ValueError: the parser is closed, or there is no such stage.
-            TypeError: the text is no string.
+            TypeError: the text is not a string.
         """
         fast = self._fast
         take = fast.take
@@ -156,7 +156,7 @@ class Parser:
 
         Raises:
             ValueError: the parser is closed already.
-            TypeError: the reason is no string.
+            TypeError: the reason is not a string.
         """
         check("finish_reason", finish_reason, (str, type(None)), _REASON)
         if self._closed:

@@ -118,7 +118,7 @@ class Parts(msgspec.Struct, eq=False):
         self._at.go(State.REASONING_START)
 
     def begin(self, o: Marker, i: int, end: int) -> int:
-        """What is no call begins, or ends a turn, at ``i``."""
+        """Something other than a call begins, or ends a turn, at ``i``."""
         tape, ledger = self._tape, self._ledger
         if o.kind == REASONING:
             ledger.markup(tape.base + i)

@@ -125,7 +125,7 @@ def _markup(plan: Plan, schema: Schema | None, form: Form, text: str, i: int, fi
 
 def _plain_value(schema: Schema | None, text: str) -> str | None:
     """The JSON of an argument's text, where its schema tells without a doubt."""
-    kinds = None if schema is None else schema.kinds
+    kinds = None if schema is None else schema.kinds()
     if kinds is None or kinds.strings is not None:
         return None
     if "string" in kinds.types:

@@ -98,7 +98,7 @@ class ToolDetector:
     result_type: ClassVar[Callable[..., Any]] = StreamingParseResult
     info_type: ClassVar[Callable[..., Any]] = StructureInfo
     gathered: ClassVar[int] = 0
-    """So many characters of a call that is no JSON are read at a time, or up to what may end it.
+    """So many characters of a call that is not JSON are read at a time, or up to what may end it.
 
     The host's own detectors wait for whole values there.
     """

@@ -38,8 +38,8 @@ class Value:
         schema: of the value, where it is known.
         kind: how its text becomes JSON.
         margin: white space before what ends it, which is not its.
-        line_start: its text, of which nothing is taken yet, begins at a line's start.
-        begun: a piece of it was said.
+        line_start: nothing of its text is taken yet, and it begins at the start of a line.
+        begun: a piece of it has gone out.
     """
 
     __slots__ = (
@@ -87,7 +87,7 @@ class Value:
         self._limit = CAP  # how many are held at most
         self._literal: LiteralReader | None = None  # whether the text is JSON
         self._rest = ""  # what that has not read
-        self._kinds = None if schema is None else schema.kinds
+        self._kinds = None if schema is None else schema.kinds()
         self._marked = Marked.NOT
         markup = fields.get("string") or fields.get("type")
         if markup is not None:
