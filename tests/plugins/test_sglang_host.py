@@ -156,3 +156,11 @@ def test_the_list_of_sglangs_parsers_that_read_examples_otherwise_is_right(host:
                 if got != want:
                     otherwise.add(name)
     assert otherwise == READ_OTHERWISE
+
+
+def test_every_parser_has_a_dialect_of_its_name_but_those_that_the_page_on_migration_lists() -> None:
+    tools = importlib.import_module("sglang.srt.function_call.function_call_parser").FunctionCallParser
+    reasoning = importlib.import_module("sglang.srt.parser.reasoning_parser").ReasoningParser
+    ours = {name for dialect in unspool.list_dialects() for name in dialect.names}
+    others = {*tools.ToolCallParserEnum, *reasoning.DetectorMap} - ours
+    assert {name for name in others if not name.startswith("unspool")} == {"response_template", "minimax-append-think"}
