@@ -338,12 +338,14 @@ def run(live: Live, messages: Any, **more: Any) -> list[dict[str, Any]]:
     return events
 
 
-def rebuilt(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def rebuilt(events: list[dict[str, Any]], *, reasoning: bool = False) -> list[dict[str, Any]]:
     """The messages that a client makes of a run."""
     made: dict[str, dict[str, Any]] = {}
     for event in events:
         kind = event["type"]
-        if kind == "TEXT_MESSAGE_CONTENT":
+        if kind == "REASONING_MESSAGE_CONTENT" and reasoning:
+            made.setdefault(event["messageId"], {"role": "reasoning", "content": ""})["content"] += event["delta"]
+        elif kind == "TEXT_MESSAGE_CONTENT":
             message = made.setdefault(event["messageId"], {"role": "assistant", "content": ""})
             message["content"] = (message["content"] or "") + event["delta"]
         elif kind == "TOOL_CALL_START":
