@@ -84,8 +84,12 @@ def write_manifest(root: Path) -> None:
         if found is None:
             raise SystemExit(f"{root}: holds no templates of {package}")
         names = sorted(p.name for p in found.glob("*.jinja") if not p.stem.endswith("_training"))
-        files = {n: digest for n in names if (digest := _digest(found / n)) not in seen}
-        seen |= set(files.values())
+        files: dict[str, str] = {}
+        for name in names:
+            digest = _digest(found / name)
+            if digest not in seen:
+                files[name] = digest
+                seen.add(digest)
         told[package] = {"version": source.version, "files": files}
     MANIFEST.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
 
