@@ -15,7 +15,7 @@ import json
 import logging
 import os
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -23,7 +23,7 @@ import msgspec
 from ..bridge import Bridge
 from ..engines.kept import Kept
 from ..message import Message
-from ..tokens import added_tokens, encoded
+from ..tokens import added_tokens, counted, encoded
 from ..wire.encoding import clean
 from .chat_request import ChatRequest
 from .prompts import NoBridge, Prompts
@@ -122,14 +122,19 @@ class Turns:
             return self._joined(prompt, turn.text, turn.ids, bridge, digests[-1])
         return Continued(self._prompts.render(self._restored(request)), None, digests[-1])
 
-    def count(self, request: ChatRequest) -> int:
+    def count(self, request: ChatRequest, check: Callable[[], None]) -> int:
         """The tokens of a prompt as the template writes it; without a tokenizer four characters are one.
+
+        Args:
+            request: whose prompt.
+            check: called from time to time; may raise.
 
         Raises:
             BadRequest: the template refuses the request.
         """
         prompt = self._prompts.render(request)
-        return len(prompt) // 4 if self._tokenizer is None else len(self._encode(prompt, ""))
+        check()
+        return len(prompt) // 4 if self._tokenizer is None else counted(self._tokenizer, prompt, check)
 
     def next_round(
         self,

@@ -111,7 +111,7 @@ def prepare(
     """
     awaited = awaited or Awaited()
     constraints = constraints or Constraints(settings)
-    request = with_edits(request, turns)
+    request = with_edits(request, turns, awaited)
     continued = prompt or (None if turns is None else turns.prompt(request))
     text = None if continued is None else continued.prompt
     awaited.check()
@@ -136,11 +136,12 @@ def prepare(
     )
 
 
-def with_edits(request: ChatRequest, turns: Turns | None) -> ChatRequest:
+def with_edits(request: ChatRequest, turns: Turns | None, awaited: Awaited) -> ChatRequest:
     """The request with its edits made. Tokens are counted in the prompt; without a tokenizer four characters are one.
 
     Raises:
         BadRequest: the template refuses.
+        Abandoned: nobody waits any more.
     """
     if not request.edits:
         return request
@@ -149,7 +150,7 @@ def with_edits(request: ChatRequest, turns: Turns | None) -> ChatRequest:
         asked = msgspec.structs.replace(request, messages=list(messages))
         if turns is None:
             return len(msgspec.json.encode(asked.messages)) // 4
-        return turns.count(asked)
+        return turns.count(asked, awaited.check)
 
     messages, applied = edited(request.messages, request.edits, tokens)
     reasoning = request.reasoning
