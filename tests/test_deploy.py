@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx2
@@ -83,6 +84,52 @@ def answers(port: str) -> bool:
     with contextlib.suppress(httpx2.TransportError):
         return httpx2.get(f"http://127.0.0.1:{port}/health", timeout=PATIENCE).status_code == 200
     return False
+
+
+@pytest.fixture
+def image(tmp_path: Path) -> Iterator[list[str]]:
+    """A command that runs in a container of the image: built over a Debian with its Python, made here, since the base
+    that the file names lies at a registry."""
+    base, certificates, pip = tmp_path / "base", "/etc/ssl/certs", tmp_path / "pip.conf"
+    pip.write_text(f"[global]\ncert = {certificates}/ca-certificates.crt\n", encoding="utf-8")
+    buildah = ["buildah", "--root", f"{tmp_path}/root", "--runroot", f"{tmp_path}/run", "--storage-driver", "vfs"]
+
+    def ran(*line: str) -> str:
+        return subprocess.run(line, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+
+    ran("debootstrap", "--variant=minbase", "--include=python3,python3-venv,ca-certificates", "trixie", str(base))
+    (base / "usr/bin/python").symlink_to("python3")
+    container = ran(*buildah, "from", "scratch")
+    ran(*buildah, "add", container, f"{base}/")
+    (name,) = {re.split(" as ", named, flags=re.I)[0] for named in instructions("FROM")}
+    ran(*buildah, "commit", container, f"docker.io/library/{name}")
+    mounts = ["--volume", f"{pip}:/etc/pip.conf:ro", "--volume", f"{certificates}:{certificates}:ro"]
+    made = [*buildah, "bud", "--isolation", "chroot", "--pull-never", "--format", "docker", *mounts]
+    ran(*made, "--file", str(DEPLOY / "Dockerfile"), "--tag", "unspool", ".")
+    yield [*buildah, "run", "--isolation", "chroot", ran(*buildah, "from", "--pull-never", "localhost/unspool"), "--"]
+    shutil.rmtree(tmp_path)  # a gigabyte
+
+
+@pytest.mark.image
+def test_the_image_is_built_and_serves_as_a_user_without_rights(image: list[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    words = json.loads(instructions("ENTRYPOINT")[-1]) + json.loads(instructions("CMD")[-1])
+    check = json.loads(DOCKERFILE.split("HEALTHCHECK", 1)[1].split("CMD ", 1)[1].splitlines()[0])
+    check = [word.replace("8192", port) for word in check]
+    process = subprocess.Popen([*image, *words, "--port", port], stderr=subprocess.PIPE, text=True)
+    try:
+        until(lambda: answers(port) or process.poll() is not None, 3 * PATIENCE)
+        assert subprocess.run([*image, *check]).returncode == 0
+        wrote = subprocess.run([*image, "sh", "-c", "id -u; touch /etc/x"], capture_output=True, text=True)
+        assert (wrote.stdout, wrote.returncode) == (instructions("USER")[-1] + "\n", 1)
+        asked = {"messages": [{"role": "user", "content": "Hello!"}]}
+        answer = httpx2.post(f"http://127.0.0.1:{port}/v1/chat/completions", json=asked, timeout=PATIENCE).json()
+        assert answer["choices"][0]["message"]["content"].startswith("Hello!")
+    finally:
+        process.terminate()
+        process.communicate(timeout=PATIENCE)
+    assert subprocess.run([*image, *check], stderr=subprocess.DEVNULL).returncode != 0
 
 
 def test_the_unit_starts_a_command_that_there_is_and_waits_longer_than_the_server_drains() -> None:

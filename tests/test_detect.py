@@ -187,7 +187,7 @@ def test_plain_text_tells_no_dialect(output: str) -> None:
 
 
 def test_an_output_is_a_text() -> None:
-    with pytest.raises(TypeError, match="output: must be a string or several"):
+    with pytest.raises(TypeError, match="output: must be a string or a list of strings"):
         detect_dialect(output=[b"x"])  # type: ignore[list-item]
 
 

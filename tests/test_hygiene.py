@@ -17,8 +17,7 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 CORE = [
     m
     for m in MODULES
-    if m.relative_to(SOURCE).parts[0] in ("parser", "dialect")
-    or m.stem in ("template", "dialect", "registry", "render", "message", "events")
+    if m.relative_to(SOURCE).parts[0] in ("parser", "dialect", "renderer.py", "message.py", "events.py")
 ]
 
 SCHEMA_WORDS = {"json", "python", "think", "openai"}
@@ -29,6 +28,25 @@ _TAG = re.compile(r"<[^<>\s]+>|\[[A-Z_/]+\]")
 WHOLE = {t for d in DIALECTS for t in literals(d) if any(c.isalpha() for c in t) and not t.isalpha()} - SCHEMA_MARKERS
 MARKERS = WHOLE | {tag for t in WHOLE for tag in _TAG.findall(t) if any(c.isalpha() for c in tag)}
 _WORD = re.compile(r"[\w.+-]*\w")
+
+
+TESTS = Path(__file__).parent
+ACROSS = {
+    "agui_node", "attacks", "benchmarks", "clients", "conftest", "deploy", "docs", "examples",
+    "fuzz", "hygiene", "invariants", "languages", "limits", "misuse", "readme", "templates", "traps", "ui",
+}  # fmt: skip
+"""Tests of no one module: of promises, of everything together, or of what stands beside the package."""
+
+
+def test_the_tests_mirror_the_sources() -> None:
+    sources = {"_".join(p.relative_to(SOURCE).with_suffix("").parts).removesuffix("___init__") for p in MODULES}
+    files = {p.stem.removeprefix("test_") for p in TESTS.glob("test_*.py")}
+    folders = {p.parent.relative_to(TESTS).parts[0] for p in TESTS.glob("*/**/test_*.py")}
+    names = files | folders
+    begins = tuple(f"{source}_" for source in sources)
+    assert {n for n in names if n not in sources and not n.startswith(begins)} == ACROSS
+    packages = {p.parent.name for p in SOURCE.glob("*/__init__.py")}
+    assert {p for p in packages if not any(n == p or n.startswith(f"{p}_") for n in names)} == set()
 
 
 @cache

@@ -53,6 +53,25 @@ def test_the_readme_is_read_in_a_few_minutes() -> None:
     assert len(TEXTS[README].splitlines()) < 200
 
 
+@pytest.mark.parametrize("readme", [README, ROOT / "README.zh.md"], ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    ("target", "page", "told"),
+    [
+        ("bfcl", "batch", r"the ([\d,]+) ground truths[^.]*in each of (\d+) dialects"),
+        ("infer", "infer", r"(\d+) write a call\..* (\d+) are proven"),
+        ("bench", "benchmarks", r"source code, median of \d+ dialects \| ([\d.]+)"),
+        ("bench", "benchmarks", r"bare starlette and uvicorn \| (\d+) %"),
+        ("bench-plugins", "plugins", r"(\d+) times and more beside their parsers of Hermes and DeepSeek-V3.1"),
+    ],
+)
+def test_the_measured_table_has_the_figures_of_the_pages(readme: Path, target: str, page: str, told: str) -> None:
+    """Each was measured once, and stands where it is explained."""
+    rows = [line for line in readme.read_text(encoding="utf-8").splitlines() if f"`make {target}`" in line]
+    found = re.search(told, " ".join((ROOT / f"docs/en/{page}.md").read_text(encoding="utf-8").split()))
+    assert found is not None
+    assert set(found.groups()) <= set(re.findall(r"\d[\d,.]*\d|\d", "".join(rows)))
+
+
 def test_the_targets_it_names_exist() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     texts = [*TEXTS.values(), CONTRIBUTING.read_text(encoding="utf-8")]

@@ -227,12 +227,12 @@ class TestReferences:
         branch = {"type": "object", "properties": {"x": member}}
         root = {"anyOf": [{"$ref": "#/$defs/A"}, {"$ref": "#/$defs/B"}], "$defs": {"A": branch, "B": dict(branch)}}
         schema: Schema | None = Schema(root)
-        started = time.perf_counter()
+        started = time.process_time()
         for _ in range(60):
             assert schema is not None
             assert types_of(schema) == {"object"}
             schema = schema.property("x")
-        assert time.perf_counter() - started < 1
+        assert time.process_time() - started < 1
 
 
 class TestBounds:
@@ -241,11 +241,11 @@ class TestBounds:
         for n in range(1, 60):
             defs[f"d{n}"] = {"anyOf": [{"$ref": f"#/$defs/d{n - 1}"}, {"$ref": f"#/$defs/d{n - 1}"}]}
         schema = Schema({"$ref": "#/$defs/d59", "$defs": defs})
-        started = time.perf_counter()
+        started = time.process_time()
         assert schema.types is None
         assert schema.property("x") is None
         assert schema.items() is None
-        assert time.perf_counter() - started < 1
+        assert time.process_time() - started < 1
 
     def test_nesting_beyond_the_bound_is_unknown(self) -> None:
         def nested(levels: int) -> object:
@@ -524,10 +524,10 @@ class TestDecode:
 
     @pytest.mark.parametrize("body", ["9" * 400_000 + "x", "[" * 400_000, '["' + '\\"' * 200_000, "1." + "0" * 400_000])
     def test_decoding_is_linear_in_the_text(self, body: str) -> None:
-        started = time.perf_counter()
+        started = time.process_time()
         for types in (U, N, A):
             decode(body, types)
-        assert time.perf_counter() - started < 2
+        assert time.process_time() - started < 2
 
 
 JSON = st.recursive(

@@ -19,6 +19,7 @@ from unspool import (
     get_dialect,
     list_dialects,
 )
+from unspool.parser.prompt import last_turn
 from unspool.stage import detect_stage
 
 from .support import (
@@ -459,3 +460,15 @@ def test_a_call_whose_arguments_have_not_begun_is_the_stage_of_a_call(name: str)
     opening = parser.dialect.call[0].text.partition("{arguments}")[0].replace("{name}", "write").strip()
     stages = [(parser.feed(c), parser.stage)[1] for c in "<tool_call>" + opening.removeprefix("<tool_call>") + "\n<"]
     assert set(stages[len("<tool_call>") :]) == {Stage.TOOL_CALL}
+
+
+@pytest.mark.parametrize(**named(d for d in DIALECTS if d.start))
+def test_the_last_turn_of_a_prompt_says_as_much_as_the_whole(dialect: Dialect) -> None:
+    raw = dialect.examples[-1].raw[0]
+    for end in ("", raw[: len(raw) // 2], raw):
+        prompt = f"{raw}{dialect.start[0]}{raw}\nHi.{dialect.start[-1]}{end}"
+        last = last_turn(dialect, prompt)
+        assert len(last) <= len(dialect.start[-1]) + len(end)
+        whole, short = (Parser(dialect, prompt=p, ids=number) for p in (prompt, last))
+        assert whole.stage is short.stage
+        assert [*whole.feed(raw), *whole.close()] == [*short.feed(raw), *short.close()]

@@ -151,15 +151,13 @@ def test_a_name_of_other_characters_is_constrained_where_the_dialect_can_write_i
 
 
 @pytest.mark.parametrize(**named(CALLING))
-def test_tools_that_were_read_once_serve_parser_and_grammar_as_the_tools_do(dialect: unspool.Dialect) -> None:
+def test_tools_that_were_read_once_serve_parser_renderer_and_grammar_as_the_tools_do(dialect: unspool.Dialect) -> None:
     tools = [tool("get_weather", city="string"), tool("now")]
     for choice in ("auto", "none", "required", {"type": "function", "function": {"name": "now"}}):
         read = unspool.read_toolset(tools, choice)
-        text = unspool.render(
-            {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "now", "arguments": "{}"}}]},
-            dialect,
-            tools=tools,
-        )
+        message = {"role": "assistant", "tool_calls": [{"id": "x", "function": {"name": "now", "arguments": "{}"}}]}
+        text = unspool.render(message, dialect, tools=unspool.read_toolset(tools))
+        assert text == unspool.render(message, dialect, tools=tools)
         given: dict[str, Any] = {"ids": lambda index, _: f"call_{index}"}
         expected = unspool.parse(text, dialect, tools=tools, tool_choice=choice, **given)
         assert unspool.parse(text, dialect, tools=read, **given) == expected

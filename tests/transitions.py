@@ -136,6 +136,7 @@ def unreached(share: float) -> set[Change]:
     with recorded() as seen:
         for text in RARE:
             unspool.parse(text, "deepseekv32", stage="reasoning", policy=Policy(call_in_reasoning="resume"))
+        unspool.Parser("deepseekv32").feed(_NOW)
         for index in range(int(RUNS * share)):
             events_of(found, case(found, 1, index))
     return BY_STEPS - seen

@@ -58,7 +58,7 @@ def check(argument: str, value: object, kind: type | tuple[type, ...], allowed: 
 
 
 def check_prompt(prompt: object) -> None:
-    """Refuse what is neither text nor token ids.
+    """Refuse anything but text and token ids.
 
     Raises:
         TypeError: it is something else.
@@ -73,7 +73,7 @@ def check_prompt(prompt: object) -> None:
 
 
 def check_ids(argument: str, ids: Sequence[Any]) -> None:
-    """Refuse what are no token ids.
+    """Refuse anything but token ids.
 
     Raises:
         TypeError: one is no integer.

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -17,16 +17,9 @@ from .dialect.registry import find_base
 from .dialect.template import id_steps, literal, unstarted
 from .errors import ConstraintError, DialectError
 from .events import (
-    NOTICES,
-    ContentDelta,
     Event,
-    Markup,
-    Notice,
-    ReasoningDelta,
-    ToolCallDelta,
-    ToolCallEnd,
-    ToolCallStart,
 )
+from .hints import explained, rules
 from .message import Message, ToolCall
 from .parser import Parser
 from .renderer import render
@@ -40,7 +33,7 @@ def load_dialect(path: str | PathLike[str]) -> Dialect:
 
     Raises:
         DialectError: naming the file and the key with what is allowed, or the example with what was got and expected.
-        TypeError: this is no path.
+        TypeError: it is not a path.
     """
     check("path", path, (str, PathLike), "the path of a TOML file")
     if isinstance(path, str) and not path.endswith(".toml") and not Path(path).exists():
@@ -81,7 +74,8 @@ def check_dialect(dialect: Dialect) -> list[Problem]:
     """
     from .promises import DIALECT_PROMISES, RAW_PROMISES, WRITTEN_PROMISES, Case  # loading does not need the grammar
 
-    found = [*_problems(dialect), *_foreign_ids(dialect), *_closed_by_openings(dialect)]
+    found = [*_problems(dialect), *_foreign_ids(dialect)]
+    found += [*_closed_by_openings(dialect), *_closed_as_opened(dialect)]
     if dialect.call and not any(example.tool_calls for example in dialect.examples):
         found.append(Problem("examples", "none contains a call, though the file has `call`: add one with `tool_calls`"))
     if found:
@@ -126,15 +120,16 @@ def _problems(dialect: Dialect) -> Iterator[Problem]:
     """Where an example, read whole, does not mean what it should, or is not what is written."""
     tools = example_tools(dialect)
     for i, example in enumerate(dialect.examples):
+        understood = False
         for j, raw in enumerate(example.raw):
             where = f"examples[{i}].raw[{j}]"
             message, events = _parse(dialect, tools, example, raw)
             differences = list(_differences(message, example))
-            hints = [*_end_hint(dialect, raw), *_edge_hints(dialect, message, example), *_type_hint(dialect)]
-            hints = [*hints, *_trace(events, example), *rules(dialect)] if differences else []
-            yield from (Problem(where, what, tuple(hints)) for what in differences[:1])
+            understood = understood or not (j or differences)
+            for what in differences[:1]:
+                yield Problem(where, what, tuple(explained(dialect, raw, message, events, example)))
             yield from (Problem(where, what) for what in differences[1:])
-        for what, hint in _written(dialect, tools, example):
+        for what, hint in _written(dialect, tools, example, understood=understood):
             yield Problem(f"examples[{i}].raw[0]", what, (*hint, *rules(dialect)))
 
 
@@ -185,136 +180,21 @@ def _closed_by_openings(dialect: Dialect) -> Iterator[Problem]:
                     yield Problem(key, f"{what}: {why}")
 
 
+def _closed_as_opened(dialect: Dialect) -> Iterator[Problem]:
+    """Closings of arguments that the opening of an argument reads, its field included: ``[/]`` as ``[{key}]``."""
+    for key in ("argument", "item"):
+        for t in getattr(dialect, key):
+            closing = literal(t.tail).strip()
+            for u in (*dialect.argument, *dialect.item):
+                fixed = len(t.tail) == 1 and closing and not literal(u.head).endswith("<")
+                if fixed and Pattern(u.before).match(f"{closing}\n", 0, {}) == len(closing):
+                    what = f"{t.text!r} closes with {closing!r}, which the opening of {u.text!r} reads as a key"
+                    yield Problem(key, f"{what}: write a closing that no opening fits")
+
+
 def _solid(text: str) -> str:
     """A text without its white space, which is soft."""
     return "".join(text.split())
-
-
-_AROUND = 12  # events that a trace shows on either side of the difference
-_MAX_TEXT = 40  # characters of an event's text that it shows
-
-
-def _trace(events: Sequence[Event], example: Example) -> Iterator[str]:
-    """How a text was read: its notices, and the events around the first that does not belong to the example."""
-    for event in events:
-        if isinstance(event, Notice):
-            detail = f" ({event.detail})" if event.detail else ""
-            yield f"notice {event.kind} at {event.start}: {NOTICES[event.kind]}{detail}"
-    at = _first_wrong(events, example)
-    begin = max(0, at - _AROUND)
-    told = [word for event in events[begin : at + _AROUND] if (word := _in_short(event))]
-    before = ["…"] if any(map(_in_short, events[:begin])) else []
-    behind = ["…"] if any(map(_in_short, events[at + _AROUND :])) else []
-    yield "read as: " + ", ".join([*before, *told, *behind])
-
-
-def _first_wrong(events: Sequence[Event], example: Example) -> int:
-    """The place of the first event that tells what the example does not have; the end, where none does."""
-    rest = {ReasoningDelta: example.reasoning, ContentDelta: example.content}
-    names = [call.name for call in example.tool_calls]
-    for at, event in enumerate(events):
-        if isinstance(event, ReasoningDelta | ContentDelta):
-            if not rest[type(event)].startswith(event.text):
-                return at
-            rest[type(event)] = rest[type(event)][len(event.text) :]
-        elif isinstance(event, ToolCallStart):
-            if names[event.index : event.index + 1] != [event.name]:
-                return at
-        elif isinstance(event, ToolCallEnd) and event.status not in ("ok", "repaired"):
-            return at
-    return len(events)
-
-
-def _in_short(event: Event) -> str:
-    """An event in a trace; empty where it says nothing new."""
-    if isinstance(event, ReasoningDelta | ContentDelta | Markup):
-        kind = {ReasoningDelta: "reasoning", ContentDelta: "content", Markup: "markup"}[type(event)]
-        return f"{kind} {_short(event.text)}"
-    if isinstance(event, ToolCallStart):
-        return f"call {event.name}"
-    if isinstance(event, ToolCallDelta):
-        return f"arguments {_short(event.arguments)}"
-    if isinstance(event, ToolCallEnd):
-        return f"{event.status} call ends"
-    return ""
-
-
-def _short(text: str) -> str:
-    return repr(text if len(text) <= _MAX_TEXT else text[: _MAX_TEXT - 1] + "…")
-
-
-def rules(dialect: Dialect) -> Iterator[str]:
-    """The rules of reading by which a dialect's own templates may not mean what they seem to, with proposals."""
-    begins: dict[str, list[str]] = {}
-    for key in ("reasoning", "content", "preamble", "calls", "call", "argument", "item"):
-        for template in getattr(dialect, key):
-            first = Pattern(template.before).first
-            if first and key not in begins.setdefault(first, []):
-                begins[first].append(key)
-            opening = literal(template.head).strip()
-            searched = Pattern((opening,)).first if opening else ""
-            common = not any(c.isalnum() for c in searched) or searched.isalnum()
-            if " " in opening and searched != opening and common:
-                what = f"`{key}` begins with {opening!r}, in which white space is soft"
-                yield f"hint: {what}: text is searched for {searched!r} alone, which it may contain for another reason"
-    for first, keys in begins.items():
-        if len(keys) > 1:
-            what = f"{', '.join(f'`{key}`' for key in keys)} begin with {first!r}"
-            yield f"hint: {what}: the most literal template that fits is read, and text in them cannot contain it"
-        for other in begins:
-            if other != first and other.startswith(first):
-                yield f"hint: {first!r} of `{begins[first][0]}` is the beginning of {other!r} of `{begins[other][0]}`"
-    for end in dialect.end:
-        inside = [
-            k for k in ("reasoning", "calls", "call", "argument", "item") for t in getattr(dialect, k) if end in t.text
-        ]
-        if inside and not end.isspace():
-            yield f"hint: the `end` string {end!r} occurs in `{inside[0]}` too, where it ends nothing but that part"
-
-
-def _end_hint(dialect: Dialect, raw: str) -> Iterator[str]:
-    """An `end` string inside a text ends the turn for the parser."""
-    rest = raw.rstrip()
-    while trailing := next((end for end in dialect.end if rest.endswith(end)), ""):
-        rest = rest.removesuffix(trailing).rstrip()
-    for end in dialect.end:
-        if end in rest:
-            place = f"the `end` string {end!r} occurs at {rest.index(end)}"
-            why = "it is markup where nothing, white space, another `end` or a `start` follows, else text"
-            yield f"hint: {place}: {why}; take it out of `end` if it is part of a message"
-
-
-def _edge_hints(dialect: Dialect, got: Message, example: Example) -> Iterator[str]:
-    """White space that a text has too much: it is the text's own unless a template has it."""
-    why = "white space beside a text is its own, unless a template has it"
-    for part in ("reasoning", "content"):
-        text, wanted = getattr(got, part), getattr(example, part)
-        at = text.find(wanted) if wanted and text.strip() == wanted else -1
-        if at < 0 or text == wanted:
-            continue
-        before, after = text[:at], text[at + len(wanted) :]
-        if part == "content" and not dialect.framed:
-            following = dialect.calls[0].text if dialect.calls else ""
-            if before and example.reasoning:
-                yield f"hint: {why}: to take {before!r} off, write reasoning = {dialect.reasoning[0].text + before!r}"
-            if after and example.tool_calls:
-                yield f"hint: {why}: to take {after!r} off, write calls = {after + following!r}"
-        else:
-            field = f"{{{part}}}"
-            mended = getattr(dialect, part)[0].text.replace(field, before + field + after)
-            yield f"hint: {why}: to take it off, write {part} = {mended!r}"
-
-
-def _type_hint(dialect: Dialect) -> Iterator[str]:
-    """Arguments to which the examples give several types: all of them are one tool's schema."""
-    seen: dict[tuple[str, str], set[str]] = {}
-    for call in (call for example in dialect.examples for call in example.tool_calls):
-        for key, value in call.arguments.items():
-            seen.setdefault((call.name, key), set()).add("string" if isinstance(value, str) else "another type")
-    for (name, key), types in seen.items():
-        if len(types) > 1 and dialect.argument:
-            why = "all examples declare a tool together, so its text may be a string everywhere"
-            yield f"hint: argument {key!r} of {name!r} is a string in one example and of another type in another: {why}"
 
 
 def _differences(got: Message, example: Example) -> Iterator[str]:
@@ -349,8 +229,10 @@ def _equal(a: Any, b: Any) -> bool:
     return type(a) is type(b) and bool(a == b)
 
 
-def _written(dialect: Dialect, tools: list[dict[str, Any]], example: Example) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """How an example is written otherwise than its first text, and a hint where one thing alone differs."""
+def _written(
+    dialect: Dialect, tools: list[dict[str, Any]], example: Example, *, understood: bool
+) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """How an example is written otherwise than its first text, which may be ``understood`` all the same; and a hint."""
     try:
         written = render(example_message(example), dialect, tools=tools, stage=example.stage)
     except DialectError as error:
@@ -365,5 +247,7 @@ def _written(dialect: Dialect, tools: list[dict[str, Any]], example: Example) ->
             at = next(i for i, (a, b) in enumerate(zip(written + "\0", raw + "\0", strict=False)) if a != b)
             why = "outer white space of the templates, and `separator`, say what is written between two parts"
             yield what, (f"hint: only white space differs, behind {raw[max(at - 12, 0) : at]!r}: {why}",)
+        elif understood:
+            yield what, ("hint: either is read as the message: if the model may write both, list the one got first",)
         else:
             yield what, ()

@@ -66,7 +66,7 @@ def detect_dialect(
 
     Raises:
         ValueError: none of them is given.
-        TypeError: one of them is no string.
+        TypeError: one of them is not a string.
     """
     check("model", model, (str, type(None)), "a model's name or None")
     check("chat_template", chat_template, (str, type(None)), "the text of a chat template or None")
@@ -153,7 +153,7 @@ def _compare(marks: "_Marks", present: set[str], weight: dict[str, float]) -> tu
     if not seen:
         return 0.0, [], 0  # nothing but where turns begin and end
     for group in marks.turns:
-        # A turn's beginning and end may be written by whoever builds the prompt: their lack costs nothing.
+        # The prompt's builder may write a turn's beginning and end: a template without them loses nothing.
         score += max((max(worth(a), 0.0) for a in group), default=0.0)
     return score, seen, expected
 
@@ -216,7 +216,7 @@ def _spelled_out(template: str) -> str:
 _OUTPUTS = 50
 _LONGEST = 200_000
 """Outputs, and characters of each, that are read."""
-_LEFT = re.compile(r"<\|?/?[A-Za-z][\w/.:|=\u2581\uff5c-]{0,60}\|?>|<[|\uff5c][^<>\n]{1,60}>|\[/?[A-Z][A-Z_]{2,40}\]")
+MARKERS = re.compile(r"<\|?/?[A-Za-z][\w/.:|=\u2581\uff5c-]{0,60}\|?>|<[|\uff5c][^<>\n]{1,60}>|\[/?[A-Z][A-Z_]{2,40}\]")
 """What looks like a marker."""
 _NAMES = re.compile(r"""["']name["']\s*:\s*["']([^"'\\\n]{1,64})["']|(?:^|[\[,;]\s*)([A-Za-z_][\w.]{0,63})\(""", re.M)
 """What looks like a tool's name: calls without markers count for declared names alone."""
@@ -229,7 +229,7 @@ def _by_output(
     outputs = [output] if isinstance(output, str) else list(output)
     for text in outputs:
         if not isinstance(text, str):
-            raise TypeError(f"output: must be a string or several, not {described(text)}")
+            raise TypeError(f"output: must be a string or a list of strings, not {described(text)}")
     outputs = [text[:_LONGEST] for text in outputs[:_OUTPUTS]]
     found = {}
     for d in dialects:
@@ -237,7 +237,7 @@ def _by_output(
         for text in outputs:
             if awaited is not None:
                 awaited()
-            value, message, written = max((_read(d, text, s) for s in _stages(d)), key=lambda told: told[0])
+            value, message, written = read_output(d, text)
             score += value
             calls += sum(c.status == "ok" for c in message.tool_calls)
             thoughts += bool(message.reasoning) and value > 0
@@ -254,21 +254,21 @@ def _count(n: int, what: str) -> str:
     return f"{n} {what}{'' if n == 1 else 's'}"
 
 
-def _stages(d: Dialect) -> list[Stage | None]:
-    """Prompts may have opened the reasoning."""
-    return [None, Stage.REASONING] if d.reasoning else [None]
+def read_output(d: Dialect, text: str) -> tuple[float, Message, bool]:
+    """How well a dialect reads an output, what it reads, and whether it writes the same."""
+    stages = [None, Stage.REASONING] if d.reasoning else [None]  # prompts may have opened the reasoning
+    return max((_read(d, text, stage) for stage in stages), key=lambda told: told[0])
 
 
 def _read(d: Dialect, text: str, stage: Stage | None) -> tuple[float, Message, bool]:
-    """How well a dialect reads an output, what it reads, and whether it writes the same."""
     from .renderer import render  # not needed for other ways
 
     names = {a or b for a, b in _NAMES.findall(text)}
     tools: list[Any] = [{"type": "function", "function": {"name": name}} for name in sorted(names)]
     message = parse(text, d, tools=tools or None, stage=stage)
     good = sum(c.status == "ok" for c in message.tool_calls)
-    left = len(_LEFT.findall(message.content)) + len(_LEFT.findall(message.reasoning))
-    taken = len(_LEFT.findall(text)) - left
+    left = len(MARKERS.findall(message.content)) + len(MARKERS.findall(message.reasoning))
+    taken = len(MARKERS.findall(text)) - left
     doubts = len(message.notices) + 2 * (len(message.tool_calls) - good)
     # A thought that nothing closed is read from a stage alone.
     unclosed = any(n.kind == "unclosed_reasoning" or n.detail == "reasoning" for n in message.notices)

@@ -139,21 +139,18 @@ class OpenSegment:
         self.end = end
 
 
-class Fold:
+class Fold(msgspec.Struct, eq=False):
     """Puts a message together from events, one at a time, in constant work per event."""
 
-    __slots__ = ("_calls", "_finish", "_growing", "_notices", "_open", "_segments", "arguments", "reasoning_tokens")
-
-    def __init__(self) -> None:
-        self._segments: list[OpenSegment] = []
-        self._calls: list[ToolCall] = []
-        self._open: OpenSegment | None = None
-        self._growing: dict[int, list[str]] = {}
-        self._notices: list[Notice] = []
-        self._finish = ""
-        self.arguments: list[str] = []
-        """Pieces of the arguments of the latest call; the parser's fast path appends to it directly."""
-        self.reasoning_tokens: int | None = None
+    _segments: list[OpenSegment] = []
+    _calls: list[ToolCall] = []
+    _open: OpenSegment | None = None
+    _growing: dict[int, list[str]] = {}
+    _notices: list[Notice] = []
+    _finish: str = ""
+    arguments: list[str] = []
+    """Pieces of the arguments of the latest call; the parser's fast path appends to it directly."""
+    reasoning_tokens: int | None = None
 
     def add(self, event: Event) -> None:
         """Take one event."""

@@ -15,8 +15,7 @@ from .errors import DialectError
 from .events import Stage
 from .message import Message
 from .parser import parse
-from .policy import Policy
-from .toolset import read_tools
+from .toolset import Toolset, read_toolset
 from .turn import Call, Turn, read_turn
 from .values import JSON, PYTHON, Raw, Value, declare, kind, quoted, unfold, write
 
@@ -29,7 +28,7 @@ def render(
     message: Message | Mapping[str, Any],
     dialect: str | Dialect,
     *,
-    tools: Sequence[Any] | None = None,
+    tools: Sequence[Any] | Toolset | None = None,
     stage: Stage | str | None = None,
 ) -> str:
     """The text that the model writes for a message.
@@ -37,7 +36,8 @@ def render(
     Args:
         message: a `Message`, or an OpenAI assistant message.
         dialect: a name, or a `Dialect`.
-        tools: OpenAI tool dicts, by which the text would be read; ``None``: tools with the types of the calls' values.
+        tools: OpenAI tool dicts, or a `Toolset`, by which the text would be read; ``None``: tools with the types of the
+            calls' values.
         stage: where the text begins: at the turn's beginning (``content``), behind the opening of reasoning, or behind
             the opening of a block of calls. Default: the dialect's own.
 
@@ -48,12 +48,12 @@ def render(
         TypeError, ValueError: an argument is wrong; the message names it.
     """
     d = as_dialect(dialect)
-    read_tools(tools)
+    request = read_toolset(tools)
     try:
         begin = None if stage is None else Stage(stage)
     except ValueError:
         raise ValueError(f"stage: {stage!r} is not one of {', '.join(Stage)}") from None
-    return _Renderer(d, read_turn(message), tools, begin).render()
+    return _Renderer(d, read_turn(message), request, begin).render()
 
 
 @dataclass(slots=True)
@@ -89,19 +89,20 @@ def _unread(part: str, field: str, why: str) -> _Difference:
 class _Renderer:
     """Writes one turn; alternatives are tried in order until the text reads back."""
 
-    def __init__(self, d: Dialect, turn: Turn, tools: Sequence[Any] | None, stage: Stage | None) -> None:
+    def __init__(self, d: Dialect, turn: Turn, tools: Toolset, stage: Stage | None) -> None:
         self.d = d
         self.turn = turn
         self.stage = stage
         self.begin = stage or d.stage
-        self.tools = declare((c.name, c.value) for c in turn.calls) if tools is None and turn.calls else tools
+        unknown = tools.tools is None and turn.calls
+        self.tools = read_toolset(declare((c.name, c.value) for c in turn.calls)) if unknown else tools
         self.alternatives = {
             "reasoning": writable(d.reasoning),
             "content": writable(d.preamble or d.content if turn.calls else d.content),
             "calls": writable(d.calls),
         }
         self.chosen = dict.fromkeys(self.alternatives, 0)
-        declared = read_tools(self.tools) or {}
+        declared = self.tools.tools or {}
         own = [d.text_call(declared.get(c.name), c.name) for c in turn.calls]
         self.own = [t if t and c.value.keys() == {t.key} else None for c, t in zip(turn.calls, own, strict=True)]
         """How calls are written whose only argument is bare text."""
@@ -110,7 +111,7 @@ class _Renderer:
             own_or_not = zip(turn.calls, self.own, strict=True)
             self.forms = [_Form(t.templates[0] if t else d.call_of(c.name)) for c, t in own_or_not]
         self.ids = _call_ids(d.id, turn.calls)
-        ends = string_ends(compile_plan(d, Policy()))
+        ends = string_ends(compile_plan(d))
         self.ends = re.compile("|".join((r"\\.", *map(re.escape, ends)))) if ends else None
         self.style = PYTHON if d.codec == "python" else JSON if d.quote == '"' else quoted(d.quote)
 

@@ -87,7 +87,6 @@ class Schema:
         self._members: dict[str, Schema | None] = {}  # what was asked for before
         self._declared: dict[str, bool] = {}
 
-    @property
     def kinds(self) -> Kinds | None:
         """The types and the strings that a value may have; ``None`` where the schema does not tell."""
         if not self._known:
@@ -103,13 +102,13 @@ class Schema:
         ``number`` stands for integers too, so ``integer`` is never listed beside it. A schema that contradicts itself
         (a string whose enum lists numbers) does not tell.
         """
-        kinds = self.kinds
+        kinds = self.kinds()
         return None if kinds is None else kinds.types
 
     @property
     def strings(self) -> frozenset[str] | None:
         """The strings that the schema lists as the only ones; ``None`` where it admits any, or does not tell."""
-        kinds = self.kinds
+        kinds = self.kinds()
         return None if kinds is None or "string" not in kinds.types else kinds.strings
 
     @property
@@ -426,7 +425,7 @@ def decode(
     becomes a string and does not fit. Where ``types`` is ``None`` (unknown), text that is JSON other than a string is
     that JSON, everything else is a string, and both fit.
 
-    ``nesting`` bounds the arrays and objects within each other; text beyond it is no JSON.
+    ``nesting`` bounds the arrays and objects within each other; deeper text is not JSON.
     """
     if types is None:
         return (text.strip(_BLANK) if is_json_value(text, nesting) else _quote(text)), True
@@ -481,7 +480,7 @@ def _kind(json_text: str) -> JsonType:
 def collected(texts: list[str], items: "Schema | None") -> tuple[str, bool]:
     """One JSON array of what was given for it in several pieces, elements or arrays of them; and whether all fit."""
     elements: list[str] = []
-    kinds = None if items is None else items.kinds
+    kinds = None if items is None else items.kinds()
     types, strings = (None, None) if kinds is None else (kinds.types, kinds.strings)
     nested = types is not None and "array" in types
     all_fit = True
@@ -526,7 +525,7 @@ def is_json_value(text: str, nesting: int = MAX_NESTING) -> bool:
 
 
 def _fitting(bare: str, types: frozenset[str], nesting: int) -> str | None:
-    """The JSON text of a value that is no string, or ``None`` where it has none of the types."""
+    """The JSON text of a value that is not a string; ``None`` where it has none of the types."""
     if bare[:1] in ("{", "["):
         kind = "object" if bare[0] == "{" else "array"
         return bare if kind in types and _is_json(bare, nesting) else None

@@ -62,7 +62,7 @@ class Detokenizer:
         return text, literal
 
     def known(self, ids: Sequence[int]) -> list[str | bytes | None]:
-        """What each id stands for behind other text, as far as that is known: text, or bytes that are no text alone.
+        """What each id stands for behind other text, as far as that is known: text, or bytes that alone are not text.
 
         Behind an id that was pushed, text of known ids is what pushing them would give. ``None`` are added tokens, and
         ids that were never pushed.
@@ -87,7 +87,7 @@ def token_bytes(tokenizer: Any, token: int) -> bytes | None:
     """What one id stands for behind other text: bytes, which need not be whole characters.
 
     Returns:
-        ``None`` where the tokenizer does not tell: it only decodes, and this id alone is no text.
+        ``None`` where the tokenizer does not tell: it only decodes, and this id alone is not text.
     """
     vocabulary = _vocabulary(tokenizer)
     literal = vocabulary.added.get(token)
@@ -135,7 +135,7 @@ class _Vocabulary:
         anchor: an id of plain letters, to stand before other ids; ``None`` where there is or needs to be none.
         special: id of each special token, once it was asked for.
         marked: the literals that the tokenizer marks as special, once they were asked for.
-        piece: what an id stands for behind other text, as text or as bytes that are no text on their own; ``None``
+        piece: what an id stands for behind other text, as text or as bytes that are not text by themselves; ``None``
             where the tokenizer does not tell.
         pieces: the pieces that were looked up.
         first_differs: whether a piece may read differently at the very start (sentencepiece drops a space there).

@@ -110,7 +110,7 @@ def read_tools(tools: object) -> dict[str, Mapping[str, Any]] | None:
     """The tools by their names, in order; ``None`` where they are unknown.
 
     Raises:
-        ToolsError: they are no list, too many, or one has no name, or another's.
+        ToolsError: they are not a list, or too many, or one has no name or the name of another.
     """
     if tools is None:
         return None
@@ -118,7 +118,10 @@ def read_tools(tools: object) -> dict[str, Mapping[str, Any]] | None:
         raise ToolsError("tools", f"must be a list of tools, not {json_kind(tools)}")
     if len(tools) > MAX_TOOLS:
         raise ToolsError("tools", f"{len(tools):,} tools; allowed are {MAX_TOOLS:,}")
-    found: dict[str, Mapping[str, Any]] = {}
+    found = _written_plainly(tools)
+    if found is not None:
+        return found
+    found = {}
     for i, tool in enumerate(tools):
         name = tool_name(tool)
         if name is None:
@@ -127,6 +130,19 @@ def read_tools(tools: object) -> dict[str, Mapping[str, Any]] | None:
             raise ToolsError(f"tools[{i}]", f"the name {json_shown(name)} is declared twice")
         found[name] = tool
     return found
+
+
+def _written_plainly(tools: Sequence[Any]) -> dict[str, Mapping[str, Any]] | None:
+    """The tools by their names, where each is written as chat completions have it; ``None`` asks for a careful look."""
+    found: dict[str, Mapping[str, Any]] = {}
+    try:
+        for tool in tools:
+            name = tool["function"]["name"]
+            if type(tool) is dict and type(name) is str and name:
+                found[name] = tool
+    except (KeyError, TypeError):
+        return None
+    return found if len(found) == len(tools) else None
 
 
 def _nameless(where: str, tool: object) -> ToolsError:

@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -18,6 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from unspool.batch import BadRow, parse_many
+from unspool.batch.reading import Reader
 from unspool.cli import main
 from unspool.engines.capture import Asked, write_recording
 
@@ -341,6 +343,27 @@ def test_several_workers_write_the_same(tmp_path: Path) -> None:
     assert pq.read_table(tmp_path / "1.parquet") == pq.read_table(tmp_path / "2.parquet")
     with_errors = [(tmp_path / f"{n}.parquet.errors.jsonl").read_text(encoding="utf-8") for n in (1, 2)]
     assert with_errors[0] == with_errors[1]
+
+
+def test_workers_are_threads_where_there_is_no_global_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So far as an interpreter with the lock can say: who reads, that it is not this thread, and what is written."""
+    source = write_lines(tmp_path / "in.jsonl", 60)
+    assert run(source, "-o", tmp_path / "one.jsonl") == 0
+    seen: dict[int, set[int]] = {}
+
+    def read(self: Reader, *told: Any) -> dict[str, Any]:
+        seen.setdefault(id(self), set()).add(threading.get_ident())
+        time.sleep(0.001)  # so that no thread does all
+        return original(self, *told)
+
+    original = Reader.read
+    monkeypatch.setattr(Reader, "read", read)
+    monkeypatch.setattr("sys._is_gil_enabled", lambda: False, raising=False)
+    words = ["--rows", "4", "-d", "hermes", "--workers", "2"]
+    assert main(["batch", str(source), "-o", str(tmp_path / "two.jsonl"), *words]) == 0
+    assert [len(threads) for threads in seen.values()] == [1, 1]
+    assert threading.get_ident() not in set.union(*seen.values())
+    assert (tmp_path / "two.jsonl").read_bytes() == (tmp_path / "one.jsonl").read_bytes()
 
 
 def test_one_block_starts_no_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -73,13 +73,18 @@ def test_rows_are_those_of_a_local_run_though_a_worker_is_killed(tmp_path: Path)
 
 def test_a_run_on_ray_goes_on_with_what_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source, out = inputs(tmp_path / "in", 100), tmp_path / "out"
-    assert run(source, out, "--ray") == 0
+    assert run(source, out, "--ray", "-d", "auto") == 0
     before = {p.name: p.stat().st_mtime_ns for p in out.glob("*.parquet")}
     (out / "part-00000001.parquet").unlink()
-    assert run(source, out, "--ray", "--resume") == 0
+    assert run(source, out, "--ray", "-d", "auto", "--resume") == 0
     after = {p.name: p.stat().st_mtime_ns for p in out.glob("*.parquet")}
     assert [n for n in before if before[n] != after[n]] == ["part-00000001.parquet"]
-    assert capsys.readouterr().err.count("180 rows, ") == 2
+    said = capsys.readouterr().err
+    assert said.count("180 rows, ") == said.count("dialect, told by the outputs: hermes reads ") == 2
+    assert run(source, tmp_path / "local.parquet") == 0
+    assert pa.concat_tables([pq.read_table(p) for p in sorted(out.glob("*.parquet"))]) == pq.read_table(
+        tmp_path / "local.parquet"
+    )
 
 
 def test_standard_input_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

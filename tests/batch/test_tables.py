@@ -9,7 +9,7 @@ import pytest
 from tokenizers import Tokenizer
 
 import unspool
-from unspool.batch import WRITTEN, BadRow, Columns, InputError, RowError, parse_many, parse_table
+from unspool.batch import WRITTEN, BadRow, Columns, InputError, RowError, Summary, parse_many, parse_table
 
 from ..rl.test_conversation import TOKENIZER, encode
 from .rows import TOOLS, output, row
@@ -95,13 +95,13 @@ def test_the_dialect_is_found_by_model_and_template() -> None:
             "output": call,
             "chat_template": "<tool_call>\n{{ {'name': n, 'arguments': a} }}\n</tool_call><think></think>",
         },
-        {"output": call, "model": "nobody-knows-this"},
-        {"output": call},
+        {"output": "Hello.", "model": "nobody-knows-this"},
+        {"output": "Hello."},
     ]
     bad: list[BadRow] = []
     found = list(parse_many(rows, "auto", errors=bad))
     assert [[c["name"] for c in r["tool_calls"]] for r in found] == [["f"], ["f"]]
-    assert [(b.row, b.reason.partition(":")[0]) for b in bad] == [(2, "model"), (3, "dialect")]
+    assert [(b.row, b.reason.partition(":")[0]) for b in bad] == [(2, "dialect"), (3, "dialect")]
 
 
 @pytest.mark.parametrize("table", [False, True])
@@ -181,6 +181,16 @@ def test_bad_rows_of_tables_are_left_out() -> None:
     table = pa.table({"output": ["Hi.", None, "Ho."], "n": [1, 2, 3]})
     assert parse_table(table, "hermes", errors=bad)["n"].to_pylist() == [1, 3]
     assert [b.row for b in bad] == [1]
+
+
+def test_of_names_that_models_make_up_a_thousand_are_counted_apart() -> None:
+    call = '<tool_call>\n{{"name": "f{}", "arguments": {{}}}}\n</tool_call>'
+    rows = [{"output": call.format(i), "finish_reason": f"because {i}"} for i in range(1_100)]
+    summary = Summary()
+    assert len(list(parse_many(rows, "hermes", summary=summary))) == summary.rows == 1_100
+    assert (len(summary.calls), summary.calls["(others)"]) == (1_001, {"calls": 100, "ok": 100})
+    assert sum(summary.finish.values()) == 1_100
+    assert len(summary.finish) <= 1_001
 
 
 def test_misuse_is_told() -> None:

@@ -58,7 +58,7 @@ BEHIND = ("", " ", "\n", ">", "(", ":", "|", ": ", "<args>", "\n```json\n", "[AR
 ARGUMENTS = (
     "<{key}>{value}</{key}>", '<p name="{key}">{value}</p>', "<k>{key}</k><v>{value}</v>", "~{key}={value};",
     "  - {key} := {value} ;;\n", '<p name="{key}" string="{string}">{value}</p>', "<p={key}>\n{value}\n</p>\n",
-    '<p name="{key}" type="{type}">{value}</p>', "@{key} = {value} @", "[{key}] {value} [/]\n", "@{key}: {value}\n",
+    '<p name="{key}" type="{type}">{value}</p>', "@{key} = {value} @", "[{key}] {value} %\n", "@{key}: {value}\n",
     "<|p|>{key}<|v|>{value}<|/p|>",
 )  # fmt: skip
 BLANK = '[[examples]]\nraw = "Hello."\ncontent = "Hello."\n'
@@ -300,20 +300,22 @@ class Tally:
             if why:
                 self.refused[why.split(" got ")[0][:140]] += 1
                 if "it means something else" in why:
-                    self.faults.append((text, why))
+                    self._fault(text, why)
                 return
             self.accepted.append(text)
             keeps_to_everything(parse_dialect(text, "drawn.toml", find_base), random.Random(text))
         except Exception as error:  # whatever it is, it is a fault: of the accepted file, or of the check
             place = traceback.extract_tb(error.__traceback__)[-1]
-            self.faults.append((text, f"{type(error).__name__} at {place.filename}:{place.lineno}: {error}"))
+            self._fault(text, f"{type(error).__name__} at {place.filename}:{place.lineno}: {error}")
+
+    def _fault(self, text: str, fault: str) -> None:
+        print(f"--- {fault[:1500]}\n{text}", flush=True)
+        self.faults.append((text, fault))
 
     def report(self) -> None:
         """Print it all."""
         for reason, count in self.refused.most_common():
             print(f"{count:5} refused: {reason}")
-        for text, fault in self.faults:
-            print(f"--- {fault[:1500]}\n{text}")
         refused = sum(self.refused.values())
         print(f"{len(self.accepted)} accepted, {refused} refused, {len(self.faults)} faults")
 

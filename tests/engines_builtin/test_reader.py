@@ -348,9 +348,7 @@ def test_a_task_that_no_tool_does_is_told_so() -> None:
     assert answer.thought == "No tool fits."
 
 
-@pytest.mark.parametrize(
-    ("name", "text"), [("roll_dice", "roll two dice"), ("get_weather", "asdf"), ("translate", "translate it to Greek")]
-)
+@pytest.mark.parametrize(("name", "text"), [("get_weather", "asdf"), ("translate", "translate it to Greek")])
 def test_what_is_not_said_is_left_to_the_model(name: str, text: str) -> None:
     assert asked(text, name) is None
 
@@ -473,3 +471,95 @@ def test_arguments_of_the_history_that_are_no_json_are_none() -> None:
     read_in = reading().read(tokenizer().encode(text).ids)
     assert [t.arguments for t in read_in.turns if t.role == "call"] == [{}]
     assert read(read_in) is not None
+
+
+ORDERS = {
+    "type": "object",
+    "properties": {
+        "status": {"enum": ["open", "shipped"]},
+        "customer": {"type": "string"},
+        "limit": {"type": "integer"},
+    },
+}
+ISSUE = {
+    "type": "object",
+    "properties": {"repo": {"type": "string"}, "title": {"type": "string"}, "labels": {"type": "array"}},
+    "required": ["repo", "title"],
+}
+BLINDS = {
+    "type": "object",
+    "properties": {
+        "position": {"type": "integer", "description": "0 = closed, 100 = open"},
+        "room": {"type": "string"},
+    },
+    "required": ["position"],
+}
+SCHEMA = {"type": "object", "properties": {"table_name": {"type": "string"}}, "required": ["table_name"]}
+FILES = {
+    "type": "object",
+    "properties": {"source": {"type": "string"}, "destination": {"type": "string"}},
+    "required": ["source", "destination"],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "text", "expected"),
+    [
+        (
+            "list_orders",
+            ORDERS,
+            "the last 9 shipped orders for Initech",
+            {"status": "shipped", "customer": "Initech", "limit": 9},
+        ),
+        (
+            "open_issue",
+            ISSUE,
+            "open an issue in ada/loom titled 'It hangs' with label urgent",
+            {"repo": "ada/loom", "title": "It hangs", "labels": ["urgent"]},
+        ),
+        ("set_blinds", BLINDS, "open the blinds in the attic", {"position": 100, "room": "attic"}),
+        ("describe", SCHEMA, "describe the invoices table", {"table_name": "invoices"}),
+        (
+            "move_file",
+            FILES,
+            "move draft.txt to old/draft.txt",
+            {"source": "draft.txt", "destination": "old/draft.txt"},
+        ),
+    ],
+)
+def test_prepositions_descriptions_and_names_tell_whose_a_value_is(
+    name: str, parameters: Any, text: str, expected: Any
+) -> None:
+    tool = {"type": "function", "function": {"name": name, "parameters": parameters}}
+    answer = read(prompt([tool], [{"role": "user", "content": text}]))
+    assert answer is not None
+    assert answer.calls == [(name, expected)]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("send_email", "send an email", "Please say the recipient, subject and body."),
+        ("roll_dice", "roll two dice", "Please say the sides."),
+        ("read_file", "open a file", "Please say the path."),
+    ],
+)
+def test_what_no_word_of_a_request_may_be_is_asked_for(name: str, text: str, words: str) -> None:
+    answer = asked(text, name)
+    assert answer is not None
+    assert (answer.calls, answer.words) == ([], words)
+
+
+def test_a_misspelt_request_is_read_where_it_says_nothing_else() -> None:
+    assert calls("wether in oslo", "get_weather", "send_email") == [("get_weather", {"location": "oslo"})]
+
+
+def test_an_answer_to_a_question_completes_the_request_before_it() -> None:
+    messages = [
+        {"role": "user", "content": "What is the status of my flight?"},
+        {"role": "assistant", "content": "Which flight is it?"},
+        {"role": "user", "content": "it's KL1234"},
+    ]
+    answer = read(prompt([declared("get_flight_status")], messages))
+    assert answer is not None
+    assert answer.calls == [("get_flight_status", {"flight_number": "KL1234"})]

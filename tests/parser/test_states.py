@@ -4,14 +4,19 @@ import ast
 import importlib
 import inspect
 import pkgutil
+import random
+import sys
 from pathlib import Path
+from types import FrameType
 
 import pytest
 
 import unspool.parser
 from unspool import Notice, Parser, Policy
+from unspool.dialect.registry import list_dialects
 from unspool.parser.machine import STEPS
 from unspool.parser.states import INSIDE, TABLE, Standing, State
+from unspool.promises import cases
 
 from ..transitions import BY_STEPS, descriptions, drawing, recorded
 
@@ -73,6 +78,20 @@ def written(path: Path) -> list[str]:
     return found
 
 
+def test_no_property_changes_what_it_belongs_to() -> None:
+    # What is kept once it was asked for is a `cached_property`.
+    asked = 0
+    for path in sorted((*(SOURCE / "parser").rglob("*.py"), *(SOURCE / "dialect").glob("*.py"), *SOURCE.glob("*.py"))):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            decorators = node.decorator_list if isinstance(node, ast.FunctionDef) else ()
+            if any(isinstance(d, ast.Name) and d.id == "property" for d in decorators):
+                asked += 1
+                for one in ast.walk(node):
+                    if isinstance(one, ast.Attribute | ast.Subscript):
+                        assert isinstance(one.ctx, ast.Load), f"{path.name}:{one.lineno}: {ast.unparse(one)}"
+    assert asked > 20
+
+
 def test_no_part_writes_the_fields_of_another() -> None:
     assert [w for path in sorted((SOURCE / "parser").rglob("*.py")) for w in written(path)] == []
 
@@ -82,7 +101,9 @@ def test_no_object_has_too_many_slots() -> None:
     for name in MODULES:
         for _, cls in inspect.getmembers(importlib.import_module(name), inspect.isclass):
             if cls.__module__ == name and "__slots__" in vars(cls):
-                slots = [s for base in cls.__mro__ for s in getattr(base, "__slots__", ())]
+                slots = getattr(cls, "__struct_fields__", None) or [
+                    slot for base in cls.__mro__ for slot in getattr(base, "__slots__", ())
+                ]
                 assert len(slots) <= MOST_SLOTS, f"{cls.__qualname__} has {len(slots)}"
                 counted += 1
     assert counted > 15
@@ -96,16 +117,31 @@ def imports(path: Path, name: str) -> set[str]:
         if isinstance(node, ast.ImportFrom) and node.level:
             base = package.rsplit(".", node.level - 1)[0] if node.level > 1 else package
             target = f"{base}.{node.module}" if node.module else base
-            found |= {target, *(f"{target}.{alias.name}" for alias in node.names)}
+            found |= {f"{target}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
     return found
 
 
-def test_imports_of_dialect_and_parser_hold_no_circle() -> None:
-    paths = {
-        ".".join(("unspool", *path.relative_to(SOURCE).with_suffix("").parts)).removesuffix(".__init__"): path
-        for path in SOURCE.rglob("*.py")
-    }
-    graph = {name: {m for m in imports(path, name) if m in paths and m != name} for name, path in paths.items()}
+PATHS = {
+    ".".join(("unspool", *path.relative_to(SOURCE).with_suffix("").parts)).removesuffix(".__init__"): path
+    for path in SOURCE.rglob("*.py")
+}
+
+
+def graph_of_imports() -> dict[str, set[str]]:
+    """What each module imports: a name in a module, or a module of a package."""
+    graph = {}
+    for name, path in PATHS.items():
+        found = {m if m in PATHS else m.rpartition(".")[0] for m in imports(path, name)}
+        graph[name] = {m for m in found if m in PATHS and m != name}
+    return graph
+
+
+def test_imports_hold_no_circle_also_none_that_only_types_need() -> None:
+    graph = graph_of_imports()
     done: set[str] = set()
 
     def visit(name: str, way: tuple[str, ...]) -> None:
@@ -116,9 +152,46 @@ def test_imports_of_dialect_and_parser_hold_no_circle() -> None:
             done.add(name)
 
     for name in sorted(graph):
-        if name.startswith(("unspool.parser.", "unspool.dialect.")):
-            visit(name, ())
-    assert len(done) > 30
+        visit(name, ())
+    assert len(done) > 200
+
+
+def below(graph: dict[str, set[str]], name: str) -> set[str]:
+    """What a module imports, and what that imports."""
+    found: set[str] = set()
+    waiting = [name]
+    while waiting:
+        waiting += (more := graph[waiting.pop()] - found)
+        found |= more
+    return found
+
+
+def test_a_chunk_goes_down_through_the_modules_and_does_not_come_back_up() -> None:
+    names = {str(path): name for name, path in PATHS.items()}
+    calls: set[tuple[str, str]] = set()
+
+    def called(frame: FrameType, event: str, _: object) -> None:
+        before = frame.f_back
+        if event == "call" and before is not None and not frame.f_code.co_flags & inspect.CO_GENERATOR:
+            here, there = names.get(before.f_code.co_filename), names.get(frame.f_code.co_filename)
+            if here and there and here != there:
+                calls.add((here, there))
+
+    for case in random.Random(1).sample(cases(list_dialects()), 40):
+        broken = case.raw[: 2 * len(case.raw) // 3] + '}"' + case.raw
+        for text, policy in ((case.raw, None), (broken, Policy(bad_arguments="text", markers_in_strings="end"))):
+            parser = Parser(case.dialect, tools=case.tools, stage=case.example.stage, policy=policy)
+            sys.setprofile(called)
+            try:
+                for at in range(0, len(text), 5):
+                    parser.feed(text[at : at + 5])
+                parser.close()
+            finally:
+                sys.setprofile(None)
+    graph = graph_of_imports()
+    known = {name: below(graph, name) for name, _ in calls}
+    assert [call for call in sorted(calls) if call[1] not in known[call[0]]] == []
+    assert len(calls) > 100
 
 
 def test_a_broken_call_that_is_held_beyond_the_cap_is_released_and_read_on() -> None:

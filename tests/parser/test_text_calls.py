@@ -186,7 +186,7 @@ def test_a_wrong_table_is_refused_with_what_is_allowed(line: str, told: str) -> 
 
 def test_the_table_stands_only_where_content_is_framed() -> None:
     for key, own in (("text", "<r>{code}</r>"), ("tools", "<r>{name}{arguments}</r>")):
-        with pytest.raises(DialectError, match=f"{key}: stands only where content is framed"):
+        with pytest.raises(DialectError, match=f"{key}: is allowed only where content is framed"):
             parse_dialect(
                 f'name = "x"\ncall = "<c>{{name}}{{arguments}}</c>"\n[{key}]\nrun = "{own}"\n{EXAMPLE}',
                 "x.toml",

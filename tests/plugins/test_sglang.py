@@ -143,22 +143,39 @@ def test_an_unknown_name_is_a_value_error_that_names_it(name: str) -> None:
         FunctionCallParser([WEATHER], name)
 
 
-@pytest.mark.parametrize("name", SURVEY)
-def test_every_key_of_the_survey_tells_how_its_calls_are_written(name: str) -> None:
-    info = FunctionCallParser([WEATHER], name).detector.structure_info()("get_weather")
+def body(d: Dialect, call: dict[str, Any]) -> str:
+    """What the renderer writes between the begin and the end of a call."""
+    own = plugin._written(d, call["function"]["name"], call["id"])
+    written = unspool.render({"role": "assistant", "tool_calls": [call]}, d, tools=[WEATHER], stage=Stage.CONTENT)
+    before, begin, rest = written.partition(own.begin)
+    assert (before.strip(), begin) == ("", own.begin)
+    for text in (*d.end, own.end):
+        rest = rest.removesuffix(text)
+    return rest
+
+
+@pytest.mark.parametrize("name", [*SURVEY, *sorted({d.name for d in CALLING} - {*SURVEY})])
+def test_a_call_is_read_between_the_begin_and_end_that_structure_info_tells(name: str) -> None:
+    """Of every key of the survey and of every other dialect; twice in one text, as a tag may repeat."""
+    detector = FunctionCallParser([WEATHER], name).detector
+    info = detector.structure_info()("get_weather")
     assert info.begin.startswith(info.trigger)
     assert "get_weather" in info.begin
-    arguments = '{"city": "Paris"}' if unspool.structure_info(name, "get_weather") else None
-    written = unspool.render(
-        {"role": "assistant", "tool_calls": [{"function": {"name": "get_weather", "arguments": arguments or "{}"}}]},
-        name,
-        tools=[WEATHER],
-    )
-    assert written.startswith(info.begin)
-    assert written.endswith(info.end)
-    if arguments:
-        raw = info.begin + arguments + info.end
-        assert [c.arguments for c in unspool.parse(raw, name, tools=[WEATHER]).tool_calls] == [arguments]
+    function = {"name": "get_weather", "arguments": '{"city": "Paris"}'}
+    (given,) = unspool.parse(info.begin + "{}" + info.end, name, tools=[WEATHER], stage=Stage.CONTENT).tool_calls
+    own = body(detector.dialect, {"function": function, "id": given.id})
+    count = 2 if any(c.isalnum() for c in info.trigger) else 1  # calls without a marker stand alone
+    text = own if info == plugin._written(detector.dialect, "get_weather", given.id) else function["arguments"]
+    raw = (info.begin + text + info.end) * count
+    calls = unspool.parse(raw, name, tools=[WEATHER], stage=Stage.CONTENT).tool_calls
+    told = [(c.name, json.loads(c.arguments), c.status) for c in calls]
+    assert told == [("get_weather", {"city": "Paris"}, "ok")] * count
+    assert len({c.id for c in calls}) == count
+
+
+def test_a_name_that_needs_escaping_is_escaped() -> None:
+    info = FunctionCallParser([WEATHER], "qwen25").detector.structure_info()('say "hi"')
+    assert info.begin == '<tool_call>\n{"name": "say \\"hi\\"", "arguments": '
 
 
 def test_two_calls_written_as_structure_info_says_get_different_ids() -> None:

@@ -8,9 +8,11 @@ import pytest
 
 import unspool
 from unspool import Dialect, Stage
+from unspool.plugins import sglang
 
 from ..support import CALLING, named, tools_of
 from .support import WEATHER, Parts, pieces, raws, read
+from .test_sglang import SURVEY
 
 pytestmark = [pytest.mark.sglang, pytest.mark.filterwarnings("default")]
 
@@ -114,6 +116,29 @@ def test_sglang_constrains_calls_in_their_own_form(host: Any, dialect: Dialect, 
     assert front.owns_tool_format()
 
 
+WRITTEN_OTHERWISE = {"hunyuan", "muse"}
+"""SGLang's detectors whose `structure_info` is not ours: its tags go by the tokenizer, and its call lacks the frame."""
+
+
+def test_what_structure_info_says_is_sglangs_own_to_the_letter(host: Any) -> None:
+    calls, _, tool = host
+    tools = [tool(**WEATHER)]
+    otherwise, known = set(), set()
+    for name in [n for n in calls.ToolCallParserEnum if not n.startswith("unspool_")]:
+        try:
+            front = calls(tools, name)
+            front.detector.structure_info()("get_weather")
+        except (NotImplementedError, ValueError):
+            continue
+        known.add(name)
+        ours = calls(tools, f"unspool_{name}")
+        if ours.get_legacy_structural_tag().model_dump() != front.get_legacy_structural_tag().model_dump():
+            otherwise.add(name)
+    assert otherwise == WRITTEN_OTHERWISE
+    assert known - WRITTEN_OTHERWISE == set(sglang._forms())
+    assert len(known & {*SURVEY}) == 12, "the other twelve keys have none in SGLang"
+
+
 def test_the_list_of_sglangs_parsers_that_read_examples_otherwise_is_right(host: Any) -> None:
     calls, _, tool = host
     otherwise: set[str] = set()
@@ -131,3 +156,11 @@ def test_the_list_of_sglangs_parsers_that_read_examples_otherwise_is_right(host:
                 if got != want:
                     otherwise.add(name)
     assert otherwise == READ_OTHERWISE
+
+
+def test_every_parser_has_a_dialect_of_its_name_but_those_that_the_page_on_migration_lists() -> None:
+    tools = importlib.import_module("sglang.srt.function_call.function_call_parser").FunctionCallParser
+    reasoning = importlib.import_module("sglang.srt.parser.reasoning_parser").ReasoningParser
+    ours = {name for dialect in unspool.list_dialects() for name in dialect.names}
+    others = {*tools.ToolCallParserEnum, *reasoning.DetectorMap} - ours
+    assert {name for name in others if not name.startswith("unspool")} == {"response_template", "minimax-append-think"}

@@ -212,3 +212,12 @@ def test_more_of_a_calls_arguments_is_told_with_no_field_that_was_not_set(host: 
     ]
     assert told[1].model_dump(exclude_unset=True) == {"tool_calls": [{"index": 0, "function": {"arguments": "Oslo"}}]}
     assert [type(told[1].tool_calls[0]), type(told[1])] == [type(told[0].tool_calls[0]), type(told[0])]
+
+
+def test_every_parser_has_a_dialect_of_its_name_but_those_that_the_page_on_migration_lists() -> None:
+    tools = importlib.import_module("vllm.tool_parsers").ToolParserManager
+    reasoning = importlib.import_module("vllm.reasoning").ReasoningParserManager
+    names = {*tools.list_registered(), *reasoning.list_registered()}
+    ours = {name for dialect in unspool.list_dialects() for name in dialect.names}
+    others = {name for name in names - ours if not name.startswith("unspool")}
+    assert others == {"hf", "minimax_m2_append_think"}

@@ -130,7 +130,7 @@ def test_a_capture_can_be_parsed_again_with_both_parsers(served: list[Any], reco
         (["--dialect", "hermes", "--reasoning-key", "YWJj"], "--reasoning-key: key 1 has 3 bytes; 32 are needed"),
         (["--dialect", "hermes", "--turn-memory", "-1"], "--turn-memory: must be at least 0"),
         (["--dialect", "hermes", "--effort-budget", "none=1"], "--effort-budget: 'none' is not one of minimal, low"),
-        (["--dialect", "hermes", "--effort-budget", "low"], "--effort-budget: 'low': '' is no number of tokens"),
+        (["--dialect", "hermes", "--effort-budget", "low"], "--effort-budget: 'low': '' is not a number of tokens"),
         (
             ["--dialect", "hermes", "--cors", "example.org"],
             "--cors: 'example.org' is not an origin; allowed are SCHEME://",

@@ -12,8 +12,10 @@ from unspool.request.prompts import Prompts
 from unspool.request.prompts import Tokenizer as Files
 from unspool.wire import Usage
 
-from .support import HELLO, WEATHER, Live, chunks, live
+from .support import CHAT, HELLO, WEATHER, Live, chunks, live
+from .test_loop import BETA, MCP, MCP_SERVER, rebuilt, run
 from .test_protocols import AGUI, ANTHROPIC_TOOL, RESPONSES_TOOL, claude
+from .workshop import Workshop, call
 
 # It leaves reasoning out of the history, writes calls otherwise than the model, and lets templates be told apart.
 TEMPLATE = """{% for m in messages %}<|im_start|>{{ m.role }}
@@ -232,3 +234,166 @@ def test_an_output_that_was_cut_after_its_first_call_goes_on_behind_the_cut() ->
     assert now.startswith(before + CALL.removesuffix("\n</tool_call>"))
     assert now.count('"name":  "get_weather"') == 1
     assert engine.requests[1].prompt_ids is None
+
+
+# -- answers of several rounds -----------------------------------------------------------------------------------------
+
+TWO = f"<think>\nBoth.\n</think>\n\nLet me see. {call('add', a=1, b=1)}\n{call('add', a=2, b=2)}"
+ONE = f"<think>\nMore.\n</think>\n\n{call('browser.open', id='p')}"
+MIXED = f"<think>\nAsk.\n</think>\n\n{call('add', a=3, b=3)}{call('get_weather', city='Paris')}"
+HOSTED: Any = [MCP, {"type": "web_search"}]
+
+
+def of_chat(server: Live, history: list[Any], *, stream: bool, hidden: bool = False, **options: Any) -> list[Any]:
+    """Asks in chat completions; what the client then has behind its history."""
+    ask: Any = {"model": "m", "messages": history, **options}
+    if stream:
+        with server.openai.chat.completions.stream(**ask) as answer:
+            message = answer.get_final_completion().choices[0].message
+    else:
+        message = server.openai.chat.completions.create(**ask).choices[0].message
+    told = message.model_dump(exclude_none=True, exclude={"parsed"})
+    told["tool_calls"] = [{k: v for k, v in c.items() if k != "index"} for c in told.get("tool_calls", ())] or None
+    return [{k: v for k, v in told.items() if v is not None and not (hidden and k == "tool_results")}]
+
+
+def of_responses(server: Live, history: list[Any], *, stream: bool, **options: Any) -> list[Any]:
+    ask: Any = {"model": "m", "input": history, "tools": HOSTED, **options}
+    if stream:
+        with server.openai.responses.stream(**ask) as answer:
+            output = answer.get_final_response().output
+    else:
+        output = server.openai.responses.create(**ask).output
+    return [item.model_dump(exclude_none=True, warnings=False) for item in output]
+
+
+def of_messages(server: Live, history: list[Any], *, stream: bool, **options: Any) -> list[Any]:
+    ask: Any = {"model": "m", "max_tokens": 99, "mcp_servers": [MCP_SERVER], "betas": BETA, **options}
+    with claude(server.url) as client:
+        if stream:
+            with client.beta.messages.stream(**ask, messages=history) as answer:
+                message: Any = answer.get_final_message()
+        else:
+            message = client.beta.messages.create(**ask, messages=history)
+    return [{"role": "assistant", "content": [b.model_dump(exclude_none=True) for b in message.content]}]
+
+
+def of_agui(server: Live, history: list[Any], *, stream: bool, **options: Any) -> list[Any]:
+    return rebuilt(run(server, history, **options), reasoning=stream)
+
+
+PROTOCOLS: Any = [of_chat, of_responses, of_messages, of_agui]
+
+
+@pytest.mark.parametrize("ask", PROTOCOLS)
+@pytest.mark.parametrize(("stream", "ids"), [(False, True), (True, False)])
+def test_a_users_turn_goes_on_behind_every_round_of_the_last_answer(ask: Any, stream: bool, ids: bool) -> None:
+    engine = Writing(TWO, ONE, ANSWER, ids=ids)
+    with live(engine, "hermes", prompts=template(), servers=[Workshop()], context="all") as server:
+        history: list[Any] = list(HELLO)
+        for turn in range(2):
+            history += [*ask(server, history, stream=stream), {"role": "user", "content": f"Now {turn}?"}]
+        ask(server, history, stream=stream)
+        raws = [TWO, ONE, ANSWER] * 2
+        assert len(engine.requests) == 9
+        for at in range(1, 7):
+            assert extends(engine, at, raws[at - 1]), at
+        assert str(engine.requests[6].prompt).count("page=text") == 2
+
+
+@pytest.mark.parametrize("hidden", [False, True])
+def test_it_does_so_in_chat_completions_with_the_results_of_the_server_and_without(hidden: bool) -> None:
+    engine = Writing(TWO, ONE, ANSWER)
+    with live(engine, "hermes", prompts=template(), servers=[Workshop()], context="all") as server:
+        told = of_chat(server, HELLO, stream=False, hidden=hidden)
+        assert ("tool_results" in told[0]) is not hidden
+        thanks = {"role": "user", "content": "Thanks"}
+        of_chat(server, [*HELLO, *told, thanks], stream=False)
+        assert extends(engine, 3, ANSWER)
+        changes: list[Any] = [{"content": "It is cold."}, {"reasoning_content": "Another thought."}]
+        if not hidden:
+            changes += [{"tool_results": [{**told[0]["tool_results"][0], "content": "sum=9"}]}]
+        for change in changes:
+            of_chat(server, [*HELLO, {**told[0], **change}, thanks], stream=False)
+            assert not any(ANSWER in str(r.prompt) for r in engine.requests[-1:])
+        assert ANSWER in str(engine.requests[3].prompt)
+
+
+@pytest.mark.parametrize("hidden", [False, True])
+@pytest.mark.parametrize("ask", [of_chat, of_responses])
+def test_a_clients_result_goes_behind_those_of_the_server_in_the_same_round(ask: Any, hidden: bool) -> None:
+    engine = Writing(TWO, MIXED, ANSWER)
+    with live(engine, "hermes", prompts=template(), servers=[Workshop()]) as server:
+        if ask is of_chat:
+            ask_ = {"tools": [WEATHER], "hidden": hidden}
+            told = of_chat(server, HELLO, stream=False, **ask_)
+            id = told[0]["tool_calls"][0]["id"]
+            result: Any = {"role": "tool", "tool_call_id": id, "content": "20"}
+        else:
+            ask_ = {"tools": [*HOSTED, RESPONSES_TOOL]}
+            told = of_responses(server, HELLO, stream=hidden, **ask_)
+            id = next(item["call_id"] for item in told if item["type"] == "function_call")
+            result = {"type": "function_call_output", "call_id": id, "output": "20"}
+        ask(server, [*HELLO, *told, result], stream=False, **ask_)
+    assert extends(engine, 1, TWO)
+    assert extends(engine, 2, MIXED)
+    behind = str(engine.requests[2].prompt).rpartition(MIXED)[2]
+    assert [behind.count(text) for text in ("sum=6", "\n20<")] == [1, 1]
+
+
+@pytest.mark.parametrize("ask", [of_responses, of_agui])
+def test_an_answer_that_waited_for_approval_goes_on_behind_what_asked_for_it(ask: Any) -> None:
+    guarded = f"<think>\nMay I?\n</think>\n\n{call('guarded', a=7)}{call('add', a=1, b=1)}"
+    engine = Writing(guarded, ANSWER)
+    with live(engine, "hermes", prompts=template(), servers=[Workshop()]) as server:
+        if ask is of_responses:
+            told = ask(server, HELLO, stream=False)
+            id = next(item["id"] for item in told if item["type"] == "mcp_approval_request")
+            told.append({"type": "mcp_approval_response", "approval_request_id": id, "approve": True})
+            ask(server, [*HELLO, *told], stream=False)
+        else:
+            events = run(server, HELLO)
+            (interrupt,) = events[-1]["outcome"]["interrupts"]
+            answer = {"interruptId": interrupt["id"], "status": "resolved", "payload": {"approved": True}}
+            run(server, [*HELLO, *rebuilt(events, reasoning=True)], resume=[answer])
+    assert extends(engine, 1, guarded)
+    behind = str(engine.requests[1].prompt).rpartition(guarded)[2]
+    assert [behind.count(text) for text in ("guarded=7", "sum=2")] == [1, 1]
+
+
+def test_reasoning_that_was_changed_in_an_earlier_turn_is_written_by_the_template() -> None:
+    engine = Writing(CALL)
+    with live(engine, "hermes", prompts=template()) as server:
+        history: list[Any] = list(HELLO)
+        for _ in range(2):
+            history += answered(chat(server, history))
+        for told, kept in (("Which city?", True), ("Which town?", False)):
+            chat(server, [history[0], {**history[1], "reasoning_content": told}, *history[2:]])
+            assert (engine.requests[-1].prompt_ids is not None) is kept
+
+
+def test_another_api_key_finds_no_turn() -> None:
+    engine = Writing(CALL)
+    with live(engine, "hermes", prompts=template()) as server:
+        history = [*HELLO, *answered(chat(server, HELLO))]
+        for key, found in (("other", False), (server.openai.api_key, True)):
+            ask = {"model": "m", "messages": history, "tools": [WEATHER]}
+            server.http.post(CHAT, json=ask, headers={"Authorization": f"Bearer {key}"})
+            assert (engine.requests[-1].prompt_ids is not None) is found
+
+
+def test_a_tool_of_the_server_keeps_its_name_beside_a_clients_in_every_history() -> None:
+    own = {"name": "add", "parameters": {"type": "object", "properties": {}}}
+    tools: Any = {
+        of_chat: [{"type": "function", "function": own}],
+        of_responses: [{"type": "function", "strict": False, **own}, MCP],
+        of_messages: [{"name": "add", "input_schema": own["parameters"]}],
+        of_agui: [{"description": "", **own}],
+    }
+    for ask, declared in tools.items():
+        engine = Writing(call("workshop__add", a=1, b=1), ANSWER)
+        with live(engine, "hermes", prompts=template(), servers=[Workshop()], turn_memory=0) as server:
+            told = ask(server, HELLO, stream=False, tools=declared)
+            ask(server, [*HELLO, *told, {"role": "user", "content": "More"}], stream=False, tools=declared)
+            called = [c["function"]["name"] for m in engine.requests[2].messages for c in m.get("tool_calls", ())]
+        assert called == ["workshop__add"], ask

@@ -240,7 +240,7 @@ def test_tools_that_only_openai_runs_are_left_out_with_a_line_in_the_log(caplog:
         (
             [{**PATCH, "format": {"type": "grammar", "syntax": "lark", "definition": "x: y"}}],
             None,
-            "tools[0].format.definition: has no rule start",
+            "tools[0].format.definition: has no rule named start",
         ),
         (
             [{**PATCH, "format": {"type": "grammar", "syntax": "regex", "definition": "(?=a)"}}],

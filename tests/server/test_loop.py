@@ -264,7 +264,7 @@ def test_a_request_may_ask_for_approvals_and_allow_fewer_tools_and_calls(server:
     [
         (
             {"type": "mcp", "server_label": "another"},
-            'tools[0].server_label: "another" is no tool server of this server; allowed are workshop',
+            'tools[0].server_label: "another" is not a tool server of this server; allowed are workshop',
         ),
         ({**MCP, "server_label": "x", "server_url": "https://x.example"}, "tools[0].server_url: tool servers of"),
         ({"type": "mcp", "server_label": "x", "connector_id": "connector_gmail"}, "connector_id: is not supported"),
@@ -338,12 +338,14 @@ def run(live: Live, messages: Any, **more: Any) -> list[dict[str, Any]]:
     return events
 
 
-def rebuilt(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def rebuilt(events: list[dict[str, Any]], *, reasoning: bool = False) -> list[dict[str, Any]]:
     """The messages that a client makes of a run."""
     made: dict[str, dict[str, Any]] = {}
     for event in events:
         kind = event["type"]
-        if kind == "TEXT_MESSAGE_CONTENT":
+        if kind == "REASONING_MESSAGE_CONTENT" and reasoning:
+            made.setdefault(event["messageId"], {"role": "reasoning", "content": ""})["content"] += event["delta"]
+        elif kind == "TEXT_MESSAGE_CONTENT":
             message = made.setdefault(event["messageId"], {"role": "assistant", "content": ""})
             message["content"] = (message["content"] or "") + event["delta"]
         elif kind == "TOOL_CALL_START":

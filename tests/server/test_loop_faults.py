@@ -11,6 +11,7 @@ from unspool.engines import Delta
 from unspool.tools import ToolServerError
 
 from .support import CHAT, Scripted, chunks, live, until
+from .test_protocols import AGUI
 from .workshop import Workshop, call, model
 
 MCP: Any = {"type": "mcp", "server_label": "workshop"}
@@ -154,6 +155,44 @@ def test_a_client_that_leaves_ends_its_tools(stream: bool) -> None:
         connection.close()
         until(lambda: workshop.cancelled == 1 and workshop.closed == 1)
         until(lambda: not server.server._service.runs)
+
+
+@pytest.mark.parametrize("path", [CHAT, "/v1/responses", "/ag-ui"])
+def test_a_client_that_leaves_while_the_model_reads_results_ends_the_session_of_its_tools(path: str) -> None:
+    class Later(Scripted):
+        async def generate(self, request: Any) -> Any:
+            self.hang_after = 0 if self.requests else None
+            async for delta in super().generate(request):
+                yield delta
+
+    workshop, engine = Workshop(), Later([call("add", a=1, b=1)])
+    body: Any = {CHAT: {"messages": asked("go")}, "/ag-ui": {**AGUI, "tools": []}}.get(
+        path, {"input": "go", "tools": [MCP]}
+    )
+    with live(engine, "hermes", servers=[workshop]) as server:
+        connection = server.request(path, **body, stream=True)
+        until(engine.hanging.is_set)
+        assert (len(workshop.calls), workshop.closed) == (1, 0)
+        connection.close()
+        until(lambda: workshop.closed == 1 and engine.cancelled == 1 and not server.server._service.runs)
+        assert server.server._service.admission.running == 0
+
+
+def test_a_client_that_leaves_while_tools_are_listed_asks_no_model() -> None:
+    class Slow(Workshop):
+        async def list_tools(self) -> Any:
+            self.running += 1
+            await asyncio.sleep(0.5)
+            return await super().list_tools()
+
+    slow, engine = Slow(), Scripted(["Hello."])
+    with live(engine, "hermes", servers=[slow]) as server:
+        connection = server.request(messages=asked("go"), stream=True)
+        until(lambda: slow.running == 1)
+        connection.close()
+        until(lambda: server.server._service.metrics.text({}).count('status="cancelled"'))
+        assert (engine.requests, slow.opened) == ([], 0)
+        assert server.post(messages=asked("go")).status_code == 200, "the list is there for others"
 
 
 def test_an_engine_that_fails_in_a_later_round_ends_every_answer_in_order() -> None:

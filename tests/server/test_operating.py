@@ -76,8 +76,12 @@ def recording(tmp_path: Path) -> list[str]:
 
 
 @pytest.mark.processes
-def test_workers_share_a_port_add_up_their_counts_come_back_and_drain_together(recording: list[str]) -> None:
-    with started(*recording, "--replay-speed", "0", "--workers", "2", "--log-format", "json", "--access-log") as server:
+def test_workers_share_a_port_add_up_their_counts_come_back_and_drain_together(
+    recording: list[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "unspool.toml"
+    file.write_text('workers = 2\nlog-format = "json"\naccess-log = true\nreplay-speed = 0\n', encoding="utf-8")
+    with started(*recording, "--config", str(file)) as server:
         assert server.url, server.lines
 
         def ask() -> int:

@@ -172,3 +172,73 @@ def test_wrong_options_of_reasoning_are_named() -> None:
             answer = server.post(path, **body)
             assert answer.status_code == 400
             assert field in answer.text
+
+
+OLD, NEW = os.urandom(32), os.urandom(32)
+
+
+def sealed_by(server: Live) -> list[str]:
+    """The sealed texts that each protocol tells."""
+    items = server.post("/v1/responses", input="Hello", include=SEALED).json()["output"]
+    thinks = server.post("/v1/messages", max_tokens=9, messages=HELLO, thinking=ON).json()["content"]
+    events = chunks(server.post("/ag-ui", **AGUI).text)
+    told = next(e["encryptedValue"] for e in events if e["type"] == "REASONING_ENCRYPTED_VALUE")
+    return [items[0]["encrypted_content"], thinks[0]["signature"], told]
+
+
+def test_keys_are_rotated_without_a_break_and_a_key_that_is_gone_opens_nothing() -> None:
+    with live(Scripted([RAW]), "deepseek", seal=Seal([OLD])) as server:
+        old = sealed_by(server)
+    engine = Scripted([RAW])
+    with live(engine, "deepseek", seal=Seal([NEW, OLD])) as server:
+        new = sealed_by(server)
+        for sealed in (*old, *new):
+            item = {"type": "reasoning", "id": "rs", "summary": [], "encrypted_content": sealed}
+            block = {"type": "thinking", "thinking": "", "signature": sealed}
+            said = [HELLO[0], {"role": "assistant", "content": [block, {"type": "text", "text": "a"}]}, HELLO[0]]
+            value = {"id": "1", "role": "reasoning", "content": "", "encryptedValue": sealed}
+            thread = [value, {"id": "2", "role": "assistant", "content": "a"}, AGUI["messages"][0]]
+            for answer in (
+                server.post("/v1/responses", input=[item, {"role": "assistant", "content": "a"}, HELLO[0]]),
+                server.post("/v1/messages", max_tokens=9, messages=said),
+                server.post("/ag-ui", **{**AGUI, "messages": thread}),
+            ):
+                assert answer.status_code == 200, answer.text
+                assert THOUGHT in [m.get("reasoning_content") for m in engine.requests[-1].messages]
+    with live(Scripted([RAW]), "deepseek", seal=Seal([NEW])) as server:
+        for sealed in old:
+            refused(server, sealed)
+        item = {"type": "reasoning", "id": "rs", "summary": [], "encrypted_content": new[0]}
+        assert server.post("/v1/responses", input=[item, HELLO[0]]).status_code == 200
+
+
+BUDGETS: list[tuple[str, Any, int | None]] = [
+    ("/v1/chat/completions", {"thinking_budget": 9}, 9),
+    ("/v1/chat/completions", {"thinking_token_budget": 0}, 0),
+    ("/v1/chat/completions", {"chat_template_kwargs": {"thinking_budget": 8}}, 8),
+    ("/v1/chat/completions", {"reasoning": {"max_tokens": 7}}, 7),
+    ("/v1/chat/completions", {"thinking": {"type": "enabled", "budget_tokens": 6}}, 6),
+    ("/v1/chat/completions", {"reasoning_effort": "low"}, 50),
+    ("/v1/chat/completions", {"reasoning_effort": "low", "thinking_budget": 9}, 9),
+    ("/v1/chat/completions", {"reasoning_effort": "high"}, None),
+    ("/v1/responses", {"reasoning": {"effort": "low"}}, 50),
+    ("/v1/responses", {"reasoning": {"effort": "low", "max_tokens": 9}}, 9),
+    ("/v1/messages", {"thinking": {"type": "enabled", "budget_tokens": 1024}}, 1024),
+    ("/v1/messages", {"thinking": {"type": "adaptive"}, "output_config": {"effort": "low"}}, 50),
+    ("/ag-ui", {"forwardedProps": {"thinking_budget": 9}}, 9),
+    ("/ag-ui", {"forwardedProps": {"reasoning_effort": "low"}}, 50),
+    ("/v1/chat/completions", {"thinking": False, "thinking_budget": 9}, None),
+]
+
+
+def test_every_protocol_has_budgets_and_those_of_efforts() -> None:
+    engine = Scripted([RAW])
+    with live(engine, "deepseek", efforts={"low": 50}) as server:
+        for path, options, budget in BUDGETS:
+            for stream in (False, True):
+                ask = {"/v1/responses": {"input": "Hello"}, "/ag-ui": AGUI}.get(path, {"messages": HELLO})
+                more = {"max_tokens": 4096} if path == "/v1/messages" else {}
+                answer = server.post(path, **{**ask, **more, "stream": stream, **options})
+                assert answer.status_code == 200, answer.text
+                asked = engine.requests[-1].thinking
+                assert (None if asked is None else asked.budget) == budget, (path, options)

@@ -10,6 +10,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, 
 
 import unspool
 from unspool.errors import TemplateError
+from unspool.message import Message
 from unspool.request.chat_request import ChatRequest
 from unspool.request.continuation import Continued, Turns, Written
 from unspool.request.reasoning import Context, Reasoning
@@ -119,6 +120,48 @@ def test_a_second_turn_shares_every_token_of_the_first_within_a_tool_loop_and_be
     assert third.prompt.count("20 degrees") == 1
     assert "And then?" in third.prompt[-400:]
     assert turns.prompt(asked(history, source)).prompt == prompts.render(asked(history, source))
+
+
+@CASES
+def test_a_users_turn_shares_every_token_of_an_answer_in_several_rounds(
+    source: Source, templates: dict[str, Path]
+) -> None:
+    prompts = checked(source, templates)
+    made = tokenizer((templates[source.package] / f"{source.file}.jinja").read_text(encoding="utf-8"), source.dialect)
+    dialect = unspool.get_dialect(source.dialect)
+    turns = Turns(Settings(model="m", dialect=dialect), prompts, made)
+    begun = prompt = turns.prompt(asked([ASKED], source))
+    messages: list[dict[str, Any]] = []
+    tokens: list[int] = []
+    for at in range(3):
+        id = dialect.id.format(index=at, name="get_weather") if "{index}" in dialect.id else f"callid00{at}"
+        call = {"id": id, "type": "function", "function": {"name": "get_weather", "arguments": f'{{"city": "P{at}"}}'}}
+        said: dict[str, Any] = {
+            "role": "assistant",
+            "content": None,
+            "reasoning_content": THOUGHT,
+            "tool_calls": [call],
+        }
+        if at == 2:
+            said = {"role": "assistant", "content": "It is warm.", "reasoning_content": THOUGHT}
+        told, tokens = answered(turns, made, source, prompt, said)
+        known = prompt.ids if prompt.ids is not None else made.encode(prompt.prompt, add_special_tokens=False).ids
+        written = Written(made.decode(tokens[len(known) :], skip_special_tokens=False), tokens[len(known) :], Message())
+        results = [
+            {"role": "tool", "tool_call_id": c["id"], "name": "get_weather", "content": RESULT}
+            for c in told.get("tool_calls", ())
+        ]
+        if results:
+            request = asked([ASKED, *messages], source)
+            prompt = turns.next_round(request, prompt, written, told, results)
+            assert shared(tokens, prompt.ids) == len(tokens)
+        messages += [told, *results]
+    visible = {"role": "assistant", "content": messages[-1]["content"]}
+    turns.remember_rounds(begun, messages, [[visible]])
+    for history in (messages, [visible]):
+        after = turns.prompt(asked([ASKED, *history, {"role": "user", "content": "And then?"}], source, "all"))
+        assert shared(tokens, after.ids) == len(tokens)
+        assert "And then?" in after.prompt[-400:]
 
 
 def test_there_are_twenty_dialects_of_which_none_is_left_out() -> None:

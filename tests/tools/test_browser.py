@@ -12,11 +12,13 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from yarl import URL
 
 from unspool.tools import ServerTool, Session, ToolLimits, ToolResult
 from unspool.tools.addresses import is_public
 from unspool.tools.demo import DemoToolServer
-from unspool.tools.fetch import Fetcher, Refused
+from unspool.tools.fetch import Fetched, Fetcher, Refused
+from unspool.tools.page import WIDTH, read_page
 
 LIMITS = ToolLimits(time=5, output=4_000, message=200_000)
 PAGE = """<!doctype html><html><head><title>Ships &amp; harbours</title><script>alert("no")</script></head><body>
@@ -196,7 +198,7 @@ def test_a_provider_is_asked_and_its_results_are_opened_by_number(site: str) -> 
     [
         ("/big", "more than 200,000 bytes"),
         ("/bomb", "more than 200,000 bytes"),
-        ("/image", "image/png, which is no text"),
+        ("/image", "image/png, which is not text"),
         ("/slow", "does not answer within 2 seconds"),
         ("/nothing", "answers 404"),
         ("/to/loop", "more than 5 redirects"),
@@ -232,16 +234,75 @@ def test_a_page_that_is_made_to_keep_the_parser_busy_is_given_up(site: str) -> N
     browse([site], work)
 
 
+SPELT = (
+    "127\u30020\u30020\u30021",
+    "127\uff0e0\uff0e0\uff0e1",
+    "\u2460\u2461\u2466.0.0.1",
+    "\u24dbocalhost",
+    "0177.0.0.1",
+)
+"""Other spellings of 127.0.0.1 and localhost, which are one where a URL is read."""
+
+
 def test_private_addresses_are_not_connected_to_even_where_the_name_is_allowed(site: str) -> None:
     async def work(call: Call) -> None:
         port = site.rpartition(":")[2]
-        for host in ("localhost", "127.0.0.1", "[::1]", "0x7f.1", "2130706433", "0.0.0.0", "[::ffff:127.0.0.1]"):
+        for host in (
+            "localhost",
+            "127.0.0.1",
+            "[::1]",
+            "0x7f.1",
+            "2130706433",
+            "0.0.0.0",
+            "[::ffff:127.0.0.1]",
+            *SPELT,
+        ):
             result = await call("open", id=f"http://{host}:{port}/")
             assert result.error, host
             assert "not a public address" in result.text or "cannot be" in result.text, result.text
 
     port = site.rpartition(":")[2]
     browse(["*", f"*:{port}"], work, private=False)
+
+
+def test_an_address_that_comes_past_the_check_is_not_connected_to(site: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("unspool.tools.fetch.Fetcher._checked", lambda self, url, trusted: URL(url))
+    port = site.rpartition(":")[2]
+
+    async def work(call: Call) -> None:
+        assert "127.0.0.1 is not a public address" in (await call("open", id=f"http://127.0.0.1:{port}/")).text
+
+    browse(["*"], work, private=False)
+
+
+HOSTILE = {
+    "a base that all links share": (
+        b"<base href='http://h/" + b"x" * 150_000 + b"/'>" + b"<a href=y>t</a>" * 3_000,
+        "text/html",
+    ),
+    "one word": (b"<" * 200_000, "text/plain"),
+    "a slow codec": (b"a" * 200_000, "text/plain; charset=punycode"),
+    "a codec that refuses": (b"a", "text/plain; charset=undefined"),
+    "control characters": (b"a\x1b[31m\x07\x00b\x7f", "text/plain"),
+}
+
+
+@pytest.mark.parametrize("what", HOSTILE)
+def test_a_hostile_page_is_read_in_time_and_in_little_memory(what: str) -> None:
+    body, kind = HOSTILE[what]
+    begun = time.process_time()
+    kind, _, charset = kind.partition("; charset=")
+    page = asyncio.run(read_page(Fetched("http://h.example/", kind, charset, body), 10))
+    assert time.process_time() - begun < 1
+    assert sum(map(len, page.links)) < len(body)
+    assert all(len(line) <= WIDTH and not set(line) & {"\x1b", "\x07", "\x00", "\x7f"} for line in page.lines)
+
+
+def test_a_pages_own_mark_says_its_encoding() -> None:
+    for codec in ("utf-16", "utf-8-sig"):
+        for kind in ("text/html", "text/plain"):
+            page = asyncio.run(read_page(Fetched("http://h.example/", kind, "latin-1", "Zürich".encode(codec)), 10))
+            assert page.lines[0] == "Zürich"
 
 
 def test_the_address_that_was_checked_is_the_one_connected_to(site: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -310,6 +371,7 @@ def test_the_list_of_hosts_says_what_may_be_read(rules: list[str], allowed: list
             "fe80::1",
         ),
         *("::ffff:10.0.0.1", "64:ff9b::a00:1", "2002:7f00:1::", "fd00::1", "fe80::1%eth0", "not an address"),
+        *("::127.0.0.1", "fec0::1", "64:ff9b:1::1", "::ffff:0:127.0.0.1", "5f00::1"),
     ],
 )
 def test_addresses_that_are_not_public_are_known(address: str) -> None:

@@ -107,6 +107,17 @@ ESCAPES = {
     "the environment's key is read": "import os\nos.environ['A_SECRET_KEY']",
     "memory of the kernel is mapped": "open('/dev/mem', 'rb').read(1)",
     "a device is opened": "open('/dev/tty')",
+    "a ring of system calls is made": "import ctypes\nassert ctypes.CDLL(None).syscall(425, 8, 0) >= 0",
+    "a process is cloned anew": "import ctypes\nassert ctypes.CDLL(None).syscall(435, 0, 0) >= 0",
+    "the root is mounted over": "import ctypes\nassert ctypes.CDLL(None).mount(b'x', b'/', b'tmpfs', 0, 0) == 0",
+    "a program of the kernel is loaded": "import ctypes\nassert ctypes.CDLL(None).syscall(321, 0, 0, 0) >= 0",
+    "a call of another form is made": "import ctypes\nassert ctypes.CDLL(None).syscall(0x40000027) >= 0",
+    "builtins are reached": "().__class__.__base__.__subclasses__()[-1].__init__.__globals__['os'].listdir('/etc')",
+    "a format string reaches them": "open('{0.__class__}'.format(1))",
+    "a folder is a file's": "import os\nos.open('../../../etc/passwd', 0)",
+    "shared memory is opened": "open('/dev/shm/x', 'w')",
+    "the disk is filled": "import os\nfor _ in range(100): os.write(2, b'x' * 10_000)",
+    "memory is read through a file": "open('/proc/self/mem', 'rb')",
 }
 
 

@@ -547,20 +547,98 @@ def test_everything_is_reached_by_keyboard(visit: Visit) -> None:
         page = begin(visit, server)
         page.keyboard.press("Tab")
         assert page.evaluate("document.activeElement.className") == "skip"
-        seen = []
-        for _ in range(14):
-            page.keyboard.press("Tab")
-            seen.append(
-                page.evaluate("document.activeElement.textContent.slice(0, 20) || document.activeElement.tagName")
-            )
-        assert {"Try it", "Look inside", "Bench", "中文", "New conversation"} <= set(seen)
+        assert unreached(page) == []
         page.focus(".say textarea")
         page.keyboard.type("Hello")
         page.keyboard.press("Enter")
         answered(page)
+        assert unreached(page) == []
         page.focus(".turn footer button")
         page.keyboard.press("Enter")
         page.locator("u-look .chip").first.wait_for()
+        page.locator("#s-grammar").scroll_into_view_if_needed()
+        page.wait_for_load_state("networkidle")
+        assert unreached(page) == []
+        page.focus(".top nav a[data-view=bench]")
+        page.keyboard.press("Enter")
+        page.locator("u-bench .chip").first.wait_for()
+        page.focus("u-bench input[type=checkbox]")
+        page.keyboard.press("Space")
+        page.locator("u-bench .verdict.good").wait_for()
+        page.evaluate("document.querySelectorAll('u-bench details').forEach((one) => (one.open = true))")
+        assert unreached(page) == []
+
+
+def unreached(page: Any) -> list[str]:
+    """What can be used, or scrolled, and is not come to with Tab alone; of a group of radio buttons one is."""
+    page.evaluate(
+        """() => {
+            const fields = 'select, textarea, input:not([type=radio], [hidden]), input:checked';
+            const used = `a[href], button, summary, [tabindex="0"], ${fields}`;
+            const usable = (one) => one.checkVisibility() && !one.disabled;
+            window.wanted = [...document.querySelectorAll(used)].filter(usable);
+            window.seen = new Set();
+            addEventListener('focusin', ({target}) => seen.add(target));
+            document.activeElement.blur();
+        }"""
+    )
+    count = page.evaluate("wanted.length")
+    assert count > 10
+    for _ in range(count + 5):
+        page.keyboard.press("Tab")
+    found: list[str] = page.evaluate("wanted.filter((one) => !seen.has(one)).map((one) => one.outerHTML.slice(0, 99))")
+    return found
+
+
+BROKEN = (
+    "<think>\nA thought.\n</think>\n\nLet \u202eme.\n<tool_call>\n"
+    '{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>\n'
+    '<tool_call>\n{"name": "gone", "arguments": {"a": 1\n</tool_call>'
+)
+
+
+@pytest.mark.parametrize(
+    "visit",
+    [
+        {"locale": locale, "color_scheme": scheme, "bypass_csp": True, **screen}
+        for locale in ("en-US", "zh-CN")
+        for scheme, screen in (("light", {}), ("dark", {}), ("light", PHONE), ("dark", PHONE))
+    ],
+    ids=lambda one: f"{one['locale'][:2]}-{one['color_scheme']}-{'phone' if 'is_mobile' in one else 'desk'}",
+    indirect=True,
+)
+def test_an_accessibility_checker_finds_nothing(visit: Visit) -> None:
+    """Every view by axe-core's rules for WCAG 2.2 AA and its best practices, with all that folds opened."""
+    axe = (Path(sys.prefix) / "node_modules/axe-core/axe.min.js").read_text()
+    with live(Scripted(cut(BROKEN)), "hermes") as server:
+        page = begin(visit, server)
+        page.evaluate(axe)
+        page.locator(".ideas").wait_for()
+        found = violations(page)
+        say(page)
+        answered(page)
+        found += violations(page)
+        for view in ("look", "bench"):
+            page.evaluate(f"location.hash = '#{view}'")
+            page.locator(f"u-{view} .chip").first.wait_for()
+            if view == "look":
+                for section in ("protocols", "grammar"):
+                    page.locator(f"#s-{section}").scroll_into_view_if_needed()
+                    page.wait_for_load_state("networkidle")  # it asks the server once it is seen
+            found += violations(page)
+        page.locator("u-bench input[type=checkbox]").check()
+        page.locator("u-bench .verdict.good").wait_for()
+        found += violations(page)
+    assert found == []
+
+
+def violations(page: Any) -> list[str]:
+    page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
+    page.evaluate("scrollTo(0, 0)")  # the frame stays above what is scrolled under it
+    page.wait_for_timeout(300)  # an animation changes contrasts
+    rules = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+    found = page.evaluate("(rules) => axe.run(document, {runOnly: rules})", rules)["violations"]
+    return [f"{one['id']}: {node['target']} {node['html'][:90]}" for one in found for node in one["nodes"][:3]]
 
 
 def test_no_script_can_turn_text_into_markup(visit: Visit) -> None:

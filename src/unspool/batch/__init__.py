@@ -2,17 +2,18 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import pyarrow as pa
 
 from ..dialect.file import Dialect
 from .blocks import ROWS, Block, InputError, table_blocks
-from .reading import WRITTEN, Columns, Reading, RowError
+from .detection import SAMPLE, first_detected
+from .reading import AUTO, WRITTEN, Columns, Reading, RowError
 from .run import BlockWorker, Job, Progress
 from .summary import Summary
-from .work import BadRow, arrow_columns, rows_of, schema_of, without_surrogates
+from .work import BadRow, Done, arrow_columns, rows_of, schema_of, without_surrogates
 from .workers import crew
 
 __all__ = [
@@ -29,6 +30,9 @@ __all__ = [
     "parse_table",
 ]
 
+_FIRST: Final = 16
+"""Rows of a stream's first block: few, so that the first results come soon."""
+
 
 def parse_table(
     table: Any,
@@ -37,6 +41,7 @@ def parse_table(
     column: str = "output",
     workers: int = 1,
     errors: list[BadRow] | None = None,
+    summary: Summary | None = None,
     **options: Any,
 ) -> pa.Table:
     """Parse the outputs of a table.
@@ -44,10 +49,12 @@ def parse_table(
     Args:
         table: a ``pyarrow.Table``, ``RecordBatch``, ``RecordBatchReader``, or a ``pyarrow.dataset.Dataset``, which is
             read batch by batch.
-        dialect: a name, the path of a file, a `Dialect`, or ``auto``.
+        dialect: a name, the path of a file, a `Dialect`, or ``auto``: by each row's model or templates; of rows that
+            have neither, by what the first outputs tell.
         column: where the text is.
         workers: how many processes work; one works in this process.
         errors: gets the rows that cannot be read; they are then left out.
+        summary: gets what is counted, and which dialect the outputs told.
         options: other fields of `Reading`, such as ``tools``, ``tokenizer``, ``policy`` or ``columns``.
 
     Returns:
@@ -56,6 +63,7 @@ def parse_table(
     Raises:
         RowError: a row cannot be read, and there is no list for it.
         InputError: it has no such column.
+        UnknownDialect: there is no such dialect; or no row names one, and the outputs leave it open.
         TypeError: it is no table.
     """
     batches, schema = _batches(table)
@@ -65,9 +73,9 @@ def parse_table(
         raise InputError(f"table: has neither of the columns {' and '.join(needed)}; it has {', '.join(schema.names)}")
     out = schema_of(arrow_columns(schema))
     tables: list[pa.Table] = [out.empty_table()]
+    reading, told = first_detected(reading, table_blocks(batches))
     with crew(BlockWorker(reading, out), workers) as mapped:
-        for done in mapped(BlockWorker.work, table_blocks(batches)):
-            _tell(done.bad, errors)
+        for done in _told(mapped(BlockWorker.work, told), reading, errors, summary):
             tables.append(done.rows)
     return pa.concat_tables(tables)
 
@@ -79,23 +87,27 @@ def parse_many(
     column: str = "output",
     workers: int = 1,
     errors: list[BadRow] | None = None,
+    summary: Summary | None = None,
     **options: Any,
 ) -> Iterator[dict[str, Any]]:
     """Parse rows as they come, in their order.
 
     Args:
         rows: texts, or dicts of what JSON can hold.
-        dialect, column, workers, errors, options: see `parse_table`.
+        dialect, column, workers, errors, summary, options: see `parse_table`.
 
     Yields:
         The columns of `WRITTEN`, then those of the input; nested ones as JSON text.
 
     Raises:
         RowError: a row cannot be read, and there is no list for it.
+        UnknownDialect: there is no such dialect; or no row names one, and the outputs leave it open.
     """
-    with crew(BlockWorker(_reading(dialect, column, options), None), workers) as mapped:
-        for done in mapped(BlockWorker.work, _row_blocks(rows, column)):
-            _tell(done.bad, errors)
+    reading = _reading(dialect, column, options)
+    blocks = _row_blocks(rows, column, SAMPLE if reading.dialect == AUTO else _FIRST)
+    reading, told = first_detected(reading, blocks)
+    with crew(BlockWorker(reading, None), workers) as mapped:
+        for done in _told(mapped(BlockWorker.work, told), reading, errors, summary):
             yield from rows_of(done)
 
 
@@ -116,9 +128,8 @@ def _batches(table: Any) -> tuple[Iterable[pa.RecordBatch], pa.Schema]:
     return (table if isinstance(table, pa.RecordBatchReader) else table.to_batches()), table.schema
 
 
-def _row_blocks(rows: Iterable[str | Mapping[str, Any]], column: str) -> Iterator[Block]:
-    # Few at first, so that the first results come soon.
-    stream, number, first, size = iter(rows), 0, 0, 16
+def _row_blocks(rows: Iterable[str | Mapping[str, Any]], column: str, size: int) -> Iterator[Block]:
+    stream, number, first = iter(rows), 0, 0
     while lines := [_line(row, column) for row in islice(stream, size)]:
         yield Block(number, "", first, lines)
         number, first, size = number + 1, first + len(lines), min(size * 2, ROWS)
@@ -132,8 +143,17 @@ def _line(row: str | Mapping[str, Any], column: str) -> bytes:
         return msgspec.json.encode(without_surrogates(value))
 
 
-def _tell(bad: list[BadRow], errors: list[BadRow] | None) -> None:
-    if errors is not None:
-        errors += bad
-    elif bad:
-        raise RowError(f"row {bad[0].row}: {bad[0].reason}")
+def _told(
+    done: Iterable[Done], reading: Reading, errors: list[BadRow] | None, summary: Summary | None
+) -> Iterator[Done]:
+    """What blocks became, once their bad rows and counts are told."""
+    if summary is not None:
+        summary.detected += reading.told
+    for one in done:
+        if errors is not None:
+            errors += one.bad
+        elif one.bad:
+            raise RowError(f"row {one.bad[0].row}: {one.bad[0].reason}")
+        if summary is not None:
+            summary.merge(one.summary)
+        yield one

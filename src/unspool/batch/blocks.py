@@ -16,7 +16,18 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-__all__ = ["Block", "InputError", "blocks", "find_inputs", "parquet_schema", "read_lines", "table_blocks"]
+__all__ = [
+    "BYTES",
+    "LINE",
+    "Block",
+    "InputError",
+    "begins_recording",
+    "blocks",
+    "find_inputs",
+    "parquet_schema",
+    "read_lines",
+    "table_blocks",
+]
 
 ROWS: Final = 2_000
 """Rows of a block at most."""
@@ -152,7 +163,7 @@ def read_lines(
         rows: how many a block has at most.
         size: how many bytes are read, whole lines; ``None``: all.
     """
-    recorded = b"".join(stream.peek(64)[:64].split()).startswith(_REQUEST)
+    recorded = begins_recording(stream.peek(64))
     limited: Any = stream if size is None else io.BytesIO(stream.read(size))
     told: list[bytes | None] = []
     length = 0
@@ -164,6 +175,11 @@ def read_lines(
             told, length = [], 0
     if told:
         yield told, recorded
+
+
+def begins_recording(line: bytes) -> bool:
+    """Whether a line is the first one of a recording."""
+    return b"".join(line[:64].split()).startswith(_REQUEST)
 
 
 def _each(stream: Any) -> Iterator[bytes | None]:
@@ -183,7 +199,7 @@ def _recordings(stream: Any) -> Iterator[bytes | None]:
     told: list[bytes] = []
     size = 0
     for line in _each(stream):
-        if size and line is not None and b"".join(line[:64].split()).startswith(_REQUEST):
+        if size and line is not None and begins_recording(line):
             yield b"".join(told) if size < LINE else None
             told, size = [], 0
         size += LINE if line is None else len(line)

@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -13,6 +14,11 @@ from .slices import Slice, load
 __all__ = ["connected", "on_ray"]
 
 
+def _worked(task: Callable[[Block], Any], batch: pa.Table) -> pa.Table:
+    told = [task(load(msgspec.json.decode(text, type=Slice))) for text in batch["slice"].to_pylist()]
+    return pa.table({"done": [msgspec.json.encode(t) for t in told]})
+
+
 class _PartWorker:
     """One of Ray's workers: has its own parser's plan, and works on slices as they come."""
 
@@ -20,8 +26,7 @@ class _PartWorker:
         self._task = task
 
     def __call__(self, batch: pa.Table) -> pa.Table:
-        told = [self._task(load(msgspec.json.decode(text, type=Slice))) for text in batch["slice"].to_pylist()]
-        return pa.table({"done": [msgspec.json.encode(t) for t in told]})
+        return _worked(self._task, batch)
 
 
 @contextlib.contextmanager
@@ -37,14 +42,17 @@ def connected(workers: int, address: str | None) -> Iterator[None]:
     if ray.is_initialized():
         yield
         return
-    ray.init(address=address, num_cpus=None if address else max(workers, 2), log_to_driver=False)
+    here = {} if address else {"num_cpus": max(workers, 2), "include_dashboard": False}
+    ray.init(address=address, log_to_driver=False, **here)
     try:
         yield
     finally:
         ray.shutdown()
 
 
-def on_ray(task: Callable[[Block], Any], told: Iterable[Slice], workers: int, kind: type[Any]) -> Iterator[Any]:
+def on_ray(
+    task: Callable[[Block], Any], told: Iterable[Slice], workers: int, kind: type[Any], *, planned: bool = False
+) -> Iterator[Any]:
     """What a task makes of blocks, in any order.
 
     Ray Data streams them: its scheduler holds back what workers cannot take yet, and a block whose worker ended is
@@ -55,6 +63,7 @@ def on_ray(task: Callable[[Block], Any], told: Iterable[Slice], workers: int, ki
         told: the blocks.
         workers: how many, each on a core.
         kind: the type of what the task gives back.
+        planned: whether the task has a parser's plan, which each worker then makes once and keeps.
     """
     import ray.data
 
@@ -62,13 +71,12 @@ def on_ray(task: Callable[[Block], Any], told: Iterable[Slice], workers: int, ki
     if not items:
         return
     ray.data.DataContext.get_current().enable_progress_bars = False
-    done = ray.data.from_items(items, override_num_blocks=len(items)).map_batches(
-        _PartWorker,
-        fn_constructor_args=(task,),
-        batch_size=1,
-        batch_format="pyarrow",
-        concurrency=workers,
-        num_cpus=1,
-    )
+    blocks = ray.data.from_items(items, override_num_blocks=len(items))
+    options: dict[str, Any] = {"batch_size": 1, "batch_format": "pyarrow", "num_cpus": 1}
+    if planned:
+        actors = ray.data.ActorPoolStrategy(size=workers)
+        done = blocks.map_batches(_PartWorker, fn_constructor_args=(task,), compute=actors, **options)
+    else:  # processes that ran a function are there for what comes next
+        done = blocks.map_batches(partial(_worked, task), compute=ray.data.TaskPoolStrategy(size=workers), **options)
     for row in done.iter_rows():
         yield msgspec.json.decode(row["done"], type=kind)

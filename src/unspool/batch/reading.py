@@ -22,7 +22,7 @@ from ..tokens import backend_of
 from ..toolset import Toolset, read_toolset
 from ..validity import Validators
 
-__all__ = ["WRITTEN", "Columns", "Reader", "Reading", "RowError", "carried_names"]
+__all__ = ["AUTO", "WRITTEN", "Columns", "Reader", "Reading", "RowError", "Told", "carried_names"]
 
 WRITTEN: Final = (
     "reasoning",
@@ -95,16 +95,31 @@ RECORDED: Final = Columns(prompt="prompt", stage="stage", dialect="dialect")
 """The columns that recordings are made into."""
 
 
+class Told(msgspec.Struct, frozen=True):
+    """What outputs tell of their dialect.
+
+    Attributes:
+        dialect: its name; ``None`` where they leave it open.
+        reason: what speaks for it, or which ones are left.
+    """
+
+    dialect: str | None
+    reason: str
+
+
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
     """How rows are read; plain data, so that other processes and machines can have it.
 
     Attributes:
-        dialect: a name, the path of a ``.toml`` file, a `Dialect`, or ``auto``: by each row's model or templates.
+        dialect: a name, the path of a ``.toml`` file, a `Dialect`, or ``auto``: by each row's model or templates, else
+            by what a sample of the outputs tells.
         columns: what is where.
         tools, tool_choice, prompt, stage, finish_reason: of rows that have none of their own.
         policy: how outputs are read.
         tokenizer: a ``tokenizers.Tokenizer``, or the path of its file or folder; needed for ids.
         model: the model of rows that name none, for ``auto``.
+        detected: for ``auto``, what the outputs tell by model, of models that no dialect is known for; ``""`` stands
+            for rows without one. Every run finds it anew.
     """
 
     dialect: str | Dialect
@@ -117,6 +132,12 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     policy: Policy | None = None
     tokenizer: Any = None
     model: str | None = None
+    detected: Mapping[str, Told] = {}
+
+    @property
+    def told(self) -> list[str]:
+        """What the outputs told, in words."""
+        return [one.reason for one in self.detected.values()]
 
 
 class _Tools(NamedTuple):
@@ -141,7 +162,7 @@ class Reader:
     def __init__(self, reading: Reading) -> None:
         self.reading = reading
         self._dialect = None if reading.dialect == AUTO else _dialect(reading.dialect)
-        self._found: dict[tuple[Any, ...], Dialect] = {}
+        self._named: dict[tuple[Any, ...], Dialect | None] = {}
         self._tokenizer = _tokenizer(reading.tokenizer)
         self._own = self._read_tools(reading.tools)
         self._kept: dict[str, _Tools] = {}
@@ -172,7 +193,7 @@ class Reader:
         stage = row.get(columns.stage) if columns.stage else None
         reason = row.get(columns.finish_reason)
         try:
-            dialect = self._dialect or self._detected(row, columns)
+            dialect = self._dialect or self.named(row, columns) or self._told(row, columns)
             asked: dict[str, Any] = {
                 "tools": tools.tools,
                 "stage": stage if stage is not None else reading.stage,
@@ -216,22 +237,54 @@ class Reader:
     def _read_tools(self, tools: Any) -> _Tools:
         return _Tools(read_toolset(tools, self.reading.tool_choice), Validators(tools))
 
-    def _detected(self, row: Mapping[str, Any], columns: Columns) -> Dialect:
+    def named(self, row: Mapping[str, Any], columns: Columns) -> Dialect | None:
+        """The dialect that a row's columns name, for ``auto``.
+
+        Raises:
+            RowError: its response template cannot be read.
+            UnknownDialect: it names one that is not there.
+        """
         name = row.get(columns.dialect) if columns.dialect else None
-        model, template = row.get(columns.model) or self.reading.model, row.get(columns.chat_template)
-        answers = row.get(columns.response_template)
+        template, answers = row.get(columns.chat_template), row.get(columns.response_template)
         if isinstance(answers, Mapping):
             answers = json.dumps(_pruned(answers), sort_keys=True)
-        key = name, model, template, answers
-        found = self._found.get(key)
-        if found is None:
-            if len(self._found) >= _KEPT_TOOLS:
-                self._found.clear()
-            found = self._found[key] = get_dialect(name) if name else _detected(model, answers, template, columns)
-        return found
+        key = name, self.model(row, columns), template, answers
+        if key not in self._named:
+            if len(self._named) >= _KEPT_TOOLS:
+                self._named.clear()
+            self._named[key] = get_dialect(name) if name else _named_by(key[1], answers, template, columns)
+        return self._named[key]
+
+    def model(self, row: Mapping[str, Any], columns: Columns) -> str | None:
+        """The model that wrote a row."""
+        return row.get(columns.model) or self.reading.model
+
+    def output(self, row: Mapping[str, Any], columns: Columns) -> str | None:
+        """What a row's model wrote, as a text; ``None`` where it cannot be read."""
+        ids = row.get(columns.token_ids) if self._tokenizer is not None else None
+        if ids is None:
+            text = row.get(columns.text)
+            return text if isinstance(text, str) else None
+        try:
+            decoded: str = self._tokenizer.decode(ids, skip_special_tokens=False)
+        except Exception:  # tokenizers raises nothing more particular; the row is told as a bad one when it is read
+            return None
+        return decoded
+
+    def _told(self, row: Mapping[str, Any], columns: Columns) -> Dialect:
+        """The dialect that the outputs told before the run."""
+        model = self.model(row, columns)
+        told = self.reading.detected.get(model or "")
+        if told is None:
+            without = f"{columns.model}, {columns.response_template} and {columns.chat_template}"
+            unknown = f"{columns.model}: no dialect found for {model!r}"
+            raise RowError(unknown if model else f"dialect: auto needs one of the columns {without}, or a model")
+        if told.dialect is None:
+            raise RowError(f"dialect: {told.reason}")
+        return get_dialect(told.dialect)
 
 
-def _detected(model: str | None, answers: str | None, template: str | None, columns: Columns) -> Dialect:
+def _named_by(model: str | None, answers: str | None, template: str | None, columns: Columns) -> Dialect | None:
     """The dialect of a model, by its name, else by its response template, else by its chat template."""
     if answers is not None and not (model and detect_dialect(model=model)):
         from ..infer.exchange import from_response_template  # slow to import, and seldom needed
@@ -241,12 +294,9 @@ def _detected(model: str | None, answers: str | None, template: str | None, colu
         except (DialectError, ValueError, TypeError, RecursionError) as error:
             raise RowError(f"{columns.response_template}: {error}") from None
     if model is None and template is None:
-        told = f"{columns.model}, {columns.response_template} and {columns.chat_template}"
-        raise RowError(f"dialect: auto needs one of the columns {told}, or a model")
+        return None
     candidates = detect_dialect(model=model, chat_template=template)
-    if not candidates:
-        raise RowError(f"{columns.model}: no dialect found for {model!r}")
-    return get_dialect(candidates[0].dialect)
+    return get_dialect(candidates[0].dialect) if candidates else None
 
 
 def _id(dialect: Dialect, name: str, index: int, row: int) -> str:

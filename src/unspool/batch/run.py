@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from .blocks import Block, InputError, blocks, find_inputs, parquet_schema
+from .detection import files_detected, first_detected
 from .reading import Reader, Reading
 from .slices import Slice, slices
 from .summary import Summary
@@ -138,7 +139,7 @@ class Job:
             _write(manifest, told.encode())
 
     def _identity(self) -> list[Any]:
-        """What makes a run the same run."""
+        """What must be equal for a run to be resumed."""
         files = [(f, 0, 0) if f == "-" else (f, *_stat(f)) for f in self._files]
         reading = {f: getattr(self._reading, f) for f in self._reading.__struct_fields__}
         reading["tokenizer"] = reading["tokenizer"] if isinstance(reading["tokenizer"], str) else None
@@ -158,14 +159,15 @@ class Job:
         from .cluster import connected
 
         told = list(slices(self._files, self._rows))
+        reading = files_detected(self._reading, self._files)
         with connected(self._workers, address):
-            return self._run_on_ray(told, show)
+            return self._run_on_ray(told, reading, show)
 
-    def _run_on_ray(self, told: list[Slice], show: Callable[[Progress], None]) -> Summary:
+    def _run_on_ray(self, told: list[Slice], reading: Reading, show: Callable[[Progress], None]) -> Summary:
         from .cluster import on_ray
 
         began = time.monotonic()
-        summary = Summary()
+        summary = Summary(detected=reading.told)
         schema = None
         if self._ending == ".parquet":
             lines = [s for s in told if not s.file.endswith(".parquet")]
@@ -180,8 +182,9 @@ class Job:
                 undone.append(one)
             else:
                 summary.merge(state.summary)
-        write = partial(_PartWriter(self._reading, self._parts.resolve(), self._ending).write, schema=schema)
-        for done, found in enumerate(on_ray(write, undone, self._workers, Summary), len(told) - len(undone) + 1):
+        write = partial(_PartWriter(reading, self._parts.resolve(), self._ending).write, schema=schema)
+        worked = on_ray(write, undone, self._workers, Summary, planned=True)
+        for done, found in enumerate(worked, len(told) - len(undone) + 1):
             summary.merge(found)
             show(Progress(summary, time.monotonic() - began, done / len(told)))
         self._finish(len(told), schema)
@@ -194,7 +197,12 @@ class Job:
             show: is told after each part how far the run is.
         """
         began = time.monotonic()
-        summary = Summary()
+        told = blocks(self._files, self._rows)
+        if self._files == ["-"]:
+            reading, told = first_detected(self._reading, told)
+        else:
+            reading = files_detected(self._reading, self._files)
+        summary = Summary(detected=reading.told)
         count = 0
         share = _Share(self._files)
         parts: deque[float | None] = deque()  # of the blocks that are worked on
@@ -211,8 +219,8 @@ class Job:
                     summary.merge(state.summary)
                     show(Progress(summary, time.monotonic() - began, share(block)))
 
-        with crew(_PartWriter(self._reading, self._parts, self._ending), self._workers) as mapped:
-            schema, told = self._schema(blocks(self._files, self._rows), mapped)
+        with crew(_PartWriter(reading, self._parts, self._ending), self._workers) as mapped:
+            schema, told = self._schema(told, mapped)
             for one in mapped(partial(_PartWriter.write, schema=schema), undone(told)):
                 summary.merge(one)
                 show(Progress(summary, time.monotonic() - began, parts.popleft()))

@@ -1,12 +1,13 @@
 """Blocks that have not been read yet: who works on one reads it itself, from a file that all machines see."""
 
+import io
 from collections.abc import Iterable, Iterator
 
 import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from .blocks import Block, InputError, read_lines
+from .blocks import BYTES, LINE, Block, InputError, begins_recording, read_lines
 
 __all__ = ["Slice", "load", "slices"]
 
@@ -31,7 +32,7 @@ class Slice(msgspec.Struct, frozen=True):
 
 
 def slices(files: Iterable[str], rows: int) -> Iterator[Slice]:
-    """The blocks of files: some lines, whole row groups; the recordings of a file are one.
+    """The blocks of files: some lines, some recordings, whole row groups.
 
     Raises:
         InputError: a file is not what its ending says, or cannot be read by others.
@@ -77,12 +78,26 @@ def _groups(file: str) -> Iterator[tuple[int, int, int]]:
 
 def _ranges(file: str, rows: int) -> Iterator[tuple[int, int, int]]:
     with open(file, "rb") as stream:
-        start = count = 0
-        for lines, recorded in read_lines(stream, rows):
-            if recorded:  # one is known by the beginning of the next: they stay together
-                count += len(lines)
-                continue
+        if begins_recording(stream.peek(64)):
+            yield from _recordings(stream, rows)
+            return
+        start = 0
+        for lines, _ in read_lines(stream, rows):
             yield start, stream.tell(), len(lines)
             start = stream.tell()
-        if count:
-            yield 0, stream.tell(), count
+
+
+def _recordings(stream: io.BufferedReader, rows: int) -> Iterator[tuple[int, int, int]]:
+    """Whole recordings: each ends where the next one begins."""
+    start = at = count = 0
+    whole = True
+    while line := stream.readline(LINE):
+        # What follows in a line that is too long begins nothing, whatever it looks like.
+        begins, whole = whole and begins_recording(line), line.endswith(b"\n")
+        if begins and (whole or len(line) < LINE):
+            if count >= rows or at - start >= BYTES:
+                yield start, at, count
+                start, count = at, 0
+            count += 1
+        at += len(line)
+    yield start, at, count

@@ -21,6 +21,7 @@ class Summary(msgspec.Struct):
         calls: per tool: how many, and of each status, ``unknown`` and ``known`` ones.
         notices: per kind.
         finish: rows per finish reason.
+        detected: of rows that name no dialect, which one their outputs tell, and why.
     """
 
     rows: int = 0
@@ -33,6 +34,7 @@ class Summary(msgspec.Struct):
     calls: dict[str, dict[str, int]] = {}
     notices: dict[str, int] = {}
     finish: dict[str, int] = {}
+    detected: list[str] = []
 
     def add(self, record: Mapping[str, Any], text: Any) -> None:
         """Count a row.
@@ -51,7 +53,8 @@ class Summary(msgspec.Struct):
         for notice in record["notices"]:
             _count(self.notices, notice["kind"])
         for call in record["tool_calls"]:
-            counts = self.calls.setdefault(call["name"] if call["known"] is not False else UNDECLARED, {})
+            name = _kept(self.calls, call["name"] if call["known"] is not False else UNDECLARED)
+            counts = self.calls.setdefault(name, {})
             _count(counts, "calls")
             _count(counts, call["status"])
             if call["known"] is False:
@@ -66,16 +69,18 @@ class Summary(msgspec.Struct):
         for field in ("rows", "errors", "characters", "tokens", "reasoning", "valid", "invalid"):
             setattr(self, field, getattr(self, field) + getattr(other, field))
         for name, counts in other.calls.items():
-            mine = self.calls.setdefault(name, {})
-            self.calls[name] = dict(Counter(mine) + Counter(counts))
-        self.notices = dict(Counter(self.notices) + Counter(other.notices))
-        self.finish = dict(Counter(self.finish) + Counter(other.finish))
+            kept = _kept(self.calls, name)
+            self.calls[kept] = dict(Counter(self.calls.get(kept, {})) + Counter(counts))
+        for mine, theirs in ((self.notices, other.notices), (self.finish, other.finish)):
+            for name, count in theirs.items():
+                _count(mine, name, count)
 
     def text(self, seconds: float) -> str:
         """A table for people."""
         rate = f", {self.rows / seconds:,.0f} rows/s" if seconds > 0 and self.rows else ""
         told = f"{self.tokens:,} tokens" if self.tokens else f"{self.characters:,} characters"
         lines = [f"{self.rows:,} rows, {told}, {self.errors:,} errors in {seconds:,.1f} s{rate}"]
+        lines += [f"dialect, told by the outputs: {told}" for told in self.detected]
         if self.valid or self.invalid:
             lines.append(
                 f"arguments fit their schemas in {self.valid:,} of {self.valid + self.invalid:,} rows with calls"
@@ -99,5 +104,16 @@ UNDECLARED = "(undeclared)"
 """Calls of tools that are not declared count together: models may make up any number of names."""
 
 
-def _count(counts: dict[str, int], key: str) -> None:
-    counts[key] = counts.get(key, 0) + 1
+OTHERS = "(others)"
+_NAMES = 1_000
+"""Names that are counted apart: of tools that nobody declared, and of finish reasons, there may be any number."""
+
+
+def _kept(counted: Mapping[str, Any], name: str) -> str:
+    """The name under which something is counted."""
+    return name if name in counted or len(counted) < _NAMES else OTHERS
+
+
+def _count(counts: dict[str, int], name: str, more: int = 1) -> None:
+    kept = _kept(counts, name)
+    counts[kept] = counts.get(kept, 0) + more

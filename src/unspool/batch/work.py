@@ -11,7 +11,7 @@ from .blocks import Block, InputError
 from .reading import RECORDED, WRITTEN, Reader, RowError, carried_names
 from .summary import Summary
 
-__all__ = ["BadRow", "Done", "Worker", "arrow_columns", "line_columns", "schema_of"]
+__all__ = ["BadRow", "Done", "Worker", "arrow_columns", "line_columns", "line_values", "schema_of"]
 
 _CALL: Final = pa.struct(
     [
@@ -225,11 +225,10 @@ class Worker:
     ) -> Iterator[tuple[_Row, dict[str, Any]]]:
         """What is written of each row, and what it carries."""
         columns = RECORDED if block.recorded else self._reader.reading.columns
-        used = [c for c in dict.fromkeys(columns) if c]
+        used = [c for c in dict.fromkeys(columns) if c and c != columns.tools]
         for i, line in enumerate(lines):
             try:
-                told = _recorded(line) if block.recorded else _decoded(line)
-                row = {name: _value(name, told[name]) for name in used if name in told and name != columns.tools}
+                told, row = line_values(line, block.recorded, used)
                 if columns.tools in told:
                     row[columns.tools] = _tools(columns.tools, told[columns.tools])
                 record = self._reader.read(row, block.first + i, columns)
@@ -288,6 +287,18 @@ class Worker:
 
 def _written(records: list[_Row]) -> list[pa.Array]:
     return [pa.array([record[f.name] for record in records], f.type) for f in SCHEMA]
+
+
+def line_values(
+    line: bytes | None, recorded: bool, names: Iterable[str]
+) -> tuple[dict[str, msgspec.Raw], dict[str, Any]]:
+    """A line's values as they are told, and those of some names.
+
+    Raises:
+        RowError: it is no row.
+    """
+    told = _recorded(line) if recorded else _decoded(line)
+    return told, {name: _value(name, told[name]) for name in names if name in told}
 
 
 def _decoded(line: bytes | None) -> dict[str, msgspec.Raw]:

@@ -4,6 +4,7 @@ What is sent to workers and back is bytes: lines as they were read, and what bec
 """
 
 import contextlib
+import copy
 import multiprocessing
 import multiprocessing.connection
 import os
@@ -28,7 +29,7 @@ Step = Callable[[Any, Block], Any]
 Mapped = Callable[[Step, Iterable[Block]], Iterator[Any]]
 """What a step makes of blocks, in their order; at most a few for each worker are held."""
 
-_task: Any = None
+_mine = threading.local()
 
 
 @contextlib.contextmanager
@@ -36,7 +37,7 @@ def crew(task: Any, workers: int) -> Iterator[Mapped]:
     """Workers, for one pass over blocks or several. They are started where there is a second block.
 
     Args:
-        task: what each worker has of its own; can be sent to other processes.
+        task: what each worker has of its own; can be sent to other processes, and copied.
         workers: how many; 1 works in this process.
     """
     with contextlib.ExitStack() as stack:
@@ -70,15 +71,18 @@ def _mapped(pool: Executor, ahead: int, step: Step, told: Iterable[Block]) -> It
 
 def _pool(task: Any, workers: int) -> Executor:
     if not getattr(sys, "_is_gil_enabled", lambda: True)():
-        return ThreadPoolExecutor(workers, initializer=_give, initargs=(task,))
+        return ThreadPoolExecutor(workers, initializer=_give_copy, initargs=(task,))
     # Forking would copy the locks of Arrow's threads.
     context = multiprocessing.get_context("spawn")
     return ProcessPoolExecutor(workers, mp_context=context, initializer=_give, initargs=(task,))
 
 
+def _give_copy(task: Any) -> None:
+    _mine.task = copy.copy(task)  # what a reader remembers is not made for several threads
+
+
 def _give(task: Any) -> None:
-    global _task
-    _task = task
+    _mine.task = task
     parent = multiprocessing.parent_process()
     if parent is not None:
         # A worker would wait for blocks for ever if whoever sends them is killed.
@@ -91,4 +95,4 @@ def _end_with(sentinel: int) -> None:
 
 
 def _run(step: Step, block: Block) -> Any:
-    return step(_task, block)
+    return step(_mine.task, block)

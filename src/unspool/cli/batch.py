@@ -22,7 +22,7 @@ def batch_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("input", metavar="INPUT", nargs="+", help=text)
     text = "a .parquet or .jsonl file, or a folder for parts of parquet"
     p.add_argument("-o", "--output", metavar="OUTPUT", required=True, help=text)
-    text = "see `unspool dialects`; auto goes by each row's model, templates or recording"
+    text = "see `unspool dialects`; auto goes by each row's model, templates or recording, else by the outputs"
     p.add_argument("-d", "--dialect", metavar="NAME|FILE.toml|auto", required=True, help=text)
     p.add_argument("--model", metavar="NAME", help="for auto: the model of rows that name none")
     p.add_argument("--column", metavar="NAME", default="output", help="the column of the text; default: output")

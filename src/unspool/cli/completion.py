@@ -2,7 +2,7 @@
 
 import argparse
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from ..dialect.registry import list_dialects
@@ -43,20 +43,17 @@ def completion_arguments(p: argparse.ArgumentParser) -> None:
 
 
 def run_completion(options: argparse.Namespace) -> int:
-    write(_SHELLS[options.shell](list(_commands())))
+    write(_SHELLS[options.shell](list(_commands(options.commands))))
     return 0
 
 
-def _commands() -> Iterator[_Command]:
-    from . import COMMANDS, parsers  # which imports this module
-
-    _, found = parsers()
-    for name, parser in found.items():
+def _commands(parsers: Mapping[str, argparse.ArgumentParser]) -> Iterator[_Command]:
+    for name, parser in parsers.items():
         actions = parser._actions  # argparse has no other way to ask
         options = tuple(_option(action) for action in actions if action.option_strings)
         given = [_option(action) for action in actions if not action.option_strings]
         words = tuple(word for option in given for word in option.words)
-        yield _Command(name, COMMANDS[name][2], options, words, any(option.files for option in given))
+        yield _Command(name, parser.description or "", options, words, any(option.files for option in given))
 
 
 def _option(action: argparse.Action) -> _Option:

@@ -17,6 +17,8 @@ from .parse import shower
 _ROUNDS: Final = 32
 """How often the model may call tools before a person is asked again."""
 _PROMPT: Final = "> "
+_SHOWING: Final = frozenset({"/raw", "/tools", "/messages", "/help"})
+"""Commands that change nothing: they may be given where a result is asked for, too."""
 _CONTROLS: Final = {c: f"\\x{c:02x}" for c in (*range(9), *range(11, 32), *range(127, 160))}
 _HELP: Final = """\
 /raw       the last output as its tokens, special ones included
@@ -109,7 +111,8 @@ class Conversation:
         name = call["function"]["name"]
         result = self._toolbox.call(name, call["function"]["arguments"])
         if result is None:
-            result = _asked(f"result of {name}: ")
+            while (result := _asked(f"result of {name}: ")) in _SHOWING:
+                self._commands[result]("")
         else:
             write(f"{'result':<11}{_plain(result)}\n")
         return {"role": "tool", "tool_call_id": call["id"], "content": result}

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..dialect.file import Dialect
-from ..policy import Policy
 from .common import Misuse, missing, read_key
 
 if TYPE_CHECKING:
@@ -111,7 +110,7 @@ def _upstream(opening: Opening) -> "Engine":
         model=options.engine_model,
         api_key=read_key("--engine-key", options.engine_key),
         tokenizer=tokenizer,
-        markers=sorted(compile_plan(opening.dialect, Policy(), "auto").literals),
+        markers=sorted(compile_plan(opening.dialect).literals),
         keep_end=options.engine_keep_end,
         budgets=options.engine_budgets,
     )

@@ -14,7 +14,7 @@ from .common import Misuse
 if TYPE_CHECKING:
     from ..engines import Recording
 
-_HEAD = 256  # characters that tell that a line is no JSON
+_HEAD = 256  # so many characters show whether a line is JSON
 _BEGINS = re.compile(r"\s*\{")
 _MOST = 64 * 1024 * 1024
 """Characters of the first line of a recording, at most: a prompt stands in it."""

@@ -89,9 +89,10 @@ def _operating_arguments(p: argparse.ArgumentParser) -> None:
 
 
 def run_serve(options: argparse.Namespace) -> int:
+    words = options.words
     of_models = {"": options}
     if options.config is not None:
-        of_models = configured(options.words, options.config, serve_arguments, model_arguments)
+        of_models = configured(words, options.config, serve_arguments, model_arguments)
         options = next(iter(of_models.values()))
     settings = _settings(options)
     try:
@@ -104,7 +105,7 @@ def run_serve(options: argparse.Namespace) -> int:
         listen(options).close()  # before a model is loaded in vain
     settings |= _admitted(options)
     if options.workers > 1 and worker is None:
-        return _supervise(options, operation)
+        return _supervise(words, options, operation)
     if worker is not None and not settings["approval_key"]:
         settings["approval_key"] = worker.secret.encode()  # any worker may be asked whether an approval holds
     tools = open_tools(options)
@@ -229,7 +230,8 @@ def _operation(options: argparse.Namespace) -> "Operation":
     )
 
 
-def _supervise(options: argparse.Namespace, operation: "Operation") -> int:
+def _supervise(words: list[str], options: argparse.Namespace, operation: "Operation") -> int:
+    """Start workers with the same command line, and see to them until the end."""
     if os.name != "posix":
         raise Misuse("--workers: several need POSIX")
     from ..server.logs import set_up_logs
@@ -237,7 +239,7 @@ def _supervise(options: argparse.Namespace, operation: "Operation") -> int:
 
     set_up_logs(operation.log_format, operation.log_level)
     with listen(options) as listener:
-        return supervise(["serve", *options.words], listener, options.workers)
+        return supervise(["serve", *words], listener, options.workers)
 
 
 def _served(name: str, options: argparse.Namespace, common: Mapping[str, Any]) -> "Served":
@@ -280,7 +282,7 @@ def _efforts(given: list[str]) -> dict[str, int]:
         if effort not in EFFORTS or effort == "none":
             raise Misuse(f"--effort-budget: {effort!r} is not one of {', '.join(EFFORTS[1:])}")
         if not (tokens.isascii() and tokens.isdigit()):
-            raise Misuse(f"--effort-budget: {one!r}: {tokens!r} is no number of tokens")
+            raise Misuse(f"--effort-budget: {one!r}: {tokens!r} is not a number of tokens")
         found[effort] = int(tokens)
     return found
 

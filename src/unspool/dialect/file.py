@@ -3,6 +3,7 @@
 import math
 import os
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -84,7 +85,7 @@ class TextCall(msgspec.Struct, frozen=True):
     templates: tuple[Template, ...]
 
 
-class Dialect(msgspec.Struct, frozen=True, eq=False):
+class Dialect(msgspec.Struct, frozen=True, eq=False, dict=True):
     """One model family's format.
 
     Built by `load_dialect`, `get_dialect`; not meant to be made by hand. ``compiled`` holds what other modules derive
@@ -126,18 +127,15 @@ class Dialect(msgspec.Struct, frozen=True, eq=False):
         """The name and its aliases."""
         return (self.name, *self.aliases)
 
-    @property
+    @cached_property
     def examples(self) -> tuple[Example, ...]:
         """The file's examples; read when they are first asked for.
 
         Raises:
             DialectError: one of them is not as it should be.
         """
-        found: tuple[Example, ...] | None = self.compiled.get("examples")
-        if found is None:
-            where, text = self.file
-            found = self.compiled["examples"] = _Loader(where, read_toml(text, where), None).examples()
-        return found
+        where, text = self.file
+        return _Loader(where, read_toml(text, where), None).examples()
 
     @property
     def framed(self) -> bool:
@@ -211,7 +209,7 @@ def parse_dialect(text: str, where: str, bases: Any, *, trusted: bool = False) -
     dialect = msgspec.structs.replace(loaded, file=(where, text))
     if not trusted:
         loader.check_possible(dialect)
-        dialect.compiled["examples"] = loader.examples()
+        vars(dialect)["examples"] = loader.examples()  # read already: `Dialect.examples` need not
     return dialect
 
 
@@ -412,7 +410,7 @@ class _Loader:
                 raise self.fail("call", "the file defines neither `call` nor `reasoning` nor a framed `content`")
         for key in ("text", "tools"):
             if getattr(d, key) and (not d.framed or not d.call or d.calls[0].opening or d.calls[0].closing):
-                raise self.fail(key, "stands only where content is framed and each call by itself")
+                raise self.fail(key, "is allowed only where content is framed and each call stands by itself")
         for glob, own in d.tools:
             if own.body != d.call[0].body or own.object is not None or d.call[0].object is not None:
                 raise self.fail(f"tools.{glob}", "must have the fields that `call` has")
@@ -479,9 +477,13 @@ class _Loader:
                 [{"arguments": {}, **c} for c in table.get("tool_calls", [])], tuple[_StrictCall, ...], strict=True
             )
         except (msgspec.ValidationError, TypeError) as error:
-            raise self.fail(f"{at}.tool_calls", f"{error}; allowed are name, arguments, id") from None
+            allowed = 'allowed are name, arguments, id, as in { name = "f", arguments = { city = "Paris" } }'
+            what, _, place = str(error).partition(" - at `$")
+            raise self.fail(f"{at}.tool_calls{place.rstrip('`')}", f"{what}; {allowed}") from None
         if not all(_is_json(c.arguments) for c in calls):
-            raise self.fail(f"{at}.tool_calls", "arguments contain a date, a time, inf or nan, which JSON cannot")
+            raise self.fail(
+                f"{at}.tool_calls", "arguments contain a date, a time, inf or nan, which JSON cannot express"
+            )
         return Example(
             tuple(raws),
             None if stage is None else Stage(stage),

@@ -1,16 +1,30 @@
-"""What ends a text value of an argument: a closing, where something legal follows; else it is text."""
+"""What ends a text value of an argument: a closing that something legal follows; any other is text.
+
+`FOLLOWERS` is the rule. The parser asks by it what stands behind a closing; `follows` spells it out for grammars.
+"""
+
+from typing import Final
 
 import msgspec
 
-from .markers import CALL
+from .markers import BLOCK_END, CALL, CALL_END, END
 from .patterns import Pattern
 from .plan import Plan
 
-__all__ = ["Follows", "follows"]
+__all__ = ["ARGUMENT", "ARGUMENT_END", "FOLLOWERS", "Follows", "follows"]
+
+ARGUMENT, ARGUMENT_END = "argument", "argument_end"
+
+FOLLOWERS: Final[dict[str, tuple[str, ...]]] = {
+    ARGUMENT_END: (ARGUMENT, CALL_END, BLOCK_END, CALL, END),
+    CALL_END: (BLOCK_END, CALL, END),
+    BLOCK_END: (END,),
+}
+"""By what closes: what has to stand behind it, white space and separators aside; the output's end does too."""
 
 
 class Follows(msgspec.Struct, eq=False):
-    """Closings that end a value, and what has to follow, behind white space and separators; or the output's end.
+    """Closings of one kind, and what may follow them.
 
     Attributes:
         closings: of the argument, of calls, or of blocks.
@@ -21,19 +35,16 @@ class Follows(msgspec.Struct, eq=False):
     followers: list[Pattern]
 
 
-def follows(plan: Plan, own: Pattern) -> tuple[Follows, Follows, Follows]:
-    """The rule for a value that ``own`` closes: for this closing, for calls' and for blocks'.
-
-    Behind an argument stands another one, what closes its call or block, or another call; behind a call what closes its
-    block, or another call; behind each, and behind a block, what ends the turn.
-    """
+def follows(plan: Plan, own: Pattern) -> list[Follows]:
+    """`FOLLOWERS` in the markers of a dialect, for a value that ``own`` closes."""
     calls = [f.suffix for f in plan.forms if f.suffix]
     blocks = [b.suffix for b in plan.blocks if b.suffix]
-    begun = [o.pattern for o in (*plan.inner, *plan.reading.edge) if o.kind == CALL and o.marked]
-    ends = [o.pattern for o in plan.ends]
-    arguments = [p.opening for p in plan.parameters]
-    return (
-        Follows([own], [*arguments, *calls, *blocks, *begun, *ends]),
-        Follows(calls, [*blocks, *begun, *ends]),
-        Follows(blocks, ends),
-    )
+    stands = {
+        CALL_END: calls,
+        BLOCK_END: blocks,
+        ARGUMENT: [p.opening for p in plan.parameters],
+        CALL: [o.pattern for o in (*plan.inner, *plan.reading.edge) if o.kind == CALL and o.marked],
+        END: [o.pattern for o in plan.ends],
+    }
+    closings = {ARGUMENT_END: [own], CALL_END: calls, BLOCK_END: blocks}
+    return [Follows(closings[end], [p for kind in kinds for p in stands[kind]]) for end, kinds in FOLLOWERS.items()]

@@ -22,6 +22,10 @@ def impossible(key: str, t: Template, *, python: bool, arguments: Sequence[Templ
     if body in ("reasoning", "value") and not t.after:
         return _unclosed(t, body)
     if t.object is not None:
+        roles = [role for _, role in t.object.keys]
+        if "arguments" in roles and roles.index("arguments") < roles.index("name"):
+            why = "has {arguments} before {name}, on which they depend"
+            return f"{why}: write {{name}} first; what the model writes is read in any order"
         return ""
     names = [step.name for step in t.steps]
     first = {"call": "name", "argument": "key"}.get(key)

@@ -40,7 +40,6 @@ class Form(msgspec.Struct, eq=False):
     """What may end the bare text."""
     _find: re.Pattern[str] | None = None
 
-    @property
     def find(self) -> re.Pattern[str]:
         """Finds what may end the bare text."""
         if self._find is None:
@@ -116,7 +115,6 @@ class Parameter(msgspec.Struct, eq=False):
     _plain: re.Pattern[str] | Literal[False] | None = False
     _find: re.Pattern[str] | None = None
 
-    @property
     def find(self) -> re.Pattern[str]:
         """Finds what may end its value."""
         if self._find is None:
@@ -124,8 +122,8 @@ class Parameter(msgspec.Struct, eq=False):
         return self._find
 
     def plain(self) -> re.Pattern[str] | None:
-        """Matches a whole argument in which nothing stands that may end its value but its own closing; the groups are
-        its key and its value, white space at the edges included. ``None`` where its template needs a careful look."""
+        """Matches a whole argument whose value contains nothing that may end it but its own closing. The groups are the
+        key and the value, with the white space around it. ``None`` where the template is too complex for that."""
         if self._plain is False:
             self._plain = None
             before, after = self.opening.plain(("key",)), self.closing.plain(())
@@ -142,7 +140,7 @@ _HEAD: Final = 3
 
 
 class Candidates(list[_C]):
-    """Markers, or strays, in their order; `at` gives those that may stand at a place in a text."""
+    """Markers, or strays, in the order in which they are tried; `at` picks those that may stand at a place."""
 
     __slots__ = ("_by_head",)
 
@@ -151,7 +149,7 @@ class Candidates(list[_C]):
         self._by_head: dict[str, list[_C]] = {}
 
     def at(self, text: str, i: int) -> list[_C]:
-        """Those whose first literal may stand at ``i``; all of them, where the text ends too soon to tell."""
+        """Those whose first literal may stand at ``i``; all of them if the text ends too early to tell."""
         head = text[i : i + _HEAD]
         if len(head) < _HEAD:
             return self

@@ -95,6 +95,8 @@ class Plan(msgspec.Struct, eq=False):
     """Where a call whose arguments went wrong ends."""
     string_ends: Scan
     """What ends a call even inside an open string, where the policy says so."""
+    repairs: bool
+    """Whether arguments that are not quite JSON are mended."""
     literals: frozenset[str]
     """All literals, for recognising special tokens by id."""
     _waits: dict[int, re.Pattern[str] | None] = {}
@@ -227,12 +229,12 @@ def _text_forms(d: Dialect, barriers: tuple[str, ...]) -> list[tuple[Template, F
 _FORCED = ObjectShape((("name", "name"), ("arguments", "arguments")), False, '"')
 
 
-def compile_plan(d: Dialect, policy: Policy, choice: str = "auto") -> Plan:
-    """Compile a dialect under a policy; where the ``choice`` demands a call, bare objects are calls."""
+def compile_plan(d: Dialect, policy: Policy | None = None, choice: str = "auto") -> Plan:
+    """Compile a dialect under a policy, ``None`` its own; where the ``choice`` demands a call a bare object is one."""
     asked = (policy, choice)
     plan: Plan | None = d.compiled.get(asked)
     if plan is None:
-        policy = policy.over(d.policy).over(DEFAULTS)
+        policy = (policy or Policy()).over(d.policy).over(DEFAULTS)
         forced = choice if choice in ("required", "named") else ""
         key = (policy, forced)
         plan = d.compiled.get(key)
@@ -319,6 +321,7 @@ def _compile(d: Dialect, policy: Policy, forced: str) -> Plan:
         ends=[*parts.ends, *parts.starts],
         recover=_recover(parts),
         string_ends=Scan(_string_ends(forms, blocks)),
+        repairs=policy.bad_arguments == "repair",
         literals=frozenset(_all_literals(d)),
     )
 

@@ -155,7 +155,7 @@ def get_dialect(name: str, reasoning: str | None = None) -> Dialect:
     Raises:
         UnknownDialect: nothing answers to a name.
         DialectError: ``reasoning`` has no reasoning markers.
-        TypeError: a name is no string.
+        TypeError: a name is not a string.
     """
     check("name", name, str, "the name of a dialect")
     check("reasoning", reasoning, (str, type(None)), "the name of a dialect or None")

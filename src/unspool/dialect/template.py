@@ -145,7 +145,9 @@ def parse_template(kind: str, text: str, where: str, *, first: bool) -> Template
     if not bodies and kind != "call":
         raise DialectError(f"{where}: needs the field {' or '.join(f'{{{b}}}' for b in BODIES[kind])}")
     if kind == "call" and "name" not in names:
-        raise DialectError(f"{where}: needs {{name}}")
+        object_ = '{"name": "{name}", "arguments": {arguments}}'
+        written = text.replace("{arguments}", object_) if "{arguments}" in text else object_
+        raise DialectError(f"{where}: needs {{name}}; where one object holds both, write {written!r}")
     if kind == "argument" and "key" not in names:
         raise DialectError(f"{where}: needs {{key}}")
     body = bodies[0] if bodies else ""

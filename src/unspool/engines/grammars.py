@@ -1,4 +1,4 @@
-"""Grammars of requests, compiled under limits of time and memory, and kept for the next request with the same."""
+"""Compiles the grammars of requests under limits of time and memory, and keeps them for later requests."""
 
 import contextlib
 import json
@@ -92,7 +92,7 @@ class Grammars:
                 trial.close()
 
     def _find(self, constraint: Constraint, trial: "_Judge | None", seconds: float, awaited: Awaited) -> _Found | None:
-        """What comes of a grammar; ``None`` where it takes longer, but may yet be compiled."""
+        """The result for a grammar; ``None`` if it takes longer but may still compile."""
         with bounds.awaited(awaited.check):
             text = constraint.lark
         if len(text) > MAX_TEXT:
@@ -111,7 +111,7 @@ class Grammars:
         elif verdict.get("error"):
             why = str(verdict["error"]).splitlines()[0]
             log.warning("a grammar cannot be compiled: %.300s", why)
-            _, of_schema, told = why.partition(_OF_SCHEMA)  # anything else would speak of the grammar
+            _, of_schema, told = why.partition(_OF_SCHEMA)  # any other error would be about the grammar
             told = f": {told[:200]}" if of_schema else ""
             found = _Found(None, f"tools: the grammar engine does not support these schemas{told}")
         else:
@@ -137,7 +137,7 @@ class _Judge:
 
         Raises:
             Abandoned: nobody waits for it any more.
-            EngineError: the process cannot be had.
+            EngineError: the process cannot be started.
         """
         for _ in range(3):  # it may have died, and a cancellation may have been meant for the job before
             try:

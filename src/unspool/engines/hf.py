@@ -225,7 +225,7 @@ def _aligned(rows: Sequence[Any]) -> Any:
 
 
 def _ends(*told: int | Sequence[int] | None) -> frozenset[int]:
-    """The tokens that end an output, by whoever tells them."""
+    """The tokens that end an output, from the model's settings and the tokenizer."""
     return frozenset(t for ids in told if ids is not None for t in ([ids] if isinstance(ids, int) else ids))
 
 

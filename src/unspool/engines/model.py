@@ -74,7 +74,7 @@ def prompt_tokens(model: Model, prompt: str | Sequence[int]) -> list[int]:
     """A prompt's tokens; in any thread.
 
     Raises:
-        EngineError: 400; it holds what is no token, or nothing.
+        EngineError: 400; it is empty, or contains something that is not a token.
     """
     if isinstance(prompt, str):
         with contextlib.nullcontext() if hasattr(backend_of(model.tokenizer), "to_str") else _UNSAFE:

@@ -20,6 +20,7 @@ from ..request.chat_request import ChatRequest
 from ..request.continuation import Continued, Written
 from ..request.prepared import Prepared, prepare
 from ..request.prompts import NoBridge
+from ..request.server_history import result_of
 from ..request.server_tools import Pending, Served, ServerTools
 from ..tools import Session, ToolResult
 from ..tools.base import shortened
@@ -54,6 +55,7 @@ class Loop:
         service: what all requests share.
         prepared: the first round.
         session: opens the session of the tools.
+        sent_back: see `WireProtocol.sent_back`.
         keep: whether `kept` has the events.
 
     Attributes:
@@ -66,6 +68,7 @@ class Loop:
         service: Service,
         prepared: Prepared,
         session: Callable[[], Session],
+        sent_back: Callable[[Sequence[dict[str, Any]], ServerTools], list[list[dict[str, Any]]]],
         *,
         keep: bool,
     ) -> None:
@@ -75,6 +78,7 @@ class Loop:
         self._first = prepared
         self._tools: ServerTools = prepared.request.server_tools
         self._open = session
+        self._sent_back = sent_back
         self.kept: list[AnyEvent] | None = [] if keep else None
         limits, bounds = service.settings.limits, self._tools.bounds
         self._rounds = _lower(limits.rounds, bounds.rounds)
@@ -84,7 +88,9 @@ class Loop:
         self._tokens = 0
         self._count = 0  # calls so far, over all rounds
         self._indexes: dict[int, int] = {}  # of this round's calls, over all rounds
-        self._ids: set[str] = set()
+        self._ids: dict[int, str] = {}  # as the client is told them, by these indexes
+        self._known: set[str] = set()
+        self._written: list[dict[str, Any]] = []  # the messages of all rounds so far, with these ids
 
     # -- events ------------------------------------------------------------------------------------------------------
 
@@ -104,27 +110,23 @@ class Loop:
         index = self._indexes[event.index] = self._count
         self._count += 1
         id = self._unique(event.id, index)
-        if not self._ours(event.name):
+        if not self._tools.answers(event.name):
             return msgspec.structs.replace(event, index=index, id=id)
         served = self._tools.tools.get(event.name)
         if served is None:
             return ServerCallStart(index, id, event.name, "")
-        return ServerCallStart(
-            index, id, served.tool.original, served.tool.server, served.form, served.asks and self._calls_left > 0
-        )
+        asks = served.asks and self._calls_left > 0
+        called = "" if served.tool.original == event.name else event.name
+        return ServerCallStart(index, id, served.tool.original, served.tool.server, served.form, asks, called=called)
 
     def _unique(self, id: str, index: int) -> str:
         """Models that count their calls begin anew in each round."""
-        id = id if id not in self._ids else f"{id}-{index}"
-        self._ids.add(id)
+        id = self._ids[index] = id if id not in self._known else f"{id}-{index}"
+        self._known.add(id)
         return id
 
-    def _ours(self, name: str) -> bool:
-        """Whether a call is the server's to answer; a client without tools is not asked for any."""
-        return name in self._tools.tools or not self._tools.clients
-
     def message(self) -> Message:
-        """The answer as a client sees it that knows nothing of the server's tools; needs `kept`."""
+        """The answer as seen by a client that knows nothing of the server's tools; needs `kept`."""
         return fold(Clients().take(self.kept or ()))
 
     # -- rounds ------------------------------------------------------------------------------------------------------
@@ -147,18 +149,21 @@ class Loop:
         prepared = self._first
         if self._tools.pending:
             prepared = await self._decided(host, session, prepared)
+        begun = prepared.continued
         for left in range(self._rounds, -1, -1):
             self._indexes = {}
             written = await host.generate_round(prepared)
             self._tokens += written.tokens
             reason = await self._answer(host, session, written.message, left)
             if isinstance(reason, str):
+                self._remember(begun, prepared.continued, written)
                 await host.tell([Finish(reason, 0, 0)])
                 return
             most = prepared.request.max_tokens
             if self._first.request.max_tokens is not None:
                 most = self._first.request.max_tokens - self._tokens
                 if most < 1:
+                    self._remember(begun, prepared.continued, written)
                     await host.tell([Finish("length", 0, 0)])
                     return
             prepared = await self._next(prepared, written, reason, most)
@@ -169,12 +174,13 @@ class Loop:
         Returns:
             The finish reason where the answer is over, else the results by the calls' places in the message.
         """
-        ours = [call for call in message.tool_calls if self._ours(call.name)]
+        ours = [call for call in message.tool_calls if self._tools.answers(call.name)]
         whole = message.finish_reason not in ("length", "content_filter")
-        if not ours:
-            return message.finish_reason
         asked = [c for c in ours if self._asks(c) and whole]
         results = await self._results(host, session, [c for c in ours if c not in asked], whole)
+        self._note(message, results)
+        if not ours:
+            return message.finish_reason
         asking = self._tools.approvals.ask
         for call in asked:
             tool = self._tools.tools[call.name].tool
@@ -188,6 +194,25 @@ class Loop:
             log.info("%s: the answer ends after %d rounds of tools", self._name, self._rounds)
             return TOOL_LIMIT
         return results
+
+    def _note(self, message: Message, results: dict[int, ToolResult]) -> None:
+        """Note a round as messages."""
+        answer = message.to_openai()
+        for call, told in zip(message.tool_calls, answer.get("tool_calls", ()), strict=True):
+            told["id"] = self._ids[self._indexes[call.index]]
+        self._written.append(answer)
+        for call, told in zip(message.tool_calls, answer.get("tool_calls", ()), strict=True):
+            if call.index in results:
+                self._written.append(result_of(told["id"], call.name, results[call.index].text))
+
+    def _remember(self, begun: Continued | None, last: Continued | None, written: Written) -> None:
+        """Remember the last round, and all of them where there were several or a result."""
+        turns = self._service.turns
+        if turns is None or begun is None or last is None:
+            return
+        turns.remember(last, written)
+        if len(self._written) > 1:
+            turns.remember_rounds(begun, self._written, self._sent_back(self._written, self._tools))
 
     def _asks(self, call: ToolCall) -> bool:
         served = self._tools.tools.get(call.name)
@@ -269,7 +294,7 @@ class Loop:
         async def answer(pending: Pending) -> None:
             index = self._count
             self._count += 1
-            self._ids.add(pending.id)
+            self._known.add(pending.id)
             served = self._tools.tools.get(pending.name)
             told = (pending.name, "") if served is None else (served.tool.original, served.tool.server)
             start = ServerCallStart(index, pending.id, *told, approval=pending.approval)
@@ -296,7 +321,7 @@ class Loop:
         """The next round: the prompt and what was written, and the results behind it."""
         request, message = prepared.request, written.message
         answer = {k: v for k, v in message.to_openai().items() if v is not None or k == "content"}
-        told = [_result_message(call, results[call.index].text) for call in message.tool_calls]
+        told = [result_of(call.id, call.name, results[call.index].text) for call in message.tool_calls]
         toolset = request.toolset
         if toolset.kind in ("required", "named"):  # a call has been made
             toolset = msgspec.structs.replace(toolset, kind="auto", name="", allowed=tuple(toolset.tools or ()))
@@ -333,10 +358,6 @@ class Loop:
 def _lower(limit: _N, bound: _N | None) -> _N:
     """The server's limit, or the request's where that is lower."""
     return limit if bound is None else min(limit, bound)
-
-
-def _result_message(call: ToolCall, text: str) -> dict[str, Any]:
-    return {"role": "tool", "tool_call_id": call.id, "name": call.name, "content": text}
 
 
 def _filled(message: dict[str, Any], results: dict[str, str]) -> dict[str, Any]:

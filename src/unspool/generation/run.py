@@ -70,7 +70,8 @@ class Run:
         self._loops: list[Loop] = []
         if tools is not None and prepared.request.server_tools is not None:
             keep = not prepared.request.stream
-            self._loops = [Loop(self._name, service, prepared, tools.session, keep=keep) for _ in self._choices]
+            told = protocol.sent_back
+            self._loops = [Loop(self._name, service, prepared, tools.session, told, keep=keep) for _ in self._choices]
         self._usages: list[list[Usage | None]] = [[] for _ in self._choices]  # of the rounds before the last
         self._outbox: Outbox | None = None
         self._begun = False
@@ -222,7 +223,7 @@ class Run:
             choice.counted(await self._service.in_thread(len(prompt), lambda awaited: self._count(prompt, awaited)))
         written = choice.written()
         self._finished(written.message)
-        if self._service.turns is not None and prepared.continued is not None:
+        if self._service.turns is not None and prepared.continued is not None and not self._loops:
             self._service.turns.remember(prepared.continued, written)
         return written
 

@@ -19,7 +19,6 @@ from ..dialect.template import ObjectShape, Step, Template, id_steps, literal, u
 from ..errors import ConstraintError
 from ..events import Stage
 from ..parser.openings import ARGUMENT_KEYS
-from ..policy import Policy
 from ..values import JSON
 from .arguments import Arguments, Tool, others, spelled
 from .flat import cases
@@ -79,7 +78,7 @@ class _Builder:
         self.d = d
         self.demand = demand
         self.rules = Rules()
-        self.plan: Plan = compile_plan(d, Policy(), demand.forced or "auto")
+        self.plan: Plan = compile_plan(d, None, demand.forced or "auto")
         self.policy = self.plan.policy
         self.content_first = self.policy.text_before_tools == "content"
         # Calls are written as the first template has it; behind text, as the first that is told from text.

@@ -50,7 +50,7 @@ def structure_info(dialect: str | Dialect, tool: "Mapping[str, Any] | str", *, i
             the same number would get one id, so that the parser would have to give the second another.
 
     Returns:
-        ``None`` where the arguments are no JSON object (Python, markup, quotes of its own), where no marker tells a
+        ``None`` where the arguments are not a JSON object (Python, markup, quotes of its own), where no marker tells a
         call from text, where a call holds an id, and where each part of a message is framed (the first begins in the
         prompt).
 

@@ -178,13 +178,13 @@ def _read(source: str) -> tuple[dict[str, _Definition], list[str]]:
         else:
             raise _wrong(f"{first.text!r} is not understood where a line begins")
     if "start" not in definitions:
-        raise _wrong("has no rule start")
+        raise _wrong("has no rule named start")
     for definition in [*definitions.values()]:
         for token in definition.body:
             if token.kind == "name" and token.text not in definitions:
                 raise _wrong(f"{definition.name}: {token.text} is not defined")
             if token.kind == "name" and definition.terminal and not _is_terminal(token.text):
-                raise _wrong(f"{definition.name}: a terminal holds the rule {token.text}")
+                raise _wrong(f"{definition.name}: a terminal refers to the rule {token.text}")
     return definitions, ignored
 
 
@@ -244,7 +244,7 @@ class _Terminals:
         if name in self.found:
             known = self.found[name]
             if known is None:
-                raise _wrong(f"the terminal {name} holds itself")
+                raise _wrong(f"the terminal {name} refers to itself")
             return known
         self.found[name] = None
         tokens = self.definitions[name].body
@@ -315,7 +315,7 @@ def _count(name: str, token: _Token) -> tuple[int, int | None]:
         return {"*": (0, None), "+": (1, None), "?": (0, 1)}[token.text]
     low, _, high = token.text[1:].replace(" ", "").replace("\t", "").partition("..")
     if max(len(low), len(high)) > 4 or (high and int(high) < int(low)):
-        raise _wrong(f"{name}: the count {token.text} is not between 0 and 9,999 in order")
+        raise _wrong(f"{name}: the count {token.text} is not between 0 and 9,999, the smaller number first")
     return int(low), int(high or low)
 
 
@@ -420,9 +420,9 @@ def _unquoted(text: str) -> str:
                 try:
                     c, at = chr(int(digits, 16)), at + size
                 except (ValueError, OverflowError):
-                    raise _wrong(f"{text[:40]} holds an escape that is no character") from None
+                    raise _wrong(f"{text[:40]} contains an escape that is not a character") from None
                 if "\ud800" <= c <= "\udfff":
-                    raise _wrong(f"{text[:40]} holds an escape that is no character")
+                    raise _wrong(f"{text[:40]} contains an escape that is not a character")
             else:
                 c = {"n": "\n", "r": "\r", "t": "\t", "f": "\f", "b": "\b", "v": "\v", "0": "\0"}.get(c, c)
         found.append(c)
@@ -434,5 +434,5 @@ def _unquoted(text: str) -> str:
 def _range(first: _Token, last: _Token) -> regular.Part:
     ends = [_unquoted(t.text) if t.kind == "text" else "" for t in (first, last)]
     if any(len(e) != 1 for e in ends) or ends[1] < ends[0]:
-        raise _wrong(f"{first.text}..{last.text} is no range of characters")
+        raise _wrong(f"{first.text}..{last.text} is not a range of characters")
     return regular.Set(((ord(ends[0]), ord(ends[1])),))

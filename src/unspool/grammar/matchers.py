@@ -31,7 +31,7 @@ class Matcher(Protocol):
         """For each token id of the vocabulary, whether it may come next; the end of the sequence is among them."""
 
     def accept(self, token: int) -> bool:
-        """Take the next token; false, with nothing changed for the better, where it may not stand here."""
+        """Take the next token; false where it is not allowed here; the matcher is of no use after that."""
 
     def is_done(self) -> bool:
         """Whether the output has ended, or nothing but its end may come."""

@@ -191,7 +191,7 @@ class _Reader:
             low = int(first)
             high = int(last) if last else None if comma else low
             if max(low, high or 0) > MAX_COUNT or (high is not None and high < low):
-                raise self.wrong(f"the count is not between 0 and {MAX_COUNT:,} in order")
+                raise self.wrong(f"the counts must be at most {MAX_COUNT:,}, the smaller one first")
         if self.peek() == "?" or (self.peek() == "+" and c != "{"):
             raise self.wrong("lazy and possessive counts are not supported")
         return Several(part, low, high)
@@ -221,7 +221,7 @@ class _Reader:
             raise self.wrong("an escape needs hexadecimal digits")
         value = int(digits, 16)
         if value > _LAST or _SURROGATES[0] <= value <= _SURROGATES[1]:
-            raise self.wrong("an escape is no character")
+            raise self.wrong("an escape is not a character")
         return value
 
     def char_class(self) -> Ranges:
@@ -242,7 +242,7 @@ class _Reader:
                 d = self.take()
                 last = self.escape() if d == "\\" else ((ord(d), ord(d)),)
                 if len(one) != 1 or len(last) != 1 or one[0][0] != one[0][1] or last[0][0] < one[0][0]:
-                    raise self.wrong("a range has no order")
+                    raise self.wrong("a range ends before it begins")
                 one = ((one[0][0], last[0][1]),)
             found += one
         self.at += 1

@@ -1,5 +1,7 @@
 """Blocks of calls: what stands behind a call, and text among calls."""
 
+import msgspec
+
 from ..dialect.markers import CALL, Block, Opening, Scan
 from ..dialect.patterns import MAX_SPACE, MORE, NO, skip_separators
 from ..dialect.plan import Plan
@@ -12,22 +14,17 @@ from .states import Standing, State
 from .tape import Tape
 
 
-class Blocks:
+class Blocks(msgspec.Struct, eq=False):
     """Reads what stands between calls."""
 
-    __slots__ = ("_at", "_calls", "_ledger", "_look", "_openings", "_parts", "_plan", "_tape")
-
-    def __init__(
-        self, at: Standing, plan: Plan, tape: Tape, ledger: Ledger, parts: Parts, calls: Calls, openings: Openings
-    ) -> None:
-        self._at = at
-        self._plan = plan
-        self._tape = tape
-        self._ledger = ledger
-        self._parts = parts
-        self._calls = calls
-        self._openings = openings
-        self._look: Lookout = openings.look
+    _at: Standing
+    _plan: Plan
+    _tape: Tape
+    _ledger: Ledger
+    _look: Lookout
+    _parts: Parts
+    _openings: Openings
+    _calls: Calls
 
     def between(self) -> bool:
         """Behind a call: another one, the block's closing, or something else."""

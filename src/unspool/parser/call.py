@@ -3,13 +3,15 @@
 import enum
 from collections.abc import Mapping
 
+import msgspec
+
 from ..dialect.markers import Block, Form
 from ..dialect.patterns import MAX_SPACE
 from ..dialect.plan import Plan
 from ..events import Status
 from ..schema import Schema
 from ..toolset import Toolset
-from .ids import Ids, MakeId
+from .ids import Ids
 from .ledger import Ledger, Why
 
 
@@ -21,7 +23,7 @@ class Sink(enum.Enum):
     DROP = "drop"
 
 
-class Desk:
+class Desk(msgspec.Struct, eq=False):
     """What the calls of one output share: the ledger, the tools, and the ids that are given.
 
     Attributes:
@@ -30,13 +32,10 @@ class Desk:
         tools: what may be called.
     """
 
-    __slots__ = ("_ids", "ledger", "plan", "tools")
-
-    def __init__(self, ledger: Ledger, plan: Plan, tools: Toolset, ids: MakeId | None) -> None:
-        self.ledger = ledger
-        self.plan = plan
-        self.tools = tools
-        self._ids = Ids(plan.dialect.id, ids)
+    ledger: Ledger
+    plan: Plan
+    tools: Toolset
+    _ids: Ids
 
     def known(self, name: str) -> bool | None:
         """Whether a tool is declared; ``None`` where the tools are unknown."""

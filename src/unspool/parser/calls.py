@@ -1,5 +1,7 @@
 """Calls: from an opening to what follows the closing, and what is given back as text."""
 
+import msgspec
+
 from ..dialect.markers import Block, Opening
 from ..dialect.patterns import MAX_SPACE, MORE, skip_space
 from ..dialect.plan import Plan
@@ -23,7 +25,7 @@ from .white import common_suffix
 from .whole import Whole, whole_call
 
 
-class Calls:
+class Calls(msgspec.Struct, eq=False):
     """Opens, reads and ends calls, one at a time.
 
     Attributes:
@@ -33,38 +35,20 @@ class Calls:
         given_back: it was opened by a call that is text, and none was sent since: so is what else stands in it.
     """
 
-    __slots__ = (
-        "_at",
-        "_desk",
-        "_ledger",
-        "_look",
-        "_openings",
-        "_opens_block",
-        "_parts",
-        "_plan",
-        "_tape",
-        "broken",
-        "call",
-        "given_back",
-        "reader",
-        "within",
-    )
-
-    def __init__(self, at: Standing, tape: Tape, desk: Desk, openings: Openings, parts: Parts) -> None:
-        self._at = at
-        self._tape = tape
-        self._desk = desk
-        self._plan: Plan = desk.plan
-        self._ledger: Ledger = desk.ledger
-        self._openings = openings
-        self._look: Lookout = openings.look
-        self._parts = parts
-        self.call: Call | None = None
-        self.reader: Reader | None = None
-        self.broken: BrokenReader | None = None
-        self.within: Block | None = None
-        self.given_back = False
-        self._opens_block = False
+    _at: Standing
+    _plan: Plan
+    _tape: Tape
+    _ledger: Ledger
+    _look: Lookout
+    _parts: Parts
+    _openings: Openings
+    _desk: Desk
+    call: Call | None = None
+    reader: Reader | None = None
+    broken: BrokenReader | None = None
+    within: Block | None = None
+    given_back: bool = False
+    _opens_block: bool = False
 
     def enter(self, block: Block | None) -> None:
         """A block of calls is open; ``None``: which one it is, the first call says."""

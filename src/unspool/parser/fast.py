@@ -139,12 +139,12 @@ class FastPaths:
         buf, i = machine.tape.buf, machine.tape.i
         if isinstance(machine.calls.reader, MarkupReader):
             value = None if call.thought else machine.calls.reader.streams()
-            if value is None or value.parameter.find.search(buf, i):
+            if value is None or value.parameter.find().search(buf, i):
                 return None
-            # Where several markers may end it the search alone tells (every text holds the empty string).
+            # Where several markers may end it, or spaces be held, each piece is looked at (all hold the empty string).
             firsts = value.parameter.firsts
-            self._stop = firsts if len(firsts) == 1 else ""
-            self._find = value.parameter.find
+            self._stop = firsts if len(firsts) == 1 and " " not in value.margin else ""
+            self._find = value.parameter.find()
             self._hold_back = value.margin
             return FastPaths._value
         arguments = machine.calls.arguments

@@ -4,6 +4,8 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Final
 
+import msgspec
+
 MakeId = Callable[[int, str], str]
 """``(index, name) -> str``: makes the id of a call that carries none."""
 
@@ -11,7 +13,7 @@ _ALPHABET: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01234567
 _LETTERS: Final = bytes(ord(_ALPHABET[i % len(_ALPHABET)]) for i in range(256))
 
 
-class Ids:
+class Ids(msgspec.Struct, eq=False):
     """Gives the calls of one output their ids, no id twice.
 
     Args:
@@ -19,12 +21,10 @@ class Ids:
         make: makes them instead.
     """
 
-    __slots__ = ("_given", "_make", "_template")
-
-    def __init__(self, template: str, make: MakeId | None) -> None:
-        self._template = template
-        self._make = make
-        self._given: dict[str, int] = {}  # and the index of the call that has it
+    _template: str
+    _make: MakeId | None
+    _given: dict[str, int] = {}
+    """Those that are given, and the index of the call that has each."""
 
     def of(self, index: int, name: str, fields: Mapping[str, str]) -> str:
         """The id of a call: its own, by its template's fields, or one made for it."""

@@ -249,8 +249,12 @@ class Ledger:
         self.at = at
 
     def _span(self, end: int) -> tuple[int, int]:
-        start, self.at = self.at, max(end, self.at)
-        return max(start, 0), max(self.at, 0)
+        start = self.at
+        if end > start:
+            self.at = end
+        else:
+            end = start
+        return start if start > 0 else 0, end if end > 0 else 0
 
     # -- holding ------------------------------------------------------------------------------------------------------
 

@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from typing import Final
 
+import msgspec
+
 from ..dialect.markers import END, Marker, Outline, Stray, tags, text
 from ..dialect.patterns import MAX_SPACE, MORE, NO, Pattern, skip_space
 from ..dialect.plan import Plan
@@ -14,7 +16,7 @@ ALWAYS: Final = -(1 << 62)
 """Before any offset."""
 
 
-class Lookout:
+class Lookout(msgspec.Struct, eq=False):
     """Looks at the text that waits and reads none of it.
 
     Where a question has a place for its answer, that is where what stands there ends; else the answer is `NO`, or
@@ -26,33 +28,20 @@ class Lookout:
         thoughts_from: what would open reasoning in content before this offset is text.
     """
 
-    __slots__ = (
-        "_added",
-        "_ignore",
-        "_ledger",
-        "_marks",
-        "_spared",
-        "_spared_at",
-        "_tape",
-        "outline",
-        "plan",
-        "replay",
-        "thoughts_from",
-    )
-
-    def __init__(self, plan: Plan, tape: Tape, ledger: Ledger, *, calls: bool) -> None:
-        self.plan = plan
-        self.outline: Outline = plan.reading if calls else plan.plain
-        self.replay = False
-        self.thoughts_from = ALWAYS
-        self._tape = tape
-        self._ledger = ledger
-        self._marks: set[int] | None = None  # offsets of special tokens that are markers, when ids are fed
-        self._added: Iterable[str] = ()  # the tokenizer's added tokens
-        self._ignore = plan.policy.text_markers == "ignore"
-        # Closings of openings that are text, by their literals, and how many: they are text too.
-        self._spared: dict[str, tuple[Pattern, int]] = {}
-        self._spared_at = ALWAYS  # the last marker that was spared
+    plan: Plan
+    outline: Outline
+    _tape: Tape
+    _ledger: Ledger
+    replay: bool = False
+    thoughts_from: int = ALWAYS
+    _marks: set[int] | None = None
+    """Offsets of special tokens that are markers, when ids are fed."""
+    _added: Iterable[str] = ()
+    """The tokenizer's added tokens."""
+    _spared: dict[str, tuple[Pattern, int]] = {}
+    """Closings of openings that are text, by their literals, and how many: they are text too."""
+    _spared_at: int = ALWAYS
+    """The last marker that was spared."""
 
     # -- what the machine says ----------------------------------------------------------------------------------------
 
@@ -106,7 +95,7 @@ class Lookout:
 
     def _spelled(self, first: str, i: int) -> bool:
         """Whether text here only spells a special token where that does not count."""
-        if not self._ignore or self._marks is None or self._tape.base + i in self._marks:
+        if self._marks is None or self.plan.policy.text_markers != "ignore" or self._tape.base + i in self._marks:
             return False
         buf = self._tape.buf
         return any(
@@ -119,7 +108,7 @@ class Lookout:
     def stands(self, pattern: Pattern, i: int, fields: dict[str, str] | None = None) -> int:
         """Where a pattern that begins at ``i`` ends; a special token only spelled may not count. Fills ``fields``."""
         r = pattern.match(self._tape.buf, i, {} if fields is None else fields)
-        return NO if r != NO and self._ignore and self._spelled(pattern.first, i) else r
+        return NO if r != NO and self._marks is not None and self._spelled(pattern.first, i) else r
 
     def first(self, patterns: Iterable[Pattern], i: int) -> int:
         """Where the first of some patterns that begins at ``i`` ends."""

@@ -74,9 +74,9 @@ class Machine:
         self.look = look
         self.openings = openings
         parts = self._parts = Parts(at, plan, tape, ledger, look)
-        calls = self.calls = Calls(at, tape, desk, openings, parts)
-        prose = self.prose = Prose(at, plan, tape, ledger, parts, calls, openings)
-        blocks = self._blocks = Blocks(at, plan, tape, ledger, parts, calls, openings)
+        calls = self.calls = Calls(at, plan, tape, ledger, look, parts, openings, desk)
+        prose = self.prose = Prose(at, plan, tape, ledger, look, parts, openings, calls)
+        blocks = self._blocks = Blocks(at, plan, tape, ledger, look, parts, openings, calls)
         # By state, whose steps `STEPS` lists.
         self._owners: tuple[Any, ...] = (
             prose, prose, prose, prose, prose, prose, prose, blocks, blocks, calls, calls, calls, calls, calls,
@@ -164,7 +164,9 @@ class Machine:
 
     def begin(self, stage: Stage) -> None:
         """The output begins there."""
-        if stage is Stage.REASONING and self._plan.reasoning_ends:
+        if stage is Stage.CONTENT:
+            self._parts.starts()
+        elif stage is Stage.REASONING and self._plan.reasoning_ends:
             self._parts.begin_reasoning(0, self._plan.reasoning_lead)
             self._parts.unseen()
         elif stage is Stage.UNDECIDED and self._plan.reasoning_ends:

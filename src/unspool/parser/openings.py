@@ -5,7 +5,10 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from ..dialect.markers import CALL, Block, Form, Opening, Scan
+import msgspec
+
+from ..dialect.follows import ARGUMENT, ARGUMENT_END, FOLLOWERS
+from ..dialect.markers import BLOCK_END, CALL, CALL_END, END, Block, Form, Opening, Scan
 from ..dialect.patterns import MAX_SPACE, MORE, NO, plain_name, skip_separators, skip_space
 from ..dialect.syntax import Syntax
 from ..regex import Regex
@@ -38,7 +41,7 @@ class Match(NamedTuple):
 _NONE: Final = Match(NO, {})
 
 
-class Openings:
+class Openings(msgspec.Struct, eq=False):
     """Recognises calls; like the `Lookout` that it asks, it reads nothing.
 
     Attributes:
@@ -47,20 +50,17 @@ class Openings:
         named: the function that the choice names, else ``""``.
     """
 
-    __slots__ = ("_from", "_repair", "_tape", "look", "named", "names")
-
-    def __init__(self, look: Lookout, tape: Tape, names: Mapping[str, Any] | None, named: str) -> None:
-        self.look = look
-        self.names = names
-        self.named = named
-        self._tape = tape
-        self._from = ALWAYS  # what would open a call before this offset is text
-        self._repair = look.plan.policy.bad_arguments == "repair"
+    look: Lookout
+    _tape: Tape
+    names: Mapping[str, Any] | None
+    named: str
+    _from: int = ALWAYS
+    """What would open a call before this offset is text."""
 
     @property
     def repairing(self) -> bool:
         """Whether arguments are repaired."""
-        return self._repair
+        return self.look.plan.repairs
 
     def no_calls(self, until: int) -> None:
         """Nothing opens a call before an offset."""
@@ -143,7 +143,7 @@ class Openings:
             return MORE if self.wrapped(i) == MORE else i
         quote = buf[j]
         if quote != form.shape.quote and not (
-            quote == "'" and self._repair and form.shape.quote == '"' and not self._has_form("'")
+            quote == "'" and self.look.plan.repairs and form.shape.quote == '"' and not self._has_form("'")
         ):
             return NO
         if o.marked or quote == "'":
@@ -247,29 +247,51 @@ class Openings:
     def follows_call(self, i: int, closed: Block | None = None) -> int:
         """``i`` if what stands there may follow a call: its block's closing (unless closed), another call, the end."""
         tape = self._tape
-        look = self.look
-        plan = look.plan
         j = skip_separators(tape.buf, i)
         if j - i > MAX_SPACE:
             return NO
         if j == len(tape.buf):
             return i if tape.ended else MORE
-        found = NO if closed else look.first([b.suffix for b in plan.block_suffixes], j)
-        if found >= 0:
-            return i
-        for form in plan.forms:
-            r = look.stands(form.opening, j)
+        r = self.behind(CALL_END, j, closed=closed is not None)
+        return i if r >= 0 or (r == MORE and tape.ended) else r
+
+    def behind(self, closing: str, i: int, *, closed: bool = False) -> int:
+        """``i`` if something stands there that may follow a closing, by `FOLLOWERS`; `NO`; `MORE`.
+
+        Args:
+            closing: of what. Behind an argument, other arguments are for their reader to see.
+            i: where white space and separators behind it end.
+            closed: whether the block is closed as well.
+        """
+        found = NO
+        for kind in FOLLOWERS[closing]:
+            if kind == ARGUMENT or (closed and kind == BLOCK_END):
+                continue
+            r = self._stands(kind, i, inside=closing == ARGUMENT_END)
+            if r >= 0:
+                return i
+            found = min(found, r)
+        return found
+
+    def _stands(self, kind: str, i: int, *, inside: bool) -> int:
+        """Where a marker of a kind that stands at ``i`` ends; ``inside``: in the arguments of a call."""
+        look = self.look
+        if kind == CALL_END:
+            return look.first(look.plan.suffixes, i)
+        if kind == BLOCK_END:
+            return look.first([b.suffix for b in look.plan.block_suffixes], i)
+        return look.end_here(i) if kind == END else self._another(i, inside=inside)
+
+    def _another(self, i: int, *, inside: bool) -> int:
+        """``i`` if another call begins there, in the arguments of one (``inside``) or behind one; `NO`; `MORE`."""
+        found = NO
+        for form in () if inside else self.look.plan.forms:
+            r = self.look.stands(form.opening, i)
             if r >= 0 and form.marked:
                 return i
-            if r == MORE:
-                found = MORE
-        opens = self.opens_next(j)
-        if opens == 1:
-            return i
-        r = look.end_here(j)
-        if r >= 0 or (tape.ended and found == MORE):
-            return i
-        return MORE if MORE in (found, opens, r) else NO
+            found = min(found, r) if r == MORE else found
+        opens = self.opens_next(i, inside=inside)
+        return i if opens == 1 else min(found, MORE if opens == MORE else NO)
 
     # -- a marker in an open string -----------------------------------------------------------------------------------
 

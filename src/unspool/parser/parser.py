@@ -14,7 +14,7 @@ from ..toolset import ToolChoice, Toolset, read_toolset
 from .call import Desk
 from .fast import AGAIN, FastPaths
 from .glance import glance
-from .ids import MakeId
+from .ids import Ids, MakeId
 from .ledger import Ledger
 from .lookout import Lookout
 from .machine import Machine
@@ -73,8 +73,9 @@ class Parser:
         calls = bool(plan.forms) and request.kind != "none" and (request.tools is None or bool(request.tools))
         tape = self._tape = Tape()
         ledger = Ledger(tape)
-        openings = Openings(Lookout(plan, tape, ledger, calls=calls), tape, request.names, request.name)
-        self._machine = Machine(tape, Desk(ledger, plan, request, ids), openings)
+        look = Lookout(plan, plan.reading if calls else plan.plain, tape, ledger)
+        openings = Openings(look, tape, request.names, request.name)
+        self._machine = Machine(tape, Desk(ledger, plan, request, Ids(plan.dialect.id, ids)), openings)
         self._fold = Fold()
         self._fast = FastPaths(self._machine, self._fold)
         self._dialect = plan.dialect
@@ -130,7 +131,7 @@ class Parser:
 
         Raises:
             ValueError: the parser is closed, or there is no such stage.
-            TypeError: the text is no string.
+            TypeError: the text is not a string.
         """
         fast = self._fast
         take = fast.take
@@ -155,7 +156,7 @@ class Parser:
 
         Raises:
             ValueError: the parser is closed already.
-            TypeError: the reason is no string.
+            TypeError: the reason is not a string.
         """
         check("finish_reason", finish_reason, (str, type(None)), _REASON)
         if self._closed:
@@ -313,7 +314,6 @@ def to_stage(value: Stage | str, where: str) -> Stage:
         raise ValueError(f"{where}: {value!r} is not one of {', '.join(Stage)}") from None
 
 
-_NO_POLICY = Policy()
 _REASON = "a string or None"
 
 
@@ -327,9 +327,7 @@ def _asked(
     """What a parser is asked for, checked."""
     d = as_dialect(dialect)
     request = read_toolset(tools, tool_choice)
-    if policy is None:
-        policy = _NO_POLICY
-    elif not isinstance(policy, Policy):
+    if policy is not None and not isinstance(policy, Policy):
         raise wrong_type("policy", policy, "a Policy, such as Policy(bad_arguments='drop'), or None")
     if ids is not None and not callable(ids):
         raise wrong_type("ids", ids, "a callable (index, name) -> str or None")

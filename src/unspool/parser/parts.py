@@ -1,6 +1,6 @@
 """Where the parts of an output begin and end: reasoning, frames of content, turns; and the white space between them."""
 
-from typing import NamedTuple
+import msgspec
 
 from ..dialect.markers import END, FRAME, REASONING, Marker, Opening
 from ..dialect.patterns import NO, skip_space
@@ -11,14 +11,14 @@ from .states import Standing, State
 from .tape import Tape
 
 
-class Place(NamedTuple):
+class Place(msgspec.Struct, frozen=True, eq=False):
     """What is gone back to where something is given back as text."""
 
     state: State
     framed: bool
 
 
-class Parts:
+class Parts(msgspec.Struct, eq=False):
     """Begins and ends parts.
 
     Attributes:
@@ -27,18 +27,16 @@ class Parts:
         seen: a part has begun.
     """
 
-    __slots__ = ("_at", "_lead", "_ledger", "_look", "_plan", "_tape", "framed", "margin", "seen")
-
-    def __init__(self, at: Standing, plan: Plan, tape: Tape, ledger: Ledger, look: Lookout) -> None:
-        self._at = at
-        self._plan = plan
-        self._tape = tape
-        self._ledger = ledger
-        self._look = look
-        self._lead = ""  # white space that the latest opening takes from the text behind it
-        self.margin = ""
-        self.framed = False
-        self.seen = False
+    _at: Standing
+    _plan: Plan
+    _tape: Tape
+    _ledger: Ledger
+    _look: Lookout
+    _lead: str = ""
+    """White space that the latest opening takes from the text behind it."""
+    margin: str = ""
+    framed: bool = False
+    seen: bool = False
 
     def place(self) -> Place:
         """What to go back to."""
@@ -120,7 +118,7 @@ class Parts:
         self._at.go(State.REASONING_START)
 
     def begin(self, o: Marker, i: int, end: int) -> int:
-        """What is no call begins, or ends a turn, at ``i``."""
+        """Something other than a call begins, or ends a turn, at ``i``."""
         tape, ledger = self._tape, self._ledger
         if o.kind == REASONING:
             ledger.markup(tape.base + i)

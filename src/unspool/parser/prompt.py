@@ -10,19 +10,31 @@ from ..events import Stage
 
 def prompt_tail(dialect: Dialect, prompt: str) -> str | None:
     """What follows the last opening of an assistant's turn; ``None`` where the prompt holds none."""
+    found = _last_start(dialect, prompt)
+    return None if found is None else prompt[found[1] :]
+
+
+def last_turn(dialect: Dialect, prompt: str) -> str:
+    """The end of a prompt that says as much as the whole of where the output begins: the last assistant's turn."""
+    found = _last_start(dialect, prompt)
+    return prompt if found is None else prompt[found[0] :]
+
+
+def _last_start(dialect: Dialect, prompt: str) -> tuple[int, int] | None:
+    """Where the last opening of an assistant's turn begins and ends."""
     best = -1
-    after = 0
+    before = after = 0
     for start in dialect.start:
         marker = start.rstrip()
         at = prompt.rfind(marker)
         if at >= 0 and at + len(marker) > max(best, 0):
-            best = at + len(marker)
+            before, best = at, at + len(marker)
             space = start[len(marker) :]
             k = 0
             while k < len(space) and prompt[best + k : best + k + 1] == space[k]:
                 k += 1
             after = best + k
-    return prompt[after:] if best >= 0 else None
+    return (before, after) if best >= 0 else None
 
 
 def prompt_end(dialect: Dialect, prompt: str) -> Stage:

@@ -1,4 +1,6 @@
-"""What is no call: reasoning, content, and the boundaries between parts."""
+"""Everything but calls: reasoning, content, and the boundaries between parts."""
+
+import msgspec
 
 from ..dialect.markers import CALL, END, FRAME, FRAME_END, REASONING, REASONING_END, Marker, Opening, Region, Scan
 from ..dialect.patterns import MAX_SPACE, MORE, NO, skip_space
@@ -13,30 +15,19 @@ from .tape import Tape
 from .white import common_suffix, held_suffix
 
 
-class Prose:
+class Prose(msgspec.Struct, eq=False):
     """Reads text, and what may stand in it."""
 
-    __slots__ = ("_at", "_calls", "_ledger", "_look", "_openings", "_parts", "_plan", "_scanned", "_tape")
-
-    def __init__(
-        self,
-        at: Standing,
-        plan: Plan,
-        tape: Tape,
-        ledger: Ledger,
-        parts: Parts,
-        calls: Calls,
-        openings: Openings,
-    ) -> None:
-        self._at = at
-        self._plan = plan
-        self._tape = tape
-        self._ledger = ledger
-        self._parts = parts
-        self._calls = calls
-        self._openings = openings
-        self._look: Lookout = openings.look
-        self._scanned = 0  # characters of undecided text that were searched
+    _at: Standing
+    _plan: Plan
+    _tape: Tape
+    _ledger: Ledger
+    _look: Lookout
+    _parts: Parts
+    _openings: Openings
+    _calls: Calls
+    _scanned: int = 0
+    """Characters of undecided text that were searched."""
 
     def edge(self) -> bool:
         """At a boundary: white space, then the next part or text."""
@@ -173,7 +164,7 @@ class Prose:
         return True
 
     def _resume_with(self, o: Marker, i: int, end: int) -> None:
-        """Behind a call in reasoning, that closes, or another part begins."""
+        """Behind a call in reasoning: the reasoning closes, or another part begins."""
         if o.kind == REASONING_END:
             self._ledger.markup(self._tape.base + end)
             self._parts.end_turn(end)
@@ -260,8 +251,8 @@ class Prose:
                     if not thinking:
                         weak = weak or (o, match)
                     continue
-            if r >= 0 and not self._counts(o, p, r):
-                continue
+            if r >= 0:
+                r = self._counted(o, p, r)
             if r >= 0:
                 return self._act(o, p, r) if match is None else self._begin_call(o, p, match)
             if r == MORE:
@@ -280,23 +271,24 @@ class Prose:
         r = self._drop_at(p)
         return self._no_call(scan, p) if r == NO and look.outline.calls and not look.quoted(p) else r
 
-    def _counts(self, o: Marker, p: int, end: int) -> bool:
-        """Whether a marker that stands at ``buf[p:end]`` counts there."""
+    def _counted(self, o: Marker, p: int, end: int) -> int:
+        """``end`` if a marker that stands at ``buf[p:end]`` counts there; `NO`; `MORE`."""
         if self._ledger.thinking:
-            return True
+            return end
         look = self._look
         if look.quoted(p):
             # What ends a frame or the turn ends an unclosed code span with it, where another part or nothing follows.
-            return o.kind in (END, FRAME_END) and (look.certain(p) or look.end_counts(p, end) >= 0)
+            return look.end_counts(p, end) if o.kind in (END, FRAME_END) else NO
         if o.kind == REASONING:
             text = self._plan.policy.reasoning_in_content == "text"
             if text or self._tape.base + p < look.thoughts_from:
                 look.spare(p, *(e.pattern for e in self._plan.reasoning_ends))
-                return False
-        return look.outline.calls or o.kind not in (END, FRAME_END) or not look.is_spared(p)
+                return NO
+        counts = look.outline.calls or o.kind not in (END, FRAME_END) or not look.is_spared(p)
+        return end if counts else NO
 
     def _act(self, o: Marker, p: int, end: int) -> int:
-        """What stands at ``buf[p:end]``, no call's opening, ends the text."""
+        """The marker at ``buf[p:end]``, which opens no call, ends the text."""
         tape, ledger = self._tape, self._ledger
         if o.kind == REASONING_END:
             self._close_reasoning(p, end)
@@ -330,7 +322,7 @@ class Prose:
             ledger.markup(tape.base + end)
 
     def _cut_thought(self, p: int) -> None:
-        """Text ends at ``p``, where something else begins; reasoning that is open has no closing."""
+        """Text ends at ``p``, where something else begins. Reasoning that is still open lacks its closing."""
         ledger = self._ledger
         ledger.text(self._tape.base + p)
         if ledger.thinking:
@@ -381,14 +373,14 @@ class Prose:
         return end
 
     def _no_call(self, scan: Scan, p: int) -> int:
-        """What stands at ``p`` opens no call; if it is a call's marker, that is worth a notice.
+        """What stands at ``p`` opens no call; a notice tells where it is a call's marker.
 
         Where the marker of a block and of a call stand together, the block is open all the same: the calls behind this
         one count.
         """
         tape, look = self._tape, self._look
         buf = tape.buf
-        # A word alone (``function``) is no marker.
+        # A word alone (``function``) is not a marker.
         calls = (o for o in scan.markers if isinstance(o, Opening) and o.kind == CALL)
         here = [o for o in calls if o.marked and not o.pattern.first.isalnum() and buf.startswith(o.pattern.first, p)]
         pairs = [(o.block, o.form) for o in here if o.block and o.form]

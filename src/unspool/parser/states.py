@@ -78,12 +78,12 @@ class Outside(NamedTuple):
 
 
 _CALL: Final = {
-    State.BLOCK: "call that stands whole",
     State.OBJECT: "call that is an object",
     State.ARGUMENTS: "call, arguments in one literal",
     State.MARKUP: "call, arguments one by one",
     State.CLOSE: "call without arguments",
 }
+_WHOLE: Final = {State.BLOCK: "call that stands whole"}
 _BEHIND_BLOCK: Final = {
     State.EDGE: "the block closes, or something else begins",
     State.REASONING_START: "the same, and reasoning is open",
@@ -97,6 +97,7 @@ TABLE: Final[dict[State, Row]] = {
             State.TEXT: "text",
             State.REASONING_START: "reasoning opens",
             State.FRAME_START: "a frame opens",
+            **_WHOLE,
             **_CALL,
         },
     ),
@@ -106,6 +107,7 @@ TABLE: Final[dict[State, Row]] = {
             State.EDGE: "a frame closes, the turn ends, or a frame opens",
             State.REASONING_START: "reasoning opens",
             State.BLOCK_TEXT: "a block and a call open, without a name",
+            **_WHOLE,
             **_CALL,
         },
     ),

@@ -16,7 +16,7 @@ from ..schema import Marked, Schema, decode_marked
 from ..toolset import Toolset
 from .openings import ARGUMENT_KEYS
 from .readers.plain import whole_object
-from .readers.strings import escaped
+from .readers.strings import json_string
 from .readers.wrapped import WRAPPERS
 from .white import common_prefix, common_suffix
 
@@ -116,17 +116,20 @@ def _markup(plan: Plan, schema: Schema | None, form: Form, text: str, i: int, fi
     i = skip_space(text, i)
     if not told or form.suffix.match(text, i, {}) < 0:
         return None
-    inside = ", ".join([f'"{key}": {value}' for key, value in told.items()])
-    return fields["name"], f"{{{inside}}}", header, i, i
+    pieces: list[str] = []  # joined once: a value may be long
+    for key, value in told.items():
+        pieces += (', "', key, '": ', value)
+    pieces[0] = '{"'
+    return fields["name"], "".join([*pieces, "}"]), header, i, i
 
 
 def _plain_value(schema: Schema | None, text: str) -> str | None:
     """The JSON of an argument's text, where its schema tells without a doubt."""
-    kinds = None if schema is None else schema.kinds
+    kinds = None if schema is None else schema.kinds()
     if kinds is None or kinds.strings is not None:
         return None
     if "string" in kinds.types:
-        return None if "null" in kinds.types else f'"{escaped(text)}"'
+        return None if "null" in kinds.types else json_string(text)
     if not kinds.types <= _SCALARS:
         return None
     told, fits = decode_marked(text, kinds, Marked.NOT)

@@ -7,8 +7,10 @@ SGLang reads an output twice: a reasoning detector takes the reasoning out, and 
 """
 
 import re
+import tomllib
 from collections.abc import Callable, Sequence
 from functools import cache
+from importlib.resources import files
 from typing import Any, ClassVar, Final, Literal
 
 import msgspec
@@ -21,10 +23,11 @@ from .. import (
     ToolCallDelta,
     ToolStrictLevel,
     constrain,
-    render,
     structure_constraint,
     structure_info,
 )
+from ..dialect.template import unstarted, written
+from ..parser.ids import Ids
 from .host import (
     AUTO,
     PREFIX,
@@ -54,9 +57,10 @@ __all__ = [
 ]
 
 WRITTEN_FOR: Final = "0.5.23"
+_PLAIN_NAME: Final = re.compile(r"[\w.-]+")
 
 
-class ToolCallItem(msgspec.Struct):
+class ToolCallItem(msgspec.Struct, gc=False):
     """A call, or news of one.
 
     Attributes:
@@ -70,7 +74,7 @@ class ToolCallItem(msgspec.Struct):
     parameters: str = ""
 
 
-class StreamingParseResult(msgspec.Struct):
+class StreamingParseResult(msgspec.Struct, gc=False):
     """What a text, or the next piece of one, brought."""
 
     normal_text: str = ""
@@ -94,7 +98,7 @@ class ToolDetector:
     result_type: ClassVar[Callable[..., Any]] = StreamingParseResult
     info_type: ClassVar[Callable[..., Any]] = StructureInfo
     gathered: ClassVar[int] = 0
-    """So many characters of a call that is no JSON are read at a time, or up to what may end it.
+    """So many characters of a call that is not JSON are read at a time, or up to what may end it.
 
     The host's own detectors wait for whole values there.
     """
@@ -135,16 +139,21 @@ class ToolDetector:
         if reader is None:
             reader = self._reader = self._read(tools)
         if self._in_call:
-            ends = self._ends.search(new_text)
             new_text = self._waiting + new_text
-            self._waiting = new_text if ends is None and len(new_text) < self.gathered else ""
-            if self._waiting:
-                return StreamingParseResult("", [])
+            if len(new_text) < self.gathered:
+                for end in self._ends:
+                    if end in new_text:
+                        break
+                else:
+                    self._waiting = new_text
+                    return StreamingParseResult()
+            self._waiting = ""
         told = reader.take(new_text)
+        if isinstance(told, ToolCallDelta):
+            self._in_call = self._gathers
+            return StreamingParseResult("", [ToolCallItem(told.index, None, told.arguments)])
         if self._gathers:
             self._in_call = reader.parser.stage is Stage.TOOL_CALL
-        if isinstance(told, ToolCallDelta):
-            return StreamingParseResult("", [ToolCallItem(told.index, None, told.arguments)])
         return self._told(reader, told)
 
     def finish(self, tools: Sequence[Any]) -> StreamingParseResult:
@@ -165,10 +174,15 @@ class ToolDetector:
         return not self.supports_structural_tag()
 
     def structure_info(self) -> Callable[[str], Any]:
-        """How a call is written: a function from a tool's name to begin, end and trigger."""
+        """How a call is written: a function from a tool's name to begin, end and trigger.
+
+        For a dialect whose calls SGLang's own detector writes, they are that detector's to the letter; else the
+        dialect's.
+        """
 
         def info(name: str) -> Any:
-            found = structure_info(self.dialect, name) or _written(self.dialect, name)
+            found = _forced(self.dialect_name.removeprefix(PREFIX), self.dialect, name)
+            found = found or structure_info(self.dialect, name) or _written(self.dialect, name)
             return self.info_type(begin=found.begin, end=found.end, trigger=found.trigger)
 
         return info
@@ -231,20 +245,33 @@ def _sides(d: Dialect) -> tuple[str, str]:
     return before.lstrip("\n"), after
 
 
-def _ends(d: Dialect) -> "re.Pattern[str]":
-    """Finds the characters with which calls and blocks of calls end."""
-    found = {t.text.rstrip()[-1:] for t in (*d.call, *d.calls)} - {"}"}
-    return re.compile(f"[{re.escape(''.join(sorted(found)))}]" if found else "")
+def _ends(d: Dialect) -> str:
+    """The characters with which calls and blocks of calls end."""
+    return "".join({t.text.rstrip()[-1:] for t in (*d.call, *d.calls)} - {"}"})
 
 
-def _written(d: Dialect, name: str) -> StructureInfo:
-    """Begin and end of a call whose arguments are no plain JSON object, as the renderer writes it."""
-    text = render({"role": "assistant", "tool_calls": [{"function": {"name": name, "arguments": "{}"}}]}, d)
-    tail = d.call[0].text.partition("{arguments}")[2].strip()
-    at = text.rindex(tail)
-    begin, end = text[:at], text[at:]
+@cache
+def _forms() -> dict[str, StructureInfo]:
+    """How SGLang writes the calls that it forces, by its detectors' names; ``{name}`` stands for the tool's."""
+    data = tomllib.loads(files(__package__).joinpath("sglang.toml").read_text("utf-8"))
+    return {name: msgspec.convert(form, StructureInfo) for form in data["call"] for name in form["names"]}
+
+
+def _forced(asked: str, d: Dialect, name: str) -> StructureInfo | None:
+    """SGLang's own begin, end and trigger; ``None`` where it has none, or where the name would need escaping."""
+    form = next((_forms()[n] for n in (asked, *d.names) if n in _forms()), None)
+    if form is None or not _PLAIN_NAME.fullmatch(name):
+        return None
+    return StructureInfo(*(text.replace("{name}", name) for text in (form.begin, form.end, form.trigger)))
+
+
+def _written(d: Dialect, name: str, call_id: str = "") -> StructureInfo:
+    """Begin and end of a call that makes no structural tag by itself, as the dialect writes it, with an id."""
+    block, call = d.calls[0], d.call_of(name)
+    fields = {"name": name, "index": "0", "number": "1", "id": call_id or Ids(d.id, None).of(0, name, {})}
+    begin = unstarted(block.opening + written(call.head, fields), d.start).lstrip("\n")
     trigger = next((o for o in openings(d) if begin.startswith(o)), begin)
-    return StructureInfo(begin.removesuffix("{}"), end, trigger)
+    return StructureInfo(begin, written(call.tail, fields) + block.closing, trigger)
 
 
 # --- reasoning --------------------------------------------------------------------------------------------------------
@@ -360,7 +387,7 @@ def _detector(name: str) -> type[ToolDetector]:
     found = dialect_of(name)
     if not found.call:
         raise ValueError(f"tool_call_parser: dialect {found.name!r} has no calls")
-    return type("ToolDetector", (ToolDetector,), {"dialect_name": found.name})
+    return type("ToolDetector", (ToolDetector,), {"dialect_name": name})
 
 
 class FunctionCallParser:

@@ -41,6 +41,7 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
         server_tools: the tools among the declared ones that the server runs; ``None``: there are none.
         edits: of the messages, which are to be made before the model reads them.
         applied: those that were made, as the answer tells them; ``None``: none were asked for.
+        caller: the API key that the client sent; empty where it sent none. What is remembered belongs to it.
     """
 
     messages: list[dict[str, Any]] = []
@@ -62,6 +63,7 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
     server_tools: ServerTools | None = None
     edits: tuple[Edit, ...] = ()
     applied: list[dict[str, Any]] | None = None
+    caller: bytes = b""
 
     @property
     def tools(self) -> list[Mapping[str, Any]]:

@@ -8,14 +8,17 @@ see `unspool.bridge`.
 A turn is found by a digest of all that its prompt was made of and of what the client was told of it, so that another
 API key, another tool, or one changed word finds nothing. Then the template writes the prompt as ever, and reasoning
 that the client left out is put back where a call's id names the turn.
+
+An answer in several rounds, between which the server ran tools, comes back as its protocol tells it. It is remembered
+by these forms too, and read as the rounds that it was.
 """
 
-import hmac
-import json
 import logging
 import os
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import reduce
+from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -25,6 +28,7 @@ from ..engines.kept import Kept
 from ..message import Message
 from ..tokens import added_tokens, counted, encoded
 from ..wire.encoding import clean
+from .chain import Chain, called, json_bytes, thought
 from .chat_request import ChatRequest
 from .prompts import NoBridge, Prompts
 from .settings import Settings
@@ -33,6 +37,7 @@ __all__ = ["Continued", "Turns", "Written"]
 
 log = logging.getLogger("unspool.server")
 _COUNT: Final = 100_000
+_OVERHEAD: Final = 512
 _RANDOM: Final = 8
 """Random characters from which on an id of a call names one turn alone."""
 
@@ -56,27 +61,62 @@ class Written(msgspec.Struct, frozen=True):
 
 
 class _Turn(NamedTuple):
-    """A remembered turn: its prompt and what was written behind it, the tokens where they are known."""
+    """A remembered turn: its prompt and what was written behind it, the tokens where they are known. The thoughts are
+    those of all answers up to this one, as they stand there."""
 
     prompt: str
     prompt_ids: "array[int] | None"
     text: str
     ids: "array[int] | None"
+    thoughts: tuple[bytes, ...]
+
+
+class _Thought(NamedTuple):
+    """The reasoning of a turn that the ids of its calls name."""
+
     reasoning: str
 
 
+class _Rounds(NamedTuple):
+    """A remembered answer of several rounds: what it answers, its messages, and the reasoning of each and of all."""
+
+    before: bytes
+    messages: tuple[dict[str, Any], ...]
+    thoughts: frozenset[bytes]
+    whole: bytes
+
+
+class Past(NamedTuple):
+    """What a prompt was made of.
+
+    Attributes:
+        chain: of all messages.
+        thoughts: digests of the reasoning of each answer among them, as it stands in the prompt.
+        caller: who asked.
+    """
+
+    chain: Chain
+    thoughts: tuple[bytes, ...]
+    caller: bytes
+
+    def take(self, message: Mapping[str, Any]) -> "Past":
+        """The same with one more message."""
+        own = (thought(message),) if message["role"] == "assistant" else ()
+        return Past(self.chain.take(message), self.thoughts + own, self.caller)
+
+
 class Continued(NamedTuple):
-    """A prompt, and under which digest the turn behind it will be remembered.
+    """A prompt, and what the turn behind it will be remembered by.
 
     Attributes:
         prompt: the text.
         ids: its tokens, where they go on from remembered ones; else ``None``.
-        digest: of all that it was made of.
+        past: what it was made of; ``None``: nothing is to be remembered.
     """
 
     prompt: str
     ids: list[int] | None
-    digest: bytes
+    past: Past | None
 
 
 class Turns:
@@ -93,7 +133,7 @@ class Turns:
         self._prompts = prompts
         self._tokenizer = tokenizer
         self._literals = {} if tokenizer is None else {id: text for text, id in added_tokens(tokenizer).items()}
-        self._kept: Kept[_Turn] = Kept(_COUNT, settings.turn_memory)
+        self._kept: Kept[_Turn | _Thought | _Rounds] = Kept(_COUNT, settings.turn_memory)
         self._secret = os.urandom(32)
         self._on = settings.turn_memory > 0
 
@@ -107,20 +147,24 @@ class Turns:
         """
         context = request.reasoning.context or self._settings.context
         if not self._on or context == "never" or request.body.get("continue_final_message") is True:
-            return Continued(self._prompts.render(request), None, b"")
-        digests = self._digests(request)
+            return Continued(self._prompts.render(request), None, None)
+        request, chains = self._as_written(request, across=context == "all")
+        thoughts = _thoughts(request.messages)
         for at in reversed(_region(request.messages, across=context == "all")):
-            turn = self._kept.get(self._key(digests[at], _told(request.messages[at])))
-            if turn is None or not _same_reasoning(request.messages[at], turn):
+            turn = self._kept.get(chains[at + 1].digest(b"turn"))
+            if not isinstance(turn, _Turn) or not _same_thoughts(_thoughts(request.messages[: at + 1]), turn):
                 continue
             try:
                 bridge = self._prompts.bridge(request, at, self._settings.dialect.end)
             except NoBridge as error:
                 log.info("a turn is written by the template: %s", error)
                 break
-            prompt = Continued(turn.prompt, None if turn.prompt_ids is None else turn.prompt_ids.tolist(), b"")
-            return self._joined(prompt, turn.text, turn.ids, bridge, digests[-1])
-        return Continued(self._prompts.render(self._restored(request)), None, digests[-1])
+            past = Past(chains[-1], turn.thoughts + thoughts[len(turn.thoughts) :], request.caller)
+            prompt = Continued(turn.prompt, None if turn.prompt_ids is None else turn.prompt_ids.tolist(), None)
+            return self._joined(prompt, turn.text, turn.ids, bridge, past)
+        request = self._restored(request)
+        past = Past(chains[-1], _thoughts(request.messages), request.caller)
+        return Continued(self._prompts.render(request), None, past)
 
     def count(self, request: ChatRequest, check: Callable[[], None]) -> int:
         """The tokens of a prompt as the template writes it; without a tokenizer four characters are one.
@@ -159,10 +203,13 @@ class Turns:
         if written.cut:
             raise NoBridge("the output was cut off")
         bridge = self._prompts.next_turn(request, answer, results, self._settings.dialect.end)
-        return self._joined(prompt, written.text, written.ids, bridge, b"")  # a loop remembers its own turns
+        past = None if prompt.past is None else prompt.past._replace(chain=prompt.past.chain.apart())
+        for message in (answer, *results):
+            past = None if past is None else past.take(message)
+        return self._joined(prompt, written.text, written.ids, bridge, past)
 
     def _joined(
-        self, prompt: Continued, text: str, written: Sequence[int] | None, bridge: Bridge, digest: bytes
+        self, prompt: Continued, text: str, written: Sequence[int] | None, bridge: Bridge, past: Past | None
     ) -> Continued:
         """A prompt, the turn behind it as it was written, and the bridge; as tokens too where those are known."""
         text = clean(text)
@@ -171,7 +218,7 @@ class Turns:
         if written is not None and self._tokenizer is not None:
             ids = [*(self._encode(prompt.prompt, "") if prompt.ids is None else prompt.ids), *written]
             ids += self._encode(more, self._literals.get(ids[-1], "") if ids else "")
-        return Continued(prompt.prompt + text + more, ids, digest)
+        return Continued(prompt.prompt + text + more, ids, past)
 
     def _encode(self, text: str, behind: str) -> list[int]:
         """The ids of a text behind a special token: some tokenizers write the beginning of a text otherwise."""
@@ -186,11 +233,11 @@ class Turns:
         messages: list[dict[str, Any]] | None = None
         for at in _region(request.messages, across=False):
             message = request.messages[at]
-            key = None if message.get("reasoning_content") else self._by_ids(message)
-            turn = None if key is None else self._kept.get(key)
-            if turn is not None and turn.reasoning:
+            key = None if message.get("reasoning_content") else self._by_ids(request.caller, message)
+            found = None if key is None else self._kept.get(key)
+            if isinstance(found, _Thought) and found.reasoning:
                 messages = messages or list(request.messages)
-                messages[at] = {**message, "reasoning_content": turn.reasoning}
+                messages[at] = {**message, "reasoning_content": found.reasoning}
         return request if messages is None else msgspec.structs.replace(request, messages=messages)
 
     # -- turns -----------------------------------------------------------------------------------------------------
@@ -198,45 +245,119 @@ class Turns:
     def remember(self, prompt: Continued, written: Written) -> None:
         """Remember a turn that is complete."""
         message = written.message
-        if not self._on or not prompt.digest or message.finish_reason not in ("stop", "tool_calls"):
-            return
-        ids = None if written.ids is None else array("q", written.ids)
-        prompt_ids = None if prompt.ids is None else array("q", prompt.ids)
-        turn = _Turn(prompt.prompt, prompt_ids, written.text, ids, message.reasoning)
-        size = sum(2 * len(t) for t in (turn.prompt, turn.text)) + 8 * (len(ids or ()) + len(prompt_ids or ())) + 512
-        if size > self._settings.turn_memory:
+        if prompt.past is None or message.finish_reason not in ("stop", "tool_calls"):
             return
         told = message.to_openai()
-        self._kept.put(self._key(prompt.digest, _told(told)), turn, size, anew=True)
-        key = self._by_ids(told)
+        past = prompt.past.take(told)
+        ids = None if written.ids is None else array("q", written.ids)
+        prompt_ids = None if prompt.ids is None else array("q", prompt.ids)
+        turn = _Turn(prompt.prompt, prompt_ids, written.text, ids, past.thoughts)
+        size = sum(2 * len(t) for t in (turn.prompt, turn.text)) + 8 * (len(ids or ()) + len(prompt_ids or ()))
+        self._put(past.chain.digest(b"turn"), turn, size + 80 * len(turn.thoughts))
+        key = self._by_ids(prompt.past.caller, told)
         if key is not None:
-            self._kept.put(key, _Turn("", None, "", None, message.reasoning), 512 + 2 * len(message.reasoning))
+            self._put(key, _Thought(message.reasoning), 2 * len(message.reasoning))
 
-    # -- digests ---------------------------------------------------------------------------------------------------
+    def remember_rounds(
+        self, prompt: Continued, messages: Sequence[dict[str, Any]], forms: Iterable[Sequence[Mapping[str, Any]]]
+    ) -> None:
+        """Remember an answer of several rounds.
 
-    def _digest(self, *parts: bytes) -> bytes:
-        return hmac.digest(self._secret, b"\0".join([b"%d" % len(p) + p for p in parts]), "sha256")
+        Args:
+            prompt: that of the first round.
+            messages: the answer, as it was written.
+            forms: the same in other messages, as clients send it back.
+        """
+        if prompt.past is None:
+            return
+        chain = prompt.past.chain.apart()
+        thoughts = frozenset((b"", *map(thought, messages)))
+        rounds = _Rounds(chain.digest(b"before"), tuple(messages), thoughts, _all_thoughts(messages))
+        size = 2 * len(json_bytes(messages))
+        for form in (messages, *forms):
+            digest = reduce(Chain.take, form, chain).digest(b"rounds")
+            self._put(digest, rounds, size)
+            size = 0  # it is kept once
 
-    def _digests(self, request: ChatRequest) -> list[bytes]:
-        """For each message the digest of all before it; at last that of all together."""
+    def _put(self, key: bytes, thing: "_Turn | _Thought | _Rounds", size: int) -> None:
+        if size + _OVERHEAD <= self._settings.turn_memory:
+            self._kept.put(key, thing, size + _OVERHEAD, anew=True)
+
+    def _as_written(self, request: ChatRequest, *, across: bool) -> tuple[ChatRequest, list[Chain]]:
+        """The request with answers of several rounds as they were written, and the chains before its first message and
+        behind each."""
         tools = [] if request.toolset.kind == "none" else request.tools
-        begun = [self._settings.api_key, tools, request.template]
-        found = [self._digest(_json(begun))]
-        for message in request.messages:
-            rest = {k: v for k, v in message.items() if k not in ("content", "tool_calls", "reasoning_content")}
-            found.append(self._digest(found[-1], _json(rest), _told(message)))
-        return found
+        begun = json_bytes([request.caller.hex(), tools, request.template])
+        messages: list[dict[str, Any]] = []
+        chains = [Chain(self._secret, {}, begun)]
+        region = _region(request.messages, across=across)
+        start = 0  # of the answer that is under way
+        renamed: dict[Any, Any] = {}
+        for at, message in enumerate(request.messages):
+            if message.get("tool_call_id") in renamed:
+                message = {**message, "tool_call_id": renamed[message["tool_call_id"]]}
+            messages.append(message)
+            chains.append(chains[-1].take(message))
+            if message["role"] not in ("assistant", "tool"):
+                start = len(messages)
+            elif region and at >= region[0]:
+                found = self._kept.get(chains[-1].digest(b"rounds"))
+                begin = None if not isinstance(found, _Rounds) else _begin(found, messages, chains, start)
+                if isinstance(found, _Rounds) and begin is not None:
+                    renamed |= _renamed(messages[begin:], found.messages)
+                    messages[begin:] = found.messages
+                    chains[begin:] = accumulate(found.messages, Chain.take, initial=chains[begin])
+        return msgspec.structs.replace(request, messages=messages), chains
 
-    def _key(self, before: bytes, told: bytes) -> bytes:
-        return self._digest(b"turn", before, told)
-
-    def _by_ids(self, message: Mapping[str, Any]) -> bytes | None:
+    def _by_ids(self, caller: bytes, message: Mapping[str, Any]) -> bytes | None:
         """A key by the ids of calls and what they say; ``None`` where ids are not random."""
         calls = message.get("tool_calls") or ()
         if not calls or self._settings.dialect.id.count("?") < _RANDOM:
             return None
-        ids = [call.get("id") for call in calls]
-        return self._digest(b"ids", _json([self._settings.api_key, ids]), _told(message))
+        begun = json_bytes([caller.hex(), [call.get("id") for call in calls]])
+        told = {key: message.get(key) for key in ("role", "content", "tool_calls")}
+        return Chain(self._secret, {}, begun).take(told).digest(b"ids")
+
+
+def _begin(found: _Rounds, messages: Sequence[Mapping[str, Any]], chains: Sequence[Chain], start: int) -> int | None:
+    """Where a remembered answer begins among messages that end with it; ``None`` where its reasoning was changed."""
+    for begin in range(start, len(messages)):
+        if chains[begin].digest(b"before") == found.before:
+            told = messages[begin:]
+            same = all(thought(m) in found.thoughts for m in told) or _all_thoughts(told) == found.whole
+            return begin if same else None
+    return None
+
+
+def _all_thoughts(messages: Sequence[Mapping[str, Any]]) -> bytes:
+    """A digest of all reasoning of some messages, without any space: protocols join it in their own ways."""
+    text = "".join(str(m.get("reasoning_content") or "") for m in messages)
+    return thought({"reasoning_content": "".join(text.split())})
+
+
+def _renamed(told: Sequence[Mapping[str, Any]], written: Sequence[Mapping[str, Any]]) -> dict[Any, Any]:
+    """The ids that calls have, by those that a client has for them where these are others."""
+    ids: dict[bytes, list[Any]] = {}
+    for message in written:
+        for call in message.get("tool_calls") or ():
+            ids.setdefault(called(call), []).append(call.get("id"))
+    known = {id for same in ids.values() for id in same}
+    found = {}
+    for message in told:
+        for call in message.get("tool_calls") or ():
+            same = ids.get(called(call))
+            if same and call.get("id") not in known:
+                found[call.get("id")] = same.pop()
+    return found
+
+
+def _thoughts(messages: Sequence[Mapping[str, Any]]) -> tuple[bytes, ...]:
+    return tuple(thought(m) for m in messages if m["role"] == "assistant")
+
+
+def _same_thoughts(told: Sequence[bytes], turn: _Turn) -> bool:
+    """Whether a client left the reasoning of the answers up to a turn out, or as it was."""
+    return len(told) == len(turn.thoughts) and all(not a or a == b for a, b in zip(told, turn.thoughts, strict=True))
 
 
 def _region(messages: Sequence[Mapping[str, Any]], *, across: bool) -> list[int]:
@@ -252,40 +373,3 @@ def _region(messages: Sequence[Mapping[str, Any]], *, across: bool) -> list[int]
         if at + 1 < len(messages):
             found.append(at)
     return found[::-1]
-
-
-def _told(message: Mapping[str, Any]) -> bytes:
-    """What a client was told of a turn, its reasoning aside, in a form that survives a client's own reading."""
-    content = message.get("content")
-    if isinstance(content, list):  # of its parts the text alone: clients mark others for a cache from time to time
-        content = "".join(str(part.get("text", "")) for part in content if isinstance(part, Mapping))
-    calls = []
-    for call in message.get("tool_calls") or ():
-        function = call.get("function") or {}
-        calls.append([function.get("name"), _value(function.get("arguments"))])
-    return _json([(content or "").strip(), calls])
-
-
-def _value(arguments: Any) -> Any:
-    """Arguments as values: clients write them anew, with other spaces and other forms of whole numbers."""
-    if isinstance(arguments, str):
-        try:
-            arguments = json.loads(arguments or "{}", parse_float=_number)
-        except (ValueError, RecursionError):
-            return arguments
-    return arguments
-
-
-def _number(text: str) -> float | int:
-    value = float(text)
-    return int(value) if value.is_integer() and abs(value) < 2**53 else value
-
-
-def _same_reasoning(message: Mapping[str, Any], turn: _Turn) -> bool:
-    """Whether a client left the reasoning out or as it was."""
-    told = message.get("reasoning_content")
-    return not told or str(told).strip() == turn.reasoning.strip()
-
-
-def _json(value: Any) -> bytes:
-    return json.dumps(value, sort_keys=True, default=str).encode("utf-8", "surrogatepass")

@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from .. import engines
+from ..dialect.file import Dialect
 from ..dialect.template import unstarted, writable
 from ..engines.kept import Kept
 from ..engines.threads import Awaited
@@ -15,6 +16,7 @@ from ..errors import ConstraintError
 from ..events import Stage
 from ..grammar import Constraint, ToolStrictLevel, bounds, constrain
 from ..parser import Parser
+from ..parser.prompt import last_turn
 from ..stage import detect_stage
 from .chat_request import ChatRequest, stage_of
 from .continuation import Continued, Turns
@@ -115,25 +117,26 @@ def prepare(
     continued = prompt or (None if turns is None else turns.prompt(request))
     text = None if continued is None else continued.prompt
     awaited.check()
+    tail = None if text is None else last_turn(settings.dialect, text)  # searched once, for all choices
     stage = forced = stage_of(request, settings.dialect) if text is None else None
     begins = stage
-    if text is not None and (constraints.needed(request) or request.thinking is False):
-        begins = detect_stage(settings.dialect, text)
+    limited = request.thinking is False or request.reasoning.budget is not None
+    if tail is not None and (limited or constraints.needed(request)):
+        begins = detect_stage(settings.dialect, tail)
         # The model may still think behind a prompt that ends in content, unless the request switches that off.
         if begins is Stage.CONTENT and request.thinking is False and not settings.dialect.framed:
             forced = Stage.CONTENT
     try:
-        constraint = constraints.derive(request, forced, text, begins, tokenizer, awaited)
+        constraint = constraints.derive(request, forced, tail, begins, tokenizer, awaited)
     except ConstraintError as error:
         field, _, message = str(error).partition(": ")
         raise BadRequest(field, message) from None
     parsers = []
     for _ in range(request.n):
         awaited.check()
-        parsers.append(_parser(request, settings, stage, text, tokenizer))
-    return Prepared(
-        request, text, continued, stage, constraint, _thinking(request, settings, text, stage), tuple(parsers)
-    )
+        parsers.append(_parser(request, settings, stage, tail, tokenizer))
+    thinking = _thinking(request, settings.dialect, begins or settings.dialect.stage)
+    return Prepared(request, text, continued, stage, constraint, thinking, tuple(parsers))
 
 
 def with_edits(request: ChatRequest, turns: Turns | None, awaited: Awaited) -> ChatRequest:
@@ -159,16 +162,13 @@ def with_edits(request: ChatRequest, turns: Turns | None, awaited: Awaited) -> C
     return msgspec.structs.replace(request, messages=messages, reasoning=reasoning, edits=(), applied=applied)
 
 
-def _thinking(
-    request: ChatRequest, settings: Settings, prompt: str | None, stage: Stage | None
-) -> engines.Thinking | None:
+def _thinking(request: ChatRequest, dialect: Dialect, begins: Stage) -> engines.Thinking | None:
     """The budget of reasoning, where the dialect has any."""
-    budget, dialect = request.reasoning.budget, settings.dialect
+    budget = request.reasoning.budget
     if budget is None or not dialect.reasoning or request.thinking is False:
         return None
     template = writable(dialect.reasoning)[0]
     opening = unstarted(template.opening, dialect.start).strip()
-    begins = detect_stage(dialect, prompt) if prompt is not None else stage or dialect.stage
     return engines.Thinking(
         budget=budget, opening=opening, closing=template.closing.strip(), inside=begins is Stage.REASONING
     )

@@ -190,8 +190,8 @@ class Prompts:
         """
         going_on = msgspec.structs.replace(request, messages=[*request.messages, answer, *results])
         found = self._found(going_on, len(request.messages), ends)
-        before = os.path.commonprefix(found.asked)  # noqa: RUF071 - of strings
-        if not all(text.startswith(before) for text in found.wholes):
+        before = _unspaced(os.path.commonprefix(found.asked))  # noqa: RUF071 - of strings
+        if not all(_unspaced(text).startswith(before) for text in found.wholes):  # other spaces force nothing
             raise NoBridge("the chat template writes earlier turns otherwise")
         return found.bridge
 
@@ -385,6 +385,10 @@ _TOOL: Final = tool(
     "The weather.",
     {"type": "object", "properties": {"city": {"type": "string"}, "days": {"type": "integer"}}},
 )
+
+
+def _unspaced(text: str) -> str:
+    return "".join(text.split())
 
 
 def _reads(dialect: Dialect, written: _Written) -> bool:

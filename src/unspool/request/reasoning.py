@@ -110,7 +110,7 @@ def read_budget(fields: Fields, efforts: Mapping[str, int]) -> int | None:
         efforts: tokens by effort.
 
     Raises:
-        BadRequest: it is no number of tokens.
+        BadRequest: it is not a number of tokens.
     """
     for source in (fields, fields.object("chat_template_kwargs")):
         for name in BUDGETS:

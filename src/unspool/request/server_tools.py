@@ -60,7 +60,8 @@ class Offer(msgspec.Struct, frozen=True):
     betas: frozenset[str] = frozenset()
 
     def name_of(self, server: str, original: str) -> str:
-        """What the model sees a tool as; one that is gone is still called by its own name."""
+        """The name by which the model sees a tool, after `beside_client` beside the client's; a tool that is gone keeps
+        its own."""
         tools = (*self.listing.tools, *self.own.tools)
         return next((t.name for t in tools if t.server == server and t.original == original), original)
 
@@ -68,6 +69,11 @@ class Offer(msgspec.Struct, frozen=True):
         """All tools, beside those of the client."""
         both = Listing((*self.listing.tools, *self.own.tools), {**self.listing.failures, **self.own.failures})
         return both.beside(taken)
+
+    def beside_client(self, taken: Collection[str]) -> "Offer":
+        """The same with the names that the tools have beside those of the client."""
+        listing = Listing(self.beside(taken), self.listing.failures)
+        return msgspec.structs.replace(self, listing=listing, own=Listing((), self.own.failures))
 
 
 NOTHING: Final = Offer()
@@ -145,6 +151,14 @@ class ServerTools(msgspec.Struct, frozen=True, kw_only=True):
         """The tools as chat completions have them."""
         return [served.tool.definition for served in self.tools.values()]
 
+    def answers(self, name: str) -> bool:
+        """Whether a call is the server's to answer; a client without tools is not asked for any."""
+        return name in self.tools or not self.clients
+
+    def form_of(self, name: str) -> Form:
+        """What the client knows a tool as."""
+        return self.tools[name].form if name in self.tools else "mcp"
+
 
 def names_of(tools: Iterable[Mapping[str, Any]]) -> list[str]:
     """The names of tools in chat completions' form."""
@@ -155,7 +169,7 @@ def read_bounds(fields: Fields) -> Bounds:
     """``max_tool_calls``, and the extension ``tool_limits``: lower limits than the server's.
 
     Raises:
-        BadRequest: one is no number, or there is no such limit.
+        BadRequest: a limit is not a number, or is unknown.
     """
     given = fields.object("tool_limits")
     for name in given.raw:
@@ -180,7 +194,7 @@ def offered(fields: Fields, offer: Offer, taken: Collection[str], *, approvals: 
         approvals: whether the protocol can ask for approval; else tools that need it are left out.
 
     Raises:
-        BadRequest: ``server_tools`` is something else, or lists what there is not.
+        BadRequest: ``server_tools`` is something else, or lists a tool or server that does not exist.
     """
     bounds = read_bounds(fields)
     tools = offer.beside(taken)
@@ -256,7 +270,7 @@ class Named:
         failures = {**self._offer.listing.failures, **self._offer.own.failures}
         if tell:
             self._listed.append(ToolsListed(label, tuple(listed), failures.get(label)))
-        owners = {tool.server for tool in self._offer.own.tools}
+        owners = {tool.server for tool in self._tools}
         return label in self._offer.servers or label in failures or label in owners
 
     def all(self, bounds: Bounds, pending: Sequence[Pending] = (), told: Collection[str] = ()) -> ServerTools | None:
@@ -280,6 +294,6 @@ class Named:
         )
 
     def unknown(self, fields: Fields, field: str, label: str) -> BadRequest:
-        """The error of a server that there is not."""
+        """The error for a server that does not exist."""
         allowed = ", ".join(self._offer.servers) or "none: the server has no tools"
-        return fields.wrong(field, f"{json_shown(label)} is no tool server of this server; allowed are {allowed}")
+        return fields.wrong(field, f"{json_shown(label)} is not a tool server of this server; allowed are {allowed}")

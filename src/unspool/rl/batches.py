@@ -17,7 +17,7 @@ class Batch(NamedTuple):
 
     Attributes:
         ids: the tokens.
-        attention: which of them are no padding.
+        attention: which of them are not padding.
         mask: which of them to learn.
         codes: the kind of each, a place in `unspool.rl.KINDS`; padding counts as ``prompt``.
         logprobs: NaN where not sampled.

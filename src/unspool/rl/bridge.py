@@ -263,7 +263,7 @@ def _openai(answer: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _as_object(arguments: str) -> Any:
-    """Arguments as an object; what is none of its own accord is told as text under one key."""
+    """Arguments as an object; anything else becomes text under one key."""
     try:
         value = json.loads(arguments or "{}")
     except (ValueError, RecursionError):

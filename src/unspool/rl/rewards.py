@@ -40,7 +40,7 @@ def calls_match(
         partial: give the part of the calls that match, of the longer of both lists; else all or nothing.
 
     Raises:
-        ValueError: an expected call has no name, or its arguments are no JSON object.
+        ValueError: an expected call has no name, or its arguments are not a JSON object.
     """
     told = [_told(call) for call in message.tool_calls]
     wanted = [_wanted(i, call) for i, call in enumerate(expected)]
@@ -68,7 +68,7 @@ def schema_score(message: Message, tools: Sequence[Mapping[str, Any]], *, withou
         without_calls: the score of an answer without calls.
 
     Raises:
-        ValueError: a tool's parameters are no JSON schema.
+        ValueError: a tool's parameters are not a JSON schema.
     """
     if not message.tool_calls:
         return without_calls

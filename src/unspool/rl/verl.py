@@ -55,7 +55,7 @@ class TokenBuilder(ContinuousTokenBuilder):  # type: ignore[misc]  # verl has no
         self._dialect = dialect
         self._template = template
         self._kinds = (kinds,) if isinstance(kinds, str) else tuple(kinds)
-        mask_of(np.empty(0, np.uint8), self._kinds)  # refuses what is none
+        mask_of(np.empty(0, np.uint8), self._kinds)  # refuses unknown kinds
 
     @property
     def begun(self) -> Conversation:

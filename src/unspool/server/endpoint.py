@@ -5,6 +5,7 @@ import hmac
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
+import msgspec
 from starlette.types import Receive, Scope, Send
 
 from ..engines.threads import Awaited
@@ -56,7 +57,9 @@ class Endpoint:
         try:
             fields = await self._parse(body)
             own = own_tools(self._service.settings, protocol.own_servers(fields), self._service.tools)
-            prepared = await self._prepare(len(body), fields, await self._offer(scope, fields, own))
+            caller = next(iter(keys_of(scope)), b"")
+            offer = await self._offer(scope, fields, own, caller)
+            prepared = await self._prepare(len(body), fields, offer, caller)
             del body, fields
         except BadRequest as error:
             status = error.status or protocol.invalid_status
@@ -81,7 +84,7 @@ class Endpoint:
             return read_object(body)
         return await self._service.in_thread(len(body), lambda _: read_object(body))
 
-    async def _offer(self, scope: Scope, fields: Fields, own: Tools) -> Offer:
+    async def _offer(self, scope: Scope, fields: Fields, own: Tools, caller: bytes) -> Offer:
         """What the server has of tools for this request."""
         service = self._service
         labels = self._protocol.servers(fields)
@@ -91,8 +94,8 @@ class Endpoint:
             listing = await service.tools.list_tools(labels)
         if own.servers:
             of_own = await own.list_tools()
-        key = next(iter(_keys(scope)), b"")
-        return Offer(listing, of_own, tuple(service.tools.servers), Approvals(service.approval_key, key), _betas(scope))
+        approvals = Approvals(service.approval_key, caller)
+        return Offer(listing, of_own, tuple(service.tools.servers), approvals, _betas(scope))
 
     async def _run(self, run: Run, scope: Scope, send: Send, streamed: bool) -> None:
         metrics = self._service.metrics
@@ -108,13 +111,13 @@ class Endpoint:
         metrics.response(scope["path"], reply.status)
         await reply.send(send)
 
-    async def _prepare(self, size: int, fields: Fields, offer: Offer) -> Prepared:
+    async def _prepare(self, size: int, fields: Fields, offer: Offer, caller: bytes) -> Prepared:
         """Make a request ready; in a thread where it is long, or where grammars have to be read or derived."""
         service = self._service
 
         def read(awaited: Awaited) -> ChatRequest:
             with bounds.awaited(awaited.check):
-                request = self._protocol.read(fields, offer)
+                request = msgspec.structs.replace(self._protocol.read(fields, offer), caller=caller)
             if size > service.settings.limits.text:  # else there cannot be so many characters
                 check_text(request, service.settings.limits)
             return request
@@ -195,7 +198,7 @@ async def answer(
 def refusal(service: Service, error_body: ErrorBody, scope: Scope, draining: bool = True) -> Reply | None:
     """The answer to a client without the API key, or, if ``draining`` counts, to one that comes too late."""
     key = service.settings.api_key
-    if key is not None and not any(hmac.compare_digest(key.encode(), given) for given in _keys(scope)):
+    if key is not None and not any(hmac.compare_digest(key.encode(), given) for given in keys_of(scope)):
         text = "the API key is missing or wrong; send it as Authorization: Bearer KEY"
         return failed(error_body, Failure(text, 401), close=True)
     if draining and service.draining:
@@ -203,7 +206,7 @@ def refusal(service: Service, error_body: ErrorBody, scope: Scope, draining: boo
     return None
 
 
-def _keys(scope: Scope) -> list[bytes]:
+def keys_of(scope: Scope) -> list[bytes]:
     """The API keys of a request, sent as OpenAI or Anthropic do."""
     found = []
     for name, value in scope["headers"]:

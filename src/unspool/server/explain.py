@@ -167,7 +167,7 @@ class GrammarEndpoint(ThreadEndpoint):
 
 
 def grammar_told(constraint: Constraint | None) -> dict[str, Any] | None:
-    """A constraint in all its forms; what one of them cannot express is told in its place."""
+    """A constraint in all its forms; where a form cannot express it, the reason stands in its place."""
     if constraint is None:
         return None
     forms: dict[str, Callable[[], Any]] = {

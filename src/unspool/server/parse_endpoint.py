@@ -199,7 +199,7 @@ def read_prompt(fields: Fields, service: Service) -> str | None:
     """The rendered prompt.
 
     Raises:
-        BadRequest: it is no string, or too long.
+        BadRequest: it is not a string, or is too long.
     """
     prompt: str | None = fields.text("prompt", None)
     _check_length(fields, "prompt", len(prompt or ""), service.settings.limits.text)

@@ -8,6 +8,8 @@ from typing import Final
 __all__ = ["Refused", "is_public", "resolve"]
 
 _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
+_UNICAST: Final = ipaddress.IPv6Network("2000::/3")
+"""All of IPv6 that is assigned to the internet; others lead to other places, in ways of their own."""
 _MAPPINGS: Final = 3
 """How many IPv4 addresses are looked for inside one another."""
 
@@ -26,6 +28,8 @@ def is_public(address: str) -> bool:
         return False
     for _ in range(_MAPPINGS):
         if not found.is_global or found.is_multicast:
+            return False
+        if isinstance(found, ipaddress.IPv6Address) and found not in _UNICAST and found not in _NAT64:
             return False
         inner = _inner(found)
         if inner is None:

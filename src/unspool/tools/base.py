@@ -176,7 +176,7 @@ class Session(Protocol):
 
         Args:
             tool: one that the session's server lists.
-            arguments: the JSON text of an object; what is none is refused in the result.
+            arguments: the JSON text of an object; anything else is refused in the result.
         """
 
     async def aclose(self) -> None:

@@ -125,7 +125,10 @@ class Browser:
         lines: list[str] = []
         links: list[str] = []
         for result in found[: max(1, min(_integer(given, "topn", _RESULTS), _FOUND))]:
-            host = urlsplit(result.url).netloc
+            try:
+                host = urlsplit(result.url).netloc
+            except ValueError:  # it could not be opened
+                continue
             title = " ".join(plain(result.title or result.url).split())
             lines.append(f"【{len(links)}†{title}†{plain(host)}】")
             lines += [*wrapped(" ".join(plain(result.content or "").split())), ""]

@@ -80,7 +80,7 @@ def _python(server: str, description: str) -> ServerTool:
 
 
 def _code(arguments: str) -> str | None:
-    """The code of a call. Arguments that are no JSON are the code itself: some models write it bare."""
+    """The code of a call. Arguments that are not JSON are the code itself: some models write it bare."""
     try:
         read = msgspec.json.decode(arguments)
     except (msgspec.DecodeError, RecursionError):

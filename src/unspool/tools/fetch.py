@@ -1,15 +1,17 @@
 """Fetches pages for the browser: from hosts that are allowed, from addresses that were checked, within limits."""
 
 import asyncio
+import errno
 import socket
 import zlib
 from collections.abc import Sequence
 from typing import Final
-from urllib.parse import SplitResult, urljoin, urlsplit
+from urllib.parse import urljoin
 
 import aiohttp
 import msgspec
 from aiohttp.abc import AbstractResolver, ResolveResult
+from yarl import URL
 
 from .. import __version__
 from .addresses import Refused, is_public, resolve
@@ -50,7 +52,7 @@ class _Checked(AbstractResolver):
         try:
             addresses = await resolve(host, port, private=self._private)
         except Refused as refused:
-            raise OSError(str(refused)) from None
+            raise OSError(errno.EACCES, str(refused)) from None
         return [
             ResolveResult(
                 hostname=host,
@@ -65,6 +67,13 @@ class _Checked(AbstractResolver):
 
     async def close(self) -> None:
         """There is nothing to be closed."""
+
+    def connection(self, address: aiohttp.AddrInfoType) -> socket.socket:
+        """The socket for a connection to an address, one that nothing had to be resolved for too."""
+        family, kind, protocol, _, place = address
+        if not self._private and not is_public(str(place[0])):
+            raise OSError(errno.EACCES, f"{place[0]} is not a public address")
+        return socket.socket(family, kind, protocol)
 
 
 class Fetcher:
@@ -99,13 +108,12 @@ class Fetcher:
         try:
             async with asyncio.timeout(self._time):
                 for _ in range(_REDIRECTS + 1):
-                    parts = self._checked(url, trusted)
-                    found = await self._once(parts.geturl(), trusted)
+                    found = await self._once(self._checked(url, trusted), trusted)
                     if isinstance(found, Fetched):
                         return found
                     if trusted:
                         raise Refused(f"{url} redirects")
-                    url = urljoin(url, found)
+                    url = urljoin(url, found.strip())
                 raise Refused(f"more than {_REDIRECTS} redirects")
         except TimeoutError:
             raise Refused(f"{url} does not answer within {self._time:g} seconds") from None
@@ -118,15 +126,14 @@ class Fetcher:
         for client in clients.values():
             await client.close()
 
-    def _checked(self, url: str, trusted: bool) -> SplitResult:
-        """The URL, without credentials and fragment."""
+    def _checked(self, url: str, trusted: bool) -> URL:
+        """The URL as it is requested, without credentials and fragment."""
         try:
-            parts = urlsplit(url.strip())
-            host = (parts.hostname or "").rstrip(".")
-            port = parts.port or _PORTS.get(parts.scheme, 0)
+            asked = URL(url.strip()).with_user(None).with_fragment(None)  # names have one spelling from here on
+            host, port = (asked.raw_host or "").rstrip("."), asked.port or 0
         except ValueError:
-            raise Refused(f"{url!r} is no URL") from None
-        if parts.scheme not in _PORTS or not host:
+            raise Refused(f"{url!r} is no URL of http or https") from None
+        if asked.scheme not in _PORTS or not host:
             raise Refused(f"{url!r} is no URL of http or https")
         if not trusted and not self.allows(host, port):
             allowed = ", ".join(self._hosts) or "none"
@@ -134,8 +141,7 @@ class Fetcher:
         literal = ":" in host or host.replace(".", "").isdigit()
         if literal and not (self._private or trusted or is_public(host)):
             raise Refused(f"{host} is not a public address")
-        shown = f"[{host}]" if ":" in host else host
-        return parts._replace(netloc=shown if port == _PORTS[parts.scheme] else f"{shown}:{port}", fragment="")
+        return asked.with_host(host)
 
     def allows(self, host: str, port: int) -> bool:
         """Whether pages of a host may be fetched."""
@@ -151,7 +157,7 @@ class Fetcher:
                 return True
         return False
 
-    async def _once(self, url: str, trusted: bool) -> Fetched | str:
+    async def _once(self, url: URL, trusted: bool) -> Fetched | str:
         """The page, or where a redirect leads."""
         async with self._session(trusted).get(url, allow_redirects=False) as reply:
             if reply.status in _MOVED and "location" in reply.headers:
@@ -181,8 +187,12 @@ class Fetcher:
         return self._clients[trusted]
 
     def _made(self, private: bool) -> aiohttp.ClientSession:
+        checked = _Checked(private)
+        connector = aiohttp.TCPConnector(
+            resolver=checked, socket_factory=checked.connection, use_dns_cache=False, force_close=True
+        )
         return aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(resolver=_Checked(private), use_dns_cache=False, force_close=True),
+            connector=connector,
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=aiohttp.ClientTimeout(total=self._time),
             headers={"User-Agent": f"unspool/{__version__}", "Accept-Encoding": "gzip, deflate"},

@@ -412,13 +412,13 @@ def _text(part: Mapping[str, Any]) -> str:
 def _fault(schema: object, limit: int) -> str:
     """What is wrong with the schema of a tool's arguments; ``""``: nothing."""
     if not isinstance(schema, dict):
-        return "its schema is no object"
+        return "its schema is not an object"
     if schema.get("type", "object") != "object":
-        return f"its arguments are no object but {str(schema['type'])[:100]!r}"
+        return f"its arguments must be an object, not {str(schema['type'])[:100]!r}"
     try:
         text = msgspec.json.encode(schema)
     except (TypeError, ValueError, RecursionError) as error:
-        return f"its schema is no JSON: {error}"
+        return f"its schema is not JSON: {error}"
     if len(text) > limit:
         return f"its schema has {len(text):,} characters; allowed are {limit:,}"
     if text.count(b"{") + text.count(b"[") > MAX_NESTING and _depth(schema) > MAX_NESTING:

@@ -1,10 +1,10 @@
 """Pages as lines of text with numbered links. HTML is read in a child process, see `page_reader`."""
 
 import asyncio
+import codecs
 import os
 import signal
 import sys
-import textwrap
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -16,11 +16,18 @@ from .fetch import Fetched, Refused
 
 __all__ = ["WIDTH", "Page", "plain", "read_page", "wrapped"]
 
+_PLAIN: Final = {ord("【"): "〖", ord("】"): "〗", **dict.fromkeys((*range(9), *range(14, 32), *range(127, 160)))}
 WIDTH: Final = 80
 """Characters of a line, which citations count."""
 _READER: Final = Path(__file__).with_name("page_reader.py")
 _HTML: Final = ("text/html", "application/xhtml+xml")
 _TEXT: Final = ("application/json", "application/xml")
+_MARKS: Final = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
+_CHARSETS: Final = (
+    *("utf-8", "utf-16", "ascii", "iso8859", "iso2022", "cp", "koi8", "mac"),
+    *("gb", "hz", "big5", "euc", "shift"),
+)
+"""How the names of codecs begin that pages are written in. Python has others, some of which take quadratic time."""
 
 
 class Page(msgspec.Struct, frozen=True):
@@ -48,32 +55,42 @@ async def read_page(fetched: Fetched, time: float) -> Page:
     """A page that was fetched, read within so many seconds.
 
     Raises:
-        Refused: it is no text, or cannot be read in time.
+        Refused: it is not text, or cannot be read in time.
     """
     if fetched.kind in _HTML:
         read = await _html(fetched, time)
         return Page(fetched.url, read.title or fetched.url, tuple(_lines(read.text)), tuple(read.links))
     if fetched.kind.startswith("text/") or fetched.kind in _TEXT or fetched.kind.endswith("+json"):
-        try:
-            text = fetched.body.decode(fetched.charset or "utf-8", "replace")
-        except LookupError:
-            text = fetched.body.decode("utf-8", "replace")
+        text = fetched.body.decode(_charset(fetched) or "utf-8", "replace")
         return Page(fetched.url, fetched.url, tuple(wrapped(plain(text))))
-    raise Refused(f"{fetched.url} is {fetched.kind}, which is no text")
+    raise Refused(f"{fetched.url} is {fetched.kind}, which is not text")
+
+
+def _charset(fetched: Fetched) -> str:
+    """The codec of a page: by its own mark, else the one that its server names; empty where none is known."""
+    named = next((name for mark, name in _MARKS if fetched.body.startswith(mark)), fetched.charset)
+    try:
+        name = codecs.lookup(named).name if named else ""
+    except (LookupError, ValueError):
+        return ""
+    return name if name.startswith(_CHARSETS) else ""
 
 
 def wrapped(text: str) -> Iterator[str]:
-    """The text's lines, those that are too long at several lines."""
+    """The text's lines, those that are too long as several; in linear time."""
     for line in text.splitlines():
-        if len(line) <= WIDTH:
-            yield line
-        else:
-            yield from textwrap.wrap(line, WIDTH, break_on_hyphens=False) or ("",)
+        at = 0
+        while len(line) - at > WIDTH:
+            space = line.rfind(" ", at, at + WIDTH + 1)
+            end = space if space > at else at + WIDTH
+            yield line[at:end]
+            at = end + (end == space)
+        yield line[at:]
 
 
 def plain(text: str) -> str:
-    """The text without what only the browser writes: the brackets of links and citations."""
-    return text.replace("【", "〖").replace("】", "〗")
+    """The text without what only the browser writes, the brackets of links and citations, and control characters."""
+    return text.translate(_PLAIN)
 
 
 def _lines(text: str) -> Iterator[str]:
@@ -88,7 +105,7 @@ def _lines(text: str) -> Iterator[str]:
 
 async def _html(fetched: Fetched, time: float) -> _Read:
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-I", str(_READER), fetched.url, fetched.charset),
+        *(sys.executable, "-I", str(_READER), fetched.url, _charset(fetched)),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,

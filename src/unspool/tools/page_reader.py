@@ -6,6 +6,7 @@ standard input and writes ``{"title": …, "text": …, "links": […]}``. Argum
 
 import json
 import sys
+from contextlib import suppress
 from typing import Any, Final
 from urllib.parse import urljoin, urlsplit
 
@@ -21,6 +22,7 @@ _BLOCKS: Final = frozenset((
     "nav", "ol", "p", "pre", "section", "summary", "table", "tbody", "tfoot", "thead", "tr", "ul",
 ))
 # fmt: on
+_PLAIN: Final = {ord("【"): "〖", ord("】"): "〗", **dict.fromkeys((*range(9), *range(14, 32), *range(127, 160)))}
 _HEADINGS: Final = {f"h{level}": "#" * level + " " for level in range(1, 7)}
 _SPACED: Final = frozenset(("p", "table", "pre", *_HEADINGS))
 _BEFORE: Final = {"br": "\n", "li": "* ", "td": " | ", "th": " | ", **_HEADINGS}
@@ -28,6 +30,10 @@ _LINKS: Final = 2_000
 """How many links of a page are numbered."""
 _LINK: Final = 500
 """Characters of a link's text."""
+_URL: Final = 2_048
+"""Characters of a link's target; a longer one is not numbered. All links share a page's base."""
+_MEMORY: Final = 1 << 30
+"""Bytes of address space."""
 
 
 class Writer:
@@ -98,7 +104,8 @@ class Writer:
             parts = urlsplit(url)
         except ValueError:
             return
-        if text and not self._open and parts.scheme in ("http", "https") and len(self.links) < _LINKS:
+        good = text and len(url) <= _URL and parts.scheme in ("http", "https")
+        if good and not self._open and len(self.links) < _LINKS:
             there = "" if parts.netloc == self._host else f"†{plain(parts.netloc)}"
             self._parts[at:] = [f"【{len(self.links)}†{text}{there}】"]
             self.links.append(url)
@@ -113,13 +120,17 @@ class Writer:
 
 
 def plain(text: str) -> str:
-    """The text without what only the browser writes: the brackets of links and citations."""
-    return text.replace("【", "〖").replace("】", "〗")
+    """The text without what only the browser writes, the brackets of links and citations, and control characters."""
+    return text.translate(_PLAIN)
 
 
 def main() -> None:
     url, charset = sys.argv[1:]
     sys.setrecursionlimit(1_000)
+    with suppress(ImportError):  # on Windows
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
     body = sys.stdin.buffer.read()
     tree: Any
     try:
@@ -129,7 +140,8 @@ def main() -> None:
         tree = LexborHTMLParser(body.decode("utf-8", "replace"))
     titled, base = tree.css_first("title"), tree.css_first("base[href]")
     title = " ".join(plain(titled.text()).split())[:200] if titled is not None else ""
-    writer = Writer(url, urljoin(url, (base.attributes.get("href") or "") if base is not None else ""))
+    named = (base.attributes.get("href") or "") if base is not None else ""
+    writer = Writer(url, urljoin(url, named if len(named) <= _URL else ""))
     if tree.body is not None:
         writer.walk(tree.body)
     sys.stdout.buffer.write(json.dumps({"title": title, "text": writer.text, "links": writer.links}).encode())

@@ -117,7 +117,7 @@ class Child:
                 if self._unasked > _UNASKED * self._limit:
                     self._give_up(f"sent {self._unasked:,} bytes without being asked anything")
                     return
-                with suppress(ValueError):  # a line that is no message is not answered, as the specification has it
+                with suppress(ValueError):  # a line that is not a message gets no answer, says the specification
                     await self._to_session.send(
                         SessionMessage(mcp_types.jsonrpc_message_adapter.validate_json(line, by_name=False))
                     )

@@ -181,7 +181,7 @@ class AguiWriter(BlockWriter):
             self._open_id = ""
             self._server_calls[event.index] = event.id, event
             return b""
-        opened = self._start_call(event.id, event.name)
+        opened = self._start_call(event.id, event.called or event.name)
         self._server_calls[event.index] = self._open_id, event
         return opened
 

@@ -56,7 +56,7 @@ def not_written(event: object) -> bytes:
     """Nothing, for an event that a protocol has no words for.
 
     Raises:
-        TypeError: it is no event.
+        TypeError: it is not an event.
     """
     if not isinstance(event, Event | ServerEvent):
         raise TypeError(f"events: must be a list of events; it contains {described(event)}")

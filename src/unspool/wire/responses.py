@@ -418,7 +418,7 @@ def _call_item(
 
 
 def _object(arguments: str) -> Any:
-    """Arguments as an object; what is none is wrapped in one."""
+    """Arguments as an object; anything else is wrapped in one."""
     return msgspec.Raw(clean(tool_input(arguments or "{}")).encode())
 
 

@@ -43,6 +43,7 @@ class ServerCallStart(msgspec.Struct, frozen=True):
         form: what the client knows it as.
         asks: whether somebody has to allow it first.
         approval: the id of the request that allowed it, where it had to be; the call itself was told then.
+        called: what the model calls it, where that is another name: no other tool of the request has it.
     """
 
     index: int
@@ -52,6 +53,7 @@ class ServerCallStart(msgspec.Struct, frozen=True):
     form: Form = "mcp"
     asks: bool = False
     approval: str = ""
+    called: str = ""
 
 
 class ServerCallResult(msgspec.Struct, frozen=True):

@@ -10,7 +10,7 @@ from .encoding import on_one_line
 MEDIA_TYPE: Final = "text/event-stream"
 
 HEADERS: Final = {"cache-control": "no-cache", "x-accel-buffering": "no"}
-"""What a response needs lest something on the way store or collect it."""
+"""Headers that keep caches from storing a stream, and proxies from collecting it."""
 
 DONE: Final = b"data: [DONE]\n\n"
 """What ends a stream of chat completions, and of nothing else: AG-UI's client fails on it."""

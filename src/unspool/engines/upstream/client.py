@@ -177,7 +177,7 @@ def _seconds(told: str | None) -> int | None:
 
 
 def _fault(backend: Backend, error: Exception) -> Exception:
-    """What goes wrong on the way, as an error of the engine; what is none of that, as it is."""
+    """A failure of the connection as an error of the engine; any other error as it is."""
     import aiohttp
 
     if isinstance(error, aiohttp.ClientConnectorError):

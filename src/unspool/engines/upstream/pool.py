@@ -103,7 +103,7 @@ class Pool:
             self._watch = asyncio.create_task(self._check_for_ever())
 
     async def stop(self) -> None:
-        """Check no more, for good; may be called again, in any event loop."""
+        """Stop checking for ever; may be called again, in any event loop."""
         self._stopped = True
         watch, self._watch = self._watch, None
         if watch is not None:

@@ -155,9 +155,8 @@ class ArgumentsReader:
         end = literal.read(buf, i) if until == len(buf) else i + literal.read(buf[i:until], 0)
         tape.move(end)
         if literal.notes:
-            for kind, detail in literal.notes:
+            for kind, detail in literal.take_notes():
                 self._call.notice(kind, detail)
-            literal.notes.clear()
         fragment = literal.take()
         if not self.skip and (fragment or end > i):
             self._hand_on(fragment, tape.base + end)

@@ -7,8 +7,9 @@ between arguments ── opening ──► at a value's start ── text ──
 import enum
 import re
 
-from ...dialect.markers import Parameter
-from ...dialect.patterns import MAX_SPACE, MORE, NO, Pattern, skip_space
+from ...dialect.follows import ARGUMENT_END
+from ...dialect.markers import BLOCK_END, Parameter
+from ...dialect.patterns import MAX_SPACE, MORE, NO, skip_space
 from ...events import Status
 from ...schema import Schema
 from ..call import Call
@@ -106,9 +107,9 @@ class MarkupReader:
             r = look.stands(plan.comma, i)
             if r >= 0:
                 i = skip_space(buf, r)
-            elif r == MORE and i < len(buf) and not tape.final:
-                tape.move(i)
-                return False
+            elif r == MORE and i < len(buf):
+                tape.move(len(buf) if tape.final else i)
+                return self._over()
         if i == len(buf):
             tape.move(i)
             return self._over()
@@ -301,7 +302,7 @@ class MarkupReader:
         i = tape.i
         n = len(buf)
         parameter = value.parameter
-        find = parameter.find
+        find = parameter.find()
         trail = value.margin
         pos = i
         while True:
@@ -369,7 +370,7 @@ class MarkupReader:
             r = look.stands(block.suffix, p)
             if r >= 0:
                 j = skip_space(tape.buf, r)
-                r = (p if tape.ended else MORE) if j == len(tape.buf) else look.end_here(j)
+                r = (p if tape.ended else MORE) if j == len(tape.buf) else openings.behind(BLOCK_END, j)
                 if r >= 0 or certain:
                     return p
             found = min(found, r)
@@ -406,27 +407,22 @@ class MarkupReader:
             r = look.stands(plan.comma, j)
             if r >= 0:
                 j = skip_space(tape.buf, r)
-            elif r == MORE and j < len(tape.buf) and not tape.final:
-                return MORE
+            elif r == MORE and j < len(tape.buf):
+                return i if tape.ended and tape.final else MORE
         if j == len(tape.buf):
             return i if tape.ended else MORE
-        levels = self.containers.levels
-        if len(levels) > 1:
-            level = levels[-1]
-            assert level.parameter is not None
-            found = look.stands(level.parameter.closing, j, dict(level.fields))
-            patterns: list[Pattern] = [p.opening for p in self._children(level)]
+        level = self.containers.levels[-1]
+        if level.parameter is None:
+            r = look.first([p.opening for p in plan.parameters], j)
+            if r < 0:
+                other = self._openings.behind(ARGUMENT_END, j)
+                r = other if other >= 0 else min(r, other)
         else:
-            found = NO
-            patterns = [*(p.opening for p in plan.parameters), *plan.closings]
-        if found >= 0:
-            return i
-        r = look.first(patterns, j)
+            # In a container: another element, what closes it, or the turn's end.
+            r = look.stands(level.parameter.closing, j, dict(level.fields))
+            inner = look.first([p.opening for p in self._children(level)], j)
+            ends = (r, inner, look.end_here(j))
+            r = i if max(ends) >= 0 else min(ends)
         if r >= 0:
             return i
-        found = min(found, r)
-        opens = self._openings.opens_next(j, inside=True) if len(levels) == 1 else 0
-        r = look.end_here(j)
-        if opens == 1 or r >= 0 or (tape.ended and found == MORE):
-            return i
-        return MORE if MORE in (found, opens, r) else NO
+        return i if r == MORE and tape.ended else r

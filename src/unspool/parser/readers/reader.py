@@ -19,7 +19,7 @@ class Mode(enum.Enum):
     LOST = "lost"
     """What stands around the arguments is wrong."""
     NONE = "none"
-    """This is no call."""
+    """This is not a call."""
     JSON = "json"
     """Where arguments in markup are due, JSON begins."""
     OBJECT = "object"

@@ -20,6 +20,11 @@ PYTHON_RUNS = {
 }
 
 
+def json_string(text: str) -> str:
+    """Text as a JSON string; what is not ASCII stays."""
+    return encode_basestring(text)
+
+
 def escaped(text: str) -> str:
     """Text as the inside of a JSON string; what is not ASCII stays."""
     return encode_basestring(text)[1:-1]

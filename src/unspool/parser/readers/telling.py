@@ -184,6 +184,11 @@ class Telling:
             self.out.append("{")
             self.mode = FIRST_KEY
 
+    def take_notes(self) -> list[tuple[str, str]]:
+        """The notices that are due since the last call."""
+        notes, self.notes = self.notes, []
+        return notes
+
     def take(self) -> str:
         """The JSON text read since the last call, as far as it is certain."""
         out = self.out

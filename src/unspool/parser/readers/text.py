@@ -27,13 +27,13 @@ class TextReader:
         """See `Reader`."""
         tape, form = self._tape, self._call.form
         buf = tape.buf
-        assert form.find is not None
         if not self._begun:
             self._begun = True
             self._call.put(f'{{{json.dumps(form.key)}: "', tape.here)
+        find = form.find()
         pos = tape.i
         while True:
-            m = form.find.search(buf, pos)
+            m = find.search(buf, pos)
             if m is None:
                 self._push(len(buf))
                 return self._over()

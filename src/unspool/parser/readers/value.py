@@ -12,7 +12,7 @@ from ..ledger import CAP
 from ..openings import NULL
 from .containers import Containers, Held, is_list
 from .literal import DONE, ERROR, LiteralReader, Root
-from .strings import escaped
+from .strings import escaped, json_string
 
 
 class Kind(enum.Enum):
@@ -38,8 +38,8 @@ class Value:
         schema: of the value, where it is known.
         kind: how its text becomes JSON.
         margin: white space before what ends it, which is not its.
-        line_start: its text, of which nothing is taken yet, begins at a line's start.
-        begun: a piece of it was said.
+        line_start: nothing of its text is taken yet, and it begins at the start of a line.
+        begun: a piece of it has gone out.
     """
 
     __slots__ = (
@@ -87,7 +87,7 @@ class Value:
         self._limit = CAP  # how many are held at most
         self._literal: LiteralReader | None = None  # whether the text is JSON
         self._rest = ""  # what that has not read
-        self._kinds = None if schema is None else schema.kinds
+        self._kinds = None if schema is None else schema.kinds()
         self._marked = Marked.NOT
         markup = fields.get("string") or fields.get("type")
         if markup is not None:
@@ -197,12 +197,12 @@ class Value:
             if literal.mode != DONE:
                 literal.read(self._rest + " ", 0)  # what follows ends a number or a word
             if literal.mode != DONE:
-                return Held(f'"{escaped(text)}"', text)
+                return Held(json_string(text), text)
             told = text.strip()
         elif kind is Kind.NULLABLE:
-            return Held(NULL if text.strip() == NULL else f'"{escaped(text)}"', text)
+            return Held(NULL if text.strip() == NULL else json_string(text), text)
         elif kind is Kind.QUOTED:
-            return Held(f'"{escaped(unquoted(text))}"', text)
+            return Held(json_string(unquoted(text)), text)
         else:
             kinds = self._kinds
             told, fits = decode_marked(unquoted(text) if self._plan.quoted else text, kinds, self._marked)

@@ -72,6 +72,11 @@ class UnwrapReader:
         self.out = []
         return text
 
+    def take_notes(self) -> list[tuple[str, str]]:
+        """The notices that are due since the last call."""
+        notes, self.notes = self.notes, []
+        return notes
+
     def rest(self) -> str:
         """What is still held."""
         return self.take()
@@ -110,8 +115,7 @@ class UnwrapReader:
             self._decoded = self._decoded[used:]
             out.append(self._inner.take())
             self.repaired = self.repaired or self._inner.repaired
-            self.notes += self._inner.notes
-            self._inner.notes.clear()
+            self.notes += self._inner.take_notes()
             if self._inner.mode == ERROR:
                 self._inner_error = self._inner.error
             elif self._inner.mode == DONE and self._decoded.strip():

@@ -2,12 +2,12 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ...wire.common import Failure, Writer
 from ..chat_request import ChatRequest
 from ..fields import Fields
-from ..server_tools import NOTHING, Offer, OwnServer
+from ..server_tools import NOTHING, Offer, OwnServer, ServerTools
 from ..settings import Settings
 
 
@@ -52,6 +52,16 @@ class WireProtocol(ABC):
         Raises:
             BadRequest: names the field that is wrong, and what is allowed.
         """
+
+    def sent_back(self, rounds: Sequence[dict[str, Any]], tools: ServerTools) -> list[list[dict[str, Any]]]:
+        """How `read` sees an answer of several rounds where a client sends it back, besides as it was written: calls
+        and results that stand together may do so in any messages.
+
+        Args:
+            rounds: the answer's messages.
+            tools: the server's.
+        """
+        return []
 
     @abstractmethod
     def writer(self, request: ChatRequest, id: str, created: int) -> Writer:

@@ -23,7 +23,7 @@ from ..declared import custom_call, read_nested, read_nested_choice
 from ..fields import BadRequest, Fields
 from ..reasoning import Reasoning, read_budget, read_summary
 from ..server_history import with_results
-from ..server_tools import NOTHING, Offer, names_of, offered
+from ..server_tools import NOTHING, Offer, ServerTools, names_of, offered
 from .base import WireProtocol
 
 ROLES = ("system", "developer", "user", "assistant", "tool", "function")
@@ -53,10 +53,10 @@ class ChatProtocol(WireProtocol):
         continuing = fields.flag("continue_final_message")
         check_served(fields)
         check_messages(fields, "messages", limits)
-        messages = read_messages(fields, offer)
         declared = read_nested(fields, custom=self.custom_tools)
         choice = read_nested_choice(fields, declared)
         named = names_of(declared.tools)
+        messages = read_messages(fields, offer.beside_client(named))
         server_tools = None if continuing or choice == "none" else offered(fields, offer, named)
         tools = toolset(fields, declared.tools, choice, limits, server_tools=server_tools)
         logprobs = fields.flag("logprobs", None)
@@ -84,6 +84,16 @@ class ChatProtocol(WireProtocol):
             body=fields.raw,
             server_tools=server_tools,
         )
+
+    def sent_back(self, rounds: Sequence[dict[str, Any]], tools: ServerTools) -> list[list[dict[str, Any]]]:
+        """See `WireProtocol.sent_back`: with ``tool_results``, and without."""
+        said = [m for m in rounds if m["role"] == "assistant"]
+        calls = [call for m in said for call in m.get("tool_calls", ())]
+        theirs = [call for call in calls if not tools.answers(call["function"]["name"])]
+        content = "".join(m["content"] or "" for m in said)
+        told = {"role": "assistant", "content": content, "tool_calls": theirs}
+        ours = {"role": "assistant", "content": None, "tool_calls": [call for call in calls if call not in theirs]}
+        return [[ours, *(m for m in rounds if m["role"] == "tool"), told], [told]]
 
     def writer(self, request: ChatRequest, id: str, created: int) -> ChatWriter:
         """See `WireProtocol.writer`."""

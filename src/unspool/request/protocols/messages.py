@@ -14,7 +14,7 @@ from ..edits import ClearThinking, Edit, read_edits
 from ..fields import REQUIRED, Fields
 from ..reasoning import EFFORTS, Context, Reasoning, opened, read_budget
 from ..server_history import result_of, rounds
-from ..server_tools import NOTHING, Offer, OwnServer
+from ..server_tools import NOTHING, Offer, OwnServer, names_of
 from ..settings import Settings
 from .base import WireProtocol
 from .mcp_servers import mcp_labels, mcp_servers, mcp_tools
@@ -48,7 +48,8 @@ class MessagesProtocol(WireProtocol):
         found = toolset(fields, tools, choice, limits, server_tools=server_tools)
         think, template = thinking(_with_effort(fields))
         seal = self.settings.seal
-        messages = _system(fields) + [m for one in fields.objects("messages") for m in _messages(one, seal)]
+        beside = offer.beside_client(names_of(tools))
+        messages = _system(fields) + [m for one in fields.objects("messages") for m in _messages(one, seal, beside)]
         if not fields.array("messages"):
             raise fields.wrong("messages", "is empty; at least one message is needed")
         edits = read_edits(fields)
@@ -183,7 +184,7 @@ def _joined(parts: list[dict[str, Any]]) -> str:
     return "".join(p["text"] for p in parts)
 
 
-def _messages(fields: Fields, seal: Seal | None) -> list[dict[str, Any]]:
+def _messages(fields: Fields, seal: Seal | None, offer: Offer) -> list[dict[str, Any]]:
     """A message as chat completions have it, where each result of a tool is a message of its own."""
     role = fields.one_of("role", ("user", "assistant", "system"))
     content = fields.raw.get("content")
@@ -191,7 +192,8 @@ def _messages(fields: Fields, seal: Seal | None) -> list[dict[str, Any]]:
         return [{"role": role, "content": content}]
     blocks = list(fields.objects("content"))
     if role == "assistant":
-        return [m for said, results in rounds(blocks) for m in (_assistant(said, seal), *map(_mcp_result, results))]
+        told = ((_assistant(said, seal, offer), results) for said, results in rounds(blocks))
+        return [m for message, results in told for m in (message, *map(_mcp_result, results))]
     if not blocks:
         raise fields.wrong("content", "is empty; at least one block is needed")
     return _user(role, blocks)
@@ -219,7 +221,7 @@ def _mcp_result(block: Fields) -> dict[str, Any]:
     return result_of(block.text("tool_use_id"), "", _result(block))
 
 
-def _assistant(blocks: Sequence[Fields], seal: Seal | None) -> dict[str, Any]:
+def _assistant(blocks: Sequence[Fields], seal: Seal | None, offer: Offer) -> dict[str, Any]:
     texts: list[str] = []
     reasoning: list[str] = []
     calls: list[dict[str, Any]] = []
@@ -233,7 +235,10 @@ def _assistant(blocks: Sequence[Fields], seal: Seal | None) -> dict[str, Any]:
             reasoning.append(opened(seal, block, "data", None))
         elif kind in ("tool_use", "mcp_tool_use"):
             arguments = json.dumps(block.object("input").raw, ensure_ascii=False)
-            function = {"name": block.text("name"), "arguments": arguments}
+            name = block.text("name")
+            if kind == "mcp_tool_use":
+                name = offer.name_of(block.text("server_name", ""), name)
+            function = {"name": name, "arguments": arguments}
             calls.append({"id": block.text("id"), "type": "function", "function": function})
     message: dict[str, Any] = {"role": "assistant", "content": "".join(texts) or None}
     if reasoning:

@@ -23,7 +23,7 @@ from ..declared import found_tools, history_call, read_choice, read_declared
 from ..fields import Fields
 from ..reasoning import Reasoning, opened, read_budget, read_context, read_include, read_summary
 from ..server_history import ITEMS, ServerItems
-from ..server_tools import NOTHING, Offer, OwnServer
+from ..server_tools import NOTHING, Offer, OwnServer, ServerTools, names_of
 from .base import WireProtocol
 from .chat import FORMATS
 from .hosted_tools import hosted_choice, hosted_labels, hosted_tools, mcp_addresses, run_here
@@ -74,7 +74,7 @@ class ResponsesProtocol(WireProtocol):
         chosen = Fields({**fields.raw, "tool_choice": hosted_choice(fields, server_tools)})
         choice = read_choice(chosen, declared)
         tools = toolset(fields, declared.tools, choice, self.settings.limits, server_tools=server_tools)
-        messages, history = _input(fields, offer, self.settings.seal)
+        messages, history = _input(fields, offer.beside_client(names_of(declared.tools)), self.settings.seal)
         if server_tools is not None:
             listed = tuple(one for one in server_tools.listed if one.server not in history.told)
             server_tools = msgspec.structs.replace(server_tools, listed=listed, pending=history.pending)
@@ -101,6 +101,18 @@ class ResponsesProtocol(WireProtocol):
             body=fields.raw,
             server_tools=server_tools,
         )
+
+    def sent_back(self, rounds: Sequence[dict[str, Any]], tools: ServerTools) -> list[list[dict[str, Any]]]:
+        """See `WireProtocol.sent_back`: items of searches tell no results, so that nothing is read of them."""
+        found: list[dict[str, Any]] = []
+        searches: set[str] = set()
+        for message in rounds:
+            calls = message.get("tool_calls", ())
+            hidden = [c for c in calls if tools.form_of(c["function"]["name"]) == "web_search"]
+            searches |= {call["id"] for call in hidden}
+            if message.get("tool_call_id") not in searches:
+                found.append({**message, "tool_calls": [c for c in calls if c not in hidden]})
+        return [found] if searches else []
 
     def writer(self, request: ChatRequest, id: str, created: int) -> ResponsesWriter:
         """See `WireProtocol.writer`."""

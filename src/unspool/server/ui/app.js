@@ -54,7 +54,7 @@ class App extends HTMLElement {
       h(
         "header",
         { class: "top" },
-        h("a", { class: "brand", href: "#try" }, h("img", { src: "/ui/spool.svg", alt: "", width: 26, height: 26 }), "unspool"),
+        h("h1", {}, h("a", { class: "brand", href: "#try" }, h("img", { src: "/ui/spool.svg", alt: "", width: 26, height: 26 }), "unspool")),
         h("nav", { "aria-label": t("views") }, this.tabs),
         h("div", { class: "tools" }, this.fileButton(), this.themeButton(), this.languageButton()),
       ),

@@ -14,7 +14,7 @@ class Chips extends HTMLElement {
     this.grain = trace.grain;
     this.shown = 0;
     this.list = h("div", { class: "chips", role: "listbox", "aria-label": t("output"), dir: "ltr" });
-    this.panel = h("aside", { class: "panel", "aria-live": "polite" });
+    this.panel = h("div", { class: "panel", "aria-live": "polite" });
     this.list.addEventListener("pointerover", ({ target }) => this.pick(target));
     this.list.addEventListener("focusin", ({ target }) => this.pick(target));
     this.list.addEventListener("click", ({ target }) => this.pick(target));
@@ -70,7 +70,7 @@ class Chips extends HTMLElement {
     const here = this.list.querySelector(`.chip[data-index="${index}"]`);
     if (here) mark(here, true);
     const { chunk, start, end } = this.chunks[index];
-    clear(this.panel, explained(chunkName(this.grain, index), chunk, start, end));
+    clear(this.panel, explained(chunkName(this.grain, index, chunk), chunk, start, end));
   }
 
   /** Bring a chunk into view, and explain it. */
@@ -90,8 +90,9 @@ function mark(node, picked) {
   node.setAttribute("aria-selected", String(picked));
 }
 
-/** "Token 4", where chunks are tokens. */
-function chunkName(grain, index) {
+/** "Token 4", where chunks are tokens; the last one may tell the finish reason alone. */
+function chunkName(grain, index, chunk) {
+  if (!chunk.text && chunk.finish_reason) return t("the end");
   return t(grain === "token" ? "token" : "chunk", { number: n(index + 1) });
 }
 
@@ -103,6 +104,7 @@ function chip({ index, chunk, tiles: parts, end }, grain) {
   const held = chunk.held && chunk.held.end === end;
   const names = [...new Set(parts.map((part) => (part.said ? t(kindOf(part.said.event)) : t("unsaid"))))];
   const notices = chunk.events.filter((event) => event.type === "notice");
+  const seen = parts.length ? parts.map(tile) : [h("span", { class: "tile" }, "∅")];
   return h(
     "span",
     {
@@ -111,9 +113,9 @@ function chip({ index, chunk, tiles: parts, end }, grain) {
       role: "option",
       tabindex: -1,
       "aria-selected": "false",
-      "aria-label": `${chunkName(grain, index)}: ${names.join(", ")}`,
+      "aria-label": `${seen.map((node) => node.textContent).join("")} · ${[chunkName(grain, index, chunk), ...names, ...(held ? [t("held")] : [])].join(", ")}`,
     },
-    parts.length ? parts.map((part) => tile(part)) : h("span", { class: "tile" }, "∅"),
+    seen,
     notices.map(() => h("span", { class: "flag", title: t("notice") }, "!")),
   );
 }

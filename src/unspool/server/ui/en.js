@@ -27,6 +27,7 @@ export const en = {
   "several recordings": "Recording",
 
   "try hint": "Talk to {model}. Every answer can be opened and explained, down to the token.",
+  "conversation": "Conversation",
   "you": "You",
   "model": "Model",
   "say": "Message",

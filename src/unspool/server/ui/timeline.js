@@ -95,7 +95,7 @@ function log(trace) {
     "details",
     {},
     h("summary", {}, t("timeline log")),
-    h("ol", { class: "log" }, rows.map(([event, chunk]) => {
+    h("ol", { class: "log", tabindex: 0 }, rows.map(([event, chunk]) => {
       const line = eventLine(event);
       line.prepend(h("small", { class: "when" }, chunk < trace.chunks.length ? `${chunk + 1} ${when(chunk)}` : t("the end")));
       return line;

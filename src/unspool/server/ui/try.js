@@ -66,7 +66,7 @@ class Try extends HTMLElement {
     this.redraw = Boolean(this.stop); // an answer that is coming ends here, and is shown again
     this.stop?.abort();
     this.hint = h("p", { class: "muted" });
-    this.thread = h("div", { class: "thread", "aria-live": "off" });
+    this.thread = h("div", { class: "thread", role: "log", "aria-label": t("conversation") });
     this.box = h("textarea", { rows: 2, "aria-label": t("say"), placeholder: t("say hint"), dir: "auto", onkeydown: (event) => this.key(event) });
     this.sendButton = h("button", { class: "primary", type: "submit" }, t("send"));
     const form = h("form", { class: "say", onsubmit: (event) => this.submit(event) }, this.box, this.sendButton);
@@ -200,6 +200,7 @@ class Try extends HTMLElement {
     const message = this.answer(trace);
     const waiting = h("p", { class: "muted waiting" }, t("waiting"));
     message.parentElement.append(waiting);
+    message.parentElement.setAttribute("aria-busy", "true"); // it is read out once it is whole
     this.stop = new AbortController();
     this.sendButton.textContent = t("stop");
     try {
@@ -221,6 +222,7 @@ class Try extends HTMLElement {
     } finally {
       this.stop = null;
       this.sendButton.textContent = t("send");
+      message.parentElement.removeAttribute("aria-busy");
       waiting.remove();
       message.flush();
     }
@@ -254,7 +256,8 @@ class Try extends HTMLElement {
   askResults(trace, turn) {
     const calls = asAssistant(trace).tool_calls;
     if (!calls || !trace.over || trace.error) return;
-    const boxes = calls.map((call) => h("textarea", { rows: 2, class: "code", dir: "auto", placeholder: t("result hint"), "aria-label": t("result", { name: call.function.name }) }));
+    const labels = calls.map((call, i) => t("result", { name: call.function.name }) + (calls.length > 1 ? ` (${i + 1})` : ""));
+    const boxes = calls.map(() => h("textarea", { rows: 2, class: "code", dir: "auto", placeholder: t("result hint") }));
     turn.append(h(
       "form",
       {
@@ -269,7 +272,7 @@ class Try extends HTMLElement {
           this.generate();
         },
       },
-      calls.map((call, i) => field(t("result", { name: call.function.name }), boxes[i])),
+      calls.map((call, i) => field(labels[i], boxes[i])),
       h("button", { class: "primary" }, t("send results")),
     ));
   }

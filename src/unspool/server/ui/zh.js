@@ -27,6 +27,7 @@ export const zh = {
   "several recordings": "录制",
 
   "try hint": "与 {model} 对话。每个回答都可以展开，逐个 token 看清来龙去脉。",
+  "conversation": "对话",
   "you": "你",
   "model": "模型",
   "say": "消息",

@@ -8,10 +8,13 @@ of cells' interpreter, the bytes of memory and the characters of output.
 import importlib
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 wasmtime: Any = importlib.import_module("wasmtime")
+_ERRORS = 65_536
+"""Bytes that may be written to the standard error, which is a file."""
 
 
 def engine() -> Any:
@@ -29,6 +32,10 @@ def compiled(source: Path, target: Path) -> None:
 
 def main() -> None:
     file, notebook, memory, output = sys.argv[1:]
+    with suppress(ImportError):  # on Windows
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_FSIZE, (_ERRORS, _ERRORS))
     found = engine()
     module = wasmtime.Module.deserialize_file(found, file)
     store = wasmtime.Store(found)

@@ -30,7 +30,7 @@ def amounts(f: Filling) -> None:
             f.message.take(s)
         free = []
     required = [p for p in wanted if not p.optional]
-    if len(required) == 1 and len(free) > 1 and f.filled.several is None and _apart(f.message, free):
+    if len(required) == 1 and len(free) > 1 and f.filled.several is None and _apart(f.message, free, f.tool.nouns):
         values = [_value(s) for s in free]
         if required[0].type == "number" or all(isinstance(v, int) for v in values):
             f.give_several(required[0], values)
@@ -73,6 +73,7 @@ def _named(f: Filling, wanted: list[Parameter], free: list[Span]) -> None:
         own = sorted((d, s) for s in free if (d := _distance(m, s, names)) < _FAR)
         bounds = [s for s in free if _bounds(m, p, s)]
         counted = [s for s in free if named(p, SETS["counted"]) and _counts(f, s)]
+        near = near or [s for s in free if "age" in names and m.has(s.first - 1, SETS["aged"])]
         chosen = near or [s for _, s in own] or bounds or counted
         if chosen:
             m.take(m.span(_leading(m, chosen[0], names), chosen[0].first))
@@ -183,15 +184,22 @@ def _distance(m: Message, s: Span, names: set[str]) -> int:
         return 0
     for d in (1, 2):
         for k in (s.last + d - 1, s.first - d):
-            if 0 <= k < len(m) and (stem(m.words[k].low) in names or m.words[k].low in names):
+            if 0 <= k < len(m) and _says(m.words[k].low, names):
                 return d
     return 2 * _FAR
 
 
-def _apart(m: Message, spans: list[Span]) -> bool:
+def _says(word: str, names: set[str]) -> bool:
+    """Whether a word is one of a name, or is made of one: *sided*."""
+    made = any(word.startswith(n) and len(word) <= len(n) + 2 for n in names if len(n) > 3)
+    return made or stem(word) in names or word in names
+
+
+def _apart(m: Message, spans: list[Span], about: frozenset[str] = frozenset()) -> bool:
     """Whether numbers are members of one list: *orders 12 and 15*; of one unit, where they have units."""
     between = [w.low for a, b in itertools.pairwise(spans) for w in m.words[a.last : b.first]]
     same = len({unit_of(m, s) for s in spans} - {None}) < 2
+    between = [w for w in between if stem(w) not in about]
     money = [w for w in between if w in CURRENCIES or w in UNITS]
     return same and all(w in SETS["between numbers"] or w in money for w in between) and len(set(money)) < 2
 
@@ -202,7 +210,9 @@ def _give(f: Filling, p: Parameter, s: Span, free: list[Span]) -> None:
     if p.type == "integer" and not isinstance(value, int):
         return
     m.take(s)
+    if m.has(s.first - 1, SETS["before a count"]):
+        m.taken[s.first - 1] = True
     free[:] = [other for other in free if other.first != s.first]
-    if m.has(s.last, UNITS) and named(p, UNITS):
+    if (m.has(s.last, UNITS) and named(p, UNITS)) or m.has(s.last, parts_of(p.name)):
         m.taken[s.last] = True
     f.give(p, value)

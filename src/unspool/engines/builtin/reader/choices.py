@@ -1,14 +1,17 @@
 """Enumerations and switches."""
 
 import re
-from typing import Any
+from typing import Any, Final
 
 from .filling import Filling, named, role
 from .message import Message, Span
 from .prompt import Parameter
 from .sides import sided
 from .spans import currencies, languages, units
-from .words import CHOICES, CURRENCIES, OFF, SETS, UNITS, parts_of, stem
+from .words import CHOICES, CURRENCIES, NUMBERS, OFF, SETS, STOP, UNITS, parts_of, stem
+
+_MEANS: Final = re.compile(r"\b(\d{1,6}|[a-z]{3,5}) ?(?:=|is|means|for) ?(?:fully )?([a-z]{3,20})\b")
+"""How a description explains a number."""
 
 
 def choose(f: Filling) -> None:
@@ -22,12 +25,25 @@ def choose(f: Filling) -> None:
                 f.give(p, p.choices[0])
             else:
                 f.miss(p)
+        elif p.type in ("integer", "number") and (number := _explained(f, p)) is not None:
+            f.give(p, number)
         elif p.type == "boolean":
             switched = _switch(f.message, p)
             if switched is None:
                 f.miss(p)
             else:
                 f.give(p, switched)
+
+
+def _explained(f: Filling, p: Parameter) -> float | None:
+    """The number that a description gives a word of the message: *0 = closed, 100 = open*."""
+    said = {stem(w.low): i for i, w in enumerate(f.message.words) if not f.message.taken[i]}
+    for found in _MEANS.finditer(p.description.lower()):
+        number = found[1] if found[1].isdigit() else str(NUMBERS.get(found[1], ""))
+        for word in (found[2], found[2].removesuffix("d")):
+            if number and word not in STOP and stem(word) in said:
+                return int(number)
+    return None
 
 
 def _choice(f: Filling, p: Parameter) -> Any:
@@ -84,7 +100,15 @@ def _switch(m: Message, p: Parameter) -> bool | None:
         return None
     for i in hits:
         m.taken[i] = True
-    return OFF.isdisjoint(w.low for w in m.words[max(0, hits[0] - 3) : hits[0]])
+    first = hits[0]
+    while first > 0 and m.has(first - 1, SETS["before a switch"]):
+        first -= 1
+    if m.has(first, ("include", "including", "with", "show", "only")) or m.has(first, ("and",)):
+        m.take(m.span(first, hits[0]))
+    switched = [i for i in range(max(0, hits[0] - 3), hits[0]) if m.words[i].low in OFF | SETS["switched"]]
+    for i in switched:
+        m.taken[i] = True
+    return OFF.isdisjoint(m.words[i].low for i in switched)
 
 
 def _turned_on(m: Message, i: int) -> bool:

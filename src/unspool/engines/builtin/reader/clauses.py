@@ -4,7 +4,7 @@ import re
 from typing import Final
 
 from .fill import fill
-from .filling import is_cased
+from .filling import is_cased, own_parts
 from .message import Message
 from .prompt import Tool
 from .scores import best
@@ -81,6 +81,9 @@ def _opens(tool: Tool, part: str, before: Tool, *, ended: bool) -> bool:
     at = 0
     while found := LEAD.match(part, at):
         at = found.end()
+    said = plain(part).split()
+    if not ended and tool is before and said and any(said[0] in own_parts(p) for p in tool.parameters):
+        return False  # *..., message see you soon*
     for begin in {0, at}:
         words = plain(part[begin:]).split()[:2]
         if words and (words[0] in STARTERS or any(stem(w) in tool.name_words for w in words if w not in STOP)):

@@ -7,11 +7,26 @@ from .choices import choose
 from .filling import Filled, Filling, is_cased
 from .forms import formed
 from .message import Message
+from .phrases import labels, noun, own, prepositional
 from .places import place
 from .prompt import Tool, parameter
 from .texts import framed, labelled, led, people, quoted, worded
 
-STEPS: Final = (choose, formed, amounts, labelled, framed, people, quoted, worded)
+STEPS: Final = (
+    choose,
+    formed,
+    amounts,
+    labels,
+    labelled,
+    led,
+    own,
+    prepositional,
+    noun,
+    framed,
+    people,
+    quoted,
+    worded,
+)
 """What is read, the clearest first: each takes its words from the message."""
 _HEADING: Final = 6
 """How many words of a text are its subject, where that is not said."""

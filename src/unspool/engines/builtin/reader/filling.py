@@ -60,6 +60,11 @@ def joined(p: Parameter, inner: Parameter) -> str:
     return f"{p.name}.{inner.name}"
 
 
+def own_parts(p: Parameter) -> list[str]:
+    """The words of a parameter's name, without that of the object it is in."""
+    return parts_of(p.name.rpartition(".")[2])
+
+
 def flat(tool: Tool) -> Tool:
     """A tool with the parameters of its objects beside the others."""
     found: list[Parameter] = []
@@ -130,10 +135,10 @@ def is_cased(message: Message) -> bool:
 
 def role(p: Parameter) -> str | None:
     """Which side a parameter is, ``from`` or ``to``, where it is one of two."""
-    words = set(parts_of(p.name))
+    words = set(parts_of(p.name)) if p.kinds[:1] != ("time",) else set()
     return "from" if words & SETS["from"] else "to" if words & SETS["to"] else None
 
 
 def named(p: Parameter, words: Iterable[str]) -> bool:
     """Whether a parameter's name has one of these words."""
-    return not set(words).isdisjoint(parts_of(p.name))
+    return not set(words).isdisjoint(own_parts(p))

@@ -1,16 +1,23 @@
 """Follow-ups: *And in Quito?*"""
 
 import re
-from typing import Any
+from typing import Any, Final
 
 from .fill import fill
 from .filling import Filled
 from .message import Message
 from .prompt import Prompt, Tool, Turn
 from .scores import best
-from .words import AGAIN, FOLLOW, SETS, plain
+from .words import AGAIN, FOLLOW, SETS, STOP, plain, stem
 
 Call = tuple[str, dict[str, Any]]
+_SHORT: Final = 5
+"""How many words a follow-up has that does not begin as one."""
+_ANSWERS: Final = re.compile(
+    r"(?i)^\W*(?:(?:yes|sure|ok|okay|well|oh|sorry|please)\b[\s,.!]*)*"
+    r"(?:(?:i think |i guess |i believe )?(?:it'?s|it is|that'?s|that is|i meant|for|in|to)\b\s*)?"
+)
+"""How an answer to a question begins."""
 
 
 def earlier(prompt: Prompt) -> list[Turn]:
@@ -23,7 +30,7 @@ def earlier(prompt: Prompt) -> list[Turn]:
 
 
 def follow_up(prompt: Prompt, text: str) -> list[Call] | None:
-    """The calls before, with what is new in a message; ``None`` where it is no follow-up."""
+    """The calls before, with what is new in a message; ``None`` where it is not a follow-up."""
     before = earlier(prompt)
     tools = {t.name: t for t in prompt.tools}
     if not before or any(t.text not in tools for t in before):
@@ -33,12 +40,63 @@ def follow_up(prompt: Prompt, text: str) -> list[Call] | None:
         return [(t.text, t.arguments) for t in before]
     begun = next((f for f in FOLLOW if low == f or low.startswith(f"{f} ")), None)
     own = best(prompt.tools, Message(text))
-    short = begun is not None or (len(low.split()) <= 5 and own is None)
+    last = tools[before[-1].text]
+    if own is last and _repeats(last, Message(text)):
+        return [(t.text, t.arguments) for t in before if t.text == last.name]
+    short = begun is not None or (len(low.split()) <= _SHORT and own is None)
     rest = _behind(begun, text) if begun else text
-    if not short or not rest.strip() or begun == "and what about" or (own and own.name != before[-1].text):
+    if not short or not rest.strip() or (own and own is not last):
         return None
-    calls = _changed(tools[before[-1].text], [t for t in before if t.text == before[-1].text], rest)
+    calls = _changed(last, [t for t in before if t.text == last.name], rest)
+    if calls is None:
+        calls = _switched(prompt.tools, before[-1], rest)
     return calls if calls is None or begun or own or _says_only(text, calls) else None
+
+
+def _repeats(tool: Tool, message: Message) -> bool:
+    """Whether a message asks for a tool again, and for nothing new: *roll again*."""
+    words = [w.low for w in message.words if w.low[0].isalnum()]
+    said = {stem(w) for w in words if w not in STOP}
+    return "again" in words and said <= tool.nouns | tool.described
+
+
+def _switched(tools: tuple[Tool, ...], before: Turn, text: str) -> list[Call] | None:
+    """A call of another tool that takes what is new beside what was given: *How about tomorrow?*"""
+    for tool in tools:
+        known = {p.name: before.arguments[p.name] for p in tool.parameters if p.name in before.arguments}
+        if tool.name == before.text or not known:
+            continue
+        due = tool._replace(
+            parameters=tuple(p._replace(optional=p.optional or p.name in known) for p in tool.parameters)
+        )
+        new = fill(due, Message(text))
+        if new.values and not new.missing and not known.keys() & new.values.keys():
+            return [(tool.name, known | given) for given in new.calls()]
+    return None
+
+
+def answered(prompt: Prompt) -> tuple[Tool, Filled] | None:
+    """What the message before the last asked for, where the last gives what it lacked: *Which order? - order_12*."""
+    turns = prompt.turns
+    if len(turns) < 3 or [t.role for t in turns[-3:]] != ["user", "assistant", "user"] or not _asks(turns[-2].text):
+        return None
+    text = turns[-1].text
+    tool = best(prompt.tools, Message(turns[-3].text))
+    if tool is None or best(prompt.tools, Message(text)) not in (tool, None):
+        return None
+    filled = fill(tool, Message(turns[-3].text))
+    wanted = filled.missing or [p for p in tool.parameters if not p.optional]
+    given = fill(tool._replace(parameters=tuple(wanted)), Message(_ANSWERS.sub("", text)))
+    if not given.values and given.several is None:
+        return None
+    filled.values |= given.values
+    filled.several = given.several or filled.several
+    filled.missing = given.missing
+    return tool, filled
+
+
+def _asks(text: str) -> bool:
+    return text.rstrip().endswith("?") or "please" in text.lower()
 
 
 def _says_only(text: str, calls: list[Call]) -> bool:
@@ -46,7 +104,7 @@ def _says_only(text: str, calls: list[Call]) -> bool:
     if any(w[0].isupper() or w[0].isdigit() for w in text.split()[1:]):
         return True
     values = {w for _, arguments in calls for v in arguments.values() for w in plain(str(v)).split()}
-    return {*plain(text).split()} <= values | SETS["loose"]
+    return {*plain(text).split()} <= values | SETS["loose"] | SETS["switched"]
 
 
 def _behind(begun: str, text: str) -> str:

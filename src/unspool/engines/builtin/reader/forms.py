@@ -3,22 +3,29 @@
 import re
 from typing import Final
 
-from .filling import Filling, named, role
+from .filling import Filling, named, own_parts, role
 from .message import Span
 from .prompt import Parameter
 from .sides import sided
-from .spans import FORMS, dates, times
-from .words import SETS, UNITS
+from .spans import FORMS, addresses, dates, repositories, times
+from .words import SETS, STOP, UNITS, stem
 
 _CONVERTED = ("unit", "currency", "language")
 _LISTED = ("email", "path", "symbol", "expression", "url", "directory", "zone")
 _MOMENTS = ("date", "time")
+_CALLED = ("email", "url", "path")
 _CLOCK: Final = re.compile(r"\bhh:?mm\b|\b(?:24|12)[- ]?hour")
 """What describes a time without a day."""
 
 
 def formed(f: Filling) -> None:
     """Give parameters of such kinds the values that have their form."""
+    _owned(f)
+    _called(f)
+    for p in f.texts():
+        house = next((s for s in addresses(f.message) if f.message.free(s)), None)
+        if house is not None and "address" in own_parts(p) and p.kinds[:1] == ("place",):
+            f.give_span(p, house)
     for kind, spans in FORMS:
         for p in f.texts():
             if kind not in p.kinds[:3] or not _meant(f, p, kind):
@@ -30,10 +37,43 @@ def formed(f: Filling) -> None:
                 _moment(f, p, kind)
             elif kind in _CONVERTED:
                 _converted(f, p, kind, free)
+            elif len(alike := _alike(f, p, kind)) > 1 and len(free) >= len(alike):
+                f.give_span(p, free[0])
             elif len(free) > 1 and (p.type == "array" or (not p.optional and kind in _LISTED)):
                 f.give_all(p, free)
             else:
                 f.give_span(p, free[0])
+
+
+def _called(f: Filling) -> None:
+    """Give values that stand behind their parameter's own name: *cc eve@site.org*, *returning 3 May*."""
+    m = f.message
+    for kind, spans in FORMS:
+        for p in [p for p in f.texts() if kind in p.kinds[:1] and kind in _CALLED]:
+            names = {stem(w) for w in own_parts(p)} - {kind, *STOP}
+            for s in spans(m):
+                if m.free(s) and s.first and stem(m.words[s.first - 1].low) in names:
+                    m.taken[s.first - 1] = True
+                    f.give_span(p, s)
+                    break
+
+
+def _owned(f: Filling) -> None:
+    """Give an owner and a repository their halves of ``owner/name``."""
+    owner = next((p for p in f.texts() if named(p, ("owner", "org", "organization"))), None)
+    name = next((p for p in f.texts() if p.kinds[:1] == ("repository",)), None)
+    whole = next(repositories(f.message), None)
+    if owner is None or name is None or whole is None:
+        return
+    f.message.take(whole)
+    one, _, other = whole.value.partition("/")
+    f.give(owner, one)
+    f.give(name, other)
+
+
+def _alike(f: Filling, p: Parameter, kind: str) -> list[Parameter]:
+    """The texts that need a value of a kind: *move a.txt to b.txt*."""
+    return [q for q in f.texts() if q is p or (kind in q.kinds[:1] and not q.optional and q.type == p.type)]
 
 
 def _meant(f: Filling, p: Parameter, kind: str) -> bool:
@@ -56,6 +96,8 @@ def _converted(f: Filling, p: Parameter, kind: str, free: list[Span]) -> None:
         return
     temperature = kind == "unit" and UNITS.get(free[0].value.lower()) in ("celsius", "fahrenheit")
     if side is None:
+        if kind == "currency" and len(free) > 1:
+            free = [s for s in free if f.message.has(s.first - 1, SETS["asked unit"])] or free
         if kind != "unit" or temperature or not any("unit" in q.kinds[:1] for q in f.left if q is not p):
             f.give_span(p, free[0])
     elif (chosen := sided(f.message, free, side)) is not None:

@@ -1,15 +1,16 @@
 """A message as words, of which each belongs to one value at most."""
 
+import itertools
 import re
 from collections.abc import Iterable
 from functools import cached_property
 from typing import Final, NamedTuple
 
-from .words import SETS, spaced
+from .words import NUMBERS, SETS, spaced
 
 _WORD: Final = re.compile(
     r"""https?://[^\s"'<>]+ | [\w.+-]+@[\w-]+(?:\.[\w-]+)+            # addresses
-      | \d+[A-Za-z]+\d\w*                                           # codes
+      | \d+[A-Za-z]+\d\w* | \d{1,4}/\d{1,2}(?:/\d{2,4})?(?![\w/])      # codes, dates
       | [$€£]?\d{1,3}(?:,\d{3})+(?:\.\d+)?\b | [$€£]?\d+(?:[.:-]\d+)*(?:th|st|nd|rd|[a-z%°]{1,3}\b)? # numbers, times
       | (?:~|\.{1,2})?(?:/[\w.*-]+)+/? | [\w-]+(?:[/.][\w*-]+)+/? # paths
       | [^\W\d_][\w]*(?:['’.&-][\w]+)* | [^\s\w] | \w+""",
@@ -43,9 +44,8 @@ class Message:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.words = [
-            Word(m.start(), m.end(), m.group(), m.group().lower().replace("’", "'")) for m in _WORD.finditer(text)
-        ]
+        found = [Word(m.start(), m.end(), m.group(), m.group().lower().replace("’", "'")) for m in _WORD.finditer(text)]
+        self.words = [part for word in found for part in _parted(word)]
         self.taken = [False] * len(self.words)
 
     def __len__(self) -> int:
@@ -109,6 +109,15 @@ class Message:
         while last > first and self.words[last - 1].low in words:
             last -= 1
         return last
+
+
+def _parted(word: Word) -> list[Word]:
+    """The parts of a word that begins with a number: *six-sided*; not those of a number: *twenty-five*."""
+    number, mark, rest = word.low.partition("-")
+    if not mark or number not in NUMBERS or not rest.isalpha() or rest in NUMBERS:
+        return [word]
+    ends = (0, len(number), len(number) + 1, len(word.text))
+    return [Word(word.start + a, word.start + b, word.text[a:b], word.low[a:b]) for a, b in itertools.pairwise(ends)]
 
 
 def items(message: Message, first: int, last: int) -> list[Span]:

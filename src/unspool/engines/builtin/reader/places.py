@@ -5,7 +5,7 @@ from typing import NamedTuple
 from .filling import Filling, named
 from .message import Message, Span
 from .prompt import Parameter
-from .words import BEFORE_PLACE, DAYS, MONTHS, RELATIVE, SETS, STARTERS, STOP, UNITS, WRITE
+from .words import BEFORE_PLACE, DAYS, MEANT, MONTHS, RELATIVE, SETS, STARTERS, STOP, UNITS, WRITE
 
 _SURE = 5
 _LIKELY = 4
@@ -35,14 +35,27 @@ def place(f: Filling, p: Parameter) -> bool:
         elif best is not None and not best.large:
             best = _Found(_SURE, large[:1]) if large else best if best.weight >= _SURE else None
     there = "there" in m.at
-    if best is None and not p.optional:
+    if best is None and (not p.optional or _meant(f, p)):
         best = _alone(m, skipped, cased=cased)
         if best is not None and there and not best.large:
             return False
-    if best is None or (p.optional and best.weight < _LIKELY and not best.large):
+    if best is None or (p.optional and not _meant(f, p) and best.weight < _LIKELY and not best.large):
         return False
-    f.give_all(p, best.spans)
+    region = next((q for q in f.texts() if q is not p and named(q, SETS["regions"])), None)
+    city, _, rest = best.spans[0].value.partition(", ")
+    if region is not None and rest and len(best.spans) == 1:
+        m.take(best.spans[0])
+        f.give(p, city)
+        f.give(region, rest)
+    else:
+        f.give_all(p, best.spans)
     return True
+
+
+def _meant(f: Filling, p: Parameter) -> bool:
+    """Whether a place is what a tool is for, though it may be left out."""
+    first = next((q for q in f.tool.parameters if q.kinds[:1] == ("place",)), None)
+    return p is first and any(MEANT.get(c) == "place" for c in f.tool.concepts[0])
 
 
 def pair(f: Filling, first: Parameter, second: Parameter) -> None:
@@ -85,7 +98,7 @@ def _alone(m: Message, skipped: frozenset[str], *, cased: bool) -> _Found | None
     """Names among the words that say nothing else."""
     best: _Found | None = None
     no_place = skipped | RELATIVE | DAYS | MONTHS | UNITS.keys() | SETS["no place"]
-    for first in _runs(m, STOP | no_place):
+    for first in _runs(m, STOP | no_place | (STARTERS if not cased else frozenset())):
         spans = named_from(m, first, skipped)
         if spans and (spans[0].value[0].isupper() or not cased):
             found = _Found(1 + 2 * spans[0].value[0].isupper(), spans)
@@ -174,6 +187,8 @@ def _next(m: Message, end: int) -> int:
         i += 1
         while m.has(i, SETS["between joined"]):
             i += 1
+        if m.has(i, STARTERS - {"the"}) and not m.large(i):
+            return end
     elif m.has(i, ("as",)) and m.has(i + 1, ("well",)) and m.has(i + 2, ("as",)):
         i += 3
     return i

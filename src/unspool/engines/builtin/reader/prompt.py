@@ -16,6 +16,7 @@ _MOST: Final = 8
 """How many parameters of an object are read."""
 _LONGEST: Final = 300
 """How many characters of a description are read."""
+_TO: Final = ("to", "recipients")
 _TYPES: Final = ("string", "integer", "number", "boolean", "array", "object", "any", "null")
 
 
@@ -144,6 +145,8 @@ def _tool(name: str, described: str, parameters: list[Parameter]) -> Tool:
     concepts = concepts_of(name, described)
     _sides(concepts[0] + concepts[1], parameters)
     _first_text(concepts[0] + concepts[1], parameters)
+    if "mail" in concepts[0]:
+        parameters[:] = [p._replace(kinds=("email", *p.kinds)) if p.name.lower() in _TO else p for p in parameters]
     words = {*parts_of(name), name.lower()}
     names = frozenset(words | {stem(w) for w in words})
     about = {w for w in re.findall(r"[a-z-]+", described.lower()) if w not in STOP and stem(w) not in GENERIC}
@@ -159,7 +162,8 @@ def _sides(concepts: tuple[str, ...], parameters: list[Parameter]) -> None:
     kind = next((SIDES[c] for c in concepts if c in SIDES), None)
     for i, p in enumerate(parameters):
         side = {*parts_of(p.name)} & (SETS["from"] | SETS["to"])
-        if kind is not None and side and _is_text(p) and kind not in p.kinds[:1]:
+        moment = p.kinds[:1] in (("date",), ("time",))
+        if kind is not None and side and _is_text(p) and kind not in p.kinds[:1] and not moment:
             parameters[i] = p._replace(kinds=(kind, *p.kinds))
 
 
@@ -209,7 +213,7 @@ def _parameter(name: str, optional: bool, rest: str) -> Parameter:
 
 
 def parameter(name: str) -> Parameter:
-    """A text of which no more is known than its name."""
+    """A text of which only the name is known."""
     return Parameter(name, False, "string", (), "", _kinds(name, ""))
 
 

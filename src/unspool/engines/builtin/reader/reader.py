@@ -8,11 +8,13 @@ from typing import Any, Final, NamedTuple
 from .clauses import clauses
 from .fill import fill, value
 from .filling import Filled, is_cased
-from .follow import Call, earlier, follow_up
+from .follow import Call, answered, earlier, follow_up
 from .message import Message
 from .prompt import Parameter, Prompt, Tool, Turn
+from .scores import said_out
+from .spelling import mended
 from .talk import itself, listed, reaction, refused, talk
-from .words import BACK, SETS, parts_of, plain
+from .words import BACK, SETS, STOP, parts_of, plain
 from .work import told, work
 
 MOST_CHARACTERS: Final = 400
@@ -21,6 +23,8 @@ MOST_WORDS: Final = 120
 MOST_TOOLS: Final = 32
 MOST_PARAMETERS: Final = 16
 MOST_CALLS: Final = 8
+_MOST_ASKED: Final = 4
+"""How many arguments are asked for."""
 _RUNS: Final = re.compile(r"\s{4}|\d{32}")
 """What no request has, and would be long to look at from each of its characters."""
 
@@ -57,9 +61,13 @@ def read(prompt: Prompt) -> Answer | None:
         return Answer([], said)
     if (calls := follow_up(prompt, text)) is not None:
         return Answer(calls)
+    if (resumed := answered(prompt)) is not None and not resumed[1].missing:
+        return Answer([(resumed[0].name, given) for given in resumed[1].calls()])
     if done := work(prompt, text):
         return Answer(done)
     asked = clauses(prompt.tools, text)
+    if not asked and (spelled := mended(prompt.tools, text)) != text:
+        text, asked = spelled, clauses(prompt.tools, spelled)
     if asked:
         return _calls(prompt, text, asked)
     no = refused(prompt.tools, text, words)
@@ -96,7 +104,8 @@ def _bounded(prompt: Prompt, text: str) -> bool:
 def _calls(prompt: Prompt, text: str, asked: list[tuple[Tool, str]]) -> Answer | None:
     """The calls of a message's clauses; what one lacks, another has, or the calls before."""
     message = Message(text)
-    filled = [(tool, fill(tool, Message(part), cased=is_cased(message))) for tool, part in asked]
+    parts = [Message(part) for _, part in asked]
+    filled = [(tool, fill(tool, m, cased=is_cased(message))) for (tool, _), m in zip(asked, parts, strict=True)]
     before = earlier(prompt)
     shared = _shared(filled) if len(filled) > 1 else {}
     known = _known(prompt, before) if len(filled) == 1 or BACK & message.at.keys() else {}
@@ -108,21 +117,33 @@ def _calls(prompt: Prompt, text: str, asked: list[tuple[Tool, str]]) -> Answer |
             kind = _kind(p)
             if kind in shared and kind in SETS["shared"]:
                 f.put(p, shared[kind][0], several=shared[kind][1])
-            elif kind in known:
-                f.put(p, known[kind], several=False)
+            elif (same := next((known[k] for k in (p.name, kind) if k in known), None)) is not None:
+                f.put(p, same, several=False)
         if f.missing:
-            return _ask(tool, f) if len(filled) == 1 and not before else None
+            return _ask(tool, f, parts[i]) if len(filled) == 1 and not before else None
         calls += [(tool.name, given) for given in f.calls()]
     unique = [c for i, c in enumerate(calls) if c not in calls[:i]]
     return Answer(unique) if len(unique) <= MOST_CALLS else None
 
 
-def _ask(tool: Tool, f: Filled) -> Answer | None:
-    """A question for the place that is missing, if the tool needs just one and nothing else is."""
-    if len(f.missing) > 1 or [p for p in tool.parameters if _kind(p) == "place"] != f.missing:
+def _ask(tool: Tool, f: Filled, message: Message) -> Answer | None:
+    """A question for what is missing: a place, if nothing else is; all, where a message has no word that may be it."""
+    names = [_spoken(p) for p in f.missing]
+    if [p for p in tool.parameters if _kind(p) == "place"] == f.missing and len(names) == 1:
+        return Answer([], f"Please say for which {names[0]}.", f"The {names[0]} is missing.")
+    chosen = f.values and any(p.choices for p in f.missing)
+    if len(names) > _MOST_ASKED or chosen or not said_out(tool, message):
         return None
-    name = " ".join(parts_of(f.missing[0].name)) or "place"
-    return Answer([], f"Please say for which {name}.", f"The {name} is missing.")
+    verb = "is" if len(names) == 1 and not names[0].endswith("s") else "are"
+    return Answer([], f"Please say the {listed(names)}.", f"The {listed(names)} {verb} missing.")
+
+
+def _spoken(p: Parameter) -> str:
+    """What a parameter is called in a question for it."""
+    name = " ".join(parts_of(p.name)) or p.name
+    if len(name) > 1 and name not in STOP:
+        return name
+    return "recipient" if p.kinds[:1] == ("email",) else f'value of "{p.name}"'
 
 
 def _shared(filled: list[tuple[Tool, Filled]]) -> dict[str, tuple[Any, bool]]:
@@ -138,14 +159,15 @@ def _shared(filled: list[tuple[Tool, Filled]]) -> dict[str, tuple[Any, bool]]:
 
 
 def _known(prompt: Prompt, before: list[Turn]) -> dict[str, Any]:
-    """The values of the calls before by their kinds."""
+    """The values of the calls before by the names of their parameters, and by their kinds."""
     tools = {t.name: t for t in prompt.tools}
     return {
-        _kind(p): turn.arguments[p.name]
+        key: turn.arguments[p.name]
         for turn in before
         if turn.text in tools
         for p in tools[turn.text].parameters
         if p.name in turn.arguments
+        for key in (p.name, _kind(p))
     }
 
 

@@ -1,19 +1,65 @@
 """Which tool a message asks for."""
 
+import itertools
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from .amounts import unit_named, unit_of
 from .fill import fill
+from .filling import named
 from .message import Message, Span
 from .places import bare
 from .prompt import Tool
-from .spans import currencies, emails, expressions, numbers, paths, symbols, units, urls
-from .words import CONCEPTS, GENERIC, QUESTION, SETS, SIGNS, STOP, WRITE, has, parts_of, stem
+from .spans import (
+    codes,
+    currencies,
+    dates,
+    emails,
+    expressions,
+    languages,
+    numbers,
+    paths,
+    quotes,
+    symbols,
+    units,
+    urls,
+)
+from .words import (
+    CONCEPTS,
+    GENERIC,
+    PREPOSITIONS,
+    QUESTION,
+    SETS,
+    SIGNS,
+    SQL,
+    STARTERS,
+    STOP,
+    WANTED,
+    WRITE,
+    has,
+    parts_of,
+    plain,
+    stem,
+    without_lead,
+)
 
 ENOUGH: Final = 2.0
 """From this score on a tool is meant."""
-_LEAST: Final = 0.9
+_LEAST: Final = 0.6
+_SHORTENED: Final = 4
+"""Letters that a shortened word has at least."""
+_TITLE: Final = 6
+"""Words that a message without a verb does not have."""
+_LITTLE: Final = 0.3
+"""For words that only tell tools apart that are alike."""
+_NEAR: Final = 1.5
+"""How much less a tool may be asked for than another, of which the message lacks arguments."""
+
+
+def _spoken(m: Message) -> Iterator[Span]:
+    """Languages that something is to be in."""
+    yield from (s for s in languages(m) if m.has(s.first - 1, SETS["turned into"] | {"in"}) and s.last + 2 > len(m))
+
 
 _FORMS: Final[tuple[tuple[Callable[[Message], Iterator[Span]], int, tuple[str, ...], float], ...]] = (
     (urls, 1, ("url",), 3.0),
@@ -22,6 +68,8 @@ _FORMS: Final[tuple[tuple[Callable[[Message], Iterator[Span]], int, tuple[str, .
     (currencies, 2, ("currency",), 2.5),
     (symbols, 1, ("symbol",), 1.5),
     (units, 2, ("unit",), 2.5),
+    (dates, 2, ("date",), 2.0),
+    (_spoken, 1, ("language",), 2.5),
 )
 """Values of how many of a form speak for a tool that has a parameter of these kinds, and how much."""
 
@@ -35,14 +83,28 @@ class _Asked(NamedTuple):
     forms: tuple[tuple[tuple[str, ...], float], ...]
     channel: bool
     units: frozenset[str | None]
+    low: str
+    switched: bool
+    sql: bool
+    wanted: frozenset[str]
+    coded: frozenset[str]
 
 
 def asked_for(message: Message) -> frozenset[str]:
     """The concepts that a message's words ask for."""
     unsaid = SETS["asks of anyone"] if SETS["you"] & message.at.keys() else frozenset()
-    return frozenset(
-        c for c, (_, asks) in CONCEPTS.items() if any(_says(message.low, a) for a in asks if a not in unsaid)
-    )
+    low = f"{message.low}{message.low.replace('-', ' ')}" if "-" in message.low else message.low
+    return frozenset(c for c, (_, asks) in CONCEPTS.items() if any(_says(low, a) for a in asks if a not in unsaid))
+
+
+def _shortens(word: str, name: str) -> bool:
+    """Whether a word is short for one of a name: *temp*."""
+    return len(word) >= _SHORTENED and name.startswith(word) and len(name) > len(word) + 2
+
+
+def _parts(word: str) -> list[str]:
+    """A word, and the parts that hyphens join: *weather-wise*."""
+    return [word, *word.split("-")] if "-" in word else [word]
 
 
 def _says(low: str, phrase: str) -> bool:
@@ -55,12 +117,18 @@ def scores(tools: tuple[Tool, ...], message: Message) -> dict[str, float]:
     if not any(numbers(message)):
         forms = [f for f in forms if f[0] != ("unit",)]
     asked = _Asked(
-        frozenset(stem(w.low) for w in message.words if w.low not in STOP),
+        frozenset(stem(part) for w in message.words for part in _parts(w.low) if part not in STOP)
+        | {a.low + b.low for a, b in itertools.pairwise(message.words)},
         asked_for(message),
         next((s.value for s in expressions(message)), ""),
         tuple(forms),
         "#" in message.at,
         frozenset(unit_of(message, s) for s in numbers(message)) - {None},
+        message.low,
+        bool(SETS["turning"] & message.at.keys() and SETS["switched"] & message.at.keys()),
+        SQL.search(message.text) is not None,
+        frozenset(kind for word, kind in WANTED.items() if f" {word} " in message.low),
+        frozenset(stem(message.words[s.first - 1].low) for s in codes(message) if s.first),
     )
     each = {t.name: _words(t, asked) + _values(t, asked) for t in tools}
     return {name: score for name, score in each.items() if score > _LEAST}
@@ -73,10 +141,16 @@ def _words(tool: Tool, asked: _Asked) -> float:
     for concept in asked.concepts & {*also}:
         score += 2 if "search" not in named or concept == "search" else 0.5
     own = asked.stems & (tool.name_words - GENERIC)
+    phrase = " ".join(w for w in parts_of(tool.name) if w not in SETS["calling"])
+    score += 3 * (" " in phrase and own.isdisjoint(phrase.split()) and has(asked.low, phrase))
+    score += 2 * any(_shortens(w, n) for w in asked.stems - own for n in tool.name_words - GENERIC)
+    score += _LITTLE * len(asked.stems & tool.name_words & GENERIC)
+    score += _LITTLE * any(tool.name_words & SETS[kind] for kind in asked.wanted)
     score += 3.2 * len(own) + 0.7 * len(asked.stems & tool.described - own)
     if not {*map(stem, parts_of(tool.name))} - GENERIC:
         score += 2.2 * len(asked.stems & tool.name_words & SETS["nouns"])
-    score -= 2 * bool(SETS["acts"] & {*named} - asked.concepts)
+    unasked = SETS["acts"] & {*named} - asked.concepts
+    score -= 2 * ("delete" in unasked) or _LITTLE * bool(unasked)
     return score
 
 
@@ -85,11 +159,17 @@ def _values(tool: Tool, asked: _Asked) -> float:
     score = 0.0
     for p in tool.parameters:
         score += 0.5 * len(asked.stems & ({stem(w) for w in parts_of(p.name)} - GENERIC))
+        spoken = asked.stems & ({stem(w) for w in parts_of(p.name)} - GENERIC)
+        score += 0.5 * (p.type == "boolean" and bool(spoken))
         score += any(str(c).lower() in asked.stems for c in p.choices if len(str(c)) > 2)
+        switch = {"on", "off"} <= {*p.choices} or (p.type == "boolean" and named(p, SETS["state"]))
+        score += 2 * (switch and asked.switched)
         score += 2 * (p.type in ("integer", "number") and unit_named(p) in asked.units)
+        score += 2 * (named(p, SETS["codes"]) and not asked.coded.isdisjoint(map(stem, parts_of(p.name))))
     kinds = {kind for p in tool.parameters for kind in p.kinds[:2]}
     score += sum(weight for some, weight in asked.forms if kinds & {*some})
     score += 2.5 * (asked.channel and "channel" in kinds)
+    score += 4 * (asked.sql and "sql" in (*tool.concepts[0], *tool.concepts[1]))
     if asked.expression:
         concepts = {*tool.concepts[0], *tool.concepts[1]}
         signs = any(sign in asked.expression and concept in tool.concepts[0] for concept, sign in SIGNS.items())
@@ -103,13 +183,52 @@ def best(tools: tuple[Tool, ...], message: Message) -> Tool | None:
     found = scores(tools, message)
     most = max(found.values(), default=0.0)
     if most < ENOUGH:
-        return _searching(tools, message) or _bare(tools, message)
+        return _simple(tools, message, found) or _searching(tools, message) or _bare(tools, message)
     first = [t for t in tools if found.get(t.name, 0) == most]
-    if len(first) == 1:
+    near = [t for t in tools if found.get(t.name, 0) >= most - _NEAR]
+    if len(near) == 1:
         return first[0]
-    filled = [(t, fill(t, Message(message.text))) for t in first]
+    filled = [(t, fill(t, Message(message.text))) for t in near]
     full = [(t, f) for t, f in filled if not f.missing]
+    if len(first) == 1:
+        return (
+            first[0]
+            if not full or any(t is first[0] for t, _ in full)
+            else max(full, key=lambda b: found[b[0].name])[0]
+        )
+    full = [(t, f) for t, f in full if t in first]
     return max(full, key=lambda both: len(both[1].values))[0] if full else None
+
+
+def _simple(tools: tuple[Tool, ...], message: Message, found: dict[str, float]) -> Tool | None:
+    """The only tool that is spoken of at all, if each word is its own or a name: *is the server up?*"""
+    spoken = [t for t in tools if t.name in found]
+    if len(spoken) != 1:
+        return None
+    tool, m = spoken[0], Message(message.text)
+    filled = fill(tool, m)
+    quoted = {s.value for s in quotes(message)} | {c for p in tool.parameters for c in p.choices}
+    names = all(v in quoted or v[:1].isupper() for v in filled.values.values() if isinstance(v, str))
+    return tool if not filled.missing and names and (said_out(tool, m) or not tool.parameters) else None
+
+
+def said_out(tool: Tool, message: Message) -> bool:
+    """Whether each word of a message asks for the tool, or says nothing: none is left for a value."""
+    idle = (
+        STOP
+        | STARTERS
+        | tool.asking
+        | SETS["verbs"]
+        | SETS["determiners"]
+        | SETS["anyone"]
+        | PREPOSITIONS.keys()
+        | SETS["mere nouns"]
+    )
+    idle |= {w for p in tool.parameters for part in parts_of(p.name) for w in (part, stem(part))}
+    return all(
+        taken or w.low in idle or not w.low[0].isalnum() or stem(w.low) in tool.described | tool.nouns
+        for w, taken in zip(message.words, message.taken, strict=True)
+    )
 
 
 def _searching(tools: tuple[Tool, ...], message: Message) -> Tool | None:
@@ -117,9 +236,16 @@ def _searching(tools: tuple[Tool, ...], message: Message) -> Tool | None:
     search = [
         t for t in tools if CONCEPTS["search"][0] & t.name_words and any(p.type == "string" for p in t.parameters)
     ]
-    personal = (SETS["personal"] | WRITE - {"explain", "describe"}) & message.at.keys()
-    question = QUESTION.match(message.text.lower()) and len(message) > 3 and not personal
-    return search[0] if len(search) == 1 and question else None
+    search = [t for t in search if t.concepts[0] == ("search",)] or search
+    text = without_lead(message.text)
+    words = plain(text).split()
+    if len(search) != 1 or not (SETS["personal"] | WRITE - {"explain", "describe"}).isdisjoint(words):
+        return None
+    if QUESTION.match(text.lower()) and len(message) > 3:
+        return search[0]
+    verbs = STARTERS | SETS["verbs"] - {"latest"}
+    title = len(tools) == 1 and 1 < len(words) < _TITLE and words[0] not in verbs and not any(expressions(message))
+    return search[0] if title else None  # *latest iphone price*
 
 
 def _bare(tools: tuple[Tool, ...], message: Message) -> Tool | None:

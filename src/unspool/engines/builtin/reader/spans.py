@@ -1,11 +1,13 @@
 """Values that are told by their form: addresses, paths, dates, numbers, calculations, units."""
 
+import itertools
 import re
 from collections.abc import Callable, Iterator
 from typing import Final
 
 from .message import Message, Span
 from .words import (
+    COLORS,
     CURRENCIES,
     DAYS,
     LANGUAGES,
@@ -33,9 +35,10 @@ _FUNCTION: Final = re.compile(r"(?i)\b(?:the )?square root of (\d+(?:\.\d+)?)|\b
 _OPERATOR: Final = re.compile(rf"(?i)(?<=[\d)] )({OPERATOR})(?= [-(\d])|(?<=\d)(x)(?=\d)")
 _CLOCK: Final = re.compile(r"(?i)\d{1,2}(?::\d\d)?(?:am|pm)|\d{1,2}:\d\d(?::\d\d)?")
 _HOUR: Final = re.compile(r"\d{1,2}(?::\d\d)?")
-_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d|\d{1,2}[./]\d{1,2}[./]\d{2,4}")
+_DATE: Final = re.compile(r"\d{4}[-/]\d\d[-/]\d\d|\d{1,2}[./]\d{1,2}[./]\d{2,4}")
 _FILE: Final = re.compile(r"(?i)(?:~|\.{0,2}/)[\w./*-]*|[\w-]+(?:/[\w.*-]+)+/?|[\w-]+\.(?=[a-z0-9]*[a-z])[a-z0-9]{1,5}")
 _ORDINAL: Final = re.compile(r"\d{1,2}(?:th|st|nd|rd)?")
+_REPOSITORY: Final = re.compile(r"[A-Za-z][\w-]*/[A-Za-z][\w.-]*")
 _YEAR: Final = re.compile(r"(?:19|20)\d\d")
 _NUMBER: Final = re.compile(r"(?:[$€£]|d(?=\d+$))?(\d[\d,]*(?:\.\d+)?)(?:th|st|nd|rd|k|%|[a-z°]{1,3})?")
 _MEASURED: Final = re.compile(r"\d+(?:\.\d+)?°?([a-z]{1,4})")
@@ -64,6 +67,33 @@ def paths(m: Message) -> Iterator[Span]:
     for i, w in enumerate(m.words):
         if _FILE.fullmatch(w.text) and not w.low.startswith(("a.m", "p.m", "http")) and w.low not in SETS["no path"]:
             yield Span(i, i + 1, w.text)
+
+
+def channels(m: Message) -> Iterator[Span]:
+    """Channels: ``#general``."""
+    for i, w in enumerate(m.words[:-1]):
+        if w.text == "#" and m.words[i + 1].text[0].isalpha() and w.end == m.words[i + 1].start:
+            last = i + 2
+            while m.has(last, ("-",)) and last + 1 < len(m) and m.words[last + 1].start == m.words[last - 1].end + 1:
+                last += 2
+            yield m.span(i, last)
+
+
+def repositories(m: Message) -> Iterator[Span]:
+    """Repositories: ``owner/name``."""
+    yield from (Span(i, i + 1, w.text) for i, w in enumerate(m.words) if _REPOSITORY.fullmatch(w.text))
+
+
+def addresses(m: Message) -> Iterator[Span]:
+    """Addresses of houses: ``10 Downing Street, London``."""
+    for i, w in enumerate(m.words):
+        last = i + 1
+        while last < len(m) and m.large(last) and m.words[last].low[0].isalpha():
+            last += 1
+            if m.has(last, (",",)) and m.large(last + 1) and last - i > 2:
+                last += 1
+        if w.low[0].isdigit() and last - i > 2:
+            yield m.span(i, last)
 
 
 def zones(m: Message) -> Iterator[Span]:
@@ -128,9 +158,11 @@ def _spelled(m: Message, i: int) -> Span:
     while (m.has(j, NUMBERS) or m.has(j, "-")) and not m.has(j, ("half",)) and total < _LARGEST:
         if m.words[j].low != "-":
             n = NUMBERS[m.words[j].low]
+            if n < 100 and (n >= 10 or total % 100 % 10 or 10 <= total % 100 < 20):
+                break  # two numbers: *two six-sided dice*
             total = total * n if n == 100 else total + n
         j += 1
-    return Span(i, j, written(total))
+    return Span(i, j - m.has(j - 1, "-"), written(total))
 
 
 def written(value: float) -> str:
@@ -142,6 +174,7 @@ def expressions(m: Message) -> Iterator[Span]:
     """Calculations: words such as *plus* become what they mean."""
     for found in _FUNCTION.finditer(m.text):
         yield m.covering(found.start(), found.end(), f"sqrt({found[1] or found[2]})")
+    yield from _in_words(m)
     if percent := _PERCENT.search(m.text):
         yield m.covering(percent.start(), percent.end(), f"{percent[1]} / 100 * {percent[2]}")
         return
@@ -150,6 +183,18 @@ def expressions(m: Message) -> Iterator[Span]:
         text = " ".join(found.group().split()).strip(",. ")
         if _CALCULATES.search(text) and not _DATE.fullmatch(text.replace(" ", "")):
             yield m.covering(found.start(), found.start() + len(found.group().rstrip()), text)
+
+
+def _in_words(m: Message) -> Iterator[Span]:
+    """A calculation whose numbers are written out: *twelve times nine*, *fifteen percent of 80*."""
+    for a, b in itertools.pairwise(numbers(m)):
+        said = " ".join(w.low for w in m.words[a.last : b.first])
+        if m.words[a.first].low[0].isdigit() and m.words[b.first].low[0].isdigit():
+            continue
+        if said in ("percent of", "% of"):
+            yield Span(a.first, b.last, f"{a.value} / 100 * {b.value}")
+        elif said in OPERATORS:
+            yield Span(a.first, b.last, f"{a.value} {OPERATORS[said]} {b.value}")
 
 
 def dates(m: Message) -> Iterator[Span]:
@@ -171,6 +216,8 @@ def _date(m: Message, i: int) -> tuple[int, int] | None:
     w = m.words[i]
     if _DATE.fullmatch(w.low):
         return i, i + 1
+    if w.low == "day" and m.has(i + 1, ("after", "before")) and m.has(i + 2, RELATIVE):
+        return i - m.has(i - 1, ("the",)), i + 3
     if w.low in RELATIVE or (w.low in DAYS and not (w.low in SETS["no day"] and w.text == w.low)):
         return i - m.has(i - 1, SETS["sets out"]), i + 1
     if w.low in SETS["spans of days"] and m.has(i - 1, SETS["sets out"] - {"the"}):
@@ -247,9 +294,17 @@ def languages(m: Message) -> Iterator[Span]:
     yield from (Span(i, i + 1, w.text) for i, w in enumerate(m.words) if w.low in LANGUAGES)
 
 
+def colors(m: Message) -> Iterator[Span]:
+    """Colours."""
+    yield from (Span(i, i + 1, w.text) for i, w in enumerate(m.words) if w.low in COLORS)
+
+
 FORMS: Final[tuple[tuple[str, Callable[[Message], Iterator[Span]]], ...]] = (
     ("email", emails),
     ("url", urls),
+    ("repository", repositories),
+    ("channel", channels),
+    ("color", colors),
     ("path", paths),
     ("directory", paths),
     ("expression", expressions),

@@ -1,6 +1,6 @@
 """Texts: as one asks for them, behind their cues, and what is left of a message."""
 
-from .filling import Filling, named, role
+from .filling import Filling, named, own_parts, role
 from .message import Message, Span, items
 from .places import joined, pair, place
 from .prompt import Parameter
@@ -16,6 +16,7 @@ from .words import (
     LEAD,
     RELATIVE,
     SETS,
+    STARTERS,
     STOP,
     TAIL,
     parts_of,
@@ -27,9 +28,11 @@ _LONG = ("body", "query", "subject")
 _FITS = {
     "who": ("email", "people", "channel", "phone"),
     "by": ("author", "query"),
+    "title": ("subject",),
     "items": ("items", "query"),
 }
 """The kinds that a group of a frame is for, where it is not named after one."""
+_SORTS = dict.fromkeys(SETS["cuisine names"], CUISINES) | {"genre": SETS["genres"]}
 _FORMED = ("date", "time", "email", "url", "unit", "currency", "expression", "people")
 
 
@@ -45,10 +48,12 @@ def framed(f: Filling) -> None:
             found = next((g for start in starts if (g := frame.fullmatch(text, start, end))), None)
             if found is None:
                 continue
+            left = len(f.left)
             for kind, value in found.groupdict().items():
                 if value and value.strip():
                     _group(f, kind, f.message.covering(found.start(kind), found.end(kind), value))
-            return
+            if "title" not in found.groupdict() or len(f.left) < left:
+                return
 
 
 def _core(text: str) -> tuple[list[int], int]:
@@ -67,13 +72,24 @@ def _group(f: Filling, kind: str, span: Span) -> None:
     m = f.message
     p = _for(f, kind)
     first, last = span.first, span.last
-    while first < last and m.taken[first]:
+    while first < last and (m.taken[first] or (first > span.first and m.has(first, SETS["before a rest"]))):
         first += 1
     end = next((i for i in range(first, last) if m.taken[i]), last)
+    if kind == "body" and any(m.words[i].low in SETS["opens a text"] for i in range(end, last)):
+        return  # it stands behind what is taken: *tell the team in #general that ...*
     end = m.trimmed(first, end, SETS["loose ends"] if end < len(m) else SETS["marks"])
     if p is None or first >= end:
         return
+    whole = next((s for s in quotes(m) if s.first == first and s.last <= last), None)
+    if whole is not None and p.type != "array":
+        f.give_span(p, whole)
+        return
+    while first + 1 < end and m.large(first + 1) and m.words[first].low in f.tool.nouns - STOP:
+        first += 1  # *customer John Wick*
     value = m.said(first, end).strip("'\"“” `")
+    same = kind == "body" and {stem(w.low) for w in m.words[first:end]} <= f.tool.nouns
+    if same or nothing(f, m.span(first, end)):
+        return
     several = items(m, first, end)
     if not value:
         return
@@ -81,6 +97,13 @@ def _group(f: Filling, kind: str, span: Span) -> None:
         f.give_all(p, several)
     else:
         f.give_span(p, Span(first, end, value))
+
+
+def nothing(f: Filling, span: Span) -> bool:
+    """Whether words only stand for a value: *someone*, *an email*."""
+    low = [w.low for w in f.message.words[span.first : span.last]]
+    noun = low[0] in ("a", "an") and {stem(w) for w in low[1:]} <= f.tool.name_words
+    return len(low) < 4 and ({*low} <= SETS["anyone"] or noun)
 
 
 def _short(spans: list[Span]) -> bool:
@@ -92,7 +115,7 @@ def _for(f: Filling, kind: str) -> Parameter | None:
     own = [p for p in texts if set(p.kinds[:1]) & {*_FITS.get(kind, (kind,))}]
     if not own and kind == "who":
         own = [p for p in texts if named(p, SETS["person"])]
-    elif not own and kind not in ("author", "by"):
+    elif not own and kind not in ("author", "by", "title"):
         own = [p for p in texts if not p.optional and (not p.kinds or p.kinds[0] in (*_LONG, "items"))]
     return own[0] if own else None
 
@@ -129,8 +152,8 @@ def _end(m: Message, i: int, stops: frozenset[str]) -> int:
 def sort(f: Filling, p: Parameter) -> None:
     """The word before what the tool is for: *thai* restaurants."""
     m = f.message
-    if named(p, SETS["cuisine names"]):
-        cuisine = next((i for i, w in enumerate(m.words) if w.low in CUISINES and not m.taken[i]), None)
+    if known := _SORTS.get(next((w for w in own_parts(p) if w in SETS["cuisine names"] | {"genre"}), "")):
+        cuisine = next((i for i, w in enumerate(m.words) if w.low in known and not m.taken[i]), None)
         if cuisine is not None:
             f.give_span(p, m.span(cuisine, cuisine + 1))
             return
@@ -162,13 +185,16 @@ def quoted(f: Filling) -> None:
 
 
 def led(f: Filling) -> None:
-    """Texts of which the message says that they are it: *my name is Anna*, *colour: red*."""
+    """Texts of which the message says that they are it: *my name is Anna*, *colour: red*, *change the name to Anna*."""
     m = f.message
+    links = SETS["equals"] if SETS["changing"].isdisjoint(m.at) else SETS["equals"] | {"to"}
     for p in f.texts():
-        words = parts_of(p.name)
+        words = own_parts(p)
         for i in m.at.get(words[0], ()) if words else ():
             begin = i + len(words)
-            said = [w.low for w in m.words[i:begin]] == words and m.has(begin, SETS["equals"])
+            said = [w.low for w in m.words[i:begin]] == words and m.has(begin, links)
+            begin += m.has(begin, ("to",))
+            said = said and begin < len(m) and not m.taken[begin] and not m.words[begin].low[0].isdigit()
             if said and not any(m.taken[i:begin]) and _behind(f, p, i, begin, LABELS):
                 break
 
@@ -179,20 +205,36 @@ def worded(f: Filling) -> None:
         if p.kinds[:1] == ("sort",):
             sort(f, p)
     two = [p for p in f.texts() if p.kinds[:1] == ("place",) and not p.optional and role(p) is None]
+    two = [p for p in two if not named(p, SETS["regions"])]
     if len(two) == 2:
         pair(f, *two)
     cued = [p for p in f.texts() if p.kinds[:1] != ("sort",) and not _cued(f, p)]
     for p in cued:
         if p.kinds[:1] in (("place",), ("zone",)) or (not p.kinds and named(p, SETS["room names"])):
             place(f, p)
+    _announced(f)
     for p in sorted(cued, key=lambda p: (p.optional, p.kinds[:1] == ("body",))):
         if p in f.left:
             _rest(f, p)
 
 
+def _announced(f: Filling) -> None:
+    """Give the text that is needed what stands behind a colon, up to the end of the sentence: *create a poll: ...*"""
+    m = f.message
+    wanted = [p for p in f.left if p.kinds[:1] and p.kinds[0] in _LONG and not p.optional and p.type == "string"]
+    colon = next(iter(m.at.get(":", ())), None)
+    if len(wanted) != 1 or not colon or colon + 2 > len(m) or m.taken[colon]:
+        return
+    if any(not m.taken[i] and m.words[i].low not in f.tool.asking | STOP | SETS["verbs"] for i in range(colon)):
+        return
+    end = _end(m, colon + 1, frozenset())
+    if end > colon + 1:
+        f.give_span(wanted[0], m.span(colon + 1, end))
+
+
 def _cues(f: Filling, p: Parameter) -> list[str]:
     """What stands before a parameter's text."""
-    own = [" ".join(parts_of(p.name))]
+    own = [" ".join(own_parts(p))]
     kind = p.kinds[0] if p.kinds else ""
     if (side := role(p)) is not None:
         return CUES[side]
@@ -226,9 +268,11 @@ def _behind(f: Filling, p: Parameter, cue: int, begin: int, labels: frozenset[st
     """Give a parameter the text behind the cue from ``cue`` to ``begin``; whether there is one."""
     m = f.message
     body = p.kinds[:1] == ("body",)
-    while m.has(begin, SETS["after a cue"]) and not m.large(begin) and not (body and m.has(begin, ("my",))):
+    while m.has(begin, SETS["after a cue"] - (SETS["determiners"] if body else set())) and not m.large(begin):
         begin += 1
-    end = _until_subject(f, begin, p) if body else _end(m, begin, SETS["ends labelled"] if labels else _stops(p))
+    stops = SETS["ends labelled"] if labels else _stops(p)
+    stops -= SETS["joins"] if p.type == "array" else frozenset()
+    end = _until_subject(f, begin, p) if body else _end(m, begin, stops)
     end = m.trimmed(begin, end, SETS["behind a cue"])
     if begin >= end:
         return False
@@ -243,6 +287,9 @@ def _behind(f: Filling, p: Parameter, cue: int, begin: int, labels: frozenset[st
     if side and not m.large(begin) and (small or m.words[begin].low in STOP or m.words[begin].low.isdigit()):
         return False
     m.take(m.span(cue, begin))
+    if (whole := next((s for s in quotes(m) if s.first == begin and m.free(s)), None)) is not None:
+        f.give_all(p, [whole])
+        return True
     several = items(m, begin, end)
     if side == "to" and placed and len(several) > 1 and f.filled.several is None:
         f.give_all(p, several)
@@ -274,6 +321,8 @@ def _rest(f: Filling, p: Parameter) -> None:
     m = f.message
     kind = p.kinds[0] if p.kinds else ""
     if p.type == "array":
+        if p.optional and kind == "people":
+            return
         span = _remaining(f, p, long=True)
         found = [s for s in items(m, span.first, span.last) if m.free(s)] if span else []
         if found:
@@ -285,17 +334,24 @@ def _rest(f: Filling, p: Parameter) -> None:
         or (kind == "subject" and "mail" in f.tool.concepts[0])
     ):
         return
-    texts = [q for q in f.tool.parameters if q.type in ("string", "any")]
+    texts = [q for q in f.tool.parameters if q.type in ("string", "any") and not q.choices]
     others = [q for q in f.left if q is not p and q in texts and not q.optional and not q.choices]
     span = _remaining(f, p, long=kind in _LONG or (not kind and not others and len(texts) == 1))
+    if span is None and not p.optional and kind in ("", "symbol"):
+        span = _remaining(f, p, long=False, asking=f.tool.name_words | STARTERS)
+    if span is not None and {stem(w.low) for w in m.words[span.first : span.last]} <= {stem(w) for w in own_parts(p)}:
+        return
     if span is None or (p.optional and (not _spoken_of(f, p, span) or _idle(m, span))):
+        return
+    if kind in ("place", "zone") and all(w.low in RELATIVE | DAYS for w in m.words[span.first : span.last]):
         return
     if kind in ("place", "zone") and f.cased and not named(p, SETS["rooms"]) and not span.value[0].isupper():
         return
     if kind in ("", "subject"):
         span = _narrowed(f, span, both=not kind)
     found = items(m, span.first, span.last)
-    if kind in ("symbol", "path", "directory", "") and not p.optional and len(found) > 1 and _short(found):
+    listing = kind in ("symbol", "path", "directory", "") or not SETS["of lists"].isdisjoint(f.tool.concepts[0])
+    if listing and not p.optional and len(found) > 1 and _short(found):
         f.give_all(p, found)
     else:
         f.give_span(p, span)
@@ -322,20 +378,23 @@ def _spoken_of(f: Filling, p: Parameter, span: Span) -> bool:
     return first or f.message.has(span.first - 1, SETS["about"])
 
 
-def _remaining(f: Filling, p: Parameter, *, long: bool) -> Span | None:
+def _remaining(f: Filling, p: Parameter, *, long: bool, asking: frozenset[str] | None = None) -> Span | None:
     """The words that are left between those that ask and those that other values have; ``long``: the most of them."""
     m = f.message
-    asking = f.tool.asking
+    asking = f.tool.asking if asking is None else asking
     verbs = asking | STOP | SETS["verbs"]
     runs: list[Span] = []
     i = 0
     while i < len(m):
         while i < len(m) and (m.taken[i] or not m.words[i].low[0].isalnum() or m.words[i].low in verbs):
+            if i and not m.taken[i] and m.large(i) and m.words[i].low not in asking | STOP:
+                break  # a name: *a Switch*
             i += 1
         first = i
         while i < len(m) and not m.taken[i] and not _breaks(m, i, first, verbs, long):
             i += 1
         last = m.trimmed(first, i, SETS["behind a text"] if long else SETS["behind a text"] | verbs)
+        last = m.trimmed(first + 1, last, asking & SETS["trailing"])
         if not long:
             last = m.trimmed(first, last, asking)
         elif last - first > 1 and p.kinds[:1] != ("query",) and m.has(last - 1, asking & SETS["listings"]):
@@ -345,6 +404,9 @@ def _remaining(f: Filling, p: Parameter, *, long: bool) -> Span | None:
         i = max(i, first + 1)
     if not runs:
         return None
+    measured = [s for s in runs if s.first > 1 and m.has(s.first - 1, ("of",)) and m.taken[s.first - 2]]
+    if measured:
+        return measured[0]  # *150 grams of rice*
     return max(runs, key=lambda s: s.last - s.first) if long else runs[0]
 
 

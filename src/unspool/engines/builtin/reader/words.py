@@ -8,6 +8,8 @@ from typing import Any, Final
 
 _DATA: Final[dict[str, Any]] = json.loads(Path(__file__).with_name("words.json").read_text(encoding="utf-8"))
 _PART: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_DRAWN: Final = re.compile(r"([a-z])\1{2,}")
+"""Letters that are drawn out: *heyyy*."""
 _ENDINGS: Final = (("ies", "y"), ("sses", "ss"), ("ing", ""), ("ed", ""), ("s", ""))
 
 
@@ -58,6 +60,10 @@ LEAD: Final = re.compile(rf"(?i)(?:{_any_of(_DATA['lead'])})(?:[\s,:!]+)")
 """What a request begins with that asks for nothing."""
 TAIL: Final = re.compile(rf"(?i),?\s+(?:{_any_of(_DATA['tail'])})$")
 """What a request ends with that asks for nothing."""
+PREPOSITIONS: Final[dict[str, frozenset[str]]] = {w: frozenset(ps) for w, ps in _DATA["prepositions"].items()}
+"""Words of parameters' names, by the preposition that one uses for their values."""
+WANTED: Final[dict[str, str]] = _DATA["wanted"]
+"""Which set of words names what a question asks for."""
 CUES: Final[dict[str, list[str]]] = _DATA["cues"]
 """What stands before a text, by its kind."""
 LABELS: Final = frozenset(_DATA["labels"])
@@ -76,6 +82,7 @@ UNITS: Final[dict[str, str]] = {word: unit for unit, words in _DATA["units"].ite
 MONEY: Final[dict[str, str]] = _DATA["money"]
 CURRENCIES: Final[dict[str, str]] = {w: code for code, ws in _DATA["currencies"].items() for w in (code.lower(), *ws)}
 LANGUAGES: Final = frozenset(_DATA["languages"])
+COLORS: Final = frozenset(_DATA["colors"])
 CUISINES: Final = frozenset(_DATA["cuisines"])
 DAYS: Final = frozenset(_DATA["days"])
 MONTHS: Final = frozenset(_DATA["months"])
@@ -104,6 +111,8 @@ QUESTION: Final = re.compile(_DATA["question"])
 KNOWLEDGE: Final = re.compile(_DATA["knowledge"])
 SOMEWHERE: Final = re.compile(_DATA["somewhere"])
 INTRODUCTION: Final = re.compile(_DATA["introduction"])
+SQL: Final = re.compile(_DATA["sql"])
+"""How statements of SQL begin."""
 SPLIT: Final = re.compile(_DATA["split"])
 """What stands between two requests."""
 
@@ -131,4 +140,12 @@ def has(text: str, phrase: str) -> bool:
 
 def plain(text: str) -> str:
     """The words of a text in lower case, without marks."""
-    return " ".join(re.findall(r"[\w']+", text.lower().replace("’", "'")))
+    return " ".join(re.findall(r"[\w']+", _DRAWN.sub(r"\1", text.lower().replace("’", "'"))))
+
+
+def without_lead(text: str) -> str:
+    """A text without what it begins with that asks for nothing: *could you*."""
+    at = len(text) - len(text.lstrip())
+    while found := LEAD.match(text, at):
+        at = found.end()
+    return text[at:]

@@ -20,6 +20,7 @@ _READS: Final = frozenset(
     ("read", "open", "fetch", "visit", "show", "load", "say", "tell", "summarize", "page", "look")
 )
 _ASSIGNED: Final = re.compile(r"print\((.{1,200})\)", re.DOTALL)
+_CALL: Final = re.compile(r"(?!sqrt)\b[a-z_]{3,}\(")
 _NUMBER: Final = re.compile(r"-?\d{1,200}(?:\.\d{1,200})?(?:e[+-]?\d{1,3})?")
 _LINE: Final = re.compile(r"^L\d+: ?", re.MULTILINE)
 _FRAME: Final = re.compile(r"\[\d+\] .{0,300}|\*\*viewing lines .{0,60}\*\*|URL: .{0,300}")
@@ -34,6 +35,8 @@ def work(prompt: Prompt, text: str) -> list[Call]:
 
 def _calculation(tools: tuple[Tool, ...], message: Message) -> Call | None:
     given = next((s.value for s in expressions(message)), "")
+    if _CALL.search(message.text):  # it is code already
+        return None
     if not given or any("math" in t.concepts[0] or _takes(t, "expression") for t in tools):
         return None
     for tool in tools:

@@ -53,6 +53,7 @@ def test_an_engine_answers_turn_by_turn_and_gets_the_results_that_are_typed(
     lines = (
         "Weather\\",
         "in Paris?",
+        "/raw",
         '{"sky": "clear"}',
         "Thanks!",
         "/raw",
@@ -71,6 +72,7 @@ def test_an_engine_answers_turn_by_turn_and_gets_the_results_that_are_typed(
     assert (second["reasoning_content"], second["tool_calls"][0]["function"]["name"]) == ("A city.", "get_weather")
     assert (third["content"], third["tool_call_id"]) == ('{"sky": "clear"}', second["tool_calls"][0]["id"])
     assert fourth["content"] == "It is sunny."
+    assert "<think|>A cit|" in out  # where the result is asked for, /raw is the command
     assert "You ar|e welc|ome.|\n3 pieces\n" in out
     assert json.loads(out[out.index("[\n") :]) == [first, second, third, fourth]
 

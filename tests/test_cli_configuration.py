@@ -1,5 +1,6 @@
 """The configuration file of `serve`: its keys are the command line's, and what is wrong with it is told."""
 
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,21 @@ def test_every_argument_is_a_key_and_the_file_gives_what_the_command_line_would(
     assert {f"max-{field}" for field in LIMITS} <= known.keys()
     assert {"dialect", "engine", "policy"} <= {name for name, key in known.items() if key.model}
     assert not known["port"].model
+
+
+def test_workers_of_a_file_are_started_with_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[tuple[list[str], int]] = []
+
+    def supervise(words: list[str], listener: socket.socket, count: int) -> int:
+        started.append((words, count))
+        return 0
+
+    monkeypatch.setattr("unspool.server.workers.supervise", supervise)
+    file = tmp_path / "unspool.toml"
+    file.write_text("workers = 3\nport = 0\n[models.a]\n[models.b]\n", encoding="utf-8")
+    words = ["serve", "--config", str(file), "--log-level", "error"]
+    assert main(words) == 0
+    assert started == [(words, 3)]
 
 
 def test_the_command_line_goes_before_a_models_table_and_that_before_the_top_level(tmp_path: Path) -> None:

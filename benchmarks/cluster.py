@@ -1,0 +1,170 @@
+"""Ray with two workers beside one local worker: `make bench-ray`, on Linux, on two cores.
+
+Both read the same rows of parquet and write a folder of parquet. Ray has been started and has run a few rows before, as
+a cluster has: its own actors are there. The workers of a run are not; what they take to start counts.
+
+Where other programs want the same cores, the clock says little. So the kernel is asked how long each worker waited for
+a core, and the ratio stands beside without that.
+"""
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from unspool.batch.cluster import connected
+from unspool.batch.reading import Reading
+from unspool.batch.run import Job
+
+from .outputs import DIALECT, TOOLS, rollout
+from .table import Row, table
+
+_GROUP: Final = 2_000
+_WARM: Final = 4 * _GROUP
+_WORKER: Final = b"ray::MapWorker"
+_TICKS: Final = os.sysconf("SC_CLK_TCK")
+_EVERY: Final = 0.25  # seconds; how often processes are looked at, since those that end are not told
+
+
+class Process(NamedTuple):
+    """What the kernel tells of a process.
+
+    Attributes:
+        worker: whether it works on blocks.
+        spent: its processor time, in seconds.
+        waited: how long its main thread could have run, but other threads had the cores.
+    """
+
+    worker: bool
+    spent: float
+    waited: float
+
+
+class Took(NamedTuple):
+    """What a run took, in seconds.
+
+    Attributes:
+        clock: by the clock.
+        workers, others: processor time of those that work on blocks, and of all other processes of the run.
+        waited: how long a worker waited for a core, on average.
+    """
+
+    clock: float
+    workers: float
+    others: float
+    waited: float
+
+
+def main() -> int:
+    """Measure, and print a table; the result is the exit code: 1 where the promise is not kept."""
+    p = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
+    p.add_argument("--rows", type=int, default=300_000, help="default: 300,000; a core reads some 6,000 a second")
+    count = p.parse_args().rows
+    # Ray's workers make way for other programs by default, the local one does not.
+    os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112
+    with tempfile.TemporaryDirectory() as folder:
+        few, all_rows = _write(Path(folder, "few.parquet"), _WARM), _write(Path(folder, "all.parquet"), count)
+        with connected(2, None):
+            _ray(few, f"{folder}/warm")
+            here = os.getpid()
+            local = _took(lambda: _local(all_rows, f"{folder}/local"), lambda pid, line: pid == here, alone=True)
+            ray = _took(lambda: _ray(all_rows, f"{folder}/ray"), lambda pid, line: line.startswith(_WORKER))
+        parts = [sorted(Path(folder, name).glob("*.parquet")) for name in ("local", "ray")]
+        if [p.name for p in parts[0]] != [p.name for p in parts[1]]:
+            print("Ray wrote other parts", file=sys.stderr)
+            return 1
+    rows = list(_rows(count, local, ray))
+    print(table(rows), end="")
+    return 1 if any(row.kept is False for row in rows) else 0
+
+
+def _rows(count: int, local: Took, ray: Took) -> Iterator[Row]:
+    name = "Ray, two workers beside one local"
+    case = f"{count:,} rows, {local.clock:.0f} s beside {ray.clock:.0f} s: by the clock"
+    yield Row(name, case, local.clock / ray.clock, "×")
+    quiet = (local.clock - local.waited) / (ray.clock - ray.waited)
+    yield Row(name, "the same without waiting for a core", quiet, "×", 1.6, "least")
+    yield Row(name, "processor time, all processes", (ray.workers + ray.others) / local.workers, "×", 1.25)
+    yield Row(name, "of that, the workers", ray.workers / local.workers, "×")
+    yield Row(name, "of that, Ray's processes and the driver", ray.others / local.workers, "×")
+    yield Row(name, "local: waited for a core", local.waited / local.clock * 100, "%")
+    yield Row(name, "Ray: a worker waited for a core", ray.waited / ray.clock * 100, "%")
+
+
+def _write(path: Path, count: int) -> str:
+    """Rows as parquet, in groups of the size that local runs cut."""
+    outputs = [rollout(i) for i in range(_GROUP)]
+    tools = [json.dumps(TOOLS)] * _GROUP
+    schema = pa.schema([("key", pa.int64()), ("output", pa.string()), ("tools", pa.string())])
+    with pq.ParquetWriter(path, schema) as to:
+        for first in range(0, count, _GROUP):
+            size = min(_GROUP, count - first)
+            keys = list(range(first, first + size))
+            to.write_table(pa.table({"key": keys, "output": outputs[:size], "tools": tools[:size]}, schema=schema))
+    return str(path)
+
+
+def _local(source: str, out: str) -> None:
+    Job([source], out, Reading(dialect=DIALECT), workers=1).run()
+
+
+def _ray(source: str, out: str) -> None:
+    Job([source], out, Reading(dialect=DIALECT), workers=2, ray=True).run_on_ray()
+
+
+def _took(run: Callable[[], Any], works: Callable[[int, bytes], bool], *, alone: bool = False) -> Took:
+    """What a run takes; of a run that is alone in this process, other processes do not count."""
+    before = _processes(works)
+    last: dict[int, Process] = {}
+    ended = threading.Event()
+
+    def look() -> None:
+        while not ended.wait(_EVERY):
+            last.update(_processes(works))
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    start = time.perf_counter()
+    run()
+    clock = time.perf_counter() - start
+    last.update(_processes(works))
+    ended.set()
+    thread.join()
+    none = Process(False, 0.0, 0.0)
+    spent = {pid: one.spent - before.get(pid, none).spent for pid, one in last.items()}
+    waited = [one.waited - before.get(pid, none).waited for pid, one in last.items() if one.worker]
+    workers = sum(spent[pid] for pid, one in last.items() if one.worker)
+    return Took(clock, workers, 0.0 if alone else sum(spent.values()) - workers, sum(waited) / len(waited))
+
+
+def _processes(works: Callable[[int, bytes], bool]) -> dict[int, Process]:
+    """This process and all that it started, by their ids."""
+    told: dict[int, tuple[int, Process]] = {}
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdecimal():
+            continue
+        try:
+            fields = (entry / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+            waited = int((entry / "schedstat").read_text(encoding="utf-8").split()[1]) / 1e9
+            worker = works(int(entry.name), (entry / "cmdline").read_bytes())
+        except OSError:
+            continue  # it has ended since
+        spent = (int(fields[11]) + int(fields[12])) / _TICKS
+        told[int(entry.name)] = int(fields[1]), Process(worker, spent, waited)
+    ours = {os.getpid()}
+    while more := {pid for pid, (parent, _) in told.items() if parent in ours} - ours:
+        ours |= more
+    return {pid: told[pid][1] for pid in ours if pid in told}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,143 @@
+"""What rows that name no dialect are written in, told from a sample of their outputs before a run begins."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain, islice
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+
+from ..detect import MARKERS, Candidate, detect_dialect, read_output
+from ..dialect.registry import get_dialect
+from ..errors import UnknownDialect
+from .blocks import Block, blocks
+from .reading import AUTO, RECORDED, Columns, Reader, Reading, RowError, Told
+from .work import line_values
+
+__all__ = ["SAMPLE", "files_detected", "first_detected"]
+
+SAMPLE: Final = 64
+"""Rows of a stream that are waited for before its dialect is told."""
+_FILES: Final = 8
+"""Files whose first blocks are looked at, at most; of more files, some from everywhere among them."""
+_MODELS: Final = 8
+"""Models without a known dialect whose outputs are looked at."""
+_OUTPUTS: Final = 50
+_LONGEST: Final = 200_000
+"""Outputs of a model that are read, and characters of each."""
+_RIVAL: Final = 0.9
+"""The part of the best score from which on another dialect reads the outputs as well."""
+_NAMED: Final = 5
+"""Dialects that a message names at most."""
+_TELLS: Final = re.compile(r"[<\[{(]")
+"""What there is in each output that can tell a dialect."""
+
+
+def files_detected(reading: Reading, files: Iterable[str]) -> Reading:
+    """How rows of files are read, those too that name no dialect: by the first rows of a few
+    of the files.
+
+    Raises:
+        UnknownDialect: none of these names a dialect, and their outputs leave it open.
+        InputError: a file is not what its ending says.
+    """
+    if reading.dialect != AUTO:
+        return reading
+    every = list(files)
+    some = every[:: max(1, -(-len(every) // _FILES))]
+    return _detected(reading, (block for file in some for block in islice(blocks([file]), 1)))
+
+
+def first_detected(reading: Reading, told: Iterable[Block]) -> tuple[Reading, Iterator[Block]]:
+    """How rows of a stream are read, by its first ones, and all of its blocks.
+
+    Raises:
+        UnknownDialect: none of the first rows names a dialect, and their outputs leave it open.
+    """
+    stream = iter(told)
+    if reading.dialect != AUTO:
+        return reading, stream
+    first: list[Block] = []
+    while sum(len(block.rows) for block in first) < SAMPLE and (block := next(stream, None)) is not None:
+        first.append(block)
+    return _detected(reading, first), chain(first, stream)
+
+
+def _detected(reading: Reading, told: Iterable[Block]) -> Reading:
+    reader = Reader(reading)
+    outputs: dict[str, list[str]] = {}
+    named = False
+    for block in told:
+        columns = RECORDED if block.recorded else reading.columns
+        for row in _rows(block, columns):
+            try:
+                model = reader.model(row, columns) or ""
+                if reader.named(row, columns) is not None:
+                    named = True
+                    continue
+            except (ValueError, TypeError):
+                continue  # it is told as a bad row when it is read
+            output = reader.output(row, columns)
+            if output is not None and (model in outputs or len(outputs) < _MODELS):
+                outputs.setdefault(model, []).append(output[:_LONGEST])
+    detected = {model: _tell(model, found) for model, found in outputs.items()}
+    first = next(iter(detected.values()), None)
+    if first is not None and not named and all(one.dialect is None for one in detected.values()):
+        raise UnknownDialect(f"auto: {first.reason}")
+    return msgspec.structs.replace(reading, detected=detected)
+
+
+def _rows(block: Block, columns: Columns) -> Iterator[Mapping[str, Any]]:
+    """The values of a block's rows that are needed."""
+    used = [c for c in dict.fromkeys(columns) if c and c != columns.tools]
+    if isinstance(block.rows, pa.RecordBatch):
+        yield from block.rows.select([c for c in used if c in block.rows.schema.names]).to_pylist()
+        return
+    for line in block.rows:
+        try:
+            yield line_values(line, block.recorded, used)[1]
+        except RowError:
+            continue  # it is told as a bad row when it is read
+
+
+def _tell(model: str, outputs: list[str]) -> Told:
+    """What outputs of a model tell."""
+    telling = [text for text in dict.fromkeys(outputs) if _TELLS.search(text)]
+    read = telling[:: max(1, -(-len(telling) // _OUTPUTS))]
+    whose = f"the outputs of {model!r}" if model else "the outputs"
+    candidates = detect_dialect(output=read) if read else []
+    if not candidates:
+        return Told(None, f"{whose} tell none: the first ones hold no calls that a dialect reads; name one")
+    best = max(c.score for c in candidates)
+    rivals = [c for c in candidates if c.score >= best * _RIVAL]
+    first, *others = rivals
+    reads = {c.dialect: _readings(c, read) for c in rivals}
+    alike = [c.dialect for c in others if reads[c.dialect] == reads[first.dialect]]
+    found = [content for thought, content, calls in reads[first.dialect] if thought or calls]
+    unread = [content for thought, content, calls in reads[first.dialect] if not thought and not calls]
+    marked = sum(bool(MARKERS.search(content)) for content in unread)
+    if marked > len(found):
+        told = f"{first.dialect}, the best, finds nothing in {marked} of {len(read)} that hold markers"
+        return Told(None, f"{whose} tell none: {told}; name one")
+    if len(alike) < len(others) or (others and not any(calls for _, _, calls in reads[first.dialect])):
+        return Told(None, f"{whose} leave open which one it is: {_by_reason(rivals)}. Name one, or the model")
+    told = f"{first.dialect} {first.reason}" + (f"; {_listed(alike)} read them alike" if alike else "")
+    return Told(first.dialect, f"{told} ({whose})" if model else told)
+
+
+def _readings(candidate: Candidate, outputs: list[str]) -> list[tuple[str, str, list[tuple[str, ...]]]]:
+    """Reasoning, content and calls of each output."""
+    messages = [read_output(get_dialect(candidate.dialect), text)[1] for text in outputs]
+    return [(m.reasoning, m.content, [(c.name, c.arguments, c.status) for c in m.tool_calls]) for m in messages]
+
+
+def _by_reason(candidates: list[Candidate]) -> str:
+    told: dict[str, list[str]] = {}
+    for candidate in candidates:
+        told.setdefault(candidate.reason, []).append(candidate.dialect)
+    return "; ".join(f"{_listed(names)} ({reason})" for reason, names in list(told.items())[:_NAMED])
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")

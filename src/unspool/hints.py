@@ -1,0 +1,250 @@
+"""Why an example of a dialect file fails: how its text was read, which rule of reading bites, and what would do."""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from .dialect.file import Dialect, Example
+from .dialect.patterns import Pattern
+from .dialect.template import literal
+from .events import (
+    NOTICES,
+    ContentDelta,
+    Event,
+    Markup,
+    Notice,
+    ReasoningDelta,
+    Stage,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
+)
+from .message import Message
+
+__all__ = ["explained", "rules"]
+
+
+def explained(dialect: Dialect, raw: str, got: Message, events: Sequence[Event], example: Example) -> Iterator[str]:
+    """Why a text does not mean what its example says, line by line.
+
+    Args:
+        dialect: the file's.
+        raw: the text.
+        got: what it was read as.
+        events: how it was read.
+        example: what it should mean.
+    """
+    yield from _end_hint(dialect, raw)
+    yield from _begun_hint(dialect, raw, got, example)
+    yield from _edge_hints(dialect, got, example)
+    yield from _value_hint(dialect, got, example)
+    yield from _style_hint(dialect, got)
+    yield from _object_hint(dialect, raw, got, example)
+    yield from _type_hint(dialect)
+    yield from _trace(events, example)
+    yield from rules(dialect)
+
+
+# -- how a text was read -----------------------------------------------------------------------------------------------
+
+_AROUND = 12  # events that a trace shows on either side of the difference
+_MAX_TEXT = 40  # characters of an event's text that it shows
+
+
+def _trace(events: Sequence[Event], example: Example) -> Iterator[str]:
+    """How a text was read: its notices, and the events around the first that does not belong to the example."""
+    for event in events:
+        if isinstance(event, Notice):
+            detail = f" ({event.detail})" if event.detail else ""
+            yield f"notice {event.kind} at {event.start}: {NOTICES[event.kind]}{detail}"
+    at = _first_wrong(events, example)
+    begin = max(0, at - _AROUND)
+    told = [word for event in events[begin : at + _AROUND] if (word := _in_short(event))]
+    before = ["…"] if any(map(_in_short, events[:begin])) else []
+    behind = ["…"] if any(map(_in_short, events[at + _AROUND :])) else []
+    yield "read as: " + ", ".join([*before, *told, *behind])
+
+
+def _first_wrong(events: Sequence[Event], example: Example) -> int:
+    """The place of the first event that tells what the example does not have; the end, where none does."""
+    rest = {ReasoningDelta: example.reasoning, ContentDelta: example.content}
+    names = [call.name for call in example.tool_calls]
+    for at, event in enumerate(events):
+        if isinstance(event, ReasoningDelta | ContentDelta):
+            if not rest[type(event)].startswith(event.text):
+                return at
+            rest[type(event)] = rest[type(event)][len(event.text) :]
+        elif isinstance(event, ToolCallStart):
+            if names[event.index : event.index + 1] != [event.name]:
+                return at
+        elif isinstance(event, ToolCallEnd) and event.status not in ("ok", "repaired"):
+            return at
+    return len(events)
+
+
+def _in_short(event: Event) -> str:
+    """An event in a trace; empty where it says nothing new."""
+    if isinstance(event, ReasoningDelta | ContentDelta | Markup):
+        kind = {ReasoningDelta: "reasoning", ContentDelta: "content", Markup: "markup"}[type(event)]
+        return f"{kind} {_short(event.text)}"
+    if isinstance(event, ToolCallStart):
+        return f"call {event.name}"
+    if isinstance(event, ToolCallDelta):
+        return f"arguments {_short(event.arguments)}"
+    if isinstance(event, ToolCallEnd):
+        return f"{event.status} call ends"
+    return ""
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= _MAX_TEXT else text[: _MAX_TEXT - 1] + "…")
+
+
+# -- rules that bite, and proposals ------------------------------------------------------------------------------------
+
+
+def rules(dialect: Dialect) -> Iterator[str]:
+    """The rules of reading by which a dialect's own templates may not mean what they seem to, with proposals."""
+    begins: dict[str, list[str]] = {}
+    for key in ("reasoning", "content", "preamble", "calls", "call", "argument", "item"):
+        for template in getattr(dialect, key):
+            first = Pattern(template.before).first
+            if first and key not in begins.setdefault(first, []):
+                begins[first].append(key)
+            opening = literal(template.head).strip()
+            searched = Pattern((opening,)).first if opening else ""
+            common = not any(c.isalnum() for c in searched) or searched.isalnum()
+            if " " in opening and searched != opening and common:
+                what = f"`{key}` begins with {opening!r}, in which white space is soft"
+                yield f"hint: {what}: text is searched for {searched!r} alone, which it may contain for another reason"
+    for first, keys in begins.items():
+        if len(keys) > 1:
+            what = f"{', '.join(f'`{key}`' for key in keys)} begin with {first!r}"
+            yield f"hint: {what}: the most literal template that fits is read, and text in them cannot contain it"
+        for other in begins:
+            if other != first and other.startswith(first):
+                yield f"hint: {first!r} of `{begins[first][0]}` is the beginning of {other!r} of `{begins[other][0]}`"
+    for end in dialect.end:
+        inside = [
+            k for k in ("reasoning", "calls", "call", "argument", "item") for t in getattr(dialect, k) if end in t.text
+        ]
+        if inside and not end.isspace():
+            yield f"hint: the `end` string {end!r} occurs in `{inside[0]}` too, where it ends nothing but that part"
+
+
+def _end_hint(dialect: Dialect, raw: str) -> Iterator[str]:
+    """An `end` string inside a text ends the turn for the parser."""
+    rest = raw.rstrip()
+    while trailing := next((end for end in dialect.end if rest.endswith(end)), ""):
+        rest = rest.removesuffix(trailing).rstrip()
+    for end in dialect.end:
+        if end in rest:
+            place = f"the `end` string {end!r} occurs at {rest.index(end)}"
+            why = "it is markup where nothing, white space, another `end` or a `start` follows, else text"
+            yield f"hint: {place}: {why}; take it out of `end` if it is part of a message"
+
+
+def _edge_hints(dialect: Dialect, got: Message, example: Example) -> Iterator[str]:
+    """White space that a text has too much: it is the text's own unless a template has it."""
+    mended: dict[str, str] = {}
+
+    def put(key: str, before: str, after: str) -> None:
+        """White space beside the field, or the template, of a key."""
+        text = mended.get(key) or (getattr(dialect, key)[0].text if getattr(dialect, key) else "{calls}")
+        field = f"{{{key}}}"
+        mended[key] = text.replace(field, before + field + after) if key in ("reasoning", "content") else before + text
+
+    for part in ("reasoning", "content"):
+        text, wanted = getattr(got, part), getattr(example, part)
+        at = text.find(wanted) if wanted and text.strip() == wanted else -1
+        if at < 0 or text == wanted:
+            continue
+        before, after = text[:at], text[at + len(wanted) :]
+        if part == "reasoning" or dialect.framed:
+            put(part, before, after)
+            continue
+        if before and example.reasoning and dialect.reasoning:
+            mended["reasoning"] = (mended.get("reasoning") or dialect.reasoning[0].text) + before
+        if after and example.tool_calls:
+            put("calls", after, "")
+    why = "white space beside a text is its own, unless a template has it"
+    for key, text in mended.items():
+        yield f"hint: {why}: to take it off, write {key} = {text!r}"
+
+
+def _begun_hint(dialect: Dialect, raw: str, got: Message, example: Example) -> Iterator[str]:
+    """A text that begins inside reasoning, as behind a prompt that opens it; or one that does not, by the file."""
+    if example.stage is None and dialect.stage is Stage.REASONING and got.reasoning and not example.reasoning:
+        why = "by `stage` the text begins inside reasoning, and no closing comes first"
+        yield f"hint: {why}: if the prompt closes the reasoning, write stage = 'content' in the example"
+    if example.stage is not None or not example.reasoning or got.reasoning:
+        return
+    for t in dialect.reasoning:
+        closing = t.closing.strip()
+        if closing and closing in raw and t.opening.strip() not in raw.partition(closing)[0]:
+            why = f"nothing opens the reasoning that {closing!r} closes"
+            yield f"hint: {why}: if the prompt does, write stage = 'reasoning' in the example, or in the file"
+            return
+
+
+def _value_hint(dialect: Dialect, got: Message, example: Example) -> Iterator[str]:
+    """White space beside the value of an argument: it is the value's own unless its template has it."""
+    for call, wanted in zip(got.tool_calls, example.tool_calls, strict=False):
+        values: dict[str, Any] = json.loads(call.arguments) if call.status == "ok" and dialect.argument else {}
+        for key, value in values.items():
+            want = wanted.arguments.get(key)
+            if isinstance(value, str) and isinstance(want, str) and value != want and value.strip() == want.strip():
+                at = value.find(want)
+                if want and at >= 0:
+                    around = f"{value[:at]}{{value}}{value[at + len(want) :]}"
+                    text = dialect.argument[0].text.replace("{value}", around)
+                    yield f"hint: white space beside a value is its own: to take it off, write argument = {text!r}"
+                    return
+
+
+_KEYWORD = re.compile(r"\s*+[(]?\s*+[A-Za-z_]\w*+\s*+=")
+
+
+def _style_hint(dialect: Dialect, got: Message) -> Iterator[str]:
+    """Arguments that are written as Python's, in a dialect of JSON."""
+    if dialect.codec != "json" or dialect.argument:
+        return
+    for call in got.tool_calls:
+        if call.status == "invalid" and _KEYWORD.match(call.arguments):
+            yield "hint: arguments are read as JSON; these look like Python's: write arguments = 'python' in the file"
+            return
+
+
+_NAMED_OBJECT = re.compile(r'\s*+(\[?)\s*+\{\s*+"(\w++)"\s*+:\s*+"[^"]*+"\s*+,\s*+"(\w++)"\s*+:\s*+\{')
+
+
+def _object_hint(dialect: Dialect, raw: str, got: Message, example: Example) -> Iterator[str]:
+    """Calls that are objects with their name inside, in a dialect that has the name elsewhere."""
+    if got.tool_calls or not example.tool_calls or not dialect.call or dialect.call[0].object is not None:
+        return
+    for t in (*dialect.calls, *dialect.call):
+        opening = (t.opening if t in dialect.calls else literal(t.head)).strip()
+        at = raw.find(opening) if opening else -1
+        m = _NAMED_OBJECT.match(raw, at + len(opening)) if at >= 0 else None
+        if m is not None:
+            bracket, name, arguments = m.groups()
+            call = f'{{"{name}": "{{name}}", "{arguments}": {{arguments}}}}'
+            written = f"{literal(t.head)}{call}{t.closing}" if t in dialect.call else call
+            proposal = f"call = {written!r}"
+            if bracket:
+                proposal += f", calls = {opening + ' [{calls}]'!r} and separator.calls = ', '"
+            yield f"hint: behind {opening!r} stands an object that holds the call's name: write {proposal}"
+            return
+
+
+def _type_hint(dialect: Dialect) -> Iterator[str]:
+    """Arguments to which the examples give several types: all of them are one tool's schema."""
+    seen: dict[tuple[str, str], set[str]] = {}
+    for call in (call for example in dialect.examples for call in example.tool_calls):
+        for key, value in call.arguments.items():
+            seen.setdefault((call.name, key), set()).add("string" if isinstance(value, str) else "another type")
+    for (name, key), types in seen.items():
+        if len(types) > 1 and dialect.argument:
+            why = "all examples declare a tool together, so its text may be a string everywhere"
+            yield f"hint: argument {key!r} of {name!r} is a string in one example and of another type in another: {why}"

@@ -1,0 +1,113 @@
+"""`auto` where rows name no dialect: their outputs tell it, or nobody guesses."""
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from unspool import UnknownDialect
+from unspool.batch import BadRow, RowError, Summary, parse_many, parse_table
+from unspool.cli import main
+
+from ..rl.test_conversation import TOKENIZER, encode
+from .rows import output, row, write_lines
+from .test_batch import GOOD, rows_in
+
+MARKUP = "<tool_call>\n<function=f>\n<parameter=a>\nx{}\n</parameter>\n</function>\n</tool_call>"
+THOUGHT = "<think>\nplan {}\n</think>\n\nSure."
+PLAIN = "Nothing to tell by, number {}."
+
+
+def names(found: list[dict[str, Any]]) -> list[list[str]]:
+    return [[call["name"] for call in one["tool_calls"]] for one in found]
+
+
+@pytest.mark.parametrize("given", ["in.jsonl", "-"])
+def test_outputs_tell_the_dialect_and_the_summary_says_which(
+    given: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = write_lines(tmp_path / "in.jsonl", 45)
+    for dialect in ("auto", "hermes"):
+        stream = io.TextIOWrapper(io.BufferedReader(io.BytesIO(source.read_bytes())))
+        monkeypatch.setattr("sys.stdin", stream)
+        words = ["--rows", "10", "--workers", "1", "--html", str(tmp_path / f"{dialect}.html")]
+        told = "-" if given == "-" else str(source)
+        assert main(["batch", told, "-d", dialect, "-o", str(tmp_path / f"{dialect}.jsonl"), *words]) == 0
+    assert [r["key"] for r in rows_in(tmp_path / "auto.jsonl")] == GOOD
+    assert rows_in(tmp_path / "auto.jsonl") == rows_in(tmp_path / "hermes.jsonl")
+    said = capsys.readouterr().err
+    assert said.count("dialect, told by the outputs: hermes reads 54 calls and 40 thoughts of 40 outputs") == 1
+    assert "read them alike" in said
+    assert "told by the outputs: hermes" in (tmp_path / "auto.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("table", [False, True])
+def test_each_model_that_nobody_knows_is_told_by_its_own_outputs(table: bool) -> None:
+    rows = [{"output": MARKUP.format(i), "model": "ours-1"} for i in range(3)]
+    rows += [{"output": output(i), "model": "ours-2"} for i in range(1, 4)]
+    rows += [{"output": output(1), "model": "NousResearch/Hermes-3-Llama-3.1-8B"}]
+    summary = Summary()
+    if table:
+        found = parse_table(pa.Table.from_pylist(rows), "auto", summary=summary).to_pylist()
+    else:
+        found = list(parse_many(rows, "auto", summary=summary))
+    assert names(found) == [["f"]] * 3 + [["f", "f"], ["f", "f"], [], ["f", "f"]]
+    assert [r["reasoning"] for r in found[3:]] == ["plan 1 北", "plan 2 北", "plan 3 北", "plan 1 北"]
+    told = [(reason.split()[0], reason.rpartition(" (")[2]) for reason in summary.detected]
+    assert told == [("qwen3-coder", "the outputs of 'ours-1')"), ("hermes", "the outputs of 'ours-2')")]
+    assert summary.rows == 7
+
+
+def test_token_ids_tell_too() -> None:
+    rows = [{"token_ids": encode(MARKUP.format(i))} for i in range(3)]
+    assert names(list(parse_many(rows, "auto", tokenizer=TOKENIZER))) == [["f"]] * 3
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (PLAIN, "the outputs tell none"),
+        (THOUGHT, "the outputs leave open which one it is: "),
+    ],
+)
+def test_nobody_guesses(text: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [{"output": text.format(i)} for i in range(5)]
+    with pytest.raises(UnknownDialect, match=f"auto: {said}"):
+        list(parse_many(rows, "auto"))
+    source = tmp_path / "in.jsonl"
+    source.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    assert main(["batch", str(source), "-d", "auto", "-o", str(tmp_path / "out.jsonl")]) == 2
+    assert f"--dialect: auto: {said}" in capsys.readouterr().err
+    assert not (tmp_path / "out.jsonl").exists()
+
+
+def test_what_is_left_open_names_the_best_candidates() -> None:
+    told = r"is: \w+(, \w+){4} and \d+ more \(reads 0 calls and 5 thoughts of 5 outputs.*\). Name one, or the model"
+    with pytest.raises(UnknownDialect, match=told):
+        list(parse_many([THOUGHT.format(i) for i in range(5)], "auto"))
+
+
+def test_a_dialect_that_few_outputs_are_read_in_is_not_taken_for_that_of_all() -> None:
+    rows = [f"Sure. <do_it>f {i}</do_it>" for i in range(5)] + [output(1)]
+    with pytest.raises(UnknownDialect, match="hermes, the best, finds nothing in 5 of 6 that hold markers; name one"):
+        list(parse_many(rows, "auto"))
+
+
+def test_among_rows_that_name_one_those_that_tell_nothing_are_bad() -> None:
+    rows = [row(1) | {"model": "Qwen/Qwen3-8B"}, {"output": PLAIN.format(1)}, {"output": PLAIN, "model": "ours-1"}]
+    bad: list[BadRow] = []
+    assert names(list(parse_many(rows, "auto", errors=bad))) == [["f", "f"]]
+    assert [(b.row, b.reason.partition(":")[0]) for b in bad] == [(1, "dialect"), (2, "dialect")]
+    assert "the outputs of 'ours-1' tell none" in bad[1].reason
+    with pytest.raises(RowError, match="row 1: dialect: the outputs tell none"):
+        list(parse_many(rows, "auto"))
+
+
+def test_a_model_that_comes_after_the_sample_is_no_guess() -> None:
+    rows = [{"output": output(1)}] * 64 + [{"output": output(1), "model": "ours-1"}]
+    bad: list[BadRow] = []
+    assert len(list(parse_many(rows, "auto", errors=bad))) == 64
+    assert [(b.row, b.reason) for b in bad] == [(64, "model: no dialect found for 'ours-1'")]
