@@ -309,6 +309,39 @@ def test_a_closing_with_which_another_part_begins_is_refused(write: Any) -> None
     assert any(p.where == "reasoning" and "closes with '<tools>', with which" in p.what for p in found)
 
 
+def test_reasoning_that_closes_as_calls_do_is_refused(write: Any) -> None:
+    head = HEAD.replace("<think>{reasoning}</think>", "<think>{reasoning}</tools>").replace("]</tools>", "</tools>")
+    found = check_dialect(read_file(write(GOOD, head)))
+    assert any(
+        p.where == "reasoning" and "of `calls` does, with '</tools>': behind a broken call" in p.what for p in found
+    )
+
+
+def test_white_space_behind_a_call_belongs_to_calls(write: Any) -> None:
+    head = """name = "mine"\ncalls = "{calls}\\n"\ncall = "<f>{name}{arguments}</f>\\n\\n"\n"""
+    first, *_ = check_dialect(read_file(write('[[examples]]\nraw = "Hello."\ncontent = "Hello."\n', head)))
+    assert str(first).startswith(
+        "call: '<f>{name}{arguments}</f>\\n\\n' ends with white space, and no marker of `calls` comes"
+    )
+    assert "write it into `calls`, as in '{calls}\\n\\n\\n', and into `separator.calls`" in first.what
+
+
+@pytest.mark.parametrize(
+    ("keys", "where", "told"),
+    [
+        (
+            "content = '<a>{content}</a>'\ncalls = '<c>{calls}</c>'\ncall = '<a>{name}{arguments}</f>'",
+            "call",
+            "in text nothing",
+        ),
+        ("calls = '```tools{calls}```'\ncall = '<f>{name}{arguments}</f>'", "calls", "write anywhere = ['```tools']"),
+    ],
+)
+def test_a_call_that_its_block_does_not_fit_is_refused(write: Any, keys: str, where: str, told: str) -> None:
+    problems = check_dialect(read_file(write(GOOD.replace("<think>plan</think>", "plan"), f'name = "mine"\n{keys}\n')))
+    assert any(p.where == where and told in p.what for p in problems), problems
+
+
 def test_a_closing_that_an_opening_reads_as_a_key_is_refused(write: Any) -> None:
     head = """name = "mine"\ncall = '<f n="{name}">{arguments}</f>'\nargument = "[{key}] {value} %s"\n"""
     example = """[[examples]]\nraw = '<f n="g">[a] x %s</f>'\n""" + 'tool_calls = [{ name = "g", arguments.a = "x" }]\n'

@@ -36,6 +36,13 @@ def test_every_page_is_in_both_languages() -> None:
     assert paths(ENGLISH) - paths(CHINESE) == UNTRANSLATED, "a page without a translation, or a stale entry"
 
 
+def test_the_pages_of_features_are_where_fastdeploys_proposal_has_them() -> None:
+    """``docs/features`` leads to the English ones, and is no copy."""
+    for name in ("reasoning_output.md", "tool_calling.md"):
+        assert (ROOT / "docs/features" / name).resolve() == ENGLISH / "features" / name
+        assert (CHINESE / "features" / name).exists()
+
+
 def test_every_page_is_in_the_navigation() -> None:
     navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").split("\nnav:\n")[1]
     assert sorted(re.findall(r"- (\S+\.md)$", navigation, re.M)) == sorted(paths(ENGLISH))

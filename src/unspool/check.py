@@ -13,6 +13,7 @@ import msgspec
 from .arguments import check
 from .dialect.file import Dialect, Example, example_tools, read_dialect
 from .dialect.patterns import Pattern
+from .dialect.plan import marked
 from .dialect.registry import find_base
 from .dialect.template import id_steps, literal, unstarted
 from .errors import ConstraintError, DialectError
@@ -75,7 +76,8 @@ def check_dialect(dialect: Dialect) -> list[Problem]:
     from .promises import DIALECT_PROMISES, RAW_PROMISES, WRITTEN_PROMISES, Case  # loading does not need the grammar
 
     found = [*_problems(dialect), *_foreign_ids(dialect)]
-    found += [*_closed_by_openings(dialect), *_closed_as_opened(dialect)]
+    found += [*_closed_by_openings(dialect), *_closed_alike(dialect), *_closed_as_opened(dialect)]
+    found += _unlike_their_block(dialect)
     if dialect.call and not any(example.tool_calls for example in dialect.examples):
         found.append(Problem("examples", "none contains a call, though the file has `call`: add one with `tool_calls`"))
     if found:
@@ -178,6 +180,41 @@ def _closed_by_openings(dialect: Dialect) -> Iterator[Problem]:
                     what = f"{t.text!r} closes with {t.closing.strip()!r}, with which {u.text!r} of `{other}` begins"
                     why = "behind a text nothing tells one from the other: let them begin with different characters"
                     yield Problem(key, f"{what}: {why}")
+
+
+def _closed_alike(dialect: Dialect) -> Iterator[Problem]:
+    """Closings of reasoning that close calls as well: behind a broken call nothing tells which one stands there."""
+    for t in dialect.reasoning:
+        for key in ("calls", "call"):
+            for u in getattr(dialect, key):
+                if _solid(t.closing) and _solid(t.closing) == _solid(u.closing):
+                    what = f"{t.text!r} closes as {u.text!r} of `{key}` does, with {t.closing.strip()!r}"
+                    yield Problem(
+                        "reasoning", f"{what}: behind a broken call nothing tells which it is: let them differ"
+                    )
+
+
+def _unlike_their_block(dialect: Dialect) -> Iterator[Problem]:
+    """Calls that begin in their block as another part does, whose margin or whose weaker marker is the block's."""
+    for key in ("reasoning", "content", "preamble"):
+        for t in getattr(dialect, key):
+            opening = _solid(unstarted(t.opening, dialect.start))
+            for u in dialect.call:
+                if opening and _solid(literal(u.head)).startswith(opening):
+                    what = f"{u.text!r} begins as {t.text!r} of `{key}` does, with {t.opening.strip()!r}"
+                    yield Problem("call", f"{what}: in text nothing tells which it is: let them begin differently")
+    for t in dialect.call:
+        if t.trail and not all(block.closing for block in dialect.calls):
+            moved = f"}}{t.trail}".join(dialect.calls[0].text.rsplit("}", 1))
+            what = f"{t.text!r} ends with white space, and no marker of `calls` comes behind it"
+            yield Problem("call", f"{what}: write it into `calls`, as in {moved!r}, and into `separator.calls`")
+    for block, call in zip(dialect.calls[:1], dialect.call[:1], strict=False):
+        opening = block.opening.strip()
+        weak = opening and not marked(block.before, dialect.anywhere)
+        if weak and marked(call.before, dialect.anywhere):
+            what = f"{block.text!r} opens with {opening!r}, which has no letter or digit (a fence's language is none)"
+            why = "so it counts for declared tools alone, though `call` is marked"
+            yield Problem("calls", f"{what}, {why}: write anywhere = [{opening!r}] if it counts anywhere")
 
 
 def _closed_as_opened(dialect: Dialect) -> Iterator[Problem]:

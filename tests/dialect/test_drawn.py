@@ -53,8 +53,9 @@ start = "<bot>\n"
 end = ["@end"]
 reasoning = "%%end#\n\n{reasoning} # "
 content = "\n\n%%end>\n\n{content} #"
-calls = "{calls}  "
-call = "[name={name}:{arguments}]\n"
+calls = "{calls}\n  "
+separator.calls = "\n"
+call = "[name={name}:{arguments}]"
 id = "{index}"
 """,
     # Quotes of its own, and ids that stand in lines behind prose.

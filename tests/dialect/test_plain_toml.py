@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import tomllib
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -20,9 +21,12 @@ PIECES = [
 ]
 
 
-@pytest.mark.parametrize("dialect", unspool.list_dialects(), ids=lambda d: d.name)
-def test_every_shipped_file_is_plain(dialect: unspool.Dialect) -> None:
-    head = dialect.file[1].split("\n[[examples]]", 1)[0]
+SHIPPED = Path(unspool.__file__).parent / "dialects"
+
+
+@pytest.mark.parametrize("path", sorted(SHIPPED.glob("*.toml")), ids=lambda path: path.stem)
+def test_every_shipped_file_is_plain(path: Path) -> None:
+    head = path.read_text(encoding="utf-8").split("\n[[examples]]", 1)[0]
     assert read_plain(head) == tomllib.loads(head)
 
 

@@ -237,6 +237,7 @@ class ToolDetector:
         return StreamingParseResult(told.content, items)
 
 
+@cache
 def _sides(d: Dialect) -> tuple[str, str]:
     """What stands before and behind calls."""
     if not d.calls:
@@ -245,6 +246,7 @@ def _sides(d: Dialect) -> tuple[str, str]:
     return before.lstrip("\n"), after
 
 
+@cache
 def _ends(d: Dialect) -> str:
     """The characters with which calls and blocks of calls end."""
     return "".join({t.text.rstrip()[-1:] for t in (*d.call, *d.calls)} - {"}"})
