@@ -32,7 +32,7 @@ _GROUP: Final = 2_000
 _WARM: Final = 4 * _GROUP
 _WORKER: Final = b"ray::MapWorker"
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
-_EVERY: Final = 0.25  # seconds; how often processes are looked at, since those that end are not told
+_EVERY: Final = 1.0  # seconds; how often processes are looked at, since those that end are not told
 
 
 class Process(NamedTuple):
@@ -41,7 +41,7 @@ class Process(NamedTuple):
     Attributes:
         worker: whether it works on blocks.
         spent: its processor time, in seconds.
-        waited: how long its main thread could have run, but other threads had the cores.
+        waited: how long its busiest thread could have run, but other threads had the cores.
     """
 
     worker: bool
@@ -154,8 +154,8 @@ def _processes(works: Callable[[int, bytes], bool]) -> dict[int, Process]:
             continue
         try:
             fields = (entry / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
-            waited = int((entry / "schedstat").read_text(encoding="utf-8").split()[1]) / 1e9
             worker = works(int(entry.name), (entry / "cmdline").read_bytes())
+            waited = _waited(entry) if worker else 0.0
         except OSError:
             continue  # it has ended since
         spent = (int(fields[11]) + int(fields[12])) / _TICKS
@@ -164,6 +164,13 @@ def _processes(works: Callable[[int, bytes], bool]) -> dict[int, Process]:
     while more := {pid for pid, (parent, _) in told.items() if parent in ours} - ours:
         ours |= more
     return {pid: told[pid][1] for pid in ours if pid in told}
+
+
+def _waited(process: Path) -> float:
+    """How long the busiest thread of a process waited for a core."""
+    threads = [(t / "schedstat").read_text(encoding="utf-8").split() for t in (process / "task").iterdir()]
+    _, waited = max((int(told[0]), int(told[1])) for told in threads)
+    return waited / 1e9
 
 
 if __name__ == "__main__":
