@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
-from unspool.tokens import Detokenizer, added_tokens, token_bytes
+from unspool.tokens import Detokenizer, added_tokens, counted, encoded, token_bytes
 
 TEXTS = [
     "Hello, world! It's 3 o'clock.",
@@ -545,3 +545,18 @@ class TestIndependence:
                 if step < len(tokens):
                     out[n] += "".join(streams[n].push(tokens[step]))
         assert out == [stream(tokenizer, tokens)[0] for tokens in ids]
+
+
+def test_long_texts_are_counted_in_parts_and_the_counting_can_be_stopped() -> None:
+    tokenizer = Tokenizer(models.WordLevel({"a": 0, "b": 1, "?": 2}, unk_token="?"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    text = "a b\n" * 100_000 + "b " * 100_000
+    parts = []
+    assert counted(tokenizer, text, lambda: parts.append(1)) == len(encoded(tokenizer, text)) == 300_000
+    assert 2 < len(parts) < 6
+
+    def stop() -> None:
+        raise TimeoutError
+
+    with pytest.raises(TimeoutError):
+        counted(tokenizer, text, stop)

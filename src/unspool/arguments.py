@@ -7,6 +7,7 @@ from typing import Any, Final
 __all__ = ["check", "check_ids", "check_prompt", "described", "json_kind", "json_shown", "near", "wrong_type"]
 
 _SHOWN: Final = 60  # characters of a wrong value that an error repeats
+_LONGEST: Final = 100  # characters of a word that may be misspelt
 
 
 def described(value: object) -> str:
@@ -94,6 +95,8 @@ def _is_id(value: object) -> bool:
 
 def near(word: str, known: Iterable[str], most: int = 1) -> str:
     """What a misspelt word may have meant, to be put behind an error; empty where nothing is close."""
+    if len(word) > _LONGEST:  # comparing takes a time that grows with its square
+        return ""
     import difflib  # only where something is wrong
 
     found = difflib.get_close_matches(word.lower(), list(known), n=most, cutoff=0.75)

@@ -1,5 +1,6 @@
 """A server process to attack, what it says of itself, and what has to hold behind an attack."""
 
+import base64
 import contextlib
 import json
 import os
@@ -20,6 +21,7 @@ QUICK = "the quick question"
 """Recordings answer this at once, and everything else slowly."""
 FLOOD = "the flood"
 """Recordings answer this with twenty megabytes, as fast as they can."""
+TOOL_SERVER = Path(__file__).with_name("tool_server.py")
 GROWTH = 100 * 1024
 """KiB that a second identical attack may add."""
 
@@ -83,10 +85,15 @@ class Victim:
         return time.monotonic() - began
 
 
-@contextlib.contextmanager
-def victim(engine: str, *options: str) -> Iterator[Victim]:
+def victim(engine: str, *options: str) -> contextlib.AbstractContextManager[Victim]:
     """`unspool serve` as a process of its own."""
-    command = [sys.executable, "-m", "unspool", "serve", "--port", "0", "--engine", engine, *options]
+    return serving("--engine", engine, *options)
+
+
+@contextlib.contextmanager
+def serving(*options: str) -> Iterator[Victim]:
+    """The same, with any options."""
+    command = [sys.executable, "-m", "unspool", "serve", "--port", "0", *options]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as running:
         assert running.stderr is not None
         log: list[str] = []
@@ -116,7 +123,39 @@ def recordings(folder: Path) -> str:
         {"type": "request"},
         *({"type": "chunk", "at": i * 0.1, "text": "word " * 20} for i in range(1000)),
     ]
-    file = folder / "slow.jsonl"
+    return _written(folder / "slow.jsonl", lines)
+
+
+def workshop(folder: Path, other: str = "") -> Path:
+    """The configuration of a server of two models with tools that it runs: one answers by the last message's words
+    with calls of them (`TOOL_SERVER`), the other has this engine, or the same."""
+    lines: list[dict[str, Any]] = []
+    calls = {QUICK: "Hello.", **{f"{name} it": call(name) for name in ("guarded", "add", "hang", "flood", "die")}}
+    calls["add many"] = "".join(call("add", a=i) for i in range(200))
+    for words, text in calls.items():
+        lines += [{"type": "request", "match": words}, {"type": "chunk", "text": text, "finish_reason": "stop"}]
+    lines += [{"type": "request"}, {"type": "chunk", "text": "It is done.", "finish_reason": "stop"}]
+    free = {"always": {"tool_names": ["guarded"]}, "never": {"tool_names": ["add", "hang", "flood", "die"]}}
+    program = {"command": sys.executable, "args": [str(TOOL_SERVER)], "require_approval": free}
+    tools = folder / "tools.json"
+    tools.write_text(json.dumps({"mcpServers": {"shop": program}}))
+    engine = _written(folder / "calls.jsonl", lines)
+    key = base64.b64encode(bytes(32)).decode()
+    config = folder / "config.toml"
+    model = f"engine = '{engine}'\ndialect = 'hermes'\n"
+    second = f"engine = '{other}'\n" if other else model
+    config.write_text(
+        f"mcp-config = '{tools}'\nreasoning-key = '{key}'\n[models.scripted]\n{model}[models.other]\n{second}"
+    )
+    return config
+
+
+def call(name: str, **arguments: Any) -> str:
+    """A call as the model of `workshop` writes it."""
+    return f"<tool_call>\n{json.dumps({'name': name, 'arguments': arguments})}\n</tool_call>\n"
+
+
+def _written(file: Path, lines: list[dict[str, Any]]) -> str:
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return f"replay:{file}"
 

@@ -51,6 +51,8 @@ def load(text: str) -> Dialect:
         ('policy.bad_arguments = "shout"', "'shout' is not one of 'raw', 'drop', 'text', 'repair'"),
         ('base = "no-such"', "base: there is no dialect 'no-such'"),
         ("= 3", "not TOML"),
+        ("a" + ".a" * 15_000 + " = 3", "has more than 200 parts"),
+        ("a = " + "[" * 15_000, "it is nested too deeply"),
     ],
 )
 def test_an_error_names_the_file_the_key_and_what_is_allowed(line: str, told: str) -> None:

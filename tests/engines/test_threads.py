@@ -3,7 +3,9 @@
 import asyncio
 import threading
 import time
+import weakref
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
@@ -93,3 +95,45 @@ def test_work_that_nobody_waits_for_ends_at_its_next_check(threads: Threads) -> 
 
     asyncio.run(main())
     assert ended.wait(20)
+
+
+def test_a_task_that_is_cancelled_ends_when_its_work_has_ended_and_what_waits_lets_go_of_its_request() -> None:
+    class Body(bytearray):
+        """A request that can be watched."""
+
+    threads, ended = Threads(1, "test"), threading.Event()
+
+    def long(body: Body, awaited: Awaited) -> int:
+        return len(body)
+
+    async def main() -> None:
+        loop, started = asyncio.get_running_loop(), asyncio.Event()
+
+        def work(awaited: Awaited) -> None:
+            loop.call_soon_threadsafe(started.set)
+            try:
+                while True:
+                    busy(0.001)
+                    awaited.check()
+            finally:
+                busy(0.1)
+                ended.set()
+
+        running = asyncio.ensure_future(threads.run(work))
+        await started.wait()
+        body = Body(1000)
+        watched = weakref.ref(body)
+        waiting = asyncio.ensure_future(threads.run(partial(long, body)))
+        await asyncio.sleep(0)
+        del body
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+        del waiting
+        assert watched() is None, "the queue still has the job, but not what it holds"
+        assert not ended.is_set()
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        assert ended.is_set(), "what a request holds is counted until its work has ended"
+
+    asyncio.run(main())
+    threads.close()

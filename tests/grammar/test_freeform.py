@@ -157,7 +157,7 @@ def test_what_lark_can_say_is_kept_bare_and_in_a_json_string(
         ("start: /a*?/", "lazy and possessive"),
         (r"start: /\bword/", "is not supported"),
         ("start: /[[:alpha:]]/", "named classes"),
-        ("start: /a{99999}/", "counts must be at most 9,999"),
+        ("start: /a{99999}/", "counts must be at most 10,000"),
         ("start: /[z-a]/", "range ends before it begins"),
         ("start: /(/", "ends too early|not closed"),
         ('start: ("a"', "a parenthesis is not closed"),

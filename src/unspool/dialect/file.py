@@ -11,6 +11,7 @@ import msgspec
 from ..errors import DialectError
 from ..events import Stage
 from ..policy import CHOICES, Policy
+from ..regex import Regex
 from ..schema import takes_text
 from .impossible import impossible
 from .plain_toml import MoreThanPlain, read_plain
@@ -47,6 +48,9 @@ _TEMPLATES = ("reasoning", "content", "preamble", "calls", "call", "argument", "
 _EXAMPLE_KEYS = ("raw", "stage", "reasoning", "content", "tool_calls")
 _STAGES = ("content", "reasoning", "undecided")
 _CODECS = ("json", "python")
+_PARTS = 200
+"""How many parts a dotted key may have."""
+_DOTTED = Regex(rf"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){{{_PARTS}}}""")
 
 
 class ExampleCall(msgspec.Struct, frozen=True):
@@ -131,7 +135,7 @@ class Dialect(msgspec.Struct, frozen=True, eq=False, dict=True):
             DialectError: one of them is not as it should be.
         """
         where, text = self.file
-        return _Loader(where, _toml(text, where), None).examples()
+        return _Loader(where, read_toml(text, where), None).examples()
 
     @property
     def framed(self) -> bool:
@@ -198,7 +202,7 @@ def parse_dialect(text: str, where: str, bases: Any, *, trusted: bool = False) -
     Raises:
         DialectError: naming the file, the key, and what is allowed.
     """
-    data = _head(text, where) if trusted else _toml(text, where)
+    data = _head(text, where) if trusted else read_toml(text, where)
     comment = text.lstrip().split("\n", 1)[0]
     loader = _Loader(where, data, bases)
     loaded = loader.load(comment.lstrip("# ").rstrip() if comment.startswith("#") else "")
@@ -215,7 +219,7 @@ def _head(text: str, where: str) -> dict[str, Any]:
     try:
         return read_plain(head)
     except MoreThanPlain:
-        return _toml(head, where)
+        return read_toml(head, where)
 
 
 def _meant(key: str) -> str:
@@ -226,13 +230,23 @@ def _meant(key: str) -> str:
     return f" (did you mean {near[0]}?)" if near else ""
 
 
-def _toml(text: str, where: str) -> dict[str, Any]:
+def read_toml(text: str, where: str) -> dict[str, Any]:
+    """The tables of a text that is TOML.
+
+    Raises:
+        DialectError: it is none, or a key of it has too many parts: reading one takes the square of their number.
+    """
     import tomllib  # slow to import, and not needed for shipped dialects
 
+    if long := _DOTTED.search(text):
+        why = f"the key {long[0][:40]}… has more than {_PARTS} parts"
+        raise DialectError(f"{where}: not TOML that can be read: {why}")
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise DialectError(f"{where}: not TOML: {error}") from None
+    except RecursionError:
+        raise DialectError(f"{where}: not TOML that can be read: it is nested too deeply") from None
 
 
 class _Loader:

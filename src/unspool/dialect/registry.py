@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 # Paths are strings here: `pathlib` is slow to import.
 _FOLDER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "dialects")
+_LONGEST = 100  # characters of a name that errors repeat and compare
 _HEAD = 1024  # characters in which a file tells its names
 _NAMES = Regex(r'^(?:name|aliases)\s*=\s*(".*"|\[[^\]]*\])', re.M)
 _STRING = Regex(r'"([^"]*)"')
@@ -92,6 +93,8 @@ def find(name: str) -> Dialect:
         UnknownDialect: none does.
     """
     dialect = _look_up(name)
+    if dialect is None and len(name) > _LONGEST:
+        raise UnknownDialect(f"there is no dialect {name[:_LONGEST]!r}…; see list_dialects()")
     if dialect is None:
         hints = [hint for hint in (_near(name).removeprefix("; "), _as_model(name)) if hint]
         raise UnknownDialect(f"there is no dialect {name!r}; {' '.join(hints) or 'see list_dialects()'}")

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 __all__ = ["Abandoned", "Awaited", "Threads"]
 
@@ -67,6 +67,26 @@ class Awaited:
             stop()
 
 
+class _Job(Generic[_T]):
+    """Work for a thread, which lets go of it as soon as it begins or nobody waits for it: it may hold a whole request.
+
+    Args:
+        work: what to do.
+        awaited: whether somebody waits for it.
+    """
+
+    __slots__ = ("awaited", "work")
+
+    def __init__(self, work: Callable[[Awaited], _T], awaited: Awaited) -> None:
+        self.work: Callable[[Awaited], _T] | None = work
+        self.awaited = awaited
+
+    def __call__(self) -> _T:
+        work, self.work = self.work, None
+        assert work is not None, "what was cancelled does not begin"
+        return work(self.awaited)
+
+
 class Threads:
     """A fixed number of threads. Work that nobody waits for any more never begins, or ends at its next `Awaited.check`.
 
@@ -79,15 +99,32 @@ class Threads:
         self._pool = ThreadPoolExecutor(count, thread_name_prefix=f"unspool-{name}")
 
     async def run(self, work: Callable[[Awaited], _T]) -> _T:
-        """What ``work`` returns or raises."""
-        loop = asyncio.get_running_loop()
-        awaited = Awaited(loop)
+        """What ``work`` returns or raises.
+
+        A task that is cancelled here ends when the work has ended: what a request holds is in memory until then, and
+        is counted. Cancelled again, it ends at once.
+        """
+        job = _Job(work, Awaited(asyncio.get_running_loop()))
+        del work
+        running = self._pool.submit(job)
+        done = asyncio.wrap_future(running)
+        done.add_done_callback(_look)
         try:
-            return await loop.run_in_executor(self._pool, work, awaited)
+            return await asyncio.shield(done)
         except asyncio.CancelledError:
-            awaited.leave()
+            job.awaited.leave()
+            if running.cancel():
+                job.work = None  # the queue has the job until a thread is free
+            else:
+                await asyncio.wait((done,))
             raise
 
     def close(self) -> None:
         """Stop the threads after what they are doing."""
         self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _look(done: "asyncio.Future[Any]") -> None:
+    """Look at the error of work, which nobody may wait for; asyncio logs those that nobody looked at."""
+    if not done.cancelled():
+        done.exception()

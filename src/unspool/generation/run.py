@@ -14,6 +14,7 @@ import msgspec
 
 from ..engines import Delta, EngineError, Request
 from ..engines.capture import asked_of
+from ..engines.threads import Awaited
 from ..events import Event
 from ..message import Message
 from ..parser import Parser
@@ -21,7 +22,7 @@ from ..request.continuation import Written
 from ..request.fields import BadRequest
 from ..request.prepared import Prepared
 from ..request.protocols import WireProtocol
-from ..tokens import encoded
+from ..tokens import counted
 from ..tools import Tools
 from ..wire import TraceWriter
 from ..wire.common import Failure, Usage
@@ -219,7 +220,7 @@ class Run:
         self._told(index, choice.close())
         if choice.uncounted and prepared.prompt is not None and self._service.engine.tokenizer is not None:
             prompt = prepared.prompt
-            choice.counted(await self._service.in_thread(len(prompt), lambda _: self._count(prompt)))
+            choice.counted(await self._service.in_thread(len(prompt), lambda awaited: self._count(prompt, awaited)))
         written = choice.written()
         self._finished(written.message)
         if self._service.turns is not None and prepared.continued is not None and not self._loops:
@@ -327,9 +328,9 @@ class Run:
         for notice in message.notices:
             log.warning("%s: %s at %d: %s", self._name, notice.kind, notice.start, notice.detail)
 
-    def _count(self, prompt: str) -> int:
+    def _count(self, prompt: str, awaited: Awaited) -> int:
         """How many tokens the prompt has, by the engine's tokenizer."""
-        return len(encoded(self._service.engine.tokenizer, prompt))
+        return counted(self._service.engine.tokenizer, prompt, awaited.check)
 
     def _choice(self, parser: Parser) -> Choice:
         settings, request = self._service.settings, self._request

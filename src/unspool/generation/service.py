@@ -73,8 +73,8 @@ class Service:
         self.held = 0
         self.draining = False
         self.models: tuple[Service, ...] = (self,)
-        self._short = Threads(2, "requests")
-        self._long = Threads(1, "long-requests")
+        self._threads = Threads(2, "requests"), Threads(1, "long-requests")
+        self._asides = Threads(1, "texts"), Threads(1, "long-texts")
 
     async def in_thread(self, size: int, work: Callable[[Awaited], _T]) -> _T:
         """Do what takes a while in a thread; see `Threads.run`.
@@ -83,7 +83,11 @@ class Service:
             size: bytes of the request; long ones have a thread of their own.
             work: what to do.
         """
-        return await (self._short if size < _LONG else self._long).run(work)
+        return await self._threads[size >= _LONG].run(work)
+
+    async def aside(self, size: int, work: Callable[[Awaited], _T]) -> _T:
+        """The same in other threads: what nothing is generated for, and what delays no answer."""
+        return await self._asides[size >= _LONG].run(work)
 
     @contextmanager
     def holding(self) -> Iterator[Callable[[int], None]]:
@@ -117,8 +121,8 @@ class Service:
 
     def close(self) -> None:
         """Stop the threads."""
-        self._short.close()
-        self._long.close()
+        for threads in (*self._threads, *self._asides):
+            threads.close()
 
     def gauges(self) -> dict[str, tuple[str, int]]:
         """The gauges of `Metrics.text`: help and value, by name."""

@@ -72,9 +72,15 @@ def awaited(check: Callable[[], None]) -> Iterator[None]:
         _left.check = before
 
 
+_SCHEMAS: Final = "tools: their schemas combine too much; allowed are fewer properties, allOf, anyOf, oneOf and $ref"
+
+
 @contextmanager
-def derivation() -> Iterator[None]:
-    """Derive one grammar.
+def derivation(too_much: str = _SCHEMAS) -> Iterator[None]:
+    """Derive one grammar, or read those of one request.
+
+    Args:
+        too_much: the error of one that takes more steps than it may.
 
     Raises:
         ConstraintError: it takes more steps than it may.
@@ -83,8 +89,7 @@ def derivation() -> Iterator[None]:
     try:
         yield
     except (_TooMuch, RecursionError):
-        text = "tools: their schemas combine too much; allowed are fewer properties, allOf, anyOf, oneOf and $ref"
-        raise ConstraintError(text) from None
+        raise ConstraintError(too_much) from None
     finally:
         _left.steps = before
         _left.look = before or 0

@@ -15,6 +15,7 @@ import msgspec
 from ..errors import ConstraintError
 from ..regex import Regex
 from . import regular
+from .bounds import step
 from .flat import ANY, literal
 
 __all__ = ["MAX_GRAMMAR", "NO_LARK", "Freeform", "read_lark"]
@@ -108,6 +109,7 @@ class Freeform(msgspec.Struct, frozen=True):
         Raises:
             ConstraintError: see `read_lark`.
         """
+        step(len(self.source))
         try:
             definitions, ignored = _read(self.source)
             return _Writer(definitions, ignored, quote, without).text()
@@ -283,7 +285,9 @@ class _Terminals:
         return part, at
 
     def step(self, name: str, part: regular.Part) -> None:
-        self.size += regular.size(part)
+        size = regular.size(part)
+        step(size)
+        self.size += size
         if self.size > MAX_GRAMMAR:
             raise _wrong(f"{name}: the terminals written out have more than {MAX_GRAMMAR:,} parts")
 
@@ -327,7 +331,8 @@ class _Writer:
         self.quote = quote
         self.terminals = _Terminals(definitions)
         self.lines: list[str] = []
-        self.named: dict[str, str] = {}
+        self.named: dict[str, str] = {}  # by what is written
+        self.words: dict[str, str] = {}  # the same of terminals, by their own names
         begun = dict.fromkeys(m[:n] for m in without for n in range(1, len(m)))
         held = [f"{literal(m)}{ANY}*" for m in without if m]
         self.guard = f" & ~/{ANY}*(?:{'|'.join([*held, *map(literal, begun)])})/" if held else ""
@@ -369,7 +374,9 @@ class _Writer:
             return json.dumps(_spelled(text, self.quote), ensure_ascii=False)
         if token.kind == "name":
             if _is_terminal(token.text):
-                return self.word(self.terminals.part(token.text))
+                if token.text not in self.words:
+                    self.words[token.text] = self.word(self.terminals.part(token.text))
+                return self.words[token.text]
             return "start" if token.text == "start" else f"u_{token.text}"
         if token.kind == "repeat":
             low, high = _count(definition.name, token)

@@ -1,7 +1,8 @@
 """Approvals of calls without state: whoever asks gets an id that only this server can have made for just this call.
 
-The id holds a random part and a MAC over it, the tool server, the tool, its arguments and the client's API key. An
-answer that comes back with it proves that the call is the one that was asked about, word for word.
+The id holds a random part, a mark of the call (the same for equal calls, so that one is found among many) and a MAC
+over the random part, the tool server, the tool, its arguments and the client's API key. An answer that comes back with
+it proves that the call is the one that was asked about, word for word.
 """
 
 import hashlib
@@ -12,6 +13,7 @@ from typing import Final
 
 PREFIX: Final = "mcpr_"
 _NONCE: Final = 16  # characters
+_MARK: Final = 16
 _MAC: Final = 32
 
 
@@ -36,14 +38,28 @@ class Approvals:
             arguments: its JSON text.
         """
         nonce = secrets.token_hex(_NONCE // 2)
-        return PREFIX + nonce + self._mac(nonce, server, tool, arguments)
+        return PREFIX + nonce + self.mark(server, tool, arguments) + self._mac(nonce, server, tool, arguments)
+
+    def mark(self, server: str, tool: str, arguments: str) -> str:
+        """What stands in the ids for this call, and can be made by this server alone."""
+        return self._digest("mark", server, tool, arguments)[:_MARK]
+
+    @staticmethod
+    def mark_of(id: str) -> str:
+        """The mark in an id; any text where the id is none."""
+        return id[len(PREFIX) + _NONCE :][:_MARK]
 
     def answers(self, id: str, server: str, tool: str, arguments: str) -> bool:
         """Whether an id was made for this call, this client and with this key."""
-        nonce, mac = id[len(PREFIX) : len(PREFIX) + _NONCE], id[len(PREFIX) + _NONCE :]
-        made = self._mac(nonce, server, tool, arguments)
-        return id.startswith(PREFIX) and hmac.compare_digest(mac.encode(), made.encode())
+        if not id.startswith(PREFIX) or not id.isascii():  # only ASCII is compared in constant time
+            return False
+        nonce = id[len(PREFIX) :][:_NONCE]
+        made = PREFIX + nonce + self.mark(server, tool, arguments) + self._mac(nonce, server, tool, arguments)
+        return hmac.compare_digest(id, made)
 
     def _mac(self, nonce: str, *call: str) -> str:
-        told = json.dumps([nonce, self._caller, *call]).encode()
-        return hmac.new(self._key, told, hashlib.sha256).hexdigest()[:_MAC]
+        return self._digest(nonce, *call)[:_MAC]
+
+    def _digest(self, *told: str) -> str:
+        # No nonce is as short as the word of marks, so that no mark is part of a MAC.
+        return hmac.new(self._key, json.dumps([self._caller, *told]).encode(), hashlib.sha256).hexdigest()

@@ -16,7 +16,7 @@ by these forms too, and read as the rounds that it was.
 import logging
 import os
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
 from itertools import accumulate
 from typing import Any, Final, NamedTuple
@@ -26,7 +26,7 @@ import msgspec
 from ..bridge import Bridge
 from ..engines.kept import Kept
 from ..message import Message
-from ..tokens import added_tokens, encoded
+from ..tokens import added_tokens, counted, encoded
 from ..wire.encoding import clean
 from .chain import Chain, called, json_bytes, thought
 from .chat_request import ChatRequest
@@ -166,14 +166,19 @@ class Turns:
         past = Past(chains[-1], _thoughts(request.messages), request.caller)
         return Continued(self._prompts.render(request), None, past)
 
-    def count(self, request: ChatRequest) -> int:
+    def count(self, request: ChatRequest, check: Callable[[], None]) -> int:
         """The tokens of a prompt as the template writes it; without a tokenizer four characters are one.
+
+        Args:
+            request: whose prompt.
+            check: called from time to time; may raise.
 
         Raises:
             BadRequest: the template refuses the request.
         """
         prompt = self._prompts.render(request)
-        return len(prompt) // 4 if self._tokenizer is None else len(self._encode(prompt, ""))
+        check()
+        return len(prompt) // 4 if self._tokenizer is None else counted(self._tokenizer, prompt, check)
 
     def next_round(
         self,

@@ -6,7 +6,8 @@ client. Tools that only their provider can run are left out, and that is logged.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Final
 
 import msgspec
@@ -14,6 +15,7 @@ import msgspec
 from ..arguments import json_shown
 from ..errors import ConstraintError
 from ..grammar import regular
+from ..grammar.bounds import derivation
 from ..grammar.freeform import Freeform, read_lark
 from ..wire.freeform import INPUT, Kind
 from .common import read_parameters, tool
@@ -61,6 +63,7 @@ class Declared(msgspec.Struct):
         kinds: by flat name, what is more than a function.
         grammars: of the texts of custom tools, by flat name.
         dropped: the types of tools that are left out.
+        names: the flat names of those that are not.
         search: whether the client searches for tools, so that some are not declared before they are found.
     """
 
@@ -68,6 +71,7 @@ class Declared(msgspec.Struct):
     kinds: dict[str, Kind] = {}
     grammars: dict[str, Freeform] = {}
     dropped: set[str] = set()
+    names: set[str] = set()
     search: bool = False
 
 
@@ -89,18 +93,34 @@ def read_nested(fields: Fields, *, custom: bool = True) -> Declared:
         BadRequest: a tool is wrong.
     """
     found = Declared()
-    for one in fields.objects("tools", ()):
-        kind = one.one_of("type", ("function", "custom") if custom else ("function",), "function")
-        inner = Fields(one.raw.get(kind), one.path(kind))
-        name = inner.text("name")
-        if kind == "custom":
-            form = inner.object("format")
-            found.tools.append(_custom(inner, name, form, form.object("grammar"), found))
-            found.kinds[name] = Kind("custom", name)
-        else:
-            strict = inner.flag("strict", None)
-            found.tools.append(tool(name, inner.text("description", None), read_parameters(inner), strict))
+    with _grammars(fields):
+        for one in fields.objects("tools", ()):
+            _take_nested(one, found, custom)
     return found
+
+
+@contextmanager
+def _grammars(fields: Fields) -> Iterator[None]:
+    """Read the grammars of one request."""
+    text = "their grammars are too large together; allowed are fewer and shorter ones"
+    try:
+        with derivation(text):
+            yield
+    except ConstraintError as error:
+        raise fields.wrong("tools", str(error)) from None
+
+
+def _take_nested(one: Fields, found: Declared, custom: bool) -> None:
+    kind = one.one_of("type", ("function", "custom") if custom else ("function",), "function")
+    inner = Fields(one.raw.get(kind), one.path(kind))
+    name = inner.text("name")
+    if kind == "custom":
+        form = inner.object("format")
+        found.tools.append(_custom(inner, name, form, form.object("grammar"), found))
+        found.kinds[name] = Kind("custom", name)
+    else:
+        strict = inner.flag("strict", None)
+        found.tools.append(tool(name, inner.text("description", None), read_parameters(inner), strict))
 
 
 def read_declared(fields: Fields) -> Declared:
@@ -115,13 +135,14 @@ def read_declared(fields: Fields) -> Declared:
         one.raw.get("type") == SEARCH and one.one_of("execution", ("server", "client"), "server") == "client"
         for one in listed
     )
-    for one in listed:
-        _take(one, found, "", loaded=False)
-    if isinstance(fields.raw.get("input"), list):
-        for item in fields.objects("input"):
-            if item.raw.get("type") in ("additional_tools", "tool_search_output"):
-                for one in item.objects("tools", ()):
-                    _take(one, found, "", loaded=True)
+    with _grammars(fields):
+        for one in listed:
+            _take(one, found, "", loaded=False)
+        if isinstance(fields.raw.get("input"), list):
+            for item in fields.objects("input"):
+                if item.raw.get("type") in ("additional_tools", "tool_search_output"):
+                    for one in item.objects("tools", ()):
+                        _take(one, found, "", loaded=True)
     return found
 
 
@@ -143,8 +164,9 @@ def _take(one: Fields, found: Declared, namespace: str, *, loaded: bool) -> None
     if one.flag("defer_loading") and found.search and not loaded:
         return
     name = flat(namespace, one.text("name"))
-    if loaded and any(t["function"]["name"] == name for t in found.tools):
+    if loaded and name in found.names:
         return  # it was found before
+    found.names.add(name)
     if kind == "custom":
         form = one.object("format")
         found.tools.append(_custom(one, name, form, form, found))
@@ -213,17 +235,20 @@ def read_choice(fields: Fields, found: Declared) -> Any:
     choice = fields.raw.get("tool_choice")
     if not isinstance(choice, Mapping):
         return choice
+    spaces: dict[str | None, list[str]] = {}
+    for name, kind in found.kinds.items():
+        spaces.setdefault(kind.namespace, []).append(name)
     if choice.get("type") == "allowed_tools" and isinstance(choice.get("tools"), list):
-        listed = [each for one in choice["tools"] for each in _chosen(one, found)]
+        listed = [each for one in choice["tools"] for each in _chosen(one, spaces)]
         return {**choice, "tools": listed or choice["tools"]}
     if choice.get("type") in ("custom", SEARCH):
-        return _chosen(choice, found)[0]
+        return _chosen(choice, spaces)[0]
     if choice.get("type") == "function" and choice.get("namespace"):
-        return _chosen(choice, found)[0]
+        return _chosen(choice, spaces)[0]
     return choice
 
 
-def _chosen(one: Any, found: Declared) -> list[Any]:
+def _chosen(one: Any, spaces: Mapping[str | None, list[str]]) -> list[Any]:
     if not isinstance(one, Mapping):
         return [one]
     kind = one.get("type")
@@ -232,8 +257,8 @@ def _chosen(one: Any, found: Declared) -> list[Any]:
     if kind == SEARCH:
         return [{"type": "function", "name": SEARCH}]
     if kind == "namespace":
-        names = [n for n, k in found.kinds.items() if k.namespace == one.get("name")]
-        return [{"type": "function", "name": n} for n in names] or [{"type": "function", "name": one.get("name")}]
+        names: list[Any] = [*spaces.get(str(one.get("name")), ())] or [one.get("name")]
+        return [{"type": "function", "name": n} for n in names]
     if kind in ("function", "custom") and isinstance(one.get("name"), str):
         return [{"type": "function", "name": flat(one.get("namespace"), one["name"])}]
     return [one]

@@ -113,7 +113,7 @@ def prepare(
     """
     awaited = awaited or Awaited()
     constraints = constraints or Constraints(settings)
-    request = with_edits(request, turns)
+    request = with_edits(request, turns, awaited)
     continued = prompt or (None if turns is None else turns.prompt(request))
     text = None if continued is None else continued.prompt
     awaited.check()
@@ -139,11 +139,12 @@ def prepare(
     return Prepared(request, text, continued, stage, constraint, thinking, tuple(parsers))
 
 
-def with_edits(request: ChatRequest, turns: Turns | None) -> ChatRequest:
+def with_edits(request: ChatRequest, turns: Turns | None, awaited: Awaited) -> ChatRequest:
     """The request with its edits made. Tokens are counted in the prompt; without a tokenizer four characters are one.
 
     Raises:
         BadRequest: the template refuses.
+        Abandoned: nobody waits any more.
     """
     if not request.edits:
         return request
@@ -152,7 +153,7 @@ def with_edits(request: ChatRequest, turns: Turns | None) -> ChatRequest:
         asked = msgspec.structs.replace(request, messages=list(messages))
         if turns is None:
             return len(msgspec.json.encode(asked.messages)) // 4
-        return turns.count(asked)
+        return turns.count(asked, awaited.check)
 
     messages, applied = edited(request.messages, request.edits, tokens)
     reasoning = request.reasoning

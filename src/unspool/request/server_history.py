@@ -4,9 +4,11 @@ Each protocol has its own form for them. The model sees what it wrote then: call
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Final
 
+from ..tools import ServerTool
 from .fields import Fields
 from .server_tools import Offer, Pending, ServerTools
 
@@ -208,17 +210,18 @@ def resumed(
     open_calls = [c for m in messages for c in m.get("tool_calls", ()) if c["id"] not in answered]
     results: dict[str, dict[str, Any]] = {}
     pending: list[Pending] = []
+    marked = _Marked(open_calls, tools) if fields.has("resume") and tools is not None else None
     for entry in fields.objects("resume", ()):
         id = entry.text("interruptId")
-        found = None if tools is None else _asked_for(id, [c for c in open_calls if c["id"] not in results], tools)
+        found = None if marked is None else marked.take(id, results)
         if found is None:
             raise entry.wrong("interruptId", "is no approval that this server asked for a call without result")
-        call, name = found
+        call, tool = found
         payload = entry.object("payload")
         allowed = entry.one_of("status", ("resolved", "cancelled")) == "resolved" and payload.flag("approved")
         refusal = "" if allowed else refused(payload.text("reason", ""))
-        pending.append(Pending(call["id"], name, call["function"]["arguments"], id, refusal))
-        results[call["id"]] = result_of(call["id"], name, refusal)
+        pending.append(Pending(call["id"], tool.name, call["function"]["arguments"], id, refusal))
+        results[call["id"]] = result_of(call["id"], tool.name, refusal)
     asking = (
         set() if tools is None else {n for s in tools.tools.values() if s.asks for n in (s.tool.name, s.tool.original)}
     )
@@ -229,16 +232,31 @@ def resumed(
     return _with(messages, results), tuple(pending)
 
 
-def _asked_for(id: str, calls: Sequence[dict[str, Any]], tools: ServerTools) -> tuple[dict[str, Any], str] | None:
-    """The call that the approval was asked for, and its tool's name as the model sees it. The client knows a tool by
-    its own name, which those of several servers may have."""
-    for call in calls:
-        name, arguments = call["function"]["name"], call["function"]["arguments"]
-        for tool in (served.tool for served in tools.tools.values()):
-            known = name in (tool.name, tool.original)
-            if known and tools.approvals.answers(id, tool.server, tool.original, arguments):
-                return call, tool.name
-    return None
+class _Marked:
+    """Calls by the marks of their approvals: any number of answers finds its calls in one pass. The client knows a tool
+    by its own name, which those of several servers may have."""
+
+    def __init__(self, calls: Sequence[dict[str, Any]], tools: ServerTools) -> None:
+        self._approvals = tools.approvals
+        named: dict[str, list[ServerTool]] = {}
+        for served in tools.tools.values():
+            for name in {served.tool.name, served.tool.original}:
+                named.setdefault(name, []).append(served.tool)
+        self._calls: dict[str, deque[tuple[dict[str, Any], ServerTool]]] = {}
+        for call in calls:
+            for tool in named.get(call["function"]["name"], ()):
+                mark = self._approvals.mark(tool.server, tool.original, call["function"]["arguments"])
+                self._calls.setdefault(mark, deque()).append((call, tool))
+
+    def take(self, id: str, done: Collection[str]) -> tuple[dict[str, Any], ServerTool] | None:
+        """The call that an approval was asked for, and its tool; those whose ids are done with are passed over."""
+        waiting = self._calls.get(self._approvals.mark_of(id), deque())
+        while waiting:
+            call, tool = waiting.popleft()
+            if call["id"] not in done:
+                made = self._approvals.answers(id, tool.server, tool.original, call["function"]["arguments"])
+                return (call, tool) if made else None
+        return None
 
 
 def _with(messages: list[dict[str, Any]], results: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:

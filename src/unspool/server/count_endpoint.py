@@ -6,10 +6,11 @@ from starlette.types import Scope, Send
 
 from ..engines.threads import Awaited
 from ..generation.service import log
+from ..grammar import bounds
 from ..request.chat_request import check_text
 from ..request.fields import BadRequest, Fields, read_object
 from ..request.prepared import with_edits
-from ..tokens import encoded
+from ..tokens import counted
 from ..wire.common import Failure
 from ..wire.encoding import encode
 from .endpoint import Endpoint
@@ -43,15 +44,16 @@ class CountEndpoint(Endpoint):
         tokenizer = service.engine.tokenizer
         if service.turns is None or tokenizer is None:
             raise BadRequest(None, "the server knows no tokenizer of the model, so it cannot count its tokens", 501)
-        request = self._protocol.read(Fields({"max_tokens": 1, **read_object(body).raw}))
+        with bounds.awaited(awaited.check):
+            request = self._protocol.read(Fields({"max_tokens": 1, **read_object(body).raw}))
         check_text(request, service.settings.limits)
         awaited.check()
         told: dict[str, Any] = {}
         if request.edits:
-            told = {"context_management": {"original_input_tokens": service.turns.count(request)}}
-            awaited.check()
-            request = with_edits(request, service.turns)
+            told = {"context_management": {"original_input_tokens": service.turns.count(request, awaited.check)}}
+            request = with_edits(request, service.turns, awaited)
         prompt = service.turns.prompt(request)
         awaited.check()
-        ids = encoded(tokenizer, prompt.prompt) if prompt.ids is None else prompt.ids
-        return {"input_tokens": len(ids), **told}
+        ids = prompt.ids
+        tokens = counted(tokenizer, prompt.prompt, awaited.check) if ids is None else len(ids)
+        return {"input_tokens": tokens, **told}

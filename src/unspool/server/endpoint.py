@@ -12,6 +12,7 @@ from ..engines.threads import Awaited
 from ..generation.admission import Overloaded
 from ..generation.run import Run
 from ..generation.service import Service, log
+from ..grammar import bounds
 from ..request.approvals import Approvals
 from ..request.chat_request import ChatRequest, check_text
 from ..request.fields import BadRequest, Fields, read_object
@@ -111,23 +112,34 @@ class Endpoint:
         await reply.send(send)
 
     async def _prepare(self, size: int, fields: Fields, offer: Offer, caller: bytes) -> Prepared:
-        """Make a request ready; in a thread where it is long, or where a grammar may have to be derived."""
+        """Make a request ready; in a thread where it is long, or where grammars have to be read or derived."""
         service = self._service
 
-        def read(awaited: Awaited | None = None) -> ChatRequest:
-            request = msgspec.structs.replace(self._protocol.read(fields, offer), caller=caller)
+        def read(awaited: Awaited) -> ChatRequest:
+            with bounds.awaited(awaited.check):
+                request = msgspec.structs.replace(self._protocol.read(fields, offer), caller=caller)
             if size > service.settings.limits.text:  # else there cannot be so many characters
                 check_text(request, service.settings.limits)
             return request
 
-        def make(awaited: Awaited) -> Prepared:
+        def make(request: ChatRequest, awaited: Awaited) -> Prepared:
             engine = service.engine
             return prepare(request, service.settings, service.turns, engine.tokenizer, service.constraints, awaited)
 
-        request = read() if size < _LONG else await service.in_thread(size, read)
-        if size < _LONG and not request.tools and request.response_format is None:
-            return make(Awaited())
-        return await service.in_thread(size, make)
+        if size >= _LONG or _declares(fields):
+            return await service.in_thread(size, lambda awaited: make(read(awaited), awaited))
+        request = read(Awaited())
+        if not request.tools and request.response_format is None:
+            return make(request, Awaited())
+        return await service.in_thread(size, lambda awaited: make(request, awaited))
+
+
+def _declares(fields: Fields) -> bool:
+    """Whether a request declares tools, whose grammars may take a while to read."""
+    items = fields.raw.get("input")
+    return fields.has("tools") or (
+        isinstance(items, list) and any(isinstance(item, dict) and "tools" in item for item in items)
+    )
 
 
 def _betas(scope: Scope) -> frozenset[str]:

@@ -23,7 +23,7 @@ from ..request.fields import BadRequest, Fields
 from ..request.prepared import prepare
 from ..request.protocols import TraceProtocol
 from ..request.protocols.chat import read_format, reasoning_markers
-from ..tokens import encoded
+from ..tokens import counted
 from ..wire import (
     AguiWriter,
     CandleWriter,
@@ -207,16 +207,16 @@ class PromptEndpoint(ThreadEndpoint):
                 "prompt": prepared.prompt,
                 "special": () if service.prompts is None else service.prompts.special,
                 "stage": prepared.parsers[0].stage,
-                "tokens": self._tokens(prepared.prompt),
+                "tokens": self._tokens(prepared.prompt, awaited),
                 "grammar": grammar,
             }
         )
 
-    def _tokens(self, prompt: str | None) -> int | None:
+    def _tokens(self, prompt: str | None, awaited: Awaited) -> int | None:
         tokenizer = self._service.engine.tokenizer
         if prompt is None or tokenizer is None:
             return None
-        return len(encoded(tokenizer, prompt))
+        return counted(tokenizer, prompt, awaited.check)
 
 
 def _chat(kind: Callable[..., Writer]) -> Callable[[str, Dialect], Writer]:

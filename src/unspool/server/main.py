@@ -4,6 +4,7 @@ import asyncio
 import ctypes
 import logging
 import math
+import os
 import socket
 import sys
 from collections.abc import Collection, Sequence
@@ -196,6 +197,8 @@ def serve(
     """
     set_up_logs(operation.log_format, operation.log_level)
     _return_large_blocks()
+    # `tokenizers` would complain of each child that is forked behind a long prompt.
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     sys.setswitchinterval(_SWITCH)
     server = Server(settings, engine, host, port, prompts, tools, others=others, operation=operation)
     server.run(None if listener is None else [listener])

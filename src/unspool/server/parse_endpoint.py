@@ -1,6 +1,5 @@
 """`ParseEndpoint`: ``POST /parse``, which parses a text without an engine into a message, events, or steps."""
 
-import tomllib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
@@ -8,7 +7,7 @@ from typing import Any, Final, NamedTuple
 from starlette.types import Receive, Scope, Send
 
 from ..arguments import json_kind, json_shown
-from ..dialect.file import KEYS, Dialect, parse_dialect
+from ..dialect.file import KEYS, Dialect, parse_dialect, read_toml
 from ..dialect.registry import find_base, get_dialect
 from ..engines.threads import Awaited
 from ..errors import DialectError, ToolsError, UnknownDialect
@@ -33,6 +32,8 @@ MAX_PIECES: Final = 50_000
 """How many pieces a text may be cut into."""
 MAX_TOML: Final = 32 * 1024
 """How many characters a dialect's file may have."""
+_FILE: Final = "dialect.toml"
+"""What errors call such a file."""
 MAX_TEMPLATES: Final = 64
 """How many alternatives a key of a dialect's file may list: each is looked for everywhere."""
 FIELDS: Final = (
@@ -73,7 +74,7 @@ class ThreadEndpoint(ABC):
 
         try:
             # In a thread: it takes a while, and streams must not wait for it.
-            reply = Reply(await self._service.in_thread(len(body), work))
+            reply = Reply(await self._service.aside(len(body), work))
         except BadRequest as error:
             status = error.status or 400
             reply = failed(wire.error_body, Failure(str(error), status, error.param))
@@ -275,13 +276,11 @@ def _own(fields: Fields) -> Dialect:
     """
     toml = fields.text("toml")
     _check_length(fields, "toml", len(toml), MAX_TOML)
+    for key, value in read_toml(toml, _FILE).items():
+        if key in KEYS and key != "examples" and isinstance(value, list) and len(value) > MAX_TEMPLATES:
+            raise fields.wrong("toml", f"{key}: {len(value):,} alternatives; allowed are {MAX_TEMPLATES}")
     try:
-        for key, value in tomllib.loads(toml).items():
-            if key in KEYS and key != "examples" and isinstance(value, list) and len(value) > MAX_TEMPLATES:
-                raise fields.wrong("toml", f"{key}: {len(value):,} alternatives; allowed are {MAX_TEMPLATES}")
-        return parse_dialect(toml, "dialect.toml", find_base)
-    except tomllib.TOMLDecodeError as error:
-        raise fields.wrong("toml", f"not TOML: {error}") from None
+        return parse_dialect(toml, _FILE, find_base)
     except RecursionError:
         raise fields.wrong("toml", "is nested too deeply") from None
 

@@ -1,0 +1,261 @@
+"""Attacks on what came later than chat: approvals, sealed reasoning, tools that the server runs, grammars of custom
+tools, edits of long histories, several models, and what the page asks. Those that compute run with `make attacks`."""
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from .clients import burst
+from .victim import CHAT, QUICK, Victim, call, serving, survives, workshop
+
+RESPONSES, MESSAGES, AGUI = "/v1/responses", "/v1/messages", "/ag-ui"
+SURROGATE = "\ud800"
+CALLS = call("f", a=1) * 3000
+"""200,000 characters of calls."""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Victim]:
+    with serving("--config", str(workshop(tmp_path_factory.mktemp("w")))) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def computing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Victim]:
+    """One of its models has a tokenizer, a chat template and grammars."""
+    with serving("--config", str(workshop(tmp_path_factory.mktemp("c"), "builtin"))) as found:
+        yield found
+
+
+def user(text: str) -> dict[str, Any]:
+    return {"role": "user", "content": text}
+
+
+def run(*messages: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """A run of AG-UI."""
+    told = [{"id": str(i), **message} for i, message in enumerate(messages)]
+    return {"threadId": "t", "runId": "r", "state": {}, "messages": told, "tools": [], "context": [], **more}
+
+
+def refused(server: Victim, path: str, body: Any, field: str, within: float = 5.0) -> None:
+    began = time.monotonic()
+    status, text = server.ask(path, body)
+    assert (status, field in text) == (400, True), text[:500]
+    assert time.monotonic() - began < within, field
+
+
+# -- approvals and sealed reasoning ------------------------------------------------------------------------------------
+
+
+def approval(server: Victim) -> dict[str, Any]:
+    """A call that somebody has to allow, as Responses tells it."""
+    body = {"input": [user("guarded it")], "tools": [{"type": "mcp", "server_label": "shop"}]}
+    status, text = server.ask(RESPONSES, body)
+    assert status == 200
+    return next(o for o in json.loads(text)["output"] if o["type"] == "mcp_approval_request")
+
+
+def test_approvals_that_are_forged_changed_huge_or_many_are_refused_or_answered_once(server: Victim) -> None:
+    asked = approval(server)
+
+    def decided(request: Any, *ids: str) -> dict[str, Any]:
+        yes = [{"type": "mcp_approval_response", "approval_request_id": id, "approve": True} for id in ids]
+        return {"input": [user("x"), request, *yes], "tools": [{"type": "mcp", "server_label": "shop"}]}
+
+    def attack() -> None:
+        forged = ("mcpr_", "mcpr_" + "0" * 64, asked["id"][:-1], asked["id"][:-8] + SURROGATE * 8, "m" * 1_000_000)
+        for id in forged:
+            refused(server, RESPONSES, decided({**asked, "id": id}, id), "approval_request_id")
+        for field, value in (("arguments", '{"a": 2}'), ("name", "die"), ("server_label", SURROGATE)):
+            refused(server, RESPONSES, decided({**asked, field: value}, asked["id"]), "approval_request_id")
+        refused(server, RESPONSES, decided(user("y"), asked["id"]), "approval_request_id")
+        status, text = server.ask(RESPONSES, decided(asked, *[asked["id"]] * 3000))
+        assert (status, text.count('"mcp_call"')) == (200, 1), text[:500]
+
+    survives(server, attack)
+
+
+def test_answers_to_interrupts_find_their_calls_however_many_there_are(server: Victim) -> None:
+    _, text = server.ask(AGUI, run(user("guarded it")))
+    events = [json.loads(line[6:]) for line in text.splitlines() if line.startswith("data: ")]
+    id = events[-1]["outcome"]["interrupts"][0]["id"]
+    arguments = "".join(e["delta"] for e in events if e["type"] == "TOOL_CALL_ARGS")
+
+    def answered(count: int, *answers: str) -> dict[str, Any]:
+        function = {"name": "guarded", "arguments": arguments}
+        calls = [{"id": f"c{i}", "type": "function", "function": function} for i in range(count)]
+        resume = [{"interruptId": a, "status": "resolved", "payload": {"approved": True}} for a in answers]
+        return run(user("guarded it"), {"role": "assistant", "toolCalls": calls}, resume=resume)
+
+    def attack() -> None:
+        for forged in ("mcpr_" + "0" * 64, id[:-1] + SURROGATE, SURROGATE):
+            refused(server, AGUI, answered(1, forged), "resume[0].interruptId")
+        refused(server, AGUI, answered(1000, *[id] * 1000, "mcpr_"), "resume[1000].interruptId", 10)
+        status, text = server.ask(AGUI, answered(200, *[id] * 200))
+        assert (status, "RUN_FINISHED" in text) == (200, True)
+        assert text.count('"done"') <= 128, "no more calls are run than one answer may have"
+
+    survives(server, attack)
+
+
+def test_sealed_items_that_are_forged_huge_or_many_are_refused(server: Victim) -> None:
+    def attack() -> None:
+        for sealed in ("QUFB" * 100, "AQ" * 1000, SURROGATE, "Q" * 3_000_000):
+            items = [user("x"), {"type": "reasoning", "summary": [], "encrypted_content": sealed}]
+            refused(server, RESPONSES, {"input": items}, "input[1].encrypted_content")
+            thought = {"type": "thinking", "thinking": "", "signature": sealed}
+            history = [user("x"), {"role": "assistant", "content": [thought]}, user("y")]
+            refused(server, MESSAGES, {"max_tokens": 4, "messages": history}, "messages[1].content[0].signature")
+            refused(server, AGUI, run(user("x"), {"role": "reasoning", "encryptedValue": sealed}), "encryptedValue")
+
+    survives(server, attack)
+
+
+# -- tools that the server runs ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", [CHAT, pytest.param(AGUI, marks=pytest.mark.attacks)])
+def test_clients_that_leave_a_loop_of_tools_at_any_moment_take_nothing_with_them(server: Victim, path: str) -> None:
+    words = ("add it", "add many", "flood it", "hang it", "die it")
+    bodies = [
+        run(user(w)) if path == AGUI else {"messages": [user(w)], "stream": i % 2 == 0} for i, w in enumerate(words)
+    ]
+
+    def attack() -> None:
+        for after in (0.0, 0.02, 0.2):
+            burst(server.port, 20, "at once" if after else "one by one", bodies=bodies, path=path, after=after)
+
+    survives(server, attack)
+
+
+def test_answers_whose_model_never_stops_calling_end_by_their_limits(server: Victim) -> None:
+    server.ask(CHAT, {"messages": [user("add it")], "max_tool_calls": 1})  # the tools' process runs
+
+    def attack() -> None:
+        status, text = server.ask(CHAT, {"messages": [user("add many")], "max_tool_calls": 3})
+        assert (status, text.count('"done"')) == (200, 3), text[:500]
+        status, text = server.ask(CHAT, {"messages": [user("hang it")], "tool_limits": {"tooltime": 0.2}})
+        assert (status, "did not answer" in text) == (200, True), text[:500]
+        status, text = server.ask(CHAT, {"messages": [user("flood it")], "tool_limits": {"results": 1000}})
+        assert (status, len(text) < 10_000) == (200, True), text[:500]
+
+    survives(server, attack)
+
+
+# -- grammars of custom tools ------------------------------------------------------------------------------------------
+
+
+def custom(*definitions: str, syntax: str = "lark") -> dict[str, Any]:
+    tools = [
+        {"type": "custom", "custom": {"name": f"t{i}", "format": {"type": "grammar", "grammar": g}}}
+        for i, g in enumerate({"syntax": syntax, "definition": d} for d in definitions)
+    ]
+    return {"model": "other", "messages": [user(QUICK)], "tools": tools, "max_tokens": 4}
+
+
+def doubled(levels: int, uses: int = 1) -> str:
+    lines = [f"T{i}: T{i - 1} T{i - 1}" for i in range(1, levels + 1)]
+    return "\n".join([f"start: {f'T{levels} ' * uses}", 'T0: "x"', *lines])
+
+
+@pytest.mark.attacks
+def test_hostile_grammars_of_custom_tools_are_refused_or_kept_within_limits(computing: Victim) -> None:
+    refusals = {
+        "has no rule start": custom("x: y"),
+        "parts": custom(doubled(30)),
+        "holds itself": custom("start: A\nA: A"),
+        "characters": custom('start: "' + "x" * 70_000 + '"'),
+        "nested too deeply": custom("start: A0\n" + "".join(f"A{i}: A{i + 1}\n" for i in range(2000)) + 'A2000: "x"'),
+        "is not supported": custom("start: A\n%declare A"),
+        "together": custom(*[doubled(13)] * 60),
+        "definition": custom("(" * 500 + "a" + ")" * 500, syntax="regex"),
+    }
+    allowed = [
+        custom(doubled(5, 2000)),
+        custom("start: start start | A\nA: /(a?){100}/"),
+        custom("start: A~9999\nA: B~9999\nB: C~9999\nC: /x/"),
+        custom("start: /" + "(a|b)?" * 3000 + "/"),
+        custom("((a{100}){100}){100}", syntax="regex"),
+    ]
+
+    def attack() -> None:
+        for told, body in refusals.items():
+            refused(computing, CHAT, body, told, 20)
+        for body in allowed:
+            status, text = computing.ask(CHAT, body, timeout=60)
+            assert status in (200, 400), text
+            assert "lexer" not in text.lower(), text
+        burst(computing.port, 10, "at once", bodies=allowed, after=0.2)
+
+    survives(computing, attack)
+
+
+# -- long histories, several models ------------------------------------------------------------------------------------
+
+
+@pytest.mark.attacks
+def test_long_prompts_to_count_and_to_edit_that_nobody_waits_for_are_not_counted(computing: Victim) -> None:
+    size = {"type": "input_tokens", "value": 1}
+    edits = [{"type": "clear_thinking_20251015"}, {"type": "clear_tool_uses_20250919", "trigger": size}]
+    body = {"model": "other", "max_tokens": 4, "messages": [user("long " * 120_000)]}
+    edited = {**body, "context_management": {"edits": edits}}
+
+    def attack() -> None:
+        refused(computing, MESSAGES, {**body, "context_management": {"edits": edits[:1] * 1000}}, "stands twice")
+        burst(computing.port, 20, "at once", bodies=[body, edited], path=f"{MESSAGES}/count_tokens", after=0.2)
+        burst(computing.port, 10, "at once", bodies=[edited], path=MESSAGES, after=0.2)
+
+    survives(computing, attack)
+
+
+def test_names_of_models_that_are_wrong_huge_or_none_are_refused(server: Victim) -> None:
+    def attack() -> None:
+        for name in ("m" * 1_000_000, SURROGATE, "../other", ""):
+            for path, body in ((CHAT, {"messages": [user("x")]}), (RESPONSES, {"input": "x"})):
+                status, text = server.ask(path, {"model": name, **body})
+                assert (status, len(text) < 1000) == (404, True), text[:500]
+            status, text = server.ask(AGUI, run(user("x"), forwardedProps={"model": name}))
+            assert (status, len(text) < 1000) == (404, True), text[:500]
+
+    survives(server, attack)
+
+
+# -- what the page asks ------------------------------------------------------------------------------------------------
+
+
+def test_files_and_names_that_take_long_to_read_are_refused_at_once(server: Victim) -> None:
+    def attack() -> None:
+        for toml in ("a" + ".a" * 15_000 + "=1", "[a" + '."a"' * 8_000 + "]", "a=" + "[" * 15_000, "a={" * 10_000):
+            refused(server, "/ui/check", {"toml": toml}, "toml")
+        refused(server, "/ui/about", {"dialect": "x" * 3_000_000}, "list_dialects()")
+        refused(server, "/parse", {"text": "", "dialect": "x/" * 1_000_000}, "list_dialects()")
+
+    survives(server, attack)
+
+
+@pytest.mark.attacks
+def test_what_the_page_asks_delays_no_answer_and_ends_with_its_client(computing: Victim) -> None:
+    tools = [{"type": "function", "function": {"name": f"f{i}", "parameters": {"type": "object"}}} for i in range(3)]
+    asked = {
+        "/ui/detect": {"output": CALLS},
+        "/ui/protocol": {"text": CALLS, "dialect": "hermes", "protocol": "responses"},
+        "/parse": {"text": CALLS, "dialect": "hermes", "format": "steps"},
+    }
+
+    def attack() -> None:
+        for path, body in asked.items():
+            asking = threading.Thread(
+                target=lambda p=path, b=body: burst(computing.port, 20, "at once", bodies=[b], path=p, after=1.0)
+            )
+            asking.start()
+            time.sleep(0.5)
+            began = time.monotonic()
+            status, text = computing.ask(CHAT, {"messages": [user(QUICK)], "tools": tools})
+            assert (status, time.monotonic() - began < 2) == (200, True), (path, text)
+            asking.join()
+
+    survives(computing, attack)
