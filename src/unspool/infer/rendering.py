@@ -105,7 +105,7 @@ class Renderer:
         Raises:
             TemplateError: it is no template, met a limit, or tried what the sandbox refuses.
         """
-        lines = self._run([json.dumps({**self.given, **r, "messages": self._messages(r)}) for r in requests])
+        lines = self._run([json.dumps({**self.given, **self._shaped(r)}) for r in requests])
         head, *answers = [json.loads(line) for line in lines if line.endswith("\n")] or [{}]
         for answer in (head, *answers):
             if answer.get("limit"):
@@ -115,14 +115,15 @@ class Renderer:
         self.asked = frozenset(head["asked"])
         return [Rendered(_clean(a.get("text", "")), a.get("error", "")) for a in answers]
 
-    def _messages(self, request: Mapping[str, Any]) -> list[dict[str, Any]]:
-        messages: list[dict[str, Any]] = request["messages"]
+    def _shaped(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A request with contents as parts, where the template wants them."""
         if not self.parts:
-            return messages
-        return [
+            return request
+        messages = [
             {**m, "content": [{"type": "text", "text": m["content"]}]} if isinstance(m["content"], str) else m
-            for m in messages
+            for m in request["messages"]
         ]
+        return {**request, "messages": messages}
 
     def _run(self, requests: list[str]) -> list[str]:
         if importlib.util.find_spec("jinja2") is None:
