@@ -64,7 +64,9 @@ def at_content(dialect: Dialect) -> Dialect:
     if dialect.stage is not Stage.REASONING:
         return dialect
     examples = tuple(msgspec.structs.replace(e, stage=e.stage or dialect.stage) for e in dialect.examples)
-    return msgspec.structs.replace(dialect, stage=Stage.CONTENT, compiled={"examples": examples})
+    begun = msgspec.structs.replace(dialect, stage=Stage.CONTENT, compiled={})
+    vars(begun)["examples"] = examples  # in the place of what the property reads from the file
+    return begun
 
 
 DIALECTS: list[Dialect] = [at_content(d) for d in unspool.list_dialects()]

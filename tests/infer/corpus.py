@@ -3,8 +3,8 @@
     python -m tests.infer.corpus CACHE [PATTERN …]
 
 Templates come from where `tests.templates.sources` has them. Each is tried twice: by inference alone, as if no dialect
-were shipped, and by `unspool.infer.choosing.choose_dialect`. With patterns, only files whose names hold one are tried,
-and the proofs are printed instead.
+were shipped, and with the shipped ones, as `unspool.choose_dialect` tries them. With patterns, only files whose names
+hold one are tried, and the proofs are printed instead.
 """
 
 import re
@@ -14,9 +14,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from unspool import Inference, TemplateError, UnknownDialect, infer_dialect
-from unspool.infer import NO_CALL
-from unspool.infer.choosing import choose_dialect, first_failure
+from unspool import Inference, TemplateError, detect_dialect, get_dialect
+from unspool.infer import NO_CALL, infer_views
+from unspool.infer.asking import ask
+from unspool.infer.choosing import MOST, first_failure, holds, prove_views, template_renderer
 
 from ..templates.sources import corpus
 
@@ -30,7 +31,7 @@ class Row(NamedTuple):
         package, name: where it is.
         calls: whether it writes any.
         inferred: whether inference alone proves a dialect; ``why`` not.
-        chosen: the dialect that proves, and its origin; empty where none does.
+        shipped: the first shipped dialect that proves; empty where none does.
     """
 
     package: str
@@ -38,8 +39,7 @@ class Row(NamedTuple):
     calls: bool
     inferred: bool
     why: str
-    chosen: str
-    origin: str
+    shipped: str
 
 
 def tried(cache: Path, patterns: list[str]) -> Iterator[tuple[Row, Inference | None]]:
@@ -48,44 +48,50 @@ def tried(cache: Path, patterns: list[str]) -> Iterator[tuple[Row, Inference | N
         if patterns and not any(p in path.name for p in patterns):
             continue
         template = path.read_text(encoding="utf-8")
+        renderer = template_renderer(template)
         try:
-            found = infer_dialect(template)
+            views = list(ask(renderer))  # once, for both
+            found = infer_views(views, renderer, template, None, "inferred")
         except TemplateError as error:
-            yield Row(package, path.stem, True, False, str(error), "", ""), None
+            yield Row(package, path.stem, True, False, str(error), ""), None
             continue
         told = {c.case: c for c in found.proof}["one call"]
         calls = found.dialect is not None or told.reason not in (NO_CALL, "the template leaves out: a call")
-        chosen = origin = ""
-        if calls:
-            try:
-                choice = choose_dialect(template)
-                chosen, origin = choice.dialect.name, choice.origin
-            except UnknownDialect as error:
-                print(f"{path.stem}: {error}", file=sys.stderr)
+        shipped = ""
+        for candidate in detect_dialect(chat_template=template)[:MOST] if calls else ():
+            if holds(prove_views(get_dialect(candidate.dialect), views, renderer), views):
+                shipped = candidate.dialect
+                break
         inferred = found.dialect is not None
-        yield (
-            Row(package, path.stem, calls, inferred, "" if inferred else first_failure(found.proof), chosen, origin),
-            found,
-        )
+        yield Row(package, path.stem, calls, inferred, "" if inferred else first_failure(found.proof), shipped), found
 
 
 def table(rows: list[Row]) -> str:
     """The result as it stands in the page."""
-    calling = [r for r in rows if r.calls]
-    alone = sum(r.inferred for r in calling)
-    proven = sum(bool(r.chosen) for r in calling)
-    packages = Counter(r.package for r in rows)
+    groups = {package: [r for r in rows if r.package == package] for package in Counter(r.package for r in rows)}
+    groups = {"all": rows, **groups} if len(groups) > 1 else groups
     lines = [
-        f"Of {len(rows)} templates ({', '.join(f'{n} of {p}' for p, n in packages.items())}) {len(calling)} write a "
-        f"call. Inference alone proves {alone} of these ({alone / len(calling):.0%}); with the shipped dialects "
-        f"{proven} are proven ({proven / len(calling):.0%}).\n",
-        "| template | shipped | inferred | why inference alone does not prove it |",
-        "| --- | --- | --- | --- |",
+        "| package | templates | write a call | proven by inference alone | with shipped dialects |",
+        "| --- | --- | --- | --- | --- |",
     ]
-    for r in calling:
-        shipped = r.chosen if r.origin == "shipped" else "none"
+    for package, those in groups.items():
+        calling = [r for r in those if r.calls]
+        alone = sum(r.inferred for r in calling)
+        proven = sum(r.inferred or bool(r.shipped) for r in calling)
+        share = len(calling) or 1
+        lines.append(
+            f"| {package} | {len(those)} | {len(calling)} | {alone} ({alone / share:.0%}) | "
+            f"{proven} ({proven / share:.0%}) |"
+        )
+    lines += [
+        "",
+        "| package | template | shipped | inferred | why inference alone does not prove it |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for r in (r for r in rows if r.calls):
         why = re.sub(r"\s+", " ", r.why).replace("|", "\\|").replace("<", "&lt;")[:140]
-        lines.append(f"| {r.name} | {shipped} | {'proven' if r.inferred else 'no'} | {why} |")
+        inferred = "proven" if r.inferred else "no"
+        lines.append(f"| {r.package} | {r.name} | {r.shipped or 'none'} | {inferred} | {why} |")
     return "\n".join(lines) + "\n"
 
 
@@ -94,7 +100,7 @@ def main(cache: Path, patterns: list[str]) -> None:
     for row, found in tried(cache, patterns):
         rows.append(row)
         said = "no call" if not row.calls else "proven" if row.inferred else "NOT"
-        print(f"{said:8} {row.origin:12} {row.chosen:20} {row.package}/{row.name} {row.why[:200]}", flush=True)
+        print(f"{said:8} {row.shipped:20} {row.package}/{row.name} {row.why[:200]}", flush=True)
         if patterns and found is not None:
             print(found.toml)
             for c in found.proof:

@@ -194,9 +194,9 @@ def test_token_ids_are_read_where_there_is_a_tokenizer() -> None:
     tokenizer.decoder = tokenizers.decoders.Fuse()
     tokenizer.add_special_tokens(["<|code|>", "<|/code|>", "<|stop|>", "<|me|>"])
     found = unspool.infer_dialect(invented.PYTHONIC, tokenizer)
-    # The vocabulary has no character beyond ASCII: that one case tells that ids were read.
+    # The vocabulary has no character beyond ASCII: those cases tell that ids were read.
     failed = [c for c in found.proof if c.result == "fail"]
-    assert [c.case for c in failed] == ["Unicode"]
+    assert [c.case for c in failed] == ["Unicode", "a line separator"]
     assert "by token ids" in failed[0].reason
 
 
@@ -209,6 +209,29 @@ def test_a_template_that_ends_no_turn_is_read_all_the_same() -> None:
     found = unspool.infer_dialect(template)
     assert found.dialect is not None, [c for c in found.proof if c.result == "fail"]
     assert found.dialect.end == ("<user>", "<tool>")
+
+
+def test_what_stands_behind_every_conversation_is_none_of_a_turn() -> None:
+    template = invented.JSON_BLOCKS.replace(
+        "{% if add_generation_prompt %}", "<~system~>Answer!<~done~>\n{% if add_generation_prompt %}"
+    )
+    found = unspool.infer_dialect(template)
+    assert found.dialect is not None, [c for c in found.proof if c.result == "fail"]
+    assert (found.dialect.start, found.dialect.end) == (("<~bot~>",), ("<~done~>",))
+
+
+def test_text_in_tags_of_its_own_in_front_of_calls_is_a_preamble() -> None:
+    template = (
+        "{% for m in messages %}{{ '[' + m.role + ']' }}{% if m.tool_calls %}{{ '<<say>>' + m.content + '<</say>>' }}"
+        "{% for c in m.tool_calls %}{{ {'do': c.function.name, 'with': c.function.arguments} | tojson }}{% endfor %}"
+        "{% else %}{{ m.content }}{% endif %}{{ '[over]' }}{% endfor %}"
+        "{% if add_generation_prompt %}[assistant]{% endif %}"
+    )
+    found = unspool.infer_dialect(template)
+    assert found.dialect is not None, [c for c in found.proof if c.result == "fail"]
+    assert 'preamble = "<<say>>{content}<</say>>"' in found.toml
+    told = {"content": "Hm.", "tool_calls": [{"id": "a", "function": {"name": "f", "arguments": {}}}]}
+    assert unspool.render(told, found.dialect) == '<<say>>Hm.<</say>>{"do": "f", "with": {}}'
 
 
 def test_a_header_that_closes_opens_no_reasoning() -> None:

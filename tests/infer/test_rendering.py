@@ -1,6 +1,7 @@
 """Templates are programs of somebody else's: limits and the sandbox hold them, and real ones run."""
 
 import time
+from typing import Any
 
 import pytest
 
@@ -89,3 +90,21 @@ def test_one_rendering_cannot_change_what_the_next_one_gets() -> None:
 def test_a_template_is_a_text(template: object) -> None:
     with pytest.raises(TypeError, match="template"):
         unspool.infer_dialect(template)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("template", "given", "parts"),
+    [
+        ("{{ functions + now }}{{ messages[0].content }}", {"functions": "[1]", "now": "[1]"}, False),
+        ("{{ functions[0] + 1 }}{{ messages[0].content }}", {"functions": [1]}, False),
+        ("{{ functions + messages[0].content[0].text }}", {"functions": "[1]"}, True),
+        ("{{ raise_exception('never') }}", {}, False),
+    ],
+)
+def test_a_template_gets_the_variables_that_it_misses_and_parts_where_it_wants_them(
+    template: str, given: dict[str, Any], parts: bool
+) -> None:
+    renderer = Renderer(template, {}, LIMITS)
+    request = {"messages": [{"role": "user", "content": "Hi."}], "tools": [1]}
+    assert renderer.settle(request, ["Hi."]) is ("Hi." in renderer.render([request])[0].text)
+    assert (renderer.given, renderer.parts) == (given, parts)

@@ -123,8 +123,10 @@ FALSIFIED = {
         False,
     ),
     "cut values": (invented.NESTED, "{{ v }}", "{{ v[:60] }}", False),
-    "trimmed values": (invented.NESTED, "{{ v }}", "{{ v | trim }}", True),
-    "names cut at a dot": (invented.NUMBERED, "c.function.name ~", "c.function.name.split('.')[0] ~", True),
+    "trimmed values": (invented.NESTED, "{{ v }}", "{{ v | trim }}", False),
+    "names cut at a dot": (invented.NUMBERED, "c.function.name ~", "c.function.name.split('.')[0] ~", False),
+    "names of one word": (invented.NUMBERED, "c.function.name ~", "c.function.name | replace('_', '') ~", False),
+    "text in one line": (invented.FENCED, "(m.content or '')", "(m.content or '') | replace('\n', ' ')", False),
     "one call only": (invented.NUMBERED, "m.tool_calls or []", "(m.tool_calls or [])[:1]", True),
 }
 """Templates that write something else than they are told, and whether what is left is a proof all the same."""

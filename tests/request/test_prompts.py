@@ -235,6 +235,13 @@ def test_what_real_templates_use_is_there(tmp_path: Path, template: str, prompt:
     assert written(tmp_path, template) == prompt
 
 
+def test_a_template_older_than_tools_gets_them_as_text(tmp_path: Path) -> None:
+    template = "{{ functions }} at {{ datetime[:2] }}{% for m in messages %}{{ m.content }}{% endfor %}"
+    prompt = written(tmp_path, template, tools=[WEATHER])
+    assert json.loads(prompt.partition(" at 20")[0])[0]["function"]["name"] == WEATHER["function"]["name"]
+    assert written(tmp_path, template, chat_template_kwargs={"functions": "mine"}).startswith("mine at 20")
+
+
 @pytest.mark.parametrize(
     "template",
     [

@@ -1,29 +1,48 @@
-"""Where the chat templates come from: source distributions of three packages, which carry dozens."""
+"""Where the chat templates come from: distributions of packages, which carry dozens."""
 
 import hashlib
 import importlib
 import json
 import logging
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
-from collections.abc import Iterator
+import tempfile
+import zipfile
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, NamedTuple
+
+
+class Source(NamedTuple):
+    """Where a package has its templates.
+
+    Attributes:
+        version: of the package.
+        folder: the folder of its distribution that holds them.
+        kind: the distribution: ``sdist`` or ``wheel``.
+    """
+
+    version: str
+    folder: str
+    kind: str = "sdist"
+
 
 PACKAGES = {
-    "llama-cpp-python": "vendor/llama.cpp/models/templates",
-    "vllm": "examples",
-    "trl": "trl/chat_templates",
+    "llama-cpp-python": Source("0.3.36", "vendor/llama.cpp/models/templates"),
+    "vllm": Source("0.33.0", "examples"),
+    "trl": Source("1.16.0", "trl/chat_templates"),
+    "axolotl": Source("0.19.0", "axolotl/utils/chat_templates/templates", "wheel"),
+    "xinference": Source("4.1.0", "xinference/model/llm/models", "wheel"),
 }
-"""Package, and the folder in its source distribution that holds templates."""
+TESTED = ("llama-cpp-python", "vllm", "trl")
+"""Those that tests of single templates name; the others are tried by inference alone."""
 
 MANIFEST = Path(__file__).with_name("manifest.json")
 """The version of each package, and the SHA-256 of each of its templates; `python -m tests.templates.sources FOLDER`
 downloads them, `… FOLDER --write` writes the manifest anew from what is there."""
-
-VERSIONS = {"llama-cpp-python": "0.3.36", "vllm": "0.33.0", "trl": "1.16.0"}
 
 VARIABLE = "UNSPOOL_TEMPLATES"
 """Names a folder with the source distributions unpacked, for machines without network."""
@@ -42,7 +61,7 @@ def corpus(cache: Path) -> Iterator[tuple[str, Path]]:
         NoTemplates: they cannot be had, or one is not the text that the manifest has.
     """
     told, seen = manifest(), set()
-    for package, folder in folders(cache).items():
+    for package, folder in folders(cache, PACKAGES).items():
         for name, digest in told[package]["files"].items():
             path = folder / name
             if not path.is_file() or _digest(path) != digest:
@@ -57,14 +76,21 @@ def _digest(path: Path) -> str:
 
 
 def write_manifest(root: Path) -> None:
-    """Write what is in the folders; templates for training are variants of others, and are left out."""
-    told = {}
-    for package, folder in PACKAGES.items():
-        found = _find(root, folder)
+    """Write what is in the folders, the same text once; templates for training are variants, and are left out."""
+    told: dict[str, Any] = {}
+    seen: set[str] = set()
+    for package, source in PACKAGES.items():
+        found = _find(root, source.folder)
         if found is None:
             raise SystemExit(f"{root}: holds no templates of {package}")
         names = sorted(p.name for p in found.glob("*.jinja") if not p.stem.endswith("_training"))
-        told[package] = {"version": VERSIONS[package], "files": {n: _digest(found / n) for n in names}}
+        files: dict[str, str] = {}
+        for name in names:
+            digest = _digest(found / name)
+            if digest not in seen:
+                files[name] = digest
+                seen.add(digest)
+        told[package] = {"version": source.version, "files": files}
     MANIFEST.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
 
 
@@ -72,20 +98,21 @@ class NoTemplates(Exception):
     """The templates cannot be had; the message says what to do."""
 
 
-def folders(cache: Path) -> dict[str, Path]:
-    """The folder of templates of each package.
+def folders(cache: Path, packages: Iterable[str] = TESTED) -> dict[str, Path]:
+    """The folder of templates of each of these packages.
 
     Raises:
         NoTemplates: they are neither where the variable says nor to be downloaded.
     """
     given = os.environ.get(VARIABLE)
     root = Path(given) if given else cache
-    if not given and not all(_find(root, folder) for folder in PACKAGES.values()):
-        _download(cache)
-    found = {package: _find(root, folder) for package, folder in PACKAGES.items()}
-    missing = [package for package, folder in found.items() if folder is None]
+    missing = [p for p in packages if _find(root, PACKAGES[p].folder) is None]
+    if missing and not given:
+        _download(cache, missing)
+        missing = [p for p in missing if _find(root, PACKAGES[p].folder) is None]
     if missing:
-        raise NoTemplates(f"{root}: holds no unpacked source distribution of {', '.join(missing)}")
+        raise NoTemplates(f"{root}: holds no unpacked distribution of {', '.join(missing)}")
+    found = {p: _find(root, PACKAGES[p].folder) for p in packages}
     return {package: folder for package, folder in found.items() if folder is not None}
 
 
@@ -95,45 +122,83 @@ def _find(root: Path, folder: str) -> Path | None:
     return min(candidates, key=lambda p: len(p.parts), default=None)
 
 
-def _download(cache: Path) -> None:
-    """Fetch the templates in another process: pip sets up logging and signal handlers of its own."""
-    command = [sys.executable, "-m", __name__, str(cache)]
+def _download(cache: Path, packages: Iterable[str]) -> None:
+    """Fetch templates in another process: pip sets up logging and signal handlers of its own."""
+    command = [sys.executable, "-m", __name__, str(cache), *packages]
     done = subprocess.run(command, capture_output=True, text=True, timeout=1800, check=False)
     if done.returncode:
         raise NoTemplates(
-            f"cannot download the source distributions of {' and '.join(PACKAGES)} ({VARIABLE} may name a folder with "
+            f"cannot download the distributions of {' and '.join(packages)} ({VARIABLE} may name a folder with "
             f"all unpacked):\n{done.stdout}{done.stderr}"
         )
 
 
-def fetch(cache: Path) -> None:
-    """Download the manifest's source distributions and unpack their templates.
-
-    `pip download` would build an sdist's metadata, which needs compilers; its own finder and session do not.
-    """
+def fetch(cache: Path, packages: Iterable[str]) -> None:
+    """Download the manifest's distributions of these packages and unpack their templates."""
     logging.basicConfig(level=logging.WARNING)
+    for package in packages:
+        _fetch(cache / package, package, PACKAGES[package])
+
+
+def _fetch(target: Path, package: str, source: Source) -> None:
+    """`pip download` would build an sdist's metadata, which needs compilers; its own finder and session do not."""
     command: Any = importlib.import_module("pip._internal.commands.download").DownloadCommand("download", "")
     options, _ = command.parse_args(["."])
     command._in_main_context = True
     session = command._build_session(options)
     finder = command._build_package_finder(options=options, session=session)
-    for package, folder in PACKAGES.items():
-        found = [c for c in finder.find_all_candidates(package) if c.link.filename.endswith(".tar.gz")]
-        version = VERSIONS[package]
-        link = next((c.link for c in found if str(c.version) == version), None)
-        if link is None:
-            raise SystemExit(f"no source distribution of {package} {version} is to be found")
-        with session.get(link.url_without_fragment, stream=True) as answer:
-            answer.raise_for_status()
-            answer.raw.decode_content = False
-            with tarfile.open(fileobj=answer.raw, mode="r|gz") as archive:
-                for member in archive:
-                    if member.isfile() and member.name.endswith(".jinja") and f"/{folder}/" in member.name:
-                        archive.extract(member, cache / package, filter="data")
+    suffix = ".tar.gz" if source.kind == "sdist" else ".whl"
+    found = [c for c in finder.find_all_candidates(package) if c.link.filename.endswith(suffix)]
+    link = next((c.link for c in found if str(c.version) == source.version), None)
+    if link is None:
+        raise SystemExit(f"no {source.kind} of {package} {source.version} is to be found")
+    with session.get(link.url_without_fragment, stream=True) as answer:
+        answer.raise_for_status()
+        answer.raw.decode_content = False
+        if source.kind == "sdist":
+            _unpack(answer.raw, target, source)
+            return
+        with tempfile.TemporaryFile() as file:
+            shutil.copyfileobj(answer.raw, file)
+            with zipfile.ZipFile(file) as archive:
+                for name in archive.namelist():
+                    if _ours(name, source):
+                        _keep(target, name, archive.read(name))
+
+
+def _unpack(file: IO[bytes], target: Path, source: Source) -> None:
+    with tarfile.open(fileobj=file, mode="r|gz") as archive:
+        for member in archive:
+            if member.isfile() and _ours(member.name, source):
+                content = archive.extractfile(member)
+                assert content is not None
+                _keep(target, member.name, content.read())
+
+
+def _ours(name: str, source: Source) -> bool:
+    path = Path(name)
+    return f"/{path.parent.as_posix()}".endswith(f"/{source.folder}") and ".." not in path.parts
+
+
+def _keep(target: Path, name: str, content: bytes) -> None:
+    """Write the templates of a file of a distribution, each as a file of its own."""
+    path = Path(name)
+    found: dict[str, str] = {}
+    if path.suffix == ".jinja":
+        found[path.stem] = content.decode()
+    elif path.suffix == ".json":  # a model's description
+        told = json.loads(content)
+        models = told if isinstance(told, list) else [told]
+        texts = [m["chat_template"] for m in models if m.get("chat_template")]
+        found = dict(zip((path.stem, *(f"{path.stem}-{i}" for i in range(2, len(texts) + 1))), texts, strict=False))
+    for stem, text in found.items():
+        file = target / path.parent / f"{stem}.jinja"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(text.encode())
 
 
 if __name__ == "__main__":
     if sys.argv[2:] == ["--write"]:
         write_manifest(Path(sys.argv[1]))
     else:
-        fetch(Path(sys.argv[1]))
+        fetch(Path(sys.argv[1]), sys.argv[2:] or PACKAGES)

@@ -1,7 +1,7 @@
 """Asks a template for its turns, in the styles of history that it takes."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import msgspec
@@ -9,7 +9,7 @@ import msgspec
 from . import histories as h
 from .cutting import Views, behind_user
 from .rendering import Rendered, Renderer
-from .tokens import marks, suffix
+from .tokens import marks, prefix, suffix
 
 _MOST: Final = 3
 """Styles that are asked for every turn."""
@@ -54,7 +54,11 @@ def _styles(renderer: Renderer) -> list[h.Style]:
     parts = h.Style(thoughts="parts")
     requests = [h.request(h.answered(one, s), generate=False) for s in _STYLES]
     requests += [h.request(h.answered(thought, s), generate=False) for s in (_STYLES[0], parts)]
-    *calls, keys, in_parts = renderer.render(requests)
+    plain = h.request(h.answered(h.TURNS["content"], _STYLES[0]), generate=False)
+    said = (h.USER[0], h.CONTENT)
+    *calls, keys, in_parts, answer = renderer.render([*requests, plain])
+    if not all(text in answer.text for text in said) and renderer.settle(plain, said):
+        *calls, keys, in_parts = renderer.render(requests)
     kept, told = (behind_user(shown.text) for shown in (keys, in_parts))
     as_parts = h.THOUGHT not in kept and h.THOUGHT in told and not _PRINTED.search(told)
     thoughts = "parts" if as_parts else "keys"
@@ -96,26 +100,43 @@ def _views(renderer: Renderer, style: h.Style) -> Views:
     asked, prompted, *rest = renderer.render([*prompts, *turns, *more])
     whole = dict(zip(h.TURNS, rest, strict=False))
     next_turn, resulted, resumed, *switched = rest[len(turns) :]
-    behind = _behind(asked.text, next_turn.text) if style.followed else ""
+    behind = _behind(asked.text, [next_turn.text, *(v.text for v in whole.values())]) if style.followed else ""
+    trailing = "" if style.followed else _trailing(asked.text, whole["content"].text, next_turn.text)
+    before, own = asked.text.removesuffix(trailing), prompted.text.removeprefix(asked.text)
+    asks = prompted.text if own in ("", prompted.text) else before + own
     views = Views(
         style,
-        behind_user(asked.text),
-        behind_user(prompted.text),
+        behind_user(before),
+        behind_user(asks),
         {name: shown.text for name, shown in whole.items()},
         next_turn.text,
-        resulted.text,
+        resulted.text.removesuffix(trailing),
         resumed.text,
         {f"{n}={on}": behind_user(shown.text) for (n, on), shown in zip(settings, switched, strict=True) if shown.text},
         {name: shown.error for name, shown in whole.items() if shown.error},
         behind,
+        trailing,
         renderer.template,
     )
     return msgspec.structs.replace(views, whole={n: views.alone(text) for n, text in views.whole.items()})
 
 
-def _behind(asked: str, followed: str) -> str:
-    """What a template writes in front of a user's words, behind a turn."""
+def _trailing(asked: str, answered: str, followed: str) -> str:
+    """What a template writes behind every conversation: what asks for an answer unasked, or a last instruction."""
+    own = marks(behind_user(answered).partition(h.CONTENT)[2])
+    behind = marks(behind_user(followed).partition(h.CONTENT)[2])
+    always, shared = len(own) - suffix(marks(behind_user(asked)), own), prefix(own, behind)
+    if not behind or not "".join(own[shared:]).strip():
+        return ""
+    # The user's turn may end in what ends the assistant's: one mark of that is the turn's.
+    ended = next((i + 1 for i in range(always, shared) if not own[i].isspace()), always)
+    text = "".join(own[ended:])
+    return text if text.strip() else ""
+
+
+def _behind(asked: str, followed: Iterable[str]) -> str:
+    """What a template writes in front of a user's words, whatever turn is before them."""
     ours = marks(asked.partition(h.USER[0])[0])
-    theirs = marks(followed.rpartition(h.USER[1])[0])
-    shared = "".join(ours[len(ours) - suffix(ours, theirs) :])
+    heads = [marks(text.rpartition(h.USER[1])[0]) for text in followed if h.USER[1] in text]
+    shared = "".join(ours[len(ours) - min((suffix(ours, head) for head in heads), default=0) :])
     return shared if shared.strip() else ""

@@ -16,7 +16,7 @@ from .histories import EOS, NAMES
 from .proof import NEEDED, Case, Prover
 from .rendering import Limits, Renderer
 
-_MOST: Final = 6
+MOST: Final = 6
 """Shipped dialects that are tried."""
 
 Origin = Literal["shipped", "response_template", "inferred"]
@@ -69,14 +69,14 @@ def choose_dialect(
         TemplateError: the template is none, met a limit, or tried what the sandbox refuses.
         ImportError: jinja2 is not installed (extra ``server``).
     """
-    renderer = _renderer(template, special_tokens, limits)
+    renderer = template_renderer(template, special_tokens, limits)
     views = list(ask(renderer))
     failed: list[str] = []
     for dialect, origin in _candidates(template, model, response_template, failed):
-        proof = _prove(dialect, views, renderer, tokenizer)
-        if holds(proof, views):
-            return Choice(dialect, origin, proof)
-        failed.append(f"{dialect.name} ({origin}): {first_failure(proof)}")
+        choice = Choice(dialect, origin, prove_views(dialect, views, renderer, tokenizer))
+        if holds(choice.proof, views):
+            return choice
+        failed.append(f"{dialect.name} ({origin}): {first_failure(choice.proof)}")
     found = infer_views(views, renderer, template, tokenizer, "inferred")
     if found.dialect is not None:
         return Choice(found.dialect, "inferred", found.proof)
@@ -105,8 +105,8 @@ def prove_dialect(
         TemplateError: the template is none, met a limit, or tried what the sandbox refuses.
         ImportError: jinja2 is not installed (extra ``server``).
     """
-    renderer = _renderer(template, special_tokens, limits)
-    return _prove(dialect, list(ask(renderer)), renderer, tokenizer)
+    renderer = template_renderer(template, special_tokens, limits)
+    return prove_views(dialect, list(ask(renderer)), renderer, tokenizer)
 
 
 def holds(proof: list[Case], views: list[Views] | None = None) -> bool:
@@ -139,7 +139,10 @@ def summary(proof: list[Case]) -> str:
     return f"proven by the chat template: {passed} of {len(proof)} cases pass{silent}"
 
 
-def _renderer(template: str, special: Mapping[str, str] | None, limits: Limits | None) -> Renderer:
+def template_renderer(
+    template: str, special: Mapping[str, str] | None = None, limits: Limits | None = None
+) -> Renderer:
+    """What renders a template; its named special tokens stand for themselves unless ``special`` tells more."""
     return Renderer(template, {"bos_token": "", "eos_token": EOS, **(special or {})}, limits or Limits())
 
 
@@ -147,7 +150,7 @@ def _candidates(
     template: str, model: str | None, response_template: Mapping[str, Any] | None, failed: list[str]
 ) -> Iterator[tuple[Dialect, Origin]]:
     ranked = detect_dialect(model=model, chat_template=template)
-    for candidate in ranked[:_MOST]:
+    for candidate in ranked[:MOST]:
         yield get_dialect(candidate.dialect), "shipped"
     if response_template is not None:
         from .exchange import from_response_template
@@ -164,8 +167,8 @@ def _calls(views: Views) -> bool:
     return NAMES[0] in behind_user(views.whole["one call"])
 
 
-def _prove(dialect: Dialect, views: list[Views], renderer: Renderer, tokenizer: Any) -> list[Case]:
-    """The best of the proofs by each style of history."""
+def prove_views(dialect: Dialect, views: list[Views], renderer: Renderer, tokenizer: Any = None) -> list[Case]:
+    """The best of the proofs by each style of history; see `prove_dialect`."""
     best: list[Case] = [Case(n, "not written", NO_CALL) for n in NEEDED]
     fewest: tuple[int, int] | None = None
     for view in views:

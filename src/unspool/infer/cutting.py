@@ -38,6 +38,7 @@ class Views(msgspec.Struct, frozen=True):
         switched: the prompts, behind the user's words, under each setting of a thinking switch.
         errors: why a turn was refused.
         behind: what stands in front of another user's words behind a turn; empty where the style has none.
+        trailing: what stands behind every conversation, and so is none of a turn; mostly empty.
         source: the template's text; looked at only for what closes a reasoning that no turn holds.
     """
 
@@ -51,11 +52,14 @@ class Views(msgspec.Struct, frozen=True):
     switched: dict[str, str] = {}
     errors: dict[str, str] = {}
     behind: str = ""
+    trailing: str = ""
     source: str = ""
 
     def alone(self, text: str) -> str:
-        """A rendering without another user's words behind the turn."""
-        return text[: text.rindex(self.behind + h.USER[1])] if self.behind and self.behind + h.USER[1] in text else text
+        """A rendering without what stands behind the turn."""
+        if self.behind and self.behind + h.USER[1] in text:
+            return text[: text.rindex(self.behind + h.USER[1])]
+        return text.removesuffix(self.trailing)
 
 
 class Cut(msgspec.Struct, frozen=True):

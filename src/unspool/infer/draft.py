@@ -8,7 +8,7 @@ import msgspec
 from ..dialect.plan import marked
 from . import tokens as t
 from .arguments import FIELDS, Keys, arguments, as_template
-from .cutting import Cut, Views, behind_user, closing_for, cut, first_tag, is_tag, spelled
+from .cutting import Cut, Views, behind_user, closing_for, cut, first_tag, is_tag, paired, spelled
 from .histories import EOS, RESULT
 
 _FENCED: Final = re.compile(r"(\s*```\w*\n)(.*\S)(\s*```)(\s*)", re.S)
@@ -67,7 +67,8 @@ class _Drafter:
             keys["reasoning"] = reasoning.template
             if self.opens(reasoning):
                 keys["stage"] = "reasoning"
-        calls = self.calls({n: b.removeprefix("".join(content)) for n, b in bodies.items()})
+        empty = "".join(content) or self.empty_preamble(bodies)
+        calls = self.calls({n: b.removeprefix(empty) for n, b in bodies.items()})
         if not calls:
             return [keys] if "reasoning" in keys or "content" in keys else []
         found = []
@@ -119,7 +120,7 @@ class _Drafter:
         return [
             e
             for e in dict.fromkeys(found)
-            if len(e) > 2 and not e.isalnum() and not any(c in e for c in FIELDS) and e not in self.start
+            if len(e) > 2 and not e.isalnum() and e not in self.start and not any(c in e for c in (*FIELDS, RESULT))
         ]
 
     # -- reasoning -------------------------------------------------------------------------------------------------
@@ -233,6 +234,14 @@ class _Drafter:
         keys["content"] = f"{self.start if self.framed else ''}{before}{{content}}{after}{margin}"
         return before, after
 
+    def empty_preamble(self, bodies: dict[str, str]) -> str:
+        """The tags around content in front of calls, as they stand where there is none; mostly they do not."""
+        before, _, rest = bodies.get("text and call", "").partition(t.CONTENT)
+        closing = first_tag(rest)
+        empty = before + closing
+        written = is_tag(before.strip()) and paired(before.strip(), closing)
+        return empty if written and bodies.get("one call", "").startswith(empty) else ""
+
     def preamble(self, bodies: dict[str, str], content: tuple[str, str], calls: Keys) -> Keys:
         """The margin of calls behind content, and the frame of content that calls follow."""
         body = bodies.get("text and call", "")
@@ -254,6 +263,8 @@ class _Drafter:
         if at < 0:
             return {}
         between = rest[:at]
+        if not content[0] and before.strip() and between.strip():
+            return {"preamble": f"{before}{{content}}{between}"}
         glued: Keys = {"anywhere": [sign]} if unmarked and sign and (self.framed or not between) else {}
         if not content[0]:
             if glued:
@@ -352,7 +363,7 @@ def _counted(two: str, one: str) -> tuple[str, str]:
     """Texts with two calls and with one, in which numbers that count the calls stand as sentinels."""
     for first, second, sentinel in (("0", "1", t.INDEX), ("1", "2", t.NUMBER)):
         plain, single = "".join(t.same(two)), "".join(t.same(one))
-        for m in re.finditer(rf"(?<![^\W_]){first}(?!\w)", plain):
+        for m in re.finditer(rf"(?<!\d){first}(?!\d)", plain):
             left, right = plain[max(m.start() - 3, 0) : m.start()], plain[m.end() : m.end() + 3]
             again = plain.find(left + second + right, m.end())
             alone = single.find(left + first + right)

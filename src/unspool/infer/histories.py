@@ -10,14 +10,25 @@ Calls = Sequence[tuple[str, dict[str, Any]]]
 NAMES: Final = ("zqtoola", "zqtoolb", "zqtoolc")
 DOTTED: Final = "zqspace.zq-tool_d"
 """A tool's name that is no identifier."""
+SNAKE: Final = "zq_Tool_E2"
+"""A tool's name of several words."""
 KEYS: Final = ("zqkeya", "zqkeyb")
+WORDS: Final = "zq_Key_F2"
+"""A key of several words."""
 VALUES: Final = ("zqvala", "zqvalb")
 IDS: Final = ("zqcallid1", "zqcallid2", "zqcallid3")
 """Nine letters and digits: some templates insist."""
 CONTENT: Final = "Zqtext."
 THOUGHT: Final = "Zqthought."
 USER: Final = ("Zqusera?", "Zquserb?")
+LIVELY: Final = (
+    ' It\'s the <b>first</b> & "last" line of [several](zq), {as} people write them: long, with Capitals and 1,024 '
+    "signs; no terminal shows it in one row.\n\n* An iPhone\n  at 50 %\n* <i>Zq</i>\nEnd."
+)
+"""Goes on with a text: what a template may change in a text is in it."""
 RESULT: Final = "Zqresult."
+SEPARATOR: Final = "\u2028"
+"""Ends a line for Python, and so for templates that indent what they write, but for nobody else."""
 EOS: Final = "<zq|eos|>"
 """What ``eos_token`` stands for where nobody tells: engines give no text for it."""
 
@@ -37,17 +48,18 @@ _OBJECT: Final = {
     },
 }
 TYPED: Final[dict[str, tuple[Any, dict[str, Any]]]] = {
-    "zqint": (-71, {"type": "integer"}),
+    "zqint": (-71023, {"type": "integer"}),
     "zqbool": (True, {"type": "boolean"}),
     "zqlist": ([1, 2], {"type": "array", "items": {"type": "integer"}}),
+    "zqtexts": (["b", "A c", "b"], {"type": "array", "items": {"type": "string"}}),
     "zqnone": (None, {"type": "string", "nullable": True}),
-    "zqnumber": (1.5, {"type": "number"}),
+    "zqnumber": (-0.0625, {"type": "number"}),
     "zqobject": ({"zqone": -1, "zqtwo": {"zqin": "b"}}, _OBJECT),
 }
 """Arguments that are no strings: a value of each type, and its schema."""
 
 _PROPERTIES: Final = {
-    **{key: {"type": "string", "description": "A text."} for key in KEYS},
+    **{key: {"type": "string", "description": "A text."} for key in (*KEYS, WORDS)},
     **{key: {**schema, "description": "A value."} for key, (_, schema) in TYPED.items()},
 }
 TOOLS: Final[list[dict[str, Any]]] = [
@@ -59,7 +71,7 @@ TOOLS: Final[list[dict[str, Any]]] = [
             "parameters": {"type": "object", "properties": _PROPERTIES, "required": []},
         },
     }
-    for name in (*NAMES, DOTTED)
+    for name in (*NAMES, DOTTED, SNAKE)
 ]
 """Every tool takes every argument."""
 
@@ -139,17 +151,23 @@ TURNS: Final[dict[str, Turn]] = {
     "reasoning and call": Turn(THOUGHT, calls=ONE),
     "reasoning, text and call": Turn(THOUGHT, CONTENT, ONE),
     "a name with a dot": Turn(calls=((DOTTED, {KEYS[0]: VALUES[0]}),)),
+    "names of several words": Turn(calls=((SNAKE, {WORDS: "Zq Value"}),)),
     "integer": Turn(calls=_first({"zqint": TYPED["zqint"][0]})),
     "boolean": Turn(calls=_first({"zqbool": True})),
     "false": Turn(calls=_first({"zqbool": False})),
     "zero": Turn(calls=_first({"zqint": 0})),
-    "number": Turn(calls=_first({"zqnumber": 1.5})),
+    "number": Turn(calls=_first({"zqnumber": TYPED["zqnumber"][0]})),
     "null": Turn(calls=_first({"zqnone": None})),
     "list": Turn(calls=_first({"zqlist": TYPED["zqlist"][0]})),
+    "texts in a list": Turn(calls=_first({"zqtexts": TYPED["zqtexts"][0]})),
     "nested object": Turn(calls=_first({"zqobject": TYPED["zqobject"][0]})),
-    "Unicode": Turn(content="Ünï 北京 🌧️", calls=_first({KEYS[0]: "é 北京 🌧️ \u2028 ﬁ"})),
+    "lines, quotes and tags": Turn(content=CONTENT + LIVELY),
+    "such reasoning": Turn(THOUGHT + LIVELY, CONTENT),
+    "Unicode": Turn(content=CONTENT + " Ünï 北京 🌧️", calls=_first({KEYS[0]: "é 北京 🌧️ ﬁ"})),
+    "a line separator": Turn(calls=_first({KEYS[0]: f"zqleft{SEPARATOR}zqright"})),
     "a long text": Turn(calls=_first({KEYS[0]: "zqword " * 300 + "zqend"})),
     "quotes and lines": Turn(calls=_first({KEYS[0]: "a \"b\" 'c'\n\\d\n\n<e> & {f}", KEYS[1]: ""})),
+    "white space around a text": Turn(calls=_first({KEYS[0]: "  Zq padded \n"})),
 }
 """The turns that are rendered, by the name of their case."""
 

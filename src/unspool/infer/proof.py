@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
@@ -25,7 +26,7 @@ from .tokens import marks, prefix
 
 NEEDED: Final = ("content", "one call", "two arguments", "no arguments", "text and call")
 """The cases that have to pass."""
-_TYPES: Final = ("integer", "boolean", "false", "zero", "number", "null", "list", "nested object")
+_TYPES: Final = ("integer", "boolean", "false", "zero", "number", "null", "list", "texts in a list", "nested object")
 _ROUNDS: Final = 3
 
 
@@ -63,8 +64,8 @@ class Prover:
         self.exact = exact
 
     def turns(self, dialect: Dialect) -> list[Case]:
-        """The cases of the turns alone: quick, to choose among candidates."""
-        return [self._turn(dialect, name) for name in h.TURNS]
+        """The cases of the turns alone, each read whole: quick, to choose among candidates."""
+        return [self._turn(dialect, name, quick=True) for name in h.TURNS]
 
     def all(self, dialect: Dialect) -> list[Case]:
         """Every case.
@@ -73,7 +74,7 @@ class Prover:
             TemplateError: the template cannot be run.
         """
         return [
-            *self.turns(dialect),
+            *(self._turn(dialect, name) for name in h.TURNS),
             *self._prompts(dialect),
             *self._next_turn(dialect),
             *self._last_turn(),
@@ -84,7 +85,7 @@ class Prover:
 
     # -- turns -----------------------------------------------------------------------------------------------------
 
-    def _turn(self, dialect: Dialect, name: str) -> Case:
+    def _turn(self, dialect: Dialect, name: str, *, quick: bool = False) -> Case:
         turn = h.TURNS[name]
         prompt, raw, missing = "", "", ""
         if name in self.views.errors:
@@ -93,17 +94,18 @@ class Prover:
             prompt, raw = self.cut.split(self.views.whole[name])
             missing = _missing(turn, raw) or self._as_reasoning(turn)
             missing = missing and f"the template leaves out: {missing}"
-        if missing and _reordered(turn, raw):
-            return Case(name, "fail", f"the template writes the calls in another order: {raw[:200]!r}")
+        changed = _changed(turn, raw) if missing else ""
+        if changed:
+            return Case(name, "fail", f"the template {changed}: {raw[:200]!r}")
         if missing:
             joined = self._joined(dialect, turn) if turn.content and turn.calls else None
             if joined is None:
                 return Case(name, "not written", missing)
-            why = self._read(dialect, turn, *joined)
+            why = self._read(dialect, turn, *joined, quick=quick)
             return Case(name, "fail" if why else "pass", why or "read as text and a call, one after the other")
         if turn.reasoning and raw.lstrip().startswith(turn.reasoning) and dialect.stage is Stage.REASONING:
             prompt += self.cut.given  # only prompts write the opening
-        why = self._read(dialect, turn, prompt, raw)
+        why = self._read(dialect, turn, prompt, raw, quick=quick)
         if why and name in _TYPES and self._as_text(dialect, turn, prompt, raw):
             return Case(name, "not written", "the template writes the value as text that is not JSON")
         if why and len(turn.calls) > 1 and self._ended_between(dialect, turn, raw):
@@ -150,14 +152,20 @@ class Prover:
         again = self.cut.start if self.cut.start.strip() and dialect.call[0].text.startswith(self.cut.start) else ""
         return prompt, text + again + raw
 
-    def _read(self, dialect: Dialect, turn: h.Turn, prompt: str, raw: str, *, ids: bool = True) -> str:
-        """Why a turn is not read as what it says; empty where it is. With ``ids`` by token ids too, where they are."""
-        for chunks, cut in _chunkings(raw):
+    def _read(
+        self, dialect: Dialect, turn: h.Turn, prompt: str, raw: str, *, ids: bool = True, quick: bool = False
+    ) -> str:
+        """Why a turn is not read as what it says; empty where it is.
+
+        It is read whole, by character, at random cuts, and with ``ids`` by token ids, where there are any; ``quick``
+        only whole.
+        """
+        for chunks, cut in [([raw], "whole")] if quick else _chunkings(raw):
             message = _parse(dialect, chunks, prompt)
             why = _differs(message, turn, self._id(dialect, raw), exact=self.exact)
             if why:
                 return f"{cut}: {why}"
-        if ids and self.tokenizer is not None:
+        if ids and not quick and self.tokenizer is not None:
             return self._by_ids(dialect, turn, prompt, raw)
         return ""
 
@@ -352,22 +360,34 @@ def _parse(dialect: Dialect, chunks: Sequence[str], prompt: str) -> Message:
 
 def _missing(turn: h.Turn, raw: str) -> str:
     """What of a turn a template does not write."""
-    if turn.reasoning and turn.reasoning not in raw:
+    if turn.reasoning and h.THOUGHT not in raw:
         return "reasoning"
-    if turn.content and turn.content not in raw:
+    if turn.content and h.CONTENT not in raw:
         return "content"
     at = 0
     for name, arguments in turn.calls:
         at = raw.find(name, at) + 1
         if not at or any(key not in raw for key in arguments):
             return "a call"
+        if h.SEPARATOR in "".join(map(str, arguments.values())) and not re.search(r"\u2028|\\u2028", raw):
+            return "a line separator, which it takes for the end of a line"
     return ""
 
 
-def _reordered(turn: h.Turn, raw: str) -> bool:
-    """Whether a template writes all calls of a turn, but not one behind the other."""
+def _changed(turn: h.Turn, raw: str) -> str:
+    """What a template does to a call that it writes in part; one that is left out as a whole is not changed.
+
+    Whoever leaves out an argument that is null means the same.
+    """
     places = [raw.find(name) for name, _ in turn.calls]
-    return -1 not in places and places != sorted(places)
+    if -1 not in places and places != sorted(places):
+        return "writes the calls in another order"
+    for name, arguments in turn.calls:
+        parts = [name, *(key for key, value in arguments.items() if value is not None)]
+        lost = [part for part in parts if part not in raw]
+        if lost and len(lost) < len(parts):
+            return f"leaves out or changes {lost[0]!r}"
+    return ""
 
 
 def _differs(message: Message, turn: h.Turn, ids: h.Style | None, *, exact: bool) -> str:

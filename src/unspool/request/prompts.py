@@ -39,6 +39,10 @@ _BUILT_IN_TOOLS: Final = "builtin_tools"
 """The variable by which templates are told which tools to describe that their model was trained on."""
 _BUILT_IN: Final = {*_OURS, "raise_exception", "strftime_now", "range", "namespace", "dict", "lipsum", "cycler"}
 
+_TOOLS_AS_TEXT: Final = "functions"
+_TIME: Final = "datetime"
+"""What older templates ask for: the tools as JSON, and the time."""
+
 Form = Literal["object", "text"]
 
 
@@ -130,10 +134,13 @@ class Prompts:
             jinja2.sandbox.ImmutableSandboxedEnvironment, lambda form: datetime.datetime.now().strftime(form)
         )
         self._variables: set[str] = set()
+        self._takes_tools = False
         self._templates = []
         try:
             for text in (tokenizer.template, tokenizer.tool_template):
-                self._variables |= jinja2.meta.find_undeclared_variables(sandbox.parse(text)) - _BUILT_IN
+                asked = jinja2.meta.find_undeclared_variables(sandbox.parse(text))
+                self._variables |= asked - _BUILT_IN
+                self._takes_tools |= "tools" in asked
                 self._templates.append(sandbox.from_string(text))
         except jinja2.TemplateSyntaxError as error:
             raise TemplateError(f"the chat template, line {error.lineno}: {error.message}") from None
@@ -283,8 +290,14 @@ class Prompts:
             documents=None,
             add_generation_prompt=generate,
             **self._tokenizer.special,
-            **(variables or {}),
+            **{**self._older(tools), **(variables or {})},
         )
+
+    def _older(self, tools: Sequence[Any]) -> dict[str, Any]:
+        """What templates ask for that were made before transformers passed tools."""
+        if self._takes_tools or _TOOLS_AS_TEXT not in self._variables:
+            return {}
+        return {_TOOLS_AS_TEXT: tojson(list(tools), indent=2), _TIME: f"{datetime.datetime.now():%Y-%m-%d %H:%M:%S}"}
 
     # -- messages --------------------------------------------------------------------------------------------------
 
