@@ -165,9 +165,9 @@ def doubled(levels: int, uses: int = 1) -> str:
 @pytest.mark.attacks
 def test_hostile_grammars_of_custom_tools_are_refused_or_kept_within_limits(computing: Victim) -> None:
     refusals = {
-        "has no rule start": custom("x: y"),
+        "rule named start": custom("x: y"),
         "parts": custom(doubled(30)),
-        "holds itself": custom("start: A\nA: A"),
+        "refers to itself": custom("start: A\nA: A"),
         "characters": custom('start: "' + "x" * 70_000 + '"'),
         "nested too deeply": custom("start: A0\n" + "".join(f"A{i}: A{i + 1}\n" for i in range(2000)) + 'A2000: "x"'),
         "is not supported": custom("start: A\n%declare A"),
