@@ -43,6 +43,7 @@ def test_workers_of_a_file_are_started_with_the_command_line(tmp_path: Path, mon
         return 0
 
     monkeypatch.setattr("unspool.server.workers.supervise", supervise)
+    monkeypatch.setattr("unspool.server.logs.set_up_logs", lambda *_: None)
     file = tmp_path / "unspool.toml"
     file.write_text("workers = 3\nport = 0\n[models.a]\n[models.b]\n", encoding="utf-8")
     words = ["serve", "--config", str(file), "--log-level", "error"]

@@ -58,7 +58,7 @@ def test_the_readme_is_read_in_a_few_minutes() -> None:
     ("target", "page", "told"),
     [
         ("bfcl", "batch", r"the ([\d,]+) ground truths[^.]*in each of (\d+) dialects"),
-        ("infer", "infer", r"(\d+) write a call\..* (\d+) are proven"),
+        ("infer", "infer", r"\| all \| \d+ \| (\d+) \| \d+ \(\d+%\) \| (\d+) "),
         ("bench", "benchmarks", r"source code, median of \d+ dialects \| ([\d.]+)"),
         ("bench", "benchmarks", r"bare starlette and uvicorn \| (\d+) %"),
         ("bench-plugins", "plugins", r"(\d+) times and more beside their parsers of Hermes and DeepSeek-V3.1"),
