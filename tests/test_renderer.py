@@ -369,7 +369,7 @@ TAME_CALL = st.tuples(st.sampled_from(["get_weather", "now", "search-web"]), TAM
 
 
 @pytest.mark.parametrize("name", [d.name for d in DIALECTS])
-@settings(max_examples=15)
+@settings(max_examples=10)
 @given(reasoning=TAME_TEXT | st.just(""), content=TAME_TEXT | st.just(""), calls=st.lists(TAME_CALL, max_size=3))
 def test_plain_words_and_calls_are_never_refused(name: str, reasoning: str, content: str, calls: list[Call]) -> None:
     dialect = unspool.get_dialect(name)
@@ -435,7 +435,7 @@ def nasty_value(dialect: Dialect) -> st.SearchStrategy[Any]:
 
 
 @pytest.mark.parametrize("name", [d.name for d in DIALECTS])
-@settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=12, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_what_is_written_reads_back_and_the_rest_is_refused(name: str, data: st.DataObject) -> None:
     dialect = unspool.get_dialect(name)
@@ -461,7 +461,7 @@ def test_what_is_written_reads_back_and_the_rest_is_refused(name: str, data: st.
 
 
 @pytest.mark.parametrize("name", [d.name for d in CALLING if d.argument_format == "json"])
-@settings(max_examples=20)
+@settings(max_examples=12)
 @given(data=st.data())
 def test_any_json_value_is_written_where_arguments_are_json(name: str, data: st.DataObject) -> None:
     dialect = unspool.get_dialect(name)
