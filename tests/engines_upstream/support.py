@@ -80,7 +80,7 @@ class Fake:
         self.asked: list[Asked] = []
         self.open = 0
         self.port = 0
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._serving: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
 
     @property
     def url(self) -> str:
@@ -99,14 +99,18 @@ class Fake:
             yield self
         finally:
             server.close()
-            for task in self._tasks:
+            for _ in range(4):  # turns of the loop in which a connection that was accepted becomes one of ours
+                await asyncio.sleep(0)
+            serving = dict(self._serving)
+            for task, writer in serving.items():
                 task.cancel()
-            await asyncio.gather(*self._tasks, return_exceptions=True)
+                writer.close()  # a task that never began closes nothing
+            await asyncio.gather(*serving, *(w.wait_closed() for w in serving.values()), return_exceptions=True)
 
     def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.ensure_future(self._serve(Connection(reader, writer)))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._serving[task] = writer
+        task.add_done_callback(self._serving.pop)
 
     async def _serve(self, connection: Connection) -> None:
         self.open += 1
@@ -124,6 +128,8 @@ class Fake:
         finally:
             self.open -= 1
             connection.writer.close()
+            with contextlib.suppress(ConnectionError):
+                await connection.writer.wait_closed()
 
     def _route(self, path: str) -> Answer:
         if path in self.routes:
