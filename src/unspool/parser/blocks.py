@@ -1,29 +1,16 @@
 """Blocks of calls: what stands behind a call, and text among calls."""
 
-import msgspec
-
 from ..dialect.markers import CALL, Block, Opening, Scan
 from ..dialect.patterns import MAX_SPACE, MORE, NO, skip_separators
-from ..dialect.plan import Plan
 from .calls import Calls
-from .ledger import Ledger
-from .lookout import Lookout
-from .openings import Match, Openings
-from .parts import Parts
-from .states import Standing, State
-from .tape import Tape
+from .openings import Match
+from .parts import Steps
+from .states import State
 
 
-class Blocks(msgspec.Struct, eq=False):
+class Blocks(Steps):
     """Reads what stands between calls."""
 
-    _at: Standing
-    _plan: Plan
-    _tape: Tape
-    _ledger: Ledger
-    _look: Lookout
-    _parts: Parts
-    _openings: Openings
     _calls: Calls
 
     def between(self) -> bool:

@@ -1,17 +1,13 @@
 """Calls: from an opening to what follows the closing, and what is given back as text."""
 
-import msgspec
-
 from ..dialect.markers import Block, Opening
 from ..dialect.patterns import MAX_SPACE, MORE, skip_space
-from ..dialect.plan import Plan
 from ..dialect.syntax import Syntax
 from ..events import Status
 from .call import Call, Desk, Sink
-from .ledger import CAP, Hold, Ledger, Why
-from .lookout import Lookout
-from .openings import Match, Openings
-from .parts import Parts
+from .ledger import CAP, Hold, Why
+from .openings import Match
+from .parts import Steps
 from .readers.arguments import ArgumentsReader
 from .readers.broken import BrokenReader
 from .readers.literal import LiteralReader, Root
@@ -19,13 +15,12 @@ from .readers.markup import MarkupReader
 from .readers.object import ObjectReader
 from .readers.reader import Mode, Reader
 from .readers.text import TextReader
-from .states import Standing, State
-from .tape import Tape
+from .states import State
 from .white import common_suffix
 from .whole import Whole, whole_call
 
 
-class Calls(msgspec.Struct, eq=False):
+class Calls(Steps):
     """Opens, reads and ends calls, one at a time.
 
     Attributes:
@@ -35,13 +30,6 @@ class Calls(msgspec.Struct, eq=False):
         given_back: it was opened by a call that is text, and none was sent since: so is what else stands in it.
     """
 
-    _at: Standing
-    _plan: Plan
-    _tape: Tape
-    _ledger: Ledger
-    _look: Lookout
-    _parts: Parts
-    _openings: Openings
     _desk: Desk
     call: Call | None = None
     reader: Reader | None = None

@@ -7,6 +7,7 @@ from ..dialect.patterns import NO, skip_space
 from ..dialect.plan import Plan
 from .ledger import Ledger, Why
 from .lookout import Lookout
+from .openings import Openings
 from .states import Standing, State
 from .tape import Tape
 
@@ -169,3 +170,15 @@ class Parts(msgspec.Struct, eq=False):
 def lead_of(o: Marker) -> str:
     """White space that an opening takes from the text behind it."""
     return o.template.inner_lead if isinstance(o, Opening) and o.template else ""
+
+
+class Steps(msgspec.Struct, eq=False):
+    """What takes steps of the machine: what all that do work on."""
+
+    _at: Standing
+    _plan: Plan
+    _tape: Tape
+    _ledger: Ledger
+    _look: Lookout
+    _parts: Parts
+    _openings: Openings

@@ -1,30 +1,18 @@
 """Everything but calls: reasoning, content, and the boundaries between parts."""
 
-import msgspec
-
 from ..dialect.markers import CALL, END, FRAME, FRAME_END, REASONING, REASONING_END, Marker, Opening, Region, Scan
 from ..dialect.patterns import MAX_SPACE, MORE, NO, skip_space
-from ..dialect.plan import Plan
 from .calls import Calls
-from .ledger import CAP, Ledger, Why
-from .lookout import Lookout
-from .openings import Match, Openings
-from .parts import Parts, lead_of
-from .states import Standing, State
-from .tape import Tape
+from .ledger import CAP, Why
+from .openings import Match
+from .parts import Steps, lead_of
+from .states import State
 from .white import common_suffix, held_suffix
 
 
-class Prose(msgspec.Struct, eq=False):
+class Prose(Steps):
     """Reads text, and what may stand in it."""
 
-    _at: Standing
-    _plan: Plan
-    _tape: Tape
-    _ledger: Ledger
-    _look: Lookout
-    _parts: Parts
-    _openings: Openings
     _calls: Calls
     _scanned: int = 0
     """Characters of undecided text that were searched."""
