@@ -86,6 +86,7 @@ def _canonical(text: str) -> str:
 def _switch(m: Message, p: Parameter) -> bool | None:
     words = set(parts_of(p.name))
     own = {stem(w) for w in words} - SETS["state names"]
+    own = own - STOP or own
     if words & SETS["state"] or not own:
         for i, w in enumerate(m.words):
             if w.low in SETS["switched"] and (w.low != "on" or _turned_on(m, i)):

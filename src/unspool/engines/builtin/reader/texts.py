@@ -72,6 +72,9 @@ def _group(f: Filling, kind: str, span: Span) -> None:
     m = f.message
     p = _for(f, kind)
     first, last = span.first, span.last
+    called = next((i for i in range(first + 1, last - 1) if m.has(i, SETS["calls"])), None)
+    if kind == "subject" and called is not None and _names(f, first, called) and not m.taken[called + 1]:
+        first = called + 1  # *a meeting called Budget review*
     while first < last and (m.taken[first] or (first > span.first and m.has(first, SETS["before a rest"]))):
         first += 1
     end = next((i for i in range(first, last) if m.taken[i]), last)
@@ -86,7 +89,7 @@ def _group(f: Filling, kind: str, span: Span) -> None:
         return
     while first + 1 < end and m.large(first + 1) and m.words[first].low in f.tool.nouns - STOP:
         first += 1  # *customer John Wick*
-    value = m.said(first, end).strip("'\"“” `")
+    value = _unquoted(m.said(first, end))
     same = kind == "body" and {stem(w.low) for w in m.words[first:end]} <= f.tool.nouns
     if same or nothing(f, m.span(first, end)):
         return
@@ -99,11 +102,26 @@ def _group(f: Filling, kind: str, span: Span) -> None:
         f.give_span(p, Span(first, end, value))
 
 
+def _unquoted(text: str) -> str:
+    """A text without quotes around it, nor one that is alone: *WHERE state = 'open'* keeps its own."""
+    text = text.strip(" ")
+    for mark in ("'", '"', "`"):
+        if text.count(mark) < 3:
+            text = text.strip(mark) if text[:1] == mark or text.count(mark) == 1 else text
+    return text.strip("“” ")
+
+
 def nothing(f: Filling, span: Span) -> bool:
     """Whether words only stand for a value: *someone*, *an email*."""
     low = [w.low for w in f.message.words[span.first : span.last]]
     noun = low[0] in ("a", "an") and {stem(w) for w in low[1:]} <= f.tool.name_words
     return len(low) < 4 and ({*low} <= SETS["anyone"] or noun)
+
+
+def _names(f: Filling, first: int, last: int) -> bool:
+    """Whether words name what the tool makes."""
+    words = {stem(w.low) for w in f.message.words[first:last]} - STOP
+    return words <= f.tool.nouns | f.tool.described | {stem(w) for w in f.tool.asking}
 
 
 def _short(spans: list[Span]) -> bool:
@@ -268,6 +286,7 @@ def _behind(f: Filling, p: Parameter, cue: int, begin: int, labels: frozenset[st
     """Give a parameter the text behind the cue from ``cue`` to ``begin``; whether there is one."""
     m = f.message
     body = p.kinds[:1] == ("body",)
+    after = begin
     while m.has(begin, SETS["after a cue"] - (SETS["determiners"] if body else set())) and not m.large(begin):
         begin += 1
     stops = SETS["ends labelled"] if labels else _stops(p)
@@ -284,7 +303,10 @@ def _behind(f: Filling, p: Parameter, cue: int, begin: int, labels: frozenset[st
         return False
     side, placed = role(p), not p.kinds or "place" in p.kinds
     small = f.cased and placed
-    if side and not m.large(begin) and (small or m.words[begin].low in STOP or m.words[begin].low.isdigit()):
+    house = m.words[begin].low.isdigit() and m.large(begin + 1)  # *10 Downing Street*
+    thing = begin > after and m.has(begin - 1, SETS["determiners"])  # *the airport*
+    small = (small and not thing) or m.words[begin].low in STOP or m.words[begin].low.isdigit()
+    if side and not m.large(begin) and small and not house:
         return False
     m.take(m.span(cue, begin))
     if (whole := next((s for s in quotes(m) if s.first == begin and m.free(s)), None)) is not None:
