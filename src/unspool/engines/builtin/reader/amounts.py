@@ -13,6 +13,7 @@ from .words import BOUNDS, CURRENCIES, SETS, UNITS, parts_of, stem
 
 _SECONDS: Final = {"second": 1, "minute": 60, "hour": 3600}
 _JOINED: Final = re.compile(r"[$€£]?[\d.,]+([a-z]+)")
+_NUMERIC: Final = ("integer", "number")
 _FAR: Final = 4
 _LEAST: Final = 0.1
 _LARGE: Final = 200
@@ -25,7 +26,7 @@ def amounts(f: Filling) -> None:
     wanted = [p for p in f.left if p.type in ("integer", "number")]
     if wanted:
         free = _durations(f.message, free)
-    series = [p for p in f.left if p.type == "array" and named(p, SETS["series"])]
+    series = [p for p in f.left if p.type == "array" and (p.members in _NUMERIC or named(p, SETS["series"]))]
     if series and free:
         f.give(series[0], [_value(s) for s in free])
         for s in free:

@@ -17,7 +17,10 @@ _MEANS: Final = re.compile(r"\b(\d{1,6}|[a-z]{3,5}) ?(?:=|is|means|for) ?(?:full
 def choose(f: Filling) -> None:
     """Give enumerations and switches what a message says of them, and some units their first value."""
     for p in list(f.left):
-        if p.choices:
+        if p.choices and p.type == "array":
+            if several := _several(f, p):
+                f.give(p, several)
+        elif p.choices:
             value = _choice(f, p)
             if value is not None:
                 f.give(p, value)
@@ -61,6 +64,15 @@ def _choice(f: Filling, p: Parameter) -> Any:
             m.take(span)
             return choice
     return None
+
+
+def _several(f: Filling, p: Parameter) -> list[Any]:
+    """The choices that a message says, in its order."""
+    words = [(c, " ".join(re.findall(r"\w+", str(c).lower().replace("_", " ")))) for c in p.choices]
+    said = sorted((span.first, c, span) for c, w in words if (span := _said(f.message, w)) is not None)
+    for _, _, span in said:
+        f.message.take(span)
+    return [c for _, c, _ in said]
 
 
 def _said(m: Message, choice: str) -> Span | None:

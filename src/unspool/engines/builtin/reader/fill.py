@@ -7,6 +7,7 @@ from .choices import choose
 from .filling import Filled, Filling, is_cased
 from .forms import formed
 from .message import Message
+from .parts import rows, side_by_side
 from .phrases import labels, noun, own, prepositional
 from .places import place
 from .prompt import Tool, parameter
@@ -14,6 +15,8 @@ from .texts import framed, labelled, led, people, quoted, worded
 
 STEPS: Final = (
     choose,
+    rows,
+    side_by_side,
     formed,
     amounts,
     labels,

@@ -44,7 +44,7 @@ def _whole(parameters: Iterable[Parameter], values: dict[str, Any]) -> dict[str,
     for p in parameters:
         if p.name in values:
             found[p.name] = values[p.name]
-        if not p.inner:
+        if p.type != "object":
             continue
         inner = {q.name: values[joined(p, q)] for q in p.inner if joined(p, q) in values}
         before = found.get(p.name)
@@ -69,7 +69,7 @@ def flat(tool: Tool) -> Tool:
     """A tool with the parameters of its objects beside the others."""
     found: list[Parameter] = []
     for p in tool.parameters:
-        found += [q._replace(name=joined(p, q), optional=p.optional or q.optional) for q in p.inner] or [p]
+        found += [q._replace(name=joined(p, q), optional=p.optional or q.optional) for q in p.inner if p.type == "object"] or [p]
     return tool._replace(parameters=tuple(found))
 
 

@@ -14,6 +14,7 @@ _CHOICE: Final = re.compile(r'("(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?|true|false|null
 _INNER: Final = re.compile(r'[{,] ?"([^"\n]*)":( optional)? ?([^,}\n]*)')
 _MOST: Final = 8
 """How many parameters of an object are read."""
+_ARRAY: Final = "array of "
 _LONGEST: Final = 300
 """How many characters of a description are read."""
 _TO: Final = ("to", "recipients")
@@ -27,7 +28,8 @@ class Parameter(NamedTuple):
         type: as JSON Schema names it; ``any`` where there is none.
         choices: the values of an ``enum``.
         kinds: what its values are, the likeliest first; see ``kinds`` in ``words.json``.
-        inner: those of an object.
+        inner: those of an object, or of the objects of an array.
+        members: what an array's members are, as ``type``; their choices are the array's.
     """
 
     name: str
@@ -37,6 +39,7 @@ class Parameter(NamedTuple):
     description: str
     kinds: tuple[str, ...]
     inner: tuple["Parameter", ...] = ()
+    members: str = ""
 
 
 class Tool(NamedTuple):
@@ -189,6 +192,8 @@ def _is_text(p: Parameter) -> bool:
 
 
 def _parameter(name: str, optional: bool, rest: str) -> Parameter:
+    listed = rest.startswith(_ARRAY)
+    rest = rest.removeprefix(_ARRAY)
     choices: list[Any] = []
     at = 0
     while found := _CHOICE.match(rest, at):
@@ -209,7 +214,8 @@ def _parameter(name: str, optional: bool, rest: str) -> Parameter:
         members = itertools.islice(_INNER.finditer(rest, at), _MOST)
         inner = [_parameter(one[1], bool(one[2]), one[3]) for one in members]
         described = ""
-    return Parameter(name, optional, type_, tuple(choices), described, _kinds(name, described), tuple(inner))
+    found = Parameter(name, optional, type_, tuple(choices), described, _kinds(name, described), tuple(inner))
+    return found._replace(type="array", members=type_) if listed else found
 
 
 def parameter(name: str) -> Parameter:
