@@ -80,7 +80,7 @@ def _said(m: Message, choice: str) -> Span | None:
     for phrase in (choice, stem(choice), choice.removesuffix("d"), f"{choice}s", *CHOICES.get(choice, ())):
         if phrase and phrase != "a" and (phrase == choice or len(phrase) > 2):
             for span in m.phrases.get(phrase, ()):
-                if m.free(span):
+                if m.free(span) and not (_asks(m, span) and phrase == choice):
                     return span
     unit = UNITS.get(choice)
     for i, w in enumerate(m.words if unit else ()):
@@ -88,6 +88,12 @@ def _said(m: Message, choice: str) -> Span | None:
         if UNITS.get(w.low) == unit and clear and not m.taken[i]:
             return m.span(i, i + 1)
     return None
+
+
+def _asks(m: Message, span: Span) -> bool:
+    """Whether a word is the verb that asks: *open an issue*."""
+    behind = m.has(span.last, SETS["determiners"]) or m.large(span.last)
+    return m.words[span.first].low in SETS["asking choices"] and span.first == 0 and behind
 
 
 def _canonical(text: str) -> str:

@@ -49,12 +49,20 @@ def fill(tool: Tool, message: Message, *, cased: bool = False) -> Filled:
         (f.filled.values[p.name] for p in f.tool.parameters if p.kinds[:1] == ("body",) and p.name in f.filled.values),
         None,
     )
+    for p in f.filled.missing[:]:
+        if {"on", "off"} <= {*p.choices} and any(q in f.filled.values for q in _set_with(f.tool)):
+            f.filled.put(p, "on", several=False)  # what is dimmed or coloured is on
     for p in f.left[:]:
         if p.kinds[:1] == ("subject",) and body is not None and not p.optional:
             f.give(p, " ".join(str(body).split()[:_HEADING]))
         else:
             f.miss(p)
     return f.filled
+
+
+def _set_with(tool: Tool) -> list[str]:
+    """The parameters of a switch that only make sense where it is on."""
+    return [p.name for p in tool.parameters if p.type in ("integer", "number") or p.kinds[:1] == ("color",)]
 
 
 def value(key: str, message: Message) -> str | None:

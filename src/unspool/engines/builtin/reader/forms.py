@@ -108,7 +108,10 @@ def _listed(f: Filling, free: list[Span]) -> list[Span]:
     """The last values that a list joins."""
     first = len(free) - 1
     words = f.message.words
-    while first > 0 and all(w.low in SETS["listed"] for w in words[free[first - 1].last : free[first].first]):
+    while first > 0:
+        between = {w.low for w in words[free[first - 1].last : free[first].first]}
+        if not between <= SETS["listed"] | {"in", "to", "into"} or between.isdisjoint(SETS["listed"]):
+            break
         first -= 1
     return free[first:]
 
@@ -125,7 +128,7 @@ def _moment(f: Filling, p: Parameter, kind: str) -> None:
         return
     timed = not one or (named(p, SETS["when names"]) and not clock)
     days = [s for s in dates(m) if m.free(s)][:1] if kind == "date" or timed else []
-    hours = [s for s in times(m) if m.free(s)][:1] if kind == "time" or not one else []
+    hours = [s for s in times(m) if m.free(s)][:1] if kind == "time" or not one or either else []
     spans = sorted(days + hours)
     if not spans:
         return

@@ -26,6 +26,7 @@ from .spans import (
 )
 from .words import (
     CONCEPTS,
+    DEEDS,
     GENERIC,
     PREPOSITIONS,
     QUESTION,
@@ -36,7 +37,9 @@ from .words import (
     STOP,
     WANTED,
     WRITE,
+    derived,
     has,
+    kin,
     parts_of,
     plain,
     stem,
@@ -52,6 +55,11 @@ _TITLE: Final = 6
 """Words that a message without a verb does not have."""
 _LITTLE: Final = 0.3
 """For words that only tell tools apart that are alike."""
+_DEED: Final = 0.6
+"""For a tool that does what the message's verb does; as much against one that does another thing."""
+_KIN: Final = 2.2
+"""For a word that means the same as one of a tool's name; ``_ALSO``: as one that describes it."""
+_ALSO: Final = 0.5
 _NEAR: Final = 1.5
 """How much less a tool may be asked for than another, of which the message lacks arguments."""
 
@@ -88,6 +96,8 @@ class _Asked(NamedTuple):
     sql: bool
     wanted: frozenset[str]
     coded: frozenset[str]
+    deed: str | None
+    verb: str
 
 
 def asked_for(message: Message) -> frozenset[str]:
@@ -100,6 +110,14 @@ def asked_for(message: Message) -> frozenset[str]:
 def _shortens(word: str, name: str) -> bool:
     """Whether a word is short for one of a name: *temp*."""
     return len(word) >= _SHORTENED and name.startswith(word) and len(name) > len(word) + 2
+
+
+def _deed(m: Message) -> str | None:
+    """What the verb of a message does: *open an issue* makes one, *open the file* reads it."""
+    words = plain(without_lead(m.text)).split()[:2]
+    if words[:1] == ["open"]:
+        return "create" if words[1:] and words[1] in ("a", "an", "new") else None
+    return DEEDS.get(words[0]) if words else None
 
 
 def _parts(word: str) -> list[str]:
@@ -129,6 +147,8 @@ def scores(tools: tuple[Tool, ...], message: Message) -> dict[str, float]:
         SQL.search(message.text) is not None,
         frozenset(kind for word, kind in WANTED.items() if f" {word} " in message.low),
         frozenset(stem(message.words[s.first - 1].low) for s in codes(message) if s.first),
+        _deed(message),
+        next(iter(plain(without_lead(message.text)).split()), ""),
     )
     each = {t.name: _words(t, asked) + _values(t, asked) for t in tools}
     return {name: score for name, score in each.items() if score > _LEAST}
@@ -147,11 +167,22 @@ def _words(tool: Tool, asked: _Asked) -> float:
     score += _LITTLE * len(asked.stems & tool.name_words & GENERIC)
     score += _LITTLE * any(tool.name_words & SETS[kind] for kind in asked.wanted)
     score += 3.2 * len(own) + 0.7 * len(asked.stems & tool.described - own)
+    if not own:
+        score += _KIN * _akin(asked.stems, frozenset(tool.name_words - GENERIC - own))
+        score += _ALSO * _akin(asked.stems, tool.described - own)
     if not {*map(stem, parts_of(tool.name))} - GENERIC:
         score += 2.2 * len(asked.stems & tool.name_words & SETS["nouns"])
+    done = next((DEEDS[w] for w in parts_of(tool.name) if w in DEEDS), None)
+    score += _DEED * ((done == asked.deed) - (done != asked.deed)) if done and asked.deed else 0
     unasked = SETS["acts"] & {*named} - asked.concepts
     score -= 2 * ("delete" in unasked) or _LITTLE * bool(unasked)
     return score
+
+
+def _akin(said: frozenset[str], words: frozenset[str]) -> bool:
+    """Whether a word that is said means the same as one of these, or is made of it."""
+    stems = {stem(w) for w in words}
+    return any(w in said or not said.isdisjoint(kin(w)) or any(derived(w, s) for s in said) for w in stems)
 
 
 def _values(tool: Tool, asked: _Asked) -> float:
@@ -161,7 +192,8 @@ def _values(tool: Tool, asked: _Asked) -> float:
         score += 0.5 * len(asked.stems & ({stem(w) for w in parts_of(p.name)} - GENERIC))
         spoken = asked.stems & ({stem(w) for w in parts_of(p.name)} - GENERIC)
         score += 0.5 * (p.type == "boolean" and bool(spoken))
-        score += any(str(c).lower() in asked.stems for c in p.choices if len(str(c)) > 2)
+        said = [c for c in map(str, p.choices) if len(c) > 2 and c.lower() in asked.stems and c.lower() != asked.verb]
+        score += bool(said) + 1.5 * any(f" {c} {n} " in asked.low for c in said for n in (p.name, p.name.lower()))
         switch = {"on", "off"} <= {*p.choices} or (p.type == "boolean" and named(p, SETS["state"]))
         score += 2 * (switch and asked.switched)
         score += 2 * (p.type in ("integer", "number") and unit_named(p) in asked.units)

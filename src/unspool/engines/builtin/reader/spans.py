@@ -283,7 +283,11 @@ def _is_unit(m: Message, i: int) -> bool:
 def currencies(m: Message) -> Iterator[Span]:
     """Currencies: their codes, as they were written or as their names say."""
     for i, w in enumerate(m.words):
-        if w.low in CURRENCIES and (w.low != "try" or w.text == "TRY") and (w.low != "won" or i):
+        if i and (two := CURRENCIES.get(f"{m.words[i - 1].low} {w.low}")):
+            yield Span(i - 1, i + 1, two)
+        elif w.low in UNITS and m.has(i + 1, SETS["turned into"] | {"in"}) and m.has(i + 2, CURRENCIES) and w.low in SETS["coins"]:
+            yield Span(i, i + 1, "GBP")
+        elif w.low in CURRENCIES and (w.low != "try" or w.text == "TRY") and (w.low != "won" or i):
             yield Span(i, i + 1, w.text if len(w.text) == 3 and w.text.isupper() else CURRENCIES[w.low])
         elif w.text[0] in MONEY and len(w.text) > 1:
             yield Span(i, i, MONEY[w.text[0]])
