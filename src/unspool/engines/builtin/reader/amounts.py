@@ -8,12 +8,13 @@ from .assign import assign
 from .filling import Filling, named, own_parts, role
 from .message import Message, Span
 from .prompt import Parameter
-from .spans import codes, numbers, written
+from .spans import YEAR, codes, numbers, written
 from .words import BOUNDS, CURRENCIES, SETS, UNITS, parts_of, stem
 
 _SECONDS: Final = {"second": 1, "minute": 60, "hour": 3600}
 _JOINED: Final = re.compile(r"[$€£]?[\d.,]+([a-z]+)")
 _NUMERIC: Final = ("integer", "number")
+_CLEAR: Final = 3
 _FAR: Final = 4
 _LEAST: Final = 0.1
 _LARGE: Final = 200
@@ -112,14 +113,24 @@ def _evidence(f: Filling, p: Parameter, s: Span) -> float:
         return 5 - d
     if "age" in names and m.has(s.first - 1, SETS["aged"]):
         return 3
+    if "year" in names and YEAR.fullmatch(s.value):
+        return 4
     if _bounds(m, p, s):
         return 2
     return 1.5 * (named(p, SETS["counted"]) and _counts(f, s))
 
 
+def told(f: Filling) -> int:
+    """How many numbers are clearly for parameters: *the bill is 120*."""
+    free = list(numbers(f.message))
+    wanted = [p for p in f.left if p.type in _NUMERIC]
+    return sum(_evidence(f, p, s) >= _CLEAR for p, s in assign(wanted, free, lambda p, s: _fits(f, p, s)))
+
+
 def _names_of(p: Parameter) -> set[str]:
     names = {stem(w) for w in own_parts(p) if len(w) > 2}
-    return names | ({"%"} if "percent" in names or "brightness" in names else {"d"} if "side" in names else set())
+    shares = any(n.startswith("percent") or n in SETS["shares"] for n in names)
+    return names | ({"%", "percent"} if shares else {"d"} if "side" in names else set())
 
 
 def _bounds(m: Message, p: Parameter, s: Span) -> bool:

@@ -27,7 +27,7 @@ def formed(f: Filling) -> None:
         if house is not None and "address" in own_parts(p) and p.kinds[:1] == ("place",):
             f.give_span(p, house)
     for kind, spans in FORMS:
-        for p in f.texts():
+        for p in sorted(f.texts(), key=lambda p: p.optional):
             if kind not in p.kinds[:3] or not _meant(f, p, kind):
                 continue
             free = [s for s in spans(f.message) if f.message.free(s)]
@@ -120,6 +120,13 @@ def _moment(f: Filling, p: Parameter, kind: str) -> None:
     """A day, a time, or both where one parameter is for both."""
     m = f.message
     others = any(q is not p and q.kinds[:1] in (("date",), ("time",)) and q.type == "string" for q in f.left)
+    if p.type == "array":
+        found = [s for s in (dates(m) if kind == "date" else times(m)) if m.free(s)]
+        if found:
+            f.give_all(p, found)
+        return
+    if named(p, SETS["births"]) and SETS["births"].isdisjoint(m.at):
+        return
     either = named(p, SETS["when names"]) and not others
     clock = _CLOCK.search(p.description.lower()) is not None
     one = others or clock or named(p, SETS["date names"]) or (named(p, ("time",)) and not named(p, SETS["dated"]))

@@ -89,6 +89,10 @@ def prepositional(f: Filling) -> None:
     inside = {i for s in quotes(m) for i in range(s.first, s.last)}
     texts = [p for p in f.tool.parameters if p.type in ("string", "any", "array") and not p.choices]
     for p in f.texts():
+        region = p.kinds[:1] == ("place",) and p.optional and len(texts) > 1
+        if region and (found := _region(f)) is not None:
+            f.give_span(p, found)
+            continue
         if (p.kinds[:1] and p.kinds[0] in _OTHERS) or role(p) is not None or (len(texts) < 2 and not p.optional):
             continue
         own_words = {w for part in own_parts(p) for w in (part, stem(part))}
@@ -100,6 +104,19 @@ def prepositional(f: Filling) -> None:
                 m.taken[i] = True
                 f.give_span(p, span)
                 break
+
+
+def _region(f: Filling) -> Span | None:
+    """A name that is written large, behind *in*."""
+    m = f.message
+    for i in m.at.get("in", ()):
+        last = i + 1
+        while m.large(last) and not m.taken[last] and m.words[last].low not in STOP | DAYS:
+            last += 1
+        if last > i + 1 and not m.taken[i]:
+            m.taken[i] = True
+            return m.span(i + 1, last)
+    return None
 
 
 def _named(f: Filling, p: Parameter, begin: int) -> Span | None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from .words import CONCEPTS, GENERIC, KINDS, MEANT, SETS, SIDES, STOP, concepts_of, parts_of, stem
+from .words import CONCEPTS, GENERIC, KINDS, MEANT, SETS, SIDES, STOP, concepts_of, kin, parts_of, stem
 
 _PARAMETER: Final = re.compile(r'"([^"\n]*)":( optional)? ?([^\n]*)')
 _CHOICE: Final = re.compile(r'("(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?|true|false|null)(?: or |(?=,)|$)')
@@ -155,6 +155,7 @@ def _tool(name: str, described: str, parameters: list[Parameter]) -> Tool:
     about = {w for w in re.findall(r"[a-z-]+", described.lower()) if w not in STOP and stem(w) not in GENERIC}
     nouns = {stem(w) for c in concepts[0] for n in CONCEPTS[c][0] for w in n.split()} | names
     asks = {w for c in (*concepts[0], *concepts[1]) for some in CONCEPTS[c] for phrase in some for w in phrase.split()}
+    asks |= {w for n in names - GENERIC for w in kin(n)}
     asking = names | asks | {f"{w}s" for w in names | asks}
     about = {stem(w) for w in about}
     return Tool(name, described, tuple(parameters), concepts, names, frozenset(about), frozenset(nouns), asking)

@@ -4,9 +4,9 @@ import itertools
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
-from .amounts import unit_named, unit_of
+from .amounts import told, unit_named, unit_of
 from .fill import fill
-from .filling import named
+from .filling import Filling, named
 from .message import Message, Span
 from .places import bare
 from .prompt import Tool
@@ -28,6 +28,7 @@ from .words import (
     CONCEPTS,
     DEEDS,
     GENERIC,
+    MONEY,
     PREPOSITIONS,
     QUESTION,
     SETS,
@@ -57,6 +58,10 @@ _LITTLE: Final = 0.3
 """For words that only tell tools apart that are alike."""
 _DEED: Final = 0.6
 """For a tool that does what the message's verb does; as much against one that does another thing."""
+_TOLD: Final = 0.8
+"""For a number that is clearly for a parameter."""
+_VERB: Final = 0.9
+"""For a tool whose name begins with the message's verb."""
 _KIN: Final = 2.2
 """For a word that means the same as one of a tool's name; ``_ALSO``: as one that describes it."""
 _ALSO: Final = 0.5
@@ -96,6 +101,8 @@ class _Asked(NamedTuple):
     sql: bool
     wanted: frozenset[str]
     coded: frozenset[str]
+    numbers: bool
+    money: bool
     deed: str | None
     verb: str
 
@@ -147,10 +154,12 @@ def scores(tools: tuple[Tool, ...], message: Message) -> dict[str, float]:
         SQL.search(message.text) is not None,
         frozenset(kind for word, kind in WANTED.items() if f" {word} " in message.low),
         frozenset(stem(message.words[s.first - 1].low) for s in codes(message) if s.first),
+        any(numbers(message)),
+        any(w.text[0] in MONEY and len(w.text) > 1 for w in message.words),
         _deed(message),
         next(iter(plain(without_lead(message.text)).split()), ""),
     )
-    each = {t.name: _words(t, asked) + _values(t, asked) for t in tools}
+    each = {t.name: _words(t, asked) + _values(t, asked, message) for t in tools}
     return {name: score for name, score in each.items() if score > _LEAST}
 
 
@@ -173,6 +182,7 @@ def _words(tool: Tool, asked: _Asked) -> float:
     if not {*map(stem, parts_of(tool.name))} - GENERIC:
         score += 2.2 * len(asked.stems & tool.name_words & SETS["nouns"])
     done = next((DEEDS[w] for w in parts_of(tool.name) if w in DEEDS), None)
+    score += _VERB * (parts_of(tool.name)[:1] == [asked.verb])
     score += _DEED * ((done == asked.deed) - (done != asked.deed)) if done and asked.deed else 0
     unasked = SETS["acts"] & {*named} - asked.concepts
     score -= 2 * ("delete" in unasked) or _LITTLE * bool(unasked)
@@ -185,19 +195,22 @@ def _akin(said: frozenset[str], words: frozenset[str]) -> bool:
     return any(w in said or not said.isdisjoint(kin(w)) or any(derived(w, s) for s in said) for w in stems)
 
 
-def _values(tool: Tool, asked: _Asked) -> float:
+def _values(tool: Tool, asked: _Asked, message: Message) -> float:
     """How much the values in a message speak for a tool's parameters."""
     score = 0.0
     for p in tool.parameters:
         score += 0.5 * len(asked.stems & ({stem(w) for w in parts_of(p.name)} - GENERIC))
         spoken = asked.stems & ({stem(w) for w in parts_of(p.name)} - GENERIC)
         score += 0.5 * (p.type == "boolean" and bool(spoken))
-        said = [c for c in map(str, p.choices) if len(c) > 2 and c.lower() in asked.stems and c.lower() != asked.verb]
+        said = [c for c in map(str, p.choices) if len(c) > 2 and stem(c.lower()) in asked.stems and c.lower() != asked.verb]
+        score += 2 * bool(named(p, SETS["genre names"]) and asked.stems & SETS["genres"])
         score += bool(said) + 1.5 * any(f" {c} {n} " in asked.low for c in said for n in (p.name, p.name.lower()))
         switch = {"on", "off"} <= {*p.choices} or (p.type == "boolean" and named(p, SETS["state"]))
         score += 2 * (switch and asked.switched)
         score += 2 * (p.type in ("integer", "number") and unit_named(p) in asked.units)
         score += 2 * (named(p, SETS["codes"]) and not asked.coded.isdisjoint(map(stem, parts_of(p.name))))
+    score += _TOLD * told(Filling(tool, message, cased=True)) if asked.numbers else 0
+    score += 1.5 * (asked.money and any(named(p, SETS["amounts"]) for p in tool.parameters))
     kinds = {kind for p in tool.parameters for kind in p.kinds[:2]}
     score += sum(weight for some, weight in asked.forms if kinds & {*some})
     score += 2.5 * (asked.channel and "channel" in kinds)

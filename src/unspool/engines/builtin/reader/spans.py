@@ -39,9 +39,11 @@ _DATE: Final = re.compile(r"\d{4}[-/]\d\d[-/]\d\d|\d{1,2}[./]\d{1,2}[./]\d{2,4}"
 _FILE: Final = re.compile(r"(?i)(?:~|\.{0,2}/)[\w./*-]*|[\w-]+(?:/[\w.*-]+)+/?|[\w-]+\.(?=[a-z0-9]*[a-z])[a-z0-9]{1,5}")
 _ORDINAL: Final = re.compile(r"\d{1,2}(?:th|st|nd|rd)?")
 _REPOSITORY: Final = re.compile(r"[A-Za-z][\w-]*/[A-Za-z][\w.-]*")
-_YEAR: Final = re.compile(r"(?:19|20)\d\d")
+YEAR: Final = re.compile(r"(?:19|20)\d\d")
 _NUMBER: Final = re.compile(r"(?:[$€£]|d(?=\d+$))?(\d[\d,]*(?:\.\d+)?)(?:th|st|nd|rd|k|%|[a-z°]{1,3})?")
 _MEASURED: Final = re.compile(r"\d+(?:\.\d+)?°?([a-z]{1,4})")
+_PHONE: Final = re.compile(r"(?<![\w$€£.-])(?:\+\d|\(\d|\d)[\d() -]{5,18}\d(?![\w.])")
+_DIGITS: Final = 7
 _LONGEST: Final = 16
 """Characters of a number; what is longer is none to calculate with."""
 _LARGEST: Final = 1e12
@@ -67,6 +69,13 @@ def paths(m: Message) -> Iterator[Span]:
     for i, w in enumerate(m.words):
         if _FILE.fullmatch(w.text) and not w.low.startswith(("a.m", "p.m", "http")) and w.low not in SETS["no path"]:
             yield Span(i, i + 1, w.text)
+
+
+def phones(m: Message) -> Iterator[Span]:
+    """Numbers of phones: ``+44 20 7946 0958``, ``555-0142``."""
+    for found in _PHONE.finditer(m.text):
+        if sum(map(str.isdigit, found[0])) >= _DIGITS and not _DATE.fullmatch(found[0].strip()):
+            yield m.covering(found.start(), found.end(), found[0].strip())
 
 
 def channels(m: Message) -> Iterator[Span]:
@@ -139,8 +148,9 @@ def numbers(m: Message) -> Iterator[Span]:
             if w.endswith("k") and w[-2:-1].isdigit():
                 value = str(int(float(value) * 1000))
             negative = m.has(i - 1, SETS["minus"]) and (i < 2 or not re.search(r"[\d)]$", m.words[i - 2].low))
-            yield Span(i - 1, i + 1, f"-{value}") if negative else Span(i, i + 1, value)
-            i += 1
+            found_ = Span(i - 1, i + 1, f"-{value}") if negative else _and_a_half(m, Span(i, i + 1, value))
+            yield found_
+            i = found_.last
         elif w in NUMBERS and not (w == "one" and m.has(i - 1, SETS["the one"])):
             span = _spelled(m, i)
             yield span
@@ -162,7 +172,13 @@ def _spelled(m: Message, i: int) -> Span:
                 break  # two numbers: *two six-sided dice*
             total = total * n if n == 100 else total + n
         j += 1
-    return Span(i, j - m.has(j - 1, "-"), written(total))
+    return _and_a_half(m, Span(i, j - m.has(j - 1, "-"), written(total)))
+
+
+def _and_a_half(m: Message, s: Span) -> Span:
+    if [w.low for w in m.words[s.last : s.last + 3]] != ["and", "a", "half"]:
+        return s
+    return Span(s.first, s.last + 3, written(float(s.value) + 0.5))
 
 
 def written(value: float) -> str:
@@ -238,7 +254,7 @@ def _day(m: Message, i: int) -> bool:
 
 
 def _year(m: Message, i: int) -> bool:
-    return i < len(m) and bool(_YEAR.fullmatch(m.words[i].low))
+    return i < len(m) and bool(YEAR.fullmatch(m.words[i].low))
 
 
 def times(m: Message) -> Iterator[Span]:
@@ -307,6 +323,7 @@ FORMS: Final[tuple[tuple[str, Callable[[Message], Iterator[Span]]], ...]] = (
     ("email", emails),
     ("url", urls),
     ("repository", repositories),
+    ("phone", phones),
     ("channel", channels),
     ("color", colors),
     ("path", paths),

@@ -108,7 +108,7 @@ def _unquoted(text: str) -> str:
     for mark in ("'", '"', "`"):
         if text.count(mark) < 3:
             text = text.strip(mark) if text[:1] == mark or text.count(mark) == 1 else text
-    return text.strip("“” ")
+    return text.strip("“” ").removesuffix("'s").removesuffix("’s")
 
 
 def nothing(f: Filling, span: Span) -> bool:
@@ -171,7 +171,7 @@ def sort(f: Filling, p: Parameter) -> None:
     """The word before what the tool is for: *thai* restaurants."""
     m = f.message
     if known := _SORTS.get(next((w for w in own_parts(p) if w in SETS["cuisine names"] | {"genre"}), "")):
-        cuisine = next((i for i, w in enumerate(m.words) if w.low in known and not m.taken[i]), None)
+        cuisine = next((i for i, w in enumerate(m.words) if {w.low, stem(w.low)} & known and not m.taken[i]), None)
         if cuisine is not None:
             f.give_span(p, m.span(cuisine, cuisine + 1))
             return
