@@ -103,7 +103,11 @@ def _same(wanted: Any, found: Any) -> bool:
     if isinstance(wanted, dict) and "holds" in wanted:
         return isinstance(found, str) and all(word.lower() in found.lower() for word in wanted["holds"])
     if isinstance(wanted, dict):
-        return isinstance(found, dict) and wanted.keys() == found.keys() and all(_same(wanted[k], found[k]) for k in wanted)
+        return (
+            isinstance(found, dict)
+            and wanted.keys() == found.keys()
+            and all(_same(wanted[k], found[k]) for k in wanted)
+        )
     if isinstance(wanted, list):
         return isinstance(found, list) and len(wanted) == len(found) and all(map(_same, wanted, found))
     if isinstance(wanted, bool) or not isinstance(wanted, str):

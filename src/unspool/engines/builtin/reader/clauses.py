@@ -15,7 +15,9 @@ Clause = tuple[Tool, str]
 _MOST: Final = 12
 """How many places are tried at which a message may be split."""
 _QUOTED: Final = re.compile(r'"[^"]*"')
-_TOLD: Final = re.compile(r"(?i)\s*(?:i|we|he|she|they|it)\s+(?!need|want|would|have)(?:\w+ed|was|were|did|had|got|is|am|are)\b")
+_TOLD: Final = re.compile(
+    r"(?i)\s*(?:i|we|he|she|they|it)\s+(?!need|want|would|have)(?:\w+ed|was|were|did|had|got|is|am|are)\b"
+)
 """What tells of something, and asks for nothing: *I ordered it by mistake*."""
 
 

@@ -119,7 +119,10 @@ def _listed(f: Filling, free: list[Span]) -> list[Span]:
 def _moment(f: Filling, p: Parameter, kind: str) -> None:
     """A day, a time, or both where one parameter is for both."""
     m = f.message
-    others = any(q is not p and q.kinds[:1] in (("date",), ("time",)) and q.type == "string" for q in f.left)
+    others = any(
+        q is not p and not named(q, SETS["births"]) and q.kinds[:1] in (("date",), ("time",)) and q.type == "string"
+        for q in f.left
+    )
     if p.type == "array":
         found = [s for s in (dates(m) if kind == "date" else times(m)) if m.free(s)]
         if found:

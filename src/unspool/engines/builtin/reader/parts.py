@@ -139,7 +139,9 @@ def rows(f: Filling) -> None:
             if end == s.last:
                 continue
             first = s.last + (m.has(s.last, ("x", "of")) and end > s.last + 1)
-            found.append({names[0].name: m.said(first, end), whole[0].name: 1 if s.value in ("a", "an") else _number(s.value)})
+            found.append(
+                {names[0].name: m.said(first, end), whole[0].name: 1 if s.value in ("a", "an") else _number(s.value)}
+            )
             m.take(m.span(s.first, end))
         if found:
             f.give(p, [{q.name: one[q.name] for q in p.inner if q.name in one} for one in found])
@@ -147,7 +149,13 @@ def rows(f: Filling) -> None:
 
 def _articles(m: Message) -> list[int]:
     """Where *a* stands for one, in a list that has another number, or that *and* joins."""
-    return [i for a in ("a", "an") for i in m.at.get(a, ()) if not m.taken[i] and (m.has(i - 1, SETS["joins"]) or any(m.has(j, ("and",)) for j in range(i, min(i + 5, len(m)))))]
+    return [
+        i
+        for a in ("a", "an")
+        for i in m.at.get(a, ())
+        if not m.taken[i]
+        and (m.has(i - 1, SETS["joins"]) or any(m.has(j, ("and",)) for j in range(i, min(i + 5, len(m)))))
+    ]
 
 
 def _item(f: Filling, i: int) -> int:

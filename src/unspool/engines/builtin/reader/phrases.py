@@ -18,12 +18,15 @@ def labels(f: Filling) -> None:
     """Take the words that name what has been given: *his email is* anna@x.io."""
     m = f.message
     names = {stem(w) for p in f.tool.parameters for w in parts_of(p.name)}
+    names |= {"number"} if any("phone" in p.kinds for p in f.tool.parameters) else set()
     for i in range(1, len(m)):
         first = i
         if not m.taken[i] or m.taken[i - 1]:
             continue
         while first > 0 and not m.taken[first - 1] and m.has(first - 1, SETS["equals"] | SETS["called by"]):
             first -= 1
+        if 0 < first < i and m.words[first - 1].low.endswith("'s"):
+            m.take(m.span(first, i))  # Jane's number is 12
         if first > 0 and not m.taken[first - 1] and stem(m.words[first - 1].low) in names:
             first -= 1
             while first > 0 and not m.taken[first - 1] and m.has(first - 1, SETS["before a label"]):
@@ -48,7 +51,10 @@ def own(f: Filling) -> None:
             else i
         )
         if last > i and m.has(last, SETS["about what"]) and last + 1 < len(m):
-            m.take(m.span(i, last + 1))
+            leads = any(
+                not PREPOSITIONS.get(m.words[last].low, frozenset()).isdisjoint(own_parts(p)) for p in f.texts()
+            )
+            m.take(m.span(i, last + (not leads)))
 
 
 def _own(f: Filling, begin: int, also: frozenset[str] = frozenset()) -> int:
@@ -89,7 +95,8 @@ def prepositional(f: Filling) -> None:
     inside = {i for s in quotes(m) for i in range(s.first, s.last)}
     texts = [p for p in f.tool.parameters if p.type in ("string", "any", "array") and not p.choices]
     for p in f.texts():
-        region = p.kinds[:1] == ("place",) and p.optional and len(texts) > 1
+        needed = any(q.kinds[:1] == ("place",) and not q.optional for q in f.left)
+        region = p.kinds[:1] == ("place",) and p.optional and len(texts) > 1 and not needed
         if region and (found := _region(f)) is not None:
             f.give_span(p, found)
             continue

@@ -150,6 +150,8 @@ def _tool(name: str, described: str, parameters: list[Parameter]) -> Tool:
     _first_text(concepts[0] + concepts[1], parameters)
     if "mail" in concepts[0]:
         parameters[:] = [p._replace(kinds=("email", *p.kinds)) if p.name.lower() in _TO else p for p in parameters]
+    if "math" not in concepts[0] + concepts[1]:
+        parameters[:] = [_without_calculation(p) for p in parameters]
     words = {*parts_of(name), name.lower()}
     names = frozenset(words | {stem(w) for w in words})
     about = {w for w in re.findall(r"[a-z-]+", described.lower()) if w not in STOP and stem(w) not in GENERIC}
@@ -159,6 +161,12 @@ def _tool(name: str, described: str, parameters: list[Parameter]) -> Tool:
     asking = names | asks | {f"{w}s" for w in names | asks}
     about = {stem(w) for w in about}
     return Tool(name, described, tuple(parameters), concepts, names, frozenset(about), frozenset(nouns), asking)
+
+
+def _without_calculation(p: Parameter) -> Parameter:
+    """A parameter that is no calculation, though its description has an *expression*."""
+    named = "expression" in _kinds(p.name, "") or "math" in p.description.lower()
+    return p if named else p._replace(kinds=tuple(k for k in p.kinds if k != "expression"))
 
 
 def _sides(concepts: tuple[str, ...], parameters: list[Parameter]) -> None:

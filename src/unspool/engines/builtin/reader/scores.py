@@ -58,6 +58,10 @@ _LITTLE: Final = 0.3
 """For words that only tell tools apart that are alike."""
 _DEED: Final = 0.6
 """For a tool that does what the message's verb does; as much against one that does another thing."""
+_TO: Final = frozenset(("to",))
+_VALUE: Final = 0.1
+_UNREAD: Final = 0.5
+"""What tells tools with near scores apart: values that are found, and words that nothing explains."""
 _TOLD: Final = 0.8
 """For a number that is clearly for a parameter."""
 _VERB: Final = 0.9
@@ -103,6 +107,7 @@ class _Asked(NamedTuple):
     coded: frozenset[str]
     numbers: bool
     money: bool
+    to: bool
     deed: str | None
     verb: str
 
@@ -156,6 +161,7 @@ def scores(tools: tuple[Tool, ...], message: Message) -> dict[str, float]:
         frozenset(stem(message.words[s.first - 1].low) for s in codes(message) if s.first),
         any(numbers(message)),
         any(w.text[0] in MONEY and len(w.text) > 1 for w in message.words),
+        any(message.large(i + 1) for i in message.at.get("to", ())),
         _deed(message),
         next(iter(plain(without_lead(message.text)).split()), ""),
     )
@@ -202,7 +208,9 @@ def _values(tool: Tool, asked: _Asked, message: Message) -> float:
         score += 0.5 * len(asked.stems & ({stem(w) for w in parts_of(p.name)} - GENERIC))
         spoken = asked.stems & ({stem(w) for w in parts_of(p.name)} - GENERIC)
         score += 0.5 * (p.type == "boolean" and bool(spoken))
-        said = [c for c in map(str, p.choices) if len(c) > 2 and stem(c.lower()) in asked.stems and c.lower() != asked.verb]
+        said = [
+            c for c in map(str, p.choices) if len(c) > 2 and stem(c.lower()) in asked.stems and c.lower() != asked.verb
+        ]
         score += 2 * bool(named(p, SETS["genre names"]) and asked.stems & SETS["genres"])
         score += bool(said) + 1.5 * any(f" {c} {n} " in asked.low for c in said for n in (p.name, p.name.lower()))
         switch = {"on", "off"} <= {*p.choices} or (p.type == "boolean" and named(p, SETS["state"]))
@@ -210,6 +218,7 @@ def _values(tool: Tool, asked: _Asked, message: Message) -> float:
         score += 2 * (p.type in ("integer", "number") and unit_named(p) in asked.units)
         score += 2 * (named(p, SETS["codes"]) and not asked.coded.isdisjoint(map(stem, parts_of(p.name))))
     score += _TOLD * told(Filling(tool, message, cased=True)) if asked.numbers else 0
+    score += 0.6 * (asked.to and any(_TO <= {*parts_of(p.name)} for p in tool.parameters))
     score += 1.5 * (asked.money and any(named(p, SETS["amounts"]) for p in tool.parameters))
     kinds = {kind for p in tool.parameters for kind in p.kinds[:2]}
     score += sum(weight for some, weight in asked.forms if kinds & {*some})
@@ -233,16 +242,15 @@ def best(tools: tuple[Tool, ...], message: Message) -> Tool | None:
     near = [t for t in tools if found.get(t.name, 0) >= most - _NEAR]
     if len(near) == 1:
         return first[0]
-    filled = [(t, fill(t, Message(message.text))) for t in near]
-    full = [(t, f) for t, f in filled if not f.missing]
-    if len(first) == 1:
-        return (
-            first[0]
-            if not full or any(t is first[0] for t, _ in full)
-            else max(full, key=lambda b: found[b[0].name])[0]
-        )
-    full = [(t, f) for t, f in full if t in first]
-    return max(full, key=lambda both: len(both[1].values))[0] if full else None
+    full: list[tuple[float, Tool]] = []
+    for tool in near:
+        f = fill(tool, m := Message(message.text))
+        if not f.missing:
+            unread = sum(not taken and not idle for taken, idle in zip(m.taken, _idle(tool, m), strict=True))
+            full.append((found[tool.name] + _VALUE * len(f.values) - _UNREAD * unread, tool))
+    if not full:
+        return first[0] if len(first) == 1 else None
+    return max(full, key=lambda both: both[0])[1]
 
 
 def _simple(tools: tuple[Tool, ...], message: Message, found: dict[str, float]) -> Tool | None:
@@ -259,6 +267,11 @@ def _simple(tools: tuple[Tool, ...], message: Message, found: dict[str, float]) 
 
 def said_out(tool: Tool, message: Message) -> bool:
     """Whether each word of a message asks for the tool, or says nothing: none is left for a value."""
+    return all(taken or idle for taken, idle in zip(message.taken, _idle(tool, message), strict=True))
+
+
+def _idle(tool: Tool, message: Message) -> list[bool]:
+    """Of each word, whether it asks for the tool, or says nothing."""
     idle = (
         STOP
         | STARTERS
@@ -270,10 +283,8 @@ def said_out(tool: Tool, message: Message) -> bool:
         | SETS["mere nouns"]
     )
     idle |= {w for p in tool.parameters for part in parts_of(p.name) for w in (part, stem(part))}
-    return all(
-        taken or w.low in idle or not w.low[0].isalnum() or stem(w.low) in tool.described | tool.nouns
-        for w, taken in zip(message.words, message.taken, strict=True)
-    )
+    about = tool.described | tool.nouns
+    return [w.low in idle or not w.low[0].isalnum() or stem(w.low) in about for w in message.words]
 
 
 def _searching(tools: tuple[Tool, ...], message: Message) -> Tool | None:

@@ -301,7 +301,12 @@ def currencies(m: Message) -> Iterator[Span]:
     for i, w in enumerate(m.words):
         if i and (two := CURRENCIES.get(f"{m.words[i - 1].low} {w.low}")):
             yield Span(i - 1, i + 1, two)
-        elif w.low in UNITS and m.has(i + 1, SETS["turned into"] | {"in"}) and m.has(i + 2, CURRENCIES) and w.low in SETS["coins"]:
+        elif (
+            w.low in UNITS
+            and m.has(i + 1, SETS["turned into"] | {"in"})
+            and m.has(i + 2, CURRENCIES)
+            and w.low in SETS["coins"]
+        ):
             yield Span(i, i + 1, "GBP")
         elif w.low in CURRENCIES and (w.low != "try" or w.text == "TRY") and (w.low != "won" or i):
             yield Span(i, i + 1, w.text if len(w.text) == 3 and w.text.isupper() else CURRENCIES[w.low])
