@@ -9,7 +9,7 @@ from .filling import Filling, named, own_parts, role
 from .message import Message, Span
 from .prompt import Parameter
 from .spans import YEAR, codes, numbers, written
-from .words import BOUNDS, CURRENCIES, SETS, UNITS, parts_of, stem
+from .words import BOUNDS, CURRENCIES, MONEY, SETS, UNITS, parts_of, stem
 
 _SECONDS: Final = {"second": 1, "minute": 60, "hour": 3600}
 _JOINED: Final = re.compile(r"[$€£]?[\d.,]+([a-z]+)")
@@ -66,7 +66,7 @@ def _value(s: Span) -> Any:
 
 
 def _assigned(f: Filling, wanted: list[Parameter], free: list[Span]) -> None:
-    """Give numbers to parameters, all of them together: those that need one first, optional ones with evidence alone."""
+    """Give numbers to parameters, all together: those that need one first, optional ones with evidence alone."""
     m = f.message
     subtracted = len(wanted) == 2 and "from" in m.at and not SETS["subtracting"].isdisjoint(m.at)
     for p, s in assign(wanted, free[::-1] if subtracted else free, lambda p, s: _fits(f, p, s)):
@@ -92,7 +92,8 @@ def _fits(f: Filling, p: Parameter, s: Span) -> float:
         return 0
     bound = BOUNDS.get(_bound(m, s))
     against = {"min": SETS["most"], "max": SETS["least"], "most": SETS["least"], None: frozenset()}[bound]
-    aside = _LEAST if named(p, against) or _other_side(m, p, s) else 1.0
+    named_so = s.first > 1 and m.large(s.first - 1) and not said and not sure  # *Terminal 2*
+    aside = _LEAST if named(p, against) or _other_side(m, p, s) or named_so else 1.0
     return aside * (10 * sure + (0.5 if p.optional else 5.0))
 
 
@@ -115,9 +116,16 @@ def _evidence(f: Filling, p: Parameter, s: Span) -> float:
         return 3
     if "year" in names and YEAR.fullmatch(s.value):
         return 4
+    if named(p, SETS["sums"]):
+        return 3.0 * _money(m, s)
     if _bounds(m, p, s):
         return 2
     return 1.5 * (named(p, SETS["counted"]) and _counts(f, s))
+
+
+def _money(m: Message, s: Span) -> bool:
+    """Whether a number is a sum of money."""
+    return m.words[s.last - 1].text[0] in MONEY or m.has(s.last, CURRENCIES)
 
 
 def told(f: Filling) -> int:
@@ -186,8 +194,11 @@ def _codes(f: Filling) -> None:
     """Texts that are numbers of orders, flights and the like."""
     m = f.message
     for p in f.left[:]:
-        if p.type in ("string", "any") and not p.kinds[:1] and named(p, SETS["code names"]):
+        postal = named(p, SETS["postal"])
+        if p.type in ("string", "any") and (postal or (not p.kinds[:1] and named(p, SETS["code names"]))):
+            side = role(p)
             found = [s for s in codes(m) if m.free(s)]
+            found = [s for s in found if m.has(s.first - 1, (side,))] if side and postal else found
             if found:
                 f.give_all(p, found if not p.optional and _apart(m, found) else found[:1])
 

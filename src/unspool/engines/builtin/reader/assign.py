@@ -15,8 +15,8 @@ def assign(
     """The pairs with the best total, each row and each column in one at most.
 
     Args:
-        weight: how well both fit; zero or less where they do not. Where totals are alike, the order of the pairs is that
-            of rows and columns.
+        weight: how well both fit; zero or less where they do not. Where totals are alike, the pairs stand in the order
+            of both.
     """
     columns = columns[:_MOST]
     weights = [[weight(row, column) for column in columns] for row in rows]

@@ -58,7 +58,7 @@ def _choice(f: Filling, p: Parameter) -> Any:
         chosen = sided(m, spans, side) if spans else None
         if chosen is not None:
             return same[_canonical(m.take(chosen))]
-    for choice in p.choices:
+    for choice in sorted(p.choices, key=lambda c: stem(str(c).lower()) in f.tool.name_words):
         words = " ".join(re.findall(r"\w+", str(choice).lower().replace("_", " ")))
         if (span := _said(m, words)) is not None:
             m.take(span)

@@ -209,7 +209,11 @@ def _values(tool: Tool, asked: _Asked, message: Message) -> float:
         spoken = asked.stems & ({stem(w) for w in parts_of(p.name)} - GENERIC)
         score += 0.5 * (p.type == "boolean" and bool(spoken))
         said = [
-            c for c in map(str, p.choices) if len(c) > 2 and stem(c.lower()) in asked.stems and c.lower() != asked.verb
+            c
+            for c in map(str, p.choices)
+            if len(c) > 2
+            and stem(c.lower()) in asked.stems
+            and (c.lower() != asked.verb or c.lower() not in SETS["asking choices"])
         ]
         score += 2 * bool(named(p, SETS["genre names"]) and asked.stems & SETS["genres"])
         score += bool(said) + 1.5 * any(f" {c} {n} " in asked.low for c in said for n in (p.name, p.name.lower()))

@@ -19,6 +19,7 @@ from .words import (
     STARTERS,
     STOP,
     TAIL,
+    derived,
     parts_of,
     stem,
 )
@@ -80,7 +81,11 @@ def _group(f: Filling, kind: str, span: Span) -> None:
     end = next((i for i in range(first, last) if m.taken[i]), last)
     if kind == "body" and any(m.words[i].low in SETS["opens a text"] for i in range(end, last)):
         return  # it stands behind what is taken: *tell the team in #general that ...*
+    bound = end
     end = m.trimmed(first, end, SETS["loose ends"] if end < len(m) else SETS["marks"])
+    leads = [w for q in f.tool.parameters if q is not p for w in own_parts(q)]
+    while first < end < bound < len(m) and any(derived(m.words[end - 1].low, w) for w in leads):
+        end = m.trimmed(first, end - 1, SETS["loose ends"])  # *..., assign it to* Rosa
     if p is None or first >= end:
         return
     whole = next((s for s in quotes(m) if s.first == first and s.last <= last), None)
@@ -210,10 +215,12 @@ def led(f: Filling) -> None:
         words = own_parts(p)
         for i in m.at.get(words[0], ()) if words else ():
             begin = i + len(words)
-            said = [w.low for w in m.words[i:begin]] == words and m.has(begin, links)
+            clear = p.optional and (m.large(begin) or any(s.first == begin for s in quotes(m)))
+            linked = m.has(begin, links)
+            said = [w.low for w in m.words[i:begin]] == words and (linked or (clear and i > 0))
             begin += m.has(begin, ("to",))
             said = said and begin < len(m) and not m.taken[begin] and not m.words[begin].low[0].isdigit()
-            if said and not any(m.taken[i:begin]) and _behind(f, p, i, begin, LABELS):
+            if said and not any(m.taken[i:begin]) and _behind(f, p, i, begin, LABELS if linked else None):
                 break
 
 
@@ -291,7 +298,8 @@ def _behind(f: Filling, p: Parameter, cue: int, begin: int, labels: frozenset[st
         begin += 1
     stops = SETS["ends labelled"] if labels else _stops(p)
     stops -= SETS["joins"] if p.type == "array" else frozenset()
-    end = _until_subject(f, begin, p) if body else _end(m, begin, stops)
+    sides = {side for q in f.texts() if q is not p and (side := role(q)) is not None}
+    end = _until_subject(f, begin, p) if body else _end(m, begin, stops | sides)
     end = m.trimmed(begin, end, SETS["behind a cue"])
     if begin >= end:
         return False
@@ -369,6 +377,12 @@ def _rest(f: Filling, p: Parameter) -> None:
         return
     if kind in ("place", "zone") and f.cased and not named(p, SETS["rooms"]) and not span.value[0].isupper():
         return
+    if named(p, SETS["somebody"]) and m.large(span.first):
+        small = (i for i in range(span.first, span.last) if not m.large(i) and m.words[i].low[0].isalpha())
+        span = m.span(span.first, next(small, span.last))  # Helen, not *Helen free*
+    of = next((i for i in range(span.first + 1, span.last - 1) if m.has(i, ("of",))), None)
+    if of is not None and kind == "" and not m.large(of - 1):
+        span = m.span(of + 1, span.last)  # the usage *of checkout*
     if kind in ("", "subject"):
         span = _narrowed(f, span, both=not kind)
     found = items(m, span.first, span.last)
