@@ -40,6 +40,7 @@ class Message:
 
     Attributes:
         taken: of each word, whether a value has it.
+        kept: what was found once by its form.
     """
 
     def __init__(self, text: str) -> None:
@@ -47,6 +48,7 @@ class Message:
         found = [Word(m.start(), m.end(), m.group(), m.group().lower().replace("’", "'")) for m in _WORD.finditer(text)]
         self.words = [part for word in found for part in _parted(word)]
         self.taken = [False] * len(self.words)
+        self.kept: dict[str, list[Span]] = {}
 
     def __len__(self) -> int:
         return len(self.words)

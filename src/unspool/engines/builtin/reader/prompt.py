@@ -236,7 +236,8 @@ def _kinds(name: str, described: str) -> tuple[str, ...]:
     """What a parameter's values are: by its name's words, the last first, then by the words that describe it."""
     found: list[str] = []
     whole = "_".join(parts_of(name))
-    parts = sorted(reversed(parts_of(name)), key=lambda part: part == "name")
+    parts = parts_of(name)[::-1]
+    parts.sort(key=lambda part: part == "name")
     for word in (whole, *parts, *(stem(w) for w in re.findall(r"[a-z-]+", described.lower()))):
         found += [kind for kind, words in KINDS.items() if word in words and kind not in found]
     return tuple(found)

@@ -25,6 +25,7 @@ from .spans import (
     urls,
 )
 from .words import (
+    ASKING,
     CONCEPTS,
     DEEDS,
     GENERIC,
@@ -58,7 +59,6 @@ _LITTLE: Final = 0.3
 """For words that only tell tools apart that are alike."""
 _DEED: Final = 0.6
 """For a tool that does what the message's verb does; as much against one that does another thing."""
-_TO: Final = frozenset(("to",))
 _VALUE: Final = 0.1
 _UNREAD: Final = 0.5
 """What tells tools with near scores apart: values that are found, and words that nothing explains."""
@@ -116,7 +116,8 @@ def asked_for(message: Message) -> frozenset[str]:
     """The concepts that a message's words ask for."""
     unsaid = SETS["asks of anyone"] if SETS["you"] & message.at.keys() else frozenset()
     low = f"{message.low}{message.low.replace('-', ' ')}" if "-" in message.low else message.low
-    return frozenset(c for c, (_, asks) in CONCEPTS.items() if any(_says(low, a) for a in asks if a not in unsaid))
+    known = (both for word in set(low.split()) for both in ASKING.get(word, ()))
+    return frozenset(concept for phrase, concept in known if phrase not in unsaid and _says(low, phrase))
 
 
 def _shortens(word: str, name: str) -> bool:
@@ -222,7 +223,7 @@ def _values(tool: Tool, asked: _Asked, message: Message) -> float:
         score += 2 * (p.type in ("integer", "number") and unit_named(p) in asked.units)
         score += 2 * (named(p, SETS["codes"]) and not asked.coded.isdisjoint(map(stem, parts_of(p.name))))
     score += _TOLD * told(Filling(tool, message, cased=True)) if asked.numbers else 0
-    score += 0.6 * (asked.to and any(_TO <= {*parts_of(p.name)} for p in tool.parameters))
+    score += 0.6 * (asked.to and any("to" in parts_of(p.name) for p in tool.parameters))
     score += 1.5 * (asked.money and any(named(p, SETS["amounts"]) for p in tool.parameters))
     kinds = {kind for p in tool.parameters for kind in p.kinds[:2]}
     score += sum(weight for some, weight in asked.forms if kinds & {*some})

@@ -50,6 +50,17 @@ _LARGEST: Final = 1e12
 _DIGIT: Final = re.compile(r"\d$")
 
 
+def _once(spans: Callable[[Message], Iterator[Span]]) -> Callable[[Message], Iterator[Span]]:
+    """Look through a message once only."""
+
+    def kept(m: Message) -> Iterator[Span]:
+        if spans.__name__ not in m.kept:
+            m.kept[spans.__name__] = list(spans(m))
+        return iter(m.kept[spans.__name__])
+
+    return kept
+
+
 def emails(m: Message) -> Iterator[Span]:
     """Addresses of mail."""
     yield from (Span(i, i + 1, w.text.rstrip(".")) for i, w in enumerate(m.words) if "@" in w.text and "." in w.text)
@@ -96,12 +107,14 @@ def repositories(m: Message) -> Iterator[Span]:
 def addresses(m: Message) -> Iterator[Span]:
     """Addresses of houses: ``10 Downing Street, London``."""
     for i, w in enumerate(m.words):
+        if not w.low[0].isdigit():
+            continue
         last = i + 1
         while last < len(m) and m.large(last) and m.words[last].low[0].isalpha():
             last += 1
             if m.has(last, (",",)) and m.large(last + 1) and last - i > 2:
                 last += 1
-        if w.low[0].isdigit() and last - i > 2:
+        if last - i > 2:
             yield m.span(i, last)
 
 
@@ -125,6 +138,7 @@ def symbols(m: Message) -> Iterator[Span]:
             yield Span(i, i + 1, w.text)
 
 
+@_once
 def codes(m: Message) -> Iterator[Span]:
     """Numbers of orders, flights and the like: what has a digit, with the words and marks that it is joined to."""
     for i, w in enumerate(m.words):
@@ -138,6 +152,7 @@ def codes(m: Message) -> Iterator[Span]:
         yield m.span(first, i + 1)
 
 
+@_once
 def numbers(m: Message) -> Iterator[Span]:
     """Numbers, in digits and in words."""
     i = 0
@@ -186,6 +201,7 @@ def written(value: float) -> str:
     return str(int(value)) if value == int(value) else str(value)
 
 
+@_once
 def expressions(m: Message) -> Iterator[Span]:
     """Calculations: words such as *plus* become what they mean."""
     for found in _FUNCTION.finditer(m.text):

@@ -82,7 +82,8 @@ def _group(f: Filling, kind: str, span: Span) -> None:
     if kind == "body" and any(m.words[i].low in SETS["opens a text"] for i in range(end, last)):
         return  # it stands behind what is taken: *tell the team in #general that ...*
     bound = end
-    end = m.trimmed(first, end, SETS["loose ends"] if end < len(m) else SETS["marks"])
+    alone = m.has(first, SETS["pronouns"])
+    end = m.trimmed(first + alone, end, SETS["loose ends"] if end < len(m) else SETS["marks"])
     leads = [w for q in f.tool.parameters if q is not p for w in own_parts(q)]
     while first < end < bound < len(m) and any(derived(m.words[end - 1].low, w) for w in leads):
         end = m.trimmed(first, end - 1, SETS["loose ends"])  # *..., assign it to* Rosa

@@ -50,6 +50,13 @@ CONCEPTS: Final[dict[str, tuple[frozenset[str], tuple[str, ...]]]] = {
     for concept, d in _DATA["concepts"].items()
 }
 """What tools are for: the words that name it, and those that ask for it."""
+ASKING: Final[dict[str, list[tuple[str, str]]]] = {}
+"""What asks for a concept, by its first word."""
+for _concept, (_, _asks) in CONCEPTS.items():
+    for _phrase in _asks:
+        _first = _phrase.split(" ")[0]
+        for _word in {_first, f"{_first}s"}:
+            ASKING.setdefault(_word, []).append((_phrase, _concept))
 MEANT: Final[dict[str, str]] = {concept: d["kind"] for concept, d in _DATA["concepts"].items() if "kind" in d}
 """The kind of a tool's first text, by what the tool is for."""
 SIDES: Final[dict[str, str]] = _DATA["sides"]
