@@ -15,6 +15,7 @@ _SECONDS: Final = {"second": 1, "minute": 60, "hour": 3600}
 _JOINED: Final = re.compile(r"[$€£]?[\d.,]+([a-z]+)")
 _NUMERIC: Final = ("integer", "number")
 _CLEAR: Final = 3
+_IN_UNITS: Final = re.compile(r"^(?:\w+ in |in )?([a-z]{3,12})(?:[ .,].*)?$|\bin ([a-z]{3,12})\b")
 _FAR: Final = 4
 _LEAST: Final = 0.1
 _LARGE: Final = 200
@@ -34,7 +35,8 @@ def amounts(f: Filling) -> None:
             f.message.take(s)
         free = []
     required = [p for p in wanted if not p.optional]
-    if len(required) == 1 and len(free) > 1 and f.filled.several is None and _apart(f.message, free, f.tool.nouns):
+    shares = len(free) > 1 and told(f, 1) >= len(free)  # each is clearly for another parameter
+    if len(required) == 1 and len(free) > 1 and not shares and f.filled.several is None and _apart(f.message, free, f.tool.nouns):
         values = [_value(s) for s in free]
         if required[0].type == "number" or all(isinstance(v, int) for v in values):
             f.give_several(required[0], values)
@@ -116,11 +118,11 @@ def _evidence(f: Filling, p: Parameter, s: Span) -> float:
         return 3
     if "year" in names and YEAR.fullmatch(s.value):
         return 4
-    if named(p, SETS["sums"]):
-        return 3.0 * _money(m, s)
+    if named(p, SETS["sums"]) and _money(m, s):
+        return 3
     if _bounds(m, p, s):
         return 2
-    return 1.5 * (named(p, SETS["counted"]) and _counts(f, s))
+    return 1.5 * (named(p, SETS["counted"]) and not named(p, SETS["sums"]) and _counts(f, s))
 
 
 def _money(m: Message, s: Span) -> bool:
@@ -128,11 +130,11 @@ def _money(m: Message, s: Span) -> bool:
     return m.words[s.last - 1].text[0] in MONEY or m.has(s.last, CURRENCIES)
 
 
-def told(f: Filling) -> int:
+def told(f: Filling, clear: float = _CLEAR) -> int:
     """How many numbers are clearly for parameters: *the bill is 120*."""
     free = list(numbers(f.message))
     wanted = [p for p in f.left if p.type in _NUMERIC]
-    return sum(_evidence(f, p, s) >= _CLEAR for p, s in assign(wanted, free, lambda p, s: _fits(f, p, s)))
+    return sum(_evidence(f, p, s) >= clear for p, s in assign(wanted, free, lambda p, s: _fits(f, p, s)))
 
 
 def _names_of(p: Parameter) -> set[str]:
@@ -205,7 +207,9 @@ def _codes(f: Filling) -> None:
 
 def unit_named(p: Parameter) -> str | None:
     """The unit that a parameter's name has."""
-    return next((UNITS[w] for w in parts_of(p.name) if w in UNITS and len(w) > 2), None)
+    named = next((UNITS[w] for w in parts_of(p.name) if w in UNITS and len(w) > 2), None)
+    told = _IN_UNITS.search(p.description.lower()) if named is None else None
+    return UNITS.get(told[1] or told[2]) if told else named
 
 
 def unit_of(m: Message, s: Span) -> str | None:

@@ -85,6 +85,7 @@ def _said(m: Message, choice: str) -> Span | None:
     unit = UNITS.get(choice)
     for i, w in enumerate(m.words if unit else ()):
         clear = len(w.low) > 1 or w.text.isupper() or m.has(i - 1, SETS["degrees"])
+        clear = clear and (w.low != "in" or (i > 0 and m.words[i - 1].low[-1].isdigit()))
         if UNITS.get(w.low) == unit and clear and not m.taken[i]:
             return m.span(i, i + 1)
     return None
@@ -97,7 +98,7 @@ def _asks(m: Message, span: Span) -> bool:
 
 
 def _canonical(text: str) -> str:
-    low = text.lower()
+    low = "kelvin" if text == "K" else text.lower()
     return CURRENCIES.get(low, UNITS.get(low, low)).lower()
 
 

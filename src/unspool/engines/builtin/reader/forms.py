@@ -31,6 +31,8 @@ def formed(f: Filling) -> None:
             if kind not in p.kinds[:3] or not _meant(f, p, kind):
                 continue
             free = [s for s in spans(f.message) if f.message.free(s)]
+            if kind == "currency" and "crypto" in f.tool.concepts[0]:
+                free = [s for s in free if s.value not in SETS["coins of chains"]]
             if not free:
                 continue
             if kind in _MOMENTS and p.kinds[0] in _MOMENTS:
@@ -120,7 +122,7 @@ def _moment(f: Filling, p: Parameter, kind: str) -> None:
     """A day, a time, or both where one parameter is for both."""
     m = f.message
     others = any(
-        q is not p and not named(q, SETS["births"]) and q.kinds[:1] in (("date",), ("time",)) and q.type == "string"
+        q is not p and not named(q, SETS["births"]) and q.kinds[:1] != p.kinds[:1] and q.kinds[:1] in (("date",), ("time",)) and q.type == "string"
         for q in f.left
     )
     if p.type == "array":

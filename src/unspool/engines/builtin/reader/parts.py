@@ -8,7 +8,7 @@ from .filling import Filling, own_parts, role
 from .message import Message, Span
 from .prompt import Parameter
 from .spans import dates, emails, numbers, times
-from .words import NUMBERS, PREPOSITIONS, SETS, STOP
+from .words import NUMBERS, PREPOSITIONS, SETS, STARTERS, STOP
 
 _MOST: Final = 8
 """How many values stand side by side at most."""
@@ -26,11 +26,11 @@ def side_by_side(f: Filling) -> None:
             groups.setdefault(p.name.rpartition(".")[0], []).append(p)
     for name, group in groups.items():
         if name:
-            _between_commas(f, group, [s for s in _runs(m) if _on_side(m, group[0], s[0].first)])
+            _between_commas(f, group, [s for s in _runs(f) if _on_side(m, group[0], s[0].first)])
     needed = [p for p in groups.get("", ()) if not p.optional]
     colon = next(iter(m.at.get(":", ())), None)
     if colon is not None and len(needed) > 1:
-        behind = [[s for s in run if s.first > colon] for run in _runs(m)]
+        behind = [[s for s in run if s.first > colon] for run in _runs(f)]
         _between_commas(f, groups[""], [run for run in behind if run])
 
 
@@ -49,10 +49,11 @@ def _between_commas(f: Filling, group: list[Parameter], runs: list[list[Span]]) 
             return
 
 
-def _runs(m: Message) -> list[list[Span]]:
+def _runs(f: Filling) -> list[list[Span]]:
     """Values between commas that stand side by side; the first begins behind what leads to it."""
+    m = f.message
     found: list[list[Span]] = []
-    first = 0
+    first = next((i for i, w in enumerate(m.words) if w.low not in f.tool.asking | STARTERS), 0)
     run: list[Span] = []
     for i in range(len(m) + 1):
         ends = i == len(m) or m.taken[i] or m.words[i].low in (".", "?", "!", ";", ":")

@@ -83,6 +83,8 @@ def noun(f: Filling) -> None:
                 if m.taken[first - 1]:
                     break
                 first -= 1
+            if first == last > 1 and m.has(last - 2, ("the",)) and not m.taken[last - 1]:
+                first -= m.words[last - 1].low in SETS["people nouns"]  # the people table
             if stem(m.words[last].low) == stem(words[-1]) and 0 < last - first < _MOST - 1:
                 m.taken[last] = True
                 f.give_span(p, m.span(first, last + (words[-1] in SETS["rooms"])))

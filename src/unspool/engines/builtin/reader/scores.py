@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from .amounts import told, unit_named, unit_of
 from .fill import fill
-from .filling import Filling, named
+from .filling import Filling, named, role
 from .message import Message, Span
 from .places import bare
 from .prompt import Tool
@@ -59,6 +59,7 @@ _LITTLE: Final = 0.3
 """For words that only tell tools apart that are alike."""
 _DEED: Final = 0.6
 """For a tool that does what the message's verb does; as much against one that does another thing."""
+_BETWEEN: Final = 8
 _VALUE: Final = 0.1
 _UNREAD: Final = 0.5
 """What tells tools with near scores apart: values that are found, and words that nothing explains."""
@@ -108,6 +109,7 @@ class _Asked(NamedTuple):
     numbers: bool
     money: bool
     to: bool
+    sides: bool
     deed: str | None
     verb: str
 
@@ -163,6 +165,7 @@ def scores(tools: tuple[Tool, ...], message: Message) -> dict[str, float]:
         any(numbers(message)),
         any(w.text[0] in MONEY and len(w.text) > 1 for w in message.words),
         any(message.large(i + 1) for i in message.at.get("to", ())),
+        any(i < message.at["from"][0] + _BETWEEN for i in message.at.get("to", ()) if "from" in message.at),
         _deed(message),
         next(iter(plain(without_lead(message.text)).split()), ""),
     )
@@ -188,7 +191,7 @@ def _words(tool: Tool, asked: _Asked) -> float:
         score += _ALSO * _akin(asked.stems, tool.described - own)
     if not {*map(stem, parts_of(tool.name))} - GENERIC:
         score += 2.2 * len(asked.stems & tool.name_words & SETS["nouns"])
-    done = next((DEEDS[w] for w in parts_of(tool.name) if w in DEEDS), None)
+    done = _does(tool)
     score += _VERB * (parts_of(tool.name)[:1] == [asked.verb])
     score += _DEED * ((done == asked.deed) - (done != asked.deed)) if done and asked.deed else 0
     unasked = SETS["acts"] & {*named} - asked.concepts
@@ -223,6 +226,7 @@ def _values(tool: Tool, asked: _Asked, message: Message) -> float:
         score += 2 * (p.type in ("integer", "number") and unit_named(p) in asked.units)
         score += 2 * (named(p, SETS["codes"]) and not asked.coded.isdisjoint(map(stem, parts_of(p.name))))
     score += _TOLD * told(Filling(tool, message, cased=True)) if asked.numbers else 0
+    score += 1.2 * (asked.sides and {role(p) for p in tool.parameters} >= {"from", "to"})
     score += 0.6 * (asked.to and any("to" in parts_of(p.name) for p in tool.parameters))
     score += 1.5 * (asked.money and any(named(p, SETS["amounts"]) for p in tool.parameters))
     kinds = {kind for p in tool.parameters for kind in p.kinds[:2]}
@@ -254,8 +258,21 @@ def best(tools: tuple[Tool, ...], message: Message) -> Tool | None:
             unread = sum(not taken and not idle for taken, idle in zip(m.taken, _idle(tool, m), strict=True))
             full.append((found[tool.name] + _VALUE * len(f.values) - _UNREAD * unread, tool))
     if not full:
-        return first[0] if len(first) == 1 else None
+        return _reading(tools, message, found) or (first[0] if len(first) == 1 else None)
     return max(full, key=lambda both: both[0])[1]
+
+
+def _reading(tools: tuple[Tool, ...], message: Message, found: dict[str, float]) -> Tool | None:
+    """The tool that reads and needs nothing more, for a question that others lack arguments for: *any new emails?*"""
+    if _deed(message) != "read":
+        return None
+    spoken = [t for t in tools if found.get(t.name, 0) >= ENOUGH and _does(t) == "read"]
+    able = [t for t in spoken if not fill(t, Message(message.text)).missing]
+    return max(able, key=lambda t: found[t.name]) if able else None
+
+
+def _does(tool: Tool) -> str | None:
+    return next((DEEDS[w] for w in parts_of(tool.name) if w in DEEDS), None)
 
 
 def _simple(tools: tuple[Tool, ...], message: Message, found: dict[str, float]) -> Tool | None:

@@ -43,6 +43,7 @@ YEAR: Final = re.compile(r"(?:19|20)\d\d")
 _NUMBER: Final = re.compile(r"(?:[$€£]|d(?=\d+$))?(\d[\d,]*(?:\.\d+)?)(?:th|st|nd|rd|k|%|[a-z°]{1,3})?")
 _MEASURED: Final = re.compile(r"\d+(?:\.\d+)?°?([a-z]{1,4})")
 _PHONE: Final = re.compile(r"(?<![\w$€£.-])(?:\+\d|\(\d|\d)[\d() -]{5,18}\d(?![\w.])")
+_LETTERS: Final = re.compile(r"[A-Z]{1,3}")
 _DIGITS: Final = 7
 _LONGEST: Final = 16
 """Characters of a number; what is longer is none to calculate with."""
@@ -149,6 +150,9 @@ def codes(m: Message) -> Iterator[Span]:
             if m.has(first - 1, "#") or first == 1:
                 break
             first -= 2
+        lead = m.words[first - 1] if first == i and i else None
+        if lead and _LETTERS.fullmatch(lead.text) and lead.low not in SETS["no letters"] and w.low.isdigit():
+            first -= 1  # flight *BA 117*
         yield m.span(first, i + 1)
 
 

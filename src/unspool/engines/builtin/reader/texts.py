@@ -234,7 +234,7 @@ def worded(f: Filling) -> None:
     two = [p for p in two if not named(p, SETS["regions"])]
     if len(two) == 2:
         pair(f, *two)
-    cued = [p for p in f.texts() if p.kinds[:1] != ("sort",) and not _cued(f, p)]
+    cued = [p for p in f.texts() if (p.kinds[:1] != ("sort",) or not p.optional) and not _cued(f, p)]
     for p in cued:
         if p.kinds[:1] in (("place",), ("zone",)) or (not p.kinds and named(p, SETS["room names"])):
             place(f, p)
@@ -400,6 +400,8 @@ def _narrowed(f: Filling, span: Span, *, both: bool) -> Span:
     first, last = span.first, span.last
     while both and last - first > 1 and stem(m.words[last - 1].low) in f.tool.nouns and not m.large(last - 1):
         last = m.trimmed(first, last - 1, SETS["behind a text"])
+    named_so = range(first + 1, last) if both and m.large(first) else ()
+    last = next((i for i in named_so if not m.large(i) and stem(m.words[i].low) in f.tool.nouns), last)
     begin = first + m.has(first, SETS["determiners"])
     while begin < last - 1 and stem(m.words[begin].low) in f.tool.nouns and not m.large(begin):
         begin += 1
@@ -442,6 +444,7 @@ def _remaining(f: Filling, p: Parameter, *, long: bool, asking: frozenset[str] |
     if not runs:
         return None
     measured = [s for s in runs if s.first > 1 and m.has(s.first - 1, ("of",)) and m.taken[s.first - 2]]
+    measured = [s for s in measured if stem(m.words[s.first].low) not in f.tool.nouns]
     if measured:
         return measured[0]  # *150 grams of rice*
     return max(runs, key=lambda s: s.last - s.first) if long else runs[0]
