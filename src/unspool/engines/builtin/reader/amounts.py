@@ -36,7 +36,13 @@ def amounts(f: Filling) -> None:
         free = []
     required = [p for p in wanted if not p.optional]
     shares = len(free) > 1 and told(f, 1) >= len(free)  # each is clearly for another parameter
-    if len(required) == 1 and len(free) > 1 and not shares and f.filled.several is None and _apart(f.message, free, f.tool.nouns):
+    if (
+        len(required) == 1
+        and len(free) > 1
+        and not shares
+        and f.filled.several is None
+        and _apart(f.message, free, f.tool.nouns)
+    ):
         values = [_value(s) for s in free]
         if required[0].type == "number" or all(isinstance(v, int) for v in values):
             f.give_several(required[0], values)
@@ -177,7 +183,11 @@ def _of_another(f: Filling, p: Parameter, s: Span) -> bool:
 
 def _counts(f: Filling, s: Span) -> bool:
     """Whether what the tool is about stands behind a number."""
-    return s.last < len(f.message) and stem(f.message.words[s.last].low) in f.tool.nouns | f.tool.described
+    m = f.message
+    if s.last < len(m) and stem(m.words[s.last].low) in f.tool.nouns | f.tool.described:
+        return True
+    sided = m.words[s.last].low if s.last < len(m) else ""  # two *20-sided* dice
+    return sided[:1].isdigit() and any(stem(w.low) in f.tool.nouns for w in m.words[s.last + 1 : s.last + 4])
 
 
 def _plain(m: Message, s: Span) -> bool:
@@ -207,7 +217,7 @@ def _codes(f: Filling) -> None:
 
 def unit_named(p: Parameter) -> str | None:
     """The unit that a parameter's name has."""
-    named = next((UNITS[w] for w in parts_of(p.name) if w in UNITS and len(w) > 2), None)
+    named = next((UNITS[w] for w in parts_of(p.name) if w in UNITS and len(w) > 1 and w != "in"), None)
     told = _IN_UNITS.search(p.description.lower()) if named is None else None
     return UNITS.get(told[1] or told[2]) if told else named
 

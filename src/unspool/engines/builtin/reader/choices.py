@@ -52,12 +52,12 @@ def _explained(f: Filling, p: Parameter) -> float | None:
 def _choice(f: Filling, p: Parameter) -> Any:
     m = f.message
     if (side := role(p)) is not None and all(isinstance(c, str) for c in p.choices):
-        same = {_canonical(c): c for c in p.choices}
-        spans = sorted(s for s in (*currencies(m), *units(m), *languages(m)) if _canonical(s.value) in same)
+        same = {canonical(c): c for c in p.choices}
+        spans = sorted(s for s in (*currencies(m), *units(m), *languages(m)) if canonical(s.value) in same)
         spans = [s for s in spans if m.free(s)]
         chosen = sided(m, spans, side) if spans else None
         if chosen is not None:
-            return same[_canonical(m.take(chosen))]
+            return same[canonical(m.take(chosen))]
     for choice in sorted(p.choices, key=lambda c: stem(str(c).lower()) in f.tool.name_words):
         words = " ".join(re.findall(r"\w+", str(choice).lower().replace("_", " ")))
         if (span := _said(m, words)) is not None:
@@ -97,7 +97,8 @@ def _asks(m: Message, span: Span) -> bool:
     return m.words[span.first].low in SETS["asking choices"] and span.first == 0 and behind
 
 
-def _canonical(text: str) -> str:
+def canonical(text: str) -> str:
+    """A currency's code, or the usual name of a unit."""
     low = "kelvin" if text == "K" else text.lower()
     return CURRENCIES.get(low, UNITS.get(low, low)).lower()
 

@@ -122,7 +122,11 @@ def _moment(f: Filling, p: Parameter, kind: str) -> None:
     """A day, a time, or both where one parameter is for both."""
     m = f.message
     others = any(
-        q is not p and not named(q, SETS["births"]) and q.kinds[:1] != p.kinds[:1] and q.kinds[:1] in (("date",), ("time",)) and q.type == "string"
+        q is not p
+        and not named(q, SETS["births"])
+        and q.kinds[:1] != p.kinds[:1]
+        and q.kinds[:1] in (("date",), ("time",))
+        and q.type == "string"
         for q in f.left
     )
     if p.type == "array":

@@ -171,7 +171,7 @@ def _without_calculation(p: Parameter) -> Parameter:
 
 def _sides(concepts: tuple[str, ...], parameters: list[Parameter]) -> None:
     """Give ``source``, ``to`` and the like the kind that the tool has two sides of."""
-    kind = next((SIDES[c] for c in concepts if c in SIDES), None)
+    kind = next(iter(sorted((SIDES[c] for c in concepts if c in SIDES), key=lambda kind: kind == "date")), None)
     for i, p in enumerate(parameters):
         side = {*parts_of(p.name)} & (SETS["from"] | SETS["to"])
         moment = p.kinds[:1] in (("date",), ("time",))

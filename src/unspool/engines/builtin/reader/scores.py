@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from .amounts import told, unit_named, unit_of
+from .choices import canonical
 from .fill import fill
 from .filling import Filling, named, role
 from .message import Message, Span
@@ -37,6 +38,7 @@ from .words import (
     SQL,
     STARTERS,
     STOP,
+    UNITS,
     WANTED,
     WRITE,
     derived,
@@ -226,6 +228,9 @@ def _values(tool: Tool, asked: _Asked, message: Message) -> float:
         score += 2 * (p.type in ("integer", "number") and unit_named(p) in asked.units)
         score += 2 * (named(p, SETS["codes"]) and not asked.coded.isdisjoint(map(stem, parts_of(p.name))))
     score += _TOLD * told(Filling(tool, message, cased=True)) if asked.numbers else 0
+    measures = {canonical(c) for p in tool.parameters for c in p.choices if isinstance(c, str)} & {*UNITS.values()}
+    if measures and asked.units:
+        score += 2 if measures & asked.units else -2
     score += 1.2 * (asked.sides and {role(p) for p in tool.parameters} >= {"from", "to"})
     score += 0.6 * (asked.to and any("to" in parts_of(p.name) for p in tool.parameters))
     score += 1.5 * (asked.money and any(named(p, SETS["amounts"]) for p in tool.parameters))

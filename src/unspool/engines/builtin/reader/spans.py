@@ -150,10 +150,13 @@ def codes(m: Message) -> Iterator[Span]:
             if m.has(first - 1, "#") or first == 1:
                 break
             first -= 2
+        last = i + 1
+        while m.has(last, ("-",)) and last + 1 < len(m) and m.words[last - 1].end + 1 == m.words[last + 1].start:
+            last += 2
         lead = m.words[first - 1] if first == i and i else None
         if lead and _LETTERS.fullmatch(lead.text) and lead.low not in SETS["no letters"] and w.low.isdigit():
             first -= 1  # flight *BA 117*
-        yield m.span(first, i + 1)
+        yield m.span(first, last)
 
 
 @_once
