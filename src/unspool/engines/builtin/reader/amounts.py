@@ -207,7 +207,8 @@ def _codes(f: Filling) -> None:
     m = f.message
     for p in f.left[:]:
         postal = named(p, SETS["postal"])
-        if p.type in ("string", "any") and (postal or (not p.kinds[:1] and named(p, SETS["code names"]))):
+        code = named(p, SETS["code names"]) or not SETS["digits"].isdisjoint(p.description.lower().split())
+        if p.type in ("string", "any") and (postal or (not p.kinds[:1] and code)):
             side = role(p)
             found = [s for s in codes(m) if m.free(s)]
             found = [s for s in found if m.has(s.first - 1, (side,))] if side and postal else found
@@ -269,6 +270,8 @@ def _give(f: Filling, p: Parameter, s: Span) -> None:
     m.take(s)
     if m.has(s.first - 1, SETS["before a count"]):
         m.taken[s.first - 1] = True
+    if m.has(s.last, ("year", "years")) and m.has(s.last + 1, ("old",)):
+        m.take(m.span(s.last, s.last + 2))
     if (m.has(s.last, UNITS) and named(p, UNITS)) or m.has(s.last, parts_of(p.name)):
         m.taken[s.last] = True
     f.give(p, value)

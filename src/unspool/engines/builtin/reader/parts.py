@@ -7,13 +7,14 @@ from .assign import assign
 from .filling import Filling, own_parts, role
 from .message import Message, Span
 from .prompt import Parameter
-from .spans import dates, emails, numbers, times
+from .spans import FORMS, emails, numbers
 from .words import NUMBERS, PREPOSITIONS, SETS, STARTERS, STOP
 
 _MOST: Final = 8
 """How many values stand side by side at most."""
 _HOUSE: Final = re.compile(r"\d+\w? .*[a-z]|.*[a-z] \d+\w?")
 _REGION: Final = re.compile(r"[A-Z]{2,3}")
+_FORMED: Final = {k: spans for k, spans in FORMS if k in ("email", "date", "time", "repository", "url", "channel")}
 _NUMERIC: Final = ("integer", "number")
 
 
@@ -39,7 +40,9 @@ def _between_commas(f: Filling, group: list[Parameter], runs: list[list[Span]]) 
     needed = [p for p in group if not p.optional] or group
     if len(needed) < 2:
         return
-    for run in runs:
+    for whole in runs:
+        house = next((i for i, s in enumerate(whole) if _HOUSE.fullmatch(s.value.lower())), 0)
+        run = whole[house:] if any(SETS["streets"] & {*own_parts(p)} for p in group) else whole
         pairs = assign(group, run, lambda p, s: _fits(f.message, p, s)) if len(run) >= len(needed) else []
         given = [p for p, _ in pairs]
         if len(pairs) == len(run) and all(p in given for p in needed):
@@ -55,12 +58,13 @@ def _runs(f: Filling) -> list[list[Span]]:
     found: list[list[Span]] = []
     first = next((i for i, w in enumerate(m.words) if w.low not in f.tool.asking | STARTERS), 0)
     run: list[Span] = []
+    announced = False
     for i in range(len(m) + 1):
         ends = i == len(m) or m.taken[i] or m.words[i].low in (".", "?", "!", ";", ":")
         if not ends and m.words[i].low != ",":
-            if not run and _leads(m, i):
+            if not run and not announced and _leads(m, i):
                 first = i + 1
-            elif run and m.words[i].low in PREPOSITIONS.keys() | SETS["turned into"] and i > first:
+            elif run and not announced and m.words[i].low in PREPOSITIONS.keys() | SETS["turned into"] and i > first:
                 ends = True
         if not ends and m.words[i].low != ",":
             continue
@@ -69,6 +73,7 @@ def _runs(f: Filling) -> list[list[Span]]:
         if ends:
             found += [run[:_MOST]] if len(run) > 1 else []
             run = []
+        announced = m.has(i, (":",))
         first = i + 1
     return found
 
@@ -94,9 +99,8 @@ def _fits(m: Message, p: Parameter, s: Span) -> float:
     number = _number(s.value) is not None
     if p.type in _NUMERIC:
         return 3 if number and (p.type == "number" or isinstance(_number(s.value), int)) else 0
-    for some, spans in ((("email",), emails), (("date",), dates), (("time",), times)):
-        if kind in some:
-            return 5 if any(True for _ in spans(alone)) else 0
+    if kind in _FORMED:
+        return 5 if any(True for _ in _FORMED[kind](alone)) else 0
     if any(True for _ in emails(alone)):
         return 0.1
     digits = sum(map(str.isdigit, s.value))

@@ -74,7 +74,7 @@ def noun(f: Filling) -> None:
     for p in f.texts():
         words = [w for w in own_parts(p) if stem(w) not in GENERIC and len(w) > 3]
         called = not p.kinds or (p.kinds == ("subject",) and len(own_parts(p)) > 1)
-        if p.optional or p.type == "array" or not called or not words:
+        if p.type == "array" or not called or not words:
             continue
         no_value = STOP | STARTERS | f.tool.asking
         for last in range(1, len(m)):
@@ -85,6 +85,11 @@ def noun(f: Filling) -> None:
                 first -= 1
             if first == last > 1 and m.has(last - 2, ("the",)) and not m.taken[last - 1]:
                 first -= m.words[last - 1].low in SETS["people nouns"]  # the people table
+            placed = m.has(first - 1, ("the", "my", "our")) and m.has(
+                first - 2, SETS["before own"]
+            )  # at the main branch
+            if p.optional and not placed and any(not q.optional for q in f.tool.parameters):
+                continue
             if stem(m.words[last].low) == stem(words[-1]) and 0 < last - first < _MOST - 1:
                 m.taken[last] = True
                 f.give_span(p, m.span(first, last + (words[-1] in SETS["rooms"])))

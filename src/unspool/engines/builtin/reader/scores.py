@@ -20,6 +20,8 @@ from .spans import (
     languages,
     numbers,
     paths,
+    phones,
+    points,
     quotes,
     symbols,
     units,
@@ -89,6 +91,7 @@ _FORMS: Final[tuple[tuple[Callable[[Message], Iterator[Span]], int, tuple[str, .
     (symbols, 1, ("symbol",), 1.5),
     (units, 2, ("unit",), 2.5),
     (dates, 2, ("date",), 2.0),
+    (phones, 1, ("phone",), 1.5),
     (_spoken, 1, ("language",), 2.5),
 )
 """Values of how many of a form speak for a tool that has a parameter of these kinds, and how much."""
@@ -110,6 +113,7 @@ class _Asked(NamedTuple):
     coded: frozenset[str]
     numbers: bool
     money: bool
+    point: bool
     to: bool
     sides: bool
     deed: str | None
@@ -166,6 +170,7 @@ def scores(tools: tuple[Tool, ...], message: Message) -> dict[str, float]:
         frozenset(stem(message.words[s.first - 1].low) for s in codes(message) if s.first),
         any(numbers(message)),
         any(w.text[0] in MONEY and len(w.text) > 1 for w in message.words),
+        any(points(message)),
         any(message.large(i + 1) for i in message.at.get("to", ())),
         any(i < message.at["from"][0] + _BETWEEN for i in message.at.get("to", ()) if "from" in message.at),
         _deed(message),
@@ -231,6 +236,8 @@ def _values(tool: Tool, asked: _Asked, message: Message) -> float:
     measures = {canonical(c) for p in tool.parameters for c in p.choices if isinstance(c, str)} & {*UNITS.values()}
     if measures and asked.units:
         score += 2 if measures & asked.units else -2
+    inside = {q.name.lower() for p in tool.parameters for q in (p, *p.inner)}
+    score += 2.5 * (asked.point and not SETS["latitudes"].isdisjoint(inside))
     score += 1.2 * (asked.sides and {role(p) for p in tool.parameters} >= {"from", "to"})
     score += 0.6 * (asked.to and any("to" in parts_of(p.name) for p in tool.parameters))
     score += 1.5 * (asked.money and any(named(p, SETS["amounts"]) for p in tool.parameters))

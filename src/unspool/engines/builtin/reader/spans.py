@@ -38,6 +38,8 @@ _HOUR: Final = re.compile(r"\d{1,2}(?::\d\d)?")
 _DATE: Final = re.compile(r"\d{4}[-/]\d\d[-/]\d\d|\d{1,2}[./]\d{1,2}[./]\d{2,4}")
 _FILE: Final = re.compile(r"(?i)(?:~|\.{0,2}/)[\w./*-]*|[\w-]+(?:/[\w.*-]+)+/?|[\w-]+\.(?=[a-z0-9]*[a-z])[a-z0-9]{1,5}")
 _ORDINAL: Final = re.compile(r"\d{1,2}(?:th|st|nd|rd)?")
+_NTH: Final = re.compile(r"\d{1,2}(?:th|st|nd|rd)")
+_POINT: Final = re.compile(r"-?\d{1,3}\.\d{1,12}, ?-?\d{1,3}\.\d{1,12}")
 _REPOSITORY: Final = re.compile(r"[A-Za-z][\w-]*/[A-Za-z][\w.-]*")
 YEAR: Final = re.compile(r"(?:19|20)\d\d")
 _NUMBER: Final = re.compile(r"(?:[$€£]|d(?=\d+$))?(\d[\d,]*(?:\.\d+)?)(?:th|st|nd|rd|k|%|[a-z°]{1,3})?")
@@ -137,6 +139,11 @@ def symbols(m: Message) -> Iterator[Span]:
     for i, w in enumerate(m.words):
         if _SYMBOL.fullmatch(w.text) and w.low not in STOP and w.low not in SETS["no symbol"]:
             yield Span(i, i + 1, w.text)
+
+
+def points(m: Message) -> Iterator[Span]:
+    """Coordinates: ``52.5, 13.4``."""
+    yield from (m.covering(found.start(), found.end(), found[0]) for found in _POINT.finditer(m.text))
 
 
 @_once
@@ -259,6 +266,8 @@ def _date(m: Message, i: int) -> tuple[int, int] | None:
         return i - m.has(i - 1, ("the",)), i + 3
     if w.low in RELATIVE or (w.low in DAYS and not (w.low in SETS["no day"] and w.text == w.low)):
         return i - m.has(i - 1, SETS["sets out"]), i + 1
+    if m.has(i - 1, ("the",)) and m.has(i - 2, ("on", "by", "until")) and _NTH.fullmatch(w.low):
+        return i - 1, i + 1
     if w.low in SETS["spans of days"] and m.has(i - 1, SETS["sets out"] - {"the"}):
         return i - 1, i + 1
     if w.low not in MONTHS:

@@ -383,7 +383,7 @@ def _rest(f: Filling, p: Parameter) -> None:
         span = m.span(span.first, next(small, span.last))  # Helen, not *Helen free*
     of = next((i for i in range(span.first + 1, span.last - 1) if m.has(i, ("of",))), None)
     if of is not None and kind == "" and not m.large(of - 1):
-        span = m.span(of + 1, span.last)  # the usage *of checkout*
+        span = m.span(of + 1, m.trimmed(of + 2, span.last, SETS["behind a text"]))  # the usage *of checkout*
     if kind in ("", "subject"):
         span = _narrowed(f, span, both=not kind)
     found = items(m, span.first, span.last)
