@@ -223,8 +223,8 @@ def _parameter(name: str, optional: bool, rest: str) -> Parameter:
         members = itertools.islice(_INNER.finditer(rest, at), _MOST)
         inner = [_parameter(one[1], bool(one[2]), one[3]) for one in members]
         described = ""
-    found = Parameter(name, optional, type_, tuple(choices), described, _kinds(name, described), tuple(inner))
-    return found._replace(type="array", members=type_) if listed else found
+    one = Parameter(name, optional, type_, tuple(choices), described, _kinds(name, described), tuple(inner))
+    return one._replace(type="array", members=type_) if listed else one
 
 
 def parameter(name: str) -> Parameter:
