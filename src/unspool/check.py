@@ -15,7 +15,7 @@ from .dialect.file import Dialect, Example, example_tools, read_dialect
 from .dialect.patterns import Pattern
 from .dialect.plan import marked
 from .dialect.registry import find_base
-from .dialect.template import id_steps, literal, unstarted
+from .dialect.template import Template, id_steps, literal, unstarted
 from .errors import ConstraintError, DialectError
 from .events import (
     Event,
@@ -183,15 +183,34 @@ def _closed_by_openings(dialect: Dialect) -> Iterator[Problem]:
 
 
 def _closed_alike(dialect: Dialect) -> Iterator[Problem]:
-    """Closings of reasoning that close calls as well: behind a broken call nothing tells which one stands there."""
-    for t in dialect.reasoning:
-        for key in ("calls", "call"):
-            for u in getattr(dialect, key):
-                if _solid(t.closing) and _solid(t.closing) == _solid(u.closing):
-                    what = f"{t.text!r} closes as {u.text!r} of `{key}` does, with {t.closing.strip()!r}"
-                    yield Problem(
-                        "reasoning", f"{what}: behind a broken call nothing tells which it is: let them differ"
-                    )
+    """Closings that are alike of parts that hold one another: where one of them is missing, nothing tells which it is.
+
+    A frame ends whatever it holds, so frames may all close alike.
+    """
+    nested = (("argument", "item"), ("call",), ("calls",), () if dialect.framed else ("reasoning",))
+    seen: list[tuple[str, str, str]] = []
+    for keys in nested:
+        found = [(key, t, _solid(_end(t))) for key in keys for t in getattr(dialect, key) if _end(t)]
+        for key, t, closing in found:
+            for inner, text, known in seen:
+                if _alike(closing, known):
+                    what = f"{t.text!r} closes as {text!r} of `{inner}` does, with {min(closing, known, key=len)!r}"
+                    why = "where one of them is missing, nothing tells which it is: let them differ"
+                    yield Problem(key, f"{what}: {why}")
+            if key != "reasoning" and not closing.strip(",;"):
+                what = f"{t.text!r} closes with {_end(t)!r}, which may also stand between two parts"
+                yield Problem(key, f"{what}: write a closing that is more than commas and semicolons")
+        seen += [(key, t.text, closing) for key, t, closing in found]
+
+
+def _end(t: Template) -> str:
+    """What closes a part; of a call that is an object, what stands behind that."""
+    return "".join(p if isinstance(p, str) else f"{{{p.name}}}" for p in t.after).strip()
+
+
+def _alike(a: str, b: str) -> bool:
+    """Whether two closings are one, or one is a marker with which the other ends."""
+    return a == b or any(x.endswith(y) and any(c.isalnum() for c in y) for x, y in ((a, b), (b, a)))
 
 
 def _unlike_their_block(dialect: Dialect) -> Iterator[Problem]:
@@ -218,7 +237,19 @@ def _unlike_their_block(dialect: Dialect) -> Iterator[Problem]:
 
 
 def _closed_as_opened(dialect: Dialect) -> Iterator[Problem]:
-    """Closings of arguments that the opening of an argument reads, its field included: ``[/]`` as ``[{key}]``."""
+    """Closings with which the opening of the same part begins, or that begin as it ends; and those of arguments that
+    the opening of an argument reads, its field included: ``[/]`` as ``[{key}]``."""
+    for key in ("reasoning", "content", "preamble"):
+        for t in getattr(dialect, key):
+            opening, closing = _solid(t.opening), _solid(t.closing)
+            shared = next((k for k in range(len(closing) - 1, 0, -1) if opening.endswith(closing[:k])), 0)
+            if closing and opening.startswith(closing):
+                what = f"{t.text!r} closes with {t.closing.strip()!r}, with which it opens too"
+                yield Problem(key, f"{what}: where it is opened again, nothing tells which it is: let them differ")
+            elif shared:
+                both = opening + closing[shared:]
+                what = f"{t.text!r} opens with {opening!r} and closes with {closing!r}, so that {both!r} holds either"
+                yield Problem(key, f"{what}: let the closing begin with what the opening does not end with")
     for key in ("argument", "item"):
         for t in getattr(dialect, key):
             closing = literal(t.tail).strip()

@@ -57,7 +57,7 @@ NAMES = (
 BEHIND = ("", " ", "\n", ">", "(", ":", "|", ": ", "<args>", "\n```json\n", "[ARGS]", "=")
 ARGUMENTS = (
     "<{key}>{value}</{key}>", '<p name="{key}">{value}</p>', "<k>{key}</k><v>{value}</v>", "~{key}={value};",
-    "  - {key} := {value} ;;\n", '<p name="{key}" string="{string}">{value}</p>', "<p={key}>\n{value}\n</p>\n",
+    "  - {key} := {value} ;!\n", '<p name="{key}" string="{string}">{value}</p>', "<p={key}>\n{value}\n</p>\n",
     '<p name="{key}" type="{type}">{value}</p>', "@{key} = {value} @", "[{key}] {value} %\n", "@{key}: {value}\n",
     "<|p|>{key}<|v|>{value}<|/p|>",
 )  # fmt: skip
