@@ -61,7 +61,7 @@ def left_open(dialect: Dialect) -> tuple[str, str]:
     raw = write_calls(dialect, [("f", {"a": "北!"}), ("g", {"a": "y"})])
     at = raw.index("北!") + 2
     rest = raw[at:]
-    closes = re.match(r'["}\] \n`]*(?:, "[^"]*": [^}]*[}\] \n`]*)?', rest)  # members behind the arguments too
+    closes = re.match(r'["}\] \n]*(?:, "[^"]*": [^}]*[}\] \n]*)?', rest)  # members behind the arguments too
     assert closes is not None
     return raw[:at] + rest[closes.end() :], "北!"
 

@@ -250,13 +250,13 @@ def _closed_as_opened(dialect: Dialect) -> Iterator[Problem]:
                 both = opening + closing[shared:]
                 what = f"{t.text!r} opens with {opening!r} and closes with {closing!r}, so that {both!r} holds either"
                 yield Problem(key, f"{what}: let the closing begin with what the opening does not end with")
-    for key in ("argument", "item"):
-        for t in getattr(dialect, key):
-            closing = literal(t.tail).strip()
-            for u in (*dialect.argument, *dialect.item):
-                fixed = len(t.tail) == 1 and closing and not literal(u.head).endswith("<")
-                if fixed and Pattern(u.before).match(f"{closing}\n", 0, {}) == len(closing):
-                    what = f"{t.text!r} closes with {closing!r}, which the opening of {u.text!r} reads as a key"
+    for field, keys in (("key", ("argument", "item")), ("name", ("call", "calls"))):
+        openings = [u for key in keys for u in getattr(dialect, key) if not literal(u.head).endswith("<")]
+        for key, t in ((key, t) for key in keys for t in getattr(dialect, key)):
+            closing = _end(t)
+            for u in openings if closing and all(isinstance(p, str) for p in t.after) else ():
+                if u.before and Pattern(u.before).match(f"{closing}\n", 0, {}) in (len(closing), len(closing) + 1):
+                    what = f"{t.text!r} closes with {closing!r}, which the opening of {u.text!r} reads as a {field}"
                     yield Problem(key, f"{what}: write a closing that no opening fits")
 
 
