@@ -48,9 +48,10 @@ def every_way(dialect: Dialect, raw: str, **options: Any) -> Any:
 
 
 def ending(dialect: Dialect) -> bool:
-    """Whether every call, or the block around it, closes with a marker in which a word stands."""
-    after = dialect.calls[0].after if "{call}" in dialect.calls[0].text else dialect.call[0].after
-    return any(c.isalnum() for p in after if isinstance(p, str) for c in p)
+    """Whether words stand in what closes every call, and in what closes the block around each."""
+    block = dialect.calls[0].after if "{call}" in dialect.calls[0].text else ()
+    closings = ["".join(p for p in after if isinstance(p, str)) for after in (dialect.call[0].after, block) if after]
+    return bool(closings) and all(any(c.isalnum() for c in closing) for closing in closings)
 
 
 ENDING = [d for d in VERBATIM if ending(d)]

@@ -251,8 +251,9 @@ def _closed_as_opened(dialect: Dialect) -> Iterator[Problem]:
                 what = f"{t.text!r} opens with {opening!r} and closes with {closing!r}, so that {both!r} holds either"
                 yield Problem(key, f"{what}: let the closing begin with what the opening does not end with")
     for field, keys in (("key", ("argument", "item")), ("name", ("call", "calls"))):
-        openings = [u for key in keys for u in getattr(dialect, key) if not literal(u.head).endswith("<")]
-        for key, t in ((key, t) for key in keys for t in getattr(dialect, key)):
+        parts = [(key, t) for key in keys for t in getattr(dialect, key)]
+        openings = [u for _, u in parts if not literal(u.head).endswith("<")]
+        for key, t in parts:
             closing = _end(t)
             for u in openings if closing and all(isinstance(p, str) for p in t.after) else ():
                 if u.before and Pattern(u.before).match(f"{closing}\n", 0, {}) in (len(closing), len(closing) + 1):
