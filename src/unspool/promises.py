@@ -398,8 +398,8 @@ TURNS: Final[tuple[tuple[tuple[str, dict[str, Any]], ...], ...]] = (
     (("f", {"a": "{}", "b": "[1]"}), ("g", {"a": "line\nbreak\n\nand more"})),
     (("f", {"a": "\\", "b": '\\\\n \\u00e9 \\"'}),),
     (
-        ("f", {"a": "<i>&amp;</i>", "b": "{[it's]};"}),
-        ("h", {"a": ["<i>&lt;</i>", "it's;"], "o": {"k": "{[1]}"}}),
+        ("f", {"a": "<u>&amp;</u>", "b": "{[it's]};"}),
+        ("h", {"a": ["<u>&lt;</u>", "it's;"], "o": {"k": "{[1]}"}}),
     ),
 )
 """Calls that every dialect with calls writes and reads: texts that look like other values, edges, escapes, and values
