@@ -17,9 +17,7 @@ from .dialect.plan import marked
 from .dialect.registry import find_base
 from .dialect.template import id_steps, literal, unstarted
 from .errors import ConstraintError, DialectError
-from .events import (
-    Event,
-)
+from .events import Event
 from .hints import explained, rules
 from .message import Message, ToolCall
 from .parser import Parser

@@ -240,9 +240,8 @@ class _Renderer:
         opening, closing = template.opening, template.closing
         opening = "" if opened else unstarted(opening, self.d.start) if first else opening
         lead, trail = self.margins(name)
-        if name == "content" and not (
-            template.before or template.after
-        ):  # white space alone stands where the turn begins and ends
+        if name == "content" and not (template.before or template.after):
+            # White space alone stands where the turn begins and ends.
             opening = opening if first else ""
             closing = "" if self.turn.calls else closing
         return _Part(lead, opening + text + closing, trail)

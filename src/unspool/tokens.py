@@ -304,7 +304,7 @@ def counted(tokenizer: Any, text: str, check: Callable[[], None] = lambda: None)
         end = at + _PART
         if end < len(text):
             middle = at + _PART // 2
-            end = max(text.rfind("\n", middle, end) + 1, 0) or max(text.rfind(" ", middle, end), 0) or end
+            end = text.rfind("\n", middle, end) + 1 or max(text.rfind(" ", middle, end), 0) or end
         total += len(encoded(tokenizer, text[at:end]))
         at = end
     return total
