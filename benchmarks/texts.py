@@ -92,7 +92,7 @@ echo "$A" | grep -q "\.py$" && rm "$B"
 {"op": "+", "l": [1, "2"], "r": null}
 
 """
-"""Source code in which every second chunk of four characters holds a quote, an escape or a line break."""
+"""Source code in which every second chunk of four characters contains a quote, an escape or a line break."""
 
 _NAME: Final = re.compile(r"(?<![\\\w])[A-Za-zÀ-ÿ]{2,}(?!\w)|(?<!\w)[0-9]{2,}(?!\w)")
 _KEPT: Final = {*keyword.kwlist, "const", "export", "function", "null", "await"}

@@ -25,7 +25,7 @@ from .renderer import render
 
 
 def load_dialect(path: str | PathLike[str]) -> Dialect:
-    """Load a dialect file; its examples have to hold, each read whole and each first raw text written back.
+    """Load a dialect file; its examples must pass, each read whole and each first raw text written back.
 
     Args:
         path: a TOML file. Its ``base`` may be any dialect that `get_dialect` knows.
@@ -68,7 +68,7 @@ class Problem(msgspec.Struct, frozen=True):
 def check_dialect(dialect: Dialect) -> list[Problem]:
     """What is wrong with a dialect; empty where nothing is.
 
-    Every raw text has to mean its example's message, and every promise of `unspool.promises` has to be kept, as it is
+    Every raw text must mean its example's message, and every promise of `unspool.promises` must be kept, as it is
     for the shipped dialects. A dialect with calls needs an example with one.
     """
     from .promises import DIALECT_PROMISES, RAW_PROMISES, WRITTEN_PROMISES, Case  # loading does not need the grammar
@@ -167,7 +167,7 @@ def _id_pattern(template: str, name: str) -> str:
 
 
 def _closed_by_openings(dialect: Dialect) -> Iterator[Problem]:
-    """Closings of a text with which another part's opening begins: behind the text either could stand there."""
+    """Closings of a text with which another part's opening begins: after the text either could be there."""
     keys = ("reasoning", "content", "preamble", "calls", "call", "argument", "item")
     openings = [(key, t, _solid(unstarted(t.opening, dialect.start))) for key in keys for t in getattr(dialect, key)]
     for key in ("reasoning", "content", "preamble", "argument", "item"):
@@ -181,7 +181,7 @@ def _closed_by_openings(dialect: Dialect) -> Iterator[Problem]:
 
 
 def _closed_alike(dialect: Dialect) -> Iterator[Problem]:
-    """Closings of reasoning that close calls as well: behind a broken call nothing tells which one stands there."""
+    """Closings of reasoning that close calls as well: after a broken call they cannot be told apart."""
     for t in dialect.reasoning:
         for key in ("calls", "call"):
             for u in getattr(dialect, key):

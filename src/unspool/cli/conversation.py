@@ -175,8 +175,8 @@ def shown_raw(pieces: list[tuple[str, tuple[int, ...]]], *, color: bool) -> str:
         spelled = _plain(text).replace("\n", "\\n\n")
         shown.append(f"\x1b[{(44, 45)[number % 2]};97m{spelled}\x1b[0m" if color else spelled + "|")
     ids = [id for _, found in pieces for id in found]
-    told = f"{len(pieces)} pieces" + (f", {len(ids)} tokens: {' '.join(map(str, ids))}" if ids else "")
-    return "".join(shown) + f"\n{told}\n"
+    counts = f"{len(pieces)} pieces" + (f", {len(ids)} tokens: {' '.join(map(str, ids))}" if ids else "")
+    return "".join(shown) + f"\n{counts}\n"
 
 
 def _plain(text: str) -> str:

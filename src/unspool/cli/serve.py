@@ -178,10 +178,10 @@ def _limits(options: argparse.Namespace) -> Limits:
 
 
 def _admitted(options: argparse.Namespace) -> dict[str, Any]:
-    """Who may use the server, as fields of `Settings`: the pages of which websites, under which names.
+    """Who may use the server, as fields of `Settings`: websites, and names of the server.
 
     Raises:
-        Misuse: one is no origin, or no name.
+        Misuse: one is not an origin, or not a name.
     """
     from ..server.cors import check_origin
     from ..server.guards import check_host
