@@ -372,7 +372,7 @@ def test_a_closing_that_an_opening_reads_as_a_key_is_refused(write: Any) -> None
             HEAD,
             """raw = '<tools>[{"name": "f", "arguments": {}},{"name": "f", "arguments": {}}]</tools>'\n"""
             """tool_calls = [{ name = "f" }, { name = "f" }]""",
-            "hint: only white space differs, behind",
+            "hint: only white space differs, after",
         ),
         (
             """name = "mine"\ncall = '<f n="{name}">{arguments}</f>'\nargument = '<a k="{key}">{value}</a>'\n""",

@@ -176,7 +176,7 @@ def _closed_by_openings(dialect: Dialect) -> Iterator[Problem]:
             for other, u, opening in openings:
                 if closing and u is not t and opening.startswith(closing):
                     what = f"{t.text!r} closes with {t.closing.strip()!r}, with which {u.text!r} of `{other}` begins"
-                    why = "behind a text nothing tells one from the other: let them begin with different characters"
+                    why = "after a text they cannot be told apart: let them begin with different characters"
                     yield Problem(key, f"{what}: {why}")
 
 
@@ -188,7 +188,7 @@ def _closed_alike(dialect: Dialect) -> Iterator[Problem]:
                 if _solid(t.closing) and _solid(t.closing) == _solid(u.closing):
                     what = f"{t.text!r} closes as {u.text!r} of `{key}` does, with {t.closing.strip()!r}"
                     yield Problem(
-                        "reasoning", f"{what}: behind a broken call nothing tells which it is: let them differ"
+                        "reasoning", f"{what}: after a broken call they cannot be told apart: let them differ"
                     )
 
 
@@ -200,11 +200,11 @@ def _unlike_their_block(dialect: Dialect) -> Iterator[Problem]:
             for u in dialect.call:
                 if opening and _solid(literal(u.head)).startswith(opening):
                     what = f"{u.text!r} begins as {t.text!r} of `{key}` does, with {t.opening.strip()!r}"
-                    yield Problem("call", f"{what}: in text nothing tells which it is: let them begin differently")
+                    yield Problem("call", f"{what}: in text they cannot be told apart: let them begin differently")
     for t in dialect.call:
         if t.trail and not all(block.closing for block in dialect.calls):
             moved = f"}}{t.trail}".join(dialect.calls[0].text.rsplit("}", 1))
-            what = f"{t.text!r} ends with white space, and no marker of `calls` comes behind it"
+            what = f"{t.text!r} ends with white space, and no marker of `calls` follows it"
             yield Problem("call", f"{what}: write it into `calls`, as in {moved!r}, and into `separator.calls`")
     for block, call in zip(dialect.calls[:1], dialect.call[:1], strict=False):
         opening = block.opening.strip()
@@ -281,7 +281,7 @@ def _written(
         elif _solid(written) == _solid(raw):
             at = next(i for i, (a, b) in enumerate(zip(written + "\0", raw + "\0", strict=False)) if a != b)
             why = "outer white space of the templates, and `separator`, say what is written between two parts"
-            yield what, (f"hint: only white space differs, behind {raw[max(at - 12, 0) : at]!r}: {why}",)
+            yield what, (f"hint: only white space differs, after {raw[max(at - 12, 0) : at]!r}: {why}",)
         elif understood:
             yield what, ("hint: either is read as the message: if the model may write both, list the one got first",)
         else:

@@ -234,7 +234,7 @@ def _object_hint(dialect: Dialect, raw: str, got: Message, example: Example) -> 
             proposal = f"call = {written!r}"
             if bracket:
                 proposal += f", calls = {opening + ' [{calls}]'!r} and separator.calls = ', '"
-            yield f"hint: behind {opening!r} stands an object that holds the call's name: write {proposal}"
+            yield f"hint: after {opening!r} comes an object with the call's name: write {proposal}"
             return
 
 

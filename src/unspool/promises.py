@@ -138,7 +138,7 @@ def run(
     events += parser.close(finish_reason)
     check_events(events, "".join(chunks))
     message = parser.message
-    demand(message == fold(events), "the parser's message is not what its events tell")
+    demand(message == fold(events), "the parser's message is not that of its events")
     return message, events
 
 
@@ -217,7 +217,7 @@ def check_events(events: Sequence[Event], output: str) -> None:
             raise Broken(f"{event} {'has a span' if event.start != event.end else 'is of no documented kind'}")
     demand(finished, "the output does not end")
     demand(not open_call, "a call was not ended")
-    demand(at == len(output), f"events tell {at} of {len(output)} characters")
+    demand(at == len(output), f"events cover {at} of {len(output)} characters")
 
 
 # -- promises of every raw text ----------------------------------------------------------------------------------------
@@ -380,7 +380,7 @@ def refusal(lark: str, text: str) -> str:
     data = text.encode()
     taken = matcher.try_consume_tokens(list(data))
     if taken < len(data):
-        return f"is stuck behind {data[:taken].decode(errors='replace')!r}"
+        return f"is stuck after {data[:taken].decode(errors='replace')!r}"
     return "" if matcher.is_accepting() else "does not end with it"
 
 

@@ -49,7 +49,7 @@ def read_keys(text: str) -> list[bytes]:
             raise ValueError(f"key {i + 1} has {len(key)} bytes; {_KEY} are needed (openssl rand -base64 {_KEY})")
         keys.append(key)
     if not keys:
-        raise ValueError(f"holds no key; a line of openssl rand -base64 {_KEY} is one")
+        raise ValueError(f"contains no key; a line of openssl rand -base64 {_KEY} is one")
     return keys
 
 

@@ -211,7 +211,7 @@ class _Reading:
         self.raw.append((data.decode("utf-8", "replace"), ()))
         chunk = _decoded(data)
         if not isinstance(chunk, dict):
-            raise PartnerError(f"the server sent {json_shown(self.raw[-1][0][:200])}, which is no chunk")
+            raise PartnerError(f"the server sent {json_shown(self.raw[-1][0][:200])}, which is not a chunk")
         if chunk.get("error"):
             raise PartnerError(f"the server failed: {_complaint(data)}")
         choices = chunk.get("choices")

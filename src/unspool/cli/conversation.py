@@ -64,7 +64,7 @@ class Conversation:
         if terminal:
             with contextlib.suppress(ImportError):
                 import readline  # noqa: F401  # gives `input` its editing and history
-            write(f"{self._partner.name}; /help tells the commands, Ctrl-D ends\n")
+            write(f"{self._partner.name}; /help lists the commands, Ctrl-D ends\n")
         while (line := _line()) is not None:
             if line == "/quit":
                 break
@@ -73,7 +73,7 @@ class Conversation:
                 if command in self._commands:
                     self._commands[command](rest.strip())
                 else:
-                    self._tell(f"there is no command {command}; /help tells them")
+                    self._tell(f"there is no command {command}; /help lists them")
             elif line.strip():
                 self._turn(line)
         if terminal:
