@@ -144,7 +144,7 @@ _SYLLABLES: Final = (
 def ever_new(text: str, size: int) -> str:
     """``size`` characters: the text again and again, each time with other names and numbers.
 
-    Whoever remembers chunks does no better with it than with real programs: of the 4,096 chunks of four characters that
+    Whoever remembers chunks does no better with it than with real programs. Of the 4,096 chunks of four characters that
     were met last, seven in ten come again in the modules of Python's library, and fewer here.
     """
     rng = random.Random(size)

@@ -217,8 +217,8 @@ _NO_STRINGS: Final[Types] = frozenset(_NAMES - {"string", "integer"})
 class _Walk:
     """One question put to a schema: follows references and combinations, within the two bounds.
 
-    A node that is met again below itself (a reference in a circle) adds nothing to what is already being asked there;
-    the least fixed point that this gives is what the schema means.
+    A node that is met again below itself (a reference in a circle) adds nothing to what is already being asked there.
+    The least fixed point that this gives is what the schema means.
     """
 
     __slots__ = ("_path", "_root", "_visits")
@@ -419,11 +419,11 @@ def decode(
 ) -> tuple[str, bool]:
     """Turn the text of an argument value into JSON text, and say whether it fits ``types``.
 
-    What admits a string is that string, but for the bare text ``null`` where null is admitted too; where ``strings``
-    lists the only ones that are admitted, any other text is not one. Other types are the model's own text without white
-    space around it, so no digit is lost; ``True`` and ``None`` are read as Python writes them. Text that fits nothing
-    becomes a string and does not fit. Where ``types`` is ``None`` (unknown), text that is JSON other than a string is
-    that JSON, everything else is a string, and both fit.
+    Where the schema admits a string, the text is that string, but for the bare text ``null`` where null is admitted
+    too. Where ``strings`` lists the only ones, any other text is not a string. Other types are the model's own text
+    without white space around it, so no digit is lost; ``True`` and ``None`` are read as Python writes them. Text that
+    fits nothing becomes a string and does not fit. Where ``types`` is ``None`` (unknown), text that is JSON other than
+    a string is that JSON, everything else is a string, and both fit.
 
     ``nesting`` bounds the arrays and objects within each other; deeper text is not JSON.
     """

@@ -1,15 +1,15 @@
 """From token ids to text, one id at a time.
 
-`Detokenizer.push` gives the text that an id completes. Characters whose bytes lie in several tokens are held until
-they are whole, so valid text never shows U+FFFD; bytes that can no longer become a character come out as U+FFFD as
+`Detokenizer.push` gives the text that an id completes. Characters whose bytes lie in several tokens are held until they
+are whole, so valid text never shows U+FFFD. Bytes that can no longer become a character come out as U+FFFD as
 soon as that is certain. Added tokens (special or not) are kept apart from text: their literal is exact.
 
 Two ways lead there. Where the tokenizer says how it decodes (byte-level BPE; sentencepiece's ``▁`` and byte fallback),
 the bytes of each token are known, and looked up. Any other object with a ``decode`` is asked for a short window of
 ids, and the text that the newest ids add is what they mean. Both do a constant amount of work per id.
 
-The text of all ids together is what the tokenizer's own ``decode`` gives for them, with its special tokens, where
-that is valid text; what some tokenizers change around added tokens (spaces, mostly) is left unchanged.
+The text of all ids together is what the tokenizer's own ``decode`` gives for them, with its special tokens, where that
+is valid text. What some tokenizers change around added tokens (spaces, mostly) is left unchanged.
 """
 
 import contextlib

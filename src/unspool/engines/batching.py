@@ -1,6 +1,6 @@
 """Continuous batching: many outputs of one model, a token at a time.
 
-One thread computes. At every token boundary outputs join and leave: it takes the next request in line where a slot is
+One thread computes. At every token boundary outputs join and leave. It takes the next request in line where a slot is
 free, reads a part of that prompt, and then computes one token for each output whose consumer keeps up. A consumer that
 does not pull stops its own output after a few pieces, and keeps its slot. The event loop never waits for the thread,
 nor the thread for the event loop.

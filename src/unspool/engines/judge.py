@@ -1,11 +1,11 @@
 """The process that says whether a grammar may be compiled: each is tried in a child of its own, under limits.
 
 A schema of a few bytes can make a grammar of gigabytes, and nothing stops a compilation in a thread. This process has
-one thread and loads the tokenizer once; a child that is forked off it compiles a grammar and is killed where it takes
+one thread and loads the tokenizer once. A child that is forked off it compiles a grammar, and is killed where it takes
 too long, grows too large, or nobody waits for it any more. What it has proved, the server may do itself.
 
-It is run as a file and imports nothing of unspool. On standard input comes one line of JSON, with the bytes of the
-tokenizer after it, and then jobs, each a line of JSON and a grammar; answers are lines of JSON. A byte in the pipe
+It is run as a file and imports nothing of unspool. Standard input starts with one line of JSON and the bytes of the
+tokenizer. Jobs follow, each a line of JSON and a grammar; answers are lines of JSON. A byte in the pipe
 ``cancel`` ends the job at hand.
 """
 

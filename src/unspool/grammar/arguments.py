@@ -498,7 +498,7 @@ def _listed(schema: dict[str, Any]) -> list[Any] | None:
 
 
 def _readable(parts: list[tuple[str, dict[str, Any]]]) -> list[tuple[str, dict[str, Any]]]:
-    """Those of a schema's branches, by type, whose values are read as what they are where markup gives no types: a text
+    """Those of a schema's branches, by type, whose values are read as what they are where markup gives no types. A text
     that is admitted as a string is one, but for ``null``."""
     strings = [_listed(one) for kind, one in parts if kind == "string"]
     free = None in strings

@@ -1,6 +1,6 @@
 """A dialect and a request's tools as a grammar: the templates of the dialect's file, filled with what may be generated.
 
-The first alternative of each template is what is generated, as it is what `unspool.render` writes; free text contains
+The first alternative of each template is what is generated, as it is what `unspool.render` writes. Free text contains
 none of the markers by which the machine, compiled from the same file, would take it for something else.
 """
 
@@ -214,7 +214,7 @@ class _Builder:
         """What would be read as calls without markers where content begins.
 
         In a text they may begin anywhere, so that only their beginning can be looked at (not ``whole``): an object
-        whose first key holds the name of a tool, or its arguments.
+        whose first key is that of a tool's name, or of its arguments.
         """
         heads: dict[Node, list[Node]] = {}  # by what goes on after them: engines take patterns up to a size
         for o in openings:

@@ -46,8 +46,8 @@ def structure_info(dialect: str | Dialect, tool: "Mapping[str, Any] | str", *, i
     Args:
         dialect: a name or a `Dialect`.
         tool: an OpenAI tool dict, or its name.
-        index: which call of the answer it is, from 0, where the dialect counts them (Kimi's ids): calls that begin with
-            the same number would get one id, so that the parser would have to give the second another.
+        index: which call of the answer it is, from 0, where the dialect counts them (Kimi's ids). Calls that begin with
+            the same number would get one id, and the parser would have to give the second another.
 
     Returns:
         ``None`` where the arguments are not a JSON object (Python, markup, quotes of its own), where no marker

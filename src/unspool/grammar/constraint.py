@@ -39,8 +39,8 @@ class Constraint:
 
     Attributes:
         grammar: the intermediate grammar.
-        json_schema: the calls as a JSON array of ``{"name": …, "parameters": …}``, for engines that know no tags
-            (what they generate is read under the same ``tool_choice``); ``None`` where no call has to be made.
+        json_schema: the calls as a JSON array of ``{"name": …, "parameters": …}``, for engines that know no tags. What
+            they generate is read under the same ``tool_choice``. ``None`` where no call has to be made.
     """
 
     def __init__(self, grammar: Grammar, json_schema: dict[str, Any] | None, special: Mapping[str, int]) -> None:

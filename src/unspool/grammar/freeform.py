@@ -2,7 +2,7 @@
 
 A grammar becomes a grammar of its own within that of the request (``%lark``), for the bare text or for what spells it
 in a JSON string. Every text and expression in it is read and written anew (see `unspool.grammar.regular`), so that
-nothing of a request reaches the engine as it came: no ids of tokens, no options, no other directives.
+nothing of a request reaches the engine as it came. There are no ids of tokens, no options, and no other directives.
 """
 
 import json

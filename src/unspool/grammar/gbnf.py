@@ -1,7 +1,7 @@
 """A grammar as GBNF, which llama.cpp takes; it is EBNF for xgrammar too.
 
-There are no complements in it, so a text that must not contain markers is written as the automaton that looks for them:
-a rule for each state, every one of them right-recursive. JSON is spelled out, with no white space but what the
+There are no complements in it, so a text that must not contain markers is written as the automaton that looks for them.
+Each state is a rule, and every rule is right-recursive. JSON is spelled out, with no white space but what the
 renderer writes. Like a structural tag it is narrower than the grammar where free text must not *begin* with something
 or has a bounded length; see `unspool.grammar.tag`. Beyond that: raw strings that must not contain a marker contain no
 character with which one begins (JSON strings may still contain it, escaped).
@@ -171,8 +171,8 @@ class _Printer:
         return head + name + (" " + _quoted(rest) if rest else "")
 
     def automaton(self, name: str, stop: str, without: tuple[str, ...], folded: tuple[str, ...], code: bool) -> None:
-        """Rules for text up to and with ``stop``, or, without one, up to the end; it contains no marker of the others,
-        and under ``code`` the stop does not be in a code span."""
+        """Rules for text up to and with ``stop``, or, without one, up to the end. It contains no marker of the others,
+        and under ``code`` the stop is not in a code span."""
         markers = [[*stop]] if stop else []
         markers += [[*w] for w in without]
         markers += [[c.lower() + c.upper() if c.isalpha() else c for c in f] for f in folded]

@@ -1,7 +1,7 @@
 """A grammar in terms of what one form of grammar can say, so that its printer only prints.
 
-What a form cannot say is said in another way, which may be narrower: free text that must not *begin* with something
-does not contain it at all, and markup whose text may contain its own closing contains none.
+What a form cannot say is said in another way, which may be narrower. Free text that must not *begin* with something
+does not contain it at all. Markup whose text may contain its own closing contains none.
 """
 
 from collections.abc import Iterable

@@ -92,7 +92,7 @@ def from_lark(tokenizer: Any, lark: str) -> Any:
     """A matcher of llguidance; ``is_error`` shows its errors.
 
     Text that may contain unmarked calls anywhere (a union of formats) takes more work at one step than the library
-    allows by default; what it builds there serves all later steps.
+    allows by default. What it builds there serves all later steps.
     """
     import llguidance
 

@@ -1,8 +1,8 @@
 """A grammar as a structural tag: the JSON object that xgrammar, vLLM and SGLang take.
 
 Node types are those of xgrammar 0.2. What refers to itself is written as one ``grammar`` node (xgrammar's EBNF), all
-else as nested formats. Where a structural tag is narrower than the grammar: a marker that free text must not *begin*
-with is kept out of all of it, and text of a bounded length contains no character with which a marker begins.
+else as nested formats. A structural tag is narrower than the grammar in two places. A marker that free text must not
+*begin* with is kept out of all of it. Text of a bounded length contains no character with which a marker begins.
 """
 
 from typing import Any, Final, assert_never

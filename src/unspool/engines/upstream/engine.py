@@ -217,8 +217,8 @@ class Upstream:
     async def _request_id(self, request: Request) -> AsyncIterator[str]:
         """The request's id as a server gets it: the client's, else the response's.
 
-        Servers may refuse an id that they are still busy with: of the choices of a request, and of requests that the
-        client gave the same id, those that are under way already get something to tell them apart.
+        Servers may refuse an id that they are still busy with. Further choices of a request, and further requests with
+        the same id, therefore get a suffix.
         """
         id = request.client_id or request.id
         if id in self._busy:

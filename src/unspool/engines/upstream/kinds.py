@@ -1,7 +1,7 @@
 """The kinds of servers: where each takes a raw prompt, by which names, and how it answers.
 
-Two facts decide on the endpoint: that the text keeps its special tokens, and that the prompt, which the chat template
-has begun with the tokenizer's own first token, does not get that token a second time.
+Two facts decide on the endpoint. The text must keep its special tokens. The prompt, which the chat template has begun
+with the tokenizer's own first token, must not get that token a second time.
 
 * vLLM, FastDeploy: ``/v1/completions`` with ``skip_special_tokens: false`` and ``add_special_tokens: false``.
 * SGLang: ``/v1/completions`` too; its native ``/generate`` repeats the whole text in every event. It adds a first token
