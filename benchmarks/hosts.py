@@ -153,7 +153,7 @@ def sglang_readers(family: Family, tok: Any) -> dict[str, Read]:
     base = importlib.import_module("sglang.srt.function_call.base_format_detector").BaseFormatDetector
     result = importlib.import_module("sglang.srt.function_call.core_types").StreamingParseResult
     tool = importlib.import_module("sglang.srt.entrypoints.openai.protocol").Tool(**TOOL)
-    readers = result()
+    empty = result()
 
     class Nothing(base):  # type: ignore[misc, valid-type]
         def has_tool_call(self, text: str) -> bool:
@@ -166,7 +166,7 @@ def sglang_readers(family: Family, tok: Any) -> dict[str, Read]:
             return None
 
         def parse_streaming_increment(self, new_text: str, tools: Any) -> Any:
-            return readers
+            return empty
 
     front.ToolCallParserEnum[NOTHING] = Nothing
 
