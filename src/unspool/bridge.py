@@ -71,7 +71,7 @@ def between(tail: str, ends: Sequence[str], first: object, closed: Callable[[], 
             at += len(end)
             end = next((e for e in ends if tail.startswith(e, at)), "")
         return Bridge(tuple(closings), tail[at:])
-    # No end is known: the answer ends where the template goes on otherwise than after a last message.
+    # No end is known: the answer ends where the template differs from what it writes after a last message.
     last = closed()
     same = next((i for i, (a, b) in enumerate(zip(tail, last, strict=False)) if a != b), min(len(tail), len(last)))
     if same < len(last):

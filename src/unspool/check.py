@@ -267,7 +267,8 @@ def _equal(a: Any, b: Any) -> bool:
 def _written(
     dialect: Dialect, tools: list[dict[str, Any]], example: Example, *, understood: bool
 ) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """How an example is written otherwise than its first text, which may be ``understood`` all the same; and a hint."""
+    """How the writing of an example differs from its first text, which may be ``understood`` all the same; and a
+    hint."""
     try:
         written = render(example_message(example), dialect, tools=tools, stage=example.stage)
     except DialectError as error:

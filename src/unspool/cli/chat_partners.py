@@ -88,7 +88,7 @@ class ServerPartner:
         model: the name to ask for; the first one that the server lists by default.
 
     Raises:
-        Misuse: the URL is none.
+        Misuse: the URL is not one.
     """
 
     def __init__(self, url: str, key: str | None, model: str | None) -> None:
@@ -206,7 +206,7 @@ class _Reading:
         """The next chunk.
 
         Raises:
-            PartnerError: it is none, or an error.
+            PartnerError: it is not one, or an error.
         """
         self.raw.append((data.decode("utf-8", "replace"), ()))
         chunk = _decoded(data)

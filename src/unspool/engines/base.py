@@ -159,7 +159,7 @@ class Engine(Protocol):
         """What `Delta.token_ids` are ids of, as `unspool.Parser` takes it; ``None``: the ids are not to be fed."""
 
     def generate(self, request: Request) -> AsyncGenerator[Delta, None]:
-        """Generate one output. Closing the iterator, or cancelling whoever awaits it, cancels the generation.
+        """Generate one output. Closing the iterator, or cancelling the task that awaits it, cancels the generation.
 
         Raises:
             EngineError: while iterating, before the first piece or after any.

@@ -58,7 +58,7 @@ class Client:
         return text if self._key is None else text.replace(self._key, "…")
 
     async def ask(self, backend: Backend, path: str, question: dict[str, Any] | None = None) -> Any:
-        """A question's answer: JSON; ``None`` where it is none.
+        """A question's answer: JSON; ``None`` where it is not JSON.
 
         Raises:
             EngineError: there is no answer, or it is an error.
