@@ -158,15 +158,18 @@ def _input(fields: Fields, offer: Offer, seal: Seal | None) -> tuple[list[dict[s
     if isinstance(given, str):
         messages.append({"role": "user", "content": given})
         return messages, history
+    goes_on = False  # whether the text of the next message belongs to the same answer
     for item in fields.objects("input"):
-        if not history.take(item):
-            _take(item, messages, seal)
+        taken = history.take(item)
+        if not taken:
+            _take(item, messages, seal, goes_on)
+        goes_on = not taken and item.raw.get("type") in ("reasoning", *_CALLS)
     if not fields.array("input"):
         raise fields.wrong("input", "is empty")
     return messages, history
 
 
-def _take(item: Fields, messages: list[dict[str, Any]], seal: Seal | None) -> None:
+def _take(item: Fields, messages: list[dict[str, Any]], seal: Seal | None, goes_on: bool) -> None:
     kind = item.one_of("type", _ITEMS, "message")
     if kind in _SILENT:
         return
@@ -180,11 +183,12 @@ def _take(item: Fields, messages: list[dict[str, Any]], seal: Seal | None) -> No
     if kind == "message" and item.one_of("role", _ROLES) != "assistant":
         messages.append({"role": item.raw["role"], "content": _content(item, "content")})
         return
-    if not messages or messages[-1]["role"] != "assistant" or (kind == "message" and messages[-1]["content"]):
+    last = messages[-1] if messages else {"role": ""}
+    if last["role"] != "assistant" or (kind == "message" and last["content"] and not goes_on):
         messages.append({"role": "assistant", "content": None})
     turn = messages[-1]
-    if kind == "message":
-        turn["content"] = _content(item, "content")
+    if kind == "message":  # a model may say something behind a call or a second thought
+        turn["content"] = (turn["content"] or "") + _content(item, "content")
     elif kind == "reasoning":
         parts = [p.text("text", "") for p in item.objects("content", ())]
         summary = [p.text("text", "") for p in item.objects("summary", ())]  # of the text, where there is one
