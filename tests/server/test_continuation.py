@@ -363,7 +363,6 @@ def test_text_on_both_sides_of_calls_comes_back_as_it_was_written(ask: Any, stre
             assert extends(engine, at, raws[at - 1]), at
 
 
-
 # The same round with a call of the client's.
 TOLD = "\n and <think>Or Rome? </think>\n"
 WORDY_MIXED = (

@@ -47,7 +47,7 @@ class AguiProtocol(WireProtocol):
         choice = options.raw.get("tool_choice")
         think, template = thinking(options)
         served = None if choice == "none" else offered(options, offer, names_of(tools), approvals=True)
-        messages, pending = resumed(fields, _context(fields) + _messages(fields, self.settings.seal), served)
+        messages, pending = resumed(fields, _context(fields) + _messages(fields, self.seal_for(offer.caller)), served)
         if served is not None:
             served = msgspec.structs.replace(served, pending=pending)
         return ChatRequest(
@@ -65,6 +65,7 @@ class AguiProtocol(WireProtocol):
 
     def writer(self, request: ChatRequest, id: str, created: int) -> AguiWriter:
         """See `WireProtocol.writer`."""
+        seal = self.seal_for(request.caller)
         return AguiWriter(
             thread_id=request.body["threadId"],
             run_id=request.body["runId"],
@@ -72,7 +73,7 @@ class AguiProtocol(WireProtocol):
             call_ids=[call["id"] for m in request.messages for call in m.get("tool_calls", ())],
             parent_run_id=request.body.get("parentRunId"),
             model=self.settings.model,
-            seal=None if self.settings.seal is None else self.settings.seal.seal,
+            seal=None if seal is None else seal.seal,
         )
 
 

@@ -74,7 +74,7 @@ class ResponsesProtocol(WireProtocol):
         chosen = Fields({**fields.raw, "tool_choice": hosted_choice(fields, server_tools)})
         choice = read_choice(chosen, declared)
         tools = toolset(fields, declared.tools, choice, self.settings.limits, server_tools=server_tools)
-        messages, history = _input(fields, offer.beside_client(names_of(declared.tools)), self.settings.seal)
+        messages, history = _input(fields, offer.beside_client(names_of(declared.tools)), self.seal_for(offer.caller))
         if server_tools is not None:
             listed = tuple(one for one in server_tools.listed if one.server not in history.told)
             server_tools = msgspec.structs.replace(server_tools, listed=listed, pending=history.pending)
@@ -116,6 +116,7 @@ class ResponsesProtocol(WireProtocol):
 
     def writer(self, request: ChatRequest, id: str, created: int) -> ResponsesWriter:
         """See `WireProtocol.writer`."""
+        seal = self.seal_for(request.caller) if request.reasoning.sealed else None
         body = {k: v for k, v in request.body.items() if v is not None and k != "store"}
         if "tools" in body:  # what a client logs in with elsewhere is not repeated
             body["tools"] = [
@@ -126,7 +127,7 @@ class ResponsesProtocol(WireProtocol):
             model=self.settings.model,
             created=created,
             request=body,
-            seal=None if self.settings.seal is None or not request.reasoning.sealed else self.settings.seal.seal,
+            seal=None if seal is None else seal.seal,
             summary=request.reasoning.summary,
             kinds=request.kinds,
         )
