@@ -14,6 +14,7 @@ from ..common import (
     MAX_TOKENS,
     check_messages,
     check_served,
+    joined,
     not_text,
     sampling,
     thinking,
@@ -167,7 +168,7 @@ def _input(fields: Fields, offer: Offer, seal: Seal | None) -> tuple[list[dict[s
         goes_on = not taken and item.raw.get("type") in ("reasoning", *_CALLS)
     if not fields.array("input"):
         raise fields.wrong("input", "is empty")
-    return messages, history
+    return joined(messages), history
 
 
 def _take(item: Fields, messages: list[dict[str, Any]], seal: Seal | None, goes_on: bool) -> None:
@@ -185,16 +186,17 @@ def _take(item: Fields, messages: list[dict[str, Any]], seal: Seal | None, goes_
         messages.append({"role": item.raw["role"], "content": _content(item, "content")})
         return
     last = messages[-1] if messages else {"role": ""}
-    if last["role"] != "assistant" or (kind == "message" and last["content"] and not goes_on):
+    if last["role"] != "assistant" or (kind == "message" and any(last["content"] or ()) and not goes_on):
         messages.append({"role": "assistant", "content": None})
     turn = messages[-1]
     if kind == "message":  # a model may say something behind a call or a second thought
-        turn["content"] = (turn["content"] or "") + _content(item, "content")
+        turn["content"] = turn["content"] or []
+        turn["content"].append(_content(item, "content"))
     elif kind == "reasoning":
         parts = [p.text("text", "") for p in item.objects("content", ())]
         summary = [p.text("text", "") for p in item.objects("summary", ())]  # of the text, where there is one
         text = opened(seal, item, "encrypted_content", "".join(parts or summary) or None)
-        turn["reasoning_content"] = turn.get("reasoning_content", "") + text
+        turn.setdefault("reasoning_content", []).append(text)
     else:
         turn.setdefault("tool_calls", []).append(history_call(item))
 
