@@ -65,7 +65,7 @@ def at_content(dialect: Dialect) -> Dialect:
         return dialect
     examples = tuple(msgspec.structs.replace(e, stage=e.stage or dialect.stage) for e in dialect.examples)
     begun = msgspec.structs.replace(dialect, stage=Stage.CONTENT, compiled={})
-    vars(begun)["examples"] = examples  # in the place of what the property reads from the file
+    vars(begun)["examples"] = examples  # instead of what the property reads from the file
     return begun
 
 
@@ -116,7 +116,7 @@ def native_id(dialect: Dialect, call_id: str) -> str | None:
 
 
 def text_events(events: Iterable[Event]) -> str:
-    """What events tell as reasoning and content, in order."""
+    """Reasoning and content of events, in order."""
     return "".join(e.text for e in events if isinstance(e, ReasoningDelta | ContentDelta))
 
 
