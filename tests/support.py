@@ -101,6 +101,11 @@ def cases(dialects: Iterable[Dialect] = tuple(DIALECTS)) -> list[Case]:
     return promises.cases(dialects)
 
 
+def examples(dialects: Iterable[Dialect] = tuple(DIALECTS)) -> list[Case]:
+    """Every example once, by its first raw text: for tests of what is made of a message, however it was written."""
+    return [case for case in cases(dialects) if case.raw == case.example.raw[0]]
+
+
 def tool(name: str, **properties: Any) -> dict[str, Any]:
     """A tool with properties; a property is a JSON type or a whole schema."""
     schemas = {k: {"type": v} if isinstance(v, str) else v for k, v in properties.items()}

@@ -261,7 +261,7 @@ def _served(name: str, options: argparse.Namespace, common: Mapping[str, Any]) -
 
 
 def _seal(options: argparse.Namespace) -> Seal | None:
-    """What seals reasoning, by the argument or the environment; ``None`` where neither has a key."""
+    """The seal of reasoning, by the argument or the environment; ``None`` where neither has a key."""
     where, text = "--reasoning-key", read_given("--reasoning-key", options.reasoning_key)
     if text is None:
         where, text = "$UNSPOOL_REASONING_KEY", os.environ.get("UNSPOOL_REASONING_KEY") or None
