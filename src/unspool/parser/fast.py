@@ -151,21 +151,24 @@ class FastPaths:
         literal = self._literal = None if arguments is None else arguments.flows()
         if literal is None:
             return None
-        guarded = machine.openings.guards(literal.python)
-        if not guarded and literal.strict():
+        guard = None if literal.python else machine.openings.string_ends()
+        if guard is not None:
+            if guard.find.search(buf, i):
+                return None
+            self._find, self._plain = guard.find, guard.plain.fullmatch
+            return self._in_guarded(literal)
+        if literal.strict():
             self._spot = spot = literal.spot()
             self._verbatim = True
             return FastPaths._string if spot.quoted else FastPaths._json
-        if not literal.simple():
-            return None if guarded else FastPaths._structure
-        return self._in_string(literal, buf, i)
+        return self._in_string(literal) if literal.simple() else FastPaths._structure
 
-    def _in_string(self, literal: LiteralReader, buf: str, i: int) -> Take | None:
-        """How a string is read, of which ``buf[i:]`` waits."""
-        scan = None if literal.python else self._machine.openings.string_ends()
-        if scan is not None:
-            self._find, self._plain = scan.find, scan.plain.fullmatch
-            return FastPaths._guarded if literal.verbatim() and not scan.find.search(buf, i) else None
+    def _in_guarded(self, literal: LiteralReader) -> Take:
+        """How JSON is read in whose strings a marker ends the call."""
+        return FastPaths._guarded if literal.simple() and literal.verbatim() else FastPaths._guarded_structure
+
+    def _in_string(self, literal: LiteralReader) -> Take:
+        """How a string is read that no marker ends."""
         if literal.verbatim():
             self._verbatim = True
             self._begun = len(self._pieces)
@@ -265,7 +268,10 @@ class FastPaths:
             piece = whole if m is None else whole[: m.start()]
             end = JSON_RUN.match(piece).end()
             if end < len(piece) and (m is not None or piece[end] != "\\" or not JSON_PARTIAL.match(piece, end)):
-                return None
+                if m is not None:
+                    return None
+                self.take = FastPaths._guarded_structure
+                return self._structure(text)
             self._buf = whole[end:]
             if not end:
                 return []
@@ -362,8 +368,8 @@ class FastPaths:
                 self._at = stop = start + end
                 self._kept.append(whole[:end] if self._buf else whole)
                 self._pieces.append(fragment)
-                if literal.mode == STRING and literal.simple():
-                    self.take = self._in_string(literal, self._buf, 0)
+                if literal.mode == STRING and literal.simple() and self.take is FastPaths._structure:
+                    self.take = self._in_string(literal)
                 return [ToolCallDelta(self._call, fragment, start, stop)]
             if not end:  # the beginning of a word or an escape
                 self._buf = whole
@@ -382,6 +388,17 @@ class FastPaths:
         self._verbatim = False
         self.take = FastPaths._structure
         return self._structure(text)
+
+    def _guarded_structure(self, text: str) -> list[Event] | None:
+        """The same where a marker would end a string."""
+        if self._find.search(self._buf + text):
+            return None
+        events = self._structure(text)
+        literal = self._literal
+        assert literal is not None
+        if events is not AGAIN:
+            self.take = self._in_guarded(literal)
+        return events
 
     def _waits(self, text: str) -> list[Event] | None:
         """In arguments in markup: nothing is decided yet."""
