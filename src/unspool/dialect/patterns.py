@@ -198,19 +198,27 @@ class Pattern:
         """
         told = then
         for atom in reversed(self.atoms):
-            if atom.any_case:
-                return None
-            if atom.kind == LITERAL:
+            if atom.kind == LITERAL and not atom.any_case:
                 for c in reversed(atom.text if told else atom.text[:-1]):
                     told = f"(?:{re.escape(c)}{told})?"
             elif atom.kind == SPACE:
                 told = told and rf"\s{{0,64}}+{told}"
-            elif atom.kind == WORD:
-                told = rf"[A-Za-z_]{{0,31}}+{told}"
-            elif atom.kind == UNTIL and len(atom.stops) == 1:
-                told = rf"[^\n{re.escape(atom.stops[0][0])}]{{0,64}}+{told}"
             else:
+                field = _field_in_doubt(atom)
+                if not field:
+                    return None
+                told = f"{field}{told}"
+        # What opens a tag's name is no closing: `<{key}>` does not begin as `</` does.
+        return f"(?!{re.escape(self.first)}/){told}" if self.first[-1:] == "<" else told
+
+    def whole(self) -> str | None:
+        """A regular expression that matches at least what the pattern does, where `begun` has one."""
+        told = ""
+        for atom in self.atoms:
+            field = r"\s*+" if atom.kind == SPACE else _field_in_doubt(atom)
+            if atom.any_case or not (field or atom.kind == LITERAL):
                 return None
+            told += re.escape(atom.text) if atom.kind == LITERAL else field
         return told
 
     def named(self, text: str, i: int) -> bool:
@@ -318,6 +326,18 @@ def _until(text: str, i: int, n: int, atom: Atom, fields: dict[str, str]) -> int
         return NO
     fields[atom.text] = unescape(value) if atom.quote else value
     return end
+
+
+def _field_in_doubt(atom: Atom) -> str:
+    """A regular expression that matches what a field may hold before its end is certain; ``""`` where none tells."""
+    if atom.kind == WORD:
+        return r"[A-Za-z_]{0,31}+"
+    if atom.kind not in (UNTIL, ANY, SAME) or not atom.stops:
+        return ""
+    first, *others = atom.stops
+    if any(stop in first[1:] for stop in others):
+        return ""  # what ends it may stand in the beginning of what else does
+    return rf"[^\n{re.escape(''.join(stop[0] for stop in atom.stops))}]{{0,64}}+"
 
 
 def _without_beginning(text: str, stops: tuple[str, ...]) -> str:

@@ -99,29 +99,39 @@ class Plan(msgspec.Struct, eq=False):
     """Whether arguments that are not quite JSON are mended."""
     literals: frozenset[str]
     """All literals, for recognising special tokens by id."""
-    _waits: dict[int, re.Pattern[str] | None] = {}
+    _waits: dict[tuple[int, ...], re.Pattern[str] | None] = {}
 
-    def waits(self, parameter: Parameter | None) -> re.Pattern[str] | None:
-        """Matches text in which nothing of an argument is decided yet: none of its value's closing, or, where none is
-        open, of the next argument's opening. ``None`` where that cannot be told from the text alone."""
-        asked = -1 if parameter is None else self.parameters.index(parameter)
+    def waits(
+        self, parameter: Parameter | None, within: Parameter | None, children: list[Parameter]
+    ) -> re.Pattern[str] | None:
+        """Matches text in which nothing of an argument is decided yet.
+
+        Args:
+            parameter: how its opening is written: its value's closing is looked for; ``None``: none is open, the next
+                opening is looked for.
+            within: of the container that holds it; ``None``: the call does.
+            children: how what lies in that is written.
+
+        ``None`` where that cannot be told from the text alone.
+        """
+        asked = tuple(map(id, (parameter, within, *children)))
         if asked not in self._waits:
-            self._waits[asked] = self._waiting(parameter)
+            self._waits[asked] = self._waiting(parameter, within, children)
         return self._waits[asked]
 
-    def _waiting(self, parameter: Parameter | None) -> re.Pattern[str] | None:
-        if self.items or self.comma or self.quoted:
+    def _waiting(
+        self, parameter: Parameter | None, within: Parameter | None, children: list[Parameter]
+    ) -> re.Pattern[str] | None:
+        if self.comma:
             return None
-        patterns = [p.opening for p in self.parameters] + self.closings
-        firsts = {p.first for p in (*patterns, *(m.pattern for m in (*self.ends, *self.next_inside)))}
-        if parameter is not None:
-            firsts.add(parameter.closing.first)
-        if any(a != b and b.startswith(a) for a in firsts for b in firsts):
-            return None  # what one of them begins another one is
-        begun = [p.begun() for p in patterns]
-        if None in begun:
+        patterns = [*(p.opening for p in children), *(self.closings if within is None else (within.closing,))]
+        begun, whole = [p.begun() for p in patterns], [p.whole() for p in patterns]
+        if None in begun or None in whole:
             return None
-        told = rf"\s{{0,64}}+(?:{'|'.join(dict.fromkeys(map(str, begun)))})"
+        # What one of them begins, another one may be: that is decided.
+        others = {m.pattern.first for m in (*self.ends, *self.next_inside)}
+        decided = [*map(str, whole), *(re.escape(f) for f in others if any(p.first.startswith(f) for p in patterns))]
+        told = rf"\s{{0,64}}+(?!{'|'.join(dict.fromkeys(decided))})(?:{'|'.join(dict.fromkeys(map(str, begun)))})"
         if parameter is not None:
             closing = parameter.closing.begun(told)
             told = f"[^{re.escape(parameter.firsts)}]*+{closing}"

@@ -87,12 +87,12 @@ class MarkupReader:
     def waits(self) -> re.Pattern[str] | None:
         """Matches what may wait without a word: nothing of it can be said yet, nor decided; ``None``: cannot tell."""
         plan = self._openings.look.plan
-        if len(self.containers.levels) > 1 or self.containers.held_back:
-            return None
+        level = self.containers.levels[-1]
+        children = self._children(level)
         value = self._value
         if self._place is Place.BETWEEN or value is None:
-            return plan.waits(None)
-        return plan.waits(value.parameter) if value.holds() else None
+            return plan.waits(None, level.parameter, children)
+        return plan.waits(value.parameter, level.parameter, children) if value.holds() else None
 
     # -- between arguments --------------------------------------------------------------------------------------------
 
