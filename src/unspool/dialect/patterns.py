@@ -25,7 +25,9 @@ LITERAL, SPACE, NAME, DIGITS, WORD, UNTIL, ANY, SAME = range(8)
 _SPACES = re.compile(rf"\s{{0,{MAX_SPACE}}}+")
 _NAME = Regex(rf"[\w.\-:/]{{1,{MAX_FIELD}}}+")
 _DIGITS = Regex(r"[0-9]{1,18}+")
-_WORD = Regex(r"[A-Za-z_]{1,32}+")
+_KEYS = r"[\w.\-]{1,64}+"
+_WORDS = "[A-Za-z_]{1,32}+"
+_WORD = Regex(_WORDS)
 _TAG = Regex(r"</?[A-Za-z]+>")
 _KINDS = {
     "name": NAME,
@@ -177,16 +179,22 @@ class Pattern:
                     return i
         return i
 
-    def plain(self, fields: tuple[str, ...]) -> str:
-        """A regular expression that matches what the pattern does, where its fields, which are these and become groups,
-        hold word characters alone; ``""`` where it has others, or a tag in any case."""
-        found = [a.text for a in self.atoms if a.kind not in (LITERAL, SPACE)]
-        if tuple(found) != fields or any(a.any_case or a.kind == SAME for a in self.atoms):
-            return ""
-        kinds = {SPACE: r"\s{0,64}+"}
-        return "".join(
-            re.escape(a.text) if a.kind == LITERAL else kinds.get(a.kind, r"([\w.\-]{1,64}+)") for a in self.atoms
-        )
+    def plain(self) -> str:
+        """A regular expression that matches what the pattern does, where its fields hold word characters alone; each is
+        a group of its name. ``""`` where a field may hold anything, or a tag is read in any case."""
+        told = ""
+        for atom in self.atoms:
+            if atom.kind == LITERAL and not atom.any_case:
+                told += re.escape(atom.text)
+            elif atom.kind == SPACE:
+                told += r"\s{0,64}+"
+            elif atom.kind == SAME:
+                told += f"(?P={atom.text})"
+            elif atom.kind == UNTIL or atom.kind == WORD:
+                told += f"(?P<{atom.text}>{_WORDS if atom.kind == WORD else _KEYS})"
+            else:
+                return ""
+        return told
 
     def begun(self, then: str = "") -> str | None:
         """A regular expression that matches nothing and what the pattern may begin with, but not all of it.
@@ -199,8 +207,10 @@ class Pattern:
         told = then
         for atom in reversed(self.atoms):
             if atom.kind == LITERAL and not atom.any_case:
-                for c in reversed(atom.text if told else atom.text[:-1]):
-                    told = f"(?:{re.escape(c)}{told})?"
+                part = ""
+                for c in reversed(atom.text[:-1]):
+                    part = f"(?:{re.escape(c)}{part})?"
+                told = f"(?:{re.escape(atom.text)}{told}|{part})" if told else part
             elif atom.kind == SPACE:
                 told = told and rf"\s{{0,64}}+{told}"
             else:
@@ -212,13 +222,18 @@ class Pattern:
         return f"(?!{re.escape(self.first)}/){told}" if self.first[-1:] == "<" else told
 
     def whole(self) -> str | None:
-        """A regular expression that matches at least what the pattern does, where `begun` has one."""
+        """A regular expression that matches all of the pattern, where its fields are as in `begun`."""
         told = ""
         for atom in self.atoms:
-            field = r"\s*+" if atom.kind == SPACE else _field_in_doubt(atom)
-            if atom.any_case or not (field or atom.kind == LITERAL):
-                return None
-            told += re.escape(atom.text) if atom.kind == LITERAL else field
+            if atom.kind == LITERAL and not atom.any_case:
+                told += re.escape(atom.text)
+            elif atom.kind == SPACE:
+                told += r"\s{0,64}+"
+            else:
+                field = _field_in_doubt(atom)
+                if not field:
+                    return None
+                told += _WORDS if atom.kind == WORD else field
         return told
 
     def named(self, text: str, i: int) -> bool:

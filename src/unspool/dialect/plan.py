@@ -1,6 +1,5 @@
 """A dialect as the machine needs it, compiled once: its markers, in the order and the sets in which they count."""
 
-import re
 from collections.abc import Iterable
 from typing import Final
 
@@ -34,6 +33,7 @@ from .markers import (
     tags,
     text,
 )
+from .markup import Awaited
 from .patterns import LITERAL, Pattern, closing, joined
 from .syntax import Syntax
 from .template import ObjectShape, Piece, Template, unstarted
@@ -99,45 +99,22 @@ class Plan(msgspec.Struct, eq=False):
     """Whether arguments that are not quite JSON are mended."""
     literals: frozenset[str]
     """All literals, for recognising special tokens by id."""
-    _waits: dict[tuple[int, ...], re.Pattern[str] | None] = {}
+    _awaited: dict[tuple[int, ...], Awaited] = {}
 
-    def waits(
-        self, parameter: Parameter | None, within: Parameter | None, children: list[Parameter]
-    ) -> re.Pattern[str] | None:
-        """Matches text in which nothing of an argument is decided yet.
+    def awaited(self, within: Parameter | None, children: list[Parameter]) -> Awaited | None:
+        """What may come next among arguments in markup; ``None`` where a separator has to stand between them.
 
         Args:
-            parameter: how its opening is written: its value's closing is looked for; ``None``: none is open, the next
-                opening is looked for.
-            within: of the container that holds it; ``None``: the call does.
-            children: how what lies in that is written.
-
-        ``None`` where that cannot be told from the text alone.
+            within: how the container that holds them is written; ``None``: the call does.
+            children: how they are.
         """
-        asked = tuple(map(id, (parameter, within, *children)))
-        if asked not in self._waits:
-            self._waits[asked] = self._waiting(parameter, within, children)
-        return self._waits[asked]
-
-    def _waiting(
-        self, parameter: Parameter | None, within: Parameter | None, children: list[Parameter]
-    ) -> re.Pattern[str] | None:
-        if self.comma:
-            return None
-        patterns = [*(p.opening for p in children), *(self.closings if within is None else (within.closing,))]
-        begun, whole = [p.begun() for p in patterns], [p.whole() for p in patterns]
-        if None in begun or None in whole:
-            return None
-        # What one of them begins, another one may be: that is decided.
-        others = {m.pattern.first for m in (*self.ends, *self.next_inside)}
-        decided = [*map(str, whole), *(re.escape(f) for f in others if any(p.first.startswith(f) for p in patterns))]
-        told = rf"\s{{0,64}}+(?!{'|'.join(dict.fromkeys(decided))})(?:{'|'.join(dict.fromkeys(map(str, begun)))})"
-        if parameter is not None:
-            closing = parameter.closing.begun(told)
-            told = f"[^{re.escape(parameter.firsts)}]*+{closing}"
-            if closing is None:
-                return None
-        return re.compile(told)
+        asked = tuple(map(id, (within, *children)))
+        found = self._awaited.get(asked)
+        if found is None and not self.comma:
+            closings = self.closings if within is None else [within.closing]
+            others = (m.pattern for m in (*self.ends, *self.next_inside))
+            found = self._awaited[asked] = Awaited(children, closings, others)
+        return found
 
 
 def _longest(texts: list[str]) -> str:

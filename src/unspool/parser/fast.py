@@ -60,6 +60,7 @@ class FastPaths:
         "_length",
         "_literal",
         "_machine",
+        "_markup",
         "_pieces",
         "_plain",
         "_read",
@@ -74,6 +75,7 @@ class FastPaths:
         self.take: Take | None = None
         self._machine = machine
         self._fold = fold
+        self._markup: MarkupReader | None = None  # reads the arguments that wait
         self._at = 0  # the offset up to which all is said
         self._buf = ""  # what waits
         self._call = 0  # the index of the call that is read
@@ -106,13 +108,13 @@ class FastPaths:
                 self.take = self._in_call()
             elif (state is State.TEXT and ledger.prose) or (state is State.REASONING and ledger.spoken):
                 self.take = self._in_text()
+        if self.take is None and state is State.MARKUP:
+            self._wait()
         if self.take is not None:
             kept = tape.lend()
             self._kept = [] if kept is None else kept
             self._buf = tape.buf
             self._at = at
-        elif state is State.MARKUP:
-            self._wait()
 
     def _wait(self) -> None:
         """In arguments in markup: while nothing of them can be said, the machine need not look at what comes."""
@@ -123,6 +125,7 @@ class FastPaths:
         find = reader.waits()
         if find is not None:
             self._find = find
+            self._markup = reader
             self._verbatim = False
             self.take = FastPaths._waits
 
@@ -199,12 +202,13 @@ class FastPaths:
 
     def stop(self) -> None:
         """The machine goes on."""
-        waited = self.take is FastPaths._waits
-        self.take = None
-        if waited:
-            return
         machine = self._machine
         at = self._at
+        if self.take is FastPaths._waits:
+            self.take = None
+            machine.tape.take_back(self._buf, at)
+            return
+        self.take = None
         if self._verbatim:
             self._kept += self._pieces[self._begun :]
         said = ""
@@ -225,7 +229,7 @@ class FastPaths:
         """How many characters are said, and how many wait."""
         if self.take is FastPaths._waits:
             said = self._machine.ledger.at
-            return said, self._machine.tape.end - said
+            return said, self._at + len(self._buf) - said
         return self._at, len(self._buf)
 
     def joins(self) -> None:
@@ -402,12 +406,16 @@ class FastPaths:
 
     def _waits(self, text: str) -> list[Event] | None:
         """In arguments in markup: nothing is decided yet."""
-        tape = self._machine.tape
-        tape.drop()
-        whole = tape.buf + text
-        if len(whole) > _WAITING or not text or not self._find.fullmatch(whole):
+        whole = self._buf + text
+        if len(whole) > _WAITING or not text:
             return None
-        tape.feed(text)
+        if not self._find.fullmatch(whole):
+            markup = self._markup
+            find = None if markup is None else markup.waits_on(whole)
+            if find is None or not find.fullmatch(whole):
+                return None
+            self._find = find
+        self._buf = whole
         return []
 
     def _value(self, text: str) -> list[Event] | None:
