@@ -191,14 +191,13 @@ class Scan:
         triggers: the literals that they begin with.
         markers: in the order in which they are tried, the most literal first.
         find: finds a trigger, or the beginning of one at the end of the text.
-        plain: matches a piece from inside a JSON string that holds nothing with which a trigger, an escape or the
-            string's end begins.
+        heads: the characters that triggers begin with.
     """
 
     markers: "Candidates[Marker]"
     triggers: Set[str]
     find: re.Pattern[str]
-    plain: re.Pattern[str]
+    heads: str
 
     def __init__(self, markers: Iterable[Marker], strays: "list[Stray] | tuple[()]" = ()) -> None:
         self._given = (list(markers), strays)
@@ -220,10 +219,9 @@ class Scan:
         if name == "find":
             self.find = finder(self.triggers)
             return self.find
-        if name == "plain":
-            heads = "".join(sorted({re.escape(t[0]) for t in self.triggers}))
-            self.plain = re.compile(rf'[^"\\\x00-\x1f{heads}]++')
-            return self.plain
+        if name == "heads":
+            self.heads = "".join(sorted({t[0] for t in self.triggers}))
+            return self.heads
         raise AttributeError(name)
 
 

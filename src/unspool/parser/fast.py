@@ -8,7 +8,6 @@ from typing import Final
 
 from ..events import ContentDelta, Event, ReasoningDelta, ToolCallDelta
 from ..message import Fold, OpenSegment
-from ..regex import Regex
 from .call import Sink
 from .machine import Machine
 from .readers.literal import DONE, STRING, LiteralReader
@@ -60,38 +59,45 @@ class FastPaths:
         "_length",
         "_literal",
         "_machine",
-        "_markup",
         "_pieces",
-        "_plain",
         "_read",
         "_segment",
         "_spot",
         "_stop",
+        "_stop2",
         "_verbatim",
         "take",
     )
+
+    _at: int
+    """The offset up to which all is said."""
+    _call: int
+    """The index of the call that is read."""
+    _begun: int
+    """How many pieces were there before."""
+    _stop: str
+    _stop2: str
+    """What has to stand in a text for a marker, or the string's end, to begin in it."""
+    _find: re.Pattern[str]
+    """Finds what may end it."""
+    _length: int
+    """Of the quote that ends it, where nothing else does."""
+    _hold_back: str
+    _hold_back2: str
+    """White space at the end that may belong to what ends it."""
 
     def __init__(self, machine: Machine, fold: Fold) -> None:
         self.take: Take | None = None
         self._machine = machine
         self._fold = fold
-        self._markup: MarkupReader | None = None  # reads the arguments that wait
-        self._at = 0  # the offset up to which all is said
         self._buf = ""  # what waits
-        self._call = 0  # the index of the call that is read
-        self._pieces: list[str] = []  # its arguments
+        self._pieces: list[str] = []  # the arguments of the call
         self._kept: list[str] = []  # what is read of it, where that may still be asked for
-        self._begun = 0  # pieces that were there before
         self._verbatim = False  # the pieces are what was read
         self._segment: OpenSegment | None = None  # the reasoning or content that goes on
-        self._find: re.Pattern[str] | Regex = JSON_RUN  # finds what may end it
-        self._stop = ""  # what has to stand in a text for that
-        self._plain: Callable[[str], object] = json_piece  # whether a piece holds nothing that needs a look
-        self._length = 0  # of the quote that ends it, where nothing else does
         self._literal: LiteralReader | None = None  # reads what is not a string's inside
         self._spot: Spot | None = None  # where it stands, if what it does is remembered
         self._read = 0  # what of the text that waits it has read
-        self._hold_back = self._hold_back2 = ""  # white space at the end that may belong to what ends it
 
     # -- beginning and end --------------------------------------------------------------------------------------------
 
@@ -125,7 +131,6 @@ class FastPaths:
         find = reader.waits()
         if find is not None:
             self._find = find
-            self._markup = reader
             self._verbatim = False
             self.take = FastPaths._waits
 
@@ -158,7 +163,9 @@ class FastPaths:
         if guard is not None:
             if guard.find.search(buf, i):
                 return None
-            self._find, self._plain = guard.find, guard.plain.fullmatch
+            self._find, heads = guard.find, guard.heads
+            # Where more characters may begin a marker, each piece is looked at (all hold the empty string).
+            self._stop, self._stop2 = (heads[0], heads[-1]) if len(heads) <= 2 else ("", "")
             return self._in_guarded(literal)
         if literal.strict():
             self._spot = spot = literal.spot()
@@ -264,7 +271,8 @@ class FastPaths:
 
     def _guarded(self, text: str) -> list[Event] | None:
         """In a JSON string that a marker would end."""
-        if self._buf or not self._plain(text):
+        stops = self._stop in text or self._stop2 in text
+        if stops or '"' in text or "\\" in text or self._buf or not text.isprintable() or not text:
             whole = self._buf + text
             m = self._find.search(whole)
             if not text or (m is not None and m.end() < len(whole)):
@@ -410,8 +418,8 @@ class FastPaths:
         if len(whole) > _WAITING or not text:
             return None
         if not self._find.fullmatch(whole):
-            markup = self._markup
-            find = None if markup is None else markup.waits_on(whole)
+            reader = self._machine.calls.reader
+            find = reader.waits_on(whole) if isinstance(reader, MarkupReader) else None
             if find is None or not find.fullmatch(whole):
                 return None
             self._find = find
