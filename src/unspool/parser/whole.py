@@ -17,7 +17,7 @@ from ..toolset import Toolset
 from .openings import ARGUMENT_KEYS
 from .readers.plain import whole_object
 from .readers.strings import json_string
-from .readers.value import marked, scalar
+from .readers.value import marked_by, scalar
 from .readers.wrapped import WRAPPERS
 from .white import common_prefix, common_suffix
 
@@ -107,7 +107,7 @@ def _markup(plan: Plan, schema: Schema | None, form: Form, text: str, i: int, fi
         key, value = m["key"], m["value"]
         start = common_prefix(value, parameter.lead)
         value = value[start : len(value) - common_suffix(value, start, len(value), parameter.trail)]
-        json = _plain_value(schema.property(key), value, marked(m.groupdict()))
+        json = _plain_value(schema.property(key), value, marked_by(m))
         if key in told or key in WRAPPERS or json is None:
             return None
         told[key] = json

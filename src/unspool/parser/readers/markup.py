@@ -20,7 +20,7 @@ from ..white import common_prefix, common_suffix, held_suffix
 from .containers import Containers, Held, Level
 from .literal import MAX_DEPTH
 from .reader import Mode
-from .value import Kind, Value, marked, scalar
+from .value import Kind, Value, marked_by, scalar
 from .wrapped import WRAPPERS
 
 _WAITING = 256
@@ -143,8 +143,8 @@ class MarkupReader:
         start += common_prefix(buf, parameter.lead, start)
         end -= common_suffix(buf, start, end, parameter.trail)
         text = buf[start:end]
-        told, fits = decode_marked(text, kinds, marked(m.groupdict()))
-        if not fits or '"' in text:
+        told, fits = decode_marked(text, kinds, marked_by(m))
+        if not fits or '"' in text:  # the reader of the value has a word to say
             return False
         end += tape.base
         self.containers.enter(key, None, end)

@@ -2,6 +2,7 @@
 
 import enum
 import json
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -223,6 +224,14 @@ def marked(fields: Mapping[str, str]) -> Marked:
     if markup is None:
         return Marked.NOT
     return Marked.STRING if markup == ("true" if "string" in fields else "string") else Marked.OTHER
+
+
+def marked_by(argument: re.Match[str]) -> Marked:
+    """The same of an argument that stands whole, as `Parameter.plain` matches it."""
+    return marked(argument.groupdict()) if argument.re.groups > _KEY_AND_VALUE else Marked.NOT
+
+
+_KEY_AND_VALUE: Final = 2
 
 
 def scalar(schema: Schema | None) -> Kinds | None:
