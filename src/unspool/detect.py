@@ -213,9 +213,10 @@ def _spelled_out(template: str) -> str:
 
 # --- by output --------------------------------------------------------------------------------------------------------
 
-_OUTPUTS = 50
-_LONGEST = 200_000
-"""Outputs, and characters of each, that are read."""
+OUTPUTS = 50
+"""Outputs that are read at most."""
+LONGEST = 200_000
+"""Characters of an output that are read at most."""
 MARKERS = re.compile(r"<\|?/?[A-Za-z][\w/.:|=\u2581\uff5c-]{0,60}\|?>|<[|\uff5c][^<>\n]{1,60}>|\[/?[A-Z][A-Z_]{2,40}\]")
 """A text that looks like a marker."""
 _NAMES = re.compile(r"""["']name["']\s*:\s*["']([^"'\\\n]{1,64})["']|(?:^|[\[,;]\s*)([A-Za-z_][\w.]{0,63})\(""", re.M)
@@ -230,7 +231,7 @@ def _by_output(
     for text in outputs:
         if not isinstance(text, str):
             raise TypeError(f"output: must be a string or a list of strings, not {described(text)}")
-    outputs = [text[:_LONGEST] for text in outputs[:_OUTPUTS]]
+    outputs = [text[:LONGEST] for text in outputs[:OUTPUTS]]
     found = {}
     for d in dialects:
         score, calls, thoughts, same = 0.0, 0, 0, 0

@@ -207,22 +207,24 @@ def _vocabulary(tokenizer: Any) -> _Vocabulary:
     weak = _weak.get(key)
     if weak is not None and weak[0]() is tokenizer:
         return weak[1]
-    if key in _strong:
-        return _strong[key][1]
+    strong = _strong.get(key)
+    if strong is not None:
+        return strong[1]
     vocabulary = _Vocabulary(tokenizer)
     try:
         _weak[key] = weakref.ref(tokenizer, lambda ref: _forget(key, ref)), vocabulary
     except TypeError:
         _strong[key] = tokenizer, vocabulary
-        while len(_strong) > _MAX_STRONG:
-            _strong.pop(next(iter(_strong)), None)
+        for old in list(_strong)[:-_MAX_STRONG]:
+            _strong.pop(old, None)
     return vocabulary
 
 
 def _forget(key: int, ref: weakref.ref[Any]) -> None:
     # Another tokenizer may have taken the place, and the id, in between.
-    if key in _weak and _weak[key][0] is ref:
-        del _weak[key]
+    weak = _weak.get(key)
+    if weak is not None and weak[0] is ref:
+        _weak.pop(key, None)
 
 
 def _added_by_id(holder: Any) -> Any:
