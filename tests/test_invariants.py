@@ -17,10 +17,12 @@ from .support import (
     CALLING,
     DIALECTS,
     THINKING,
+    VERBATIM,
     Case,
     cases,
     closings,
     empty,
+    examples,
     expected,
     literals,
     named,
@@ -39,7 +41,6 @@ from .writing import write_arguments, write_calls, write_content, write_reasonin
 CASES = cases()
 CAP = 65_536
 JSON_LIKE = [d for d in CALLING if not d.argument]
-VERBATIM = [d for d in JSON_LIKE if d.quote == '"' and (d.codec == "json" or d.call[0].object)]
 XML = [d for d in CALLING if d.argument]
 TOOLS = [tool("f", a="string", b="string", n="integer"), tool("g", a="string"), tool("now")]
 
@@ -79,7 +80,7 @@ def test_every_raw_text_keeps_the_promises_that_check_tries(case: Case) -> None:
 
 
 @pytest.mark.parametrize("promise", WRITTEN_PROMISES, ids=lambda p: p.__name__)
-@pytest.mark.parametrize("case", [c for c in CASES if c.raw == c.example.raw[0]], ids=str)
+@pytest.mark.parametrize("case", examples(), ids=str)
 def test_every_first_raw_text_is_written_and_generated(case: Case, promise: Callable[[Case], None]) -> None:
     promise(case)
 

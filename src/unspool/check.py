@@ -15,11 +15,9 @@ from .dialect.file import Dialect, Example, example_tools, read_dialect
 from .dialect.patterns import Pattern
 from .dialect.plan import marked
 from .dialect.registry import find_base
-from .dialect.template import id_steps, literal, unstarted
+from .dialect.template import Template, id_steps, literal, unstarted
 from .errors import ConstraintError, DialectError
-from .events import (
-    Event,
-)
+from .events import Event
 from .hints import explained, rules
 from .message import Message, ToolCall
 from .parser import Parser
@@ -27,7 +25,7 @@ from .renderer import render
 
 
 def load_dialect(path: str | PathLike[str]) -> Dialect:
-    """Load a dialect file; its examples have to hold, each read whole and each first raw text written back.
+    """Load a dialect file; its examples must pass, each read whole and each first raw text written back.
 
     Args:
         path: a TOML file. Its ``base`` may be any dialect that `get_dialect` knows.
@@ -51,7 +49,7 @@ def read_file(path: str | PathLike[str]) -> Dialect:
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """What is wrong with a dialect file.
+    """A problem of a dialect file.
 
     Attributes:
         where: the example or the raw text, such as ``examples[0].raw[1]``.
@@ -68,9 +66,9 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 def check_dialect(dialect: Dialect) -> list[Problem]:
-    """What is wrong with a dialect; empty where nothing is.
+    """The problems of a dialect; empty where there are none.
 
-    Every raw text has to mean its example's message, and every promise of `unspool.promises` has to be kept, as it is
+    Every raw text must mean its example's message, and every promise of `unspool.promises` must be kept, as it is
     for the shipped dialects. A dialect with calls needs an example with one.
     """
     from .promises import DIALECT_PROMISES, RAW_PROMISES, WRITTEN_PROMISES, Case  # loading does not need the grammar
@@ -96,7 +94,7 @@ def check_dialect(dialect: Dialect) -> list[Problem]:
 
 
 def try_examples(dialect: Dialect) -> Iterator[Problem]:
-    """What is wrong with the examples of a dialect, each read whole and written back: a part of `check_dialect`."""
+    """The problems of a dialect's examples, each read whole and written back: a part of `check_dialect`."""
     yield from _problems(dialect)
 
 
@@ -169,7 +167,7 @@ def _id_pattern(template: str, name: str) -> str:
 
 
 def _closed_by_openings(dialect: Dialect) -> Iterator[Problem]:
-    """Closings of a text with which another part's opening begins: behind the text either could stand there."""
+    """Closings of a text with which another part's opening begins: after the text either could be there."""
     keys = ("reasoning", "content", "preamble", "calls", "call", "argument", "item")
     openings = [(key, t, _solid(unstarted(t.opening, dialect.start))) for key in keys for t in getattr(dialect, key)]
     for key in ("reasoning", "content", "preamble", "argument", "item"):
@@ -178,20 +176,39 @@ def _closed_by_openings(dialect: Dialect) -> Iterator[Problem]:
             for other, u, opening in openings:
                 if closing and u is not t and opening.startswith(closing):
                     what = f"{t.text!r} closes with {t.closing.strip()!r}, with which {u.text!r} of `{other}` begins"
-                    why = "behind a text nothing tells one from the other: let them begin with different characters"
+                    why = "after a text they cannot be told apart: let them begin with different characters"
                     yield Problem(key, f"{what}: {why}")
 
 
 def _closed_alike(dialect: Dialect) -> Iterator[Problem]:
-    """Closings of reasoning that close calls as well: behind a broken call nothing tells which one stands there."""
-    for t in dialect.reasoning:
-        for key in ("calls", "call"):
-            for u in getattr(dialect, key):
-                if _solid(t.closing) and _solid(t.closing) == _solid(u.closing):
-                    what = f"{t.text!r} closes as {u.text!r} of `{key}` does, with {t.closing.strip()!r}"
-                    yield Problem(
-                        "reasoning", f"{what}: behind a broken call nothing tells which it is: let them differ"
-                    )
+    """Parts that contain one another and close alike: if one closing is missing, nothing shows which one it is.
+
+    A frame ends whatever it contains, so frames may all close alike.
+    """
+    nested = (("argument", "item"), ("call",), ("calls",), () if dialect.framed else ("reasoning",))
+    seen: list[tuple[str, str, str]] = []
+    for keys in nested:
+        found = [(key, t, _solid(_end(t))) for key in keys for t in getattr(dialect, key) if _end(t)]
+        for key, t, closing in found:
+            for inner, text, known in seen:
+                if _alike(closing, known):
+                    what = f"{t.text!r} closes as {text!r} of `{inner}` does, with {min(closing, known, key=len)!r}"
+                    why = "if one of them is missing, they cannot be told apart: let them differ"
+                    yield Problem(key, f"{what}: {why}")
+            if key != "reasoning" and not closing.strip(",;"):
+                what = f"{t.text!r} closes with {_end(t)!r}, which may also separate two parts"
+                yield Problem(key, f"{what}: write a closing that is more than commas and semicolons")
+        seen += [(key, t.text, closing) for key, t, closing in found]
+
+
+def _end(t: Template) -> str:
+    """The closing of a part; for a call that is an object, what follows the object."""
+    return "".join(p if isinstance(p, str) else f"{{{p.name}}}" for p in t.after).strip()
+
+
+def _alike(a: str, b: str) -> bool:
+    """Whether two closings are equal, or one ends with the other, a marker with a letter or digit."""
+    return a == b or any(x.endswith(y) and any(c.isalnum() for c in y) for x, y in ((a, b), (b, a)))
 
 
 def _unlike_their_block(dialect: Dialect) -> Iterator[Problem]:
@@ -202,11 +219,11 @@ def _unlike_their_block(dialect: Dialect) -> Iterator[Problem]:
             for u in dialect.call:
                 if opening and _solid(literal(u.head)).startswith(opening):
                     what = f"{u.text!r} begins as {t.text!r} of `{key}` does, with {t.opening.strip()!r}"
-                    yield Problem("call", f"{what}: in text nothing tells which it is: let them begin differently")
+                    yield Problem("call", f"{what}: in text they cannot be told apart: let them begin differently")
     for t in dialect.call:
         if t.trail and not all(block.closing for block in dialect.calls):
             moved = f"}}{t.trail}".join(dialect.calls[0].text.rsplit("}", 1))
-            what = f"{t.text!r} ends with white space, and no marker of `calls` comes behind it"
+            what = f"{t.text!r} ends with white space, and no marker of `calls` follows it"
             yield Problem("call", f"{what}: write it into `calls`, as in {moved!r}, and into `separator.calls`")
     for block, call in zip(dialect.calls[:1], dialect.call[:1], strict=False):
         opening = block.opening.strip()
@@ -218,14 +235,27 @@ def _unlike_their_block(dialect: Dialect) -> Iterator[Problem]:
 
 
 def _closed_as_opened(dialect: Dialect) -> Iterator[Problem]:
-    """Closings of arguments that the opening of an argument reads, its field included: ``[/]`` as ``[{key}]``."""
-    for key in ("argument", "item"):
+    """Closings with which the opening of the same part begins, or that begin as it ends; and those of arguments that
+    the opening of an argument reads, its field included: ``[/]`` as ``[{key}]``."""
+    for key in ("reasoning", "content", "preamble"):
         for t in getattr(dialect, key):
-            closing = literal(t.tail).strip()
-            for u in (*dialect.argument, *dialect.item):
-                fixed = len(t.tail) == 1 and closing and not literal(u.head).endswith("<")
-                if fixed and Pattern(u.before).match(f"{closing}\n", 0, {}) == len(closing):
-                    what = f"{t.text!r} closes with {closing!r}, which the opening of {u.text!r} reads as a key"
+            opening, closing = _solid(t.opening), _solid(t.closing)
+            shared = next((k for k in range(len(closing) - 1, 0, -1) if opening.endswith(closing[:k])), 0)
+            if closing and opening.startswith(closing):
+                what = f"{t.text!r} closes with {t.closing.strip()!r}, with which it opens too"
+                yield Problem(key, f"{what}: if it opens again, they cannot be told apart: let them differ")
+            elif shared:
+                both = opening + closing[shared:]
+                what = f"{t.text!r} opens with {opening!r} and closes with {closing!r}, so that {both!r} contains both"
+                yield Problem(key, f"{what}: let the closing begin with what the opening does not end with")
+    for field, keys in (("key", ("argument", "item")), ("name", ("call", "calls"))):
+        parts = [(key, t) for key in keys for t in getattr(dialect, key)]
+        openings = [u for _, u in parts if not literal(u.head).endswith("<")]
+        for key, t in parts:
+            closing = _end(t)
+            for u in openings if closing and all(isinstance(p, str) for p in t.after) else ():
+                if u.before and Pattern(u.before).match(f"{closing}\n", 0, {}) in (len(closing), len(closing) + 1):
+                    what = f"{t.text!r} closes with {closing!r}, which the opening of {u.text!r} reads as a {field}"
                     yield Problem(key, f"{what}: write a closing that no opening fits")
 
 
@@ -269,7 +299,8 @@ def _equal(a: Any, b: Any) -> bool:
 def _written(
     dialect: Dialect, tools: list[dict[str, Any]], example: Example, *, understood: bool
 ) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """How an example is written otherwise than its first text, which may be ``understood`` all the same; and a hint."""
+    """How the writing of an example differs from its first text, which may be ``understood`` all the same; and a
+    hint."""
     try:
         written = render(example_message(example), dialect, tools=tools, stage=example.stage)
     except DialectError as error:
@@ -283,7 +314,7 @@ def _written(
         elif _solid(written) == _solid(raw):
             at = next(i for i, (a, b) in enumerate(zip(written + "\0", raw + "\0", strict=False)) if a != b)
             why = "outer white space of the templates, and `separator`, say what is written between two parts"
-            yield what, (f"hint: only white space differs, behind {raw[max(at - 12, 0) : at]!r}: {why}",)
+            yield what, (f"hint: only white space differs, after {raw[max(at - 12, 0) : at]!r}: {why}",)
         elif understood:
             yield what, ("hint: either is read as the message: if the model may write both, list the one got first",)
         else:

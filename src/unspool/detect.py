@@ -1,4 +1,4 @@
-"""Which dialects a model may speak, told from its name, its chat template, or what it wrote."""
+"""Which dialects a model may speak, by its name, its chat template, or its outputs."""
 
 import fnmatch
 import math
@@ -21,13 +21,13 @@ from .parser import parse
 _NAME_WEIGHT = 0.5
 """A model's name against its chat template: a template says what is written, a name is given by people."""
 _MISSING = 0.5
-"""What a marker that the template lacks costs, against what a found one is worth."""
+"""The cost of a marker that the template lacks, where a found one counts 1."""
 _READ = 0.7
-"""What a marker is worth that is read but not written."""
+"""The weight of a marker that is read but not written."""
 _EXACT = 0.2
-"""What it is worth, at most, that the text between fields occurs letter by letter."""
+"""The weight, at most, of text between fields that occurs letter by letter."""
 _NOISE = 0.05
-"""The part of the best score by template below which a dialect is no candidate."""
+"""The part of the best score by template below which a dialect is not a candidate."""
 _MARKER = re.compile(r'>>+\w+|<[^<>\s{}]*(?:>| \w+)?|\[[^\[\]\s<>{}]*\]|"[^"\s{}]+"|[^\s<>{}"\']+')
 _PLAIN = re.compile(r"[\w.,:;'!?-]*")
 
@@ -60,8 +60,8 @@ def detect_dialect(
     Args:
         model: the model's name; case and organisation (``unsloth/…``) do not matter.
         chat_template: the text of its chat template.
-        output: what it wrote, one raw output or several. The more calls and thoughts they hold, the surer; plain text
-            tells nothing.
+        output: what it wrote, one raw output or several. The more calls and thoughts they contain, the surer; plain
+            text says nothing.
         awaited: called before each reading of an output, which together may take seconds; what it raises ends them.
 
     Raises:
@@ -79,7 +79,7 @@ def detect_dialect(
     best_name = max((score for score, _ in by_name.values()), default=1.0)
     best_template = max((score for score, _ in by_template.values()), default=1.0)
     best_output = max((score for score, _ in by_output.values()), default=1.0)
-    by_template = {d: told for d, told in by_template.items() if told[0] > best_template * _NOISE}
+    by_template = {d: evidence for d, evidence in by_template.items() if evidence[0] > best_template * _NOISE}
     found: list[tuple[bool, bool, Candidate]] = []
     for d in dialects:
         named, written = by_name.get(d.name), by_template.get(d.name)
@@ -88,7 +88,7 @@ def detect_dialect(
             continue
         score = (named[0] / best_name * _NAME_WEIGHT if named else 0) + (written[0] / best_template if written else 0)
         score += read[0] / best_output if read else 0
-        reasons = [told[1] for told in (named, written, read) if told]
+        reasons = [evidence[1] for evidence in (named, written, read) if evidence]
         found.append((not d.call, not d.models, Candidate(d.name, round(score, 4), "; ".join(reasons))))
     # Among equals, files that no model is named for (other readings of a format) come last.
     return [f[-1] for f in sorted(found, key=lambda f: (f[0], -f[2].score, f[1]))]
@@ -117,21 +117,21 @@ def _literal(glob: str) -> int:
 
 
 def _by_template(dialects: list[Dialect], template: str) -> dict[str, tuple[float, str]]:
-    """How many of each dialect's markers a chat template holds; those that few dialects have count more."""
+    """How many of each dialect's markers a chat template contains; those that few dialects have count more."""
     text = _spelled_out(template)
     marks = {d.name: _marks(d) for d in dialects}
     shared = Counter(m for found in marks.values() for m in found.all)
     weight = {m: math.log(1 + len(dialects) / n) for m, n in shared.items()}
     present = {m for m in weight if m in text}
-    told = {}
+    scored = {}
     for d in dialects:
         score, seen, expected = _compare(marks[d.name], present, weight)
         if score > 0:
             exact = sum(literal in text for literal in marks[d.name].exact)
             score *= 1 + _EXACT * exact / max(1, len(marks[d.name].exact))
             rarest = max(seen, key=lambda m: weight[m])
-            told[d.name] = score, f"{len(seen)} of {expected} markers occur in the template, such as {rarest}"
-    return told
+            scored[d.name] = score, f"{len(seen)} of {expected} markers occur in the template, such as {rarest}"
+    return scored
 
 
 def _compare(marks: "_Marks", present: set[str], weight: dict[str, float]) -> tuple[float, list[str], int]:
@@ -144,7 +144,7 @@ def _compare(marks: "_Marks", present: set[str], weight: dict[str, float]) -> tu
     seen: list[str] = []
     expected = 0
     for group in marks.parts:
-        # What is written comes first; the others are only read.
+        # The written forms come first; the others are only read.
         values = [worth(a) * (1 if i == 0 else _READ) for i, a in enumerate(group)]
         chosen = group[values.index(max(values))]
         score += max(values)
@@ -159,12 +159,12 @@ def _compare(marks: "_Marks", present: set[str], weight: dict[str, float]) -> tu
 
 
 class _Marks(msgspec.Struct, frozen=True):
-    """A dialect's markers: groups of alternatives, each the markers that stand together."""
+    """A dialect's markers: groups of alternatives, each the markers that are together."""
 
     turns: tuple[tuple[tuple[str, ...], ...], ...]
     parts: tuple[tuple[tuple[str, ...], ...], ...]
     exact: tuple[str, ...]
-    """What is written between fields, where that is more than one marker."""
+    """The text between fields, where that is more than one marker."""
 
     @property
     def all(self) -> set[str]:
@@ -213,13 +213,14 @@ def _spelled_out(template: str) -> str:
 
 # --- by output --------------------------------------------------------------------------------------------------------
 
-_OUTPUTS = 50
-_LONGEST = 200_000
-"""Outputs, and characters of each, that are read."""
+OUTPUTS = 50
+"""Outputs that are read at most."""
+LONGEST = 200_000
+"""Characters of an output that are read at most."""
 MARKERS = re.compile(r"<\|?/?[A-Za-z][\w/.:|=\u2581\uff5c-]{0,60}\|?>|<[|\uff5c][^<>\n]{1,60}>|\[/?[A-Z][A-Z_]{2,40}\]")
-"""What looks like a marker."""
+"""A text that looks like a marker."""
 _NAMES = re.compile(r"""["']name["']\s*:\s*["']([^"'\\\n]{1,64})["']|(?:^|[\[,;]\s*)([A-Za-z_][\w.]{0,63})\(""", re.M)
-"""What looks like a tool's name: calls without markers count for declared names alone."""
+"""A text that looks like a tool's name: calls without markers count only for declared names."""
 
 
 def _by_output(
@@ -230,7 +231,7 @@ def _by_output(
     for text in outputs:
         if not isinstance(text, str):
             raise TypeError(f"output: must be a string or a list of strings, not {described(text)}")
-    outputs = [text[:_LONGEST] for text in outputs[:_OUTPUTS]]
+    outputs = [text[:LONGEST] for text in outputs[:OUTPUTS]]
     found = {}
     for d in dialects:
         score, calls, thoughts, same = 0.0, 0, 0, 0
@@ -243,10 +244,10 @@ def _by_output(
             thoughts += bool(message.reasoning) and value > 0
             same += written
         if score > 0 and calls + thoughts:
-            told = (
+            reason = (
                 f"reads {_count(calls, 'call')} and {_count(thoughts, 'thought')} of {_count(len(outputs), 'output')}"
             )
-            found[d.name] = score, told + (f", and writes {same} the same" if same else "")
+            found[d.name] = score, reason + (f", and writes {same} the same" if same else "")
     return found
 
 
@@ -257,7 +258,7 @@ def _count(n: int, what: str) -> str:
 def read_output(d: Dialect, text: str) -> tuple[float, Message, bool]:
     """How well a dialect reads an output, what it reads, and whether it writes the same."""
     stages = [None, Stage.REASONING] if d.reasoning else [None]  # prompts may have opened the reasoning
-    return max((_read(d, text, stage) for stage in stages), key=lambda told: told[0])
+    return max((_read(d, text, stage) for stage in stages), key=lambda reading: reading[0])
 
 
 def _read(d: Dialect, text: str, stage: Stage | None) -> tuple[float, Message, bool]:

@@ -1,4 +1,4 @@
-"""What holds for every dialect, as checks of one raw text: `unspool check` runs them, and so does the test-suite.
+"""The promises of every dialect, as checks of one raw text: `unspool check` runs them, and so does the test-suite.
 
 Each promise is a function of a `Case` that raises `Broken` where it is not kept.
 """
@@ -38,6 +38,8 @@ from .renderer import render
 
 MAX_PLACES: Final = 3_000
 """At how many places, at most, a text is cut: in a longer one at so many that are spread over it."""
+_BY_CHARACTER: Final = 23
+"""Every how many characters a text that is cut off is read character by character too."""
 
 
 class Broken(AssertionError):
@@ -138,7 +140,7 @@ def run(
     events += parser.close(finish_reason)
     check_events(events, "".join(chunks))
     message = parser.message
-    demand(message == fold(events), "the parser's message is not what its events tell")
+    demand(message == fold(events), "the parser's message is not that of its events")
     return message, events
 
 
@@ -149,7 +151,7 @@ def read(case: Case, chunks: Sequence[str] | None = None, **options: Any) -> tup
 
 
 def same(message: Message, *, ids: bool = True) -> tuple[Any, ...]:
-    """What must not depend on chunking; with ``ids=number`` for the parser, ids that are made up are equal too."""
+    """The parts that must not depend on chunking. With ``ids=number`` for the parser, made-up ids are equal too."""
     return (
         message.reasoning,
         message.content,
@@ -164,7 +166,7 @@ def notices(message: Message) -> list[str]:
 
 
 def empty(message: Message) -> bool:
-    """Whether a message tells nothing."""
+    """Whether a message is empty."""
     return not (message.reasoning or message.tool_calls or message.content.strip())
 
 
@@ -217,7 +219,7 @@ def check_events(events: Sequence[Event], output: str) -> None:
             raise Broken(f"{event} {'has a span' if event.start != event.end else 'is of no documented kind'}")
     demand(finished, "the output does not end")
     demand(not open_call, "a call was not ended")
-    demand(at == len(output), f"events tell {at} of {len(output)} characters")
+    demand(at == len(output), f"events cover {at} of {len(output)} characters")
 
 
 # -- promises of every raw text ----------------------------------------------------------------------------------------
@@ -259,7 +261,7 @@ def truncation_invents_nothing(case: Case) -> None:
         check_truncated(whole, cut, text, ends)
         silent = bool(text.strip()) and empty(cut) != ("empty" in notices(cut))
         demand(not silent, f"cut off at {at} the notice `empty` is not where it belongs")
-        if at % 6 == case.number % 6:
+        if at % _BY_CHARACTER == case.number % _BY_CHARACTER:
             by_character, _ = read(case, list(text), finish_reason="length")
             demand(same(by_character) == same(cut), f"cut off at {at} it depends on chunks what it means")
 
@@ -277,10 +279,10 @@ def check_truncated(whole: Message, cut: Message, text: str, ends: tuple[str, ..
         whole: the message of the whole output.
         cut: what ``text``, its beginning, means.
         text: what is left.
-        ends: closings of text values: one that the end follows counts, whatever came behind it in the whole.
+        ends: closings of text values: one that the end follows counts, whatever came after it in the whole.
 
     Raises:
-        Broken: something else is told than what was written.
+        Broken: the events say something that was not written.
     """
     where = f"cut off at {len(text)}"
     demand(len(cut.tool_calls) <= len(whole.tool_calls), f"{where} it has more calls")
@@ -291,9 +293,10 @@ def check_truncated(whole: Message, cut: Message, text: str, ends: tuple[str, ..
             intact = (call.arguments, call.status, call.id) == (full.arguments, full.status, full.id)
             demand(intact, f"{where} the earlier call {i} differs: {call}")
         elif call.status == "incomplete":
-            told = call.arguments.removesuffix('"') if text.endswith(ends) else call.arguments
+            unquoted = call.arguments.removesuffix('"') if text.endswith(ends) else call.arguments
             demand(
-                full.arguments.startswith((call.arguments, told)), f"{where} arguments are made up: {call.arguments}"
+                full.arguments.startswith((call.arguments, unquoted)),
+                f"{where} arguments are made up: {call.arguments}",
             )
         elif not text.endswith(ends):
             kept = (call.arguments, call.status) == (full.arguments, full.status)
@@ -314,7 +317,7 @@ RAW_PROMISES: Final[tuple[Callable[[Case], None], ...]] = (
     truncation_invents_nothing,
     finish_reason_is_kept,
 )
-"""What holds for every raw text."""
+"""The promises for every raw text."""
 
 # -- promises of what is written ---------------------------------------------------------------------------------------
 
@@ -334,28 +337,17 @@ def the_grammar_lets_it_through(case: Case) -> None:
         if not case.tools:
             return
         constraint = constrain(
-            case.dialect, _closed(case.tools), choice, stage=case.example.stage, strict_level=ToolStrictLevel.PARAMETER
+            case.dialect, case.tools, choice, stage=case.example.stage, strict_level=ToolStrictLevel.PARAMETER
         )
         why = "" if constraint is None else refusal(constraint.lark, case.raw)
         demand(not why, f"the grammar under tool_choice {choice!r} {why}")
-
-
-def _closed(tools: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The tools, taking no arguments but the declared ones: some formats cannot keep to more."""
-    return [
-        {
-            **t,
-            "function": {**t["function"], "parameters": {**t["function"]["parameters"], "additionalProperties": False}},
-        }
-        for t in tools
-    ]
 
 
 WRITTEN_PROMISES: Final[tuple[Callable[[Case], None], ...]] = (
     what_is_read_is_written_again,
     the_grammar_lets_it_through,
 )
-"""What holds for the first raw text of an example, which is the one that is written."""
+"""The promises for the first raw text of an example, which is the one that is written."""
 
 
 @cache
@@ -379,7 +371,7 @@ def refusal(lark: str, text: str) -> str:
     data = text.encode()
     taken = matcher.try_consume_tokens(list(data))
     if taken < len(data):
-        return f"is stuck behind {data[:taken].decode(errors='replace')!r}"
+        return f"is stuck after {data[:taken].decode(errors='replace')!r}"
     return "" if matcher.is_accepting() else "does not end with it"
 
 
@@ -395,6 +387,11 @@ def _tool(name: str, **types: str) -> dict[str, Any]:
 
 
 TOOLS: Final = [_tool("f", a="string", b="string", n="integer"), _tool("g", a="string"), _tool("now")]
+DEEP: Final = _tool("h")
+DEEP["function"]["parameters"]["properties"] = {
+    "a": {"type": "array", "items": {"type": "string"}},
+    "o": {"type": "object", "properties": {"k": {"type": "string"}}},
+}
 TURNS: Final[tuple[tuple[tuple[str, dict[str, Any]], ...], ...]] = (
     (("f", {"a": "Paris", "b": "é 北京 🌧️", "n": -3}),),
     (("now", {}),),
@@ -403,15 +400,21 @@ TURNS: Final[tuple[tuple[tuple[str, dict[str, Any]], ...], ...]] = (
     (("f", {"a": "null", "b": "true"}), ("g", {"a": "123"}), ("g", {"a": '"quoted"'})),
     (("f", {"a": "{}", "b": "[1]"}), ("g", {"a": "line\nbreak\n\nand more"})),
     (("f", {"a": "\\", "b": '\\\\n \\u00e9 \\"'}),),
+    (
+        ("f", {"a": "<u>&amp;</u>", "b": "{[it's]};"}),
+        ("h", {"a": ["<u>&lt;</u>", "it's;"], "o": {"k": "{[1]}"}}),
+    ),
 )
-"""Calls that every dialect with calls writes and reads: texts that look like other values, edges, escapes."""
+"""Calls that every dialect with calls writes and reads: texts that look like other values, edges, escapes, and values
+that hold such texts."""
 
 
 def calls_of_any_values_are_written_and_read(dialect: Dialect) -> None:
     """`TURNS` are written by the templates, and read back however they are cut."""
     if not dialect.call:
         return
-    constraint = constrain(dialect, _closed(TOOLS), "required")
+    tools = [*TOOLS, DEEP]
+    constraint = constrain(dialect, tools, "required")
     lark = "" if constraint is None else constraint.lark
     rng = random.Random(dialect.name)
     for turn in TURNS:
@@ -419,11 +422,11 @@ def calls_of_any_values_are_written_and_read(dialect: Dialect) -> None:
         texts = [(name, json.dumps(arguments, ensure_ascii=False)) for name, arguments in turn]
         calls = [{"function": {"name": name, "arguments": text}} for name, text in texts]
         try:
-            raw = render({"role": "assistant", "tool_calls": calls}, dialect, tools=TOOLS)
+            raw = render({"role": "assistant", "tool_calls": calls}, dialect, tools=tools)
         except DialectError as error:
             raise Broken(f"the calls {turn!r} cannot be written: {error}") from None
         for chunks in ([raw], list(raw), random_split(raw, rng, 5)):
-            message, _ = run(dialect, chunks, tools=TOOLS)
+            message, _ = run(dialect, chunks, tools=tools)
             got = [(c.name, json.loads(c.arguments) if c.status == "ok" else c.status) for c in message.tool_calls]
             demand(got == [*turn], f"{raw!r} is read as {got!r}, expected {[*turn]!r}")
             demand(not (message.reasoning or message.content), f"{raw!r}: {message.content!r} is left as content")
@@ -432,7 +435,7 @@ def calls_of_any_values_are_written_and_read(dialect: Dialect) -> None:
 
 
 def markers_inside_strings_are_data(dialect: Dialect) -> None:
-    """A string argument may hold any literal of the dialect, save closings where arguments are markup."""
+    """A string argument may contain any literal of the dialect, save closings where arguments are markup."""
     if not dialect.call:
         return
     own = closings(dialect) if dialect.argument else [dialect.quote] if dialect.quote != '"' else []
@@ -455,18 +458,18 @@ WORDS: Final = ("An answer, as the fox: x<4 & [sic].", "über 北京 {it's}", "o
 
 
 def texts_of_any_words_are_written_and_read(dialect: Dialect) -> None:
-    """Reasoning, content and both are written and read back, as are calls behind them."""
+    """Reasoning, content and both are written and read back, as are calls after them."""
     thoughts = ("", *WORDS) if dialect.reasoning else ("",)
     for thought, text in itertools.product(thoughts, ("", *WORDS)):
         _is_written_and_read(dialect, thought, text, ())
     if dialect.call:
-        behind = dialect.policy.text_before_tools != "content" and _stands_out(dialect)
+        behind = dialect.policy.text_before_tools != "content" and stands_out(dialect)
         for thought, text in ((thoughts[-1], ""), *(((thoughts[-1], WORDS[0]), ("", WORDS[1])) if behind else ())):
             _is_written_and_read(dialect, thought, text, TURNS[0] + TURNS[1])
 
 
-def _stands_out(dialect: Dialect) -> bool:
-    """Whether calls behind content can be told from it: by a marker with a letter or digit, or by where they begin."""
+def stands_out(dialect: Dialect) -> bool:
+    """Whether calls after content can be told from it, by a marker with a letter or digit, or by where they begin."""
     pairs = itertools.product(writable(dialect.calls), writable(dialect.call))
     return any(
         marked(b.before, dialect.anywhere) or marked(c.before, dialect.anywhere) or _lined(b, c) for b, c in pairs
@@ -532,4 +535,4 @@ DIALECT_PROMISES: Final[tuple[Callable[[Dialect], None], ...]] = (
     a_broken_call_leaves_the_next_one_alone,
     no_marker_alone_is_silently_empty,
 )
-"""What holds for a dialect whatever its examples are."""
+"""The promises for a dialect, whatever its examples are."""

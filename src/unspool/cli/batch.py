@@ -5,6 +5,7 @@ import os
 import sys
 import time
 from concurrent.futures import BrokenExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import DialectError, UnknownDialect
@@ -70,6 +71,8 @@ def run_batch(options: argparse.Namespace) -> int:
         raise Misuse("--ray-address: needs --ray")
     if options.model is not None:
         candidates(options.model, None)
+    if options.html is not None and not Path(options.html).absolute().parent.is_dir():
+        raise Misuse(f"--html: {Path(options.html).parent}: there is no such folder")
     began = time.monotonic()
     bar = _Bar()
     try:
@@ -109,7 +112,10 @@ def run_batch(options: argparse.Namespace) -> int:
     if options.html is not None:
         from ..batch.report import write_report
 
-        write_report(options.html, summary, seconds)
+        try:
+            write_report(options.html, summary, seconds)
+        except OSError as error:
+            raise Misuse(f"--html: {options.html}: {error.strerror}") from None
     return 1 if options.strict and summary.errors else 0
 
 
@@ -145,7 +151,7 @@ def _count(value: str) -> int:
 
 
 class _Bar:
-    """A bar on a terminal that tells how far a run is, how fast, and what went wrong."""
+    """A bar on a terminal: how far a run is, how fast, and how many errors there were."""
 
     def __init__(self) -> None:
         self._drawn = 0.0
@@ -156,10 +162,10 @@ class _Bar:
         if not self._terminal or now - self._drawn < _EVERY:
             return
         self._drawn = now
-        told = progress.summary
-        rate = told.rows / progress.seconds if progress.seconds else 0.0
+        summary = progress.summary
+        rate = summary.rows / progress.seconds if progress.seconds else 0.0
         bar = "" if progress.part is None else f"[{'#' * int(progress.part * _WIDTH):{_WIDTH}}] {progress.part:.0%}  "
-        line = f"\r{bar}{told.rows:,} rows, {rate:,.0f}/s, {told.errors:,} errors\x1b[K"
+        line = f"\r{bar}{summary.rows:,} rows, {rate:,.0f}/s, {summary.errors:,} errors\x1b[K"
         print(line, end="", file=sys.stderr, flush=True)
 
     def clear(self) -> None:

@@ -64,7 +64,7 @@ class Conversation:
         if terminal:
             with contextlib.suppress(ImportError):
                 import readline  # noqa: F401  # gives `input` its editing and history
-            write(f"{self._partner.name}; /help tells the commands, Ctrl-D ends\n")
+            write(f"{self._partner.name}; /help lists the commands, Ctrl-D ends\n")
         while (line := _line()) is not None:
             if line == "/quit":
                 break
@@ -73,7 +73,7 @@ class Conversation:
                 if command in self._commands:
                     self._commands[command](rest.strip())
                 else:
-                    self._tell(f"there is no command {command}; /help tells them")
+                    self._tell(f"there is no command {command}; /help lists them")
             elif line.strip():
                 self._turn(line)
         if terminal:
@@ -81,7 +81,7 @@ class Conversation:
         return 1 if self._failed and not terminal else 0
 
     def _turn(self, text: str) -> None:
-        """What a person says, the answer, and the calls in between; all of it is forgotten where it fails."""
+        """One turn: the person's message, the answer, and the calls in between. A turn that fails is forgotten."""
         before = len(self.messages)
         self.messages.append({"role": "user", "content": text})
         try:
@@ -139,7 +139,7 @@ class Conversation:
 
 
 def _line() -> str | None:
-    """What a person says next; ``None``: nothing more."""
+    """The person's next message; ``None``: there is no more."""
     lines = []
     try:
         lines.append(_asked(_PROMPT))
@@ -175,8 +175,8 @@ def shown_raw(pieces: list[tuple[str, tuple[int, ...]]], *, color: bool) -> str:
         spelled = _plain(text).replace("\n", "\\n\n")
         shown.append(f"\x1b[{(44, 45)[number % 2]};97m{spelled}\x1b[0m" if color else spelled + "|")
     ids = [id for _, found in pieces for id in found]
-    told = f"{len(pieces)} pieces" + (f", {len(ids)} tokens: {' '.join(map(str, ids))}" if ids else "")
-    return "".join(shown) + f"\n{told}\n"
+    counts = f"{len(pieces)} pieces" + (f", {len(ids)} tokens: {' '.join(map(str, ids))}" if ids else "")
+    return "".join(shown) + f"\n{counts}\n"
 
 
 def _plain(text: str) -> str:

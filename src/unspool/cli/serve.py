@@ -35,9 +35,9 @@ def serve_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--api-key", metavar="KEY|@FILE", help="the key that clients must send")
     text = "keys that seal reasoning, each 32 bytes in base64; the first seals, all open ($UNSPOOL_REASONING_KEY)"
     p.add_argument("--reasoning-key", metavar="KEYS|@FILE", help=text)
-    text = "the model's own turns stand in prompts as it wrote them: never, loop (within a tool loop; default), all"
+    text = "the model's own turns appear in prompts as it wrote them: never, loop (within a tool loop; default), all"
     p.add_argument("--context-turns", type=one_of(CONTEXTS), metavar="TURNS", default="loop", help=text)
-    text = "MiB for the turns that may stand in prompts again; 128, 0 is none"
+    text = "MiB for the turns that may appear in prompts again; 128, 0 is none"
     p.add_argument("--turn-memory", type=int, metavar="MIB", default=128, help=text)
     text = "tokens of reasoning for an effort, as low=1024 (repeatable); requests with a budget of their own keep it"
     p.add_argument("--effort-budget", metavar="EFFORT=TOKENS", action="append", default=[], help=text)
@@ -133,7 +133,7 @@ def _settings(options: argparse.Namespace) -> dict[str, Any]:
     """
     key = _key("--api-key", options.api_key)
     approval_key = _key("--approval-key", options.approval_key)
-    seal = _seal(options, key)
+    seal = _seal(options)
     efforts = _efforts(options.effort_budget)
     if options.turn_memory < 0:
         raise Misuse("--turn-memory: must be at least 0")
@@ -178,10 +178,10 @@ def _limits(options: argparse.Namespace) -> Limits:
 
 
 def _admitted(options: argparse.Namespace) -> dict[str, Any]:
-    """Who may use the server, as fields of `Settings`: the pages of which websites, under which names.
+    """Who may use the server, as fields of `Settings`: websites, and names of the server.
 
     Raises:
-        Misuse: one is no origin, or no name.
+        Misuse: one is not an origin, or not a name.
     """
     from ..server.cors import check_origin
     from ..server.guards import check_host
@@ -260,15 +260,15 @@ def _served(name: str, options: argparse.Namespace, common: Mapping[str, Any]) -
     return Served(settings, model.engine, model.prompts)
 
 
-def _seal(options: argparse.Namespace, api_key: str | None) -> Seal | None:
-    """What seals reasoning, by the argument or the environment; ``None`` where neither has a key."""
+def _seal(options: argparse.Namespace) -> Seal | None:
+    """The seal of reasoning, by the argument or the environment; ``None`` where neither has a key."""
     where, text = "--reasoning-key", read_given("--reasoning-key", options.reasoning_key)
     if text is None:
         where, text = "$UNSPOOL_REASONING_KEY", os.environ.get("UNSPOOL_REASONING_KEY") or None
     if text is None:
         return None
     try:
-        return Seal(read_keys(text), api_key)
+        return Seal(read_keys(text))
     except ValueError as error:
         raise Misuse(f"{where}: {error}") from None
     except ImportError as error:

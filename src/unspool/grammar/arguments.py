@@ -64,13 +64,14 @@ class Arguments:
                     seq(self.nested_members(values, b, at), Const(end)) for b in _objects(values, parameters, at)
                 )
             # Where arguments begin lines, none begins within JSON.
-            without = (*self.ends_of(d.argument[0]), *(() if self.plan.breaks else self.opened(named(parameters))))
+            names = named(parameters)
+            without = (*self.ends_of(d.argument[0], names), *(() if self.plan.breaks else self.opened(names)))
             values = Values(JSON_SPELLING, self.rules, parameters, without)
             return choice(_Markup(self, values, b, at, end).all() for b in _objects(values, parameters, at))
         return seq(self.value(parameters, at), Const(end))
 
     def free(self, tool: Tool, grammar: Freeform, end: str) -> Node:
-        """The one argument of a custom tool, whose text a grammar of the request tells."""
+        """The one argument of a custom tool, whose text a grammar of the request describes."""
         d = self.d
         (key,) = tool.parameters["properties"]
         if d.argument and d.call[0].object is None:
@@ -78,13 +79,18 @@ class Arguments:
             head, stop, rest = self.around(template, Const(key), "string")
             tail = literal(template.tail)
             margin = tail[: len(tail) - len(tail.lstrip())]
-            return seq(head, Free(grammar.source, "", self.ends_of(template)), Const(margin + stop), rest, Const(end))
+            return seq(
+                head, Free(grammar.source, "", self.ends_of(template, [key])), Const(margin + stop), rest, Const(end)
+            )
         if d.call[0].object is None and d.codec == "python":
             return choice(seq(Const(f"{key}={q}"), Free(grammar.source, q), Const(q + end)) for q in ("'", '"'))
         if d.call[0].object is None and d.quote != '"':
             style = quote_spelling(d.quote).style
             opening = "{" + style.key(key) + style.colon + d.quote
             return seq(Const(opening), Free(grammar.source, "", (d.quote,)), Const(d.quote + "}" + end))
+        if d.argument_format == "python":
+            opening = "{" + PYTHON_SPELLING.style.key(key) + PYTHON_SPELLING.style.colon
+            return choice(seq(Const(opening + q), Free(grammar.source, q), Const(q + "}" + end)) for q in ("'", '"'))
         style = JSON_SPELLING.style
         opening = "{" + style.key(key) + style.colon + '"'
         return seq(Const(opening), Free(grammar.source, '"', string_ends(self.plan)), Const('"}' + end))
@@ -104,8 +110,8 @@ class Arguments:
         return spelled(Values(JSON_SPELLING, self.rules, parameters, string_ends(self.plan)), parameters, at)
 
     def opened(self, names: list[str]) -> tuple[str, ...]:
-        """What begins an argument of these names; a bracket begins JSON too, so that the name counts."""
-        found = [[o + name for name in names] if o in ("[", "{") else [o] for o in self.openings]
+        """The openings of arguments of these names; a bracket begins JSON or a tag too, so that the name counts."""
+        found = [_named(o, names) if o in ("[", "{", "<") else [o] for o in self.openings]
         return tuple(itertools.chain.from_iterable(found))
 
     def keywords(self, values: Values, schema: dict[str, Any], at: str) -> Node:
@@ -119,13 +125,15 @@ class Arguments:
             extra = seq(other_names(named(schema)), Const("="), extra)
         return values.members([(seq(Const(f"{k}="), v), r) for k, v, r in entries], extra, ", ")
 
-    def ends_of(self, template: Template) -> tuple[str, ...]:
-        """What may end the value of an argument."""
-        return tuple(dict.fromkeys((closing(template.after).first, *self.outer)))
+    def ends_of(self, template: Template, names: list[str]) -> tuple[str, ...]:
+        """The texts that may end the value of an argument that has one of these names."""
+        own = closing(template.after).first
+        ends = _named(own, names) if template.tail[1:2] and template.tail[1].name == "key" else [own]
+        return tuple(dict.fromkeys((*ends, *self.outer)))
 
     def guards(self, later: list[str]) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
-        """What a text value does not hold, and does not begin with: what closes it, and the openings of arguments that
-        may still come, each of which would make up for a closing that is missing."""
+        """The nodes that a text value does not contain, and does not begin with: its closings, and the openings of
+        arguments that may still come. Each such opening would make up for a missing closing."""
         if not later or not self.guard:
             return self.guard, ()
         opened = choice(_opening(p.opening, later) for p in self.plan.parameters)
@@ -135,7 +143,7 @@ class Arguments:
         return (*self.guard, seq(Const("\n"), opened)), (opened,) if first else ()
 
     def around(self, template: Template, key: Node, kind: str) -> tuple[Node, str, Node]:
-        """What stands before a value, the first marker behind it, and the rest."""
+        """The text before a value, the first marker after it, and the rest."""
         fields = {"string": "true" if kind == "string" else "false", "type": kind}
 
         def write(steps: Iterable[Step]) -> Node:
@@ -151,8 +159,12 @@ class Arguments:
             raise ConstraintError(
                 f"additionalProperties: dialect {self.d.name!r} closes an argument with its name; allowed is false"
             )
-        stop = literal(template.tail)
-        rest = without(template.tail, len(stop) - len(stop.lstrip()) + len(stop.strip()))
+        tail = template.tail
+        if isinstance(key, Const):  # a closing that holds the name is one text
+            tail = tuple(Step("", step.write({"key": key.text})) if step.name == "key" else step for step in tail)
+            tail = (Step("", "".join(step.text for step in tail)),) if not any(step.name for step in tail) else tail
+        stop = literal(tail)
+        rest = without(tail, len(stop) - len(stop.lstrip()) + len(stop.strip()))
         return write(template.head), stop.strip(), write(rest)
 
     # -- arguments whose values are markup ------------------------------------------------------------------------
@@ -198,7 +210,7 @@ class Arguments:
                 continue
             if branch is True or not branch or types is None:
                 head, stop, rest = around("string")
-                found.append(seq(head, Text(stop, others((*self.ends_of(self.d.argument[0]), opened), stop)), rest))
+                found.append(seq(head, Text(stop, others((*self.ends_of(self.d.argument[0], []), opened), stop)), rest))
             else:
                 known += _by_type(branch, at)
         for kind, one in _readable(known):
@@ -229,15 +241,15 @@ class Arguments:
 
 
 _Around = Callable[[str], tuple[Node, str, Node]]
-"""By the type of a value: what stands before it, the first marker behind it, and the rest."""
+"""By the type of a value: what comes before it, the first marker after it, and the rest."""
 
 
 class _Markup:
     """The arguments of one tool, each with markup of its own, up to the end of the call.
 
-    A text value may hold its own closing where nothing follows that may follow an argument. So each argument is made
+    A text value may contain its own closing where nothing follows that may follow an argument. So each argument is made
     together with what does follow: the beginning of the next one, or what closes the call. Printers that cannot keep
-    text to that take arguments by themselves, whose text holds no closing.
+    text to that take arguments by themselves, whose text contains no closing.
     """
 
     def __init__(self, arguments: Arguments, values: Values, schema: dict[str, Any], at: str, end: str) -> None:
@@ -250,6 +262,8 @@ class _Markup:
         self.template = arguments.d.argument[0]
         self.opening = literal(self.template.head)
         self.entries, self.extra = shape(schema)
+        if self.extra is True and any(step.name == "key" for step in self.template.tail):
+            self.extra = False  # a grammar cannot name what it opened, so it has the declared ones
         self.names = named(schema)
 
     def all(self) -> Node:
@@ -266,7 +280,7 @@ class _Markup:
         return seq(Const(self.opening), self.argument(i, follow))
 
     def next(self, i: int, separator: str) -> list[tuple[str, Node]]:
-        """What may stand where the first arguments up to ``i`` are done: a text, and what follows it."""
+        """The continuations once the first arguments up to ``i`` are done: a text, and what follows it."""
         found: list[tuple[str, Node]] = []
         if i < len(self.entries) or self.extra is not False:
             found.append((separator + self.opening, self.from_(i)))
@@ -288,7 +302,7 @@ class _Markup:
         return self.arguments.rules.once(("arguments", self.serial, i), lambda: self.one_of(i))
 
     def argument(self, i: int, follow: list[tuple[str, Node]]) -> Node:
-        """The argument at ``i``, behind the beginning of its opening; behind the last stand those undeclared."""
+        """The argument at ``i``, after the beginning of its opening; after the last are those undeclared."""
         key: Node
         if i < len(self.entries):
             name, schema, _ = self.entries[i]
@@ -320,7 +334,7 @@ class _Markup:
         return choice(found)
 
     def around(self, template: Template, key: Node, kind: str) -> tuple[Node, str, str]:
-        """What stands before a value, without the beginning of the opening; the marker behind it; and the rest."""
+        """The text before a value, without the beginning of the opening; the marker after it; and the rest."""
         head, stop, rest = self.arguments.around(template, key, kind)
         first, *more = head.parts if isinstance(head, Seq) else (head,)
         assert isinstance(first, Const)
@@ -328,13 +342,13 @@ class _Markup:
         return seq(Const(first.text[len(self.opening) :]), *more), stop, rest.text
 
     def later(self, i: int) -> list[str]:
-        """The declared arguments that may not have been given where the one at ``i`` stands."""
+        """The declared arguments that may not have been given where the one at ``i`` is."""
         return [k for j, (k, _, required) in enumerate(self.entries) if j > i or (j < i and not required)]
 
     def strings(self, i: int, key: Node, schema: dict[str, Any], at: str, follow: list[tuple[str, Node]]) -> list[Node]:
         template = self.template
         later = self.later(i)
-        ends = self.arguments.ends_of(template)
+        ends = self.arguments.ends_of(template, [key.text] if isinstance(key, Const) else self.names)
         kept_out = (*ends, *self.arguments.opened(later)) if later else ends
         head, stop, rest = self.around(template, key, "string")
         listed = _listed(schema)
@@ -346,7 +360,7 @@ class _Markup:
             return [seq(head, Const(v + closed), _follows(follow)) for v in kept]
         bounds = (schema.get("minLength", 0), schema.get("maxLength"), schema.get("pattern", ""))
         free = bounds == (0, None, "")
-        # A bounded value is exactly what is told, so the white space before the marker is written as it is.
+        # A bounded value is exactly what is written, so the white space before the marker is written as it is.
         closed = stop + rest if free else template.inner_trail + stop + rest
         guard, unlike = self.arguments.guards(later) if follow else ((), ())
         follow = follow or [("", EMPTY)]
@@ -354,8 +368,8 @@ class _Markup:
         if not longer or not isinstance(head, Const):
             texts = [Text(closed + f, others(kept_out, closed + f), unlike, *bounds, guard=guard) for f, _ in follow]
             return [seq(head, text, node) for text, (_, node) in zip(texts, follow, strict=True)]
-        # What may not stand in this one may in another that goes on from it, such as a CDATA section. The text belongs
-        # to one word with what stands before it, since the other's opening begins alike.
+        # What may not be in this one may in another that goes on from it, such as a CDATA section. The text belongs
+        # to one word with what comes before it, since the other's opening begins alike.
         found: list[Node] = []
         for other in longer:
             opening, other_stop, other_rest = self.around(other, key, "string")
@@ -388,14 +402,14 @@ def _unwrapped(parameters: dict[str, Any]) -> dict[str, Any]:
 
 
 def spelled(values: Values, schema: dict[str, Any], at: str) -> Json:
-    """JSON whose strings hold none of the texts that these values do not hold."""
+    """JSON whose strings contain none of the texts that these values do not contain."""
     whole = {**schema, "$defs": values.definitions} if values.definitions else schema
     if not values.without:
         return Json(whole)
     try:
         node: Node | None = values.value(schema, at)
     except ConstraintError:
-        node = None  # a keyword that only JSON itself can keep; its strings then may hold markers
+        node = None  # a keyword that only JSON itself can keep; its strings then may contain markers
     return Json(whole, values.without, node)
 
 
@@ -406,17 +420,27 @@ def _follows(follow: list[tuple[str, Node]]) -> Node:
 
 
 def _guard(d: Dialect, plan: Plan) -> tuple[Node, ...]:
-    """What ends a text value: a closing, and something that may follow it. Nothing where a closing holds a field, which
-    would be too much for lexers: text then holds no closing at all."""
+    """The ends of a text value: a closing, and something that may follow it. None where a closing contains a field,
+    which would be too much for lexers: text then contains no closing at all."""
     rule = follows(plan, closing(d.argument[0].after))
     if any(a.kind not in (LITERAL, SPACE) for part in rule for p in part.closings for a in p.atoms):
         return ()
     found: list[Node] = []
+    own = _whole(plan.separator)
+    between = choice((_BETWEEN, seq(_BETWEEN, own, _BETWEEN))) if plan.separator else _BETWEEN
     for part in rule:
         wanted = [first for first in dict.fromkeys(p.first for p in part.followers) if first]
         if part.closings and wanted:
-            found.append(seq(choice(map(_whole, part.closings)), _BETWEEN, choice(map(Const, wanted))))
+            found.append(seq(choice(map(_whole, part.closings)), between, choice(map(Const, wanted))))
     return tuple(found)
+
+
+def _named(opening: str, names: list[str]) -> list[str]:
+    """What begins a marker in which one of these names follows, which white space may come before."""
+    return [opening + name for name in (*names, *_SPACES)]
+
+
+_SPACES: Final = "".join(c for c in map(chr, range(0x3001)) if c.isspace())
 
 
 _MAX_TOLD: Final = 64
@@ -448,7 +472,7 @@ def _whole(pattern: Pattern) -> Node:
 
 
 def others(texts: Collection[str], stop: str) -> tuple[str, ...]:
-    """Markers beside the one that ends a text, each once, without those that hold another."""
+    """Markers beside the one that ends a text, each once, without those that contain another."""
     found = sorted({t for t in texts if t and t != stop}, key=lambda t: (len(t), t))
     return tuple(t for i, t in enumerate(found) if not any(u in t for u in found[:i]))
 
@@ -498,18 +522,18 @@ def _listed(schema: dict[str, Any]) -> list[Any] | None:
 
 
 def _readable(parts: list[tuple[str, dict[str, Any]]]) -> list[tuple[str, dict[str, Any]]]:
-    """Those of a schema's branches, by type, whose values are read as what they are where no markup tells types: a text
+    """The branches of a schema, by type, whose values are read as what they are where markup gives no types. A text
     that is admitted as a string is one, but for ``null``."""
     strings = [_listed(one) for kind, one in parts if kind == "string"]
     free = None in strings
     listed = [v for values in strings for v in values or ()]
 
-    def told(kind: str) -> bool:
+    def is_read(kind: str) -> bool:
         if kind in ("string", "null"):
             return kind == "string" or "null" not in listed
         return not free and not any(decode(v, frozenset((kind,)))[1] for v in listed)
 
-    return [(kind, one) for kind, one in parts if told(kind)]
+    return [(kind, one) for kind, one in parts if is_read(kind)]
 
 
 def _continues(other: Template, first: Template) -> bool:

@@ -18,7 +18,7 @@ __all__ = ["Llguidance", "Matcher", "Xgrammar"]
 _WORDS: Final = r"[^<\[{(`\]\"'\\\x00-\x1F\x7F]"
 
 LIMITS: Final[dict[str, Any]] = {"max_lexer_states": 50_000, "step_lexer_fuel": 1_000_000, "verbose_errors": False}
-"""What a matcher may take, by llguidance's names: each state is about two kilobytes. Its errors do not repeat the
+"""The limits of a matcher, by llguidance's names: each state is about two kilobytes. Its errors do not repeat the
 grammar, or what was generated."""
 
 _SLICES: Final = [r"[\x20\x0A\x0D\x09]+", *(_WORDS + count for count in ("{1,10}", "{1,30}", "+"))]
@@ -89,10 +89,10 @@ class Llguidance:
 
 
 def from_lark(tokenizer: Any, lark: str) -> Any:
-    """A matcher of llguidance; tell its errors by ``is_error``.
+    """A matcher of llguidance; ``is_error`` shows its errors.
 
-    Text that may hold unmarked calls anywhere (a union of formats) takes more work at one step than the library allows
-    by default; what it builds there serves all later steps.
+    Text that may contain unmarked calls anywhere (a union of formats) takes more work at one step than the library
+    allows by default. What it builds there serves all later steps.
     """
     import llguidance
 
