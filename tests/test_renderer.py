@@ -261,8 +261,8 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("gemma4", message("", "", ("f", {"a:b": 1})), r"tool_calls\[0\]\.arguments"),
     (
         "pythonic",
-        message("", "", ("f", {"not a name": 1})),
-        r"tool_calls\[0\]\.arguments: 'not a name' is not a Python identifier",
+        message("", "", ("f", {"not=a name": 1})),
+        r"tool_calls\[0\]\.arguments: 'not=a name' cannot be the name of a keyword argument",
     ),
     ("qwen3-coder", message("", "", ("f", {}), ("no name", {})), r"tool_calls\[1\]: .*a call would be content"),
     ("json", message("", "Sure.", ("f", {})), "content: the text would not read back"),

@@ -10,7 +10,7 @@ and comes back with more text behind it.
 
 from json.encoder import encode_basestring
 
-from ...dialect.syntax import Syntax
+from ...dialect.syntax import KEYWORD, Syntax
 from ...regex import Prefix, Regex
 from .numbers import Magnitude
 from .plain import whole_object
@@ -45,7 +45,6 @@ __all__ = ["DONE", "ERROR", "MAX_DEPTH", "STRING", "VALUE", "LiteralReader", "Ro
 
 _DIGITS = Prefix(r"[0-9]*+")
 _WORD = Regex(r"[A-Za-z_][A-Za-z_0-9]*+")
-_KEYWORD = Regex(r"\w++")
 _BARE_KEY = Prefix(r"[^:,{}\[\]]*+")
 
 _PAIRS = frozenset(("{}", "[]", "t)", "s}"))
@@ -189,12 +188,13 @@ class LiteralReader(Strings):
 
     def _key(self, text: str, i: int, n: int, c: str) -> int:
         if self.stack[-1] == "(":
-            m = _KEYWORD.match(text, i)
-            if m is None or c.isdigit():
-                return self._fail(text, i, "a positional argument (allowed are keyword arguments)")
-            if m.end() == n:
+            m = KEYWORD.match(text, i)
+            end = self._how.space.match(text, m.end()).end()
+            if end == n:
                 return -1 if n - i <= MAX_KEY else self._fail(text, i, "an unterminated name")
-            return self._bare_key(m.group(), m.end())
+            if text[end] != "=":
+                return self._fail(text, i, "a positional argument (allowed are keyword arguments)")
+            return self._bare_key(m.group(), end)
         if self._how.syntax is Syntax.QUOTE:
             if not text.startswith(self._how.quote, i):
                 if self._how.quote.startswith(text[i:n]):
