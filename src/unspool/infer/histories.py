@@ -199,10 +199,11 @@ TURNS: Final[dict[str, Turn]] = {
     "a number of many digits": Turn(calls=_first({"zqfine": TYPED["zqfine"][0]})),
     "empty list": Turn(calls=_first({"zqempty": []})),
     "deep nesting": Turn(calls=_first({"zqdeep": TYPED["zqdeep"][0]})),
+    "many arguments": Turn(calls=_first({**{k: v for k, (v, _) in TYPED.items() if v is not None}, WORDS: "b"})),
     "nested object": Turn(calls=_first({"zqobject": TYPED["zqobject"][0]})),
     "lines, quotes and tags": Turn(content=CONTENT + LIVELY),
     "such reasoning": Turn(THOUGHT + LIVELY, CONTENT),
-    "Unicode": Turn(content=CONTENT + " Ünï 北京 🌧️", calls=_first({KEYS[0]: "é 北京 🌧️ ﬁ"})),
+    "Unicode": Turn(content=CONTENT + " Ünï 北京 🌧️", calls=_first({KEYS[0]: "é 北京 🌧️ ﬁ\u00a0ａ 😀 عرب\u200b ´`"})),
     "a line separator": Turn(calls=_first({KEYS[0]: f"zqleft{SEPARATOR}zqright"})),
     "a long text": Turn(calls=_first({KEYS[0]: LONG})),
     "long content": Turn(content=f"{CONTENT} {LONG}"),
@@ -213,7 +214,7 @@ TURNS: Final[dict[str, Turn]] = {
             for pair in (("null", "12"), ("True", "1e5"), ("[1]", '{"zqkeya": "x"}'), ('"quoted"', "-0.50"))
         )
     ),
-    "quotes and lines": Turn(calls=_first({KEYS[0]: "a \"b\" 'c'\n\\d\n\n<e> & {f}", KEYS[1]: ""})),
+    "quotes and lines": Turn(calls=_first({KEYS[0]: "a \"b\" 'c'\n\\d\n\n<e> & {f}\t%20 &amp; \\n  \r\nz", KEYS[1]: ""})),
     "white space around a text": Turn(calls=_first({KEYS[0]: "  Zq padded \n"})),
 }
 """The turns that are rendered, by the name of their case."""
