@@ -58,9 +58,7 @@ def tried(cache: Path, patterns: list[str]) -> Iterator[tuple[Row, Inference | N
             told = {c.case: c for c in found.proof}["one call"]
             calls = found.dialect is not None or told.reason not in (NO_CALL, "the template leaves out: a call")
             ranked = detect_dialect(chat_template=template)[:MOST] if calls else []
-            proving = (
-                c.dialect for c in ranked if holds(prove_views(get_dialect(c.dialect), views, renderer), views)
-            )
+            proving = (c.dialect for c in ranked if holds(prove_views(get_dialect(c.dialect), views, renderer), views))
             shipped = next(proving, "")
         inferred = found.dialect is not None
         yield Row(package, path.stem, calls, inferred, "" if inferred else first_failure(found.proof), shipped), found

@@ -4,6 +4,7 @@ import enum
 
 from ..regex import Prefix
 
+
 class Syntax(enum.Enum):
     """How a literal is written."""
 

@@ -1,9 +1,9 @@
 """Renders a chat template in a process of its own. Run as a script: it imports nothing of unspool, but loads two files.
 
 Standard input's first line is a JSON object (``template``, ``special``, and the limits ``seconds``, ``memory``,
-``output``); standard output gets one JSON line of what the template asks for and whether it is accepted. Each further line
-is a list of requests, the variables of a rendering each, and gets one line for each request. A line with ``error`` tells
-why there is no text; with ``limit`` a limit or the sandbox refused it.
+``output``); standard output gets one JSON line of what the template asks for and whether it is accepted. Each further
+line is a list of requests, the variables of a rendering each, and gets one line for each request. A line with
+``error`` tells why there is no text; with ``limit`` a limit or the sandbox refused it.
 """
 
 import datetime

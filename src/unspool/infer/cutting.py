@@ -153,7 +153,8 @@ def cut(views: Views) -> Cut | None:
     shared = min(t.prefix(lists[0], other) for other in lists[1:])
     at = len("".join(lists[0][:shared]))
     start, alone = asked[:at].strip(), asked.strip()
-    if not start and alone and all(alone in text for text in written):  # white space in front of it depends on its place
+    # White space in front of it may depend on its place.
+    if not start and alone and all(alone in text for text in written):
         turns = {name: tail[tail.index(alone) + len(alone) :] for name, tail in tails.items()}
         return Cut(alone, "", turns)
     turns = {name: tail[at:] for name, tail in tails.items()}

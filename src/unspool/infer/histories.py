@@ -16,12 +16,12 @@ KEYS: Final = ("zqkeya", "zqkeyb")
 WORDS: Final = "zq_Key_F2"
 """A key of several words."""
 ODD_KEYS: Final = (
-    "Zq-Max-N", "zq.inner.key", "zq two words", "1stZq", "größeZq北京", "class", "None", "@zq", "", "zq" * 100,
-    "zq'it\"s", "zq=1", "zq,x", "zq[0]", "zq<x>", "zq: y",
+    "Zq-Max-N", "zq.inner.key", "zq two words", "1stZq", "größeZq北京", "class", "None", "@zq", "zq" * 100,
+    "", "zq'it\"s", "zq=1", "zq,x", "zq[0]", "zq<x>", "zq: y",
 )  # fmt: skip
 """Keys as schemas may have them."""
-SIGNS: Final = 10
-"""The place of the first of them that holds what formats are made of."""
+SIGNS: Final = 9
+"""The place of the first of those that formats may not hold: they are empty, or of what formats are made of."""
 ODD_TOOL: Final = "zqtoolg"
 """The name of the tool that takes them."""
 VALUES: Final = ("zqvala", "zqvalb")
@@ -214,7 +214,9 @@ TURNS: Final[dict[str, Turn]] = {
             for pair in (("null", "12"), ("True", "1e5"), ("[1]", '{"zqkeya": "x"}'), ('"quoted"', "-0.50"))
         )
     ),
-    "quotes and lines": Turn(calls=_first({KEYS[0]: "a \"b\" 'c'\n\\d\n\n<e> & {f}\t%20 &amp; \\n  \r\nz", KEYS[1]: ""})),
+    "quotes and lines": Turn(
+        calls=_first({KEYS[0]: "a \"b\" 'c'\n\\d\n\n<e> & {f}\t%20 &amp; \\n  \r\nz", KEYS[1]: ""})
+    ),
     "white space around a text": Turn(calls=_first({KEYS[0]: "  Zq padded \n"})),
 }
 """The turns that are rendered, by the name of their case."""

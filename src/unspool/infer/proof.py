@@ -311,8 +311,7 @@ class Prover:
                 (limits if key in h.ODD_KEYS[h.SIGNS :] else wrong).append(f"{key[:40]!r}: {why}")
         yield Case("odd keys", "fail" if wrong else "pass", "; ".join(wrong[:3]))
         if limits:
-            yield Case("keys that hold signs of the format", "limit", "; ".join(limits[:3]))
-
+            yield Case("keys that a format may not hold", "limit", "; ".join(limits[:3]))
 
     def _marked_values(self, dialect: Dialect) -> Iterator[Case]:
         """Values that hold the markers of the dialect."""

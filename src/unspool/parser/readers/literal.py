@@ -45,6 +45,7 @@ __all__ = ["DONE", "ERROR", "MAX_DEPTH", "STRING", "VALUE", "LiteralReader", "Ro
 
 _DIGITS = Prefix(r"[0-9]*+")
 _WORD = Regex(r"[A-Za-z_][A-Za-z_0-9]*+")
+_EXPONENT = Regex(r"[eE][+-]?[0-9]++")
 _BARE_KEY = Prefix(r"[^:,{}\[\]]*+")
 
 _PAIRS = frozenset(("{}", "[]", "t)", "s}"))
@@ -149,7 +150,13 @@ class LiteralReader(Strings):
                     self._mark = i + 1
                 self.mode = VALUE if self.stack[-1] in "[ts" else KEY
                 return i + 1
-            return self._close(text, i, c)
+            named = self._name_follows(text, i, n) if c != ")" else 0
+            if not named:
+                return self._close(text, i, c)
+            if named > 0:
+                self._comma = True
+                self.mode = KEY
+            return i if named > 0 else -1
         if mode == VALUE or mode == FIRST_ITEM:
             if c == "]" or c == ")" or (c == "}" and self.stack and self.stack[-1] == "s"):
                 if mode == FIRST_ITEM or (self._comma and self._lenient("trailing comma")):
@@ -223,6 +230,19 @@ class LiteralReader(Strings):
             self.mode = VALUE
             return self._value(text, i, n, c)
         return self._fail(text, i, f"{c!r} where a key is expected")
+
+    def _name_follows(self, text: str, i: int, n: int) -> int:
+        """Whether a keyword argument begins where a comma was left out: 1, 0, or -1 where it cannot be told yet."""
+        if not self.stack or self.stack[-1] != "(":
+            return 0
+        m = KEYWORD.match(text, i)
+        end = self._how.space.match(text, m.end()).end()
+        if end == n:
+            return -1 if n - i <= MAX_KEY else 0
+        exponent = _EXPONENT.match(text, i) if self.mode == NUMBER else None
+        if exponent is not None and exponent.end() < m.end():
+            return 0  # what follows the exponent is the name
+        return int(m.end() > i and text[end] == "=")
 
     def _bare_key(self, key: str, end: int) -> int:
         """A key that stands without quotes, whole, up to ``end``."""
@@ -299,23 +319,33 @@ class LiteralReader(Strings):
         m = _WORD.match(text, i)
         if m is None:
             return self._fail(text, i, f"{text[i]!r} where a value is expected")
-        if m.end() - i > MAX_WORD:
+        if m.end() - i > MAX_WORD and self.stack[-1:] != ["("]:
             return self._fail(text, i, "an unknown word where a value is expected")
-        if m.end() == n:
+        if m.end() == n and n - i <= MAX_KEY:
             # A word ends where another character begins.
             self.mode = WORD
             return -1
-        word = self._how.words.get(m.group())
+        written = m.group()
+        word = self._how.words.get(written)
         if word is None:
-            return self._fail(text, i, f"{m.group()} is not a value")
+            # A name may follow at once, where a comma was left out.
+            written = next((w for w in self._how.words if written.startswith(w)), "")
+            named = self._name_follows(text, i + len(written), n) if written else 0
+            if named < 0:
+                self.mode = WORD
+                return -1
+            if not named:
+                return self._fail(text, i, f"{m.group()[:MAX_WORD]} is not a value")
+            word = self._how.words[written]
         self._begin(text, i)
-        if not self._how.keep or word != m.group():
-            if word != m.group():
+        end = i + len(written)
+        if not self._how.keep or word != written:
+            if word != written:
                 self._fix("Python literal")
             self.out.append(word)
-            self._mark = m.end()
+            self._mark = end
         self._ended()
-        return m.end()
+        return end
 
     def _close(self, text: str, i: int, c: str) -> int:
         top = self.stack[-1]
@@ -367,8 +397,14 @@ class LiteralReader(Strings):
                 self.out.append(digits)
             return j
         c = text[i]
+        named = self._name_follows(text, i, n) if c.isalpha() or c == "_" else 0
+        if named < 0 and state in (ZERO, INT, FRACTION, EXP_DIGITS):
+            return -1
         if c == "." and state in (ZERO, INT):
             state = DOT
+        elif named and state in (ZERO, INT, FRACTION, EXP_DIGITS) and not self._endless():
+            self._ended()
+            return i
         elif (c in "eE" and state in (ZERO, INT, FRACTION)) or (c in "eE" and state == DOT and lenient):
             if state == DOT:
                 self._flush(text, i)
