@@ -4,7 +4,7 @@ Both read the same rows of parquet and write a folder of parquet. Ray has been s
 a cluster has: its own actors are there. The workers of a run are not; what they take to start counts.
 
 Where other programs want the same cores, the clock says little. So the kernel is asked how long each worker waited for
-a core, and the ratio stands beside without that.
+a core, and the ratio without that is listed beside.
 """
 
 import argparse
@@ -32,11 +32,11 @@ _GROUP: Final = 2_000
 _WARM: Final = 4 * _GROUP
 _WORKER: Final = b"ray::MapWorker"
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
-_EVERY: Final = 1.0  # seconds; how often processes are looked at, since those that end are not told
+_EVERY: Final = 1.0  # seconds; how often processes are looked at, since nobody reports those that end
 
 
 class Process(NamedTuple):
-    """What the kernel tells of a process.
+    """What the kernel says of a process.
 
     Attributes:
         worker: whether it works on blocks.
@@ -148,7 +148,7 @@ def _took(run: Callable[[], Any], works: Callable[[int, bytes], bool], *, alone:
 
 def _processes(works: Callable[[int, bytes], bool]) -> dict[int, Process]:
     """This process and all that it started, by their ids."""
-    told: dict[int, tuple[int, Process]] = {}
+    processes: dict[int, tuple[int, Process]] = {}
     for entry in Path("/proc").iterdir():
         if not entry.name.isdecimal():
             continue
@@ -159,17 +159,17 @@ def _processes(works: Callable[[int, bytes], bool]) -> dict[int, Process]:
         except OSError:
             continue  # it has ended since
         spent = (int(fields[11]) + int(fields[12])) / _TICKS
-        told[int(entry.name)] = int(fields[1]), Process(worker, spent, waited)
+        processes[int(entry.name)] = int(fields[1]), Process(worker, spent, waited)
     ours = {os.getpid()}
-    while more := {pid for pid, (parent, _) in told.items() if parent in ours} - ours:
+    while more := {pid for pid, (parent, _) in processes.items() if parent in ours} - ours:
         ours |= more
-    return {pid: told[pid][1] for pid in ours if pid in told}
+    return {pid: processes[pid][1] for pid in ours if pid in processes}
 
 
 def _waited(process: Path) -> float:
     """How long the busiest thread of a process waited for a core."""
     threads = [(t / "schedstat").read_text(encoding="utf-8").split() for t in (process / "task").iterdir()]
-    _, waited = max((int(told[0]), int(told[1])) for told in threads)
+    _, waited = max((int(figures[0]), int(figures[1])) for figures in threads)
     return waited / 1e9
 
 

@@ -1,6 +1,6 @@
 """How much text waits inside a parser: endless text of a nasty kind, begun anywhere in a dialect's examples.
 
-Events tile the output, so that what was fed behind the end of the last event is what waits.
+Events tile the output, so that what was fed after the end of the last event is what waits.
 """
 
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ _POLICIES: Final = {
 
 
 class _Case(NamedTuple):
-    """Where endless text begins: behind ``text``, which a model may have written so far."""
+    """Where endless text begins: after ``text``, which a model may have written so far."""
 
     dialect: Dialect
     text: str
@@ -65,13 +65,13 @@ def _cases(dialect: Dialect, count: int) -> list[_Case]:
 def _waiting(case: _Case, unit: str, policy: Policy) -> int:
     """The most that waited after any chunk, in characters."""
     parser = Parser(case.dialect, tools=example_tools(case.dialect), stage=case.stage, policy=policy)
-    fed = told = most = 0
+    fed = emitted = most = 0
     for chunk in (case.text, *cut(unit * (_LENGTH // len(unit)), _CHUNK)):
         events = parser.feed(chunk)
         fed += len(chunk)
         if events:
-            told = events[-1].end
-        most = max(most, fed - told)
+            emitted = events[-1].end
+        most = max(most, fed - emitted)
         if fed > len(case.text) + _LOOK and most < _CHUNK:
             break
     return most

@@ -103,7 +103,7 @@ def _workers(rows: list[dict[str, Any]]) -> Iterator[Row]:
     """How much faster two workers are than one.
 
     Two cores are seldom worth two: hardware threads share one, and other programs want them too. So two processes with
-    nothing in common, each with a run of its own over half of the rows, stand beside: what the machine gives in the
+    nothing in common, each with a run of its own over half of the rows, run beside it: what the machine gives in the
     same minutes. Two workers are held to that; where it gives 2, to 1.8.
     """
     with tempfile.TemporaryDirectory() as folder:
@@ -134,11 +134,11 @@ def _spent(folder: str, names: list[str], *words: str) -> _Spent:
     """What runs side by side take, each a process of its own as users start it."""
     before, start = os.times(), time.perf_counter()
     command = [sys.executable, "-m", "unspool", "batch", "-d", DIALECT]
-    told = [
+    commands = [
         [*command, f"{folder}/{n}.jsonl", "-o", f"{folder}/{n}.out.jsonl", *(words or ("--workers", "1"))]
         for n in names
     ]
-    runs = [subprocess.Popen(line, stderr=subprocess.DEVNULL) for line in told]
+    runs = [subprocess.Popen(line, stderr=subprocess.DEVNULL) for line in commands]
     for run in runs:
         if run.wait():
             raise RuntimeError(f"unspool batch: ended with {run.returncode}")

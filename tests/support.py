@@ -65,7 +65,7 @@ def at_content(dialect: Dialect) -> Dialect:
         return dialect
     examples = tuple(msgspec.structs.replace(e, stage=e.stage or dialect.stage) for e in dialect.examples)
     begun = msgspec.structs.replace(dialect, stage=Stage.CONTENT, compiled={})
-    vars(begun)["examples"] = examples  # in the place of what the property reads from the file
+    vars(begun)["examples"] = examples  # instead of what the property reads from the file
     return begun
 
 
@@ -101,6 +101,11 @@ def cases(dialects: Iterable[Dialect] = tuple(DIALECTS)) -> list[Case]:
     return promises.cases(dialects)
 
 
+def examples(dialects: Iterable[Dialect] = tuple(DIALECTS)) -> list[Case]:
+    """Every example once, by its first raw text: for tests of what is made of a message, however it was written."""
+    return [case for case in cases(dialects) if case.raw == case.example.raw[0]]
+
+
 def tool(name: str, **properties: Any) -> dict[str, Any]:
     """A tool with properties; a property is a JSON type or a whole schema."""
     schemas = {k: {"type": v} if isinstance(v, str) else v for k, v in properties.items()}
@@ -116,7 +121,7 @@ def native_id(dialect: Dialect, call_id: str) -> str | None:
 
 
 def text_events(events: Iterable[Event]) -> str:
-    """What events tell as reasoning and content, in order."""
+    """Reasoning and content of events, in order."""
     return "".join(e.text for e in events if isinstance(e, ReasoningDelta | ContentDelta))
 
 

@@ -14,7 +14,7 @@ class ConstraintError(ValueError):
 
 
 class ToolsError(ConstraintError):
-    """A request's tools, or the choice among them, are wrong; whoever reads a request refuses them alike.
+    """A request's tools, or the choice among them, are wrong; every reader of a request refuses them alike.
 
     Args:
         field: the field that is at fault, such as ``tools[1].function.name``.
@@ -28,4 +28,4 @@ class ToolsError(ConstraintError):
 
 
 class TemplateError(ValueError):
-    """A chat template cannot be run: it is no template, met a limit, or tried what the sandbox refuses."""
+    """A chat template cannot be run: it is not a template, met a limit, or tried what the sandbox refuses."""

@@ -17,7 +17,7 @@ __all__ = ["Model", "check_length", "prefill_parts", "prompt_tokens"]
 class Model(Protocol):
     """Computes logits; never called by two threads at once.
 
-    A state that is not needed any more is simply let go of. A model may also have ``prefill_parts(tokens)``: an
+    A state that is not needed any more is simply dropped. A model may also have ``prefill_parts(tokens)``: an
     iterator that gives ``None`` after each part of a prompt, and at last what `prefill` returns. Other outputs then
     have their tokens between the parts, and a prompt that nobody waits for any more is not read to its end.
 

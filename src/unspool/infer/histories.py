@@ -15,6 +15,7 @@ SNAKE: Final = "zq_Tool_E2"
 KEYS: Final = ("zqkeya", "zqkeyb")
 WORDS: Final = "zq_Key_F2"
 """A key of several words."""
+MANY_KEYS: Final = tuple(f"zqmany{i}" for i in range(12))
 ODD_KEYS: Final = (
     "Zq-Max-N", "zq.inner.key", "zq two words", "1stZq", "größeZq北京", "class", "None", "@zq", "zq" * 100,
     "", "zq'it\"s", "zq=1", "zq,x", "zq[0]", "zq<x>", "zq: y",
@@ -88,7 +89,7 @@ TYPED: Final[dict[str, tuple[Any, dict[str, Any]]]] = {
 """Arguments that are no strings: a value of each type, and its schema."""
 
 _PROPERTIES: Final = {
-    **{key: {"type": "string", "description": "A text."} for key in (*KEYS, WORDS)},
+    **{key: {"type": "string", "description": "A text."} for key in (*KEYS, WORDS, *MANY_KEYS)},
     **{key: {**schema, "description": "A value."} for key, (_, schema) in TYPED.items()},
 }
 
@@ -199,7 +200,7 @@ TURNS: Final[dict[str, Turn]] = {
     "a number of many digits": Turn(calls=_first({"zqfine": TYPED["zqfine"][0]})),
     "empty list": Turn(calls=_first({"zqempty": []})),
     "deep nesting": Turn(calls=_first({"zqdeep": TYPED["zqdeep"][0]})),
-    "many arguments": Turn(calls=_first({**{k: v for k, (v, _) in TYPED.items() if v is not None}, WORDS: "b"})),
+    "many arguments": Turn(calls=_first(dict.fromkeys(MANY_KEYS, "b"))),
     "nested object": Turn(calls=_first({"zqobject": TYPED["zqobject"][0]})),
     "lines, quotes and tags": Turn(content=CONTENT + LIVELY),
     "such reasoning": Turn(THOUGHT + LIVELY, CONTENT),
