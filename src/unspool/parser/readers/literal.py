@@ -150,13 +150,15 @@ class LiteralReader(Strings):
                     self._mark = i + 1
                 self.mode = VALUE if self.stack[-1] in "[ts" else KEY
                 return i + 1
-            named = self._name_follows(text, i, n) if c != ")" else 0
-            if not named:
-                return self._close(text, i, c)
-            if named > 0:
-                self._comma = True
-                self.mode = KEY
-            return i if named > 0 else -1
+            if self.stack[-1] == "(" and c != ")":
+                named = self._name_follows(text, i, n)
+                if named < 0:
+                    return -1
+                if named:
+                    self._comma = True
+                    self.mode = KEY
+                    return i
+            return self._close(text, i, c)
         if mode == VALUE or mode == FIRST_ITEM:
             if c == "]" or c == ")" or (c == "}" and self.stack and self.stack[-1] == "s"):
                 if mode == FIRST_ITEM or (self._comma and self._lenient("trailing comma")):
