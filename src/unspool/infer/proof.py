@@ -101,7 +101,7 @@ class Prover:
             prompt, raw = self.cut.split(self.views.whole[name])
             missing = _missing(turn, raw) or self._as_reasoning(turn)
             missing = missing and f"the template leaves out: {missing}"
-        changed = (self._fewer(name) or _changed(turn, raw)) if missing else ""
+        changed = (self._fewer(name) if name in _SEVERAL else _changed(turn, raw)) if missing else ""
         if changed:
             return Case(name, "fail", f"the template {changed}: {raw[:200]!r}")
         if missing:
@@ -125,7 +125,7 @@ class Prover:
 
     def _fewer(self, name: str) -> str:
         """What happens to some of several calls, where as many of other tools or values are all written."""
-        if name not in _SEVERAL or {"three calls", name} & set(self.views.errors):
+        if {"three calls", name} & set(self.views.errors):
             return ""
         _, raw = self.cut.split(self.views.whole["three calls"])
         return "" if _missing(h.TURNS["three calls"], raw) else "leaves out or merges some of the calls"
@@ -139,7 +139,7 @@ class Prover:
         return "content, which it writes as reasoning" if same else ""
 
     def _ended_between(self, dialect: Dialect, turn: h.Turn, raw: str) -> bool:
-        last = raw.find(turn.calls[-1][0])
+        last = raw.rfind(turn.calls[-1][0])
         return any(end in raw[:last] for end in dialect.end)
 
     def _unescaped(self, dialect: Dialect, turn: h.Turn, raw: str) -> bool:
