@@ -1,4 +1,4 @@
-"""What a tool's JSON Schema says about the values that a model writes as plain text.
+"""The types that a tool's JSON Schema gives to values that a model writes as plain text.
 
 Dialects in the manner of XML write ``<parameter=days>3</parameter>``: nothing there says whether ``3`` is a number or
 text. The schema does, and `decode` writes the JSON.
@@ -67,7 +67,7 @@ _OF_PYTHON: Final[dict[type, JsonType]] = {
 
 
 class Kinds(msgspec.Struct, frozen=True):
-    """What a schema admits."""
+    """The types and strings that a schema admits."""
 
     types: Types
     strings: frozenset[str] | None = None
@@ -229,7 +229,7 @@ class _Walk:
         self._visits = 0
 
     def kinds(self, node: object, depth: int) -> Kinds | None:
-        """What ``node`` admits: ``None`` is unknown; no type at all is a circle or a contradiction."""
+        """The kinds that ``node`` admits: ``None`` is unknown; no type at all is a circle or a contradiction."""
         if not isinstance(node, dict) or depth > MAX_DEPTH or self._visits >= MAX_VISITS:
             return None
         if id(node) in self._path:
@@ -317,7 +317,7 @@ class _Walk:
         return parts[0] if len(parts) == 1 else {kind: parts}
 
     def _target(self, node: object) -> object:
-        """What a node that is nothing but a reference refers to, any other node as it is."""
+        """The target of a node that is nothing but a reference; any other node as it is."""
         for _ in range(MAX_DEPTH):
             if not isinstance(node, dict) or set(node) != {"$ref"}:
                 break
@@ -383,7 +383,7 @@ def _declared(declared: object) -> Kinds | None:
 
 
 def _implied(node: Node) -> Kinds | None:
-    """What keywords that only make sense for one type say of a schema that names none."""
+    """The type that follows from keywords that only make sense for one, in a schema that names none."""
     found = _NOTHING
     if isinstance(node.get("properties"), dict) or isinstance(node.get("required"), list):
         found |= {"object"}
@@ -439,7 +439,7 @@ def decode(
 
 
 class Marked(enum.Enum):
-    """What a model's markup says of a value's type."""
+    """A value's type by the model's markup."""
 
     NOT = enum.auto()
     STRING = enum.auto()

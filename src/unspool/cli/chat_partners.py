@@ -276,7 +276,7 @@ class _Reading:
         self._show([Finish(self._reason, 0, 0)])
 
     def message(self) -> dict[str, Any]:
-        """What came, as a message of the assistant."""
+        """The answer so far, as a message of the assistant."""
         texts = {field: "".join(parts) or None for field, parts in self._texts.items()}
         message: dict[str, Any] = {"role": "assistant", **texts}
         if self._calls:
@@ -295,7 +295,7 @@ def _decoded(data: bytes) -> Any:
 
 
 def _complaint(data: bytes) -> str:
-    """What an error says."""
+    """The message of an error."""
     answer = _decoded(data)
     error = answer.get("error", answer) if isinstance(answer, dict) else answer
     message = error.get("message") if isinstance(error, dict) else error

@@ -16,7 +16,7 @@ by these forms too, and read as the rounds that it was.
 import logging
 import os
 from array import array
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import reduce
 from itertools import accumulate
 from typing import Any, Final, NamedTuple
@@ -253,10 +253,11 @@ class Turns:
         prompt_ids = None if prompt.ids is None else array("q", prompt.ids)
         turn = _Turn(prompt.prompt, prompt_ids, written.text, ids, past.thoughts)
         size = sum(2 * len(t) for t in (turn.prompt, turn.text)) + 8 * (len(ids or ()) + len(prompt_ids or ()))
-        self._put(past.chain.digest(b"turn"), turn, size + 80 * len(turn.thoughts))
+        digests = {prompt.past.chain.take(form).digest(b"turn") for form in (told, _trimmed(told))}
+        self._put(digests, turn, size + 80 * len(turn.thoughts))
         key = self._by_ids(prompt.past.caller, told)
         if key is not None:
-            self._put(key, _Thought(message.reasoning), 2 * len(message.reasoning))
+            self._put({key}, _Thought(message.reasoning), 2 * len(message.reasoning))
 
     def remember_rounds(
         self, prompt: Continued, messages: Sequence[dict[str, Any]], forms: Iterable[Sequence[Mapping[str, Any]]]
@@ -273,15 +274,15 @@ class Turns:
         chain = prompt.past.chain.apart()
         thoughts = frozenset((b"", *map(thought, messages)))
         rounds = _Rounds(chain.digest(b"before"), tuple(messages), thoughts, _all_thoughts(messages))
-        size = 2 * len(json_bytes(messages))
-        for form in (messages, *forms):
-            digest = reduce(Chain.take, form, chain).digest(b"rounds")
-            self._put(digest, rounds, size)
-            size = 0  # it is kept once
+        told = [form for each in (messages, *forms) for form in (each, map(_trimmed, each))]
+        digests = {reduce(Chain.take, form, chain).digest(b"rounds") for form in told}
+        self._put(digests, rounds, 2 * len(json_bytes(messages)))
 
-    def _put(self, key: bytes, thing: "_Turn | _Thought | _Rounds", size: int) -> None:
-        if size + _OVERHEAD <= self._settings.turn_memory:
-            self._kept.put(key, thing, size + _OVERHEAD, anew=True)
+    def _put(self, keys: Collection[bytes], thing: "_Turn | _Thought | _Rounds", size: int) -> None:
+        """Keep a thing under each of some keys. It counts for each, as any of them may be the last to go."""
+        for key in keys:
+            if size + _OVERHEAD <= self._settings.turn_memory:
+                self._kept.put(key, thing, size + _OVERHEAD, anew=True)
 
     def _as_written(self, request: ChatRequest, *, across: bool) -> tuple[ChatRequest, list[Chain]]:
         """The request with answers of several rounds as they were written, and the chains before its first message and
@@ -349,6 +350,12 @@ def _renamed(told: Sequence[Mapping[str, Any]], written: Sequence[Mapping[str, A
             if same and call.get("id") not in known:
                 found[call.get("id")] = same.pop()
     return found
+
+
+def _trimmed(message: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A message of an answer as clients have it that remove the space around its text."""
+    content = message.get("content")
+    return {**message, "content": content.strip()} if isinstance(content, str) else message
 
 
 def _thoughts(messages: Sequence[Mapping[str, Any]]) -> tuple[bytes, ...]:

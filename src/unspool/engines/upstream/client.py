@@ -119,7 +119,7 @@ class Client:
             response.close()
 
     async def read(self, backend: Backend, response: "aiohttp.ClientResponse", deadline: float) -> bytes:
-        """What came meanwhile, or comes next; nothing at the end.
+        """The bytes that came meanwhile, or come next; none at the end.
 
         Raises:
             EngineError: it does not come in time, or the connection broke.
@@ -195,7 +195,7 @@ def _fault(backend: Backend, error: Exception) -> Exception:
 
 
 _CLOSED: Final = ("Connection closed.", "Session is closed")
-"""What aiohttp says, by a `RuntimeError`, where a connection was closed here meanwhile."""
+"""The message of aiohttp's `RuntimeError` where a connection was closed here meanwhile."""
 
 
 def _json(asked: dict[str, Any]) -> bytes:
