@@ -197,13 +197,13 @@ class LiteralReader(Strings):
 
     def _key(self, text: str, i: int, n: int, c: str) -> int:
         if self.stack[-1] == "(":
-            m = KEYWORD.match(text, i)
-            end = self._how.space.match(text, m.end()).end()
+            name = KEYWORD.match(text, i)
+            end = self._how.space.match(text, name.end()).end()
             if end == n:
                 return -1 if n - i <= MAX_KEY else self._fail(text, i, "an unterminated name")
             if text[end] != "=":
                 return self._fail(text, i, "a positional argument (allowed are keyword arguments)")
-            return self._bare_key(m.group(), end)
+            return self._bare_key(name.group(), end)
         if self._how.syntax is Syntax.QUOTE:
             if not text.startswith(self._how.quote, i):
                 if self._how.quote.startswith(text[i:n]):
