@@ -208,12 +208,12 @@ class LiteralReader(Strings):
             if not text.startswith(self._how.quote, i):
                 if self._how.quote.startswith(text[i:n]):
                     return -1
-                m = _BARE_KEY.match(text, i)
-                if m.end() == n:
+                bare = _BARE_KEY.match(text, i)
+                if bare.end() == n:
                     return -1 if n - i <= MAX_KEY else self._fail(text, i, "an unterminated key")
-                if m.end() == i or text[m.end()] != ":":
+                if bare.end() == i or text[bare.end()] != ":":
                     return self._fail(text, i, "an object without a key")
-                return self._bare_key(m.group().rstrip(), m.end())
+                return self._bare_key(bare.group().rstrip(), bare.end())
             return self._open_string(text, i, n, True)
         if c == '"' or (c in "'rRuU" and self._how.syntax is Syntax.PYTHON) or (c == "'" and self._how.repair):
             return self._open_string(text, i, n, True)
