@@ -248,6 +248,12 @@ class Openings(msgspec.Struct, eq=False):
         """``i`` if what stands there may follow a call: its block's closing (unless closed), another call, the end."""
         tape = self._tape
         j = skip_separators(tape.buf, i)
+        separator = self.look.plan.separator
+        if separator and j < len(tape.buf):
+            r = self.look.stands(separator, j)
+            if r == MORE and not tape.final:
+                return MORE
+            j = skip_separators(tape.buf, r) if r >= 0 else j
         if j - i > MAX_SPACE:
             return NO
         if j == len(tape.buf):
@@ -299,10 +305,6 @@ class Openings(msgspec.Struct, eq=False):
         """What may end an open string, if anything may."""
         plan = self.look.plan
         return plan.string_ends if plan.policy.markers_in_strings == "end" and plan.string_ends.markers else None
-
-    def guards(self, python: bool) -> bool:
-        """Whether a marker may end an open string of a literal that is Python or not."""
-        return not python and self.string_ends() is not None
 
     def ends_string(self, scan: Scan, p: int, m: re.Match[str]) -> int:
         """Where the closing that may stand at ``p``, found as ``m``, ends, if it ends an open string and the call."""
