@@ -14,7 +14,8 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 import unspool
 from unspool import Dialect, Stage, ToolCallDelta, ToolsError, ToolStrictLevel
 from unspool.plugins import vllm as plugin
-from unspool.plugins.host import CallDelta, Delta, foreign_tokens
+from unspool.plugins.host import foreign_tokens
+from unspool.plugins.reader import CallDelta, Delta
 
 from ..support import CALLING, named, tools_of
 from .support import WEATHER, Parts, objects, parts, pieces, raws

@@ -45,6 +45,7 @@ class FastPaths:
 
     Attributes:
         take: how the next piece is read; ``None`` where only the machine can.
+        allowed: whether there may be any.
     """
 
     __slots__ = (
@@ -67,11 +68,13 @@ class FastPaths:
         "_spot",
         "_stop",
         "_verbatim",
+        "allowed",
         "take",
     )
 
     def __init__(self, machine: Machine, fold: Fold) -> None:
         self.take: Take | None = None
+        self.allowed = True
         self._machine = machine
         self._fold = fold
         self._at = 0  # the offset up to which all is said
@@ -98,7 +101,7 @@ class FastPaths:
         machine = self._machine
         ledger, tape = machine.ledger, machine.tape
         at = tape.here
-        if ledger.holds or machine.look.by_ids or at < 0:
+        if ledger.holds or not self.allowed or at < 0:
             return
         state = machine.at.state
         if ledger.at == at:
