@@ -94,17 +94,14 @@ class Pairing:
 
     def agree(self, text: str, ids: Sequence[int]) -> bool:
         """Whether ids are those of a text that begins as this one does."""
-        decoder = self._decoder
-        told = "".join("".join(decoder.push(i)) for i in ids[:_LOOK]) + decoder.flush()[0]
-        a, b = self._bare(text[:_LOOK]), self._bare(told)
-        return a == b or (bool(a and b) and (a.startswith(b) or b.startswith(a)))
-
-    def _bare(self, text: str) -> str:
-        """A text without what may differ: special tokens, white space, broken characters."""
-        for literal in self._special.literals.values():
-            if literal in text:
-                text = text.replace(literal, "")
-        return "".join(text.replace(_BROKEN, "").split())
+        written = left_out = ""  # with special tokens, and without them
+        for token in ids[:_LOOK]:
+            before, literal = self._decoder.push(token)
+            written += before + literal
+            left_out += before if token in self._ids else before + literal
+        self._decoder.flush()
+        said = _letters(text[:_LOOK])
+        return any(_begins_alike(said, _letters(told)) for told in (written, left_out))
 
     def plain(self, ids: Sequence[int]) -> bool:
         """Whether the text that came with these ids holds no special token."""
@@ -166,3 +163,12 @@ def _find(text: str, literal: str, begin: int, expected: int, slack: int) -> int
     if text.startswith(literal, expected):
         return expected
     return text.find(literal, max(begin, expected - slack), expected + slack + len(literal))
+
+
+def _letters(text: str) -> str:
+    """A text without what may differ: white space, and characters that are not complete."""
+    return "".join(text.replace(_BROKEN, "").split())
+
+
+def _begins_alike(a: str, b: str) -> bool:
+    return a == b or (bool(a and b) and (a.startswith(b) or b.startswith(a)))
