@@ -1,7 +1,7 @@
 """Whole outputs, a row at a time, beside SGLang's and vLLM's own parsers: `make bench-rollouts`.
 
 Each reads 1.1 kB with reasoning and two calls, as evaluations do: the engines by what they call for answers that are
-not streamed. ``json.loads`` of the same row, which has to be done before any of that, stands beside them. Processor
+not streamed. ``json.loads`` of the same row, which comes before any of that, is listed beside them. Processor
 time of one core, the best of several rounds in turns.
 """
 

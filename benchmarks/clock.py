@@ -2,8 +2,8 @@
 
 It is the time that this thread has the processor, which leaves out that other programs have it. Processors also
 change their speed, within a second and by half: rounds of work, a millisecond or so, take turns with rounds of bare
-calls. Each round of work is compared with the bare calls just before and after it, and the median of the rounds counts;
-the quickest work and the quickest bare call would often be of different speeds. What the loop costs is taken off both.
+calls. Each round of work is compared with the bare calls just before and after it, and the median of the rounds counts.
+The quickest work and the quickest bare call would often be of different speeds. What the loop costs is taken off both.
 """
 
 import time

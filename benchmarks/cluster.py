@@ -4,7 +4,7 @@ Both read the same rows of parquet and write a folder of parquet. Ray has been s
 a cluster has: its own actors are there. The workers of a run are not; what they take to start counts.
 
 Where other programs want the same cores, the clock says little. So the kernel is asked how long each worker waited for
-a core, and the ratio stands beside without that.
+a core, and the ratio without that is listed beside.
 """
 
 import argparse
@@ -32,11 +32,11 @@ _GROUP: Final = 2_000
 _WARM: Final = 4 * _GROUP
 _WORKER: Final = b"ray::MapWorker"
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
-_EVERY: Final = 1.0  # seconds; how often processes are looked at, since those that end are not told
+_EVERY: Final = 1.0  # seconds; how often processes are looked at, since nobody reports those that end
 
 
 class Process(NamedTuple):
-    """What the kernel tells of a process.
+    """What the kernel says of a process.
 
     Attributes:
         worker: whether it works on blocks.

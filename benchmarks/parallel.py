@@ -71,7 +71,7 @@ def _answer(dialect: Dialect, source: str, prose: str) -> str:
         message["reasoning_content"] = f"Number {_NUMBER}: {prose}."
     try:
         return unspool.render(message, dialect, tools=TOOLS, stage=Stage.CONTENT)
-    except DialectError:  # a call behind content would be content
+    except DialectError:  # a call after content would be content
         return unspool.render(message | {"content": ""}, dialect, tools=TOOLS, stage=Stage.CONTENT)
 
 
@@ -106,7 +106,8 @@ def _in_turn(outputs: list[Output]) -> tuple[float, list[Message]]:
 
 
 def _turns(parsers: list[Parser], outputs: list[Output]) -> list[Turn]:
-    """Whom a turn feeds, and what. Parsers begin one after the other, as requests do, so that they stand anywhere."""
+    """Whom a turn feeds, and what. Parsers begin one after the other, as requests do, so that they are at different
+    places."""
     turns: list[Turn] = [([], []) for _ in range(_SPREAD + max(len(chunks) for _, chunks in outputs))]
     for i, (parser, (_, chunks)) in enumerate(zip(parsers, outputs, strict=True)):
         feed = parser.feed

@@ -1,6 +1,6 @@
 """How much text waits inside a parser: endless text of a nasty kind, begun anywhere in a dialect's examples.
 
-Events tile the output, so that what was fed behind the end of the last event is what waits.
+Events tile the output, so that what was fed after the end of the last event is what waits.
 """
 
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ _POLICIES: Final = {
 
 
 class _Case(NamedTuple):
-    """Where endless text begins: behind ``text``, which a model may have written so far."""
+    """Where endless text begins: after ``text``, which a model may have written so far."""
 
     dialect: Dialect
     text: str

@@ -103,7 +103,7 @@ def _workers(rows: list[dict[str, Any]]) -> Iterator[Row]:
     """How much faster two workers are than one.
 
     Two cores are seldom worth two: hardware threads share one, and other programs want them too. So two processes with
-    nothing in common, each with a run of its own over half of the rows, stand beside: what the machine gives in the
+    nothing in common, each with a run of its own over half of the rows, run beside it: what the machine gives in the
     same minutes. Two workers are held to that; where it gives 2, to 1.8.
     """
     with tempfile.TemporaryDirectory() as folder:

@@ -27,9 +27,9 @@ class Sample:
 
     Attributes:
         kind: what is long in it.
-        head, tail: what stands before and behind.
+        head, tail: what comes before and after.
         body: the long text, in the dialect's own writing (escaped where it escapes). It may be repeated.
-        wanted: what arrives, from how often the body stands there.
+        wanted: what arrives, from how often the body is there.
         found: the same from a message.
     """
 
@@ -83,13 +83,13 @@ def string_sample(dialect: Dialect, text: str) -> Sample:
 
 
 def nested_sample(dialect: Dialect) -> Sample:
-    """Records with lists and objects in them. The body stands there once."""
+    """Records with lists and objects in them. The body is there once."""
     arguments = {"table": _FIRST, "rows": RECORDS, "note": _LAST}
     return _call(dialect, "nested", "add_rows", arguments, lambda _: arguments)
 
 
 def number_sample(dialect: Dialect) -> Sample:
-    """Two hundred numeric arguments. The body stands there once."""
+    """Two hundred numeric arguments. The body is there once."""
     arguments = {"first": _FIRST, **NUMBERS, "last": _LAST}
     return _call(dialect, "numbers", "plot", arguments, lambda _: arguments)
 

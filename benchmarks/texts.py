@@ -92,7 +92,7 @@ echo "$A" | grep -q "\.py$" && rm "$B"
 {"op": "+", "l": [1, "2"], "r": null}
 
 """
-"""Source code in which every second chunk of four characters holds a quote, an escape or a line break."""
+"""Source code in which every second chunk of four characters contains a quote, an escape or a line break."""
 
 _NAME: Final = re.compile(r"(?<![\\\w])[A-Za-zÀ-ÿ]{2,}(?!\w)|(?<!\w)[0-9]{2,}(?!\w)")
 _KEPT: Final = {*keyword.kwlist, "const", "export", "function", "null", "await"}
@@ -144,7 +144,7 @@ _SYLLABLES: Final = (
 def ever_new(text: str, size: int) -> str:
     """``size`` characters: the text again and again, each time with other names and numbers.
 
-    Whoever remembers chunks does no better with it than with real programs: of the 4,096 chunks of four characters that
+    Whoever remembers chunks does no better with it than with real programs. Of the 4,096 chunks of four characters that
     were met last, seven in ten come again in the modules of Python's library, and fewer here.
     """
     rng = random.Random(size)

@@ -3,7 +3,7 @@
     pip install '.[batch]'
     python examples/batch.py rollouts.jsonl hermes
 
-Each line holds an `output`, and `tools` if the request had some. For files larger than memory, kills and clusters there
+Each line has an `output`, and `tools` if the request had some. For files larger than memory, kills and clusters there
 is `unspool batch`.
 """
 

@@ -116,7 +116,7 @@ def native_id(dialect: Dialect, call_id: str) -> str | None:
 
 
 def text_events(events: Iterable[Event]) -> str:
-    """What events tell as reasoning and content, in order."""
+    """Reasoning and content of events, in order."""
     return "".join(e.text for e in events if isinstance(e, ReasoningDelta | ContentDelta))
 
 

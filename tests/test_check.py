@@ -313,7 +313,7 @@ def test_reasoning_that_closes_as_calls_do_is_refused(write: Any) -> None:
     head = HEAD.replace("<think>{reasoning}</think>", "<think>{reasoning}</tools>").replace("]</tools>", "</tools>")
     found = check_dialect(read_file(write(GOOD, head)))
     assert any(
-        p.where == "reasoning" and "of `calls` does, with '</tools>': behind a broken call" in p.what for p in found
+        p.where == "reasoning" and "of `calls` does, with '</tools>': after a broken call" in p.what for p in found
     )
 
 
@@ -321,7 +321,7 @@ def test_white_space_behind_a_call_belongs_to_calls(write: Any) -> None:
     head = """name = "mine"\ncalls = "{calls}\\n"\ncall = "<f>{name}{arguments}</f>\\n\\n"\n"""
     first, *_ = check_dialect(read_file(write('[[examples]]\nraw = "Hello."\ncontent = "Hello."\n', head)))
     assert str(first).startswith(
-        "call: '<f>{name}{arguments}</f>\\n\\n' ends with white space, and no marker of `calls` comes"
+        "call: '<f>{name}{arguments}</f>\\n\\n' ends with white space, and no marker of `calls` follows"
     )
     assert "write it into `calls`, as in '{calls}\\n\\n\\n', and into `separator.calls`" in first.what
 
@@ -332,7 +332,7 @@ def test_white_space_behind_a_call_belongs_to_calls(write: Any) -> None:
         (
             "content = '<a>{content}</a>'\ncalls = '<c>{calls}</c>'\ncall = '<a>{name}{arguments}</f>'",
             "call",
-            "in text nothing",
+            "in text they cannot",
         ),
         ("calls = '```tools{calls}```'\ncall = '<f>{name}{arguments}</f>'", "calls", "write anywhere = ['```tools']"),
     ],
@@ -372,7 +372,7 @@ def test_a_closing_that_an_opening_reads_as_a_key_is_refused(write: Any) -> None
             HEAD,
             """raw = '<tools>[{"name": "f", "arguments": {}},{"name": "f", "arguments": {}}]</tools>'\n"""
             """tool_calls = [{ name = "f" }, { name = "f" }]""",
-            "hint: only white space differs, behind",
+            "hint: only white space differs, after",
         ),
         (
             """name = "mine"\ncall = '<f n="{name}">{arguments}</f>'\nargument = '<a k="{key}">{value}</a>'\n""",

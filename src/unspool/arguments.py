@@ -76,7 +76,7 @@ def check_ids(argument: str, ids: Sequence[Any]) -> None:
     """Refuse anything but token ids.
 
     Raises:
-        TypeError: one is no integer.
+        TypeError: one is not an integer.
         ValueError: one is negative.
     """
     if set(map(type, ids)) <= {int} and min(ids, default=0) >= 0:
@@ -94,7 +94,7 @@ def _is_id(value: object) -> bool:
 
 
 def near(word: str, known: Iterable[str], most: int = 1) -> str:
-    """What a misspelt word may have meant, to be put behind an error; empty where nothing is close."""
+    """What a misspelt word may have meant, to be put after an error; empty where nothing is close."""
     if len(word) > _LONGEST:  # comparing takes a time that grows with its square
         return ""
     import difflib  # only where something is wrong

@@ -1,7 +1,7 @@
 """What a chat template writes between one answer and the next, found by a word that stands in for the answer's text.
 
-Behind that word stands what closes the answer, the new messages, and the opening of the next answer. That is the
-bridge: it goes behind what the model wrote, whatever that is, which stays as it is.
+What closes the answer, the new messages and the opening of the next answer follow that word. They are the bridge: it
+goes after what the model wrote, which stays as it is.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,14 +12,14 @@ from .errors import TemplateError
 __all__ = ["Bridge", "behind", "between"]
 
 _BEGINNINGS: Final = "<|[｜"
-"""What markers begin with: two that begin alike part behind it."""
+"""What markers begin with: two that begin alike part after it."""
 
 
 class Bridge(NamedTuple):
-    """What stands between two answers.
+    """What is between two answers.
 
     Attributes:
-        closings: what ends the first answer, one behind the other; none where the template writes nothing for it.
+        closings: what ends the first answer, one after the other; none where the template writes nothing for it.
         text: what follows, the next answer's opening included.
     """
 
@@ -32,7 +32,7 @@ class Bridge(NamedTuple):
         return "".join(self.closings) + self.text
 
     def missing(self, written: str, ends: tuple[str, ...]) -> str:
-        """What still has to be written behind an answer to end it; ``""`` where it ended by itself in any way."""
+        """What must still be written after an answer to end it; ``""`` where it ended by itself."""
         for count in range(len(self.closings), 0, -1):
             if written.endswith("".join(self.closings[:count])):
                 return "".join(self.closings[count:])
@@ -40,7 +40,7 @@ class Bridge(NamedTuple):
 
 
 def behind(word: str, text: str) -> str:
-    """What stands behind the word, where that stands last.
+    """What comes after the last occurrence of the word.
 
     Raises:
         TemplateError: the word is not in the text.
@@ -52,13 +52,13 @@ def behind(word: str, text: str) -> str:
 
 
 def between(tail: str, ends: Sequence[str], first: object, closed: Callable[[], str]) -> Bridge:
-    """The bridge in what stands behind the word.
+    """The bridge in what comes after the word.
 
     Args:
         tail: that, in a conversation that goes on and ends with the next answer's opening.
         ends: texts that end answers, the longest first.
-        first: the content of the first new message, behind which no end of the answer stands.
-        closed: what stands behind the word in a conversation that ends with this answer; asked for where no end is
+        first: the content of the first new message; no end of the answer comes after it.
+        closed: what comes after the word in a conversation that ends with this answer; asked for where no end is
             known.
     """
     limit = tail.find(first) if isinstance(first, str) and first else -1
@@ -71,7 +71,7 @@ def between(tail: str, ends: Sequence[str], first: object, closed: Callable[[], 
             at += len(end)
             end = next((e for e in ends if tail.startswith(e, at)), "")
         return Bridge(tuple(closings), tail[at:])
-    # No end is known: the answer ends where the template goes on otherwise than behind a last message.
+    # No end is known: the answer ends where the template goes on otherwise than after a last message.
     last = closed()
     same = next((i for i, (a, b) in enumerate(zip(tail, last, strict=False)) if a != b), min(len(tail), len(last)))
     if same < len(last):

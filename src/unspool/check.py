@@ -17,9 +17,7 @@ from .dialect.plan import marked
 from .dialect.registry import find_base
 from .dialect.template import id_steps, literal, unstarted
 from .errors import ConstraintError, DialectError
-from .events import (
-    Event,
-)
+from .events import Event
 from .hints import explained, rules
 from .message import Message, ToolCall
 from .parser import Parser
@@ -27,7 +25,7 @@ from .renderer import render
 
 
 def load_dialect(path: str | PathLike[str]) -> Dialect:
-    """Load a dialect file; its examples have to hold, each read whole and each first raw text written back.
+    """Load a dialect file; its examples must pass, each read whole and each first raw text written back.
 
     Args:
         path: a TOML file. Its ``base`` may be any dialect that `get_dialect` knows.
@@ -70,7 +68,7 @@ class Problem(msgspec.Struct, frozen=True):
 def check_dialect(dialect: Dialect) -> list[Problem]:
     """What is wrong with a dialect; empty where nothing is.
 
-    Every raw text has to mean its example's message, and every promise of `unspool.promises` has to be kept, as it is
+    Every raw text must mean its example's message, and every promise of `unspool.promises` must be kept, as it is
     for the shipped dialects. A dialect with calls needs an example with one.
     """
     from .promises import DIALECT_PROMISES, RAW_PROMISES, WRITTEN_PROMISES, Case  # loading does not need the grammar
@@ -169,7 +167,7 @@ def _id_pattern(template: str, name: str) -> str:
 
 
 def _closed_by_openings(dialect: Dialect) -> Iterator[Problem]:
-    """Closings of a text with which another part's opening begins: behind the text either could stand there."""
+    """Closings of a text with which another part's opening begins: after the text either could be there."""
     keys = ("reasoning", "content", "preamble", "calls", "call", "argument", "item")
     openings = [(key, t, _solid(unstarted(t.opening, dialect.start))) for key in keys for t in getattr(dialect, key)]
     for key in ("reasoning", "content", "preamble", "argument", "item"):
@@ -178,19 +176,19 @@ def _closed_by_openings(dialect: Dialect) -> Iterator[Problem]:
             for other, u, opening in openings:
                 if closing and u is not t and opening.startswith(closing):
                     what = f"{t.text!r} closes with {t.closing.strip()!r}, with which {u.text!r} of `{other}` begins"
-                    why = "behind a text nothing tells one from the other: let them begin with different characters"
+                    why = "after a text they cannot be told apart: let them begin with different characters"
                     yield Problem(key, f"{what}: {why}")
 
 
 def _closed_alike(dialect: Dialect) -> Iterator[Problem]:
-    """Closings of reasoning that close calls as well: behind a broken call nothing tells which one stands there."""
+    """Closings of reasoning that close calls as well: after a broken call they cannot be told apart."""
     for t in dialect.reasoning:
         for key in ("calls", "call"):
             for u in getattr(dialect, key):
                 if _solid(t.closing) and _solid(t.closing) == _solid(u.closing):
                     what = f"{t.text!r} closes as {u.text!r} of `{key}` does, with {t.closing.strip()!r}"
                     yield Problem(
-                        "reasoning", f"{what}: behind a broken call nothing tells which it is: let them differ"
+                        "reasoning", f"{what}: after a broken call they cannot be told apart: let them differ"
                     )
 
 
@@ -202,11 +200,11 @@ def _unlike_their_block(dialect: Dialect) -> Iterator[Problem]:
             for u in dialect.call:
                 if opening and _solid(literal(u.head)).startswith(opening):
                     what = f"{u.text!r} begins as {t.text!r} of `{key}` does, with {t.opening.strip()!r}"
-                    yield Problem("call", f"{what}: in text nothing tells which it is: let them begin differently")
+                    yield Problem("call", f"{what}: in text they cannot be told apart: let them begin differently")
     for t in dialect.call:
         if t.trail and not all(block.closing for block in dialect.calls):
             moved = f"}}{t.trail}".join(dialect.calls[0].text.rsplit("}", 1))
-            what = f"{t.text!r} ends with white space, and no marker of `calls` comes behind it"
+            what = f"{t.text!r} ends with white space, and no marker of `calls` follows it"
             yield Problem("call", f"{what}: write it into `calls`, as in {moved!r}, and into `separator.calls`")
     for block, call in zip(dialect.calls[:1], dialect.call[:1], strict=False):
         opening = block.opening.strip()
@@ -283,7 +281,7 @@ def _written(
         elif _solid(written) == _solid(raw):
             at = next(i for i, (a, b) in enumerate(zip(written + "\0", raw + "\0", strict=False)) if a != b)
             why = "outer white space of the templates, and `separator`, say what is written between two parts"
-            yield what, (f"hint: only white space differs, behind {raw[max(at - 12, 0) : at]!r}: {why}",)
+            yield what, (f"hint: only white space differs, after {raw[max(at - 12, 0) : at]!r}: {why}",)
         elif understood:
             yield what, ("hint: either is read as the message: if the model may write both, list the one got first",)
         else:

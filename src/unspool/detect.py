@@ -1,4 +1,4 @@
-"""Which dialects a model may speak, told from its name, its chat template, or what it wrote."""
+"""Which dialects a model may speak, by its name, its chat template, or its outputs."""
 
 import fnmatch
 import math
@@ -27,7 +27,7 @@ _READ = 0.7
 _EXACT = 0.2
 """What it is worth, at most, that the text between fields occurs letter by letter."""
 _NOISE = 0.05
-"""The part of the best score by template below which a dialect is no candidate."""
+"""The part of the best score by template below which a dialect is not a candidate."""
 _MARKER = re.compile(r'>>+\w+|<[^<>\s{}]*(?:>| \w+)?|\[[^\[\]\s<>{}]*\]|"[^"\s{}]+"|[^\s<>{}"\']+')
 _PLAIN = re.compile(r"[\w.,:;'!?-]*")
 
@@ -60,8 +60,8 @@ def detect_dialect(
     Args:
         model: the model's name; case and organisation (``unsloth/…``) do not matter.
         chat_template: the text of its chat template.
-        output: what it wrote, one raw output or several. The more calls and thoughts they hold, the surer; plain text
-            tells nothing.
+        output: what it wrote, one raw output or several. The more calls and thoughts they contain, the surer; plain
+            text says nothing.
         awaited: called before each reading of an output, which together may take seconds; what it raises ends them.
 
     Raises:
@@ -79,7 +79,7 @@ def detect_dialect(
     best_name = max((score for score, _ in by_name.values()), default=1.0)
     best_template = max((score for score, _ in by_template.values()), default=1.0)
     best_output = max((score for score, _ in by_output.values()), default=1.0)
-    by_template = {d: told for d, told in by_template.items() if told[0] > best_template * _NOISE}
+    by_template = {d: evidence for d, evidence in by_template.items() if evidence[0] > best_template * _NOISE}
     found: list[tuple[bool, bool, Candidate]] = []
     for d in dialects:
         named, written = by_name.get(d.name), by_template.get(d.name)
@@ -88,7 +88,7 @@ def detect_dialect(
             continue
         score = (named[0] / best_name * _NAME_WEIGHT if named else 0) + (written[0] / best_template if written else 0)
         score += read[0] / best_output if read else 0
-        reasons = [told[1] for told in (named, written, read) if told]
+        reasons = [evidence[1] for evidence in (named, written, read) if evidence]
         found.append((not d.call, not d.models, Candidate(d.name, round(score, 4), "; ".join(reasons))))
     # Among equals, files that no model is named for (other readings of a format) come last.
     return [f[-1] for f in sorted(found, key=lambda f: (f[0], -f[2].score, f[1]))]
@@ -117,21 +117,21 @@ def _literal(glob: str) -> int:
 
 
 def _by_template(dialects: list[Dialect], template: str) -> dict[str, tuple[float, str]]:
-    """How many of each dialect's markers a chat template holds; those that few dialects have count more."""
+    """How many of each dialect's markers a chat template contains; those that few dialects have count more."""
     text = _spelled_out(template)
     marks = {d.name: _marks(d) for d in dialects}
     shared = Counter(m for found in marks.values() for m in found.all)
     weight = {m: math.log(1 + len(dialects) / n) for m, n in shared.items()}
     present = {m for m in weight if m in text}
-    told = {}
+    scored = {}
     for d in dialects:
         score, seen, expected = _compare(marks[d.name], present, weight)
         if score > 0:
             exact = sum(literal in text for literal in marks[d.name].exact)
             score *= 1 + _EXACT * exact / max(1, len(marks[d.name].exact))
             rarest = max(seen, key=lambda m: weight[m])
-            told[d.name] = score, f"{len(seen)} of {expected} markers occur in the template, such as {rarest}"
-    return told
+            scored[d.name] = score, f"{len(seen)} of {expected} markers occur in the template, such as {rarest}"
+    return scored
 
 
 def _compare(marks: "_Marks", present: set[str], weight: dict[str, float]) -> tuple[float, list[str], int]:
@@ -159,7 +159,7 @@ def _compare(marks: "_Marks", present: set[str], weight: dict[str, float]) -> tu
 
 
 class _Marks(msgspec.Struct, frozen=True):
-    """A dialect's markers: groups of alternatives, each the markers that stand together."""
+    """A dialect's markers: groups of alternatives, each the markers that are together."""
 
     turns: tuple[tuple[tuple[str, ...], ...], ...]
     parts: tuple[tuple[tuple[str, ...], ...], ...]
@@ -243,10 +243,10 @@ def _by_output(
             thoughts += bool(message.reasoning) and value > 0
             same += written
         if score > 0 and calls + thoughts:
-            told = (
+            reason = (
                 f"reads {_count(calls, 'call')} and {_count(thoughts, 'thought')} of {_count(len(outputs), 'output')}"
             )
-            found[d.name] = score, told + (f", and writes {same} the same" if same else "")
+            found[d.name] = score, reason + (f", and writes {same} the same" if same else "")
     return found
 
 
@@ -257,7 +257,7 @@ def _count(n: int, what: str) -> str:
 def read_output(d: Dialect, text: str) -> tuple[float, Message, bool]:
     """How well a dialect reads an output, what it reads, and whether it writes the same."""
     stages = [None, Stage.REASONING] if d.reasoning else [None]  # prompts may have opened the reasoning
-    return max((_read(d, text, stage) for stage in stages), key=lambda told: told[0])
+    return max((_read(d, text, stage) for stage in stages), key=lambda reading: reading[0])
 
 
 def _read(d: Dialect, text: str, stage: Stage | None) -> tuple[float, Message, bool]:

@@ -28,4 +28,4 @@ class ToolsError(ConstraintError):
 
 
 class TemplateError(ValueError):
-    """A chat template cannot be run: it is no template, met a limit, or tried what the sandbox refuses."""
+    """A chat template cannot be run: it is not a template, met a limit, or tried what the sandbox refuses."""

@@ -2,7 +2,7 @@
 
 Every event carries ``start`` and ``end``, code-point offsets into the output; the ``end`` of one is the ``start`` of
 the next. With token ids (`Parser.feed_tokens`) it also carries ``token_start`` and ``token_end``, offsets into the ids;
-a token belongs to the event that holds its first character. Without ids both are ``-1``.
+a token belongs to the event that contains its first character. Without ids both are ``-1``.
 """
 
 import enum
@@ -14,7 +14,7 @@ Status = Literal["ok", "incomplete", "invalid", "repaired"]
 
 
 class Stage(enum.StrEnum):
-    """Where a model's output stands."""
+    """Where a model's output is."""
 
     REASONING = "reasoning"
     CONTENT = "content"

@@ -60,14 +60,14 @@ def _trace(events: Sequence[Event], example: Example) -> Iterator[str]:
             yield f"notice {event.kind} at {event.start}: {NOTICES[event.kind]}{detail}"
     at = _first_wrong(events, example)
     begin = max(0, at - _AROUND)
-    told = [word for event in events[begin : at + _AROUND] if (word := _in_short(event))]
+    words = [word for event in events[begin : at + _AROUND] if (word := _in_short(event))]
     before = ["…"] if any(map(_in_short, events[:begin])) else []
     behind = ["…"] if any(map(_in_short, events[at + _AROUND :])) else []
-    yield "read as: " + ", ".join([*before, *told, *behind])
+    yield "read as: " + ", ".join([*before, *words, *behind])
 
 
 def _first_wrong(events: Sequence[Event], example: Example) -> int:
-    """The place of the first event that tells what the example does not have; the end, where none does."""
+    """The place of the first event that the example does not have; the end, where all belong to it."""
     rest = {ReasoningDelta: example.reasoning, ContentDelta: example.content}
     names = [call.name for call in example.tool_calls]
     for at, event in enumerate(events):
@@ -174,7 +174,7 @@ def _edge_hints(dialect: Dialect, got: Message, example: Example) -> Iterator[st
 
 
 def _begun_hint(dialect: Dialect, raw: str, got: Message, example: Example) -> Iterator[str]:
-    """A text that begins inside reasoning, as behind a prompt that opens it; or one that does not, by the file."""
+    """A text that begins inside reasoning, as after a prompt that opens it; or one that does not, by the file."""
     if example.stage is None and dialect.stage is Stage.REASONING and got.reasoning and not example.reasoning:
         why = "by `stage` the text begins inside reasoning, and no closing comes first"
         yield f"hint: {why}: if the prompt closes the reasoning, write stage = 'content' in the example"
@@ -234,7 +234,7 @@ def _object_hint(dialect: Dialect, raw: str, got: Message, example: Example) -> 
             proposal = f"call = {written!r}"
             if bracket:
                 proposal += f", calls = {opening + ' [{calls}]'!r} and separator.calls = ', '"
-            yield f"hint: behind {opening!r} stands an object that holds the call's name: write {proposal}"
+            yield f"hint: after {opening!r} comes an object with the call's name: write {proposal}"
             return
 
 

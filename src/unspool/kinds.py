@@ -1,4 +1,4 @@
-"""What a token is to a trainer, told by kind."""
+"""The kinds of tokens, as trainers need them."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -23,7 +23,7 @@ Codes = NDArray[np.uint8]
 
 
 def codes_of(events: Sequence[Event], count: int) -> Codes:
-    """The codes of the tokens that events tell of; all that is inside a call is of the call."""
+    """The codes of the tokens of events; all that is inside a call belongs to the call."""
     codes = np.full(count, _MARKERS, np.uint8)
     inside = False
     for event in events:

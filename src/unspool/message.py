@@ -262,10 +262,10 @@ def _grown(call: ToolCall, pieces: list[str]) -> ToolCall:
 
 
 def fold(events: Iterable[Event]) -> Message:
-    """The message that a list of events tells.
+    """The message that a list of events makes.
 
     Raises:
-        TypeError: these are no events.
+        TypeError: these are not events.
         ValueError: an event belongs to a call that has not begun.
     """
     folding = Fold()

@@ -138,7 +138,7 @@ def run(
     events += parser.close(finish_reason)
     check_events(events, "".join(chunks))
     message = parser.message
-    demand(message == fold(events), "the parser's message is not what its events tell")
+    demand(message == fold(events), "the parser's message is not that of its events")
     return message, events
 
 
@@ -164,7 +164,7 @@ def notices(message: Message) -> list[str]:
 
 
 def empty(message: Message) -> bool:
-    """Whether a message tells nothing."""
+    """Whether a message is empty."""
     return not (message.reasoning or message.tool_calls or message.content.strip())
 
 
@@ -217,7 +217,7 @@ def check_events(events: Sequence[Event], output: str) -> None:
             raise Broken(f"{event} {'has a span' if event.start != event.end else 'is of no documented kind'}")
     demand(finished, "the output does not end")
     demand(not open_call, "a call was not ended")
-    demand(at == len(output), f"events tell {at} of {len(output)} characters")
+    demand(at == len(output), f"events cover {at} of {len(output)} characters")
 
 
 # -- promises of every raw text ----------------------------------------------------------------------------------------
@@ -277,10 +277,10 @@ def check_truncated(whole: Message, cut: Message, text: str, ends: tuple[str, ..
         whole: the message of the whole output.
         cut: what ``text``, its beginning, means.
         text: what is left.
-        ends: closings of text values: one that the end follows counts, whatever came behind it in the whole.
+        ends: closings of text values: one that the end follows counts, whatever came after it in the whole.
 
     Raises:
-        Broken: something else is told than what was written.
+        Broken: the events say something that was not written.
     """
     where = f"cut off at {len(text)}"
     demand(len(cut.tool_calls) <= len(whole.tool_calls), f"{where} it has more calls")
@@ -291,9 +291,10 @@ def check_truncated(whole: Message, cut: Message, text: str, ends: tuple[str, ..
             intact = (call.arguments, call.status, call.id) == (full.arguments, full.status, full.id)
             demand(intact, f"{where} the earlier call {i} differs: {call}")
         elif call.status == "incomplete":
-            told = call.arguments.removesuffix('"') if text.endswith(ends) else call.arguments
+            unquoted = call.arguments.removesuffix('"') if text.endswith(ends) else call.arguments
             demand(
-                full.arguments.startswith((call.arguments, told)), f"{where} arguments are made up: {call.arguments}"
+                full.arguments.startswith((call.arguments, unquoted)),
+                f"{where} arguments are made up: {call.arguments}",
             )
         elif not text.endswith(ends):
             kept = (call.arguments, call.status) == (full.arguments, full.status)
@@ -379,7 +380,7 @@ def refusal(lark: str, text: str) -> str:
     data = text.encode()
     taken = matcher.try_consume_tokens(list(data))
     if taken < len(data):
-        return f"is stuck behind {data[:taken].decode(errors='replace')!r}"
+        return f"is stuck after {data[:taken].decode(errors='replace')!r}"
     return "" if matcher.is_accepting() else "does not end with it"
 
 
@@ -432,7 +433,7 @@ def calls_of_any_values_are_written_and_read(dialect: Dialect) -> None:
 
 
 def markers_inside_strings_are_data(dialect: Dialect) -> None:
-    """A string argument may hold any literal of the dialect, save closings where arguments are markup."""
+    """A string argument may contain any literal of the dialect, save closings where arguments are markup."""
     if not dialect.call:
         return
     own = closings(dialect) if dialect.argument else [dialect.quote] if dialect.quote != '"' else []
@@ -455,7 +456,7 @@ WORDS: Final = ("An answer, as the fox: x<4 & [sic].", "über 北京 {it's}", "o
 
 
 def texts_of_any_words_are_written_and_read(dialect: Dialect) -> None:
-    """Reasoning, content and both are written and read back, as are calls behind them."""
+    """Reasoning, content and both are written and read back, as are calls after them."""
     thoughts = ("", *WORDS) if dialect.reasoning else ("",)
     for thought, text in itertools.product(thoughts, ("", *WORDS)):
         _is_written_and_read(dialect, thought, text, ())
@@ -466,7 +467,7 @@ def texts_of_any_words_are_written_and_read(dialect: Dialect) -> None:
 
 
 def _stands_out(dialect: Dialect) -> bool:
-    """Whether calls behind content can be told from it: by a marker with a letter or digit, or by where they begin."""
+    """Whether calls after content can be told from it, by a marker with a letter or digit, or by where they begin."""
     pairs = itertools.product(writable(dialect.calls), writable(dialect.call))
     return any(
         marked(b.before, dialect.anywhere) or marked(c.before, dialect.anywhere) or _lined(b, c) for b, c in pairs

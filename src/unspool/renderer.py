@@ -38,7 +38,7 @@ def render(
         dialect: a name, or a `Dialect`.
         tools: OpenAI tool dicts, or a `Toolset`, by which the text would be read; ``None``: tools with the types of the
             calls' values.
-        stage: where the text begins: at the turn's beginning (``content``), behind the opening of reasoning, or behind
+        stage: where the text begins: at the turn's beginning (``content``), after the opening of reasoning, or after
             the opening of a block of calls. Default: the dialect's own.
 
     Raises:
@@ -240,15 +240,14 @@ class _Renderer:
         opening, closing = template.opening, template.closing
         opening = "" if opened else unstarted(opening, self.d.start) if first else opening
         lead, trail = self.margins(name)
-        if name == "content" and not (
-            template.before or template.after
-        ):  # white space alone stands where the turn begins and ends
+        if name == "content" and not (template.before or template.after):
+            # White space alone is where the turn begins and ends.
             opening = opening if first else ""
             closing = "" if self.turn.calls else closing
         return _Part(lead, opening + text + closing, trail)
 
     def margins(self, name: str) -> tuple[str, str]:
-        """Of the chosen alternative; behind the first, the longest of all, which is what is read."""
+        """Of the chosen alternative; after the first, the longest of all, which is what is read."""
         templates, chosen = self.alternatives[name], self.chosen[name]
         if not chosen:
             return templates[0].lead, templates[0].trail
@@ -350,7 +349,7 @@ class _Renderer:
         return None
 
     def written_id(self, i: int) -> str | None:
-        """The id that a call's text tells before the arguments; one behind them comes too late for a stream."""
+        """The id that a call writes before its arguments; one after them comes too late for a stream."""
         names = [step.name for step in self.forms[i].call.head]
         index, own = self.ids[i]
         if "id" in names:
@@ -384,13 +383,13 @@ def _plain(value: Value) -> str:
 
 
 def _call_ids(template: str, calls: Sequence[Call]) -> list[tuple[str, str]]:
-    """For each call, the index that its own id tells, else its position, or the next index under which its id would be
-    no other call's; and its id, made where it has none."""
+    """The index and the id of each call. The index is that of its own id, else its position, or the next index that
+    gives an unused id. A missing id is made."""
     counted = "{index}" in template or "{number}" in template
-    told = [_index_in(template, c) if c.id else None for c in calls]
-    taken = {_fill_id(template, c.name, i) for c, i in zip(calls, told, strict=True) if i is not None}
+    indices = [_index_in(template, c) if c.id else None for c in calls]
+    taken = {_fill_id(template, c.name, i) for c, i in zip(calls, indices, strict=True) if i is not None}
     found: list[tuple[str, str]] = []
-    for position, (call, index) in enumerate(zip(calls, told, strict=True)):
+    for position, (call, index) in enumerate(zip(calls, indices, strict=True)):
         if index is None:
             index = str(position)
             while counted and _fill_id(template, call.name, index) in taken:
@@ -420,15 +419,15 @@ def _index_in(template: str, call: Call) -> str | None:
     match = re.fullmatch(pattern, call.id) if found else None
     if match is None:
         return None
-    told = match.groupdict()
-    index = told["index"] if "index" in told else str(int(told["number"]) - 1)
+    fields = match.groupdict()
+    index = fields["index"] if "index" in fields else str(int(fields["number"]) - 1)
     return index if _fill_id(template, call.name, index) == call.id or "?" in template else None
 
 
 _DIGITS: Final = "(?:0|[1-9][0-9]{0,17})"
 
 
-# --- telling differences ----------------------------------------------------------------------------------------------
+# --- differences ------------------------------------------------------------------------------------------------------
 
 
 def _comparison(want: str, got: str) -> str:

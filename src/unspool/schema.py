@@ -4,8 +4,8 @@ Dialects in the manner of XML write ``<parameter=days>3</parameter>``: nothing t
 text. The schema does, and `decode` writes the JSON.
 
 Schemas come from requests, so they are read with suspicion: nothing here raises, a malformed part says nothing, and
-every question visits at most `MAX_VISITS` nodes, at most `MAX_DEPTH` deep. "Unknown" (``None``) is what a schema says
-that says nothing; ``true``, ``false`` and everything that is no ``dict`` are such schemas.
+every question visits at most `MAX_VISITS` nodes, at most `MAX_DEPTH` deep. A schema that says nothing gives "unknown"
+(``None``); ``true``, ``false`` and everything that is not a ``dict`` are such schemas.
 """
 
 import enum
@@ -71,7 +71,7 @@ class Kinds(msgspec.Struct, frozen=True):
 
     types: Types
     strings: frozenset[str] | None = None
-    """The strings that it lists (``enum``, ``const``); ``None`` where any will do, or the types hold no string."""
+    """The strings that it lists (``enum``, ``const``); ``None`` where any will do, or the types contain no string."""
 
 
 class Schema:
@@ -88,7 +88,7 @@ class Schema:
         self._declared: dict[str, bool] = {}
 
     def kinds(self) -> Kinds | None:
-        """The types and the strings that a value may have; ``None`` where the schema does not tell."""
+        """The types and the strings that a value may have; ``None`` where the schema does not say."""
         if not self._known:
             kinds = _Walk(self._root).kinds(self._node, 0)
             self._kinds = kinds if kinds and kinds.types else None
@@ -97,17 +97,17 @@ class Schema:
 
     @property
     def types(self) -> Types | None:
-        """The JSON types that a value may have; ``None`` where the schema does not tell.
+        """The JSON types that a value may have; ``None`` where the schema does not say.
 
         ``number`` stands for integers too, so ``integer`` is never listed beside it. A schema that contradicts itself
-        (a string whose enum lists numbers) does not tell.
+        (a string whose enum lists numbers) does not say either.
         """
         kinds = self.kinds()
         return None if kinds is None else kinds.types
 
     @property
     def strings(self) -> frozenset[str] | None:
-        """The strings that the schema lists as the only ones; ``None`` where it admits any, or does not tell."""
+        """The strings that the schema lists as the only ones; ``None`` where it admits any, or does not say."""
         kinds = self.kinds()
         return None if kinds is None or "string" not in kinds.types else kinds.strings
 
@@ -189,14 +189,14 @@ def resolve(root: object, ref: object) -> object:
 
 
 def tool_name(tool: Mapping[str, Any]) -> str | None:
-    """A tool's name, or ``None`` where the dict holds none."""
+    """A tool's name, or ``None`` where the dict contains none."""
     function = tool.get("function", tool) if type(tool) is dict else None
     name = (function if type(function) is dict else function_of(tool)).get("name")
     return name if isinstance(name, str) and name else None
 
 
 def function_of(tool: object) -> Mapping[str, Any]:
-    """The part of an OpenAI tool dict that tells name and parameters, nested (``function``) or flat."""
+    """The part of an OpenAI tool dict that has name and parameters, nested (``function``) or flat."""
     if type(tool) is dict:  # the common case, without the look at abstract classes
         function = tool.get("function", tool)
         if type(function) is dict:
@@ -217,8 +217,8 @@ _NO_STRINGS: Final[Types] = frozenset(_NAMES - {"string", "integer"})
 class _Walk:
     """One question put to a schema: follows references and combinations, within the two bounds.
 
-    A node that is met again below itself (a reference in a circle) adds nothing to what is already being asked there;
-    the least fixed point that this gives is what the schema means.
+    A node that is met again below itself (a reference in a circle) adds nothing to what is already being asked there.
+    The least fixed point that this gives is what the schema means.
     """
 
     __slots__ = ("_path", "_root", "_visits")
@@ -238,21 +238,21 @@ class _Walk:
         self._path.add(id(node))
         found = self._kinds_inside(node, depth + 1)
         self._path.discard(id(node))
-        # OpenAPI's word says something only about the type that it stands beside.
+        # OpenAPI's word says something only about the type that it is beside.
         if found and found.types and node.get("nullable") is True and "type" in node:
             found = Kinds(found.types | _NULL, found.strings)
         return found
 
     def _kinds_inside(self, node: Node, depth: int) -> Kinds | None:
-        told = [_declared(node.get("type")), self._of_values(node)]
+        stated = [_declared(node.get("type")), self._of_values(node)]
         if "$ref" in node:
-            told.append(self.kinds(self.resolve(node["$ref"]), depth))
-        told += [self.kinds(branch, depth) for branch in _branches(node, "allOf")]
-        told += [self._union(_branches(node, kind), depth) for kind in ("anyOf", "oneOf")]
-        known = [kinds for kinds in told if kinds and kinds.types]
+            stated.append(self.kinds(self.resolve(node["$ref"]), depth))
+        stated += [self.kinds(branch, depth) for branch in _branches(node, "allOf")]
+        stated += [self._union(_branches(node, kind), depth) for kind in ("anyOf", "oneOf")]
+        known = [kinds for kinds in stated if kinds and kinds.types]
         if not known:
             # A circle stays one, or a union around it would become unknown.
-            return _implied(node) or (_NO_KINDS if any(k is not None and not k.types for k in told) else None)
+            return _implied(node) or (_NO_KINDS if any(k is not None and not k.types for k in stated) else None)
         kinds = known[0]
         for other in known[1:]:
             kinds = _meet(kinds, other)
@@ -417,13 +417,13 @@ _BRACKETS: Final = Regex(r'\\.|["{}\[\]]', re.DOTALL)
 def decode(
     text: str, types: frozenset[str] | None, nesting: int = MAX_NESTING, strings: frozenset[str] | None = None
 ) -> tuple[str, bool]:
-    """Turns the text of an argument value into JSON text, and tells whether it fits ``types``.
+    """Turn the text of an argument value into JSON text, and say whether it fits ``types``.
 
-    What admits a string is that string, but for the bare text ``null`` where null is admitted too; where ``strings``
-    lists the only ones that are admitted, any other text is not one. Other types are the model's own text without white
-    space around it, so no digit is lost; ``True`` and ``None`` are read as Python writes them. Text that fits nothing
-    becomes a string and does not fit. Where ``types`` is ``None`` (unknown), text that is JSON other than a string is
-    that JSON, everything else is a string, and both fit.
+    Where the schema admits a string, the text is that string, but for the bare text ``null`` where null is admitted
+    too. Where ``strings`` lists the only ones, any other text is not a string. Other types are the model's own text
+    without white space around it, so no digit is lost; ``True`` and ``None`` are read as Python writes them. Text that
+    fits nothing becomes a string and does not fit. Where ``types`` is ``None`` (unknown), text that is JSON other than
+    a string is that JSON, everything else is a string, and both fit.
 
     ``nesting`` bounds the arrays and objects within each other; deeper text is not JSON.
     """
@@ -448,7 +448,7 @@ class Marked(enum.Enum):
 
 
 def decode_marked(text: str, kinds: Kinds | None, marked: Marked) -> tuple[str, bool]:
-    """As `decode`, for a value whose markup tells its type: it counts unless the schema does not admit what it says.
+    """As `decode`, for a value whose markup gives its type: that counts unless the schema does not admit it.
 
     Then the schema counts, where the text fits it.
     """
@@ -461,8 +461,8 @@ def decode_marked(text: str, kinds: Kinds | None, marked: Marked) -> tuple[str, 
     found = bare if bare[:1] == '"' and _is_json(bare, MAX_NESTING) else _fitting(bare, _NO_STRINGS, MAX_NESTING)
     if found is not None and (types is None or _admits(types, _kind(found))):
         return found, True
-    told, fits = (_quote(text), False) if types is None else decode(text, types, strings=strings)
-    return (told, fits) if fits or found is None else (found, True)
+    decoded, fits = (_quote(text), False) if types is None else decode(text, types, strings=strings)
+    return (decoded, fits) if fits or found is None else (found, True)
 
 
 def _admits(types: Types, kind: JsonType) -> bool:
@@ -491,9 +491,9 @@ def collected(texts: list[str], items: "Schema | None") -> tuple[str, bool]:
             if inner:
                 elements.append(inner)
         else:
-            told, fits = decode(text, types, strings=strings)
+            element, fits = decode(text, types, strings=strings)
             all_fit = all_fit and fits
-            elements.append(told)
+            elements.append(element)
     return f"[{', '.join(elements)}]", all_fit
 
 
@@ -507,7 +507,7 @@ def declared_object(text: str, schema: Schema) -> str:
 
 
 def repeated_key(json_text: str) -> str | None:
-    """A key that an object in a JSON text holds twice."""
+    """A key that an object in a JSON text has twice."""
     found: list[str] = []
 
     def look(pairs: list[tuple[str, Any]]) -> None:

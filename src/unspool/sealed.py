@@ -2,7 +2,7 @@
 
 ``encrypted_content`` of Responses, ``encryptedValue`` of AG-UI and ``signature`` of Anthropic's thinking are such
 texts. They are AES-GCM-SIV by the package cryptography (the extra ``seal``), bound to the server's API key, and made
-under the first of several keys; all of them open, so that keys can be changed without a break. The form in base64url::
+under the first of several keys. All of them open, so that keys can be changed without a break. The form in base64url::
 
     version (1 byte) | key (4 bytes of its digest) | nonce (12 bytes) | ciphertext and tag
 """
@@ -49,7 +49,7 @@ def read_keys(text: str) -> list[bytes]:
             raise ValueError(f"key {i + 1} has {len(key)} bytes; {_KEY} are needed (openssl rand -base64 {_KEY})")
         keys.append(key)
     if not keys:
-        raise ValueError(f"holds no key; a line of openssl rand -base64 {_KEY} is one")
+        raise ValueError(f"contains no key; a line of openssl rand -base64 {_KEY} is one")
     return keys
 
 

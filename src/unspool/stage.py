@@ -1,4 +1,4 @@
-"""Where an output begins, told from the prompt that it answers."""
+"""Where an output begins, by the prompt that it answers."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +12,7 @@ from .parser import Parser
 def detect_stage(dialect: str | Dialect, prompt: str | Sequence[int], *, tokenizer: Any = None) -> Stage:
     """Where the output that follows a prompt begins.
 
-    What stands behind the last opening of an assistant's turn is replayed through the parser itself, so that prefills,
+    What comes after the last opening of an assistant's turn is replayed through the parser itself, so that prefills,
     closed thinking and calls of earlier turns are understood as in an output.
 
     Args:

@@ -1,15 +1,15 @@
 """From token ids to text, one id at a time.
 
-`Detokenizer.push` gives the text that an id completes. Characters whose bytes lie in several tokens are held until
-they are whole, so valid text never shows U+FFFD; bytes that can no longer become a character come out as U+FFFD as
+`Detokenizer.push` gives the text that an id completes. Characters whose bytes lie in several tokens are held until they
+are whole, so valid text never shows U+FFFD. Bytes that can no longer become a character come out as U+FFFD as
 soon as that is certain. Added tokens (special or not) are kept apart from text: their literal is exact.
 
 Two ways lead there. Where the tokenizer says how it decodes (byte-level BPE; sentencepiece's ``▁`` and byte fallback),
 the bytes of each token are known, and looked up. Any other object with a ``decode`` is asked for a short window of
 ids, and the text that the newest ids add is what they mean. Both do a constant amount of work per id.
 
-The text of all ids together is what the tokenizer's own ``decode`` gives for them, with its special tokens, where
-that is valid text; what some tokenizers change around added tokens (spaces, mostly) is left unchanged.
+The text of all ids together is what the tokenizer's own ``decode`` gives for them, with its special tokens, where that
+is valid text. What some tokenizers change around added tokens (spaces, mostly) is left unchanged.
 """
 
 import contextlib
@@ -62,9 +62,9 @@ class Detokenizer:
         return text, literal
 
     def known(self, ids: Sequence[int]) -> list[str | bytes | None]:
-        """What each id stands for behind other text, as far as that is known: text, or bytes that alone are not text.
+        """What each id stands for after other text, as far as that is known: text, or bytes that alone are not text.
 
-        Behind an id that was pushed, text of known ids is what pushing them would give. ``None`` are added tokens, and
+        After an id that was pushed, text of known ids is what pushing them would give. ``None`` are added tokens, and
         ids that were never pushed.
         """
         return self._text.known(ids)
@@ -72,8 +72,8 @@ class Detokenizer:
     def flush(self) -> tuple[str, bool]:
         """What is left at the end, its last character cut and so U+FFFD, and whether there was any; else ``""``.
 
-        A tokenizer that only decodes does not tell a cut character from a U+FFFD that the model wrote as the very last
-        one: both count as cut.
+        A tokenizer that only decodes does not distinguish a cut character from a U+FFFD that the model wrote as the
+        very last one: both count as cut.
         """
         return self._text.flush()
 
@@ -84,10 +84,10 @@ def added_tokens(tokenizer: Any) -> dict[str, int]:
 
 
 def token_bytes(tokenizer: Any, token: int) -> bytes | None:
-    """What one id stands for behind other text: bytes, which need not be whole characters.
+    """What one id stands for after other text: bytes, which need not be whole characters.
 
     Returns:
-        ``None`` where the tokenizer does not tell: it only decodes, and this id alone is not text.
+        ``None`` where the tokenizer does not say: it only decodes, and this id alone is not text.
     """
     vocabulary = _vocabulary(tokenizer)
     literal = vocabulary.added.get(token)
@@ -132,11 +132,11 @@ class _Vocabulary:
 
     Attributes:
         added: literal of each added token, by id.
-        anchor: an id of plain letters, to stand before other ids; ``None`` where there is or needs to be none.
+        anchor: an id of plain letters, to come before other ids; ``None`` where there is or needs to be none.
         special: id of each special token, once it was asked for.
         marked: the literals that the tokenizer marks as special, once they were asked for.
-        piece: what an id stands for behind other text, as text or as bytes that are not text by themselves; ``None``
-            where the tokenizer does not tell.
+        piece: what an id stands for after other text, as text or as bytes that are not text by themselves; ``None``
+            where the tokenizer does not say.
         pieces: the pieces that were looked up.
         first_differs: whether a piece may read differently at the very start (sentencepiece drops a space there).
     """
@@ -226,7 +226,7 @@ def _forget(key: int, ref: weakref.ref[Any]) -> None:
 
 
 def _added_by_id(holder: Any) -> Any:
-    """What a tokenizer tells of its added tokens, by id; ``None`` where it does not."""
+    """The added tokens of a tokenizer, by id; ``None`` where it does not list them."""
     listed = getattr(holder, "get_added_tokens_decoder", None) or getattr(holder, "added_tokens_decoder", None)
     return listed() if callable(listed) else listed
 
@@ -240,7 +240,7 @@ def _find_added(tokenizer: Any) -> dict[int, str]:
         by_text = getattr(holder, "get_added_vocab", None)
         if by_id is None and callable(by_text):
             found.update((token, text) for text, token in by_text().items())
-        # Slow tokenizers may hold special tokens in their own vocabulary.
+        # Slow tokenizers may contain special tokens in their own vocabulary.
         special = zip(getattr(holder, "all_special_ids", ()), getattr(holder, "all_special_tokens", ()), strict=False)
         for token, text in special:
             found.setdefault(token, str(text))
@@ -304,7 +304,7 @@ def counted(tokenizer: Any, text: str, check: Callable[[], None] = lambda: None)
         end = at + _PART
         if end < len(text):
             middle = at + _PART // 2
-            end = max(text.rfind("\n", middle, end) + 1, 0) or max(text.rfind(" ", middle, end), 0) or end
+            end = text.rfind("\n", middle, end) + 1 or max(text.rfind(" ", middle, end), 0) or end
         total += len(encoded(tokenizer, text[at:end]))
         at = end
     return total
@@ -321,7 +321,7 @@ def _decode_options(backend: Any) -> dict[str, bool]:
 
 
 def _decoder_steps(backend: Any) -> frozenset[str]:
-    """The types of the steps in which a ``tokenizers.Tokenizer`` decodes; none where it does not tell."""
+    """The types of the steps in which a ``tokenizers.Tokenizer`` decodes; none where it does not say."""
     if not hasattr(backend, "id_to_token"):
         return frozenset()
     try:
@@ -374,7 +374,7 @@ class _Text(Protocol):
         """What was held back, and whether it is a character that was cut. Ids may follow."""
 
     def interrupt(self) -> None:
-        """An added token stands here; nothing is held back."""
+        """An added token is here; nothing is held back."""
 
     def known(self, ids: Sequence[int]) -> list[str | bytes | None]:
         """See `Detokenizer.known`."""
@@ -503,7 +503,7 @@ class _Window:
         self._pending = []
 
     def _release(self) -> str:
-        """Gives up the first pending ids, which can be no part of a character any more; the rest may be complete then.
+        """Give up the first pending ids, which cannot belong to a character any more; the rest may be complete then.
 
         Bytes break into the fewest U+FFFD where they are split between two characters, so that is where they are split.
         """

@@ -33,7 +33,7 @@ class Toolset(msgspec.Struct, frozen=True):
         tools: the declared tools, by name in their order; ``None``: unknown.
         kind: of the choice.
         name: the function that the choice names, else ``""``.
-        allowed: the names of the tools that may be called; ``None``: unknown tools, of which any may be.
+        allowed: the names of the tools that may be called; ``None``: unknown tools, any of them.
     """
 
     tools: dict[str, Mapping[str, Any]] | None

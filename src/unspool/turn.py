@@ -88,7 +88,7 @@ def _reasoning(message: Mapping[str, Any]) -> str:
 
 
 def _text(field: str, value: object) -> str:
-    """Text, or a list of parts that hold text."""
+    """Text, or a list of parts that contain text."""
     if value is None or isinstance(value, str):
         return value or ""
     if not isinstance(value, list):

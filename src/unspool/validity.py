@@ -19,7 +19,7 @@ class Validators:
         tools: OpenAI tool dicts; ``None`` where they are unknown.
 
     Attributes:
-        unusable: tools whose parameters are no schema that can be checked, and why.
+        unusable: tools whose parameters cannot be checked as a schema, and why.
     """
 
     def __init__(self, tools: Sequence[Any] | None) -> None:

@@ -98,7 +98,7 @@ def kind(value: Value) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """How values are written: what makes text of a string and of a key, the words, what stands between."""
+    """How values are written: what makes text of a string and of a key, the words, what is between."""
 
     string: Callable[[str], str]
     key: Callable[[str], str]
@@ -149,7 +149,8 @@ def write(value: Value, style: Style) -> str:
 def unfold(
     value: Value, inside: Callable[[dict[str, Any] | list[Any]], list[Value]], scalar: Callable[[Value], str]
 ) -> list[str]:
-    """Pieces of text: objects and lists are taken apart by ``inside`` (into `Raw` text and values), others told."""
+    """Pieces of text: objects and lists are taken apart by ``inside`` (into `Raw` text and values), others go to
+    ``scalar``."""
     out: list[str] = []
     todo: list[Value] = [value]
     while todo:
@@ -199,7 +200,7 @@ def declare(calls: Iterable[tuple[str, dict[str, Any]]]) -> list[dict[str, Any]]
 
 
 def _schema(values: list[Value]) -> dict[str, Any]:
-    """The schema of values that stand in the same place."""
+    """The schema of values that are in the same place."""
     root: dict[str, Any] = {}
     nodes = [root]
     todo: list[tuple[Value, dict[str, Any]]] = [(v, root) for v in values]
@@ -222,7 +223,7 @@ def _schema(values: list[Value]) -> dict[str, Any]:
     for node in nodes:
         types = node["type"]
         if "string" in types and types - {"string", "null"}:
-            node.clear()  # a string among others could not be told from them: the schema says nothing
+            node.clear()  # a string could not be told from the others: the schema says nothing
         else:
             node["type"] = sorted(types)
     return root

@@ -114,4 +114,4 @@ argument = "<p={key}>{value}</p>"
     constraint = constrain(dialect, [tool("f", a="string")], strict_level=ToolStrictLevel.PARAMETER)
     assert constraint is not None
     assert promises.refusal(constraint.lark, "<<a\n* g: and f>>") == ""
-    assert promises.refusal(constraint.lark, "<<a\n* f: and g>>").startswith("is stuck behind")
+    assert promises.refusal(constraint.lark, "<<a\n* f: and g>>").startswith("is stuck after")

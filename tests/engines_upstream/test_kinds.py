@@ -613,5 +613,5 @@ def test_a_budget_of_reasoning_goes_to_servers_that_take_it_or_are_set_up_for_it
         for budgets in (False, True):
             asked = body(kind, request, [1], model="m", context=100, budgets=budgets)
             plain = body(kind, Request(prompt="x"), [1], model="m", context=100, budgets=budgets)
-            taken = told.get(kind.name.removesuffix("-llguidance"), {}) if budgets or not kind.told else {}
+            taken = told.get(kind.name.removesuffix("-llguidance"), {}) if budgets or not kind.opt_in else {}
             assert asked == {**plain, **taken}

@@ -139,9 +139,8 @@ def test_whatever_a_host_does_not_take_is_one_line(
     def register() -> None:
         raise error("first\nsecond")
 
-    monkeypatch.setattr(
-        importlib.metadata, "packages_distributions", lambda: {"pytest": ["pytest"], "host": ["pytest"]}
-    )
+    # Its distribution has another name.
+    monkeypatch.setattr("unspool.plugins.host._distributions", lambda: {"pytest": ["pytest"], "host": ["pytest"]})
     assert not registered("host", "0.33", register)
     (line,) = [r.getMessage() for r in caplog.records]
     assert line.startswith(f"unspool: nothing is registered with host {pytest.__version__} (the plug-in knows")

@@ -145,7 +145,7 @@ def _count(value: str) -> int:
 
 
 class _Bar:
-    """A bar on a terminal that tells how far a run is, how fast, and what went wrong."""
+    """A bar on a terminal: how far a run is, how fast, and how many errors there were."""
 
     def __init__(self) -> None:
         self._drawn = 0.0
@@ -156,10 +156,10 @@ class _Bar:
         if not self._terminal or now - self._drawn < _EVERY:
             return
         self._drawn = now
-        told = progress.summary
-        rate = told.rows / progress.seconds if progress.seconds else 0.0
+        summary = progress.summary
+        rate = summary.rows / progress.seconds if progress.seconds else 0.0
         bar = "" if progress.part is None else f"[{'#' * int(progress.part * _WIDTH):{_WIDTH}}] {progress.part:.0%}  "
-        line = f"\r{bar}{told.rows:,} rows, {rate:,.0f}/s, {told.errors:,} errors\x1b[K"
+        line = f"\r{bar}{summary.rows:,} rows, {rate:,.0f}/s, {summary.errors:,} errors\x1b[K"
         print(line, end="", file=sys.stderr, flush=True)
 
     def clear(self) -> None:

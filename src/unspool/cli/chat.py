@@ -20,7 +20,7 @@ def chat_arguments(p: argparse.ArgumentParser) -> None:
 
 
 def run_chat(options: argparse.Namespace) -> int:
-    """Talk until the input ends; the exit code is 1 where input that is no terminal ended with an error."""
+    """Talk until the input ends; the exit code is 1 where input that is not a terminal ended with an error."""
     if options.url is not None and options.engine is not None:
         raise Misuse("--engine: there is a URL; give one of the two")
     import asyncio  # slow to import, as is what needs it

@@ -115,10 +115,10 @@ class ServerPartner:
         connection = kind(self._host, self._port, timeout=_TIMEOUT)
         loop = asyncio.get_running_loop()
 
-        def told(events: list[Event]) -> None:
+        def emit(events: list[Event]) -> None:
             loop.call_soon_threadsafe(show, events)
 
-        reading = _Reading(told)
+        reading = _Reading(emit)
         self.raw = reading.raw
         ended: asyncio.Future[None] = loop.create_future()
 
@@ -211,7 +211,7 @@ class _Reading:
         self.raw.append((data.decode("utf-8", "replace"), ()))
         chunk = _decoded(data)
         if not isinstance(chunk, dict):
-            raise PartnerError(f"the server sent {json_shown(self.raw[-1][0][:200])}, which is no chunk")
+            raise PartnerError(f"the server sent {json_shown(self.raw[-1][0][:200])}, which is not a chunk")
         if chunk.get("error"):
             raise PartnerError(f"the server failed: {_complaint(data)}")
         choices = chunk.get("choices")
@@ -296,7 +296,7 @@ def _decoded(data: bytes) -> Any:
 
 def _complaint(data: bytes) -> str:
     """What an error says."""
-    told = _decoded(data)
-    error = told.get("error", told) if isinstance(told, dict) else told
+    answer = _decoded(data)
+    error = answer.get("error", answer) if isinstance(answer, dict) else answer
     message = error.get("message") if isinstance(error, dict) else error
     return str(message) if message else data[:500].decode("utf-8", "replace").strip()

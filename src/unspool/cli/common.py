@@ -167,7 +167,7 @@ def read_text(argument: str, path: str) -> str:
 
 
 def read_given(argument: str, value: str | None) -> str | None:
-    """The value of an argument, or the text of the file that it names behind an ``@``."""
+    """The value of an argument, or the text of the file that it names after an ``@``."""
     return read_text(argument, value[1:]) if value is not None and value.startswith("@") else value
 
 

@@ -118,10 +118,10 @@ def _zsh(commands: Iterable[_Command]) -> str:
         '            case "$words[2]" in',
     ]
     for command in commands:
-        told = [_quoted(f"{flag}:{option.help}") for option in command.options for flag in option.flags]
-        told = [*map(_quoted, command.words), *told]
+        completions = [_quoted(f"{flag}:{option.help}") for option in command.options for flag in option.flags]
+        completions = [*map(_quoted, command.words), *completions]
         files = " files=1" if command.files else ""
-        lines.append(f"            {command.name}) words_found=({' '.join(told)}){files} ;;")
+        lines.append(f"            {command.name}) words_found=({' '.join(completions)}){files} ;;")
     lines += [
         "            esac ;;",
         "    esac",

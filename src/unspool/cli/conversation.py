@@ -64,7 +64,7 @@ class Conversation:
         if terminal:
             with contextlib.suppress(ImportError):
                 import readline  # noqa: F401  # gives `input` its editing and history
-            write(f"{self._partner.name}; /help tells the commands, Ctrl-D ends\n")
+            write(f"{self._partner.name}; /help lists the commands, Ctrl-D ends\n")
         while (line := _line()) is not None:
             if line == "/quit":
                 break
@@ -73,7 +73,7 @@ class Conversation:
                 if command in self._commands:
                     self._commands[command](rest.strip())
                 else:
-                    self._tell(f"there is no command {command}; /help tells them")
+                    self._tell(f"there is no command {command}; /help lists them")
             elif line.strip():
                 self._turn(line)
         if terminal:
@@ -175,8 +175,8 @@ def shown_raw(pieces: list[tuple[str, tuple[int, ...]]], *, color: bool) -> str:
         spelled = _plain(text).replace("\n", "\\n\n")
         shown.append(f"\x1b[{(44, 45)[number % 2]};97m{spelled}\x1b[0m" if color else spelled + "|")
     ids = [id for _, found in pieces for id in found]
-    told = f"{len(pieces)} pieces" + (f", {len(ids)} tokens: {' '.join(map(str, ids))}" if ids else "")
-    return "".join(shown) + f"\n{told}\n"
+    counts = f"{len(pieces)} pieces" + (f", {len(ids)} tokens: {' '.join(map(str, ids))}" if ids else "")
+    return "".join(shown) + f"\n{counts}\n"
 
 
 def _plain(text: str) -> str:

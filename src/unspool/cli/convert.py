@@ -53,8 +53,8 @@ def run_convert(options: argparse.Namespace) -> int:
         except OSError as error:
             raise Misuse(f"--output: {options.output}: {error.strerror}") from None
     if options.json:
-        told: dict[str, Any] = {"proven": holds, "proof": proof_json(proof), "lossy": list(lossy)}
-        write_json({**told, "toml": text} if options.source is not None else {**told, FORMAT: template})
+        result: dict[str, Any] = {"proven": holds, "proof": proof_json(proof), "lossy": list(lossy)}
+        write_json({**result, "toml": text} if options.source is not None else {**result, FORMAT: template})
         return 0 if holds else 1
     if options.output is None:
         write(text)
@@ -65,13 +65,13 @@ def run_convert(options: argparse.Namespace) -> int:
 
 
 def _read(path: str) -> dict[str, Any]:
-    """A ``response_template`` from where it stands."""
+    """A ``response_template`` from where it is."""
     file = Path(path) / "tokenizer_config.json" if Path(path).is_dir() else Path(path)
     value = read_json("PATH", str(file))
-    told = value.get(FORMAT, value) if isinstance(value, dict) else value
-    if not isinstance(told, dict) or "fields" not in told:
+    template = value.get(FORMAT, value) if isinstance(value, dict) else value
+    if not isinstance(template, dict) or "fields" not in template:
         raise Misuse(f"PATH: {file}: contains no {FORMAT}")
-    return told
+    return template
 
 
 def _prove(dialect: Dialect, template: dict[str, Any]) -> list[Case]:

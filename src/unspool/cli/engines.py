@@ -49,7 +49,7 @@ class EngineKind:
         extra: the extra of unspool that it needs.
         folder: the model's folder by the argument, where ``--tokenizer`` does not name one.
         local: whether it computes in this process, where grammars are at hand.
-        needs_template: whether it takes prompts alone, so that there has to be a chat template.
+        needs_template: whether it takes prompts alone, so that there must be a chat template.
     """
 
     form: str

@@ -49,7 +49,7 @@ def run_infer(options: argparse.Namespace) -> int:
 
 
 def as_json(found: Inference) -> dict[str, Any]:
-    """What machines are told."""
+    """The result for ``--json``."""
     return {"proven": found.dialect is not None, "proof": proof_json(found.proof), "toml": found.toml}
 
 

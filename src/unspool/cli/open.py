@@ -63,13 +63,13 @@ def _lines(path: str, dialect: Dialect | None) -> str:
 
 
 def _line(line: str, dialect: Dialect | None) -> str:
-    told: dict[str, Any] = json.loads(line)
-    if told.get("type") != "request":
+    record: dict[str, Any] = json.loads(line)
+    if record.get("type") != "request":
         return line
-    name = told.get("dialect", "")
+    name = record.get("dialect", "")
     if dialect is not None:
-        told["dialect"], told["toml"] = dialect.name, dialect.file[1]
-        told.pop("reasoning", None)
-    elif name.endswith(".toml") and not told.get("toml"):
-        told["toml"] = named_dialect("FILE", name).file[1]
-    return json.dumps(told)
+        record["dialect"], record["toml"] = dialect.name, dialect.file[1]
+        record.pop("reasoning", None)
+    elif name.endswith(".toml") and not record.get("toml"):
+        record["toml"] = named_dialect("FILE", name).file[1]
+    return json.dumps(record)

@@ -119,10 +119,10 @@ def _recorded_parser(recording: "Recording", options: argparse.Namespace) -> Par
         raise Misuse(f"FILE: {recording.where}: {error}") from None
 
 
-def _show(parser: Parser, told: Iterable[list[Event]], form: str, options: argparse.Namespace) -> list[str]:
+def _show(parser: Parser, steps: Iterable[list[Event]], form: str, options: argparse.Namespace) -> list[str]:
     """Show one output; what `--strict` does not let pass."""
     show = shower(form)
-    for events in told:
+    for events in steps:
         show(events)
     message = parser.message
     if form == "message":

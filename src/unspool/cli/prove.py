@@ -1,4 +1,4 @@
-"""The command ``prove``, and what ``serve`` tells of the same proof."""
+"""The command ``prove``, and how ``serve`` reports the same proof."""
 
 import argparse
 import sys
@@ -82,7 +82,7 @@ def read_tokenizer_file(argument: str, checkpoint: Checkpoint) -> Any:
 
 
 def proof_json(proof: list[Case]) -> list[dict[str, str]]:
-    """A proof as machines are told it."""
+    """A proof for ``--json``."""
     return [{"case": c.case, "result": c.result, "reason": c.reason} for c in proof]
 
 

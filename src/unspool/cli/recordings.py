@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 _HEAD = 256  # so many characters show whether a line is JSON
 _BEGINS = re.compile(r"\s*\{")
 _MOST = 64 * 1024 * 1024
-"""Characters of the first line of a recording, at most: a prompt stands in it."""
+"""Characters of the first line of a recording, at most: a prompt is in it."""
 
 
 def find_recordings(argument: str, path: str) -> "list[Recording] | None":
-    """The recordings of a file or a folder; ``None`` where the file holds something else, an output."""
+    """The recordings of a file or a folder; ``None`` where the file contains something else, an output."""
     file = Path(path)
     try:
         if file.is_dir():
@@ -37,7 +37,7 @@ def find_recordings(argument: str, path: str) -> "list[Recording] | None":
 
 
 def _first_line(stream: IO[str]) -> str:
-    """The first line that is not empty; as much of it as tells that it begins no recording."""
+    """The first line that is not empty; only its head where that shows that it is not a recording."""
     while line := stream.readline(_HEAD):
         if line.strip():
             more = _BEGINS.match(line) is not None and not line.endswith("\n")
@@ -119,8 +119,8 @@ def read_in_common(argument: str, recordings: "Sequence[Recording]", dialect: Di
     if dialect is None:
         named = {(r.asked.dialect, r.asked.reasoning, r.asked.toml) for r in recordings}
         if len(named) > 1:
-            told = ", ".join(sorted(name or "none" for name, *_ in named))
-            raise Misuse(f"{argument}: the recordings have several dialects ({told}); pass --dialect")
+            names = ", ".join(sorted(name or "none" for name, *_ in named))
+            raise Misuse(f"{argument}: the recordings have several dialects ({names}); pass --dialect")
         dialect = recorded_dialect(argument, recordings[0])
     policies = {r.asked.policy for r in recordings}
     if len(policies) > 1:

@@ -35,9 +35,9 @@ def serve_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--api-key", metavar="KEY|@FILE", help="the key that clients must send")
     text = "keys that seal reasoning, each 32 bytes in base64; the first seals, all open ($UNSPOOL_REASONING_KEY)"
     p.add_argument("--reasoning-key", metavar="KEYS|@FILE", help=text)
-    text = "the model's own turns stand in prompts as it wrote them: never, loop (within a tool loop; default), all"
+    text = "the model's own turns appear in prompts as it wrote them: never, loop (within a tool loop; default), all"
     p.add_argument("--context-turns", type=one_of(CONTEXTS), metavar="TURNS", default="loop", help=text)
-    text = "MiB for the turns that may stand in prompts again; 128, 0 is none"
+    text = "MiB for the turns that may appear in prompts again; 128, 0 is none"
     p.add_argument("--turn-memory", type=int, metavar="MIB", default=128, help=text)
     text = "tokens of reasoning for an effort, as low=1024 (repeatable); requests with a budget of their own keep it"
     p.add_argument("--effort-budget", metavar="EFFORT=TOKENS", action="append", default=[], help=text)
@@ -178,10 +178,10 @@ def _limits(options: argparse.Namespace) -> Limits:
 
 
 def _admitted(options: argparse.Namespace) -> dict[str, Any]:
-    """Who may use the server, as fields of `Settings`: the pages of which websites, under which names.
+    """Who may use the server, as fields of `Settings`: websites, and names of the server.
 
     Raises:
-        Misuse: one is no origin, or no name.
+        Misuse: one is not an origin, or not a name.
     """
     from ..server.cors import check_origin
     from ..server.guards import check_host

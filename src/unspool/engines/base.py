@@ -17,7 +17,7 @@ class EngineError(Exception):
         message: for the client: what went wrong, without what only the operator may know.
         status: the HTTP status to answer with: 400 where the request asks for what the engine cannot do, 503 where
             the engine is not there, 500 otherwise.
-        retry_after: seconds after which it may be worth another try, where the engine tells them.
+        retry_after: seconds after which it may be worth another try, where the engine gives them.
         detail: for the operator alone.
     """
 
@@ -32,7 +32,7 @@ class Sampling(msgspec.Struct, frozen=True, kw_only=True):
     """How tokens are chosen; ``None`` leaves it to the engine. The names are those of OpenAI and of most engines.
 
     Attributes:
-        logprobs: how many alternatives to tell for each token; 0 tells the chosen ones alone.
+        logprobs: how many alternatives to report for each token; 0 reports the chosen ones alone.
     """
 
     temperature: float | None = None
@@ -64,7 +64,7 @@ class Thinking(msgspec.Struct, frozen=True, kw_only=True):
 class Request(msgspec.Struct, frozen=True, kw_only=True):
     """One output to generate.
 
-    Stop strings are no part of it: whether a text is content, only a parser can tell, so the server matches them and
+    Stop strings are not part of it. Only a parser knows whether a text is content, so the server matches them and
     closes the generation.
 
     Attributes:
@@ -81,7 +81,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         sampling: how tokens are chosen.
         max_tokens: the output's length at most; ``None``: as long as the model's context.
         constraint: what may be generated; ``None``: anything.
-        explain: tell with each token what the constraint forbade, where the engine knows it; see `Forbidden`.
+        explain: report with each token what the constraint forbade, where the engine knows it; see `Forbidden`.
         thinking: the budget of reasoning; ``None``: there is none.
     """
 
@@ -118,7 +118,7 @@ class Forbidden(msgspec.Struct, frozen=True, omit_defaults=True):
     Attributes:
         allowed: how many tokens it allowed.
         of: how many there are.
-        likeliest: what the model held for likeliest, where that was forbidden; else empty.
+        likeliest: the token that the model found likeliest, where that was forbidden; else empty.
         probability: of that token, by the model alone.
     """
 
@@ -132,8 +132,8 @@ class Delta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The next piece of an output.
 
     Attributes:
-        text: raw text, special tokens included. It may hold lone surrogates.
-        token_ids: the tokens of the text, where the engine tells them: of all its text or of none. A token whose
+        text: raw text, special tokens included. It may contain lone surrogates.
+        token_ids: the tokens of the text, where the engine reports them: of all its text or of none. A token whose
             characters are not whole comes before its text.
         finish_reason: ``stop``, ``length``, ``content_filter``, …, in the last piece.
         usage: the engine's counts so far; the last ones count.

@@ -1,6 +1,6 @@
 """Continuous batching: many outputs of one model, a token at a time.
 
-One thread computes. At every token boundary outputs join and leave: it takes the next request in line where a slot is
+One thread computes. At every token boundary outputs join and leave. It takes the next request in line where a slot is
 free, reads a part of that prompt, and then computes one token for each output whose consumer keeps up. A consumer that
 does not pull stops its own output after a few pieces, and keeps its slot. The event loop never waits for the thread,
 nor the thread for the event loop.
@@ -99,7 +99,7 @@ class Batching:
         """Generate one output, a piece for each token.
 
         The text of the token that ends it is left out where that is the tokenizer's own end of a sequence; others,
-        such as ``<|call|>``, are told.
+        such as ``<|call|>``, are included.
 
         Raises:
             EngineError: 400 where the request has no prompt, or one that leaves no room, or asks for what cannot be;
@@ -383,12 +383,12 @@ class Batching:
         if reason is not None:
             text += output.detokenizer.flush()[0]
         top = output.logprobs
-        told = top is not None and not silent
+        reported = top is not None and not silent
         return Delta(
             text=text,
             token_ids=() if silent else (token,),
             finish_reason=reason,
             usage=Usage(prompt_tokens=len(output.prompt), completion_tokens=output.count) if reason or usage else None,
-            logprobs=(logprob_entry(self._model.tokenizer, logits, token, top or 0),) if told else (),
+            logprobs=(logprob_entry(self._model.tokenizer, logits, token, top or 0),) if reported else (),
             forbidden=forbidden,
         )

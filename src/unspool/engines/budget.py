@@ -1,4 +1,4 @@
-"""Budgets of reasoning: behind so many tokens of thought, the dialect's own marker closes it."""
+"""Budgets of reasoning: after so many tokens of thought, the dialect's own marker closes it."""
 
 from typing import Any
 
@@ -9,10 +9,10 @@ __all__ = ["Budget"]
 
 
 class Budget:
-    """Counts the tokens of one output's reasoning, and says which token has to come once they are used up.
+    """Counts the tokens of one output's reasoning, and says which token must come once they are used up.
 
     Args:
-        asked: the budget, and how reasoning is told.
+        asked: the budget, and how reasoning is recognized.
         tokenizer: the model's.
     """
 
@@ -29,7 +29,7 @@ class Budget:
 
     @property
     def due(self) -> int | None:
-        """The token that has to come next, where the grammar takes it; ``None``: any."""
+        """The token that must come next, where the grammar takes it; ``None``: any."""
         if self._at:
             return self._ids[self._at]
         return self._ids[0] if self._inside and self._left <= 0 and self._whole and self._ids else None

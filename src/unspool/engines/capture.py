@@ -36,7 +36,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     Attributes:
         dialect, reasoning: as `unspool.get_dialect` takes them; ``dialect`` may also be the path of a file.
         toml: the text of the dialect's file, where that is not shipped.
-        policy: the fields that the server was told to override.
+        policy: the fields that the server was set to override.
         match: for replay: this recording answers requests in whose last message, or prompt, this text occurs.
         prompt, stage, messages, tools, tool_choice: see `Request`. ``tools`` is ``None`` where they are unknown.
     """
@@ -273,7 +273,7 @@ class Capture:
 
     @property
     def context(self) -> int | None:
-        """The engine's own, where it tells it."""
+        """The engine's own, where it has one."""
         return getattr(self._engine, "context", None)
 
     async def generate(self, request: Request) -> AsyncGenerator[Delta, None]:

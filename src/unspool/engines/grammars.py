@@ -34,7 +34,7 @@ SECONDS: Final = (0.5, 2.0)
 MEMORY: Final = 512 * 1024 * 1024
 """Bytes that a compilation may take."""
 _OF_SCHEMA: Final = "failed to compile JSON schema: "
-"""Behind this, llguidance's messages speak of the schema alone."""
+"""After this, llguidance's messages speak of the schema alone."""
 _KEPT: Final = 256
 _KEPT_BYTES: Final = 128 * 1024 * 1024
 
@@ -111,9 +111,9 @@ class Grammars:
         elif verdict.get("error"):
             why = str(verdict["error"]).splitlines()[0]
             log.warning("a grammar cannot be compiled: %.300s", why)
-            _, of_schema, told = why.partition(_OF_SCHEMA)  # any other error would be about the grammar
-            told = f": {told[:200]}" if of_schema else ""
-            found = _Found(None, f"tools: the grammar engine does not support these schemas{told}")
+            _, of_schema, detail = why.partition(_OF_SCHEMA)  # any other error would be about the grammar
+            detail = f": {detail[:200]}" if of_schema else ""
+            found = _Found(None, f"tools: the grammar engine does not support these schemas{detail}")
         else:
             awaited.check()
             found = _Found(self._library.compile(text), "")
@@ -176,20 +176,20 @@ class _Judge:
         if self._process is not None and self._process.poll() is None:
             return self._process
         self._end()
-        told, self._cancel = os.pipe()
+        cancelled, self._cancel = os.pipe()
         try:
             self._process = subprocess.Popen(
                 # Without its folder on the path: names there are not meant for everybody.
                 [sys.executable, "-P", judge.__file__],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                pass_fds=[told],
+                pass_fds=[cancelled],
             )
         finally:
-            os.close(told)
+            os.close(cancelled)
         self._stop = weakref.finalize(self, _stop, self._process)  # also where an engine is never closed
         described = self._library.described.encode()
-        begin = {**self._library.options, "tokenizer": len(described), "cancel": told}
+        begin = {**self._library.options, "tokenizer": len(described), "cancel": cancelled}
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(begin).encode() + b"\n" + described)
         return self._process

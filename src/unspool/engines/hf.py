@@ -2,7 +2,7 @@
 
 Sequences that are stepped together share one cache, padded on the left, as transformers' own batches are: whatever a
 model can generate in a batch, it can generate here. The batch is made anew where a sequence joins or leaves it. Models
-whose caches hold anything but keys, values and recurrent states are stepped one sequence after another.
+whose caches contain anything but keys, values and recurrent states are stepped one sequence after another.
 """
 
 import copy
@@ -47,7 +47,7 @@ class TransformersModel:
     Raises:
         ImportError: torch or transformers is missing.
         OSError: a file is missing.
-        ValueError: the directory holds no such model, or the context is not in its range.
+        ValueError: the directory contains no such model, or the context is not in its range.
     """
 
     def __init__(self, directory: str | Path, *, device: str | None = None, context: int | None = None) -> None:
@@ -70,8 +70,8 @@ class TransformersModel:
         text = model.config.get_text_config()
         self.context = _context(directory, getattr(text, "max_position_embeddings", None), context)
         self.eos = _ends(model.generation_config.eos_token_id, text.eos_token_id, self.tokenizer.eos_token_id)
-        told = model.generation_config.to_diff_dict()
-        self.sampling = Sampling(**{f: told[f] for f in _SAMPLING if told.get(f) is not None})
+        defaults = model.generation_config.to_diff_dict()
+        self.sampling = Sampling(**{f: defaults[f] for f in _SAMPLING if defaults.get(f) is not None})
         self._members: list[weakref.ref[_Sequence]] = []
         self._cache: Any = None
         self._mask: Any = None
@@ -224,9 +224,9 @@ def _aligned(rows: Sequence[Any]) -> Any:
     return made
 
 
-def _ends(*told: int | Sequence[int] | None) -> frozenset[int]:
+def _ends(*declared: int | Sequence[int] | None) -> frozenset[int]:
     """The tokens that end an output, from the model's settings and the tokenizer."""
-    return frozenset(t for ids in told if ids is not None for t in ([ids] if isinstance(ids, int) else ids))
+    return frozenset(t for ids in declared if ids is not None for t in ([ids] if isinstance(ids, int) else ids))
 
 
 def _context(directory: str | Path, own: int | None, wanted: int | None) -> int:

@@ -1,11 +1,11 @@
 """The process that says whether a grammar may be compiled: each is tried in a child of its own, under limits.
 
 A schema of a few bytes can make a grammar of gigabytes, and nothing stops a compilation in a thread. This process has
-one thread and loads the tokenizer once; a child that is forked off it compiles a grammar and is killed where it takes
+one thread and loads the tokenizer once. A child that is forked off it compiles a grammar, and is killed where it takes
 too long, grows too large, or nobody waits for it any more. What it has proved, the server may do itself.
 
-It is run as a file and imports nothing of unspool. On standard input comes one line of JSON, with the bytes of the
-tokenizer behind it, and then jobs, each a line of JSON and a grammar; answers are lines of JSON. A byte in the pipe
+It is run as a file and imports nothing of unspool. Standard input starts with one line of JSON and the bytes of the
+tokenizer. Jobs follow, each a line of JSON and a grammar; answers are lines of JSON. A byte in the pipe
 ``cancel`` ends the job at hand.
 """
 
@@ -36,7 +36,7 @@ def _line() -> bytes:
 
 
 def _size(field: int) -> int:
-    """Bytes of this process: of its address space (0), or in memory (1); 0 where the system does not tell."""
+    """Bytes of this process: of its address space (0), or in memory (1); 0 where the system does not say."""
     try:
         with open("/proc/self/statm", encoding="ascii") as file:
             return int(file.read().split()[field]) * os.sysconf("SC_PAGE_SIZE")
@@ -68,10 +68,10 @@ def _child(write: int, library: Any, tokenizer: Any, job: dict[str, Any], gramma
     if space:
         resource.setrlimit(resource.RLIMIT_AS, (space + job["memory"],) * 2)
     before, began = _size(1), time.process_time()
-    told = _compile(library, tokenizer, grammar, job["limits"])
-    told["memory"] = max(0, _size(1) - before)
-    told["seconds"] = round(time.process_time() - began, 3)
-    os.write(write, json.dumps(told).encode())
+    verdict = _compile(library, tokenizer, grammar, job["limits"])
+    verdict["memory"] = max(0, _size(1) - before)
+    verdict["seconds"] = round(time.process_time() - began, 3)
+    os.write(write, json.dumps(verdict).encode())
 
 
 def _judge(library: Any, tokenizer: Any, cancel: int, job: dict[str, Any], grammar: str) -> bytes:
@@ -86,7 +86,7 @@ def _judge(library: Any, tokenizer: Any, cancel: int, job: dict[str, Any], gramm
         finally:
             os._exit(0)
     os.close(write)
-    told = b""
+    verdict = b""
     cancelled = False
     while True:
         ready = select.select([read] if cancelled else [read, cancel], [], [])[0]
@@ -97,11 +97,11 @@ def _judge(library: Any, tokenizer: Any, cancel: int, job: dict[str, Any], gramm
             data = os.read(read, 65_536)
             if not data:
                 break
-            told += data
+            verdict += data
     os.close(read)
     _, status = os.waitpid(pid, 0)
-    if told:
-        return told
+    if verdict:
+        return verdict
     late = os.WIFSIGNALED(status) and os.WTERMSIG(status) in (signal.SIGPROF, signal.SIGXCPU)
     return json.dumps({"over": "cancelled" if cancelled else "time" if late else "memory"}).encode()
 

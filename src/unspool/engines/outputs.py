@@ -26,7 +26,7 @@ class Output(msgspec.Struct, kw_only=True, eq=False):
         budget: of reasoning; ``None``: there is none.
         loop: the consumer's event loop.
         state, token, count: the model's, the latest token, how many there are; the model's thread alone uses them.
-        pieces: what was generated and not pulled; at the end there may stand an error.
+        pieces: what was generated and not pulled; at the end there may be an error.
         waiter: what the consumer waits for.
         stopped: whether the consumer has too many pieces to pull.
         over: whether it has ended or nobody wants it: its slot is free.

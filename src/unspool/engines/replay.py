@@ -11,8 +11,8 @@ from .capture import Recording
 class Replay:
     """Plays recordings.
 
-    A request is answered by the first recording whose ``match`` occurs in its last message or its prompt; else by those
-    without a ``match``, one after another and from the start again. Choices are requests of their own.
+    A request is answered by the first recording whose ``match`` occurs in its last message or its prompt. Else those
+    without a ``match`` answer, one after another and from the start again. Choices are requests of their own.
 
     Args:
         recordings: at least one.

@@ -1,4 +1,4 @@
-"""From logits to tokens: how the next token of one output is chosen, and what is told of its probability.
+"""From logits to tokens: how the next token of one output is chosen, and how its probability is reported.
 
 The order is that of transformers: what the constraint allows, penalties, temperature, ``top_k``, ``top_p``, ``min_p``.
 Log probabilities are the model's own, before any of it.
@@ -17,7 +17,7 @@ from .base import EngineError, Forbidden, Sampling
 __all__ = ["Sampler", "filled", "forbidden_at", "logprob_entry"]
 
 LOWEST: Final = -9999.0
-"""What is told as log probability of what cannot be; JSON has no infinity."""
+"""The log probability that is reported for an impossible token; JSON has no infinity."""
 _BLOCK: Final = 512
 _BOUNDS: Final[dict[str, tuple[float, float]]] = {
     "temperature": (0.0, 100.0),
@@ -140,7 +140,7 @@ def _place(weights: NDArray[np.float32], share: float) -> int:
 
 
 def _nucleus(weights: NDArray[np.float32], top_p: float) -> NDArray[np.intp]:
-    """Where the likeliest ones stand that together make up ``top_p``, in their order."""
+    """Where the likeliest ones are that together make up ``top_p``, in their order."""
     total = float(weights.sum(dtype=np.float64))
     for least in (1e-2, 1e-4, 0.0):  # of the highest, 1: mostly few are left to be sorted
         likely = weights[weights >= least]
@@ -155,13 +155,13 @@ def _nucleus(weights: NDArray[np.float32], top_p: float) -> NDArray[np.intp]:
 
 
 def logprob_entry(tokenizer: Any, logits: NDArray[np.float32], token: int, top: int) -> dict[str, Any]:
-    """What OpenAI's chat completions tell of a token's probability.
+    """A token's probability as OpenAI's chat completions report it.
 
     Args:
         tokenizer: as `unspool.Parser` takes it.
         logits: from which the token was chosen, shape ``(vocab_size,)``.
         token: the chosen one.
-        top: how many alternatives to tell, the likeliest first.
+        top: how many alternatives to report, the likeliest first.
     """
     highest = float(logits.max())
     total = highest + float(np.log(np.exp(logits - highest).sum(dtype=np.float64)))
@@ -170,8 +170,8 @@ def logprob_entry(tokenizer: Any, logits: NDArray[np.float32], token: int, top: 
     if top:
         found = np.argpartition(logits, -top)[-top:]
         likeliest = found[np.argsort(-logits[found], kind="stable")].tolist()
-    told = _told(tokenizer, token, float(logits[token]) - total)
-    return {**told, "top_logprobs": [_told(tokenizer, t, float(logits[t]) - total) for t in likeliest]}
+    chosen = _entry(tokenizer, token, float(logits[token]) - total)
+    return {**chosen, "top_logprobs": [_entry(tokenizer, t, float(logits[t]) - total) for t in likeliest]}
 
 
 def forbidden_at(tokenizer: Any, logits: NDArray[np.float32], mask: "NDArray[np.bool_]") -> Forbidden:
@@ -191,7 +191,7 @@ def forbidden_at(tokenizer: Any, logits: NDArray[np.float32], mask: "NDArray[np.
     return Forbidden(allowed, len(logits), text, round(float(1 / weights.sum(dtype=np.float64)), 4))
 
 
-def _told(tokenizer: Any, token: int, logprob: float) -> dict[str, Any]:
+def _entry(tokenizer: Any, token: int, logprob: float) -> dict[str, Any]:
     data = token_bytes(tokenizer, token)
     return {
         "token": "\ufffd" if data is None else data.decode(errors="replace"),

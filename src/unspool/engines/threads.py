@@ -24,8 +24,8 @@ class Abandoned(Exception):
 class Awaited:
     """Whether somebody still waits for some work. Work of several steps calls `check` between two of them.
 
-    A thread that only competed for the interpreter's lock would have it most of the time: the loop gives the lock up
-    with every event and has to win it again, which takes long where the machine is busy. So `check` also waits for one
+    A thread that only competed for the interpreter's lock would have it most of the time. The loop gives the lock up
+    with every event and must win it again, which takes long on a busy machine. So `check` also waits for one
     whole turn of the loop, every few milliseconds.
 
     Args:
@@ -68,7 +68,8 @@ class Awaited:
 
 
 class _Job(Generic[_T]):
-    """Work for a thread, which lets go of it as soon as it begins or nobody waits for it: it may hold a whole request.
+    """Work for a thread, which lets go of it as soon as it begins or nobody waits for it: it may contain a whole
+    request.
 
     Args:
         work: what to do.

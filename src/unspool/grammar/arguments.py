@@ -70,7 +70,7 @@ class Arguments:
         return seq(self.value(parameters, at), Const(end))
 
     def free(self, tool: Tool, grammar: Freeform, end: str) -> Node:
-        """The one argument of a custom tool, whose text a grammar of the request tells."""
+        """The one argument of a custom tool, whose text a grammar of the request describes."""
         d = self.d
         (key,) = tool.parameters["properties"]
         if d.argument and d.call[0].object is None:
@@ -124,8 +124,8 @@ class Arguments:
         return tuple(dict.fromkeys((closing(template.after).first, *self.outer)))
 
     def guards(self, later: list[str]) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
-        """What a text value does not hold, and does not begin with: what closes it, and the openings of arguments that
-        may still come, each of which would make up for a closing that is missing."""
+        """What a text value does not contain, and does not begin with: what closes it, and the openings of arguments
+        that may still come. Each such opening would make up for a missing closing."""
         if not later or not self.guard:
             return self.guard, ()
         opened = choice(_opening(p.opening, later) for p in self.plan.parameters)
@@ -135,7 +135,7 @@ class Arguments:
         return (*self.guard, seq(Const("\n"), opened)), (opened,) if first else ()
 
     def around(self, template: Template, key: Node, kind: str) -> tuple[Node, str, Node]:
-        """What stands before a value, the first marker behind it, and the rest."""
+        """What comes before a value, the first marker after it, and the rest."""
         fields = {"string": "true" if kind == "string" else "false", "type": kind}
 
         def write(steps: Iterable[Step]) -> Node:
@@ -229,15 +229,15 @@ class Arguments:
 
 
 _Around = Callable[[str], tuple[Node, str, Node]]
-"""By the type of a value: what stands before it, the first marker behind it, and the rest."""
+"""By the type of a value: what comes before it, the first marker after it, and the rest."""
 
 
 class _Markup:
     """The arguments of one tool, each with markup of its own, up to the end of the call.
 
-    A text value may hold its own closing where nothing follows that may follow an argument. So each argument is made
+    A text value may contain its own closing where nothing follows that may follow an argument. So each argument is made
     together with what does follow: the beginning of the next one, or what closes the call. Printers that cannot keep
-    text to that take arguments by themselves, whose text holds no closing.
+    text to that take arguments by themselves, whose text contains no closing.
     """
 
     def __init__(self, arguments: Arguments, values: Values, schema: dict[str, Any], at: str, end: str) -> None:
@@ -266,7 +266,7 @@ class _Markup:
         return seq(Const(self.opening), self.argument(i, follow))
 
     def next(self, i: int, separator: str) -> list[tuple[str, Node]]:
-        """What may stand where the first arguments up to ``i`` are done: a text, and what follows it."""
+        """What may be where the first arguments up to ``i`` are done: a text, and what follows it."""
         found: list[tuple[str, Node]] = []
         if i < len(self.entries) or self.extra is not False:
             found.append((separator + self.opening, self.from_(i)))
@@ -288,7 +288,7 @@ class _Markup:
         return self.arguments.rules.once(("arguments", self.serial, i), lambda: self.one_of(i))
 
     def argument(self, i: int, follow: list[tuple[str, Node]]) -> Node:
-        """The argument at ``i``, behind the beginning of its opening; behind the last stand those undeclared."""
+        """The argument at ``i``, after the beginning of its opening; after the last are those undeclared."""
         key: Node
         if i < len(self.entries):
             name, schema, _ = self.entries[i]
@@ -320,7 +320,7 @@ class _Markup:
         return choice(found)
 
     def around(self, template: Template, key: Node, kind: str) -> tuple[Node, str, str]:
-        """What stands before a value, without the beginning of the opening; the marker behind it; and the rest."""
+        """What comes before a value, without the beginning of the opening; the marker after it; and the rest."""
         head, stop, rest = self.arguments.around(template, key, kind)
         first, *more = head.parts if isinstance(head, Seq) else (head,)
         assert isinstance(first, Const)
@@ -328,7 +328,7 @@ class _Markup:
         return seq(Const(first.text[len(self.opening) :]), *more), stop, rest.text
 
     def later(self, i: int) -> list[str]:
-        """The declared arguments that may not have been given where the one at ``i`` stands."""
+        """The declared arguments that may not have been given where the one at ``i`` is."""
         return [k for j, (k, _, required) in enumerate(self.entries) if j > i or (j < i and not required)]
 
     def strings(self, i: int, key: Node, schema: dict[str, Any], at: str, follow: list[tuple[str, Node]]) -> list[Node]:
@@ -346,7 +346,7 @@ class _Markup:
             return [seq(head, Const(v + closed), _follows(follow)) for v in kept]
         bounds = (schema.get("minLength", 0), schema.get("maxLength"), schema.get("pattern", ""))
         free = bounds == (0, None, "")
-        # A bounded value is exactly what is told, so the white space before the marker is written as it is.
+        # A bounded value is exactly what is written, so the white space before the marker is written as it is.
         closed = stop + rest if free else template.inner_trail + stop + rest
         guard, unlike = self.arguments.guards(later) if follow else ((), ())
         follow = follow or [("", EMPTY)]
@@ -354,8 +354,8 @@ class _Markup:
         if not longer or not isinstance(head, Const):
             texts = [Text(closed + f, others(kept_out, closed + f), unlike, *bounds, guard=guard) for f, _ in follow]
             return [seq(head, text, node) for text, (_, node) in zip(texts, follow, strict=True)]
-        # What may not stand in this one may in another that goes on from it, such as a CDATA section. The text belongs
-        # to one word with what stands before it, since the other's opening begins alike.
+        # What may not be in this one may in another that goes on from it, such as a CDATA section. The text belongs
+        # to one word with what comes before it, since the other's opening begins alike.
         found: list[Node] = []
         for other in longer:
             opening, other_stop, other_rest = self.around(other, key, "string")
@@ -388,14 +388,14 @@ def _unwrapped(parameters: dict[str, Any]) -> dict[str, Any]:
 
 
 def spelled(values: Values, schema: dict[str, Any], at: str) -> Json:
-    """JSON whose strings hold none of the texts that these values do not hold."""
+    """JSON whose strings contain none of the texts that these values do not contain."""
     whole = {**schema, "$defs": values.definitions} if values.definitions else schema
     if not values.without:
         return Json(whole)
     try:
         node: Node | None = values.value(schema, at)
     except ConstraintError:
-        node = None  # a keyword that only JSON itself can keep; its strings then may hold markers
+        node = None  # a keyword that only JSON itself can keep; its strings then may contain markers
     return Json(whole, values.without, node)
 
 
@@ -406,8 +406,8 @@ def _follows(follow: list[tuple[str, Node]]) -> Node:
 
 
 def _guard(d: Dialect, plan: Plan) -> tuple[Node, ...]:
-    """What ends a text value: a closing, and something that may follow it. Nothing where a closing holds a field, which
-    would be too much for lexers: text then holds no closing at all."""
+    """What ends a text value: a closing, and something that may follow it. Nothing where a closing contains a field,
+    which would be too much for lexers: text then contains no closing at all."""
     rule = follows(plan, closing(d.argument[0].after))
     if any(a.kind not in (LITERAL, SPACE) for part in rule for p in part.closings for a in p.atoms):
         return ()
@@ -448,7 +448,7 @@ def _whole(pattern: Pattern) -> Node:
 
 
 def others(texts: Collection[str], stop: str) -> tuple[str, ...]:
-    """Markers beside the one that ends a text, each once, without those that hold another."""
+    """Markers beside the one that ends a text, each once, without those that contain another."""
     found = sorted({t for t in texts if t and t != stop}, key=lambda t: (len(t), t))
     return tuple(t for i, t in enumerate(found) if not any(u in t for u in found[:i]))
 
@@ -498,18 +498,18 @@ def _listed(schema: dict[str, Any]) -> list[Any] | None:
 
 
 def _readable(parts: list[tuple[str, dict[str, Any]]]) -> list[tuple[str, dict[str, Any]]]:
-    """Those of a schema's branches, by type, whose values are read as what they are where no markup tells types: a text
+    """Those of a schema's branches, by type, whose values are read as what they are where markup gives no types. A text
     that is admitted as a string is one, but for ``null``."""
     strings = [_listed(one) for kind, one in parts if kind == "string"]
     free = None in strings
     listed = [v for values in strings for v in values or ()]
 
-    def told(kind: str) -> bool:
+    def is_read(kind: str) -> bool:
         if kind in ("string", "null"):
             return kind == "string" or "null" not in listed
         return not free and not any(decode(v, frozenset((kind,)))[1] for v in listed)
 
-    return [(kind, one) for kind, one in parts if told(kind)]
+    return [(kind, one) for kind, one in parts if is_read(kind)]
 
 
 def _continues(other: Template, first: Template) -> bool:

@@ -5,7 +5,7 @@ thousand properties in any order. Such schemas are errors that name the place. S
 such as ``{"$ref": "#"}``, are too: under their grammar nothing could be generated.
 
 What schemas combine (``allOf`` of ``anyOf``, references met twice) may grow with each level, so that the size of a
-schema tells nothing: the steps of a derivation are counted.
+schema means nothing: the steps of a derivation are counted.
 """
 
 import threading
@@ -19,7 +19,7 @@ from ..errors import ConstraintError
 __all__ = ["Budget", "awaited", "check_count", "check_finite", "check_number", "derivation", "step"]
 
 MAX_NODES: Final = 50_000
-"""How many nodes the schemas of one request may hold."""
+"""How many nodes the schemas of one request may contain."""
 MAX_TEXT: Final = 500_000
 """How many characters the names, values and patterns of one request may have."""
 MAX_VALUES: Final = 10_000
@@ -138,7 +138,7 @@ class Budget:
         """Account for a name, a value or a pattern.
 
         Raises:
-            ConstraintError: it is too much, or holds a lone surrogate.
+            ConstraintError: it is too much, or contains a lone surrogate.
         """
         if not isinstance(text, str):
             return
@@ -156,7 +156,7 @@ class Budget:
         """Account for what an ``enum`` lists, or for a ``const``.
 
         Raises:
-            ConstraintError: it is too much, or holds a lone surrogate.
+            ConstraintError: it is too much, or contains a lone surrogate.
         """
         waiting = [value]
         while waiting:
@@ -208,10 +208,10 @@ def check_count(keyword: str, value: int, at: str) -> None:
 
 
 def check_finite(root: Any, definitions: Mapping[str, Any], at: str) -> None:
-    """Return where some finite value may satisfy a prepared schema, as far as its references tell.
+    """Return where some finite value may satisfy a prepared schema, as far as its references show.
 
     Raises:
-        ConstraintError: whatever satisfies it would have to hold itself.
+        ConstraintError: whatever satisfies it would have to contain itself.
     """
     done: set[str] = set()
     walk = _Walk(done)

@@ -1,7 +1,7 @@
 """A dialect and a request's tools as a grammar: the templates of the dialect's file, filled with what may be generated.
 
-The first alternative of each template is what is generated, as it is what `unspool.render` writes; free text holds none
-of the markers by which the machine, compiled from the same file, would take it for something else.
+The first alternative of each template is what is generated, as it is what `unspool.render` writes. Free text contains
+none of the markers by which the machine, compiled from the same file, would take it for something else.
 """
 
 import re
@@ -45,7 +45,7 @@ class Demand(msgspec.Struct, frozen=True):
     Attributes:
         tools: those that may be called.
         names: all that are declared; text must not call any of them.
-        low, high: how many calls there are; ``None`` is no bound.
+        low, high: how many calls there are; ``None``: no bound.
         stage: where the output begins.
         bare: no reasoning before the calls that are demanded.
         forced: the parser reads bare objects as calls (``"required"`` or ``"named"``), else ``""``.
@@ -81,9 +81,9 @@ class _Builder:
         self.plan: Plan = compile_plan(d, None, demand.forced or "auto")
         self.policy = self.plan.policy
         self.content_first = self.policy.text_before_tools == "content"
-        # Calls are written as the first template has it; behind text, as the first that is told from text.
+        # Calls are written as the first template has it; after text, as the first that text cannot be mistaken for.
         self.block = d.calls[0] if d.calls else None
-        self.behind = next((t for t in writable(d.calls) if self.told(t)), self.block)
+        self.behind = next((t for t in writable(d.calls) if self.distinct(t)), self.block)
         self.undecided = demand.stage is Stage.UNDECIDED and bool(d.reasoning)
         if demand.tools and not d.call:
             raise ConstraintError(f"tools: dialect {d.name!r} has no template for calls")
@@ -107,7 +107,7 @@ class _Builder:
         return choice(begins)
 
     def reasoning(self, *, first: bool, opened: bool = False) -> Node:
-        """A reasoning part; behind it, the white space that the template writes there."""
+        """A reasoning part; after it, the white space that the template writes there."""
         template = writable(self.d.reasoning)[0]
         opening, closed = template.opening, template.closing
         scan = self.plan.reading.reasoning.scan
@@ -115,7 +115,7 @@ class _Builder:
         return self.free(head, closed, scan.triggers)
 
     def guessed(self) -> Node:
-        """Reasoning that nothing opens, told by its closing; a call would tell that it is none."""
+        """Reasoning that nothing opens, recognized by its closing; a call would show that it is content."""
         closed = writable(self.d.reasoning)[0].closing.lstrip()
         unlike = tuple(_begins(o.pattern) for o in self.plan.reading.edge if o.kind == REASONING)
         return self.kept(closed, self.plan.reading.undecided.triggers | self.plan.plain.reasoning.scan.triggers, unlike)
@@ -125,7 +125,7 @@ class _Builder:
         return seq(Const(head.rstrip()), self.kept(closed.lstrip(), without, unlike))
 
     def kept(self, stop: str, without: Iterable[str], unlike: tuple[Node, ...] = (), *, code: bool = False) -> Text:
-        """Text up to a marker that holds none of the others; tags of reasoning are read in any case."""
+        """Text up to a marker that contains none of the others; tags of reasoning are read in any case."""
         texts = tuple(dict.fromkeys(without))
         tags = self.tags.intersection((stop, *texts))
         exact = others([t for t in texts if t not in tags], stop)
@@ -146,7 +146,7 @@ class _Builder:
             return self.text("")
         return self.mixed()
 
-    # -- what text must not hold ----------------------------------------------------------------------------------
+    # -- what text must not contain ----------------------------------------------------------------------------------
 
     @cached_property
     def tags(self) -> frozenset[str]:
@@ -156,12 +156,12 @@ class _Builder:
         return frozenset(p.first for p in patterns if _TAG.fullmatch(p.first))
 
     def cases(self, marker: str) -> list[str]:
-        """Texts one of which is in every spelling of a marker that counts."""
+        """Texts, one of which is in every spelling of a marker that counts."""
         return cases(marker) if marker in self.tags else [marker]
 
     def markers(self, scan: Scan) -> list[str]:
-        """What content does not hold, since it would be read as a marker."""
-        # Where prose makes everything behind it content, a call's opening is a marker only before any.
+        """What content does not contain, since it would be read as a marker."""
+        # Where prose makes everything after it content, a call's opening is a marker only before any.
         calls = not self.content_first
         thoughts = self.policy.reasoning_in_content != "text"
         counts = {CALL: calls, REASONING: thoughts}
@@ -180,7 +180,7 @@ class _Builder:
         begins = [t for t in dict.fromkeys(begins) if not any(w in t for w in without)]
         begins = [c for t in begins for c in self.cases(t)]
         unlike: list[Node] = [seq(_WHITE, choice(map(Const, begins)))] if begins else []
-        # Behind a call, another may begin with its name.
+        # After a call, another may begin with its name.
         unlike += [_named(o.pattern) for o in plan.inner if o.form and o.form.marked and not o.pattern.first]
         if self.undecided:
             without += [o.pattern.first for o in plan.reasoning_ends]
@@ -197,7 +197,7 @@ class _Builder:
             bare = [o for o in plan.reading.edge if isinstance(o, Opening) and o.kind == CALL and not o.marked]
             bare = [o for o in bare if not any(w in _literals(o) for w in without)]
             spaced = [o for o in bare if o.spaced]
-            # Engines take patterns up to a size: where calls may stand behind any space, one rule is for all places.
+            # Engines take patterns up to a size: where calls may come after any space, one rule is for all places.
             if spaced and set(self.bare_calls(spaced, names)) == set(self.bare_calls(bare, names)):
                 calls = choice(self.bare_calls(bare, names, whole=False))
                 unlike.append(seq(choice((seq(_ANYTHING, Chars(WHITE)), EMPTY)), calls))
@@ -214,9 +214,9 @@ class _Builder:
         """What would be read as calls without markers where content begins.
 
         In a text they may begin anywhere, so that only their beginning can be looked at (not ``whole``): an object
-        whose first key holds the name of a tool, or its arguments.
+        whose first key is that of a tool's name, or of its arguments.
         """
-        heads: dict[Node, list[Node]] = {}  # by what goes on behind them: engines take patterns up to a size
+        heads: dict[Node, list[Node]] = {}  # by what goes on after them: engines take patterns up to a size
         for o in openings:
             head: list[Node] = []
             for atom in o.pattern.atoms:
@@ -273,7 +273,7 @@ class _Builder:
         return seq(self.margin(), Const(head), value, Const(closed))
 
     def margin(self, template: Template | None = None) -> Node:
-        """White space that may stand between a part and the next, which by default is a block of calls."""
+        """White space that may be between a part and the next, which by default is a block of calls."""
         before = {t.trail for t in (*self.d.reasoning[:1], *self.d.preamble[:1], *self.d.content[:1])}
         behind = {t.lead for t in ([template] if template else self.d.calls[:1])}
         return choice(Const(m) for m in sorted({"", *before, *behind}, key=len, reverse=True))
@@ -285,7 +285,7 @@ class _Builder:
         return seq(self.margin(), self.section(first=first))
 
     def announced(self, *, first: bool) -> list[Node]:
-        """Calls behind a frame of content."""
+        """Calls after a frame of content."""
         preamble = writable(self.d.preamble or self.d.content)[0]
         if self.content_first:
             return []
@@ -301,7 +301,7 @@ class _Builder:
         """Text and calls, in any order that is read back."""
         if self.content_first:
             return choice((self.text(""), seq(self.calls(first=True), self.text(""))))
-        if self.block is not None and not self.told(self.block):
+        if self.block is not None and not self.distinct(self.block):
             found = [self.text(""), self.calls(first=True)]
             return choice([*found, self.preceded()] if self.lined or self.trigger else found)
         return self.after_calls()
@@ -318,32 +318,32 @@ class _Builder:
         return seq(Repeat(self.preceded()), self.text(""))
 
     def preceded(self) -> Node:
-        """Calls behind text."""
+        """Calls after text."""
         if self.lined:
-            # In a fence that prose opened they would be no calls.
+            # In a fence that prose opened they would not be calls.
             return choice(
                 seq(self.text(self.begun(tool)[0], "```"), self.section(first=False, opened=True, begun=tool))
                 for tool in self.demand.tools
             )
         return seq(self.text(self.trigger), self.section(first=False, cut=len(self.trigger), block=self.behind))
 
-    def told(self, block: Template) -> bool:
-        """Whether a letter or digit tells a block of calls from text."""
+    def distinct(self, block: Template) -> bool:
+        """Whether a letter or digit distinguishes a block of calls from text."""
         return any(marked(t.before, self.d.anywhere) for t in (block, self.d.call[0]))
 
     @property
     def lined(self) -> bool:
         """Whether unmarked calls begin where a line does, or anywhere."""
         block, d = self.block, self.d
-        if block is None or self.told(block):
+        if block is None or self.distinct(block):
             return False
         return "\n" in block.lead or loose(block, d.call[0], d.anywhere)
 
     @cached_property
     def trigger(self) -> str:
-        """The marker with which calls behind text begin; ``""`` where no letter tells them from text."""
+        """The marker with which calls after text begin; ``""`` where no letter distinguishes them from text."""
         block, call = self.behind, self.d.call[0]
-        if block is None or not self.told(block):
+        if block is None or not self.distinct(block):
             return ""
         opening = block.opening + literal(call.head)
         first = joined(Pattern(block.before), Pattern(call.before)).first
@@ -402,7 +402,7 @@ class _Builder:
         return seq(one, many, ends)
 
     def each(self, begin: Callable[[Sequence[Step]], Sequence[Step]]) -> Node:
-        """A call of any of the tools; ``begin`` puts before the steps of its head what stands there."""
+        """A call of any of the tools; ``begin`` puts before the steps of its head what is there."""
         found: list[Node] = []
         for tool in self.demand.tools:
             own = tool.text
@@ -452,7 +452,7 @@ class _Builder:
             closing_ = ""
             rest: list[Node] = []
             for step in self.d.call_of(tool.name).tail:
-                if step.name and step.name != "name":  # an id or a place that is told behind the arguments
+                if step.name and step.name != "name":  # an id or a place that is written after the arguments
                     rest.append(self.id(tool) if step.name == "id" else _INDEX)
                 elif rest:
                     rest.append(Const(step.write({"name": tool.name})))
@@ -473,9 +473,9 @@ def _first_member(shape: ObjectShape, names: Node) -> Node:
     """How the first member of a call's object goes on behind its first quote."""
     if shape.name_is_key:
         return seq(names, _QUOTE)
-    told = [key for key, role in shape.keys if role == "name"]
-    further = sorted({*ARGUMENT_KEYS, "type", *(key for key, _ in shape.keys)} - set(told))
-    name = seq(choice(map(Const, told)), _QUOTE, _WHITE, Const(":"), _WHITE, _QUOTE, names, _QUOTE)
+    name_keys = [key for key, role in shape.keys if role == "name"]
+    further = sorted({*ARGUMENT_KEYS, "type", *(key for key, _ in shape.keys)} - set(name_keys))
+    name = seq(choice(map(Const, name_keys)), _QUOTE, _WHITE, Const(":"), _WHITE, _QUOTE, names, _QUOTE)
     return choice((name, seq(choice(map(Const, further)), _QUOTE)))
 
 

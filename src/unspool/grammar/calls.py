@@ -32,7 +32,7 @@ class ToolStrictLevel(enum.IntEnum):
 class StructureInfo(msgspec.Struct, frozen=True):
     """How a call of one tool is written: ``begin``, the arguments as one JSON object, ``end``.
 
-    ``trigger`` begins ``begin`` and tells that a call has begun.
+    ``trigger`` begins ``begin`` and shows that a call has begun.
     """
 
     begin: str
@@ -46,13 +46,13 @@ def structure_info(dialect: str | Dialect, tool: "Mapping[str, Any] | str", *, i
     Args:
         dialect: a name or a `Dialect`.
         tool: an OpenAI tool dict, or its name.
-        index: which call of the answer it is, from 0, where the dialect counts them (Kimi's ids): calls that begin with
-            the same number would get one id, so that the parser would have to give the second another.
+        index: which call of the answer it is, from 0, where the dialect counts them (Kimi's ids). Calls that begin with
+            the same number would get one id, and the parser would have to give the second another.
 
     Returns:
-        ``None`` where the arguments are not a JSON object (Python, markup, quotes of its own), where no marker tells a
-        call from text, where a call holds an id, and where each part of a message is framed (the first begins in the
-        prompt).
+        ``None`` where the arguments are not a JSON object (Python, markup, quotes of its own), where no marker
+        distinguishes a call from text, where a call has an id, and where each part of a message is framed (the first
+        begins in the prompt).
 
     Raises:
         ConstraintError: the tool has no name.

@@ -39,8 +39,8 @@ class Constraint:
 
     Attributes:
         grammar: the intermediate grammar.
-        json_schema: the calls as a JSON array of ``{"name": …, "parameters": …}``, for engines that know no tags
-            (what they generate is read under the same ``tool_choice``); ``None`` where no call has to be made.
+        json_schema: the calls as a JSON array of ``{"name": …, "parameters": …}``, for engines that know no tags. What
+            they generate is read under the same ``tool_choice``. ``None`` where no call has to be made.
     """
 
     def __init__(self, grammar: Grammar, json_schema: dict[str, Any] | None, special: Mapping[str, int]) -> None:
@@ -98,14 +98,14 @@ def constrain(
             (``{"type": "function", "function": {"name": …}}``) or OpenAI's list of allowed tools.
         parallel_tool_calls: whether there may be several calls.
         stage: where the output begins. With ``content``, ``required`` and a named choice begin with the calls: no
-            reasoning, no text. Default: as ``prompt`` tells, else the dialect's own.
-        prompt: text or token ids, whose tail tells the stage.
+            reasoning, no text. Default: as ``prompt`` shows, else the dialect's own.
+        prompt: text or token ids, whose tail shows the stage.
         response_format: the schema of the content: OpenAI's ``response_format``, or a JSON Schema. Reasoning and calls
             are not touched by it.
         strict_level: constrains ``auto`` where no tool has ``strict``.
-        tokenizer: tells which markers are special tokens; see `Constraint.lark`.
+        tokenizer: says which markers are special tokens; see `Constraint.lark`.
         grammars: for tools with a single argument, a text, the grammar of that text, by their names. They are kept
-            whatever ``tool_choice`` and ``strict_level`` say; `Constraint.lark` alone can tell them.
+            whatever ``tool_choice`` and ``strict_level`` say; `Constraint.lark` alone can express them.
 
     Returns:
         ``None`` where nothing is constrained: ``"none"``, or ``"auto"`` without a strict tool or level, and no schema
@@ -199,7 +199,7 @@ def structure_constraint(
         content: dict[str, Any] = {"type": "json_schema", "json_schema": _tool(tool, loose=not strict).parameters}
         begin, counted = info.begin, structure_info(d, tool, index=1)
         if counted is not None and counted.begin != begin:
-            # Calls are counted: any number may stand where these two differ.
+            # Calls are counted: any number may be where these two differ.
             at = next(i for i, (a, b) in enumerate(zip(begin, counted.begin, strict=False)) if a != b)
             rest = {"type": "const_string", "value": begin[at + 1 :]}
             content = {

@@ -12,7 +12,7 @@ OPEN_SPAN = rf"(?:{ANY}*\n)?(?:{_PLAIN}|`[^`\n]{_PLAIN}*`[^`\n])*`(?:[^`\n]{_PLA
 """Text that ends in an open code span: an odd number of single backticks on its last line."""
 
 MAX_CASES = 5
-"""How many letters of a marker are written in both cases where each mixture has to be written by itself."""
+"""How many letters of a marker are written in both cases where each mixture must be written by itself."""
 
 _SPECIAL = frozenset('\\.+*?()|[]{}^$#&-~/"')
 _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
@@ -29,7 +29,8 @@ def folded(text: str) -> str:
 
 
 def cases(text: str) -> list[str]:
-    """Texts of which everything holds one that holds a text in any case: its beginning, in each mixture."""
+    """Texts for a text in any case: its beginning, in each mixture. Whatever contains that text contains one of
+    them."""
     found = [""]
     letters = 0
     for c in text:
@@ -78,7 +79,7 @@ def _group(node: Node) -> str:
 
 
 def count(low: int, high: int | None) -> str:
-    """How often what stands before it comes, as regular expressions, Lark and EBNF write it."""
+    """How often what comes before it comes, as regular expressions, Lark and EBNF write it."""
     if (low, high) == (1, 1):
         return ""
     if high is None:

@@ -2,7 +2,7 @@
 
 A grammar becomes a grammar of its own within that of the request (``%lark``), for the bare text or for what spells it
 in a JSON string. Every text and expression in it is read and written anew (see `unspool.grammar.regular`), so that
-nothing of a request reaches the engine as it came: no ids of tokens, no options, no other directives.
+nothing of a request reaches the engine as it came. There are no ids of tokens, no options, and no other directives.
 """
 
 import json
@@ -21,7 +21,7 @@ from .flat import ANY, literal
 __all__ = ["MAX_GRAMMAR", "NO_LARK", "Freeform", "read_lark"]
 
 NO_LARK: Final = "tools: the grammar of a custom tool is in Lark, which cannot be kept in this form"
-"""The error of forms of grammar that are no Lark."""
+"""The error of forms of grammar that are not Lark."""
 MAX_GRAMMAR: Final = 64 * 1024
 """Characters of a grammar."""
 
@@ -102,9 +102,9 @@ class Freeform(msgspec.Struct, frozen=True):
         """The grammar for llguidance.
 
         Args:
-            quote: it is for what stands in a string of JSON or Python between these; ``""``: for the text itself.
-            without: markers that the text must not hold. No terminal holds one, or ends in the beginning of one; the
-                texts that the grammar itself spells are left alone.
+            quote: it is for what is in a string of JSON or Python between these; ``""``: for the text itself.
+            without: markers that the text must not contain. No terminal contains one, or ends in the beginning of one;
+                the texts that the grammar itself spells are left alone.
 
         Raises:
             ConstraintError: see `read_lark`.
@@ -398,11 +398,11 @@ class _Writer:
 
 
 def _spelled(text: str, quote: str) -> str:
-    """A text as it stands between quotes."""
+    """A text as it is between quotes."""
     if not quote:
         return text
-    told = json.dumps(text, ensure_ascii=False)[1:-1]
-    return told if quote == '"' else told.replace('\\"', '"').replace(quote, "\\" + quote)
+    escaped = json.dumps(text, ensure_ascii=False)[1:-1]
+    return escaped if quote == '"' else escaped.replace('\\"', '"').replace(quote, "\\" + quote)
 
 
 def _unquoted(text: str) -> str:

@@ -1,10 +1,10 @@
 """A grammar as GBNF, which llama.cpp takes; it is EBNF for xgrammar too.
 
-There are no complements in it, so a text that must not hold markers is written as the automaton that looks for them:
-a rule for each state, every one of them right-recursive. JSON is spelled out, with no white space but what the
+There are no complements in it, so a text that must not contain markers is written as the automaton that looks for them.
+Each state is a rule, and every rule is right-recursive. JSON is spelled out, with no white space but what the
 renderer writes. Like a structural tag it is narrower than the grammar where free text must not *begin* with something
-or has a bounded length; see `unspool.grammar.tag`. Beyond that: raw strings that must not hold a marker hold no
-character with which one begins (JSON strings may still hold it, escaped).
+or has a bounded length; see `unspool.grammar.tag`. Beyond that: raw strings that must not contain a marker contain no
+character with which one begins (JSON strings may still contain it, escaped).
 """
 
 import re
@@ -74,7 +74,7 @@ class _Printer:
         return self.names[at], new
 
     def node(self, node: Node, scope: str) -> str:
-        """The node as an expression; ``scope`` tells whose rules it refers to: the grammar's, or a JSON value's."""
+        """The node as an expression; ``scope`` says whose rules it refers to: the grammar's, or a JSON value's."""
         match node:
             case Const():
                 return _quoted(node.text)
@@ -161,7 +161,7 @@ class _Printer:
             firsts = _single(sorted({t[0] for t in (node.stop, *without) if t}))
             body = f"[^{firsts}]" if firsts else "[^\\x00]"
             return head + body + _times(node.min, node.max) + (" " + _quoted(node.stop) if node.stop else "")
-        # A stop that holds another marker ends the text where that marker ends; the rest of it has to follow.
+        # A stop that contains another marker ends the text where that marker ends; the rest of it must follow.
         ends = [node.stop.find(w) + len(w) for w in without if w in node.stop]
         stop, rest = (node.stop[: min(ends)], node.stop[min(ends) :]) if ends else (node.stop, "")
         key = (stop, without, node.folded, node.code and bool(stop))
@@ -171,8 +171,8 @@ class _Printer:
         return head + name + (" " + _quoted(rest) if rest else "")
 
     def automaton(self, name: str, stop: str, without: tuple[str, ...], folded: tuple[str, ...], code: bool) -> None:
-        """Rules for text up to and with ``stop``, or, without one, up to the end; it holds no marker of the others, and
-        under ``code`` the stop does not stand in a code span."""
+        """Rules for text up to and with ``stop``, or, without one, up to the end. It contains no marker of the others,
+        and under ``code`` the stop is not in a code span."""
         markers = [[*stop]] if stop else []
         markers += [[*w] for w in without]
         markers += [[c.lower() + c.upper() if c.isalpha() else c for c in f] for f in folded]
@@ -214,9 +214,9 @@ class _State(msgspec.Struct, frozen=True):
     run: int
 
     def after(self, c: str, markers: list[list[str]], *, code: bool) -> "_State":
-        """The state behind one more character; ``""``: one that no marker holds."""
+        """The state behind one more character; ``""``: one that no marker contains."""
         here = [*self.places, *((m, 0) for m in range(len(markers)))]
-        # What ended is no place to go on from.
+        # A marker that ended is not continued.
         places = frozenset((m, i + 1) for m, i in here if c and i < len(markers[m]) and c in markers[m][i])
         if not code:
             return _State(places, False, 0)
@@ -232,7 +232,7 @@ def _avoiding(node: Node, firsts: str) -> Node:
     """A flat node whose characters are none of ``firsts``.
 
     Raises:
-        ConstraintError: a text that is given holds one.
+        ConstraintError: a text that is given contains one.
     """
     if isinstance(node, Chars):
         if node.negated or not node.set:
@@ -276,7 +276,7 @@ def _members(set: str) -> list[tuple[str, str]]:
         if item == "\\s":
             ranges += _WHITE
         elif item == "-":
-            characters.append("")  # joins the one before it with the one behind it
+            characters.append("")  # joins the one before it with the one after it
         else:
             characters.append(_character(item))
     i = 0
@@ -294,12 +294,12 @@ def _character(item: str) -> str:
 
 
 def _inside(ranges: Iterable[tuple[str, str]]) -> str:
-    """The inside of a character class. What is told by a code comes last: some readers take more digits than two."""
-    told = [_told(a) + ("-" + _told(b) if a != b else "") for a, b in dict.fromkeys(ranges)]
-    return "".join(sorted(told, key=lambda t: "\\x" in t))
+    """The inside of a character class. Codes come last: some readers take more than two digits."""
+    items = [_in_class(a) + ("-" + _in_class(b) if a != b else "") for a, b in dict.fromkeys(ranges)]
+    return "".join(sorted(items, key=lambda t: "\\x" in t))
 
 
-def _told(character: str) -> str:
+def _in_class(character: str) -> str:
     if character < " " or character in "-^\x7f\x85\xa0":
         return {"\n": "\\n", "\r": "\\r", "\t": "\\t"}.get(character) or f"\\x{ord(character):02X}"
     return "\\" + character if character in '[]"\\' else character
@@ -310,4 +310,4 @@ def _single(characters: Iterable[str]) -> str:
 
 
 def _quoted(text: str) -> str:
-    return '"' + "".join(c if c in "-^[]" else _told(c) for c in text) + '"'
+    return '"' + "".join(c if c in "-^[]" else _in_class(c) for c in text) + '"'

@@ -1,7 +1,7 @@
 """A grammar in terms of what one form of grammar can say, so that its printer only prints.
 
-What a form cannot say is said in another way, which may be narrower: free text that must not *begin* with something
-does not hold it at all, and markup whose text may hold its own closing holds none.
+What a form cannot say is said in another way, which may be narrower. Free text that must not *begin* with something
+does not contain it at all. Markup whose text may contain its own closing contains none.
 """
 
 from collections.abc import Iterable
@@ -19,10 +19,10 @@ class Abilities(msgspec.Struct, frozen=True):
     """What a form of grammar can say.
 
     Attributes:
-        guards: text that holds a marker unless something follows it.
+        guards: text that contains a marker unless something follows it.
         beginnings: text that does not begin with something.
-        mixed_case: text that holds no marker in any mixture of upper and lower case.
-        excludes: JSON whose strings do not hold some texts.
+        mixed_case: text that contains no marker in any mixture of upper and lower case.
+        excludes: JSON whose strings do not contain some texts.
     """
 
     guards: bool = False
@@ -93,7 +93,7 @@ def _same(one: Iterable[Node], other: Iterable[Node]) -> bool:
 
 
 def signs(node: Node) -> list[str]:
-    """Texts of which everything that a flat node tells holds one: its names with what is around them, or a literal."""
+    """Texts, one of which is in every text of a flat node: its names with what is around them, or a literal."""
     parts = node.parts if isinstance(node, Seq) else (node,)
     for i in reversed(range(len(parts))):
         part, before = parts[i], parts[i - 1] if i else None

@@ -89,10 +89,10 @@ class Llguidance:
 
 
 def from_lark(tokenizer: Any, lark: str) -> Any:
-    """A matcher of llguidance; tell its errors by ``is_error``.
+    """A matcher of llguidance; ``is_error`` shows its errors.
 
-    Text that may hold unmarked calls anywhere (a union of formats) takes more work at one step than the library allows
-    by default; what it builds there serves all later steps.
+    Text that may contain unmarked calls anywhere (a union of formats) takes more work at one step than the library
+    allows by default. What it builds there serves all later steps.
     """
     import llguidance
 

@@ -1,7 +1,7 @@
 """The intermediate grammar: a few kinds of nodes that know no dialect, and that every printer can write.
 
-`Chars`, `Const`, and sequences, choices and repetitions of them are *flat*: they tell characters and nothing else, so
-that a printer may write them as one regular expression. `Word` asks for that.
+`Chars`, `Const`, and sequences, choices and repetitions of them are *flat*: they stand for characters alone, so that a
+printer may write them as one regular expression. `Word` asks for that.
 """
 
 from collections.abc import Iterable, Iterator
@@ -12,7 +12,7 @@ import msgspec
 from .bounds import step
 
 MAX_JSON_SPACE: Final = 32
-"""How many characters of white space may stand in one place of a JSON value."""
+"""How many characters of white space may be in one place of a JSON value."""
 
 
 class Const(msgspec.Struct, frozen=True, gc=False):
@@ -28,7 +28,7 @@ class Chars(msgspec.Struct, frozen=True, gc=False):
         set: the inside of a character class as regular expressions write it: ``a-z``, ``\\x00`` for control characters,
             ``\\\\`` before a backslash, a bracket, a caret or a hyphen that means itself. Empty: any character.
         negated: those that are not in the set.
-        min, max: how many; ``None`` is no bound.
+        min, max: how many; ``None``: no bound.
     """
 
     set: str
@@ -62,7 +62,7 @@ class Word(msgspec.Struct, frozen=True):
     """A flat node, to be matched as a unit.
 
     Attributes:
-        without: texts that it does not hold.
+        without: texts that it does not contain.
         unlike: what the whole of it is not.
     """
 
@@ -76,15 +76,15 @@ class Text(msgspec.Struct, frozen=True):
 
     Attributes:
         stop: the marker, which belongs to the node; ``""``: the text ends with the output.
-        without: markers that the text does not hold; ``stop`` is always one.
-        unlike: flat nodes, with none of which the text begins.
+        without: markers that the text does not contain; ``stop`` is always one.
+        unlike: flat nodes; the text begins with none of them.
         min, max: its length in characters, without the marker.
         pattern: a regular expression of JSON Schema that it matches.
         head: a text before it, which belongs to the node.
-        guard: flat nodes, none of which the text holds; printers that can keep to them let it hold what ``without``
-            lists.
-        folded: markers that the text does not hold in any mixture of upper and lower case.
-        code: the marker does not stand in a code span: on its line, an even number of single backticks is before it.
+        guard: flat nodes; the text contains none of them. Printers that can keep to them let it contain what
+            ``without`` lists.
+        folded: markers that the text does not contain in any mixture of upper and lower case.
+        code: the marker is not in a code span: on its line, an even number of single backticks is before it.
     """
 
     stop: str
@@ -104,7 +104,7 @@ class Json(msgspec.Struct, frozen=True, eq=False):
 
     Attributes:
         schema: its JSON Schema; references start at its own root.
-        without: texts that no string in it holds.
+        without: texts that no string in it contains.
         spelled: the same value as other nodes, for printers that cannot keep texts out of strings.
     """
 
@@ -118,8 +118,8 @@ class Free(msgspec.Struct, frozen=True, eq=False):
 
     Attributes:
         source: that, in Lark; it has been checked.
-        quote: the quotes of the string of JSON or Python in which the text stands; ``""``: it stands alone.
-        without: markers that the text does not hold; see `Freeform.written`.
+        quote: the quotes of the string of JSON or Python in which the text is; ``""``: it stands alone.
+        without: markers that the text does not contain; see `Freeform.written`.
     """
 
     source: str
@@ -163,13 +163,13 @@ WHITE: Final = "\\s\\x1c-\\x1f"
 def seq(*parts: Node) -> Node:
     """The parts one after another; neighbouring texts are joined, also where one is chosen from several.
 
-    Engines that read words greedily would otherwise take a text for the beginning of a longer one that may stand there.
+    Engines that read words greedily would otherwise take a text for the beginning of a longer one that may be there.
     """
     found: list[Node] = []
     for part in _flattened(parts, Seq):
         if part == EMPTY:
             continue
-        if found and _told(found[-1]) and _begun(part):
+        if found and _is_text(found[-1]) and _begun(part):
             part = choice(_joined(one, other) for one in _options(found.pop()) for other in _options(part))
             found += part.parts if isinstance(part, Seq) else (part,)
         else:
@@ -182,13 +182,13 @@ def _options(node: Node) -> tuple[Node, ...]:
     return node.parts if isinstance(node, Choice) else (node,)
 
 
-def _told(node: Node) -> bool:
+def _is_text(node: Node) -> bool:
     """Whether a node is a text, or one of several."""
     return all(isinstance(o, Const) for o in _options(node))
 
 
 def _begun(node: Node) -> bool:
-    """Whether whatever a node tells begins with a text of its own."""
+    """Whether every text of a node begins with a text of its own."""
     firsts = (o.parts[0] if isinstance(o, Seq) else o for o in _options(node))
     return all(isinstance(f, Const) and f.text for f in firsts)
 
@@ -204,12 +204,12 @@ def _joined(text: Node, node: Node) -> Node:
 def choice(parts: Iterable[Node]) -> Node:
     """One of the parts; those that are the same are named once."""
     found: list[Node] = []
-    told: set[Node] = set()
+    seen: set[Node] = set()
     for part in _flattened(parts, Choice):
         if isinstance(part, Const | Ref):  # comparing others would cost more than naming them twice
-            if part in told:
+            if part in seen:
                 continue
-            told.add(part)
+            seen.add(part)
         found.append(part)
     step(len(found))
     if not found:

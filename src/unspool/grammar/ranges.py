@@ -44,10 +44,10 @@ def _natural(low: int, high: int | None) -> Node:
 
 
 def _spans(low: int, high: int) -> list[Node]:
-    """Blocks of numbers that begin alike: some digits, one of several, and any digits behind it."""
+    """Blocks of numbers that begin alike: some digits, one of several, and any digits after it."""
     found: list[Node] = []
     while low <= high:
-        free = 0  # how many digits behind may be any
+        free = 0  # how many digits after may be any
         while low and low % 10 ** (free + 1) == 0 and low + 10 ** (free + 1) - 1 <= high:
             free += 1
         size = 10**free

@@ -50,7 +50,7 @@ class Branches(msgspec.Struct, frozen=True):
 
 
 class Several(msgspec.Struct, frozen=True):
-    """A part so many times; ``None`` is no bound."""
+    """A part so many times; ``None``: no bound."""
 
     part: "Part"
     low: int
@@ -294,7 +294,7 @@ _ESCAPES: Final = {8: "b", 9: "t", 10: "n", 12: "f", 13: "r"}
 
 
 def _special(quote: str) -> Ranges:
-    """Characters that stand as escapes in a string between such quotes: controls, the quote and the backslash."""
+    """Characters that are as escapes in a string between such quotes: controls, the quote and the backslash."""
     return ((0, 31), (ord(quote), ord(quote)), (92, 92)) if quote else ()
 
 
@@ -336,7 +336,7 @@ def _escaped(part: Part, quote: str) -> bool:
 
 
 def rule(part: Part, quote: str) -> str:
-    """What `write` tells, as the body of a rule of Lark, where each escape is a word."""
+    """As `write`, as the body of a rule of Lark, where each escape is a word."""
     if not _escaped(part, quote):
         return f"/{write(part, quote)}/"
     if isinstance(part, Set):
@@ -357,7 +357,7 @@ def _rule_of(ranges: Ranges, quote: str, run: str) -> str:
 
 
 def _words(ranges: Ranges, quote: str) -> list[str]:
-    """Expressions for the characters of a set: those that stand as they are, and each escape."""
+    """Expressions for the characters of a set: those that are as they are, and each escape."""
     plain = _without(ranges, _special(quote))
     escapes = _escapes(ranges, quote)
     return [*([_set(plain)] if plain or not escapes else []), *escapes]

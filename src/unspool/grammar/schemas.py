@@ -16,7 +16,7 @@ from .bounds import MAX_PATTERN, Budget, check_count, check_finite, check_number
 __all__ = ["FORMATS", "MAX_NODES", "merged", "prepare"]
 
 MAX_NODES: Final = 20_000
-"""How many nodes the schemas of one tool may hold."""
+"""How many nodes the schemas of one tool may contain."""
 
 MAX_KEY: Final = 256
 """How long, in characters, the name of a property may be."""
@@ -53,16 +53,16 @@ Node = dict[str, Any]
 
 
 def prepare(schema: object, where: str, *, closed: bool = False, budget: Budget | None = None) -> Node | bool:
-    """A schema that stands by itself: references lead to its own ``$defs``, and only known keywords are left.
+    """A self-contained schema: references lead to its own ``$defs``, and only known keywords are left.
 
     Args:
-        schema: as a request holds it; what is no ``dict`` and not ``False`` says nothing.
+        schema: as a request contains it; anything but a ``dict`` or ``False`` says nothing.
         where: its name, for errors.
         closed: whether objects that declare properties have no others unless they say so.
         budget: the request's; default: the schema has one of its own.
 
     Raises:
-        ConstraintError: names what cannot be held, or is malformed.
+        ConstraintError: names what cannot be kept, or is malformed.
     """
     copy = _Copy(schema, closed, budget or Budget())
     root = copy.joined(copy.node(schema, where, 0), 0)
@@ -98,7 +98,7 @@ class _Copy:
         for key in _REFUSED:
             if node.get(key) not in (None, False, {}, []) or (key == "not" and key in node):
                 raise ConstraintError(f"{at}.{key}: is not supported by grammars; supported are {_ALLOWED}")
-        # The order of the keys is the schema's own: grammars write properties in the order in which they stand.
+        # The order of the keys is the schema's own: grammars write properties in the order in which they are.
         for key, value in node.items():
             if key == "$ref":
                 found["$ref"] = self.reference(value, f"{at}.$ref", depth)
@@ -127,7 +127,7 @@ class _Copy:
         return found
 
     def joined(self, node: Node | bool, depth: int) -> Node | bool:
-        """The node with all that has to hold at once said by its own keywords, where they can say it."""
+        """The node with all that must hold at once said by its own keywords, where they can say it."""
         if not isinstance(node, dict) or depth > 2 * MAX_DEPTH:
             return node
         step()

@@ -1,8 +1,8 @@
 """A grammar as a structural tag: the JSON object that xgrammar, vLLM and SGLang take.
 
 Node types are those of xgrammar 0.2. What refers to itself is written as one ``grammar`` node (xgrammar's EBNF), all
-else as nested formats. Where a structural tag is narrower than the grammar: a marker that free text must not *begin*
-with is kept out of all of it, and text of a bounded length holds no character with which a marker begins.
+else as nested formats. A structural tag is narrower than the grammar in two places. A marker that free text must not
+*begin* with is kept out of all of it. Text of a bounded length contains no character with which a marker begins.
 """
 
 from typing import Any, Final, assert_never
@@ -36,9 +36,9 @@ Format = dict[str, Any]
 _ABILITIES: Final = Abilities(excludes=True)
 _MAX_PARTS: Final = 100_000
 _MAPS: Final = frozenset({"properties", "patternProperties", "$defs", "definitions"})
-"""Keywords of a schema under which names stand, with schemas."""
+"""Keywords of a schema under which names are, with schemas."""
 _VALUES: Final = frozenset({"enum", "const", "default", "examples"})
-"""Keywords under which values stand, and no schemas."""
+"""Keywords under which values are, and no schemas."""
 
 
 def structural_tag(grammar: Grammar) -> dict[str, Any]:
@@ -105,7 +105,7 @@ class _Printer:
         return found
 
     def rule(self, ref: Ref) -> Format:
-        """A rule, written out where it stands."""
+        """A rule, written out where it is."""
         name = ref.name
         if name not in self.made:
             before = self.size
@@ -172,7 +172,7 @@ class _Printer:
 
     def quoting(self, without: list[str]) -> Format:
         """Text that ends outside code spans: between backticks, text without any; each pair is closed or on a line that
-        ends. Directly behind backticks, text begins with no character with which a marker begins."""
+        ends. Directly after backticks, text begins with no character with which a marker begins."""
         plain: Format = {"type": "any_text", "excludes": [*without, "`"]}
         inside: Format = {"type": "any_text", "excludes": [*without, "`", "\n"]}
         tick: Format = {"type": "const_string", "value": "`"}
@@ -202,7 +202,7 @@ def _possible(schema: "dict[str, Any] | bool") -> "dict[str, Any] | bool":
 
 def _bounded(schema: Any) -> Any:
     """A schema with a pattern for strings of bounded length: from the length alone xgrammar, which lets no escapes into
-    such strings, makes a rule that lets control characters in, and those no JSON string may hold."""
+    such strings, makes a rule that lets control characters in, and those that no JSON string may contain."""
     if isinstance(schema, list):
         return [_bounded(one) for one in schema]
     if not isinstance(schema, dict):

@@ -41,7 +41,7 @@ _NUMBER: Final = seq(
     optional(seq(Chars("eE"), optional(Chars("+\\-")), Chars("0-9", max=2))),
 )
 _HEX = "0-9a-fA-F"
-# Escapes of surrogates alone would be no character.
+# Escapes of surrogates alone would not be characters.
 _UNICODE: Final = choice(
     (
         seq(Const("\\u"), Chars("0-9a-cA-Ce-fE-F"), Chars(_HEX, min=3, max=3)),
@@ -149,7 +149,7 @@ PYTHON_SPELLING: Final = Spelling(PYTHON, _python_string, _other_strings("'"))
 
 @lru_cache(16)  # rules that are made once are found by it
 def quote_spelling(quote: str) -> Spelling:
-    """JSON with bare keys, whose strings stand, unescaped, between a marker."""
+    """JSON with bare keys, whose strings are, unescaped, between a marker."""
 
     def string(min: int, max: int | None, without: tuple[str, ...]) -> Node:
         return seq(Const(quote), Text(quote, without, min=min, max=max))
@@ -213,7 +213,7 @@ class Values:
         spelling: how they are spelled.
         rules: takes the rules that values need.
         root: the prepared schema, for its ``$defs``.
-        without: texts that no string may hold.
+        without: texts that no string may contain.
     """
 
     def __init__(self, spelling: Spelling, rules: Rules, root: Schema, without: tuple[str, ...] = ()) -> None:
@@ -331,7 +331,7 @@ class Values:
             if rest is False or high == 0:
                 return EMPTY
             return Repeat(item(rest, "items"), low, high, separator)
-        # A tuple: from behind, each element may only stand where those before it do.
+        # A tuple: from after, each element may only be where those before it do.
         tail: Node = EMPTY
         if rest is not False and (high is None or high > len(first)):
             more = None if high is None else high - len(first)
@@ -346,8 +346,8 @@ class Values:
         entries, extra = self.entries(schema, at)
         if extra is not None:
             extra = seq(self.spelling.key(named(schema), self.without), Const(self.style.colon), extra)
-        told = [(seq(Const(self.style.key(k) + self.style.colon), v), r) for k, v, r in entries]
-        inside = self.members(told, extra, self.style.comma)
+        members = [(seq(Const(self.style.key(k) + self.style.colon), v), r) for k, v, r in entries]
+        inside = self.members(members, extra, self.style.comma)
         return seq(Const("{"), inside, Const("}"))
 
     def entries(self, schema: dict[str, Any], at: str) -> tuple[list[tuple[str, Node, bool]], Node | None]:
@@ -360,19 +360,19 @@ class Values:
         return found, None if others is False else self.value(others, f"{at}.additionalProperties")
 
     def members(self, entries: list[tuple[Node, bool]], extra: Node | None, separator: str) -> Node:
-        """Members in order, those that are not required optional, others behind; a separator between any two."""
+        """Members in order, those that are not required optional, others after; a separator between any two."""
         if not separator:
             parts = [node if required else optional(node) for node, required in entries]
             return seq(*parts, *(() if extra is None else (Repeat(extra),)))
         comma = Const(separator)
-        # From behind: what may stand where nothing has been written yet, and where something has.
+        # Backwards: what may be where nothing has been written yet, and where something has.
         first: Node = optional(Repeat(extra, 1, None, separator)) if extra is not None else EMPTY
         later: Node = Repeat(seq(comma, extra)) if extra is not None else EMPTY
         for node, required in reversed(entries):
             if required:
                 first, later = seq(node, later), seq(comma, node, later)
             else:
-                # What stands twice is told by reference, but for its beginning, which joins with the separator.
+                # A repeated part is a reference, but for its beginning, which joins with the separator.
                 head, *rest = node.parts if isinstance(node, Seq) else (node,)
                 node = seq(head, self.rules.add(seq(*rest)))
                 later = self.rules.add(later)
@@ -424,5 +424,5 @@ def named(schema: dict[str, Any]) -> list[str]:
 
 
 def _rest(schema: dict[str, Any]) -> str:
-    """What stands beside a reference, as a key."""
+    """What is beside a reference, as a key."""
     return json.dumps({k: v for k, v in schema.items() if k not in ("$ref", "$defs")}, sort_keys=True)

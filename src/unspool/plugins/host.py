@@ -150,8 +150,14 @@ def _version(host: str) -> str | None:
     try:
         return metadata.version(host)
     except metadata.PackageNotFoundError:
-        found = metadata.packages_distributions().get(host)
+        found = _distributions().get(host)
         return metadata.version(found[0]) if found else None
+
+
+@cache
+def _distributions() -> Mapping[str, list[str]]:
+    """The distributions of each package; read once, since all that are installed are looked through."""
+    return metadata.packages_distributions()
 
 
 # --- requests ---------------------------------------------------------------------------------------------------------

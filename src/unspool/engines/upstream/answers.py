@@ -57,9 +57,9 @@ def read_completion(data: bytes, alternatives: int = 0, keep_end: bool = False) 
 
     Args:
         data: the event's JSON.
-        alternatives: how many alternatives of a token were asked for; servers tell more.
-        keep_end: whether the text holds the token that ends the output; else its id and its entry of ``logprobs`` are
-            left out too.
+        alternatives: how many alternatives of a token were asked for; servers report more.
+        keep_end: whether the text contains the token that ends the output; else its id and its entry of ``logprobs``
+            are left out too.
 
     Raises:
         EngineError: it is an error, or malformed.
@@ -82,34 +82,34 @@ def read_completion(data: bytes, alternatives: int = 0, keep_end: bool = False) 
     return Delta(text=choice.text or "", token_ids=ids, logprobs=logprobs, finish_reason=reason, usage=usage)
 
 
-def _usage(told: _Usage) -> Usage:
-    details = told.completion_tokens_details
+def _usage(reported: _Usage) -> Usage:
+    details = reported.completion_tokens_details
     return Usage(
-        prompt_tokens=told.prompt_tokens,
-        completion_tokens=told.completion_tokens or 0,
-        total_tokens=told.total_tokens,
-        cached_tokens=None if told.prompt_tokens_details is None else told.prompt_tokens_details.cached_tokens,
+        prompt_tokens=reported.prompt_tokens,
+        completion_tokens=reported.completion_tokens or 0,
+        total_tokens=reported.total_tokens,
+        cached_tokens=None if reported.prompt_tokens_details is None else reported.prompt_tokens_details.cached_tokens,
         reasoning_tokens=None if details is None else details.reasoning_tokens,
     )
 
 
-def _logprobs(told: _Logprobs, alternatives: int) -> tuple[dict[str, Any], ...]:
+def _logprobs(reported: _Logprobs, alternatives: int) -> tuple[dict[str, Any], ...]:
     """The entries of the tokens as chat completions have them."""
-    tops = told.top_logprobs or []
+    tops = reported.top_logprobs or []
     found = []
-    for i, token in enumerate(told.tokens):
+    for i, token in enumerate(reported.tokens):
         top = tops[i] if i < len(tops) else None
-        logprob = told.token_logprobs[i] if i < len(told.token_logprobs) else None
+        logprob = reported.token_logprobs[i] if i < len(reported.token_logprobs) else None
         listed = sorted((top or {}).items(), key=lambda item: -_number(item[1]))[:alternatives]
         found.append({**_entry(token, logprob), "top_logprobs": [_entry(t, p) for t, p in listed]})
     return tuple(found)
 
 
-def _entry(token: str, logprob: float | None, told: list[int] | None = None) -> dict[str, Any]:
+def _entry(token: str, logprob: float | None, encoded: list[int] | None = None) -> dict[str, Any]:
     """A token, with its bytes where they can be known."""
-    if told is None and "\ufffd" not in token:
-        told = list(token.encode("utf-8", "surrogatepass"))
-    return {"token": token, "logprob": _number(logprob), "bytes": told}
+    if encoded is None and "\ufffd" not in token:
+        encoded = list(token.encode("utf-8", "surrogatepass"))
+    return {"token": token, "logprob": _number(logprob), "bytes": encoded}
 
 
 def _number(logprob: float | None) -> float:
@@ -159,7 +159,7 @@ class _Native(msgspec.Struct):
 def read_native(data: bytes, alternatives: int = 0, keep_end: bool = False) -> Delta:
     """An event of ``/completion``, as llama.cpp's server writes it; arguments as for `read_completion`.
 
-    Its ids are not read: of a character in several tokens only the last one is told.
+    Its ids are not read: of a character in several tokens only the last one is reported.
 
     Raises:
         EngineError: it is an error, or malformed.
@@ -196,7 +196,7 @@ def _decode(data: bytes, kind: type[_T]) -> _T:
     try:
         return msgspec.json.decode(data, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        pass  # it may be lone surrogates, which msgspec does not take, or bytes that are no UTF-8
+        pass  # it may be lone surrogates, which msgspec does not take, or bytes that are not UTF-8
     try:
         return msgspec.convert(json.loads(data.decode("utf-8", "replace")), kind)
     except (msgspec.ValidationError, ValueError, RecursionError) as wrong:
@@ -211,7 +211,7 @@ def complaint(body: Any) -> tuple[str, int | None]:
     if not isinstance(inner, Mapping):
         return "", None
     message: Any = inner.get("message", inner.get("detail", ""))
-    if isinstance(message, list):  # a field each, as FastAPI tells them
+    if isinstance(message, list):  # one item for each field, as FastAPI reports them
         message = "; ".join(
             f"{'.'.join(map(str, m.get('loc', ())))}: {m.get('msg', '')}" for m in message if isinstance(m, Mapping)
         )
@@ -228,9 +228,9 @@ def failure(message: str, status: int | None, retry_after: int | None = None) ->
         status: the HTTP status, or the code within a stream.
         retry_after: seconds, by its header.
     """
-    told = f": {message}" if message else ""
+    detail = f": {message}" if message else ""
     if status in (400, 409, 413, 422, 501):
-        return EngineError(f"the engine rejected the request{told}", 400)
+        return EngineError(f"the engine rejected the request{detail}", 400)
     if status in (401, 403):  # what it says concerns the operator's key
         return EngineError("the engine rejected the API key that the server sends", 503)
     if status in (404, 405):  # of the operator's making too: the path, or the model's name

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["Client", "Unavailable"]
 
 _MAX_ANSWER: Final = 32 * 1024 * 1024
-"""How many bytes an answer that is no stream may have: the ids of a prompt, at most."""
+"""How many bytes an answer that is not a stream may have: the ids of a prompt, at most."""
 _MAX_RETRY: Final = 24 * 3600
 _MAX_COMPLAINT: Final = 64 * 1024
 """How many bytes of an error are read."""
@@ -139,10 +139,10 @@ class Client:
         while len(data) < _MAX_COMPLAINT and (chunk := await self.read(backend, response, deadline)):
             data += chunk
         try:
-            told: Any = json.loads(data)
+            answer: Any = json.loads(data)
         except (ValueError, RecursionError):
-            told = data.decode("utf-8", "replace") if response.content_type == "text/plain" else ""
-        message, _ = complaint(told)
+            answer = data.decode("utf-8", "replace") if response.content_type == "text/plain" else ""
+        message, _ = complaint(answer)
         error = failure(self.hidden(message), response.status, _seconds(response.headers.get("Retry-After")))
         if response.status == 404:
             backend.served = None  # another model may be served there by now
@@ -171,9 +171,9 @@ class Client:
         return self._http
 
 
-def _seconds(told: str | None) -> int | None:
-    """What ``Retry-After`` tells; a date is not worth the trouble."""
-    return min(int(told), _MAX_RETRY) if told is not None and told.isascii() and told.isdigit() else None
+def _seconds(header: str | None) -> int | None:
+    """The seconds of ``Retry-After``; a date is not worth the trouble."""
+    return min(int(header), _MAX_RETRY) if header is not None and header.isascii() and header.isdigit() else None
 
 
 def _fault(backend: Backend, error: Exception) -> Exception:

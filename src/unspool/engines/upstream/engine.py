@@ -35,12 +35,12 @@ class Upstream:
 
     Args:
         urls: bases of servers of one model, with or without ``/v1``.
-        kind: one of `KINDS`; ``None``: as the server tells.
+        kind: one of `KINDS`; ``None``: as the server says.
         model: the servers' name for the model; ``None``: the first one that they list.
         api_key: is sent as a bearer token. It is neither logged nor passed on.
         tokenizer: what the servers' token ids are ids of; see `unspool.engines.Engine`.
-        markers: special tokens that the text has to show, for servers that hide those that are not listed (llama.cpp).
-        keep_end: whether the token that ends an output is part of it, where a server can tell it. Dialects need it
+        markers: special tokens that the text must show, for servers that hide those that are not listed (llama.cpp).
+        keep_end: whether the token that ends an output is part of it, where a server can send it. Dialects need it
             whose calls nothing else closes; others may take it for content.
         budgets: whether servers of kinds that refuse budgets of reasoning by default are set up for them.
         connect_timeout: seconds for a connection, and for the answer to a question such as ``/health``.
@@ -49,7 +49,7 @@ class Upstream:
         check_interval: seconds between two checks of each server.
 
     Raises:
-        ValueError: an argument is not what it has to be; names it first.
+        ValueError: an argument is not what it must be; names it first.
     """
 
     def __init__(
@@ -106,9 +106,11 @@ class Upstream:
 
     @property
     def context(self) -> int | None:
-        """Tokens of a prompt and its output together, the least of all servers, as they told when last asked."""
-        told = [b.served.context for b in self._pool.backends if b.served is not None and b.served.context is not None]
-        return min(told, default=None)
+        """Tokens of a prompt and its output together, the least of all servers, as they last reported it."""
+        contexts = [
+            b.served.context for b in self._pool.backends if b.served is not None and b.served.context is not None
+        ]
+        return min(contexts, default=None)
 
     # -- the interface of engines ----------------------------------------------------------------------------------
 
@@ -213,10 +215,10 @@ class Upstream:
 
     @contextlib.asynccontextmanager
     async def _request_id(self, request: Request) -> AsyncIterator[str]:
-        """What a server is told as the request's id: the client's, else the response's.
+        """The request's id as a server gets it: the client's, else the response's.
 
-        Servers may refuse an id that they are still busy with: of the choices of a request, and of requests that the
-        client gave the same id, those that are under way already get something to tell them apart.
+        Servers may refuse an id that they are still busy with. Further choices of a request, and further requests with
+        the same id, therefore get a suffix.
         """
         id = request.client_id or request.id
         if id in self._busy:
@@ -271,7 +273,7 @@ class Upstream:
         return backend.kind
 
     async def _served(self, backend: Backend) -> Served:
-        """What a backend tells of itself; it is asked once."""
+        """What a backend says of itself; it is asked once."""
         async with backend.asking:
             if backend.served is not None:
                 return backend.served
@@ -308,7 +310,7 @@ class Upstream:
             return None, error
 
     async def _probe(self, backend: Backend) -> None:
-        """Return where a backend is there, and what it is known. What it tells of itself is asked for anew.
+        """Return where a backend is there, and what it is known. What it says of itself is asked for anew.
 
         Raises:
             EngineError: it is not, or would refuse every request.
@@ -321,7 +323,7 @@ class Upstream:
                 await self._served(backend)
             except Unavailable:
                 raise
-            except EngineError:  # it is there, and what it told holds until it tells something else
+            except EngineError:  # it is there; its last answer counts until it gives another
                 backend.served = before
             if None not in (before, backend.served) and before != backend.served:
                 log.info("engine %s: is now %s", backend.url, backend.served)
@@ -337,7 +339,7 @@ def _base(url: str) -> str:
     """A base without ``/v1``.
 
     Raises:
-        ValueError: it is no base.
+        ValueError: it is not a base.
     """
     try:
         parts = urlsplit(url)

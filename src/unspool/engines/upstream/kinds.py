@@ -1,11 +1,11 @@
 """The kinds of servers: where each takes a raw prompt, by which names, and how it answers.
 
-Two facts decide on the endpoint: that the text keeps its special tokens, and that the prompt, which the chat template
-has begun with the tokenizer's own first token, does not get that token a second time.
+Two facts decide on the endpoint. The text must keep its special tokens. The prompt, which the chat template has begun
+with the tokenizer's own first token, must not get that token a second time.
 
 * vLLM, FastDeploy: ``/v1/completions`` with ``skip_special_tokens: false`` and ``add_special_tokens: false``.
 * SGLang: ``/v1/completions`` too; its native ``/generate`` repeats the whole text in every event. It adds a first token
-  to texts and generates 16 tokens unless told, so ``/tokenize`` is asked first, and ids are sent.
+  to texts and generates 16 tokens by default, so ``/tokenize`` is asked first, and ids are sent.
 * llama.cpp: its own ``/completion``, since that shows single special tokens (``preserved_tokens``) without showing all;
   ids from ``/tokenize`` as well.
 * llama-cpp-python, transformers: ``/v1/completions`` is all there is. Neither shows special tokens; see the guide.
@@ -48,7 +48,7 @@ _NEUTRAL: Final[dict[str, tuple[float, ...]]] = {
 
 
 class Served(msgspec.Struct):
-    """What a server tells of itself in ``/v1/models``.
+    """What a server says of itself in ``/v1/models``.
 
     Attributes:
         model: the first model's name.
@@ -63,14 +63,14 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     """What differs between servers.
 
     Attributes:
-        owner: how ``/v1/models`` calls the owner of its models; ``""``: it does not tell the kind.
+        owner: how ``/v1/models`` calls the owner of its models; ``""``: that does not identify the kind.
         path: one of the paths in ``/openapi.json`` that no other kind has; ``""``: there is no need to look.
         generate, health: paths.
         tokenize: the path that makes ids of a text, and the names of the text and of what is to be off.
         fields: the names of `unspool.engines.Sampling`'s fields; others are refused.
         seeds: seeds are taken modulo this.
         length: the name of the field for ``max_tokens``.
-        endless: its value where the request tells none: a number, the model's ``context``, what is ``left`` of that;
+        endless: its value where the request has none: a number, the model's ``context``, what is ``left`` of that;
             ``None``: the server knows.
         always: fields of every request.
         end: the field that keeps the token that ends the output; ``""``: there is none.
@@ -78,7 +78,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
         listed: whether ``/v1/models`` lists what is served, and not what could be.
         constrain: the field, or fields, of a constraint; ``None``: it takes none.
         budget: the fields of a budget of reasoning; ``None``: it takes none.
-        told: whether it takes one only where it is set up for that, and refuses it otherwise.
+        opt_in: whether it takes one only where it is set up for that, and refuses it otherwise.
         read: reads an event of the stream.
     """
 
@@ -99,7 +99,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     listed: bool = True
     constrain: Callable[[Constraint], dict[str, Any]] | None = None
     budget: Callable[[Thinking], dict[str, Any]] | None = None
-    told: bool = False
+    opt_in: bool = False
     read: Callable[[bytes, int, bool], Delta] = read_completion
 
 
@@ -137,7 +137,7 @@ _LLAMA_CPP: Final = Kind(
     seeds=2**32 - 1,
     length="n_predict",
     endless=-1,
-    # The last event would hold the whole prompt otherwise.
+    # The last event would contain the whole prompt otherwise.
     always={
         "response_fields": ["content", "stop", "stop_type", "tokens_predicted", "tokens_evaluated", "timings"],
         "cache_prompt": True,
@@ -165,7 +165,7 @@ KINDS: Final = {
             end="include_stop_str_in_output",
             constrain=_tag,
             budget=lambda thinking: {"thinking_token_budget": thinking.budget},
-            told=True,
+            opt_in=True,
         ),
         Kind(
             name="sglang",
@@ -176,7 +176,7 @@ KINDS: Final = {
             end="no_stop_trim",
             constrain=_tag,
             budget=lambda thinking: {"custom_params": {"thinking_budget": thinking.budget}},
-            told=True,
+            opt_in=True,
         ),
         _LLAMA_CPP,
         msgspec.structs.replace(_LLAMA_CPP, name="llama.cpp-llguidance", owner="", constrain=_lark),
@@ -233,7 +233,7 @@ def body(
         prompt: the prompt, text or ids, as it is to be sent.
         model: the server's name for the model; ``None``: the request names none.
         context: how many tokens prompt and output may have together, where that is known.
-        keep_end: whether the token that ends the output is to be told.
+        keep_end: whether the token that ends the output is to be sent.
         markers: special tokens that are to be shown.
         budgets: whether the server is set up for budgets of reasoning.
 
@@ -255,7 +255,7 @@ def body(
     if sampling.seed is not None:
         asked["seed"] = sampling.seed % kind.seeds
     if kind.fields.get("logprobs") == "n_probs" and sampling.logprobs == 0:
-        asked["n_probs"] = 1  # none at all would be told otherwise
+        asked["n_probs"] = 1  # none at all would be reported otherwise
     length = _endless(kind, prompt, context) if request.max_tokens is None else request.max_tokens
     if length is not None:
         asked[kind.length] = length
@@ -263,7 +263,7 @@ def body(
         asked[kind.end] = True
     if kind.markers and markers:
         asked[kind.markers] = list(markers)
-    if request.thinking is not None and kind.budget is not None and (budgets or not kind.told):
+    if request.thinking is not None and kind.budget is not None and (budgets or not kind.opt_in):
         asked.update(kind.budget(request.thinking))
     if request.constraint is not None:
         asked.update(_constrained(kind, request.constraint))

@@ -19,7 +19,7 @@ class Backend:
     Attributes:
         url: its base.
         kind: given, or found out; ``None`` until then.
-        served: what it tells of itself; ``None`` until it was asked.
+        served: what it says of itself; ``None`` until it was asked.
         busy: how many outputs it generates for us.
         fault: why it is left out; ``""``: it is not.
         seen: whether it has answered since it was last left out.
@@ -37,7 +37,7 @@ class Backend:
         self._given = kind
 
     def out(self, fault: str) -> None:
-        """Leave it out. What it told is forgotten: another server may come back."""
+        """Leave it out. Its answers are forgotten: another server may come back."""
         if not self.fault:
             log.warning("engine %s: taken out: %s", self.url, fault)
         self.fault = fault or "it does not respond"

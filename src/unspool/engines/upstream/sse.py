@@ -11,9 +11,9 @@ MAX_EVENT: Final = 4 * 1024 * 1024
 class Events:
     """Reads one stream. Each byte is looked at a constant number of times; what is held is bounded.
 
-    Lines end with a line feed, before which a carriage return may stand. Only ``data`` lines count: comments, names and
-    ids of events are skipped, and so is a byte order mark at the beginning. What stands behind the last blank line when
-    the stream ends is no event.
+    Lines end with a line feed, with or without a carriage return before it. Only ``data`` lines count: comments, names
+    and ids of events are skipped, and so is a byte order mark at the beginning. What comes after the last blank line is
+    not an event.
 
     Args:
         limit: how many bytes an event may have.
