@@ -27,6 +27,12 @@ Fed = list[tuple[str, list[int]]]
 """Pieces of an output, each with its ids."""
 
 
+@pytest.fixture(autouse=True)
+def ids_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A spelled special token is text."""
+    monkeypatch.setenv("UNSPOOL_POLICY", "text_markers=ignore")
+
+
 class Host:
     """A tokenizer as engines hold it."""
 

@@ -193,16 +193,10 @@ def test_ids_tell_the_end_of_reasoning_its_content_and_its_length(tokens: Tokens
     assert off.is_reasoning_end([])
 
 
-def test_a_closing_that_is_only_spelled_ends_no_reasoning_and_one_of_an_earlier_turn_neither(tokens: Tokens) -> None:
-    first, _ = halves("hermes", tokens)
-    spelled = [i for character in "</think>" for i in tokens.encode(character)]
-    turn = tokens.encode("<|im_start|>assistant\n<think>so")
-    for history in ([], tokens.encode("<|im_start|>assistant\n<think>a</think>b<|im_end|>")):
-        assert not first.is_reasoning_end([*history, *turn, *spelled])
-        assert first.is_reasoning_end([*history, *turn, *spelled, *tokens.encode("</think>")])
-
-
-def test_ids_tell_a_call_from_text_that_spells_one_in_pieces_and_in_the_whole(tokens: Tokens) -> None:
+def test_ids_tell_a_call_from_text_that_spells_one_in_pieces_and_in_the_whole(
+    tokens: Tokens, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("UNSPOOL_POLICY", "text_markers=ignore")
     spelled = [i for character in CALL for i in tokens.encode(character)]
     ids = [*spelled, *tokens.encode(f"</think>{CALL}")]
     text = tokens.decode(ids, skip_special_tokens=False)
@@ -221,7 +215,7 @@ def test_ids_tell_a_call_from_text_that_spells_one_in_pieces_and_in_the_whole(to
             if first is not None:
                 assert ("".join(t.reasoning or "" for t in told), content, names) == want
             else:
-                assert (content, names) == (f"{CALL}</think>", want[2])
+                assert (content, names) == (CALL, want[2])  # a closing alone is dropped
         first, second = halves("hermes", tokens, thoughts=thoughts)
         (first or second).output_ids = ids
         request = asked([WEATHER])
@@ -229,7 +223,7 @@ def test_ids_tell_a_call_from_text_that_spells_one_in_pieces_and_in_the_whole(to
         result = second.extract_tool_calls(content or "", request)
         assert [c.name for c in result.tool_calls] == want[2]
         if first is not None:
-            assert (reasoning, result.content) == (CALL, None) or (reasoning, result.content) == (CALL, "")
+            assert reasoning == CALL
 
 
 def test_the_class_that_is_composed_of_ours_hands_the_ids_of_a_whole_output_on() -> None:
@@ -239,7 +233,8 @@ def test_the_class_that_is_composed_of_ours_hands_the_ids_of_a_whole_output_on()
     class Host:
         reasoning_parser_cls: Any = None
         tool_parser_cls: Any = None
-        tool_parser = reasoning_parser = None
+        tool_parser: Any = None
+        reasoning_parser: Any = None
 
         def parse(
             self, text: str, request: Any, enable_auto_tools: bool = False, model_output_token_ids: Any = ()

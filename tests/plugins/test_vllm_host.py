@@ -164,7 +164,10 @@ class Pipe:
 
 
 @pytest.mark.parametrize("name", QUOTING)
-def test_a_call_that_is_only_spelled_is_text_by_its_ids_and_a_real_one_is_a_call(host: Any, name: str) -> None:
+def test_a_call_that_is_only_spelled_is_text_by_its_ids_and_a_real_one_is_a_call(
+    host: Any, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("UNSPOOL_POLICY", "text_markers=ignore")
     dialect = unspool.get_dialect(name)
     tokenizer = make_tokenizer(markers(dialect))
     prompt = tokenizer.encode(prompt_of(dialect, Stage.CONTENT))
@@ -181,14 +184,16 @@ def test_a_call_that_is_only_spelled_is_text_by_its_ids_and_a_real_one_is_a_call
     assert len(want[2]) == len(read(call, dialect, stage=Stage.CONTENT)[2]), "what is spelled is no call"
     by_text = read(f"日本: {call}{call}", dialect, stage=Stage.CONTENT)
     assert by_text != want, "by its text alone it is one"
-    for fields in ({"skip_special_tokens": False}, {"skip_special_tokens": True}, {"stop": ["NEVER", "</never>"]}):
-        fields = {"skip_special_tokens": False, **fields}
+    ways: list[dict[str, Any]] = [{}, {"skip_special_tokens": True}, {"stop": ["NEVER", "</never>"]}]
+    for way in ways:
+        fields = {"skip_special_tokens": False, **way}
         got = [Pipe(host, dialect, tokenizer, prompt, **fields).whole(ids)]
         got += [Pipe(host, dialect, tokenizer, prompt, **fields).streamed(ids, size) for size in (1, 3, len(ids))]
         assert got == [want] * 4, fields
 
 
-def test_a_stop_string_cuts_pieces_and_the_whole_alike(host: Any) -> None:
+def test_a_stop_string_cuts_pieces_and_the_whole_alike(host: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UNSPOOL_POLICY", "text_markers=ignore")
     hermes = unspool.get_dialect("hermes")
     tokenizer = make_tokenizer(markers(hermes))
     prompt = tokenizer.encode("<|im_start|>assistant\n<think>")

@@ -25,7 +25,6 @@ from .. import (
 )
 from ..dialect.template import unstarted
 from ..infer.choosing import choose_dialect
-from ..tokens import added_tokens
 
 __all__ = [
     "AUTO",
@@ -255,21 +254,11 @@ def content_ids(d: Dialect, ids: Sequence[int], tokenizer: Any, beginning: Mappi
 
 
 def reasoning_closed(d: Dialect, ids: Sequence[int], tokenizer: Any) -> bool:
-    """Whether reasoning was closed in the last turn of these ids, of a prompt or of a prompt and its output.
-
-    A closing that is a token of the tokenizer counts by its id.
-    """
-    ends = {end for _, end in closings(d) if end}
+    """Whether reasoning was closed in the last turn of these ids, of a prompt or of a prompt and its output."""
     turn = tokenizer.decode(list(ids), skip_special_tokens=False)
     for start in d.start:
         turn = turn.rpartition(start)[2]
-    if not any(end in turn for end in ends):
-        return False
-    known = {token for text, token in added_tokens(tokenizer).items() if text in ends}
-    if not known:
-        return True
-    last = next((i for i in reversed(range(len(ids))) if ids[i] in known), None)
-    return last is not None and len(tokenizer.decode(list(ids[last:]), skip_special_tokens=False)) <= len(turn)
+    return any(end and end in turn for _, end in closings(d))
 
 
 _foreign: "weakref.WeakKeyDictionary[Any, dict[str, re.Pattern[str] | None]]" = weakref.WeakKeyDictionary()

@@ -76,7 +76,7 @@ def reader_of(
 ) -> "Reader":
     """A reader of one output, under the policies of the environment.
 
-    Where ids come with the text, text that only spells a special token is text, unless a policy says otherwise.
+    Ids that come with the text are looked at where the policy ``text_markers`` is set.
 
     Args:
         d: what is read.
@@ -92,11 +92,12 @@ def reader_of(
     foreign = pairing = None
     if tokenizer is not None:
         foreign = foreign_tokens(d, tokenizer)
-    if ids is not None:
+    if ids is not None and policy.text_markers is not None:
         special = special_of(d, tokenizer, foreign)
         if special is not None:
             pairing = Pairing(special, tokenizer, lags=ids.lag)
-            policy = policy.over(Policy(text_markers="accept" if ids.constrained else "ignore"))
+            if ids.constrained:
+                policy = msgspec.structs.replace(policy, text_markers="accept")
     return Reader(PairedParser(d, policy=policy, **options), foreign=foreign, keep=keep, pairing=pairing)
 
 
