@@ -8,7 +8,7 @@ reasoning half passes everything on, and the half of calls reads all of it: fram
 The halves are made one after the other in one thread with one tokenizer, which is how they find each other.
 
 What is read is the text; where the policy ``text_markers`` is set, ids tell its special tokens, in pieces and whole
-alike: see `pairing`. vLLM's parser of two halves keeps the ids of a whole output to itself, so the class that it composes
+alike: see `pairing`. vLLM's parser of two halves keeps the ids of a whole output to itself, so the class it composes
 of ours is made to hand them on. Ids also decide where the prompt ends, and count tokens.
 """
 
