@@ -14,6 +14,7 @@ TRAINERS := $(VENV)/trainers
 UI       := $(VENV)/ui
 BFCL     := $(VENV)/bfcl
 ROLLOUTS := $(VENV)/rollouts
+THREADS  := $(VENV)/free-threaded
 DOCS     := $(VENV)/docs
 TOOLS    := $(VENV)/tools
 CLIENTS  := $(VENV)/clients
@@ -25,7 +26,7 @@ export PYTHONDONTWRITEBYTECODE :=
 export PYTHONPYCACHEPREFIX := $(CURDIR)/$(VENV)/bytecode
 
 .DEFAULT_GOAL := help
-.PHONY: help quick test coverage coverage-core lint format bench fuzz drawn same transitions templates infer engines attacks vllm vllm-engine sglang bench-plugins bench-rollouts bench-ray llama processes agui agui-browser rollouts trainers ray bfcl readme serve vllm-tests lmdeploy ui tools clients agent agent-test browsers image states docs docs-serve examples clean
+.PHONY: help quick test coverage coverage-core lint format bench fuzz drawn same transitions templates infer engines attacks vllm vllm-engine sglang bench-plugins bench-rollouts bench-ray llama processes agui agui-browser rollouts trainers ray free-threaded bfcl readme serve vllm-tests lmdeploy ui tools clients agent agent-test browsers image states docs docs-serve examples clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/'
@@ -225,6 +226,15 @@ image: $(STAMP) ## build the container's image and run it, as root (installs bui
 
 ray: $(RAY)/.installed ## batches on a real Ray on this machine, one of its workers killed
 	$(RAY)/bin/python -m pytest -m ray tests/batch $(ARGS)
+
+# PYTHON names an interpreter without a global lock, for which all of these have wheels.
+$(THREADS)/.installed: pyproject.toml
+	test -x $(THREADS)/bin/python || $(PYTHON) -m venv $(THREADS)
+	$(THREADS)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[batch,rl]'
+	touch $@
+
+free-threaded: $(THREADS)/.installed ## threads that read at once, and two beside one; PYTHON=python3.14t
+	$(THREADS)/bin/python -m tests.batch.threads $(ARGS)
 
 bench-ray: $(RAY)/.installed ## Ray with two workers beside one local one, on this machine (two minutes)
 	$(RAY)/bin/python -m benchmarks.cluster $(ARGS)

@@ -97,11 +97,11 @@ def _read(dialect: str, text: str) -> dict[str, Any]:
 
 
 def _same(ours: dict[str, Any], theirs: dict[str, Any]) -> bool:
-    def told(message: dict[str, Any]) -> object:
+    def comparable(message: dict[str, Any]) -> object:
         calls = [call["function"] for call in message["tool_calls"]]
         return calls, message["reasoning_content"], message["content"].strip()
 
-    return told(ours) == told(theirs)
+    return comparable(ours) == comparable(theirs)
 
 
 def answers(effort: Effort) -> Iterator[Row]:

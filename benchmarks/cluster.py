@@ -148,7 +148,7 @@ def _took(run: Callable[[], Any], works: Callable[[int, bytes], bool], *, alone:
 
 def _processes(works: Callable[[int, bytes], bool]) -> dict[int, Process]:
     """This process and all that it started, by their ids."""
-    told: dict[int, tuple[int, Process]] = {}
+    processes: dict[int, tuple[int, Process]] = {}
     for entry in Path("/proc").iterdir():
         if not entry.name.isdecimal():
             continue
@@ -159,17 +159,17 @@ def _processes(works: Callable[[int, bytes], bool]) -> dict[int, Process]:
         except OSError:
             continue  # it has ended since
         spent = (int(fields[11]) + int(fields[12])) / _TICKS
-        told[int(entry.name)] = int(fields[1]), Process(worker, spent, waited)
+        processes[int(entry.name)] = int(fields[1]), Process(worker, spent, waited)
     ours = {os.getpid()}
-    while more := {pid for pid, (parent, _) in told.items() if parent in ours} - ours:
+    while more := {pid for pid, (parent, _) in processes.items() if parent in ours} - ours:
         ours |= more
-    return {pid: told[pid][1] for pid in ours if pid in told}
+    return {pid: processes[pid][1] for pid in ours if pid in processes}
 
 
 def _waited(process: Path) -> float:
     """How long the busiest thread of a process waited for a core."""
     threads = [(t / "schedstat").read_text(encoding="utf-8").split() for t in (process / "task").iterdir()]
-    _, waited = max((int(told[0]), int(told[1])) for told in threads)
+    _, waited = max((int(figures[0]), int(figures[1])) for figures in threads)
     return waited / 1e9
 
 

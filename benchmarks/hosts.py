@@ -134,8 +134,8 @@ def vllm_readers(family: Family, tok: Any) -> dict[str, Read]:
             parser = kind(tok, request.tools)
             last = len(given) - 1
             for i, (text, ids) in enumerate(given):
-                told = parser.parse_delta(text, ids, request, [1], finished=i == last)
-                calls = told.tool_calls if told is not None else ()
+                message = parser.parse_delta(text, ids, request, [1], finished=i == last)
+                calls = message.tool_calls if message is not None else ()
                 yield "".join([c.function.arguments or "" for c in calls if c.function]) if calls else ""
 
         return read
@@ -153,7 +153,7 @@ def sglang_readers(family: Family, tok: Any) -> dict[str, Read]:
     base = importlib.import_module("sglang.srt.function_call.base_format_detector").BaseFormatDetector
     result = importlib.import_module("sglang.srt.function_call.core_types").StreamingParseResult
     tool = importlib.import_module("sglang.srt.entrypoints.openai.protocol").Tool(**TOOL)
-    told = result()
+    empty = result()
 
     class Nothing(base):  # type: ignore[misc, valid-type]
         def has_tool_call(self, text: str) -> bool:
@@ -166,7 +166,7 @@ def sglang_readers(family: Family, tok: Any) -> dict[str, Read]:
             return None
 
         def parse_streaming_increment(self, new_text: str, tools: Any) -> Any:
-            return told
+            return empty
 
     front.ToolCallParserEnum[NOTHING] = Nothing
 
@@ -196,16 +196,16 @@ def measured(readers: dict[str, Read], given: Pieces, arguments: dict[str, str],
         for name, read in readers.items():
             if spent[name] > PATIENCE:
                 continue
-            told, count, start = [], 0, seconds()
+            fragments, count, start = [], 0, seconds()
             for part in read(given):
-                told.append(part)
+                fragments.append(part)
                 count += 1
                 if count % LOOK == 0 and seconds() - start > PATIENCE:
                     break
             took = seconds() - start
             spent[name] += took
             best[name] = min(best[name], took / count)
-            if count >= len(given) and name != NOTHING and json.loads("".join(told)) != arguments:
+            if count >= len(given) and name != NOTHING and json.loads("".join(fragments)) != arguments:
                 raise ValueError(f"{name}: the arguments did not arrive")
     return list(best.values())
 

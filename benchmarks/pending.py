@@ -65,13 +65,13 @@ def _cases(dialect: Dialect, count: int) -> list[_Case]:
 def _waiting(case: _Case, unit: str, policy: Policy) -> int:
     """The most that waited after any chunk, in characters."""
     parser = Parser(case.dialect, tools=example_tools(case.dialect), stage=case.stage, policy=policy)
-    fed = told = most = 0
+    fed = emitted = most = 0
     for chunk in (case.text, *cut(unit * (_LENGTH // len(unit)), _CHUNK)):
         events = parser.feed(chunk)
         fed += len(chunk)
         if events:
-            told = events[-1].end
-        most = max(most, fed - told)
+            emitted = events[-1].end
+        most = max(most, fed - emitted)
         if fed > len(case.text) + _LOOK and most < _CHUNK:
             break
     return most

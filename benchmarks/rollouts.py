@@ -134,11 +134,11 @@ def _spent(folder: str, names: list[str], *words: str) -> _Spent:
     """What runs side by side take, each a process of its own as users start it."""
     before, start = os.times(), time.perf_counter()
     command = [sys.executable, "-m", "unspool", "batch", "-d", DIALECT]
-    told = [
+    commands = [
         [*command, f"{folder}/{n}.jsonl", "-o", f"{folder}/{n}.out.jsonl", *(words or ("--workers", "1"))]
         for n in names
     ]
-    runs = [subprocess.Popen(line, stderr=subprocess.DEVNULL) for line in told]
+    runs = [subprocess.Popen(line, stderr=subprocess.DEVNULL) for line in commands]
     for run in runs:
         if run.wait():
             raise RuntimeError(f"unspool batch: ended with {run.returncode}")

@@ -65,7 +65,7 @@ def at_content(dialect: Dialect) -> Dialect:
         return dialect
     examples = tuple(msgspec.structs.replace(e, stage=e.stage or dialect.stage) for e in dialect.examples)
     begun = msgspec.structs.replace(dialect, stage=Stage.CONTENT, compiled={})
-    vars(begun)["examples"] = examples  # in the place of what the property reads from the file
+    vars(begun)["examples"] = examples  # instead of what the property reads from the file
     return begun
 
 
@@ -99,6 +99,11 @@ def tools_of(dialect: Dialect) -> list[dict[str, Any]]:
 def cases(dialects: Iterable[Dialect] = tuple(DIALECTS)) -> list[Case]:
     """Every raw text of every example."""
     return promises.cases(dialects)
+
+
+def examples(dialects: Iterable[Dialect] = tuple(DIALECTS)) -> list[Case]:
+    """Every example once, by its first raw text: for tests of what is made of a message, however it was written."""
+    return [case for case in cases(dialects) if case.raw == case.example.raw[0]]
 
 
 def tool(name: str, **properties: Any) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from .support import (
     cases,
     closings,
     empty,
+    examples,
     expected,
     literals,
     named,
@@ -79,7 +80,7 @@ def test_every_raw_text_keeps_the_promises_that_check_tries(case: Case) -> None:
 
 
 @pytest.mark.parametrize("promise", WRITTEN_PROMISES, ids=lambda p: p.__name__)
-@pytest.mark.parametrize("case", [c for c in CASES if c.raw == c.example.raw[0]], ids=str)
+@pytest.mark.parametrize("case", examples(), ids=str)
 def test_every_first_raw_text_is_written_and_generated(case: Case, promise: Callable[[Case], None]) -> None:
     promise(case)
 

@@ -170,7 +170,7 @@ def feed_all(dialect: Dialect, text: str, size: int) -> None:
 def test_four_times_the_text_takes_four_times_the_time(dialect: Dialect) -> None:
     for i, kind in enumerate(growing(dialect)):
         # Whole texts for all kinds, small chunks for every third: the same code reads both.
-        for size, chunk in ((12_000, 1 << 30), (4_000, 6))[: 2 if (len(dialect.name) + i) % 3 == 0 else 1]:
+        for size, chunk in ((8_000, 1 << 30), (3_000, 6))[: 2 if (len(dialect.name) + i) % 3 == 0 else 1]:
             small, large = kind(size), kind(size * 4)
             ratio = float("inf")
             for attempt in range(1, 6):  # a busy machine may spoil a measurement, not all of them
@@ -200,7 +200,7 @@ def test_a_long_argument_takes_time_in_proportion(dialect: Dialect) -> None:
 
 @pytest.mark.parametrize(**named([d for d in CALLING if not d.argument and d.quote == '"' and d.codec == "json"]))
 def test_many_broken_calls_take_time_in_proportion(dialect: Dialect) -> None:
-    small, large = (write_calls(dialect, [("f", '{"a": @@}')] * n) for n in (200, 800))
+    small, large = (write_calls(dialect, [("f", '{"a": @@}')] * n) for n in (100, 400))
     ratio = float("inf")
     for attempt in range(1, 6):
         begin = fastest(lambda: feed_all(dialect, small, 1 << 30), attempt)

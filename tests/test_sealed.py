@@ -11,7 +11,7 @@ OLD, NEW = os.urandom(32), os.urandom(32)
 
 
 def test_what_was_sealed_opens_and_no_two_are_alike() -> None:
-    seal = Seal([NEW], "key")
+    seal = Seal([NEW]).bound_to(b"key")
     made = [seal.seal("plan: 日本\n") for _ in range(2)]
     assert made[0] != made[1]
     assert [seal.open(m or "") for m in made] == ["plan: 日本\n"] * 2
@@ -26,10 +26,10 @@ def test_the_first_key_seals_and_all_open() -> None:
         after.open(before.seal("a") or "")
 
 
-@pytest.mark.parametrize("other", [Seal([NEW], "other"), Seal([NEW]), Seal([OLD], "key")])
+@pytest.mark.parametrize("other", [Seal([NEW]).bound_to(b"other"), Seal([NEW]), Seal([OLD]).bound_to(b"key")])
 def test_another_api_key_or_another_key_opens_nothing(other: Seal) -> None:
     with pytest.raises(SealError, match="not made by this server"):
-        other.open(Seal([NEW], "key").seal("a") or "")
+        other.open(Seal([NEW]).bound_to(b"key").seal("a") or "")
 
 
 def test_every_change_is_noticed() -> None:

@@ -207,25 +207,21 @@ def test_calls_that_end_in_the_prompt_are_not_said_again(dialect: Dialect) -> No
     assert [c.index for c in message.tool_calls] == [0]
 
 
-def assert_continues(case: Case, at: int) -> None:
-    """An output cut in two, its head in the prompt: the rest is told as it was in the whole."""
+@pytest.mark.parametrize("case", [c for c in cases(STARTING) if c.example.stage is None], ids=str)
+def test_a_prompt_may_end_anywhere_even_inside_a_marker(case: Case) -> None:
+    """An output cut in two, its head in the prompt: the rest is read as it was in the whole."""
     options: dict[str, Any] = {
         "tools": case.tools,
         "policy": Policy(text_before_tools="keep", text_between_tools="keep"),
     }
     whole, _ = run(case.dialect, [case.raw], stage="content", ids=number, **options)
-    prompt = f"user: hi\n{case.dialect.start[0]}{case.raw[:at]}"
-    message = after(case.dialect, prompt, case.raw[at:], **options)
-    assert whole.content.endswith(message.content), prompt
-    assert whole.reasoning.endswith(message.reasoning), prompt
-    told = values(message)
-    assert told == values(whole)[len(whole.tool_calls) - len(told) :], prompt
-
-
-@pytest.mark.parametrize("case", [c for c in cases(STARTING) if c.example.stage is None], ids=str)
-def test_a_prompt_may_end_anywhere_even_inside_a_marker(case: Case) -> None:
-    for at in range(case.number % 6, len(case.raw), 6):
-        assert_continues(case, at)
+    for at in range(case.number % 7, len(case.raw), 7):
+        prompt = f"user: hi\n{case.dialect.start[0]}{case.raw[:at]}"
+        message = after(case.dialect, prompt, case.raw[at:], **options)
+        assert whole.content.endswith(message.content), prompt
+        assert whole.reasoning.endswith(message.reasoning), prompt
+        calls = values(message)
+        assert calls == values(whole)[len(whole.tool_calls) - len(calls) :], prompt
 
 
 @pytest.mark.parametrize(**named(OPENING))

@@ -87,7 +87,7 @@ __all__ = [
     "structure_info",
 ]
 
-# What parsing does not need is imported when it is asked for.
+# Names that parsing does not need are imported on first use.
 _LATER = {
     "Candidate": "detect",
     "Choice": "infer.choosing",

@@ -11,7 +11,7 @@ _LONGEST: Final = 100  # characters of a word that may be misspelt
 
 
 def described(value: object) -> str:
-    """What a value is, for an error."""
+    """A value's type, for an error."""
     return "None" if value is None else type(value).__name__
 
 
@@ -94,7 +94,7 @@ def _is_id(value: object) -> bool:
 
 
 def near(word: str, known: Iterable[str], most: int = 1) -> str:
-    """What a misspelt word may have meant, to be put after an error; empty where nothing is close."""
+    """A suggestion for a misspelt word, to be appended to an error; empty where nothing is close."""
     if len(word) > _LONGEST:  # comparing takes a time that grows with its square
         return ""
     import difflib  # only where something is wrong

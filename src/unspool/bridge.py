@@ -1,4 +1,4 @@
-"""What a chat template writes between one answer and the next, found by a word that stands in for the answer's text.
+"""The text that a chat template writes between two answers, found by a word that stands in for the answer's text.
 
 What closes the answer, the new messages and the opening of the next answer follow that word. They are the bridge: it
 goes after what the model wrote, which stays as it is.
@@ -12,11 +12,11 @@ from .errors import TemplateError
 __all__ = ["Bridge", "behind", "between"]
 
 _BEGINNINGS: Final = "<|[｜"
-"""What markers begin with: two that begin alike part after it."""
+"""The first characters of markers: two that begin alike differ after them."""
 
 
 class Bridge(NamedTuple):
-    """What is between two answers.
+    """The text between two answers.
 
     Attributes:
         closings: what ends the first answer, one after the other; none where the template writes nothing for it.
@@ -32,7 +32,7 @@ class Bridge(NamedTuple):
         return "".join(self.closings) + self.text
 
     def missing(self, written: str, ends: tuple[str, ...]) -> str:
-        """What must still be written after an answer to end it; ``""`` where it ended by itself."""
+        """The text that still ends an answer; ``""`` where it ended by itself."""
         for count in range(len(self.closings), 0, -1):
             if written.endswith("".join(self.closings[:count])):
                 return "".join(self.closings[count:])
@@ -40,7 +40,7 @@ class Bridge(NamedTuple):
 
 
 def behind(word: str, text: str) -> str:
-    """What comes after the last occurrence of the word.
+    """The text after the last occurrence of the word.
 
     Raises:
         TemplateError: the word is not in the text.
@@ -71,7 +71,7 @@ def between(tail: str, ends: Sequence[str], first: object, closed: Callable[[], 
             at += len(end)
             end = next((e for e in ends if tail.startswith(e, at)), "")
         return Bridge(tuple(closings), tail[at:])
-    # No end is known: the answer ends where the template goes on otherwise than after a last message.
+    # No end is known: the answer ends where the template differs from what it writes after a last message.
     last = closed()
     same = next((i for i, (a, b) in enumerate(zip(tail, last, strict=False)) if a != b), min(len(tail), len(last)))
     if same < len(last):

@@ -49,7 +49,7 @@ def read_file(path: str | PathLike[str]) -> Dialect:
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """What is wrong with a dialect file.
+    """A problem of a dialect file.
 
     Attributes:
         where: the example or the raw text, such as ``examples[0].raw[1]``.
@@ -66,7 +66,7 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 def check_dialect(dialect: Dialect) -> list[Problem]:
-    """What is wrong with a dialect; empty where nothing is.
+    """The problems of a dialect; empty where there are none.
 
     Every raw text must mean its example's message, and every promise of `unspool.promises` must be kept, as it is
     for the shipped dialects. A dialect with calls needs an example with one.
@@ -94,7 +94,7 @@ def check_dialect(dialect: Dialect) -> list[Problem]:
 
 
 def try_examples(dialect: Dialect) -> Iterator[Problem]:
-    """What is wrong with the examples of a dialect, each read whole and written back: a part of `check_dialect`."""
+    """The problems of a dialect's examples, each read whole and written back: a part of `check_dialect`."""
     yield from _problems(dialect)
 
 
@@ -267,7 +267,8 @@ def _equal(a: Any, b: Any) -> bool:
 def _written(
     dialect: Dialect, tools: list[dict[str, Any]], example: Example, *, understood: bool
 ) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """How an example is written otherwise than its first text, which may be ``understood`` all the same; and a hint."""
+    """How the writing of an example differs from its first text, which may be ``understood`` all the same; and a
+    hint."""
     try:
         written = render(example_message(example), dialect, tools=tools, stage=example.stage)
     except DialectError as error:

@@ -21,11 +21,11 @@ from .parser import parse
 _NAME_WEIGHT = 0.5
 """A model's name against its chat template: a template says what is written, a name is given by people."""
 _MISSING = 0.5
-"""What a marker that the template lacks costs, against what a found one is worth."""
+"""The cost of a marker that the template lacks, where a found one counts 1."""
 _READ = 0.7
-"""What a marker is worth that is read but not written."""
+"""The weight of a marker that is read but not written."""
 _EXACT = 0.2
-"""What it is worth, at most, that the text between fields occurs letter by letter."""
+"""The weight, at most, of text between fields that occurs letter by letter."""
 _NOISE = 0.05
 """The part of the best score by template below which a dialect is not a candidate."""
 _MARKER = re.compile(r'>>+\w+|<[^<>\s{}]*(?:>| \w+)?|\[[^\[\]\s<>{}]*\]|"[^"\s{}]+"|[^\s<>{}"\']+')
@@ -144,7 +144,7 @@ def _compare(marks: "_Marks", present: set[str], weight: dict[str, float]) -> tu
     seen: list[str] = []
     expected = 0
     for group in marks.parts:
-        # What is written comes first; the others are only read.
+        # The written forms come first; the others are only read.
         values = [worth(a) * (1 if i == 0 else _READ) for i, a in enumerate(group)]
         chosen = group[values.index(max(values))]
         score += max(values)
@@ -164,7 +164,7 @@ class _Marks(msgspec.Struct, frozen=True):
     turns: tuple[tuple[tuple[str, ...], ...], ...]
     parts: tuple[tuple[tuple[str, ...], ...], ...]
     exact: tuple[str, ...]
-    """What is written between fields, where that is more than one marker."""
+    """The text between fields, where that is more than one marker."""
 
     @property
     def all(self) -> set[str]:
@@ -213,13 +213,14 @@ def _spelled_out(template: str) -> str:
 
 # --- by output --------------------------------------------------------------------------------------------------------
 
-_OUTPUTS = 50
-_LONGEST = 200_000
-"""Outputs, and characters of each, that are read."""
+OUTPUTS = 50
+"""Outputs that are read at most."""
+LONGEST = 200_000
+"""Characters of an output that are read at most."""
 MARKERS = re.compile(r"<\|?/?[A-Za-z][\w/.:|=\u2581\uff5c-]{0,60}\|?>|<[|\uff5c][^<>\n]{1,60}>|\[/?[A-Z][A-Z_]{2,40}\]")
-"""What looks like a marker."""
+"""A text that looks like a marker."""
 _NAMES = re.compile(r"""["']name["']\s*:\s*["']([^"'\\\n]{1,64})["']|(?:^|[\[,;]\s*)([A-Za-z_][\w.]{0,63})\(""", re.M)
-"""What looks like a tool's name: calls without markers count for declared names alone."""
+"""A text that looks like a tool's name: calls without markers count only for declared names."""
 
 
 def _by_output(
@@ -230,7 +231,7 @@ def _by_output(
     for text in outputs:
         if not isinstance(text, str):
             raise TypeError(f"output: must be a string or a list of strings, not {described(text)}")
-    outputs = [text[:_LONGEST] for text in outputs[:_OUTPUTS]]
+    outputs = [text[:LONGEST] for text in outputs[:OUTPUTS]]
     found = {}
     for d in dialects:
         score, calls, thoughts, same = 0.0, 0, 0, 0

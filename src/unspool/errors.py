@@ -14,7 +14,7 @@ class ConstraintError(ValueError):
 
 
 class ToolsError(ConstraintError):
-    """A request's tools, or the choice among them, are wrong; whoever reads a request refuses them alike.
+    """A request's tools, or the choice among them, are wrong; every reader of a request refuses them alike.
 
     Args:
         field: the field that is at fault, such as ``tools[1].function.name``.

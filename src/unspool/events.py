@@ -1,4 +1,4 @@
-"""What a parser emits: small frozen events whose spans tile the model's output.
+"""The parser's events: small frozen objects whose spans tile the model's output.
 
 Every event carries ``start`` and ``end``, code-point offsets into the output; the ``end`` of one is the ``start`` of
 the next. With token ids (`Parser.feed_tokens`) it also carries ``token_start`` and ``token_end``, offsets into the ids;

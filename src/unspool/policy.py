@@ -21,7 +21,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     unknown_tool: Literal["forward", "text", "drop"] | None = None
     """A call of a tool that the request does not declare."""
     unclosed_reasoning: Literal["reasoning", "content"] | None = None
-    """What reasoning is that the output never closes."""
+    """How reasoning counts that the output never closes."""
     call_in_reasoning: Literal["text", "close", "resume"] | None = None
     """A call inside reasoning: text, the reasoning's end, or an interruption after which it goes on."""
     bare_calls: bool | None = None

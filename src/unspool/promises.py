@@ -1,4 +1,4 @@
-"""What holds for every dialect, as checks of one raw text: `unspool check` runs them, and so does the test-suite.
+"""The promises of every dialect, as checks of one raw text: `unspool check` runs them, and so does the test-suite.
 
 Each promise is a function of a `Case` that raises `Broken` where it is not kept.
 """
@@ -38,6 +38,8 @@ from .renderer import render
 
 MAX_PLACES: Final = 3_000
 """At how many places, at most, a text is cut: in a longer one at so many that are spread over it."""
+_BY_CHARACTER: Final = 23
+"""Every how many characters a text that is cut off is read character by character too."""
 
 
 class Broken(AssertionError):
@@ -149,7 +151,7 @@ def read(case: Case, chunks: Sequence[str] | None = None, **options: Any) -> tup
 
 
 def same(message: Message, *, ids: bool = True) -> tuple[Any, ...]:
-    """What must not depend on chunking; with ``ids=number`` for the parser, ids that are made up are equal too."""
+    """The parts that must not depend on chunking. With ``ids=number`` for the parser, made-up ids are equal too."""
     return (
         message.reasoning,
         message.content,
@@ -259,7 +261,7 @@ def truncation_invents_nothing(case: Case) -> None:
         check_truncated(whole, cut, text, ends)
         silent = bool(text.strip()) and empty(cut) != ("empty" in notices(cut))
         demand(not silent, f"cut off at {at} the notice `empty` is not where it belongs")
-        if at % 6 == case.number % 6:
+        if at % _BY_CHARACTER == case.number % _BY_CHARACTER:
             by_character, _ = read(case, list(text), finish_reason="length")
             demand(same(by_character) == same(cut), f"cut off at {at} it depends on chunks what it means")
 
@@ -315,7 +317,7 @@ RAW_PROMISES: Final[tuple[Callable[[Case], None], ...]] = (
     truncation_invents_nothing,
     finish_reason_is_kept,
 )
-"""What holds for every raw text."""
+"""The promises for every raw text."""
 
 # -- promises of what is written ---------------------------------------------------------------------------------------
 
@@ -356,7 +358,7 @@ WRITTEN_PROMISES: Final[tuple[Callable[[Case], None], ...]] = (
     what_is_read_is_written_again,
     the_grammar_lets_it_through,
 )
-"""What holds for the first raw text of an example, which is the one that is written."""
+"""The promises for the first raw text of an example, which is the one that is written."""
 
 
 @cache
@@ -533,4 +535,4 @@ DIALECT_PROMISES: Final[tuple[Callable[[Dialect], None], ...]] = (
     a_broken_call_leaves_the_next_one_alone,
     no_marker_alone_is_silently_empty,
 )
-"""What holds for a dialect whatever its examples are."""
+"""The promises for a dialect, whatever its examples are."""

@@ -141,7 +141,7 @@ class _Renderer:
         return text, self.differs(text)
 
     def check(self) -> None:
-        """What the dialect has no templates for."""
+        """The parts that the dialect has no templates for."""
         d, turn = self.d, self.turn
         if turn.reasoning and not d.reasoning:
             raise DialectError(f"reasoning: dialect {d.name!r} has no markers for reasoning")

@@ -1,4 +1,4 @@
-"""What a tool's JSON Schema says about the values that a model writes as plain text.
+"""The types that a tool's JSON Schema gives to values that a model writes as plain text.
 
 Dialects in the manner of XML write ``<parameter=days>3</parameter>``: nothing there says whether ``3`` is a number or
 text. The schema does, and `decode` writes the JSON.
@@ -44,7 +44,7 @@ MAX_VISITS: Final = 10_000
 MAX_NESTING: Final = 512
 """How many arrays and objects may lie in each other in a value."""
 _REMEMBERED: Final = 64
-"""How many names of members a schema remembers, and how long they are."""
+"""How many names of members a schema remembers beside those that it lists, and how long they are."""
 _MAX_KEPT: Final = 16_384
 """How long, in bytes of JSON, a schema is that is kept for later requests."""
 _MAX_POINTER: Final = 2_048
@@ -67,7 +67,7 @@ _OF_PYTHON: Final[dict[type, JsonType]] = {
 
 
 class Kinds(msgspec.Struct, frozen=True):
-    """What a schema admits."""
+    """The types and strings that a schema admits."""
 
     types: Types
     strings: frozenset[str] | None = None
@@ -77,7 +77,7 @@ class Kinds(msgspec.Struct, frozen=True):
 class Schema:
     """One node of a schema, read lazily; ``root`` is what its ``$ref`` pointers start from."""
 
-    __slots__ = ("_declared", "_kinds", "_known", "_members", "_node", "_root")
+    __slots__ = ("_declared", "_elements", "_kinds", "_known", "_members", "_node", "_root")
 
     def __init__(self, node: object, root: object = None) -> None:
         self._node = node
@@ -86,6 +86,7 @@ class Schema:
         self._kinds: Kinds | None = None
         self._members: dict[str, Schema | None] = {}  # what was asked for before
         self._declared: dict[str, bool] = {}
+        self._elements: Schema | Literal[False] | None = False
 
     def kinds(self) -> Kinds | None:
         """The types and the strings that a value may have; ``None`` where the schema does not say."""
@@ -126,7 +127,7 @@ class Schema:
         found = self._members.get(name, self)
         if found is self:
             found = self._child(lambda node: _own_property(node, name))
-            if len(self._members) < _REMEMBERED and len(name) < _REMEMBERED:
+            if self._remembers(name, len(self._members)):
                 self._members[name] = found
         return found
 
@@ -135,13 +136,21 @@ class Schema:
         found = self._declared.get(name)
         if found is None:
             found = self._child(lambda node: _named_property(node, name)) is not None
-            if len(self._declared) < _REMEMBERED and len(name) < _REMEMBERED:
+            if self._remembers(name, len(self._declared)):
                 self._declared[name] = found
         return found
 
+    def _remembers(self, name: str, known: int) -> bool:
+        """Whether an answer for a name is kept: the model writes names, and may write any."""
+        if known < _REMEMBERED and len(name) < _REMEMBERED:
+            return True
+        return isinstance(self._node, dict) and bool(_named_property(self._node, name))
+
     def items(self) -> "Schema | None":
         """The schema of an array's elements, whatever their place, or ``None`` where it is not declared."""
-        return self._child(_own_items)
+        if self._elements is False:
+            self._elements = self._child(_own_items)
+        return self._elements
 
     def _child(self, own: "_Own") -> "Schema | None":
         walk = _Walk(self._root)
@@ -229,7 +238,7 @@ class _Walk:
         self._visits = 0
 
     def kinds(self, node: object, depth: int) -> Kinds | None:
-        """What ``node`` admits: ``None`` is unknown; no type at all is a circle or a contradiction."""
+        """The kinds that ``node`` admits: ``None`` is unknown; no type at all is a circle or a contradiction."""
         if not isinstance(node, dict) or depth > MAX_DEPTH or self._visits >= MAX_VISITS:
             return None
         if id(node) in self._path:
@@ -317,7 +326,7 @@ class _Walk:
         return parts[0] if len(parts) == 1 else {kind: parts}
 
     def _target(self, node: object) -> object:
-        """What a node that is nothing but a reference refers to, any other node as it is."""
+        """The target of a node that is nothing but a reference; any other node as it is."""
         for _ in range(MAX_DEPTH):
             if not isinstance(node, dict) or set(node) != {"$ref"}:
                 break
@@ -383,7 +392,7 @@ def _declared(declared: object) -> Kinds | None:
 
 
 def _implied(node: Node) -> Kinds | None:
-    """What keywords that only make sense for one type say of a schema that names none."""
+    """The type that follows from keywords that only make sense for one, in a schema that names none."""
     found = _NOTHING
     if isinstance(node.get("properties"), dict) or isinstance(node.get("required"), list):
         found |= {"object"}
@@ -439,7 +448,7 @@ def decode(
 
 
 class Marked(enum.Enum):
-    """What a model's markup says of a value's type."""
+    """A value's type by the model's markup."""
 
     NOT = enum.auto()
     STRING = enum.auto()

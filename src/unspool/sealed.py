@@ -1,7 +1,7 @@
 """Sealed reasoning: what the model thought, as a text that clients keep and send back and that only the server reads.
 
 ``encrypted_content`` of Responses, ``encryptedValue`` of AG-UI and ``signature`` of Anthropic's thinking are such
-texts. They are AES-GCM-SIV by the package cryptography (the extra ``seal``), bound to the server's API key, and made
+texts. They are AES-GCM-SIV by the package cryptography (the extra ``seal``), bound to the client's API key, and made
 under the first of several keys. All of them open, so that keys can be changed without a break. The form in base64url::
 
     version (1 byte) | key (4 bytes of its digest) | nonce (12 bytes) | ciphertext and tag
@@ -13,6 +13,7 @@ import hashlib
 import hmac
 import os
 from collections.abc import Sequence
+from copy import copy
 from typing import Final
 
 from .wire.encoding import clean
@@ -54,18 +55,17 @@ def read_keys(text: str) -> list[bytes]:
 
 
 class Seal:
-    """Seals and opens.
+    """Seals and opens for clients without an API key; `bound_to` makes the one for another client.
 
     Args:
         keys: the first seals, all open; each has 32 bytes.
-        api_key: what a sealed text belongs to: another server with another API key does not open it.
 
     Raises:
         ImportError: the package cryptography is missing.
         ValueError: there is no key, or it has another length.
     """
 
-    def __init__(self, keys: Sequence[bytes], api_key: str | None = None) -> None:
+    def __init__(self, keys: Sequence[bytes]) -> None:
         from cryptography.hazmat.primitives.ciphers.aead import AESGCMSIV
 
         if not keys:
@@ -78,7 +78,13 @@ class Seal:
             own = hmac.digest(key, _PURPOSE, "sha256")
             self._first = hmac.digest(own, b"name", "sha256")[:_ID]
             self._ciphers[self._first] = AESGCMSIV(own)
-        self._bound = hashlib.sha256((api_key or "").encode()).digest()
+        self._bound = hashlib.sha256(b"").digest()
+
+    def bound_to(self, api_key: bytes) -> "Seal":
+        """The same for one client: what is sealed for it does not open for a client with another API key."""
+        seal = copy(self)
+        seal._bound = hashlib.sha256(api_key).digest()
+        return seal
 
     def seal(self, text: str) -> str | None:
         """A sealed text; ``None`` where the text is too long for one."""

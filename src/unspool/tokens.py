@@ -27,7 +27,7 @@ _BROKEN: Final = "\ufffd"
 _MAX_HELD: Final = 4
 """How many ids may wait for a character to be complete: each is at least one of its bytes."""
 _NO_SUCH_ID: Final = (IndexError, KeyError, OverflowError, TypeError, ValueError)
-"""What tokenizers raise for an id that they do not know."""
+"""The errors of tokenizers for an id that they do not know."""
 
 
 class Detokenizer:
@@ -62,7 +62,7 @@ class Detokenizer:
         return text, literal
 
     def known(self, ids: Sequence[int]) -> list[str | bytes | None]:
-        """What each id stands for after other text, as far as that is known: text, or bytes that alone are not text.
+        """The text of each id after other text, as far as that is known: text, or bytes that alone are not text.
 
         After an id that was pushed, text of known ids is what pushing them would give. ``None`` are added tokens, and
         ids that were never pushed.
@@ -70,7 +70,7 @@ class Detokenizer:
         return self._text.known(ids)
 
     def flush(self) -> tuple[str, bool]:
-        """What is left at the end, its last character cut and so U+FFFD, and whether there was any; else ``""``.
+        """The rest at the end, its last character cut and so U+FFFD, and whether there was any; else ``""``.
 
         A tokenizer that only decodes does not distinguish a cut character from a U+FFFD that the model wrote as the
         very last one: both count as cut.
@@ -84,7 +84,7 @@ def added_tokens(tokenizer: Any) -> dict[str, int]:
 
 
 def token_bytes(tokenizer: Any, token: int) -> bytes | None:
-    """What one id stands for after other text: bytes, which need not be whole characters.
+    """The bytes of one id after other text; they need not be whole characters.
 
     Returns:
         ``None`` where the tokenizer does not say: it only decodes, and this id alone is not text.
@@ -104,7 +104,7 @@ def token_bytes(tokenizer: Any, token: int) -> bytes | None:
 
 
 def special_tokens(tokenizer: Any) -> dict[str, int]:
-    """Those added tokens that ordinary text does not spell, and their ids.
+    """The added tokens that ordinary text does not spell, and their ids.
 
     They are the ones marked as special, and those written as a tag (``<…>``), as grammar engines have it.
     """
@@ -126,7 +126,7 @@ def marked_special(tokenizer: Any) -> frozenset[str]:
 
 
 class _Vocabulary:
-    """What is known of a tokenizer: shared by all streams, and never changed but for the memory of pieces.
+    """The facts about a tokenizer: shared by all streams, and never changed but for the memory of pieces.
 
     It does not hold the tokenizer, which would otherwise never be freed: methods take it as ``backend``.
 
@@ -207,22 +207,24 @@ def _vocabulary(tokenizer: Any) -> _Vocabulary:
     weak = _weak.get(key)
     if weak is not None and weak[0]() is tokenizer:
         return weak[1]
-    if key in _strong:
-        return _strong[key][1]
+    strong = _strong.get(key)
+    if strong is not None:
+        return strong[1]
     vocabulary = _Vocabulary(tokenizer)
     try:
         _weak[key] = weakref.ref(tokenizer, lambda ref: _forget(key, ref)), vocabulary
     except TypeError:
         _strong[key] = tokenizer, vocabulary
-        while len(_strong) > _MAX_STRONG:
-            _strong.pop(next(iter(_strong)), None)
+        for old in list(_strong)[:-_MAX_STRONG]:
+            _strong.pop(old, None)
     return vocabulary
 
 
 def _forget(key: int, ref: weakref.ref[Any]) -> None:
     # Another tokenizer may have taken the place, and the id, in between.
-    if key in _weak and _weak[key][0] is ref:
-        del _weak[key]
+    weak = _weak.get(key)
+    if weak is not None and weak[0] is ref:
+        _weak.pop(key, None)
 
 
 def _added_by_id(holder: Any) -> Any:
@@ -262,8 +264,8 @@ def _marked(tokenizer: Any) -> frozenset[str]:
 
 
 def backend_of(tokenizer: Any) -> Any:
-    """What encodes and decodes: fast tokenizers of transformers wrap one of `tokenizers`, which does not tidy up
-    spaces."""
+    """The object that encodes and decodes: fast tokenizers of transformers wrap one of `tokenizers`, which does not
+    tidy up spaces."""
     return getattr(tokenizer, "backend_tokenizer", tokenizer)
 
 
@@ -371,7 +373,7 @@ class _Text(Protocol):
         """The text that the id completes."""
 
     def flush(self) -> tuple[str, bool]:
-        """What was held back, and whether it is a character that was cut. Ids may follow."""
+        """The text that was held back, and whether it is a character that was cut. Ids may follow."""
 
     def interrupt(self) -> None:
         """An added token is here; nothing is held back."""
@@ -483,7 +485,7 @@ class _Window:
         return [None] * len(ids)  # what one adds depends on those before it
 
     def _added(self) -> str:
-        """What the pending ids add to the text that is out."""
+        """The text that the pending ids add."""
         text = self._decode(self._context + self._pending)
         if not text.startswith(self._before):
             # A tokenizer may give up a whole run of bytes for one that is wrong, those of the context included.

@@ -27,7 +27,7 @@ _LISTED: Final = 8
 
 
 class Toolset(msgspec.Struct, frozen=True):
-    """What may be called.
+    """The tools of a request and the choice among them.
 
     Attributes:
         tools: the declared tools, by name in their order; ``None``: unknown.
@@ -41,7 +41,7 @@ class Toolset(msgspec.Struct, frozen=True):
     name: str = ""
     allowed: tuple[str, ...] | None = None
     _schemas: dict[str, Schema] = msgspec.field(default_factory=dict)
-    """Of the arguments of tools: read once, when they are asked for."""
+    """The schemas of the tools' arguments; each is read on first use."""
 
     @property
     def names(self) -> Mapping[str, Any] | None:
@@ -158,7 +158,7 @@ def _nameless(where: str, tool: object) -> ToolsError:
 
 
 def _no_name(name: object) -> str:
-    """What is wrong with a name."""
+    """The problem of a name."""
     if name is None:
         return "is required"
     return "is empty" if name == "" else f"must be a string, not {json_kind(name)}"

@@ -1,4 +1,4 @@
-"""What is to be written: an assistant's answer, from a `Message` or an OpenAI message, checked."""
+"""The turn to be written: an assistant's answer, from a `Message` or an OpenAI message, checked."""
 
 import json
 from collections.abc import Mapping
@@ -50,7 +50,7 @@ class Turn:
 
 
 def read_turn(message: Message | Mapping[str, Any]) -> Turn:
-    """What a message says.
+    """The parts of a message.
 
     Raises:
         DialectError: names the field that is not as OpenAI has it, or that is not JSON.

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from ..server.support import live
+from ..server.test_continuation import WORDY, WORDY_ANSWER, WORDY_MIXED, Writing, extends, template
 from ..server.workshop import Workshop, call, model
 from .test_agui_node import converse
 
@@ -50,6 +51,23 @@ def test_the_client_rebuilds_every_round_and_sends_them_back() -> None:
     ]
     assert activities(runs[0].ended["newMessages"]) == [("add", "completed")] * 2
     assert shape(runs[1].ended["newMessages"]) == [("assistant", "You are welcome.", 0)]
+
+
+def test_text_on_both_sides_of_calls_goes_on_from_what_the_model_wrote() -> None:
+    engine = Writing(WORDY, WORDY_MIXED, WORDY_ANSWER, WORDY_ANSWER)
+    with live(engine, "hermes", prompts=template(), servers=[Workshop()], context="all") as server:
+        (first,) = converse(server.url, {}, messages=[user("Hello")])
+        assert first.failed is None
+        assert not first.warnings, first.warnings
+        calls = [c for m in first.ended["messages"] for c in m.get("toolCalls") or ()]
+        theirs = next(c["id"] for c in calls if c["function"]["name"] == "get_weather")
+        result = {"id": "t", "role": "tool", "toolCallId": theirs, "content": "20"}
+        messages = [*first.ended["messages"], result]
+        (_, last) = converse(server.url, {}, {"append": [user("thanks", "u2")]}, messages=messages)
+        assert last.failed is None
+    raws = [WORDY, WORDY_MIXED, WORDY_ANSWER]
+    for at in range(1, 4):
+        assert extends(engine, at, raws[at - 1]), at
 
 
 def test_a_mixture_leaves_the_clients_call_pending() -> None:

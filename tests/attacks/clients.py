@@ -8,7 +8,7 @@ import socket
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from .victim import CHAT
+from .victim import CHAT, Victim
 
 SLOW = {"messages": [{"role": "user", "content": "Go on."}]}
 
@@ -98,15 +98,21 @@ def burst(
     return asyncio.run(main())
 
 
-def never_read(port: int, count: int, body: Any, seconds: float) -> int:
-    """So many clients ask and read nothing, for so long; returns how many of them were given up."""
+def never_read(server: Victim, count: int, body: Any, seconds: float) -> int:
+    """So many clients ask and read nothing until the server has closed its sockets, at most for so long; returns how
+    many of them were given up."""
 
     async def main() -> int:
-        made = await asyncio.gather(*(_connect(port, request(body), 2048) for _ in range(count)))
+        idle = server.sockets()
+        made = await asyncio.gather(*(_connect(server.port, request(body), 2048) for _ in range(count)))
         for reader, writer in made:
             writer.transport.pause_reading()  # type: ignore[attr-defined]
             del reader
-        await asyncio.sleep(seconds)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                for taken in (True, False):  # first it takes them
+                    while (server.sockets() > idle) is not taken:
+                        await asyncio.sleep(0.05)
         given_up = 0
         for reader, writer in made:
             with contextlib.suppress(RuntimeError):

@@ -49,14 +49,14 @@ def test_two_hundred_clients_that_leave_take_nothing_with_them(
 
 def test_clients_that_never_read_are_given_up_and_their_sockets_closed(replaying: Victim) -> None:
     given_up = []
-    survives(replaying, lambda: given_up.append(never_read(replaying.port, 30, FLOODED, 2.5)))
+    survives(replaying, lambda: given_up.append(never_read(replaying, 30, FLOODED, 20)))
     assert given_up == [30, 30]
 
 
 def test_whole_answers_that_nobody_reads_are_given_up_too(replaying: Victim) -> None:
     given_up = []
     body = {**FLOODED, "stream": False}
-    survives(replaying, lambda: given_up.append(never_read(replaying.port, 5, body, 4)))
+    survives(replaying, lambda: given_up.append(never_read(replaying, 5, body, 20)))
     assert given_up == [5, 5]
 
 

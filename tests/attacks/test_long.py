@@ -46,7 +46,7 @@ def test_a_thousand_clients_of_a_model_that_computes(computing: Victim, leaving:
 
 def test_clients_that_never_read_are_given_up_after_the_default_time(replaying: Victim) -> None:
     given_up = []
-    survives(replaying, lambda: given_up.append(never_read(replaying.port, 90, FLOODED, 65)), patience=30)
+    survives(replaying, lambda: given_up.append(never_read(replaying, 90, FLOODED, 65)), patience=30)
     assert given_up == [90, 90]
 
 

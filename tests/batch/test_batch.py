@@ -18,12 +18,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import unspool
 from unspool.batch import BadRow, parse_many
 from unspool.batch.reading import Reader
 from unspool.cli import main
 from unspool.engines.capture import Asked, write_recording
 
 from .rows import TOOLS, is_bad, output, row, write_lines
+from .threads import race
 
 
 def run(*words: str | Path) -> int:
@@ -190,6 +192,17 @@ def test_a_report_shows_what_was_counted(tmp_path: Path) -> None:
     assert "unclosed_reasoning" in page
 
 
+def test_a_report_that_cannot_be_written_is_told_before_the_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = write_lines(tmp_path / "in.jsonl", 2)
+    assert run(source, "-o", tmp_path / "out.jsonl", "--html", tmp_path / "none" / "r.html") == 2
+    assert f"--html: {tmp_path / 'none'}: there is no such folder" in capsys.readouterr().err
+    assert not (tmp_path / "out.jsonl").exists()
+    assert run(source, "-o", tmp_path / "out.jsonl", "--html", tmp_path) == 2
+    assert f"--html: {tmp_path}: Is a directory" in capsys.readouterr().err
+
+
 def test_a_bar_tells_how_far_a_run_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -215,7 +228,7 @@ def test_a_bar_tells_how_far_a_run_is(
 
 
 def test_a_run_that_is_killed_at_random_goes_on(tmp_path: Path) -> None:
-    count = 400
+    count = 250
     source = write_lines(tmp_path / "in.jsonl", count)
     out = tmp_path / "out.parquet"
     words = ["batch", str(source), "-d", "hermes", "-o", str(out), "--rows", "10", "--workers", "1", "--resume"]
@@ -225,8 +238,8 @@ def test_a_run_that_is_killed_at_random_goes_on(tmp_path: Path) -> None:
     for _ in range(60):
         with subprocess.Popen([sys.executable, "-m", "unspool", *words], stderr=subprocess.DEVNULL) as process:
             before = len(list(parts.glob("part-*.parquet")))
-            while process.poll() is None and len(list(parts.glob("part-*.parquet"))) < before + 6:
-                time.sleep(0.002)
+            while process.poll() is None and len(list(parts.glob("part-*.parquet"))) < before + 5:
+                time.sleep(0.005)
             time.sleep(rng.uniform(0, 0.03))
             if process.poll() is None:
                 process.send_signal(signal.SIGKILL)
@@ -312,15 +325,20 @@ def test_a_file_that_is_there_is_not_made_again(tmp_path: Path, capsys: pytest.C
     assert len(rows_in(out)) == 4
 
 
-@pytest.mark.parametrize("change", ["input", "settings"])
+@pytest.mark.parametrize("change", ["input", "settings", "dialect"])
 def test_another_run_is_not_gone_on_with(change: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    source, out = write_lines(tmp_path / "in.jsonl", 5), tmp_path / "out"
-    assert run(source, "-o", out) == 0
+    source, out, dialect = write_lines(tmp_path / "in.jsonl", 5), tmp_path / "out", tmp_path / "own.toml"
+    shipped = Path(unspool.__file__).parent / "dialects" / "hermes.toml"
+    dialect.write_bytes(shipped.read_bytes())
+    words = ["batch", str(source), "-o", str(out), "-d", str(dialect), "--workers", "1"]
+    assert main(words) == 0
     if change == "input":
         write_lines(source, 6)
-    assert run(source, "-o", out, "--resume", *([] if change == "input" else ["--stage", "reasoning"])) == 2
+    if change == "dialect":
+        dialect.write_bytes(shipped.read_bytes() + b"# changed")
+    assert main([*words, "--resume", *(["--stage", "reasoning"] if change == "settings" else [])]) == 2
     assert "was started with other inputs or settings" in capsys.readouterr().err
-    assert run(source, "-o", out) == 0
+    assert main(words) == 0
 
 
 def test_a_folder_that_holds_something_else_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -364,6 +382,15 @@ def test_workers_are_threads_where_there_is_no_global_lock(tmp_path: Path, monke
     assert [len(threads) for threads in seen.values()] == [1, 1]
     assert threading.get_ident() not in set.union(*seen.values())
     assert (tmp_path / "two.jsonl").read_bytes() == (tmp_path / "one.jsonl").read_bytes()
+
+
+def test_threads_that_read_at_once_read_what_one_does_alone() -> None:
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        assert race(4, 24) > 200
+    finally:
+        sys.setswitchinterval(interval)
 
 
 def test_one_block_starts_no_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

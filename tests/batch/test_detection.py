@@ -29,17 +29,17 @@ def names(found: list[dict[str, Any]]) -> list[list[str]]:
 def test_outputs_tell_the_dialect_and_the_summary_says_which(
     given: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    source = write_lines(tmp_path / "in.jsonl", 45)
+    source = write_lines(tmp_path / "in.jsonl", 15)
     for dialect in ("auto", "hermes"):
         stream = io.TextIOWrapper(io.BufferedReader(io.BytesIO(source.read_bytes())))
         monkeypatch.setattr("sys.stdin", stream)
         words = ["--rows", "10", "--workers", "1", "--html", str(tmp_path / f"{dialect}.html")]
         told = "-" if given == "-" else str(source)
         assert main(["batch", told, "-d", dialect, "-o", str(tmp_path / f"{dialect}.jsonl"), *words]) == 0
-    assert [r["key"] for r in rows_in(tmp_path / "auto.jsonl")] == GOOD
+    assert [r["key"] for r in rows_in(tmp_path / "auto.jsonl")] == GOOD[:13]
     assert rows_in(tmp_path / "auto.jsonl") == rows_in(tmp_path / "hermes.jsonl")
     said = capsys.readouterr().err
-    assert said.count("dialect, told by the outputs: hermes reads 54 calls and 40 thoughts of 40 outputs") == 1
+    assert said.count("dialect, told by the outputs: hermes reads 18 calls and 13 thoughts of 13 outputs") == 1
     assert "read them alike" in said
     assert "told by the outputs: hermes" in (tmp_path / "auto.html").read_text(encoding="utf-8")
 

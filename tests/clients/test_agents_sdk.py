@@ -9,6 +9,8 @@ import pytest
 
 from ..server.support import live
 from ..server.test_continuation import Writing, extends, template
+from ..server.workshop import Workshop
+from ..server.workshop import call as server_call
 from .support import call, say
 
 pytestmark = [pytest.mark.clients, pytest.mark.filterwarnings("ignore")]
@@ -45,3 +47,44 @@ def test_an_agent_calls_its_function_and_answers(model: str, streamed: bool) -> 
         told = asyncio.run(work(server.url))
     assert (told, CITIES) == ("It is warm.", ["Paris"])
     assert extends(engine, 1, outputs[0])
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize("approve", [False, True])
+def test_a_hosted_tool_is_approved_or_refused_beside_one_that_needs_no_approval(streamed: bool, approve: bool) -> None:
+    agents = importlib.import_module("agents")
+    agents.set_tracing_disabled(True)
+    asked: list[tuple[str, str]] = []
+    guarded = (
+        f"<think>\nMay I?\n</think>\n\nI ask {server_call('guarded', a=7)} and {server_call('add', a=1, b=1)} too."
+    )
+    engine, workshop = Writing(guarded, say("Done."), say("Again.")), Workshop()
+
+    def decide(request: Any) -> dict[str, Any]:
+        asked.append((request.data.name, request.data.arguments))
+        return {"approve": approve, "reason": "not now"}
+
+    async def work(url: str) -> Any:
+        async with openai.AsyncOpenAI(base_url=f"{url}/v1", api_key="EMPTY") as client:
+            used = agents.OpenAIResponsesModel(model="served", openai_client=client)
+            hosted: Any = {"type": "mcp", "server_label": "workshop", "require_approval": "never"}
+            tools = [agents.HostedMCPTool(tool_config=hosted, on_approval_request=decide)]
+            agent = agents.Agent(name="a", model=used, tools=tools)
+            if streamed:
+                result = agents.Runner.run_streamed(agent, "Go")
+                async for _ in result.stream_events():
+                    pass
+            else:
+                result = await agents.Runner.run(agent, "Go")
+            again = await agents.Runner.run(agent, [*result.to_input_list(), {"role": "user", "content": "And now?"}])
+            return result.final_output, again.final_output
+
+    with live(engine, "hermes", prompts=template(), servers=[workshop], context="all") as server:
+        told = asyncio.run(work(server.url))
+    assert told == ("Done.", "Again.")
+    assert asked == [("guarded", '{"a": 7}')]
+    assert [name for name, _ in workshop.calls] == (["add", "guarded"] if approve else ["add"])
+    assert extends(engine, 1, guarded)
+    assert extends(engine, 2, say("Done."))
+    behind = str(engine.requests[1].prompt).rpartition(guarded)[2]
+    assert ("guarded=7" if approve else "The call was not allowed: not now") in behind

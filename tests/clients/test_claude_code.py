@@ -39,7 +39,7 @@ def test_claude_code_runs_commands_writes_files_and_goes_on_with_its_session(tmp
         say("Again."),
     ]
     engine = Writing(*outputs)
-    sealed = Seal([os.urandom(32)], KEY)
+    sealed = Seal([os.urandom(32)])
     with live(engine, "hermes", prompts=template(), seal=sealed, api_key=KEY) as server:
         first = claude(server.url, tmp_path, "--allowedTools", "Bash", "Write", "--", "Do it")
         again = claude(server.url, tmp_path, "--continue", "--", "Once more")

@@ -4,7 +4,7 @@ import asyncio
 import threading
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import pytest
@@ -26,7 +26,27 @@ def busy(seconds: float) -> None:
         pass
 
 
-def test_the_loop_has_a_turn_between_two_steps_of_long_work(threads: Threads) -> None:
+def spinning(started: asyncio.Event, ended: threading.Event, ending: float = 0.0) -> Callable[[Awaited], None]:
+    """Work that goes on for as long as somebody waits for it, and takes some seconds to end."""
+    loop = asyncio.get_running_loop()
+
+    def work(awaited: Awaited) -> None:
+        loop.call_soon_threadsafe(started.set)
+        try:
+            while True:
+                busy(0.001)
+                awaited.check()
+        except Abandoned:
+            busy(ending)
+            ended.set()
+            raise
+
+    return work
+
+
+def test_the_loop_has_a_turn_between_two_steps_of_long_work(threads: Threads, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("unspool.engines.threads._PATIENCE", 60.0)  # however busy the machine is
+
     async def main() -> list[bool]:
         loop = asyncio.get_running_loop()
         seen: list[int] = []
@@ -45,20 +65,24 @@ def test_the_loop_has_a_turn_between_two_steps_of_long_work(threads: Threads) ->
     assert asyncio.run(main()) == [True] * 10
 
 
-def test_short_steps_do_not_wait_for_the_loop(threads: Threads) -> None:
-    async def main() -> float:
+def test_short_steps_do_not_wait_for_the_loop(threads: Threads, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("unspool.engines.threads._SLICE", 60.0)  # short is what any machine can do
+    monkeypatch.setattr("unspool.engines.threads._PATIENCE", 60.0)
+    checked, seen = threading.Event(), list[bool]()
+
+    async def main() -> None:
         loop = asyncio.get_running_loop()
 
-        def work(awaited: Awaited) -> float:
-            loop.call_soon_threadsafe(time.sleep, 0.5)
-            began = time.monotonic()
+        def work(awaited: Awaited) -> None:
+            loop.call_soon_threadsafe(lambda: seen.append(checked.wait(30)))  # the loop has no turn until then
             for _ in range(100):
                 awaited.check()
-            return time.monotonic() - began
+            checked.set()
 
-        return await threads.run(work)
+        await threads.run(work)
 
-    assert asyncio.run(main()) < 0.4
+    asyncio.run(main())
+    assert seen == [True]
 
 
 def test_work_in_a_loop_that_was_stopped_goes_on() -> None:
@@ -76,19 +100,7 @@ def test_work_that_nobody_waits_for_ends_at_its_next_check(threads: Threads) -> 
 
     async def main() -> None:
         started = asyncio.Event()
-        loop = asyncio.get_running_loop()
-
-        def work(awaited: Awaited) -> None:
-            loop.call_soon_threadsafe(started.set)
-            try:
-                while True:
-                    busy(0.001)
-                    awaited.check()
-            except Abandoned:
-                ended.set()
-                raise
-
-        waiting = asyncio.ensure_future(threads.run(work))
+        waiting = asyncio.ensure_future(threads.run(spinning(started, ended)))
         await started.wait()
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)
@@ -107,19 +119,8 @@ def test_a_task_that_is_cancelled_ends_when_its_work_has_ended_and_what_waits_le
         return len(body)
 
     async def main() -> None:
-        loop, started = asyncio.get_running_loop(), asyncio.Event()
-
-        def work(awaited: Awaited) -> None:
-            loop.call_soon_threadsafe(started.set)
-            try:
-                while True:
-                    busy(0.001)
-                    awaited.check()
-            finally:
-                busy(0.1)
-                ended.set()
-
-        running = asyncio.ensure_future(threads.run(work))
+        started = asyncio.Event()
+        running = asyncio.ensure_future(threads.run(spinning(started, ended, ending=0.1)))
         await started.wait()
         body = Body(1000)
         watched = weakref.ref(body)

@@ -7,10 +7,13 @@ import anthropic
 import pytest
 
 from unspool.request.edits import CLEARED
+from unspool.sealed import Seal
 
 from .support import HELLO, Scripted, live
 from .test_continuation import ANSWER, CALL, TOKENIZER, Writing, extends, template
+from .test_loop import BETA, MCP_SERVER
 from .test_protocols import ANTHROPIC_TOOL, ON, claude
+from .workshop import Workshop
 
 
 def test_tokens_of_a_prompt_are_counted_by_the_engines_tokenizer() -> None:
@@ -23,6 +26,30 @@ def test_tokens_of_a_prompt_are_counted_by_the_engines_tokenizer() -> None:
         assert len(engine.requests) == 1
         with pytest.raises(anthropic.BadRequestError, match="messages: is empty"):
             client.messages.count_tokens(model="m", messages=[])
+
+
+def test_the_count_is_that_of_the_request_with_the_servers_tools_the_turns_and_the_sealed_thoughts_of_its_client() -> (
+    None
+):
+    engine = Writing(CALL)
+    with (
+        live(
+            engine, "hermes", prompts=template(), servers=[Workshop()], seal=Seal([bytes(32)]), api_key="any"
+        ) as server,
+        claude(server.url) as client,
+    ):
+        ask: Any = {"model": "m", "mcp_servers": [MCP_SERVER], "betas": BETA, "tools": [ANTHROPIC_TOOL]}
+        first = client.beta.messages.create(**ask, messages=HELLO, max_tokens=99)
+        use: Any = first.content[-1]
+        result: Any = [{"type": "tool_result", "tool_use_id": use.id, "content": "20"}]
+        said: Any = [block.model_dump(exclude_none=True) for block in first.content]
+        history: Any = [*HELLO, {"role": "assistant", "content": said}, {"role": "user", "content": result}]
+        counted = client.beta.messages.count_tokens(**ask, messages=history).input_tokens
+        client.beta.messages.create(**ask, messages=history, max_tokens=99)
+    assert extends(engine, 1, CALL)
+    assert counted == len(engine.requests[1].prompt_ids or ())
+    assert "guarded" not in str(engine.requests[1].tools)
+    assert "browser.open" in str(engine.requests[1].tools)
 
 
 def test_tokens_cannot_be_counted_without_a_tokenizer() -> None:

@@ -91,7 +91,7 @@ def test_every_option_arrives(served: list[Any], recording: str, tmp_path: Path)
     assert (settings.limits.queue, settings.limits.stall, settings.limits.generations) == (7, 2.5, 100)
     assert (settings.coalesce_reasoning, settings.coalesce_arguments, settings.coalesce_delay) == (True, True, 0.5)
     assert (settings.context, settings.turn_memory, settings.efforts) == ("all", 3 << 20, {"low": 9, "high": 99})
-    assert settings.seal.open(Seal([bytes(32)], "secret").seal("thought")) == "thought"
+    assert settings.seal.open(Seal([bytes(32)]).seal("thought")) == "thought"
     assert settings.summary() == (
         "model=m; dialect=hermes; stage=content; policy: bad_arguments=drop, call_in_reasoning=resume; profile=mindie; "
         f"engine={recording}"

@@ -341,6 +341,89 @@ def test_a_clients_result_goes_behind_those_of_the_server_in_the_same_round(ask:
     assert [behind.count(text) for text in ("sum=6", "\n20<")] == [1, 1]
 
 
+# Text before, between and behind calls, and a second thought: what the protocols spread in the most different ways.
+WORDY = (
+    f"<think>\nBoth.\n</think>\n\nFirst {call('add', a=1, b=1)}\n then \n<think>\nOr not? </think>\n"
+    f"  this: {call('add', a=2, b=2)} wait."
+)
+WORDY_ANSWER = "<think>\nIt is warm.\n</think>\n\n 20 degrees.<think>No.</think> 21."
+
+
+@pytest.mark.parametrize("ask", PROTOCOLS)
+@pytest.mark.parametrize("stream", [False, True])
+def test_text_on_both_sides_of_calls_comes_back_as_it_was_written(ask: Any, stream: bool) -> None:
+    engine = Writing(WORDY, ONE, WORDY_ANSWER)
+    with live(engine, "hermes", prompts=template(), servers=[Workshop()], context="all") as server:
+        history: list[Any] = list(HELLO)
+        for turn in range(2):
+            history += [*ask(server, history, stream=stream), {"role": "user", "content": f"Now {turn}?"}]
+        ask(server, history, stream=stream)
+        raws = [WORDY, ONE, WORDY_ANSWER] * 2
+        for at in range(1, 7):
+            assert extends(engine, at, raws[at - 1]), at
+
+
+# The same round with a call of the client's.
+TOLD = "\n and <think>Or Rome? </think>\n"
+WORDY_MIXED = (
+    f"<think>\nAsk.\n</think>\n\nI ask {call('add', a=3, b=3)}{TOLD}{call('get_weather', city='Paris')}\n"
+    f" and {call('add', a=4, b=4)} too "
+)
+
+
+def theirs(ask: Any, told: list[Any]) -> list[Any]:
+    """What a client answers to the calls that are left to it."""
+    if ask is of_chat:
+        return [{"role": "tool", "tool_call_id": told[0]["tool_calls"][0]["id"], "content": "20"}]
+    if ask is of_responses:
+        id = next(item["call_id"] for item in told if item["type"] == "function_call")
+        return [{"type": "function_call_output", "call_id": id, "output": "20"}]
+    if ask is of_messages:
+        id = next(block["id"] for block in told[0]["content"] if block["type"] == "tool_use")
+        return [{"role": "user", "content": [{"type": "tool_result", "tool_use_id": id, "content": "20"}]}]
+    calls = [c for m in told for c in m.get("toolCalls", ()) if c["function"]["name"] == "get_weather"]
+    return [{"role": "tool", "toolCallId": calls[0]["id"], "content": "20"}]
+
+
+CLIENTS_OWN: Any = {
+    of_chat: [WEATHER],
+    of_responses: [*HOSTED, RESPONSES_TOOL],
+    of_messages: [ANTHROPIC_TOOL],
+    of_agui: [{"name": "get_weather", "description": "", "parameters": {"type": "object", "properties": {}}}],
+}
+
+
+@pytest.mark.parametrize("ask", PROTOCOLS)
+@pytest.mark.parametrize("stream", [False, True])
+def test_it_does_so_where_the_server_and_the_client_run_calls_of_one_round(ask: Any, stream: bool) -> None:
+    engine = Writing(WORDY, WORDY_MIXED, WORDY_ANSWER)
+    options: Any = {"tools": CLIENTS_OWN[ask], "stream": stream}
+    with live(engine, "hermes", prompts=template(), servers=[Workshop()], context="all") as server:
+        told = ask(server, HELLO, **options)
+        history = [*HELLO, *told, *theirs(ask, told)]
+        history += [*ask(server, history, **options), {"role": "user", "content": "Thanks"}]
+        ask(server, history, **options)
+    raws = [WORDY, WORDY_MIXED, WORDY_ANSWER]
+    for at in range(1, 4):
+        assert extends(engine, at, raws[at - 1]), at
+    behind = str(engine.requests[2].prompt).rpartition(WORDY_MIXED)[2]
+    assert [behind.count(text) for text in ("sum=6", "sum=8", "\n20<")] == [1, 1, 1]
+
+
+@pytest.mark.parametrize("ask", PROTOCOLS)
+def test_without_memory_the_template_has_all_that_was_said_in_a_round_before_its_results(ask: Any) -> None:
+    both = f"One {call('get_weather', city='Paris')} two <think>Hm.</think> three."
+    engine = Writing(both, ANSWER)
+    with live(engine, "hermes", prompts=template(), turn_memory=0) as server:
+        options: Any = {"tools": CLIENTS_OWN[ask][-1:], "stream": False}
+        options |= {"mcp_servers": [], "betas": []} if ask is of_messages else {}
+        told = ask(server, HELLO, **options)
+        ask(server, [*HELLO, *told, *theirs(ask, told)], **options)
+    asked, said, result = engine.requests[1].messages
+    assert [m["role"] for m in (asked, said, result)] == ["user", "assistant", "tool"]
+    assert (said["content"], len(said["tool_calls"])) == ("One  two  three.", 1)
+
+
 @pytest.mark.parametrize("ask", [of_responses, of_agui])
 def test_an_answer_that_waited_for_approval_goes_on_behind_what_asked_for_it(ask: Any) -> None:
     guarded = f"<think>\nMay I?\n</think>\n\n{call('guarded', a=7)}{call('add', a=1, b=1)}"

@@ -1,10 +1,12 @@
 """What agents declare as tools: freeform ones, namespaces, a search for more, and those that only OpenAI runs."""
 
+import asyncio
 import json
 import logging
 import re
 from typing import Any
 
+import openai
 import pytest
 from openai.types.chat import ChatCompletionMessageCustomToolCall
 
@@ -16,7 +18,7 @@ from unspool.request.protocols import ResponsesProtocol
 from unspool.request.settings import Settings
 from unspool.toolset import choice_of
 
-from .support import Scripted, live
+from .support import PATIENCE, Live, Scripted, live
 
 LARK = 'start: "*** " LINE+\nLINE: /[^\\n]+\\n/'
 PATCH: Any = {
@@ -74,6 +76,70 @@ def test_a_custom_tool_is_called_and_answered_by_the_official_client() -> None:
     assert LARK in told.tools[0]["function"]["description"]
     assert told.constraint is not None
     assert "%lark" in told.constraint.lark
+
+
+CUSTOM_STREAM = (
+    f"<think>\nTwo of them.\n</think>\n\nFirst {hermes('apply_patch', {'input': TEXT})} then "
+    f"{hermes('crm.note', {'input': ''})}{hermes('apply_patch', {'text': TEXT})}"
+    f"{hermes('crm.find', {'id': 1})}{hermes('tool_search', {'query': 'more'})} done."
+)
+
+
+async def streamed(server: Live, **ask: Any) -> tuple[list[Any], Any]:
+    """The events and the final response of the official asynchronous client."""
+    plain = openai.DefaultAsyncHttpxClient(timeout=PATIENCE, verify=False)
+    async with (
+        openai.AsyncOpenAI(base_url=f"{server.url}/v1", api_key="EMPTY", max_retries=0, http_client=plain) as client,
+        client.responses.stream(**ask) as stream,
+    ):
+        events = [event async for event in stream]
+        return events, await stream.get_final_response()
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_the_accumulators_of_the_official_clients_end_with_the_whole_answer_whatever_calls_it_has(size: int) -> None:
+    pieces = [CUSTOM_STREAM[i : i + size] for i in range(0, len(CUSTOM_STREAM), size)]
+    ask: Any = {"model": "m", "tools": [PATCH, SPACE, SEARCH], "input": "Go"}
+    with live(Scripted(pieces), "hermes") as server:
+        whole = server.openai.responses.create(**ask)
+        with server.openai.responses.stream(**ask) as stream:
+            told: list[tuple[list[Any], Any]] = [(list(stream), stream.get_final_response())]
+        told.append(asyncio.run(streamed(server, **ask)))
+    inputs = [TEXT, "", json.dumps({"text": TEXT})]
+    kinds = ["reasoning", "message", "custom_tool_call", "message", "custom_tool_call", "custom_tool_call"]
+    kinds += ["function_call", "tool_search_call", "message"]
+    for events, final in told:
+        assert [item.type for item in final.output] == [item.type for item in whole.output] == kinds
+        assert [i.input for i in final.output if i.type == "custom_tool_call"] == inputs
+        final_ids = {item.id for item in final.output}
+        said = [
+            i.model_dump(exclude={"id", "call_id", "parsed_arguments"}) for i in final.output if i.type != "message"
+        ]
+        assert said == [i.model_dump(exclude={"id", "call_id"}) for i in whole.output if i.type != "message"]
+        deltas: dict[str, str] = {}
+        for event in events:
+            if event.type == "response.custom_tool_call_input.delta":
+                deltas[event.item_id] = deltas.get(event.item_id, "") + event.delta
+            elif event.type == "response.custom_tool_call_input.done":
+                assert event.input == deltas.get(event.item_id, "")
+                assert event.item_id in final_ids
+            elif event.type == "response.output_item.added" and event.item.type == "custom_tool_call":
+                assert (event.item.input, event.item.status) == ("", "in_progress")
+        assert [e.input for e in events if e.type == "response.custom_tool_call_input.done"] == inputs
+        assert [e.sequence_number for e in events] == list(range(len(events)))
+
+
+def test_the_stream_helper_has_no_final_response_of_a_call_that_was_cut_but_its_events_tell_it() -> None:
+    cut = CUSTOM_STREAM[: CUSTOM_STREAM.index("*** a") + 9]
+    ask: Any = {"model": "m", "tools": [PATCH], "input": "Go"}
+    with live(Scripted([cut], reason="length"), "hermes") as server, server.openai.responses.stream(**ask) as stream:
+        events: list[Any] = list(stream)
+        with pytest.raises(RuntimeError, match=r"Didn't receive a `response.completed` event"):
+            stream.get_final_response()
+    last = events[-1]
+    assert (last.type, last.response.incomplete_details.reason) == ("response.incomplete", "max_output_tokens")
+    assert (last.response.output[-1].type, last.response.output[-1].status) == ("custom_tool_call", "incomplete")
+    assert TEXT.startswith(last.response.output[-1].input)
 
 
 NESTED: Any = {

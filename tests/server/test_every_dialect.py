@@ -16,13 +16,13 @@ from unspool.engines import Delta, Recording, Replay
 from unspool.engines.capture import Asked
 from unspool.request.prompts import Prompts, Tokenizer
 
-from ..support import Case, cases, number, parse_case, random_split
+from ..support import Case, examples, number, parse_case, random_split
 from ..wire.readers import agui_stream
 from .support import USAGE, Live, live
 from .test_protocols import claude
 
 GROUPS: dict[tuple[str, Stage | None], list[Case]] = {}
-for _case in cases():
+for _case in examples():
     GROUPS.setdefault((_case.dialect.name, _case.example.stage), []).append(_case)
 
 Answer = tuple[str, str, list[tuple[str, Any]], str]

@@ -6,12 +6,17 @@ A request that uses every documented field is the table: what stands there has t
 import copy
 import json
 import re
+import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import pytest
 
+from unspool import get_dialect
+from unspool.request.fields import Fields
 from unspool.request.prompts import Prompts, Tokenizer
+from unspool.request.protocols import AguiProtocol, ResponsesProtocol
+from unspool.request.settings import Settings
 
 from .support import CHAT, HELLO, WEATHER, Live, Scripted, live
 
@@ -620,3 +625,19 @@ def test_parts_of_responses_and_messages_have_the_spelling_of_chat_completions()
     told = [list(r.messages) for r in engine.requests]
     assert told[0] == [{"role": "user", "content": "ab"}]
     assert told[1] == [{"role": "system", "content": "st"}, {"role": "tool", "tool_call_id": "i", "content": "r"}]
+
+
+def test_a_history_of_many_long_pieces_is_read_in_the_time_of_its_length() -> None:
+    text = "x" * 4000
+    settings = Settings(model="m", dialect=get_dialect("hermes"))
+    thoughts: Any = [{"type": "reasoning", "summary": [{"type": "summary_text", "text": text}]}] * 4000
+    said: Any = [{"role": "assistant", "content": text}, {"type": "reasoning", "summary": []}] * 2000
+    value: Any = [{"id": "a", "role": "assistant", "content": "x"}]
+    value += [{"id": "reasoning-a-1", "role": "reasoning", "content": text}] * 4000
+    started = time.process_time()
+    for items, field in ((thoughts, "reasoning_content"), (said, "content")):
+        (message,) = ResponsesProtocol(settings).read(Fields({"input": items})).messages
+        assert len(message[field]) == len(text) * (4000 if items is thoughts else 2000)
+    run = AguiProtocol(settings).read(Fields({"threadId": "t", "runId": "r", "messages": value}))
+    assert len(run.messages[0]["reasoning_content"]) == len(text) * 4000
+    assert time.process_time() - started < 3, "joined piece by piece it took half a minute"

@@ -8,7 +8,7 @@ import openai
 import pydantic
 import pytest
 
-from unspool.sealed import Seal
+from unspool.sealed import MAX_SEALED, Seal
 
 from .support import HELLO, Live, Scripted, chunks, live
 from .test_protocols import AGUI, ON, RESPONSES_TOOL, claude
@@ -21,7 +21,7 @@ SEALED: Any = ["reasoning.encrypted_content"]
 
 def test_responses_seal_reasoning_where_it_is_asked_for_and_take_it_back_without_its_text() -> None:
     engine = Scripted([RAW])
-    with live(engine, "deepseek", seal=Seal([KEY], "k"), api_key="k") as server:
+    with live(engine, "deepseek", seal=Seal([KEY]), api_key="k") as server:
         ask: Any = {"model": "m", "store": False, "reasoning": {"effort": "high", "summary": "auto"}}
         whole = server.openai.responses.create(**ask, input="Hello", include=SEALED)
         with server.openai.responses.stream(**ask, input="Hello", include=SEALED) as stream:
@@ -50,9 +50,61 @@ def test_without_a_key_nothing_is_sealed_and_what_only_a_key_could_read_is_refus
 
 
 def test_a_forged_or_foreign_text_is_a_clear_error_in_every_protocol() -> None:
-    with live(Scripted([RAW]), "deepseek", seal=Seal([KEY], None)) as server:
-        for sealed in ("gAAAAABforeign", Seal([KEY], "other").seal(THOUGHT), "é"):
+    with live(Scripted([RAW]), "deepseek", seal=Seal([KEY])) as server:
+        for sealed in ("gAAAAABforeign", Seal([os.urandom(32)]).seal(THOUGHT), "é"):
             refused(server, sealed)
+
+
+def as_client(server: Live, key: str | None, name: str = "Authorization") -> None:
+    """From now on requests have this API key alone."""
+    sent = {} if key is None else {name: f"Bearer {key}" if name == "Authorization" else key}
+    server.http.headers = {"Content-Type": "application/json", **sent}
+
+
+@pytest.mark.parametrize("needed", [None, "k"])
+def test_it_belongs_to_the_api_key_that_the_client_sent_whether_the_server_needs_one_or_not(needed: str | None) -> None:
+    seal = Seal([KEY])
+    keys = {None, "k", "other"} if needed is None else {needed}
+    with live(Scripted([RAW]), "deepseek", seal=seal, api_key=needed) as server:
+        made: dict[str | None, list[str]] = {}
+        for key in keys:
+            as_client(server, key)
+            made[key] = sealed_by(server)
+        for key, name in ((key, name) for key in keys for name in ("Authorization", "X-Api-Key")):
+            as_client(server, key, name)
+            for owner, sealed in made.items():
+                for one in sealed:
+                    if owner == key:
+                        item = {"type": "reasoning", "id": "rs", "summary": [], "encrypted_content": one}
+                        assert server.post("/v1/responses", input=[item, HELLO[0]]).status_code == 200
+                    else:
+                        refused(server, one)
+            for foreign in (seal.seal(THOUGHT), seal.bound_to(b"else").seal(THOUGHT)):
+                if key is not None:
+                    refused(server, foreign)
+        # Another key beside the right one, as clients send that know two kinds of header, changes nothing.
+        if needed is not None:
+            server.http.headers = {
+                "Content-Type": "application/json",
+                "Authorization": "Bearer other",
+                "X-Api-Key": needed,
+            }
+            item = {"type": "reasoning", "id": "rs", "summary": [], "encrypted_content": made[needed][0]}
+            assert server.post("/v1/responses", input=[item, HELLO[0]]).status_code == 200
+
+
+def test_reasoning_that_is_too_long_is_told_in_full_but_not_sealed() -> None:
+    thought = "a" * MAX_SEALED
+    with live(Scripted(["<think>", thought, "</think>Done."]), "deepseek", seal=Seal([KEY])) as server:
+        (item, _) = server.post("/v1/responses", input="Hello", include=SEALED).json()["output"]
+        assert item.get("encrypted_content") is None
+        assert item["content"][0]["text"] == thought
+        whole = server.post("/v1/messages", max_tokens=9, messages=HELLO).json()["content"][0]
+        assert (whole["signature"], whole["thinking"]) == ("", thought)
+        said = "has 2,097,153 characters; allowed are 2,097,152"
+        item = {"type": "reasoning", "id": "rs", "summary": [], "encrypted_content": "A" * (MAX_SEALED + 1)}
+        refused = server.post("/v1/responses", input=[item, HELLO[0]])
+        assert (refused.status_code, said in refused.text) == (400, True)
 
 
 def refused(server: Live, sealed: str | None) -> None:

@@ -29,7 +29,7 @@ RUN = {"threadId": "thread-1", "runId": "run-1"}
 
 
 def test_a_run_is_the_full_sequence_of_starts_contents_and_ends() -> None:
-    thought: dict[str, Any] = {"messageId": "reasoning-run-1-1"}
+    thought: dict[str, Any] = {"messageId": "reasoning-msg-run-1-1"}
     text: dict[str, Any] = {"messageId": "msg-run-1"}
     call: dict[str, Any] = {"toolCallId": "call_1"}
     usage = {
@@ -83,8 +83,8 @@ def test_each_block_of_reasoning_is_a_message_of_its_own() -> None:
         events += (ReasoningStart(0, 0), ReasoningDelta(text, 0, 0), ReasoningEnd(0, 0))
     told = [f.data for f in frames(stream(agui(), [*events, Finish("stop", 0, 0)]))]
     assert [e["messageId"] for e in told if e["type"] == "REASONING_MESSAGE_CONTENT"] == [
-        "reasoning-run-1-1",
-        "reasoning-run-1-2",
+        "reasoning-msg-run-1-1",
+        "reasoning-msg-run-1-2",
     ]
 
 

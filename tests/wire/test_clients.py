@@ -22,7 +22,7 @@ from unspool.wire import Failure
 from unspool.wire.chat import error_body as chat_error
 from unspool.wire.messages import error_body as messages_error
 
-from ..support import Case, cases
+from ..support import Case, cases, examples
 from .readers import Answer, answer_of, frames
 from .streams import USAGE, agui, candle, chat, messages, mindie, responses, runs, stream
 from .test_chat import EVENTS
@@ -58,7 +58,7 @@ CANDLE_EXTRAS = {".choices.delta.reasoning", ".extensions"}
 RESPONSE_EXTRAS = {".store", ".response.store"}
 
 
-@pytest.mark.parametrize("case", cases(), ids=str)
+@pytest.mark.parametrize("case", examples(), ids=str)
 def test_everything_that_is_written_fits_the_clients_types(case: Case) -> None:
     for message, events in list(runs(case))[1:2]:
         for frame in frames(stream(chat(include_usage=True), events), done=True):

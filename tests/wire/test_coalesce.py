@@ -11,7 +11,7 @@ from unspool import ContentDelta, Event, Finish, Markup, ReasoningDelta, ToolCal
 from unspool.wire import Coalescer
 from unspool.wire.coalesce import MAX_HELD
 
-from ..support import Case, cases, check, parse_case, same
+from ..support import Case, check, examples, parse_case, same
 
 MODES: list[dict[str, Any]] = [
     {},
@@ -43,7 +43,7 @@ def arguments(*pieces: str) -> list[Event]:
     return [ToolCallStart(0, "c", "f", 0, 0), *(ToolCallDelta(0, p, 0, 0) for p in pieces)]
 
 
-@pytest.mark.parametrize("case", cases(), ids=str)
+@pytest.mark.parametrize("case", examples(), ids=str)
 def test_the_message_the_spans_and_the_order_are_the_same(case: Case) -> None:
     rng = random.Random(case.raw)
     message, events = parse_case(case, list(case.raw))

@@ -25,7 +25,7 @@ from unspool.wire import Writer, parse
 from unspool.wire.blocks import replay
 from unspool.wire.encoding import clean
 
-from ..support import Case, cases
+from ..support import Case, cases, examples
 from .readers import (
     Answer,
     agui_stream,
@@ -102,7 +102,7 @@ WIRES: dict[str, Both] = {
 }
 
 
-@pytest.mark.parametrize("case", cases(), ids=str)
+@pytest.mark.parametrize("case", examples(), ids=str)
 def test_every_wire_rebuilds_the_message_and_its_stream_equals_its_whole_answer(case: Case) -> None:
     for message, events in runs(case):
         for name, both in WIRES.items():
@@ -126,7 +126,7 @@ def test_an_answer_that_is_cut_is_told_alike_by_every_wire(case: Case, reason: s
             assert answer == expected, (name, cut)
 
 
-@pytest.mark.parametrize("case", cases(), ids=str)
+@pytest.mark.parametrize("case", examples(), ids=str)
 def test_a_message_and_events_survive_the_parse_answer(case: Case) -> None:
     for message, events in runs(case):
         assert parse.read_message(parse.message(message)) == message

@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
-from ..detect import MARKERS, Candidate, detect_dialect, read_output
+from ..detect import LONGEST, MARKERS, OUTPUTS, Candidate, detect_dialect, read_output
 from ..dialect.registry import get_dialect
 from ..errors import UnknownDialect
 from .blocks import Block, blocks
@@ -23,9 +23,6 @@ _FILES: Final = 8
 """Files whose first blocks are looked at, at most; of more files, some from everywhere among them."""
 _MODELS: Final = 8
 """Models without a known dialect whose outputs are looked at."""
-_OUTPUTS: Final = 50
-_LONGEST: Final = 200_000
-"""Outputs of a model that are read, and characters of each."""
 _RIVAL: Final = 0.9
 """The part of the best score from which on another dialect reads the outputs as well."""
 _NAMED: Final = 5
@@ -80,7 +77,7 @@ def _detected(reading: Reading, told: Iterable[Block]) -> Reading:
                 continue  # it is told as a bad row when it is read
             output = reader.output(row, columns)
             if output is not None and (model in outputs or len(outputs) < _MODELS):
-                outputs.setdefault(model, []).append(output[:_LONGEST])
+                outputs.setdefault(model, []).append(output[:LONGEST])
     detected = {model: _tell(model, found) for model, found in outputs.items()}
     first = next(iter(detected.values()), None)
     if first is not None and not named and all(one.dialect is None for one in detected.values()):
@@ -104,7 +101,7 @@ def _rows(block: Block, columns: Columns) -> Iterator[Mapping[str, Any]]:
 def _tell(model: str, outputs: list[str]) -> Told:
     """What outputs of a model tell."""
     telling = [text for text in dict.fromkeys(outputs) if _TELLS.search(text)]
-    read = telling[:: max(1, -(-len(telling) // _OUTPUTS))]
+    read = telling[:: max(1, -(-len(telling) // OUTPUTS))]
     whose = f"the outputs of {model!r}" if model else "the outputs"
     candidates = detect_dialect(output=read) if read else []
     if not candidates:

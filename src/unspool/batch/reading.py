@@ -4,6 +4,7 @@ import json
 import string
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -22,7 +23,7 @@ from ..tokens import backend_of
 from ..toolset import Toolset, read_toolset
 from ..validity import Validators
 
-__all__ = ["AUTO", "WRITTEN", "Columns", "Reader", "Reading", "RowError", "Told", "carried_names"]
+__all__ = ["AUTO", "WRITTEN", "Columns", "Reader", "Reading", "RowError", "Told", "carried_names", "tokenizer_file"]
 
 WRITTEN: Final = (
     "reasoning",
@@ -349,14 +350,17 @@ def _dialect(name: str | Dialect) -> Dialect:
     return load_dialect(name) if isinstance(name, str) and name.endswith(".toml") else as_dialect(name)
 
 
+def tokenizer_file(given: str) -> Path:
+    """The file of a tokenizer, which may be given as its folder."""
+    return Path(given) / "tokenizer.json" if Path(given).is_dir() else Path(given)
+
+
 def _tokenizer(given: Any) -> Any:
     if not isinstance(given, str):
         return backend_of(given)
-    from pathlib import Path
-
     from tokenizers import Tokenizer
 
-    path = Path(given) / "tokenizer.json" if Path(given).is_dir() else Path(given)
+    path = tokenizer_file(given)
     text = path.read_text(encoding="utf-8")
     try:
         return Tokenizer.from_str(text)

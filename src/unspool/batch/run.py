@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 
 from .blocks import Block, InputError, blocks, find_inputs, parquet_schema
 from .detection import files_detected, first_detected
-from .reading import Reader, Reading
+from .reading import Reader, Reading, tokenizer_file
 from .slices import Slice, slices
 from .summary import Summary
 from .work import BadRow, Done, Worker, arrow_columns, line_columns, merged_columns, schema_of, typed_columns
@@ -143,7 +143,9 @@ class Job:
         files = [(f, 0, 0) if f == "-" else (f, *_stat(f)) for f in self._files]
         reading = {f: getattr(self._reading, f) for f in self._reading.__struct_fields__}
         reading["tokenizer"] = reading["tokenizer"] if isinstance(reading["tokenizer"], str) else None
-        return [files, reading]
+        used = [tokenizer_file(reading["tokenizer"])] if reading["tokenizer"] else []
+        used += [Path(f) for f in [reading["dialect"]] if isinstance(f, str) and f.endswith(".toml")]
+        return [files, reading, [(str(f), *_stat(f)) for f in used]]
 
     # -- the run ---------------------------------------------------------------------------------------------------
 
@@ -287,7 +289,8 @@ class Job:
             else:
                 with pq.ParquetWriter(stream, schema) as writer:
                     for part, _ in names:
-                        writer.write_table(pq.read_table(part))
+                        with pq.ParquetFile(part) as table:  # read_table imports all of Arrow
+                            writer.write_table(table.read())
         shutil.rmtree(self._parts)
 
 
@@ -341,7 +344,7 @@ def _names(folder: Path, number: int, ending: str) -> tuple[Path, Path]:
     return folder / f"part-{number:08d}{ending}", folder / _STATE / f"{number:08d}.json"
 
 
-def _stat(file: str) -> tuple[int, int]:
+def _stat(file: str | Path) -> tuple[int, int]:
     found = os.stat(file)
     return found.st_size, found.st_mtime_ns
 

@@ -5,6 +5,7 @@ import os
 import sys
 import time
 from concurrent.futures import BrokenExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import DialectError, UnknownDialect
@@ -70,6 +71,8 @@ def run_batch(options: argparse.Namespace) -> int:
         raise Misuse("--ray-address: needs --ray")
     if options.model is not None:
         candidates(options.model, None)
+    if options.html is not None and not Path(options.html).absolute().parent.is_dir():
+        raise Misuse(f"--html: {Path(options.html).parent}: there is no such folder")
     began = time.monotonic()
     bar = _Bar()
     try:
@@ -109,7 +112,10 @@ def run_batch(options: argparse.Namespace) -> int:
     if options.html is not None:
         from ..batch.report import write_report
 
-        write_report(options.html, summary, seconds)
+        try:
+            write_report(options.html, summary, seconds)
+        except OSError as error:
+            raise Misuse(f"--html: {options.html}: {error.strerror}") from None
     return 1 if options.strict and summary.errors else 0
 
 

@@ -88,7 +88,7 @@ class ServerPartner:
         model: the name to ask for; the first one that the server lists by default.
 
     Raises:
-        Misuse: the URL is none.
+        Misuse: the URL is not one.
     """
 
     def __init__(self, url: str, key: str | None, model: str | None) -> None:
@@ -206,7 +206,7 @@ class _Reading:
         """The next chunk.
 
         Raises:
-            PartnerError: it is none, or an error.
+            PartnerError: it is not one, or an error.
         """
         self.raw.append((data.decode("utf-8", "replace"), ()))
         chunk = _decoded(data)
@@ -276,7 +276,7 @@ class _Reading:
         self._show([Finish(self._reason, 0, 0)])
 
     def message(self) -> dict[str, Any]:
-        """What came, as a message of the assistant."""
+        """The answer so far, as a message of the assistant."""
         texts = {field: "".join(parts) or None for field, parts in self._texts.items()}
         message: dict[str, Any] = {"role": "assistant", **texts}
         if self._calls:
@@ -295,7 +295,7 @@ def _decoded(data: bytes) -> Any:
 
 
 def _complaint(data: bytes) -> str:
-    """What an error says."""
+    """The message of an error."""
     answer = _decoded(data)
     error = answer.get("error", answer) if isinstance(answer, dict) else answer
     message = error.get("message") if isinstance(error, dict) else error

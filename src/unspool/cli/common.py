@@ -1,4 +1,4 @@
-"""What the commands share: errors, common arguments, input and output."""
+"""Shared by the commands: errors, common arguments, input and output."""
 
 import argparse
 import codecs
@@ -75,7 +75,7 @@ def named_dialect(argument: str, name: str, load: Callable[[str], Dialect] = loa
     try:
         return load(name) if name.endswith(".toml") else get_dialect(name)
     except UnknownDialect as error:
-        # What a program would call has a command here.
+        # A subcommand for what a program would call.
         text = str(error).replace("list_dialects()", "`unspool dialects`")
         raise Misuse(
             f"{argument}: {text.replace(f'detect_dialect(model={name!r})', f'`unspool detect {name}`')}"
@@ -178,7 +178,7 @@ def read_key(argument: str, value: str | None) -> str | None:
 
 
 def missing(error: ImportError, extra: str) -> Misuse:
-    """What to say where a package of an extra is not installed."""
+    """The error where a package of an extra is not installed."""
     return Misuse(f"COMMAND: needs {error.name}; in a clone of unspool: pip install '.[{extra}]'")
 
 

@@ -40,7 +40,7 @@ class Key(NamedTuple):
 
     @property
     def takes(self) -> str:
-        """What kind of value it takes, for a person."""
+        """The kind of value that it takes, for a person."""
         if self.action.nargs == 0:
             return "true or false"
         kind = _KINDS.get(self.action.type, "a string")
@@ -134,7 +134,7 @@ def _is_table(action: argparse.Action) -> bool:
 
 
 def _given(words: Sequence[str], server: Add) -> dict[str, Any]:
-    """What the command line gives, by the name of the argument; nothing that it leaves out."""
+    """The arguments that the command line gives, by name."""
     parser = _Silent()
     server(parser)
     names = {action.dest: _name(action) for action in parser._actions if action.option_strings}
@@ -178,7 +178,7 @@ def _pair(
 
 
 def _value(action: argparse.Action, value: Any) -> Any:
-    """What the argument would be on the command line.
+    """The argument as the command line would have it.
 
     Raises:
         ValueError, ArgumentTypeError: the argument does not take the value.

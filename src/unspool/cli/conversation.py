@@ -81,7 +81,7 @@ class Conversation:
         return 1 if self._failed and not terminal else 0
 
     def _turn(self, text: str) -> None:
-        """What a person says, the answer, and the calls in between; all of it is forgotten where it fails."""
+        """One turn: the person's message, the answer, and the calls in between. A turn that fails is forgotten."""
         before = len(self.messages)
         self.messages.append({"role": "user", "content": text})
         try:
@@ -139,7 +139,7 @@ class Conversation:
 
 
 def _line() -> str | None:
-    """What a person says next; ``None``: nothing more."""
+    """The person's next message; ``None``: there is no more."""
     lines = []
     try:
         lines.append(_asked(_PROMPT))

@@ -20,7 +20,7 @@ GROUP = "unspool.engines"
 
 
 class Opening(NamedTuple):
-    """What an engine is made from.
+    """The settings of an engine.
 
     Attributes:
         options: the command line.
@@ -61,7 +61,7 @@ class EngineKind:
 
     @property
     def name(self) -> str:
-        """What the command line calls it."""
+        """Its name on the command line."""
         return self.form.partition(":")[0]
 
 
@@ -123,7 +123,7 @@ TRANSFORMERS = EngineKind(
 )
 UPSTREAM = EngineKind("URL", _upstream, needs_template=True)
 KINDS = (BUILTIN, REPLAY, TRANSFORMERS)
-"""Those with a name."""
+"""Engines that have a name."""
 ENGINES = ", ".join(kind.form for kind in KINDS) + ", the URL of a server, or the name of an engine that is installed"
 
 

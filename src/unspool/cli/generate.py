@@ -26,7 +26,7 @@ def generate_arguments(p: argparse.ArgumentParser) -> None:
 
 
 def request_arguments(p: argparse.ArgumentParser) -> None:
-    """What a request has beside its prompt."""
+    """A request without its prompt."""
     p.add_argument("--system", metavar="TEXT", help="the system message")
     p.add_argument("--messages", metavar="FILE", help="earlier messages, a JSON list in OpenAI's format")
     p.add_argument("--tools", metavar="FILE", help="the tools, a JSON list in OpenAI's format")
@@ -166,5 +166,5 @@ class Answer:
 
     @property
     def message(self) -> Message:
-        """What came so far."""
+        """The answer so far."""
         return self._parser.message

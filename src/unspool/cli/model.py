@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Model:
-    """What answers.
+    """A model and its engine.
 
     Attributes:
         name: the served name.
@@ -116,7 +116,7 @@ def model_arguments(p: argparse.ArgumentParser) -> None:
 
 
 def open_model(options: argparse.Namespace) -> Model:
-    """What the arguments of `model_arguments` describe.
+    """The model that the arguments of `model_arguments` describe.
 
     Raises:
         Misuse: one of them is wrong, or a package is missing.

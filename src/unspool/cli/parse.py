@@ -133,7 +133,7 @@ def _show(parser: Parser, steps: Iterable[list[Event]], form: str, options: argp
 
 
 def shower(form: str) -> Callable[[list[Event]], None]:
-    """What shows events as they come."""
+    """A function that shows events as they come."""
     if form == "events":
         return lambda events: write("".join(msgspec.json.encode(e).decode() + "\n" for e in events))
     if form == "pretty":
@@ -148,7 +148,7 @@ def shower(form: str) -> Callable[[list[Event]], None]:
 
 
 def _failures(message: Message) -> list[str]:
-    """What `--strict` does not let pass, a line each."""
+    """The failures that `--strict` reports, one a line."""
     found = [f"call {c.index} ({c.name}): {c.status}" for c in message.tool_calls if c.status != "ok"]
     found += [f"call {c.index} ({c.name}): is not declared" for c in message.tool_calls if c.known is False]
     return found or [f"{n.kind}: {n.detail}" for n in message.notices if n.kind in FAILED_NOTICES]
@@ -175,7 +175,7 @@ def run_render(options: argparse.Namespace) -> int:
 
 
 def _message(data: dict[str, Any]) -> Message | dict[str, Any]:
-    """What `parse --format message` wrote is a `Message` again; anything else is left for `render` to understand."""
+    """The output of `parse --format message` as a `Message`; anything else is left for `render` to understand."""
     return msgspec.convert(data, Message) if "segments" in data else data
 
 

@@ -89,7 +89,7 @@ def recorded_dialect(argument: str, recording: "Recording") -> Dialect | None:
 
 
 class Reading(NamedTuple):
-    """What recordings have in common, for a server that plays them.
+    """The dialect and the policy that recordings share, for a server that plays them.
 
     Attributes:
         dialect: which they name; ``None`` where they name none.

@@ -133,7 +133,7 @@ def _settings(options: argparse.Namespace) -> dict[str, Any]:
     """
     key = _key("--api-key", options.api_key)
     approval_key = _key("--approval-key", options.approval_key)
-    seal = _seal(options, key)
+    seal = _seal(options)
     efforts = _efforts(options.effort_budget)
     if options.turn_memory < 0:
         raise Misuse("--turn-memory: must be at least 0")
@@ -260,15 +260,15 @@ def _served(name: str, options: argparse.Namespace, common: Mapping[str, Any]) -
     return Served(settings, model.engine, model.prompts)
 
 
-def _seal(options: argparse.Namespace, api_key: str | None) -> Seal | None:
-    """What seals reasoning, by the argument or the environment; ``None`` where neither has a key."""
+def _seal(options: argparse.Namespace) -> Seal | None:
+    """The seal of reasoning, by the argument or the environment; ``None`` where neither has a key."""
     where, text = "--reasoning-key", read_given("--reasoning-key", options.reasoning_key)
     if text is None:
         where, text = "$UNSPOOL_REASONING_KEY", os.environ.get("UNSPOOL_REASONING_KEY") or None
     if text is None:
         return None
     try:
-        return Seal(read_keys(text), api_key)
+        return Seal(read_keys(text))
     except ValueError as error:
         raise Misuse(f"{where}: {error}") from None
     except ImportError as error:

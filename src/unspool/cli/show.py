@@ -42,7 +42,7 @@ def dialect_row(dialect: Dialect) -> tuple[str, str, str, str, str]:
 
 
 def start_marker(dialect: Dialect) -> str:
-    """What a dialect's calls begin with, as it writes them; of reasoning, where there are no calls."""
+    """The beginning of a dialect's calls, or of its reasoning where it has no calls."""
     marker = _opening(dialect.calls[0]) if dialect.calls else ""
     if dialect.call and not any(c.isalnum() for c in marker):
         marker += _opening(dialect.call[0])
@@ -105,7 +105,7 @@ def _described_example(dialect: Dialect, example: Example) -> list[str]:
 
 
 def _quoted(example: Example) -> list[str]:
-    """What the model wrote, line by line."""
+    """The model's text, line by line."""
     return [f"  | {line}" for line in example.raw[0].split("\n")]
 
 

@@ -1,4 +1,4 @@
-"""What generates: engines behind one small interface, and recordings of what they generated.
+"""Engines behind one small interface, and recordings of what they generated.
 
 An engine takes a prompt and gives raw output, piece by piece. It knows nothing of dialects, protocols or parsers.
 """

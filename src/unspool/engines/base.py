@@ -113,7 +113,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Forbidden(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a constraint forbade where one token was chosen.
+    """The effect of a constraint on the choice of one token.
 
     Attributes:
         allowed: how many tokens it allowed.
@@ -152,14 +152,14 @@ class Delta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Engine(Protocol):
-    """What generates."""
+    """The interface of engines."""
 
     @property
     def tokenizer(self) -> Any:
-        """What `Delta.token_ids` are ids of, as `unspool.Parser` takes it; ``None``: the ids are not to be fed."""
+        """The tokenizer of `Delta.token_ids`, as `unspool.Parser` takes it; ``None``: the ids are not to be fed."""
 
     def generate(self, request: Request) -> AsyncGenerator[Delta, None]:
-        """Generate one output. Closing the iterator, or cancelling whoever awaits it, cancels the generation.
+        """Generate one output. Closing the iterator, or cancelling the task that awaits it, cancels the generation.
 
         Raises:
             EngineError: while iterating, before the first piece or after any.

@@ -225,7 +225,7 @@ class Batching:
         return tokens
 
     def _output(self, request: Request, prompt: list[int], matcher: Matcher | None) -> Output:
-        """What an output needs.
+        """The state of one output.
 
         Raises:
             EngineError: 400.

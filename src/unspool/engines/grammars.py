@@ -40,7 +40,7 @@ _KEPT_BYTES: Final = 128 * 1024 * 1024
 
 
 class _Found(msgspec.Struct, frozen=True):
-    """What came of a grammar.
+    """The result of compiling a grammar.
 
     Attributes:
         prototype: a matcher at the beginning of an output; ``None`` where there is none.

@@ -175,7 +175,7 @@ def _joined(parts: Sequence[tuple[Any, int, int]], torch: Any, *, free: bool) ->
 
     Args:
         parts: each a cache, a row of it, and how many tokens that has.
-        free: the caches are not needed any more: each layer is let go of once it is copied, so that not all is held
+        free: the caches are not needed any more: each layer is dropped once it is copied, so that they do not all exist
             twice.
     """
     width = max(length for _, _, length in parts)

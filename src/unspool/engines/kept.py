@@ -1,4 +1,4 @@
-"""What took a while to make, kept for the next who needs it; bounded."""
+"""A bounded cache of what takes a while to make."""
 
 import threading
 from collections import OrderedDict
@@ -25,7 +25,7 @@ class Kept(Generic[_T]):
         self._lock = threading.Lock()
 
     def get(self, key: bytes) -> _T | None:
-        """What is kept under a key."""
+        """The value of a key."""
         with self._lock:
             if key not in self._found:
                 return None

@@ -1,4 +1,4 @@
-"""What `unspool.engines.batching` runs: anything that computes the logits of the next token."""
+"""The models that `unspool.engines.batching` runs: anything that computes the logits of the next token."""
 
 import contextlib
 import threading
@@ -17,7 +17,7 @@ __all__ = ["Model", "check_length", "prefill_parts", "prompt_tokens"]
 class Model(Protocol):
     """Computes logits; never called by two threads at once.
 
-    A state that is not needed any more is simply let go of. A model may also have ``prefill_parts(tokens)``: an
+    A state that is not needed any more is simply dropped. A model may also have ``prefill_parts(tokens)``: an
     iterator that gives ``None`` after each part of a prompt, and at last what `prefill` returns. Other outputs then
     have their tokens between the parts, and a prompt that nobody waits for any more is not read to its end.
 
@@ -45,7 +45,7 @@ class Model(Protocol):
 
 
 def prefill_parts(model: Model, tokens: Sequence[int]) -> Iterator[tuple[Any, NDArray[np.float32]] | None]:
-    """What a model does for a prompt, in the parts in which it reads it."""
+    """A model's work on a prompt, part by part."""
     parts = getattr(model, "prefill_parts", None)
     if parts is None:
         yield model.prefill(tokens)
@@ -54,7 +54,7 @@ def prefill_parts(model: Model, tokens: Sequence[int]) -> Iterator[tuple[Any, ND
 
 
 _CHARACTERS: Final = 16
-"""Of a token, on average at most: of a longer prompt, nobody has to know the tokens."""
+"""Characters of a token, on average at most: the tokens of a longer prompt need not be known."""
 _UNSAFE: Final = threading.Lock()
 """Tokenizers that are written in Python are not for several threads."""
 

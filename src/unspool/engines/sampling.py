@@ -175,7 +175,7 @@ def logprob_entry(tokenizer: Any, logits: NDArray[np.float32], token: int, top: 
 
 
 def forbidden_at(tokenizer: Any, logits: NDArray[np.float32], mask: "NDArray[np.bool_]") -> Forbidden:
-    """What a constraint forbids where the next token is chosen.
+    """The effect of a constraint on the choice of the next token.
 
     Args:
         tokenizer: as `unspool.Parser` takes it.

@@ -100,7 +100,7 @@ class Threads:
         self._pool = ThreadPoolExecutor(count, thread_name_prefix=f"unspool-{name}")
 
     async def run(self, work: Callable[[Awaited], _T]) -> _T:
-        """What ``work`` returns or raises.
+        """Return or raise what ``work`` does.
 
         A task that is cancelled here ends when the work has ended: what a request holds is in memory until then, and
         is counted. Cancelled again, it ends at once.

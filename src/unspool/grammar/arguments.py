@@ -104,7 +104,7 @@ class Arguments:
         return spelled(Values(JSON_SPELLING, self.rules, parameters, string_ends(self.plan)), parameters, at)
 
     def opened(self, names: list[str]) -> tuple[str, ...]:
-        """What begins an argument of these names; a bracket begins JSON too, so that the name counts."""
+        """The openings of arguments of these names; a bracket begins JSON too, so that the name counts."""
         found = [[o + name for name in names] if o in ("[", "{") else [o] for o in self.openings]
         return tuple(itertools.chain.from_iterable(found))
 
@@ -120,12 +120,12 @@ class Arguments:
         return values.members([(seq(Const(f"{k}="), v), r) for k, v, r in entries], extra, ", ")
 
     def ends_of(self, template: Template) -> tuple[str, ...]:
-        """What may end the value of an argument."""
+        """The texts that may end the value of an argument."""
         return tuple(dict.fromkeys((closing(template.after).first, *self.outer)))
 
     def guards(self, later: list[str]) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
-        """What a text value does not contain, and does not begin with: what closes it, and the openings of arguments
-        that may still come. Each such opening would make up for a missing closing."""
+        """The nodes that a text value does not contain, and does not begin with: its closings, and the openings of
+        arguments that may still come. Each such opening would make up for a missing closing."""
         if not later or not self.guard:
             return self.guard, ()
         opened = choice(_opening(p.opening, later) for p in self.plan.parameters)
@@ -135,7 +135,7 @@ class Arguments:
         return (*self.guard, seq(Const("\n"), opened)), (opened,) if first else ()
 
     def around(self, template: Template, key: Node, kind: str) -> tuple[Node, str, Node]:
-        """What comes before a value, the first marker after it, and the rest."""
+        """The text before a value, the first marker after it, and the rest."""
         fields = {"string": "true" if kind == "string" else "false", "type": kind}
 
         def write(steps: Iterable[Step]) -> Node:
@@ -266,7 +266,7 @@ class _Markup:
         return seq(Const(self.opening), self.argument(i, follow))
 
     def next(self, i: int, separator: str) -> list[tuple[str, Node]]:
-        """What may be where the first arguments up to ``i`` are done: a text, and what follows it."""
+        """The continuations once the first arguments up to ``i`` are done: a text, and what follows it."""
         found: list[tuple[str, Node]] = []
         if i < len(self.entries) or self.extra is not False:
             found.append((separator + self.opening, self.from_(i)))
@@ -320,7 +320,7 @@ class _Markup:
         return choice(found)
 
     def around(self, template: Template, key: Node, kind: str) -> tuple[Node, str, str]:
-        """What comes before a value, without the beginning of the opening; the marker after it; and the rest."""
+        """The text before a value, without the beginning of the opening; the marker after it; and the rest."""
         head, stop, rest = self.arguments.around(template, key, kind)
         first, *more = head.parts if isinstance(head, Seq) else (head,)
         assert isinstance(first, Const)
@@ -406,7 +406,7 @@ def _follows(follow: list[tuple[str, Node]]) -> Node:
 
 
 def _guard(d: Dialect, plan: Plan) -> tuple[Node, ...]:
-    """What ends a text value: a closing, and something that may follow it. Nothing where a closing contains a field,
+    """The ends of a text value: a closing, and something that may follow it. None where a closing contains a field,
     which would be too much for lexers: text then contains no closing at all."""
     rule = follows(plan, closing(d.argument[0].after))
     if any(a.kind not in (LITERAL, SPACE) for part in rule for p in part.closings for a in p.atoms):
@@ -498,7 +498,7 @@ def _listed(schema: dict[str, Any]) -> list[Any] | None:
 
 
 def _readable(parts: list[tuple[str, dict[str, Any]]]) -> list[tuple[str, dict[str, Any]]]:
-    """Those of a schema's branches, by type, whose values are read as what they are where markup gives no types. A text
+    """The branches of a schema, by type, whose values are read as what they are where markup gives no types. A text
     that is admitted as a string is one, but for ``null``."""
     strings = [_listed(one) for kind, one in parts if kind == "string"]
     free = None in strings

@@ -1,4 +1,4 @@
-"""What bounds the schemas of a request, before anything is made of them.
+"""Bounds on the schemas of a request, checked before anything is made of them.
 
 A schema of a few bytes can ask for a grammar of gigabytes: a multiple of a large number, a count of a million, a
 thousand properties in any order. Such schemas are errors that name the place. Schemas that no finite value satisfies,
@@ -109,7 +109,7 @@ def step(size: int = 1) -> None:
 
 
 class Budget:
-    """What is left of a request's bounds; all its schemas share one."""
+    """The rest of a request's bounds; all its schemas share one."""
 
     def __init__(self) -> None:
         self._nodes = MAX_NODES

@@ -40,7 +40,7 @@ _TAG: Final = re.compile(r"</?[A-Za-z]+>")
 
 
 class Demand(msgspec.Struct, frozen=True):
-    """What may be generated.
+    """The request in the grammar's terms.
 
     Attributes:
         tools: those that may be called.
@@ -132,7 +132,7 @@ class _Builder:
         return Text(stop, exact, unlike, folded=tuple(sorted(tags)), code=code)
 
     def body(self, *, first: bool) -> Node:
-        """What follows the reasoning: content, calls, or both."""
+        """The output after the reasoning: content, calls, or both."""
         if self.demand.low:
             return self.calls(first=first)
         if self.demand.answer is not None:
@@ -160,7 +160,7 @@ class _Builder:
         return cases(marker) if marker in self.tags else [marker]
 
     def markers(self, scan: Scan) -> list[str]:
-        """What content does not contain, since it would be read as a marker."""
+        """The texts that content does not contain, since they would be read as markers."""
         # Where prose makes everything after it content, a call's opening is a marker only before any.
         calls = not self.content_first
         thoughts = self.policy.reasoning_in_content != "text"
@@ -189,7 +189,7 @@ class _Builder:
         return self.kept(stop, without, tuple(dict.fromkeys(unlike)), code=not stop.startswith("\n"))
 
     def unlike_calls(self, without: list[str]) -> list[Node]:
-        """What text is not, and how it does not go on, since calls without markers of their own would be read there."""
+        """The beginnings and continuations that text avoids, since calls without markers would be read there."""
         plan = self.plan
         unlike: list[Node] = []
         names = choice(map(Const, self.demand.names)) if self.demand.names else None
@@ -211,7 +211,7 @@ class _Builder:
         return unlike
 
     def bare_calls(self, openings: list[Opening], names: Node, *, whole: bool = True) -> tuple[Node, ...]:
-        """What would be read as calls without markers where content begins.
+        """The texts that would be read as calls without markers where content begins.
 
         In a text they may begin anywhere, so that only their beginning can be looked at (not ``whole``): an object
         whose first key is that of a tool's name, or of its arguments.

@@ -1,4 +1,4 @@
-"""What hosts ask of a dialect that know structural tags of their own: begin, end and trigger of a call, and which
+"""Answers for hosts that know structural tags of their own: begin, end and trigger of a call, and which
 constraint applies."""
 
 import enum

@@ -35,7 +35,7 @@ MAX_NAME: Final = 256
 
 
 class Constraint:
-    """What may be generated, in the form that an engine takes; each is derived when it is asked for.
+    """A constraint on the output, in the form that an engine takes; each form is derived on first use.
 
     Attributes:
         grammar: the intermediate grammar.
@@ -149,7 +149,7 @@ def constrain(
 def _tools(
     dialect: Dialect, request: Toolset, free: Mapping[str, Freeform], strict_level: ToolStrictLevel
 ) -> tuple[Tool, ...]:
-    """What may be called, as the grammar has it; ``free`` holds the grammars of tools with a single text."""
+    """The callable tools, as the grammar has them; ``free`` has the grammars of tools with a single text."""
     if request.kind == "none" or not request.callable:
         return ()
     for name in request.allowed or ():

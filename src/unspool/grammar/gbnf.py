@@ -122,7 +122,7 @@ class _Printer:
         return found if node.min else f'({found} | "")'
 
     def named(self, node: Node, scope: str) -> str:
-        """What is repeated, as one symbol: llama.cpp counts those within it too, and takes 2,000 in all."""
+        """A repeated node, as one symbol: llama.cpp counts those within it too, and takes 2,000 in all."""
         name, new = self.name("p", (scope, node))
         if new:
             self.waiting.append((name, scope, node))
@@ -201,7 +201,7 @@ class _Printer:
 
 
 class _State(msgspec.Struct, frozen=True):
-    """What the text so far ends in.
+    """The possible markers at the end of the text so far.
 
     Attributes:
         places: by marker, how many of its characters.

@@ -143,7 +143,7 @@ class _Printer:
         return pattern if (low, node.max) == (0, None) else f"{pattern} & {counted}"
 
     def limits(self, node: Text, markers: tuple[str, ...], guard: tuple[Node, ...] = ()) -> str:
-        """What a terminal must not be: one complement, since each costs the lexer."""
+        """The texts that a terminal must not be: one complement, since each costs the lexer."""
         held = "|".join(
             (*(literal(m) for m in markers if m), *map(folded, node.folded), *(expression(g) for g in guard))
         )

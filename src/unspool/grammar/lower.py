@@ -16,7 +16,7 @@ __all__ = ["Abilities", "lowered"]
 
 
 class Abilities(msgspec.Struct, frozen=True):
-    """What a form of grammar can say.
+    """The abilities of a form of grammar.
 
     Attributes:
         guards: text that contains a marker unless something follows it.

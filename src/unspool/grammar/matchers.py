@@ -18,7 +18,7 @@ __all__ = ["Llguidance", "Matcher", "Xgrammar"]
 _WORDS: Final = r"[^<\[{(`\]\"'\\\x00-\x1F\x7F]"
 
 LIMITS: Final[dict[str, Any]] = {"max_lexer_states": 50_000, "step_lexer_fuel": 1_000_000, "verbose_errors": False}
-"""What a matcher may take, by llguidance's names: each state is about two kilobytes. Its errors do not repeat the
+"""The limits of a matcher, by llguidance's names: each state is about two kilobytes. Its errors do not repeat the
 grammar, or what was generated."""
 
 _SLICES: Final = [r"[\x20\x0A\x0D\x09]+", *(_WORDS + count for count in ("{1,10}", "{1,30}", "+"))]

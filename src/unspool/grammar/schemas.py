@@ -154,7 +154,7 @@ class _Copy:
         return found
 
     def target(self, node: Node | bool) -> Node | bool:
-        """What a node that is nothing but a reference refers to, any other node as it is."""
+        """The target of a node that is nothing but a reference; any other node as it is."""
         alone = isinstance(node, dict) and set(node) == {"$ref"}
         return self.definitions[node["$ref"][len(_DEFS) :]] if alone and isinstance(node, dict) else node
 

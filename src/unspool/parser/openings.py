@@ -300,10 +300,6 @@ class Openings(msgspec.Struct, eq=False):
         plan = self.look.plan
         return plan.string_ends if plan.policy.markers_in_strings == "end" and plan.string_ends.markers else None
 
-    def guards(self, python: bool) -> bool:
-        """Whether a marker may end an open string of a literal that is Python or not."""
-        return not python and self.string_ends() is not None
-
     def ends_string(self, scan: Scan, p: int, m: re.Match[str]) -> int:
         """Where the closing that may stand at ``p``, found as ``m``, ends, if it ends an open string and the call."""
         final = self._tape.final

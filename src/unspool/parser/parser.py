@@ -137,6 +137,8 @@ class Parser:
         take = fast.take
         if take is not None and stage is None and type(text) is str:
             events = take(fast, text)
+            if events:
+                return events
             if events is AGAIN:
                 return self._go_on()
             if events is not None:

@@ -1,8 +1,9 @@
 """`Chain`: a digest of a conversation up to some message, the same in every form in which a client may send it back.
 
 Protocols spread an answer over messages in different ways: one gives each call a message of its own, another has them
-in one, with the results as they came. So calls and results that nothing is said between count as one, whatever their
-order and messages. Reasoning is not counted, as clients leave it out; ids only say what a result is a result of.
+in one, with the results as they came, and all text before them. So of an answer, which goes from one message of a user
+to the next, the text counts as one, and so do calls and results, whatever their order and messages. Reasoning is not
+counted, as clients leave it out; ids only say what a result is a result of.
 """
 
 import hmac
@@ -17,24 +18,53 @@ _APART: Final = ("role", "content", "tool_calls", "reasoning_content", "tool_cal
 _MODULUS: Final = 1 << 256
 
 
+class _Text(NamedTuple):
+    """A text in any pieces, without the space around it.
+
+    Attributes:
+        whole: the hash of all of it; ``None`` before its first word. Never changed: others go on from it.
+        digest: up to its last word.
+    """
+
+    whole: Any = None
+    digest: bytes = b""
+
+    def take(self, piece: str) -> "_Text":
+        """The text with one more piece."""
+        if self.whole is None:
+            piece = piece.lstrip()
+        if not piece:
+            return self
+        whole, word = sha256() if self.whole is None else self.whole.copy(), piece.rstrip()
+        whole.update(_utf8(word))
+        digest = whole.digest() if word else self.digest
+        whole.update(_utf8(piece[len(word) :]))
+        return _Text(whole, digest)
+
+
+_NO_TEXT: Final = _Text()
+
+
 class Chain(NamedTuple):
     """A conversation up to some message.
 
     Attributes:
         secret: what digests are made with.
         calls: names and arguments by id, shared by all that come of one conversation.
-        before: the digest of what stands before the open calls.
-        open: the sum of the digests of calls and results behind it.
+        before: the digest of what stands before the answer that is under way.
+        text: its text.
+        open: the sum of the digests of its calls and results.
     """
 
     secret: bytes
     calls: dict[Any, bytes]
     before: bytes
+    text: "_Text" = _NO_TEXT
     open: int = 0
 
     def digest(self, use: bytes) -> bytes:
         """The digest of all so far, for one use."""
-        return self._digest(use, self.before, self.open.to_bytes(32))
+        return self._digest(use, self.before, self.text.digest, self.open.to_bytes(32))
 
     def apart(self) -> "Chain":
         """The same with calls of its own, for several conversations that go on from here."""
@@ -45,16 +75,17 @@ class Chain(NamedTuple):
         role, text = message["role"], _text(message.get("content"))
         if role != "assistant":
             rest = {key: value for key, value in message.items() if key not in _APART and value}
-            return self._result(message, rest, text) if role == "tool" else self._said([role, rest, text])
-        chain = self._said([role, text]) if text else self
+            text = text.strip()
+            return self._result(message, rest, text) if role == "tool" else self._asked([role, rest, text])
+        chain = self._replace(text=self.text.take(text)) if text else self
         for call in message.get("tool_calls") or ():
             told = chain._digest(b"call", called(call))
             chain.calls[call.get("id")] = told
             chain = chain._with(told)
         return chain
 
-    def _said(self, told: Any) -> "Chain":
-        return Chain(self.secret, self.calls, self._digest(b"said", self.digest(b"before"), json_bytes(told)))
+    def _asked(self, told: Any) -> "Chain":
+        return Chain(self.secret, self.calls, self._digest(b"asked", self.digest(b"before"), json_bytes(told)))
 
     def _result(self, message: Mapping[str, Any], rest: dict[str, Any], text: str) -> "Chain":
         id = message.get("tool_call_id")
@@ -88,18 +119,22 @@ def called(call: Mapping[str, Any]) -> bytes:
 def thought(message: Mapping[str, Any]) -> bytes:
     """A digest of the reasoning of a message, without the space around it; empty where it has none."""
     text = str(message.get("reasoning_content") or "").strip()
-    return sha256(text.encode("utf-8", "surrogatepass")).digest() if text else b""
+    return sha256(_utf8(text)).digest() if text else b""
 
 
 def json_bytes(value: Any) -> bytes:
     """A value as bytes, the same for the same value."""
-    return json.dumps(value, sort_keys=True, default=str).encode("utf-8", "surrogatepass")
+    return _utf8(json.dumps(value, sort_keys=True, default=str))
+
+
+def _utf8(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
 
 
 def _text(content: Any) -> str:
     if isinstance(content, list):  # of its parts the text alone: clients mark others for a cache from time to time
         content = "".join(str(part.get("text", "")) for part in content if isinstance(part, Mapping))
-    return content.strip() if isinstance(content, str) else json.dumps(content) if content else ""
+    return content if isinstance(content, str) else json.dumps(content) if content else ""
 
 
 def _number(text: str) -> float | int:

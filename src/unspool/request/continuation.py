@@ -16,7 +16,7 @@ by these forms too, and read as the rounds that it was.
 import logging
 import os
 from array import array
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import reduce
 from itertools import accumulate
 from typing import Any, Final, NamedTuple
@@ -150,9 +150,10 @@ class Turns:
             return Continued(self._prompts.render(request), None, None)
         request, chains = self._as_written(request, across=context == "all")
         thoughts = _thoughts(request.messages)
+        answers = list(accumulate(m["role"] == "assistant" for m in request.messages))  # up to each message
         for at in reversed(_region(request.messages, across=context == "all")):
             turn = self._kept.get(chains[at + 1].digest(b"turn"))
-            if not isinstance(turn, _Turn) or not _same_thoughts(_thoughts(request.messages[: at + 1]), turn):
+            if not isinstance(turn, _Turn) or not _same_thoughts(thoughts[: answers[at]], turn):
                 continue
             try:
                 bridge = self._prompts.bridge(request, at, self._settings.dialect.end)
@@ -253,10 +254,11 @@ class Turns:
         prompt_ids = None if prompt.ids is None else array("q", prompt.ids)
         turn = _Turn(prompt.prompt, prompt_ids, written.text, ids, past.thoughts)
         size = sum(2 * len(t) for t in (turn.prompt, turn.text)) + 8 * (len(ids or ()) + len(prompt_ids or ()))
-        self._put(past.chain.digest(b"turn"), turn, size + 80 * len(turn.thoughts))
+        digests = {prompt.past.chain.take(form).digest(b"turn") for form in (told, _trimmed(told))}
+        self._put(digests, turn, size + 80 * len(turn.thoughts))
         key = self._by_ids(prompt.past.caller, told)
         if key is not None:
-            self._put(key, _Thought(message.reasoning), 2 * len(message.reasoning))
+            self._put({key}, _Thought(message.reasoning), 2 * len(message.reasoning))
 
     def remember_rounds(
         self, prompt: Continued, messages: Sequence[dict[str, Any]], forms: Iterable[Sequence[Mapping[str, Any]]]
@@ -273,15 +275,15 @@ class Turns:
         chain = prompt.past.chain.apart()
         thoughts = frozenset((b"", *map(thought, messages)))
         rounds = _Rounds(chain.digest(b"before"), tuple(messages), thoughts, _all_thoughts(messages))
-        size = 2 * len(json_bytes(messages))
-        for form in (messages, *forms):
-            digest = reduce(Chain.take, form, chain).digest(b"rounds")
-            self._put(digest, rounds, size)
-            size = 0  # it is kept once
+        told = [form for each in (messages, *forms) for form in (each, map(_trimmed, each))]
+        digests = {reduce(Chain.take, form, chain).digest(b"rounds") for form in told}
+        self._put(digests, rounds, 2 * len(json_bytes(messages)))
 
-    def _put(self, key: bytes, thing: "_Turn | _Thought | _Rounds", size: int) -> None:
-        if size + _OVERHEAD <= self._settings.turn_memory:
-            self._kept.put(key, thing, size + _OVERHEAD, anew=True)
+    def _put(self, keys: Collection[bytes], thing: "_Turn | _Thought | _Rounds", size: int) -> None:
+        """Keep a thing under each of some keys. It counts for each, as any of them may be the last to go."""
+        for key in keys:
+            if size + _OVERHEAD <= self._settings.turn_memory:
+                self._kept.put(key, thing, size + _OVERHEAD, anew=True)
 
     def _as_written(self, request: ChatRequest, *, across: bool) -> tuple[ChatRequest, list[Chain]]:
         """The request with answers of several rounds as they were written, and the chains before its first message and
@@ -291,7 +293,7 @@ class Turns:
         messages: list[dict[str, Any]] = []
         chains = [Chain(self._secret, {}, begun)]
         region = _region(request.messages, across=across)
-        start = 0  # of the answer that is under way
+        begins = {chains[0].digest(b"before"): 0}  # places where an answer may begin, since the last question
         renamed: dict[Any, Any] = {}
         for at, message in enumerate(request.messages):
             if message.get("tool_call_id") in renamed:
@@ -299,14 +301,16 @@ class Turns:
             messages.append(message)
             chains.append(chains[-1].take(message))
             if message["role"] not in ("assistant", "tool"):
-                start = len(messages)
+                begins = {}
             elif region and at >= region[0]:
                 found = self._kept.get(chains[-1].digest(b"rounds"))
-                begin = None if not isinstance(found, _Rounds) else _begin(found, messages, chains, start)
-                if isinstance(found, _Rounds) and begin is not None:
+                begin = begins.get(found.before) if isinstance(found, _Rounds) else None
+                if isinstance(found, _Rounds) and begin is not None and _same(found, messages[begin:]):
                     renamed |= _renamed(messages[begin:], found.messages)
                     messages[begin:] = found.messages
                     chains[begin:] = accumulate(found.messages, Chain.take, initial=chains[begin])
+                    begins = {digest: place for digest, place in begins.items() if place <= begin}
+            begins.setdefault(chains[-1].digest(b"before"), len(messages))
         return msgspec.structs.replace(request, messages=messages), chains
 
     def _by_ids(self, caller: bytes, message: Mapping[str, Any]) -> bytes | None:
@@ -319,14 +323,9 @@ class Turns:
         return Chain(self._secret, {}, begun).take(told).digest(b"ids")
 
 
-def _begin(found: _Rounds, messages: Sequence[Mapping[str, Any]], chains: Sequence[Chain], start: int) -> int | None:
-    """Where a remembered answer begins among messages that end with it; ``None`` where its reasoning was changed."""
-    for begin in range(start, len(messages)):
-        if chains[begin].digest(b"before") == found.before:
-            told = messages[begin:]
-            same = all(thought(m) in found.thoughts for m in told) or _all_thoughts(told) == found.whole
-            return begin if same else None
-    return None
+def _same(found: _Rounds, told: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether a client left the reasoning of a remembered answer out, or as it was."""
+    return all(thought(m) in found.thoughts for m in told) or _all_thoughts(told) == found.whole
 
 
 def _all_thoughts(messages: Sequence[Mapping[str, Any]]) -> bytes:
@@ -349,6 +348,12 @@ def _renamed(told: Sequence[Mapping[str, Any]], written: Sequence[Mapping[str, A
             if same and call.get("id") not in known:
                 found[call.get("id")] = same.pop()
     return found
+
+
+def _trimmed(message: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A message of an answer as clients have it that remove the space around its text."""
+    content = message.get("content")
+    return {**message, "content": content.strip()} if isinstance(content, str) else message
 
 
 def _thoughts(messages: Sequence[Mapping[str, Any]]) -> tuple[bytes, ...]:

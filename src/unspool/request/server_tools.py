@@ -51,6 +51,7 @@ class Offer(msgspec.Struct, frozen=True):
         servers: the labels of all of the operator's servers, listed or not.
         approvals: makes and checks the ids of approvals.
         betas: of Anthropic's protocol, which the client named.
+        caller: the client's API key; empty where it sent none.
     """
 
     listing: Listing = Listing()
@@ -58,6 +59,7 @@ class Offer(msgspec.Struct, frozen=True):
     servers: tuple[str, ...] = ()
     approvals: Approvals = Approvals(b"")
     betas: frozenset[str] = frozenset()
+    caller: bytes = b""
 
     def name_of(self, server: str, original: str) -> str:
         """The name by which the model sees a tool, after `beside_client` beside the client's; a tool that is gone keeps

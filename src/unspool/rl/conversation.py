@@ -1,5 +1,6 @@
 """`Conversation`: token in, token out."""
 
+import contextlib
 import copy
 import json
 import logging
@@ -560,9 +561,11 @@ def _format(
     named_tokens = {**loaded.special, **special}
     told = json.dumps([named_tokens, dict(variables)], sort_keys=True, default=repr)
     key = (id(dialect), id(loaded.tokenizer), template, told)
-    if key in _formats:
-        _formats.move_to_end(key)
-        return _formats[key][0]
+    kept = _formats.get(key)
+    if kept is not None:
+        with contextlib.suppress(KeyError):  # another thread's has just taken its place
+            _formats.move_to_end(key)
+        return kept[0]
     encoder = Encoder(loaded.tokenizer, [template, *dialect.start, *dialect.end])
     eos = [named_tokens["eos_token"]] if named_tokens.get("eos_token") else []
     found = Format(dialect, ChatTemplate(template, {**named_tokens, **variables}), encoder, eos)

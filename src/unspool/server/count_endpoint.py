@@ -2,18 +2,22 @@
 
 from typing import Any
 
+import msgspec
 from starlette.types import Scope, Send
 
 from ..engines.threads import Awaited
 from ..generation.service import log
 from ..grammar import bounds
 from ..request.chat_request import check_text
-from ..request.fields import BadRequest, Fields, read_object
+from ..request.fields import BadRequest, Fields
 from ..request.prepared import with_edits
+from ..request.server_tools import Offer
 from ..tokens import counted
+from ..tools import Tools
 from ..wire.common import Failure
 from ..wire.encoding import encode
 from .endpoint import Endpoint
+from .own_tools import own_tools
 from .replies import Reply, failed
 
 
@@ -27,8 +31,12 @@ class CountEndpoint(Endpoint):
 
     async def _answer(self, scope: Scope, body: bytes, send: Send) -> None:
         protocol = self._protocol
+        own = Tools(())
         try:
-            counts = await self._service.in_thread(len(body), lambda awaited: self._count(body, awaited))
+            fields = await self._parse(body)
+            own = own_tools(self._service.settings, protocol.own_servers(fields), self._service.tools)
+            offer = await self._offer(scope, fields, own)
+            counts = await self._service.in_thread(len(body), lambda awaited: self._count(fields, offer, awaited))
             reply = Reply(encode(counts))
         except BadRequest as error:
             failure = Failure(str(error), error.status or protocol.invalid_status, error.param)
@@ -36,16 +44,19 @@ class CountEndpoint(Endpoint):
         except Exception:
             log.exception("%s: the request could not be read", scope["path"])
             reply = failed(protocol.error_body, Failure("internal server error", 500))
+        finally:
+            await own.aclose()
         self._service.metrics.response(scope["path"], reply.status)
         await reply.send(send)
 
-    def _count(self, body: bytes, awaited: Awaited) -> dict[str, Any]:
+    def _count(self, fields: Fields, offer: Offer, awaited: Awaited) -> dict[str, Any]:
         service = self._service
         tokenizer = service.engine.tokenizer
         if service.turns is None or tokenizer is None:
             raise BadRequest(None, "the server knows no tokenizer of the model, so it cannot count its tokens", 501)
         with bounds.awaited(awaited.check):
-            request = self._protocol.read(Fields({"max_tokens": 1, **read_object(body).raw}))
+            request = self._protocol.read(Fields({"max_tokens": 1, **fields.raw}), offer)
+        request = msgspec.structs.replace(request, caller=offer.caller)
         check_text(request, service.settings.limits)
         awaited.check()
         told: dict[str, Any] = {}

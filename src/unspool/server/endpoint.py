@@ -57,9 +57,8 @@ class Endpoint:
         try:
             fields = await self._parse(body)
             own = own_tools(self._service.settings, protocol.own_servers(fields), self._service.tools)
-            caller = next(iter(keys_of(scope)), b"")
-            offer = await self._offer(scope, fields, own, caller)
-            prepared = await self._prepare(len(body), fields, offer, caller)
+            offer = await self._offer(scope, fields, own)
+            prepared = await self._prepare(len(body), fields, offer)
             del body, fields
         except BadRequest as error:
             status = error.status or protocol.invalid_status
@@ -84,7 +83,7 @@ class Endpoint:
             return read_object(body)
         return await self._service.in_thread(len(body), lambda _: read_object(body))
 
-    async def _offer(self, scope: Scope, fields: Fields, own: Tools, caller: bytes) -> Offer:
+    async def _offer(self, scope: Scope, fields: Fields, own: Tools) -> Offer:
         """What the server has of tools for this request."""
         service = self._service
         labels = self._protocol.servers(fields)
@@ -94,8 +93,11 @@ class Endpoint:
             listing = await service.tools.list_tools(labels)
         if own.servers:
             of_own = await own.list_tools()
+        # Where a key is needed it is that one, whatever else the client sent.
+        key = service.settings.api_key
+        caller = next(iter(keys_of(scope)), b"") if key is None else key.encode()
         approvals = Approvals(service.approval_key, caller)
-        return Offer(listing, of_own, tuple(service.tools.servers), approvals, _betas(scope))
+        return Offer(listing, of_own, tuple(service.tools.servers), approvals, _betas(scope), caller)
 
     async def _run(self, run: Run, scope: Scope, send: Send, streamed: bool) -> None:
         metrics = self._service.metrics
@@ -111,13 +113,13 @@ class Endpoint:
         metrics.response(scope["path"], reply.status)
         await reply.send(send)
 
-    async def _prepare(self, size: int, fields: Fields, offer: Offer, caller: bytes) -> Prepared:
+    async def _prepare(self, size: int, fields: Fields, offer: Offer) -> Prepared:
         """Make a request ready; in a thread where it is long, or where grammars have to be read or derived."""
         service = self._service
 
         def read(awaited: Awaited) -> ChatRequest:
             with bounds.awaited(awaited.check):
-                request = msgspec.structs.replace(self._protocol.read(fields, offer), caller=caller)
+                request = msgspec.structs.replace(self._protocol.read(fields, offer), caller=offer.caller)
             if size > service.settings.limits.text:  # else there cannot be so many characters
                 check_text(request, service.settings.limits)
             return request

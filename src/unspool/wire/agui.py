@@ -27,6 +27,8 @@ APPROVAL: Final = {
 """The answer to an interrupt that asks whether a call is allowed, as a JSON Schema."""
 ACTIVITY: Final = "TOOL_CALL"
 """The type of the activities: calls that the server runs."""
+REASONING: Final = "reasoning-"
+"""How ids of reasoning begin; the id of the assistant's message that it belongs to follows, and a number."""
 
 
 class AguiWriter(BlockWriter):
@@ -34,7 +36,7 @@ class AguiWriter(BlockWriter):
 
     Args:
         thread_id, run_id: those of the request.
-        message_id: of the assistant's message; made from ``run_id`` where not given. Ids of reasoning follow it.
+        message_id: of the assistant's message; made from ``run_id`` where not given.
         parent_run_id: that of the request, if it has one.
         model: told with the usage.
         call_ids: those of the thread so far. Models that count their calls begin anew in each answer, and a client
@@ -131,7 +133,7 @@ class AguiWriter(BlockWriter):
             return _event("TEXT_MESSAGE_START", messageId=self._open_id, role="assistant")
         self._reasonings += 1
         self._thoughts = []
-        self._open_id = f"reasoning-{self._stem}-{self._reasonings}"
+        self._open_id = f"{REASONING}{self._message_id}-{self._reasonings}"
         self._head = _head("REASONING_MESSAGE_CONTENT", "messageId", self._open_id)
         return _event("REASONING_START", messageId=self._open_id) + _event(
             "REASONING_MESSAGE_START", messageId=self._open_id, role="reasoning"

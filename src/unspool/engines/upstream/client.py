@@ -58,7 +58,7 @@ class Client:
         return text if self._key is None else text.replace(self._key, "…")
 
     async def ask(self, backend: Backend, path: str, question: dict[str, Any] | None = None) -> Any:
-        """A question's answer: JSON; ``None`` where it is none.
+        """A question's answer: JSON; ``None`` where it is not JSON.
 
         Raises:
             EngineError: there is no answer, or it is an error.
@@ -119,7 +119,7 @@ class Client:
             response.close()
 
     async def read(self, backend: Backend, response: "aiohttp.ClientResponse", deadline: float) -> bytes:
-        """What came meanwhile, or comes next; nothing at the end.
+        """The bytes that came meanwhile, or come next; none at the end.
 
         Raises:
             EngineError: it does not come in time, or the connection broke.
@@ -195,7 +195,7 @@ def _fault(backend: Backend, error: Exception) -> Exception:
 
 
 _CLOSED: Final = ("Connection closed.", "Session is closed")
-"""What aiohttp says, by a `RuntimeError`, where a connection was closed here meanwhile."""
+"""The message of aiohttp's `RuntimeError` where a connection was closed here meanwhile."""
 
 
 def _json(asked: dict[str, Any]) -> bytes:

@@ -273,7 +273,7 @@ class Upstream:
         return backend.kind
 
     async def _served(self, backend: Backend) -> Served:
-        """What a backend says of itself; it is asked once."""
+        """The model and the context that a backend reports; it is asked once."""
         async with backend.asking:
             if backend.served is not None:
                 return backend.served

@@ -48,7 +48,7 @@ _NEUTRAL: Final[dict[str, tuple[float, ...]]] = {
 
 
 class Served(msgspec.Struct):
-    """What a server says of itself in ``/v1/models``.
+    """A server's description of itself in ``/v1/models``.
 
     Attributes:
         model: the first model's name.
@@ -60,7 +60,7 @@ class Served(msgspec.Struct):
 
 
 class Kind(msgspec.Struct, frozen=True, kw_only=True):
-    """What differs between servers.
+    """The differences between servers.
 
     Attributes:
         owner: how ``/v1/models`` calls the owner of its models; ``""``: that does not identify the kind.

@@ -45,7 +45,7 @@ class Backend:
         self.kind, self.served = self._given, None
 
     def back(self) -> None:
-        """It answers."""
+        """Note that it answers."""
         if self.fault:
             log.warning("engine %s: back", self.url)
         self.fault = ""

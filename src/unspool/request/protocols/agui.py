@@ -9,7 +9,17 @@ from ...sealed import Seal
 from ...wire import AguiWriter
 from ...wire import agui as wire
 from ..chat_request import ChatRequest
-from ..common import MAX_TOKENS, check_messages, check_served, read_parameters, sampling, thinking, tool, toolset
+from ..common import (
+    MAX_TOKENS,
+    check_messages,
+    check_served,
+    joined,
+    read_parameters,
+    sampling,
+    thinking,
+    tool,
+    toolset,
+)
 from ..fields import Fields
 from ..reasoning import Reasoning, opened, read_budget
 from ..server_history import resumed
@@ -47,7 +57,7 @@ class AguiProtocol(WireProtocol):
         choice = options.raw.get("tool_choice")
         think, template = thinking(options)
         served = None if choice == "none" else offered(options, offer, names_of(tools), approvals=True)
-        messages, pending = resumed(fields, _context(fields) + _messages(fields, self.settings.seal), served)
+        messages, pending = resumed(fields, _context(fields) + _messages(fields, self.seal_for(offer.caller)), served)
         if served is not None:
             served = msgspec.structs.replace(served, pending=pending)
         return ChatRequest(
@@ -65,6 +75,7 @@ class AguiProtocol(WireProtocol):
 
     def writer(self, request: ChatRequest, id: str, created: int) -> AguiWriter:
         """See `WireProtocol.writer`."""
+        seal = self.seal_for(request.caller)
         return AguiWriter(
             thread_id=request.body["threadId"],
             run_id=request.body["runId"],
@@ -72,7 +83,7 @@ class AguiProtocol(WireProtocol):
             call_ids=[call["id"] for m in request.messages for call in m.get("tool_calls", ())],
             parent_run_id=request.body.get("parentRunId"),
             model=self.settings.model,
-            seal=None if self.settings.seal is None else self.settings.seal.seal,
+            seal=None if seal is None else seal.seal,
         )
 
 
@@ -90,38 +101,48 @@ def _context(fields: Fields) -> list[dict[str, Any]]:
 def _messages(fields: Fields, seal: Seal | None) -> list[dict[str, Any]]:
     """The messages as chat completions have them.
 
-    Reasoning belongs to the assistant's message that follows it, else to the one before it: clients put the reasoning
-    between calls there. Without any, the model never answered, and the reasoning is left out.
+    Reasoning belongs to the assistant's message that its id names, as clients put what the model thought between calls
+    behind their results; else to the one that follows it, or comes before it. Without any, the model never answered,
+    and the reasoning is left out.
     """
     messages: list[dict[str, Any]] = []
-    reasoning = ""
+    answers: dict[str, dict[str, Any]] = {}  # the assistant's, by id
+    last: dict[str, Any] | None = None  # of these, with nothing but results behind it
+    reasoning: list[str] = []
     for one in fields.objects("messages"):
         role = one.one_of("role", _ROLES)
         if role == "activity":  # shown to people alone
             continue
         if role == "reasoning":
-            reasoning += opened(seal, one, "encryptedValue", one.text("content", "") or None)
+            text = opened(seal, one, "encryptedValue", one.text("content", "") or None)
+            named = answers.get(one.text("id", "").removeprefix(wire.REASONING).rpartition("-")[0])
+            if named is None:
+                reasoning.append(text)
+            else:
+                _think(named, [text])
             continue
         if role == "assistant":
             calls = [_call(call) for call in one.objects("toolCalls", ())]
             message = {"role": role, "content": one.text("content", None)} | ({"tool_calls": calls} if calls else {})
         else:
-            _think(messages, reasoning)
-            reasoning = ""
+            _think(last, reasoning)
+            reasoning = []
+            last = last if role == "tool" else None
             call_id = {"tool_call_id": one.text("toolCallId")} if role == "tool" else {}
             message = {"role": role, **call_id, "content": read_content(one)}
         messages.append(message)
         if role == "assistant":
-            _think(messages, reasoning)
-            reasoning = ""
-    _think(messages, reasoning)
-    return messages
+            last = answers[one.text("id", "")] = message
+            _think(last, reasoning)
+            reasoning = []
+    _think(last, reasoning)
+    return joined(messages)
 
 
-def _think(messages: list[dict[str, Any]], reasoning: str) -> None:
-    """Add reasoning to the last message, if it is the assistant's."""
-    if reasoning and messages and messages[-1]["role"] == "assistant":
-        messages[-1]["reasoning_content"] = messages[-1].get("reasoning_content", "") + reasoning
+def _think(answer: dict[str, Any] | None, reasoning: list[str]) -> None:
+    """Add reasoning to a message of the assistant, if there is one."""
+    if answer is not None and any(reasoning):
+        answer.setdefault("reasoning_content", []).extend(reasoning)
 
 
 def _call(fields: Fields) -> dict[str, Any]:

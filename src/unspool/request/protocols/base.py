@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 from typing import Any, ClassVar
 
+from ...sealed import Seal
 from ...wire.common import Failure, Writer
 from ..chat_request import ChatRequest
 from ..fields import Fields
@@ -40,6 +41,11 @@ class WireProtocol(ABC):
             BadRequest: a field is wrong.
         """
         return ()
+
+    def seal_for(self, caller: bytes) -> Seal | None:
+        """What seals and opens reasoning for a client with this API key; ``None``: nothing does."""
+        seal = self.settings.seal
+        return None if seal is None else seal.bound_to(caller)
 
     @abstractmethod
     def read(self, fields: Fields, offer: Offer = NOTHING) -> ChatRequest:

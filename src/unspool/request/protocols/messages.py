@@ -47,7 +47,7 @@ class MessagesProtocol(WireProtocol):
         server_tools = None if choice == "none" else mcp_tools(fields, offer, tools)
         found = toolset(fields, tools, choice, limits, server_tools=server_tools)
         think, template = thinking(_with_effort(fields))
-        seal = self.settings.seal
+        seal = self.seal_for(offer.caller)
         beside = offer.beside_client(names_of(tools))
         messages = _system(fields) + [m for one in fields.objects("messages") for m in _messages(one, seal, beside)]
         if not fields.array("messages"):
@@ -72,7 +72,7 @@ class MessagesProtocol(WireProtocol):
 
     def writer(self, request: ChatRequest, id: str, created: int) -> MessagesWriter:
         """See `WireProtocol.writer`."""
-        seal = self.settings.seal
+        seal = self.seal_for(request.caller)
         return MessagesWriter(
             id=id,
             model=self.settings.model,

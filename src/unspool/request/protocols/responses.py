@@ -14,6 +14,7 @@ from ..common import (
     MAX_TOKENS,
     check_messages,
     check_served,
+    joined,
     not_text,
     sampling,
     thinking,
@@ -74,7 +75,7 @@ class ResponsesProtocol(WireProtocol):
         chosen = Fields({**fields.raw, "tool_choice": hosted_choice(fields, server_tools)})
         choice = read_choice(chosen, declared)
         tools = toolset(fields, declared.tools, choice, self.settings.limits, server_tools=server_tools)
-        messages, history = _input(fields, offer.beside_client(names_of(declared.tools)), self.settings.seal)
+        messages, history = _input(fields, offer.beside_client(names_of(declared.tools)), self.seal_for(offer.caller))
         if server_tools is not None:
             listed = tuple(one for one in server_tools.listed if one.server not in history.told)
             server_tools = msgspec.structs.replace(server_tools, listed=listed, pending=history.pending)
@@ -116,6 +117,7 @@ class ResponsesProtocol(WireProtocol):
 
     def writer(self, request: ChatRequest, id: str, created: int) -> ResponsesWriter:
         """See `WireProtocol.writer`."""
+        seal = self.seal_for(request.caller) if request.reasoning.sealed else None
         body = {k: v for k, v in request.body.items() if v is not None and k != "store"}
         if "tools" in body:  # what a client logs in with elsewhere is not repeated
             body["tools"] = [
@@ -126,7 +128,7 @@ class ResponsesProtocol(WireProtocol):
             model=self.settings.model,
             created=created,
             request=body,
-            seal=None if self.settings.seal is None or not request.reasoning.sealed else self.settings.seal.seal,
+            seal=None if seal is None else seal.seal,
             summary=request.reasoning.summary,
             kinds=request.kinds,
         )
@@ -158,15 +160,18 @@ def _input(fields: Fields, offer: Offer, seal: Seal | None) -> tuple[list[dict[s
     if isinstance(given, str):
         messages.append({"role": "user", "content": given})
         return messages, history
+    goes_on = False  # whether the text of the next message belongs to the same answer
     for item in fields.objects("input"):
-        if not history.take(item):
-            _take(item, messages, seal)
+        taken = history.take(item)
+        if not taken:
+            _take(item, messages, seal, goes_on)
+        goes_on = not taken and item.raw.get("type") in ("reasoning", *_CALLS)
     if not fields.array("input"):
         raise fields.wrong("input", "is empty")
-    return messages, history
+    return joined(messages), history
 
 
-def _take(item: Fields, messages: list[dict[str, Any]], seal: Seal | None) -> None:
+def _take(item: Fields, messages: list[dict[str, Any]], seal: Seal | None, goes_on: bool) -> None:
     kind = item.one_of("type", _ITEMS, "message")
     if kind in _SILENT:
         return
@@ -180,16 +185,18 @@ def _take(item: Fields, messages: list[dict[str, Any]], seal: Seal | None) -> No
     if kind == "message" and item.one_of("role", _ROLES) != "assistant":
         messages.append({"role": item.raw["role"], "content": _content(item, "content")})
         return
-    if not messages or messages[-1]["role"] != "assistant" or (kind == "message" and messages[-1]["content"]):
+    last = messages[-1] if messages else {"role": ""}
+    if last["role"] != "assistant" or (kind == "message" and any(last["content"] or ()) and not goes_on):
         messages.append({"role": "assistant", "content": None})
     turn = messages[-1]
-    if kind == "message":
-        turn["content"] = _content(item, "content")
+    if kind == "message":  # a model may say something behind a call or a second thought
+        turn["content"] = turn["content"] or []
+        turn["content"].append(_content(item, "content"))
     elif kind == "reasoning":
         parts = [p.text("text", "") for p in item.objects("content", ())]
         summary = [p.text("text", "") for p in item.objects("summary", ())]  # of the text, where there is one
         text = opened(seal, item, "encrypted_content", "".join(parts or summary) or None)
-        turn["reasoning_content"] = turn.get("reasoning_content", "") + text
+        turn.setdefault("reasoning_content", []).append(text)
     else:
         turn.setdefault("tool_calls", []).append(history_call(item))
 
