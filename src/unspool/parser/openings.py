@@ -248,6 +248,12 @@ class Openings(msgspec.Struct, eq=False):
         """``i`` if what stands there may follow a call: its block's closing (unless closed), another call, the end."""
         tape = self._tape
         j = skip_separators(tape.buf, i)
+        separator = self.look.plan.separator
+        if separator and j < len(tape.buf):
+            r = self.look.stands(separator, j)
+            if r == MORE and not tape.final:
+                return MORE
+            j = skip_separators(tape.buf, r) if r >= 0 else j
         if j - i > MAX_SPACE:
             return NO
         if j == len(tape.buf):

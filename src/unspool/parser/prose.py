@@ -331,8 +331,9 @@ class Prose(Steps):
             self._parts.begin_frame(o, end)
         else:
             ledger.text(tape.base + p - take)
-            ledger.markup(tape.base + p)
             held = self._plan.policy.reasoning_in_content == "closed"
+            if not held:  # else its margin comes back with it
+                ledger.markup(tape.base + p)
             self._parts.begin_reasoning(tape.base + end, lead_of(o), opened=held)
             tape.move(end)
         if framed:
