@@ -52,7 +52,7 @@ print((time.process_time() - start) * 1e3)
 def construct(effort: Effort) -> Iterator[Row]:
     """A parser, after the first of its dialect."""
     found = [(_constructing(d, TOOLS, effort.rounds), d) for d in calling()]
-    yield from ranked("a Parser", found, "× bare", median=_CONSTRUCTION, worst=1.25 * _CONSTRUCTION, of="4 tools")
+    yield from ranked("a Parser", found, "× bare", median=_CONSTRUCTION, worst=_CONSTRUCTION, of="4 tools")
     found = [(_constructing(d, HUNDRED_TOOLS, effort.rounds), d) for d in one_each()]
     yield from ranked("a Parser", found, "× bare", of="100 tools")
 

@@ -9,7 +9,9 @@ import msgspec
 
 import unspool
 from unspool import ContentDelta, Dialect, Event, Message, ReasoningDelta, Stage, promises
-from unspool.dialect.file import Example, example_tools
+from unspool.dialect.file import Example, example_tools, parse_dialect
+from unspool.dialect.plan import compile_plan, marked
+from unspool.dialect.registry import find_base
 from unspool.promises import (
     Case,
     chunkings,
@@ -33,15 +35,19 @@ __all__ = [
     "DIALECTS",
     "STAGES",
     "THINKING",
+    "VERBATIM",
     "Case",
     "assert_cut",
     "at_content",
+    "block_is_marked",
     "cases",
     "check",
     "chunkings",
     "closings",
+    "dialect_of",
     "empty",
     "expected",
+    "is_marked",
     "literals",
     "named",
     "native_id",
@@ -73,6 +79,8 @@ DIALECTS: list[Dialect] = [at_content(d) for d in unspool.list_dialects()]
 """Every dialect: a new file is tested by existing."""
 CALLING = [d for d in DIALECTS if d.call]
 THINKING = [d for d in DIALECTS if d.reasoning]
+VERBATIM = [d for d in CALLING if d.argument_format == "json"]
+"""Dialects in which arguments are JSON, which is passed on as it is."""
 DEFAULT_ID = "call_" + "?" * 24
 
 
@@ -136,3 +144,20 @@ def expected(example: Example) -> list[tuple[str, Any]]:
 
 
 STAGES = [None, *Stage]
+
+
+def dialect_of(keys: str) -> Dialect:
+    """A dialect with these keys of a file."""
+    text = f'name = "mine"\n{keys}\n[[examples]]\nraw = "x"\ncontent = "x"\n'
+    return parse_dialect(text, "mine.toml", find_base)
+
+
+def block_is_marked(dialect: Dialect) -> bool:
+    """Whether the block of calls, as it is written, counts anywhere in text: its opening has a letter or digit."""
+    return compile_plan(dialect).blocks[0].marked
+
+
+def is_marked(dialect: Dialect) -> bool:
+    """Whether calls, as they are written, count anywhere in text: by their block's opening, or by their own."""
+    block = compile_plan(dialect).blocks[0]
+    return block.marked or (not block.prefix and marked(dialect.call[0].before, dialect.anywhere))

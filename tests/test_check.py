@@ -215,7 +215,7 @@ def test_a_promise_of_every_dialect_is_one_of_a_users_file(write: Any) -> None:
     example = f"[[examples]]\nraw = '{raw}'\ntool_calls = [{{ name = 'f', arguments = {{ a = 1 }} }}]\n"
     assert check_dialect(read_file(write(example, head + "quote = '<q>'\n"))) == []
     # Strings that stand between these quotes cannot hold one.
-    problem, *_ = check_dialect(read_file(write(example, head + "quote = 'é'\n")))
+    problem, *_ = check_dialect(read_file(write(example, head + "quote = '北京'\n")))
     assert str(problem).startswith(
         "file: the calls (('f', {'a': 'Paris', 'b': 'é 北京 🌧️', 'n': -3}),) cannot be written"
     )
@@ -313,8 +313,36 @@ def test_reasoning_that_closes_as_calls_do_is_refused(write: Any) -> None:
     head = HEAD.replace("<think>{reasoning}</think>", "<think>{reasoning}</tools>").replace("]</tools>", "</tools>")
     found = check_dialect(read_file(write(GOOD, head)))
     assert any(
-        p.where == "reasoning" and "of `calls` does, with '</tools>': after a broken call" in p.what for p in found
+        p.where == "reasoning" and "of `calls` does, with '</tools>': if one of them is missing" in p.what
+        for p in found
     )
+
+
+@pytest.mark.parametrize(
+    ("keys", "where", "what"),
+    [
+        ('calls = "<a>{calls}</x>"\ncall = "<b>{name}|{arguments}</x>"', "calls", "closes as '<b>"),
+        ('call = "<b>{name}|{arguments}</x>"\nargument = "<c {key}>{value}</x>"', "call", "closes as '<c "),
+        ('call = "<b>{name}({arguments}) </x>"\nreasoning = "<c>{reasoning}</x>"', "reasoning", "with '</x>'"),
+        ('calls = "tools:{calls};"\ncall = "<b>{name}|{arguments}</b>"', "calls", "may also separate two parts"),
+        ('reasoning = "```think\\n{reasoning}\\n```"', "reasoning", "with which it opens too"),
+        ('reasoning = "(x {reasoning} x)"', "reasoning", "so that '(x)' contains both"),
+    ],
+)
+def test_closings_that_nothing_tells_from_others_are_refused(write: Any, keys: str, where: str, what: str) -> None:
+    found = check_dialect(read_file(write('[[examples]]\nraw = "x"\ncontent = "x"\n', f'name = "mine"\n{keys}\n')))
+    assert any(p.where == where and what in p.what for p in found), found
+
+
+def test_frames_may_all_close_alike(write: Any) -> None:
+    head = """name = "mine"
+start = "<s>"
+reasoning = "<s>thought<t>{reasoning}<e>"
+content = "<s>say<t>{content}<e>"
+call = "<s>do {name}<t>{arguments}<e>"
+"""
+    example = """[[examples]]\nraw = 'do f<t>{"a": "x"}<e>'\ntool_calls = [{ name = "f", arguments.a = "x" }]\n"""
+    assert check_dialect(read_file(write(example, head))) == []
 
 
 def test_white_space_behind_a_call_belongs_to_calls(write: Any) -> None:

@@ -17,6 +17,7 @@ from .support import (
     CALLING,
     DIALECTS,
     THINKING,
+    VERBATIM,
     Case,
     cases,
     closings,
@@ -40,7 +41,6 @@ from .writing import write_arguments, write_calls, write_content, write_reasonin
 CASES = cases()
 CAP = 65_536
 JSON_LIKE = [d for d in CALLING if not d.argument]
-VERBATIM = [d for d in JSON_LIKE if d.quote == '"' and (d.codec == "json" or d.call[0].object)]
 XML = [d for d in CALLING if d.argument]
 TOOLS = [tool("f", a="string", b="string", n="integer"), tool("g", a="string"), tool("now")]
 

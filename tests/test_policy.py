@@ -8,7 +8,7 @@ import pytest
 from unspool import Dialect, Message, Policy, ToolCallEnd, ToolCallStart, get_dialect, parse
 from unspool.policy import CHOICES
 
-from .support import CALLING, THINKING, named, notices, number, run, same, tool, values
+from .support import CALLING, THINKING, VERBATIM, is_marked, named, notices, number, run, same, tool, values
 from .writing import around_reasoning, write_arguments, write_calls, write_content, write_reasoning
 
 TOOLS = [tool("f", a="string", n="integer"), tool("g", a="string"), tool("now")]
@@ -16,17 +16,10 @@ Calls = list[tuple[str, Any]]
 F: Calls = [("f", {"a": "x"})]
 G: Calls = [("g", {"a": "y"})]
 
-
-def is_bare(dialect: Dialect) -> bool:
-    """Whether calls are written without a marker that has a letter in it."""
-    parts = (*dialect.calls[0].before, *dialect.call[0].before)
-    return not any(c.isalnum() for p in parts if isinstance(p, str) for c in p)
-
-
 OWN_CLOSING = [d for d in CALLING if d.calls[0].after or d.call[0].after or d.call[0].object]
-MARKED = [d for d in OWN_CLOSING if not is_bare(d)]
+MARKED = [d for d in OWN_CLOSING if is_marked(d)]
 UNFRAMED = [d for d in MARKED if not any(t.before for t in d.content)]
-JSON_LIKE = [d for d in UNFRAMED if not d.argument and d.quote == '"' and (d.codec == "json" or d.call[0].object)]
+JSON_LIKE = [d for d in UNFRAMED if d in VERBATIM]
 XML = [d for d in UNFRAMED if d.argument]
 KEEP = Policy(text_before_tools="keep", text_between_tools="keep")
 

@@ -15,6 +15,7 @@ import unspool
 from tests.support import CALLING, DIALECTS, THINKING, named, tools_of
 from unspool import Dialect, DialectError, Message, Policy, Stage, ToolCall, render
 from unspool.dialect.file import Example
+from unspool.promises import stands_out
 from unspool.values import Number, Value, declare, read_json
 
 Call = tuple[str, dict[str, Any]]
@@ -363,7 +364,7 @@ TAME_VALUE = st.recursive(
     max_leaves=6,
 )
 TAME_ARGUMENTS = st.dictionaries(st.sampled_from(["city", "days", "max_items", "q"]), TAME_VALUE, max_size=4)
-UNMARKED = {"json"}
+UNMARKED = {d.name for d in CALLING if not stands_out(d)}
 """Dialects whose calls are text where prose stands before them, because no marker tells them apart."""
 TAME_CALL = st.tuples(st.sampled_from(["get_weather", "now", "search-web"]), TAME_ARGUMENTS)
 

@@ -29,6 +29,7 @@ from .support import (
     Case,
     cases,
     check,
+    is_marked,
     named,
     notices,
     number,
@@ -347,7 +348,7 @@ def test_undecided_text_that_the_end_or_a_call_follows_is_content(dialect: Diale
         assert (message.reasoning, message.content) == ("", "Hello.")
     if dialect.call and dialect.policy.text_before_tools != "content" and not dialect.framed:
         raw = write_calls(dialect, [("f", {"a": "x"})])
-        if raw[0] not in "[{":
+        if is_marked(dialect):
             for chunks in ([f"Hello.{raw}"], list(f"Hello.{raw}")):
                 message, _ = run(dialect, chunks, stage="undecided", tools=TOOLS)
                 assert (message.reasoning, message.content, values(message)) == ("", "Hello.", [("f", {"a": "x"})])

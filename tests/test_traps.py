@@ -12,6 +12,8 @@ from .support import (
     CALLING,
     DIALECTS,
     THINKING,
+    VERBATIM,
+    block_is_marked,
     cases,
     literals,
     named,
@@ -28,12 +30,11 @@ from .writing import write_arguments, write_call, write_calls, write_content, wr
 
 TOOLS = [tool("f", a="string", b="string", n="integer"), tool("g", a="string"), tool("now")]
 JSON_LIKE = [d for d in CALLING if not d.argument]
-VERBATIM = [d for d in JSON_LIKE if d.quote == '"' and (d.codec == "json" or d.call[0].object)]
 PYTHON = [d for d in CALLING if d.codec == "python" and d.call[0].object is None]
 XML = [d for d in CALLING if d.argument]
 UNTYPED = [d for d in XML if "{string}" not in d.argument[0].text and "{type}" not in d.argument[0].text]
 KEEPING = [d for d in CALLING if d.policy.text_before_tools != "content"]
-BARE = [d for d in CALLING if not any(c.isalnum() for c in "".join(p for p in d.calls[0].before if isinstance(p, str)))]
+BARE = [d for d in CALLING if not block_is_marked(d)]
 MARKED = [d for d in CALLING if d.call[0].object is None or d not in BARE]
 PLAIN = [d for d in DIALECTS if not any(t.before for t in d.content)]
 """Dialects whose content stands bare."""

@@ -9,8 +9,8 @@ import pytest
 
 from unspool import Dialect, ToolCallDelta, get_dialect
 
-from .support import chunkings, named, notices, number, random_split, run, same, splits, tool, values
-from .test_traps import UNTYPED, VERBATIM, XML, Calls, assert_calls, ways
+from .support import VERBATIM, chunkings, named, notices, number, random_split, run, same, splits, tool, values
+from .test_traps import UNTYPED, XML, Calls, assert_calls, ways
 from .writing import fill, write_arguments, write_calls
 
 NESTING = [d for d in XML if d.item]

@@ -1,15 +1,29 @@
 """Literals that a model writes wrong: strings left open, quotes inside quotes, sets, zeros, keys given twice."""
 
 import random
+import re
 from typing import Any
 
 import pytest
 
 from unspool import Dialect, Parser, Policy, get_dialect
 
-from .support import CALLING, named, notices, number, random_split, run, same, splits, tool, values
+from .support import (
+    CALLING,
+    VERBATIM,
+    dialect_of,
+    named,
+    notices,
+    number,
+    random_split,
+    run,
+    same,
+    splits,
+    tool,
+    values,
+)
 from .test_tokens_feed import special
-from .test_traps import JSON_LIKE, PYTHON, VERBATIM, ways
+from .test_traps import JSON_LIKE, PYTHON, ways
 from .writing import write_argument_text, write_calls
 
 TOOLS = [tool("f", a="string", b="string", n="integer"), tool("g", a="string"), tool("now")]
@@ -34,9 +48,10 @@ def every_way(dialect: Dialect, raw: str, **options: Any) -> Any:
 
 
 def ending(dialect: Dialect) -> bool:
-    """Whether every call, or the block around it, closes with a marker in which a word stands."""
-    after = dialect.calls[0].after if "{call}" in dialect.calls[0].text else dialect.call[0].after
-    return any(c.isalnum() for p in after if isinstance(p, str) for c in p)
+    """Whether words stand in what closes every call, and in what closes the block around each."""
+    block = dialect.calls[0].after if "{call}" in dialect.calls[0].text else ()
+    closings = ["".join(p for p in after if isinstance(p, str)) for after in (dialect.call[0].after, block) if after]
+    return bool(closings) and all(any(c.isalnum() for c in closing) for closing in closings)
 
 
 ENDING = [d for d in VERBATIM if ending(d)]
@@ -47,8 +62,9 @@ def left_open(dialect: Dialect) -> tuple[str, str]:
     raw = write_calls(dialect, [("f", {"a": "北!"}), ("g", {"a": "y"})])
     at = raw.index("北!") + 2
     rest = raw[at:]
-    worded = next(i for i, c in enumerate(rest) if c not in '"}] \n`')
-    return raw[:at] + rest[worded:], "北!"
+    closes = re.match(r'["}\] \n]*(?:, "[^"]*": [^}]*[}\] \n]*)?', rest)  # members behind the arguments too
+    assert closes is not None
+    return raw[:at] + rest[closes.end() :], "北!"
 
 
 @pytest.mark.parametrize(**named(ENDING))
@@ -95,6 +111,30 @@ def test_a_broken_string_ends_at_a_closing_too() -> None:
     )
     message = every_way(get_dialect("hermes"), raw, policy=END.over(Policy(bad_arguments="raw")))
     assert [(c.name, c.status) for c in message.tool_calls] == [("f", "invalid"), ("now", "ok")]
+
+
+BEHIND = dialect_of("""
+calls = "<calls>{calls}</calls>"
+call = '<call>{"name": "{name}", "arguments": {arguments}, "index": {index}}</call>'
+separator.calls = " | "
+""")
+
+
+@pytest.mark.parametrize("bad", ['{"a": @@}', '{"a" "b"}', '{"a": "x\n"}'])
+def test_members_behind_broken_arguments_are_none_of_them(bad: str) -> None:
+    raw = write_calls(BEHIND, [("f", bad), ("g", {"a": "y"})])
+    message = every_way(BEHIND, raw, policy=Policy(bad_arguments="raw"))
+    assert [(c.name, c.arguments, c.status) for c in message.tool_calls] == [
+        ("f", bad, "invalid"),
+        ("g", '{"a": "y"}', "ok"),
+    ]
+
+
+def test_a_separator_may_follow_the_closing_that_ends_an_open_string() -> None:
+    raw, value = left_open(BEHIND)
+    message = every_way(BEHIND, raw, policy=END.over(MEND))
+    assert [c.status for c in message.tool_calls] == ["repaired", "ok"]
+    assert values(message) == [("f", {"a": value}), ("g", {"a": "y"})]
 
 
 def test_a_value_that_nobody_wants_ends_at_a_closing_too() -> None:

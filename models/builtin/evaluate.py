@@ -380,6 +380,7 @@ def main() -> None:
         ("natural, first", natural_cases("dev")[some]),
         ("natural, second", natural_cases("natural")[some]),
         ("natural, blind", natural_cases("blind")[some]),
+        *((name, natural_cases(name)[some]) for name in natural.FAIR),
     ):
         if args.only and title not in args.only:
             continue

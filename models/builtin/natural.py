@@ -1,5 +1,5 @@
 """Requests as people write them, as data: ``blind.json``, which nothing was tuned to, ``dev.json`` and
-``natural.json``, which much was.
+``natural.json``, which much was, and the sets in ``fair``, each asked once before the reader was mended with it.
 
 Each file holds tools in OpenAI's form by a key, and cases: the keys of the tools, messages, the calls that are right
 and what is said of a case's answer; see `Natural`.
@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 FOLDER: Final = Path(__file__).parent
+FAIR: Final = tuple(f"fair/{path.stem}" for path in sorted((FOLDER / "fair").glob("*.json")))
+"""Sets whose first scores the model card has."""
 TALK: Final = ("small talk", "what it is", "required")
 """Kinds whose texts are too short and common to be kept from the examples: everybody says hi."""
 
@@ -39,7 +41,7 @@ class Natural(NamedTuple):
 
 
 def cases(name: str) -> list[Natural]:
-    """The cases of ``blind``, ``dev`` or ``natural``; none where there is no such file."""
+    """The cases of ``blind``, ``dev``, ``natural`` or one of `FAIR`; none where there is no such file."""
     if not (FOLDER / f"{name}.json").exists():
         return []
     told = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
@@ -65,8 +67,8 @@ def plain(text: str) -> str:
 
 @cache
 def asked() -> frozenset[str]:
-    """What the cases of ``blind`` and ``natural`` say, which no example may."""
-    some = [c for name in ("blind", "natural") for c in cases(name) if c.kind not in TALK]
+    """What the cases of ``blind``, ``natural`` and `FAIR` say, which no example may."""
+    some = [c for name in ("blind", "natural", *FAIR) for c in cases(name) if c.kind not in TALK]
     texts = [m["content"] for c in some for m in c.messages if m["role"] == "user"]
     return frozenset(filter(None, map(plain, texts)))
 
@@ -102,6 +104,12 @@ def _same(wanted: Any, found: Any) -> bool:
         return any(_same(one, found) for one in wanted["any"])
     if isinstance(wanted, dict) and "holds" in wanted:
         return isinstance(found, str) and all(word.lower() in found.lower() for word in wanted["holds"])
+    if isinstance(wanted, dict):
+        return (
+            isinstance(found, dict)
+            and wanted.keys() == found.keys()
+            and all(_same(wanted[k], found[k]) for k in wanted)
+        )
     if isinstance(wanted, list):
         return isinstance(found, list) and len(wanted) == len(found) and all(map(_same, wanted, found))
     if isinstance(wanted, bool) or not isinstance(wanted, str):

@@ -15,7 +15,7 @@ from .dialect.file import Dialect, Example, example_tools, read_dialect
 from .dialect.patterns import Pattern
 from .dialect.plan import marked
 from .dialect.registry import find_base
-from .dialect.template import id_steps, literal, unstarted
+from .dialect.template import Template, id_steps, literal, unstarted
 from .errors import ConstraintError, DialectError
 from .events import Event
 from .hints import explained, rules
@@ -181,15 +181,34 @@ def _closed_by_openings(dialect: Dialect) -> Iterator[Problem]:
 
 
 def _closed_alike(dialect: Dialect) -> Iterator[Problem]:
-    """Closings of reasoning that close calls as well: after a broken call they cannot be told apart."""
-    for t in dialect.reasoning:
-        for key in ("calls", "call"):
-            for u in getattr(dialect, key):
-                if _solid(t.closing) and _solid(t.closing) == _solid(u.closing):
-                    what = f"{t.text!r} closes as {u.text!r} of `{key}` does, with {t.closing.strip()!r}"
-                    yield Problem(
-                        "reasoning", f"{what}: after a broken call they cannot be told apart: let them differ"
-                    )
+    """Parts that contain one another and close alike: if one closing is missing, nothing shows which one it is.
+
+    A frame ends whatever it contains, so frames may all close alike.
+    """
+    nested = (("argument", "item"), ("call",), ("calls",), () if dialect.framed else ("reasoning",))
+    seen: list[tuple[str, str, str]] = []
+    for keys in nested:
+        found = [(key, t, _solid(_end(t))) for key in keys for t in getattr(dialect, key) if _end(t)]
+        for key, t, closing in found:
+            for inner, text, known in seen:
+                if _alike(closing, known):
+                    what = f"{t.text!r} closes as {text!r} of `{inner}` does, with {min(closing, known, key=len)!r}"
+                    why = "if one of them is missing, they cannot be told apart: let them differ"
+                    yield Problem(key, f"{what}: {why}")
+            if key != "reasoning" and not closing.strip(",;"):
+                what = f"{t.text!r} closes with {_end(t)!r}, which may also separate two parts"
+                yield Problem(key, f"{what}: write a closing that is more than commas and semicolons")
+        seen += [(key, t.text, closing) for key, t, closing in found]
+
+
+def _end(t: Template) -> str:
+    """The closing of a part; for a call that is an object, what follows the object."""
+    return "".join(p if isinstance(p, str) else f"{{{p.name}}}" for p in t.after).strip()
+
+
+def _alike(a: str, b: str) -> bool:
+    """Whether two closings are equal, or one ends with the other, a marker with a letter or digit."""
+    return a == b or any(x.endswith(y) and any(c.isalnum() for c in y) for x, y in ((a, b), (b, a)))
 
 
 def _unlike_their_block(dialect: Dialect) -> Iterator[Problem]:
@@ -216,14 +235,27 @@ def _unlike_their_block(dialect: Dialect) -> Iterator[Problem]:
 
 
 def _closed_as_opened(dialect: Dialect) -> Iterator[Problem]:
-    """Closings of arguments that the opening of an argument reads, its field included: ``[/]`` as ``[{key}]``."""
-    for key in ("argument", "item"):
+    """Closings with which the opening of the same part begins, or that begin as it ends; and those of arguments that
+    the opening of an argument reads, its field included: ``[/]`` as ``[{key}]``."""
+    for key in ("reasoning", "content", "preamble"):
         for t in getattr(dialect, key):
-            closing = literal(t.tail).strip()
-            for u in (*dialect.argument, *dialect.item):
-                fixed = len(t.tail) == 1 and closing and not literal(u.head).endswith("<")
-                if fixed and Pattern(u.before).match(f"{closing}\n", 0, {}) == len(closing):
-                    what = f"{t.text!r} closes with {closing!r}, which the opening of {u.text!r} reads as a key"
+            opening, closing = _solid(t.opening), _solid(t.closing)
+            shared = next((k for k in range(len(closing) - 1, 0, -1) if opening.endswith(closing[:k])), 0)
+            if closing and opening.startswith(closing):
+                what = f"{t.text!r} closes with {t.closing.strip()!r}, with which it opens too"
+                yield Problem(key, f"{what}: if it opens again, they cannot be told apart: let them differ")
+            elif shared:
+                both = opening + closing[shared:]
+                what = f"{t.text!r} opens with {opening!r} and closes with {closing!r}, so that {both!r} contains both"
+                yield Problem(key, f"{what}: let the closing begin with what the opening does not end with")
+    for field, keys in (("key", ("argument", "item")), ("name", ("call", "calls"))):
+        parts = [(key, t) for key in keys for t in getattr(dialect, key)]
+        openings = [u for _, u in parts if not literal(u.head).endswith("<")]
+        for key, t in parts:
+            closing = _end(t)
+            for u in openings if closing and all(isinstance(p, str) for p in t.after) else ():
+                if u.before and Pattern(u.before).match(f"{closing}\n", 0, {}) in (len(closing), len(closing) + 1):
+                    what = f"{t.text!r} closes with {closing!r}, which the opening of {u.text!r} reads as a {field}"
                     yield Problem(key, f"{what}: write a closing that no opening fits")
 
 

@@ -337,21 +337,10 @@ def the_grammar_lets_it_through(case: Case) -> None:
         if not case.tools:
             return
         constraint = constrain(
-            case.dialect, _closed(case.tools), choice, stage=case.example.stage, strict_level=ToolStrictLevel.PARAMETER
+            case.dialect, case.tools, choice, stage=case.example.stage, strict_level=ToolStrictLevel.PARAMETER
         )
         why = "" if constraint is None else refusal(constraint.lark, case.raw)
         demand(not why, f"the grammar under tool_choice {choice!r} {why}")
-
-
-def _closed(tools: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The tools, taking no arguments but the declared ones: some formats cannot keep to more."""
-    return [
-        {
-            **t,
-            "function": {**t["function"], "parameters": {**t["function"]["parameters"], "additionalProperties": False}},
-        }
-        for t in tools
-    ]
 
 
 WRITTEN_PROMISES: Final[tuple[Callable[[Case], None], ...]] = (
@@ -398,6 +387,11 @@ def _tool(name: str, **types: str) -> dict[str, Any]:
 
 
 TOOLS: Final = [_tool("f", a="string", b="string", n="integer"), _tool("g", a="string"), _tool("now")]
+DEEP: Final = _tool("h")
+DEEP["function"]["parameters"]["properties"] = {
+    "a": {"type": "array", "items": {"type": "string"}},
+    "o": {"type": "object", "properties": {"k": {"type": "string"}}},
+}
 TURNS: Final[tuple[tuple[tuple[str, dict[str, Any]], ...], ...]] = (
     (("f", {"a": "Paris", "b": "é 北京 🌧️", "n": -3}),),
     (("now", {}),),
@@ -406,15 +400,21 @@ TURNS: Final[tuple[tuple[tuple[str, dict[str, Any]], ...], ...]] = (
     (("f", {"a": "null", "b": "true"}), ("g", {"a": "123"}), ("g", {"a": '"quoted"'})),
     (("f", {"a": "{}", "b": "[1]"}), ("g", {"a": "line\nbreak\n\nand more"})),
     (("f", {"a": "\\", "b": '\\\\n \\u00e9 \\"'}),),
+    (
+        ("f", {"a": "<u>&amp;</u>", "b": "{[it's]};"}),
+        ("h", {"a": ["<u>&lt;</u>", "it's;"], "o": {"k": "{[1]}"}}),
+    ),
 )
-"""Calls that every dialect with calls writes and reads: texts that look like other values, edges, escapes."""
+"""Calls that every dialect with calls writes and reads: texts that look like other values, edges, escapes, and values
+that hold such texts."""
 
 
 def calls_of_any_values_are_written_and_read(dialect: Dialect) -> None:
     """`TURNS` are written by the templates, and read back however they are cut."""
     if not dialect.call:
         return
-    constraint = constrain(dialect, _closed(TOOLS), "required")
+    tools = [*TOOLS, DEEP]
+    constraint = constrain(dialect, tools, "required")
     lark = "" if constraint is None else constraint.lark
     rng = random.Random(dialect.name)
     for turn in TURNS:
@@ -422,11 +422,11 @@ def calls_of_any_values_are_written_and_read(dialect: Dialect) -> None:
         texts = [(name, json.dumps(arguments, ensure_ascii=False)) for name, arguments in turn]
         calls = [{"function": {"name": name, "arguments": text}} for name, text in texts]
         try:
-            raw = render({"role": "assistant", "tool_calls": calls}, dialect, tools=TOOLS)
+            raw = render({"role": "assistant", "tool_calls": calls}, dialect, tools=tools)
         except DialectError as error:
             raise Broken(f"the calls {turn!r} cannot be written: {error}") from None
         for chunks in ([raw], list(raw), random_split(raw, rng, 5)):
-            message, _ = run(dialect, chunks, tools=TOOLS)
+            message, _ = run(dialect, chunks, tools=tools)
             got = [(c.name, json.loads(c.arguments) if c.status == "ok" else c.status) for c in message.tool_calls]
             demand(got == [*turn], f"{raw!r} is read as {got!r}, expected {[*turn]!r}")
             demand(not (message.reasoning or message.content), f"{raw!r}: {message.content!r} is left as content")
@@ -463,12 +463,12 @@ def texts_of_any_words_are_written_and_read(dialect: Dialect) -> None:
     for thought, text in itertools.product(thoughts, ("", *WORDS)):
         _is_written_and_read(dialect, thought, text, ())
     if dialect.call:
-        behind = dialect.policy.text_before_tools != "content" and _stands_out(dialect)
+        behind = dialect.policy.text_before_tools != "content" and stands_out(dialect)
         for thought, text in ((thoughts[-1], ""), *(((thoughts[-1], WORDS[0]), ("", WORDS[1])) if behind else ())):
             _is_written_and_read(dialect, thought, text, TURNS[0] + TURNS[1])
 
 
-def _stands_out(dialect: Dialect) -> bool:
+def stands_out(dialect: Dialect) -> bool:
     """Whether calls after content can be told from it, by a marker with a letter or digit, or by where they begin."""
     pairs = itertools.product(writable(dialect.calls), writable(dialect.call))
     return any(

@@ -44,7 +44,7 @@ MAX_VISITS: Final = 10_000
 MAX_NESTING: Final = 512
 """How many arrays and objects may lie in each other in a value."""
 _REMEMBERED: Final = 64
-"""How many names of members a schema remembers, and how long they are."""
+"""How many names of members a schema remembers beside those that it lists, and how long they are."""
 _MAX_KEPT: Final = 16_384
 """How long, in bytes of JSON, a schema is that is kept for later requests."""
 _MAX_POINTER: Final = 2_048
@@ -77,7 +77,7 @@ class Kinds(msgspec.Struct, frozen=True):
 class Schema:
     """One node of a schema, read lazily; ``root`` is what its ``$ref`` pointers start from."""
 
-    __slots__ = ("_declared", "_kinds", "_known", "_members", "_node", "_root")
+    __slots__ = ("_declared", "_elements", "_kinds", "_known", "_members", "_node", "_root")
 
     def __init__(self, node: object, root: object = None) -> None:
         self._node = node
@@ -86,6 +86,7 @@ class Schema:
         self._kinds: Kinds | None = None
         self._members: dict[str, Schema | None] = {}  # what was asked for before
         self._declared: dict[str, bool] = {}
+        self._elements: Schema | Literal[False] | None = False
 
     def kinds(self) -> Kinds | None:
         """The types and the strings that a value may have; ``None`` where the schema does not say."""
@@ -126,7 +127,7 @@ class Schema:
         found = self._members.get(name, self)
         if found is self:
             found = self._child(lambda node: _own_property(node, name))
-            if len(self._members) < _REMEMBERED and len(name) < _REMEMBERED:
+            if self._remembers(name, len(self._members)):
                 self._members[name] = found
         return found
 
@@ -135,13 +136,21 @@ class Schema:
         found = self._declared.get(name)
         if found is None:
             found = self._child(lambda node: _named_property(node, name)) is not None
-            if len(self._declared) < _REMEMBERED and len(name) < _REMEMBERED:
+            if self._remembers(name, len(self._declared)):
                 self._declared[name] = found
         return found
 
+    def _remembers(self, name: str, known: int) -> bool:
+        """Whether an answer for a name is kept: the model writes names, and may write any."""
+        if known < _REMEMBERED and len(name) < _REMEMBERED:
+            return True
+        return isinstance(self._node, dict) and bool(_named_property(self._node, name))
+
     def items(self) -> "Schema | None":
         """The schema of an array's elements, whatever their place, or ``None`` where it is not declared."""
-        return self._child(_own_items)
+        if self._elements is False:
+            self._elements = self._child(_own_items)
+        return self._elements
 
     def _child(self, own: "_Own") -> "Schema | None":
         walk = _Walk(self._root)

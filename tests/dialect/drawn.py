@@ -40,8 +40,8 @@ from . import among
 WORDS = ("think", "call", "tool", "x", "a", "end", "f", "name", "get", "1", "é")
 PAIRS = (
     ("<{}>", "</{}>"), ("<|{}|>", "<|/{}|>"), ("<|{}_begin|>", "<|{}_end|>"), ("[{}]", "[/{}]"), ("@{}", "@end"),
-    ("%% {}\n", "%%"), ("«{}»", "«/{}»"), ("```{}\n", "\n```"), ("({}", "{})"), ("<{}", "/>"), ("#{}#", "#"),
-    ("[", "]"), ("{}:", ";"), ("<<", ">>"), ("* ", " *"), ("<{} a='b'>", "</{}>"),
+    ("%% {}\n", "/%%"), ("«{}»", "«/{}»"), ("```{}\n", "\n```"), ("({}|", "{})"), ("<{}", "/>"), ("#{}#", "/#"),
+    ("[", "]"), ("{}:", ";/"), ("<<", ">>"), ("* ", " */"), ("<{} a='b'>", "</{}>"),
 )  # fmt: skip
 SPACES = ("", "", "", "\n", " ", "\n\n", "  ")
 SEPARATORS = ("", "", "", ", ", "\n", ";", " | ", "<sep>", "]", "\n\n")
@@ -56,8 +56,8 @@ NAMES = (
 )  # fmt: skip
 BEHIND = ("", " ", "\n", ">", "(", ":", "|", ": ", "<args>", "\n```json\n", "[ARGS]", "=")
 ARGUMENTS = (
-    "<{key}>{value}</{key}>", '<p name="{key}">{value}</p>', "<k>{key}</k><v>{value}</v>", "~{key}={value};",
-    "  - {key} := {value} ;;\n", '<p name="{key}" string="{string}">{value}</p>', "<p={key}>\n{value}\n</p>\n",
+    "<{key}>{value}</{key}>", '<p name="{key}">{value}</p>', "<k>{key}</k><v>{value}</v>", "~{key}={value};~",
+    "  - {key} := {value} ;!\n", '<p name="{key}" string="{string}">{value}</p>', "<p={key}>\n{value}\n</p>\n",
     '<p name="{key}" type="{type}">{value}</p>', "@{key} = {value} @", "[{key}] {value} %\n", "@{key}: {value}\n",
     "<|p|>{key}<|v|>{value}<|/p|>",
 )  # fmt: skip
@@ -115,7 +115,7 @@ def _keys(draw: st.DrawFn) -> dict[str, Any]:
     if maybe(7):
         keys["start"] = draw(st.sampled_from(("<|bot|>", "<bot>\n", "«bot»", "assistant:", "[x]")))
     if maybe(7):
-        keys["end"] = draw(st.sampled_from((["<|eot|>"], ["</s>"], ["@end"], ["<|eot|>", "<|call|>"], [";"])))
+        keys["end"] = draw(st.sampled_from((["<|eot|>"], ["</s>"], ["@end"], ["<|eot|>", "<|call|>"], [";;"])))
     framed = maybe(2)
     begun = keys.get("start", "") if framed and maybe(7) else ""
     if maybe(8):
@@ -150,7 +150,7 @@ def _calling(draw: st.DrawFn, keys: dict[str, Any], around: Any, begun: str, may
         if maybe(8):
             keys["call"] = around("\0", empty=maybe(5)).replace("\0", "{name}({arguments})")
     if style == "quote":
-        keys["quote"] = draw(st.sampled_from(("<q>", "'", '<|"|>', "é", "]")))
+        keys["quote"] = draw(st.sampled_from(("<q>", "''", '<|"|>', "§q", "']")))
     if style == "markup":
         argument = draw(st.sampled_from(ARGUMENTS))
         if maybe(3):

@@ -13,13 +13,13 @@ from ..support import tool
 from .drawn import BLANK, Tally, examples, files, keeps_to_everything, refusal
 
 HOSTILE = (
-    # Closings that are alike, a margin on either side, ids by number, a separator.
+    # Closings that begin alike, a margin on either side, ids by number, a separator.
     r"""
 start = "<bot>\n"
 end = ["<|eot|>"]
 reasoning = "  [name]\n{reasoning}[/name]"
 calls = "\n<|x|>{calls}<|/x|>"
-call = "<|f|>{name}#{number}|{arguments}<|/x|>"
+call = "<|f|>{name}#{number}|{arguments}<|/x>"
 separator.calls = ", "
 id = "c-{number}"
 """,
@@ -41,11 +41,11 @@ arguments = "python"
 """,
     # White space before the closing of a line, and an end that this begins with.
     r"""
-end = [";"]
+end = [";;;"]
 reasoning = "\n\n<é> {reasoning} </é> "
 calls = "@tool {call}\n\n@end"
-call = "@too\n\n{name}#{number}{arguments}@end"
-argument = "  - {key} := {value} ;;\n"
+call = "@too\n\n{name}#{number}{arguments}@en"
+argument = "  - {key} := {value} ;!\n"
 """,
     # Frames with a margin before their header, which cut each other short.
     r"""

@@ -104,7 +104,9 @@ def words_of(dialect: Dialect, names: Iterable[str] = ()) -> list[str]:
     if dialect.argument:  # a value ends where something follows that may
         closing = dialect.argument[0].closing + dialect.argument[0].trail
         opening = literal(dialect.argument[0].head)
-        words |= {closing + end, closing + dialect.argument_separator + opening}
+        keys = [k for s in names.values() for k in s["properties"]] if isinstance(names, Mapping) else []
+        for one in {closing.replace("{key}", key) for key in keys or [""]}:
+            words |= {one + end, one + dialect.argument_separator + opening}
     begin = block.lead + block.opening
     words |= {"null", "None", "true", "True", "false", "False"}
     return sorted(words | {begin + head.replace("{name}", name) for name in names if "{index}" not in head})

@@ -11,6 +11,7 @@ from unspool import Dialect, DialectError, ToolStrictLevel, constrain, render
 from unspool.dialect.file import example_tools
 from unspool.grammar.gbnf import gbnf
 
+from ..support import dialect_of
 from .sampling import PLAIN, RICH, as_tools
 from .support import WITH_CALLS, Grammars, takes
 from .values import random_value
@@ -115,6 +116,31 @@ def test_without_line_breaks_the_opening_of_another_argument_counts_anywhere_in_
         call = f"<tool_call>write<arg_key>a</arg_key><arg_value>{value}</arg_value></tool_call>"
         assert (unspool.parse(call, "glm47", tools=tools).tool_calls[0].arguments == json.dumps({"a": value})) == read
         assert bool(Grammars(constraint).refuses(call)) != read, call
+
+
+KEYED = dialect_of("""
+calls = "<calls>{calls}</calls>"
+call = "<call>{name}>{arguments}</call>"
+argument = "<{key}>{value}</{key}>"
+""")
+
+
+@pytest.mark.parametrize("value", ["<i>x</i>", "</i>", "a < b", "< b", "</a", "< b>x", "<b>x", "</ a>y", "<c>x</c>"])
+def test_a_value_that_its_key_closes_holds_other_tags(value: str) -> None:
+    tools = as_tools({"f": {"properties": {**STRINGS, "o": {"type": "object"}}, "required": ["a"]}}, strict=False)
+    constraint = constrain(KEYED, tools, "required", stage="content")
+    assert constraint is not None
+    grammar = Grammars(constraint)
+    for key, text in (("a", value), ("o", json.dumps({"k": value}))):
+        arguments = {"a": "x", key: value if key == "a" else {"k": value}}
+        raw = "<calls><call>f>" + "".join(f"<{k}>{text if k == key else v}</{k}>" for k, v in arguments.items())
+        raw += "</call></calls>"
+        (call,) = unspool.parse(raw, KEYED, tools=tools).tool_calls
+        as_meant = call.status == "ok" and json.loads(call.arguments) == arguments
+        assert as_meant or grammar.refuses(raw), raw
+        if "<i>" in value or "<c>" in value:
+            assert as_meant, raw
+            assert not grammar.refuses(raw), raw
 
 
 def one_value(dialect: str, schema: dict[str, Any], text: str) -> tuple[bool, Any]:

@@ -9,7 +9,7 @@ from unspool.dialect.markers import text
 from unspool.dialect.plan import compile_plan
 from unspool.parser.quoting import MAX_SPAN, Quoting
 
-from ..support import CALLING, DIALECTS, THINKING, literals, named, notices, number, run, same, tool, values
+from ..support import CALLING, DIALECTS, THINKING, is_marked, literals, named, notices, number, run, same, tool, values
 from ..writing import around_reasoning, write_calls
 
 TOOLS = [tool("f", a="string", n="integer"), tool("g", a="string")]
@@ -26,11 +26,6 @@ def both(dialect: Dialect | str, raw: str, **options: Any) -> Message:
     assert same(stream) == same(whole), raw
     assert notices(stream) == notices(whole), raw
     return whole
-
-
-def is_marked(dialect: Dialect) -> bool:
-    parts = (*dialect.calls[0].before, *dialect.call[0].before)
-    return any(c.isalnum() for p in parts if isinstance(p, str) for c in p)
 
 
 # -- code spans --------------------------------------------------------------------------------------------------------

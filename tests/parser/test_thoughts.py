@@ -6,7 +6,20 @@ import pytest
 
 from unspool import Dialect, Message, Policy, Stage, detect_stage, get_dialect
 
-from ..support import CALLING, THINKING, named, notices, number, run, same, tool, values
+from ..support import (
+    CALLING,
+    THINKING,
+    block_is_marked,
+    dialect_of,
+    is_marked,
+    named,
+    notices,
+    number,
+    run,
+    same,
+    tool,
+    values,
+)
 from ..writing import around_reasoning, write_calls
 
 TOOLS = [tool("f", a="string", n="integer"), tool("g", a="string")]
@@ -34,11 +47,7 @@ def is_open(dialect: Dialect) -> bool:
 
 
 FREE = [d for d in THINKING if not d.framed and is_open(d)]
-MARKED = [
-    d
-    for d in FREE
-    if d.call and any(c.isalnum() for p in (*d.calls[0].before, *d.call[0].before) if isinstance(p, str) for c in p)
-]
+MARKED = [d for d in FREE if d.call and is_marked(d) and d.policy.text_before_tools != "content"]
 RESUMING = [d for d in MARKED if d.policy.call_in_reasoning == "resume"]
 OBJECTS = [d for d in RESUMING if d.call[0].object is not None and not d.call[0].object.name_is_key]
 MARKUP = [d for d in RESUMING if d.argument]
@@ -65,6 +74,15 @@ def test_where_only_closed_reasoning_counts_an_opening_without_closing_is_text(d
     message = both(dialect, raw, stage="content", policy=closed)
     assert (message.reasoning, message.content) == ("", raw)
     assert message.notices == []
+
+
+def test_the_margin_of_an_opening_that_is_text_is_text_too() -> None:
+    dialect = dialect_of('reasoning = "\\n\\n<t>{reasoning}</t>"')
+    raw = "Hi.\n\n<t>one"
+    closed = both(dialect, raw, stage="content", policy=Policy(reasoning_in_content="closed"))
+    assert (closed.reasoning, closed.content) == ("", raw)
+    opened = both(dialect, f"{raw}</t>two", stage="content", policy=Policy(reasoning_in_content="closed"))
+    assert (opened.reasoning, opened.content) == ("one", "Hi.two")
 
 
 @pytest.mark.parametrize(**named(FREE))
@@ -152,11 +170,7 @@ def test_under_close_a_later_closing_of_reasoning_is_dropped(dialect: Dialect) -
     assert "stray_close" in notices(message)
 
 
-WRAPPED = [
-    d
-    for d in RESUMING
-    if d.calls[0].after and any(c.isalnum() for p in d.calls[0].before if isinstance(p, str) for c in p)
-]
+WRAPPED = [d for d in RESUMING if d.calls[0].after and block_is_marked(d)]
 
 
 @pytest.mark.parametrize(**named(WRAPPED))

@@ -39,6 +39,8 @@ WHOLE = [ASKED, called("a1", "b1", content="Sure. "), result("a1", "x"), result(
             result("a1", "x"),
         ],
         [ASKED, {**called("a1", "b1", content="Sure."), "reasoning_content": "Hm.", "refusal": None}, *WHOLE[2:]],
+        [ASKED, called("a1", content="\n Su"), result("a1", "x"), called("b1", content="re."), result("b1", "y")],
+        [ASKED, called("a1", "b1"), *WHOLE[2:], {"role": "assistant", "content": "Sure.\n"}],
         [{"role": "user", "content": [{"type": "text", "text": "Go.", "cache_control": {}}]}, *WHOLE[1:]],
     ],
 )
@@ -54,6 +56,8 @@ def test_the_same_in_other_messages_is_the_same(same: list[Any]) -> None:
         [*WHOLE[:2], result("a1", "y"), result("b1", "x")],
         [*WHOLE[:2], result("a1", "x"), result("c1", "y")],
         [ASKED, called("a1", "b1", content="No."), *WHOLE[2:]],
+        [ASKED, called("a1", content="Su "), result("a1", "x"), called("b1", content="re."), result("b1", "y")],
+        [ASKED, called("a1", content="re."), result("a1", "x"), called("b1", content="Su"), result("b1", "y")],
         [ASKED, called("a1", "b1"), *WHOLE[2:]],
         [{"role": "system", "content": "Go."}, *WHOLE[1:]],
         [{**ASKED, "name": "somebody"}, *WHOLE[1:]],

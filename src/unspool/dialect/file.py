@@ -13,7 +13,7 @@ from ..events import Stage
 from ..policy import CHOICES, Policy
 from ..regex import Regex
 from ..schema import takes_text
-from .impossible import impossible
+from .impossible import impossible, late_id
 from .plain_toml import MoreThanPlain, read_plain
 from .template import FIELDS, Field, Template, literal, parse_template, pieces
 
@@ -149,7 +149,10 @@ class Dialect(msgspec.Struct, frozen=True, eq=False, dict=True):
             return "-"
         if self.argument:
             return "xml"
-        return "quote" if self.quote != '"' else "json" if self.call[0].object else self.codec
+        if self.quote != '"':
+            return "quote"
+        shape = self.call[0].object
+        return self.codec if shape is None else "python" if shape.quote == "'" else "json"
 
     @property
     def parallel(self) -> bool:
@@ -421,6 +424,9 @@ class _Loader:
             raise self.fail("item", "needs `argument`")
         if d.quote != '"' and (d.argument or d.codec != "json"):
             raise self.fail("quote", 'needs JSON arguments (no `argument`, no arguments = "python")')
+        if d.quote != '"' and len(d.quote.strip()) < 2:
+            why = "is one character, which strings contain too, and nothing escapes it in them"
+            raise self.fail("quote", f'{d.quote!r} {why}: for the strings of Python write arguments = "python"')
         if d.argument and d.codec != "json":
             raise self.fail("arguments", "cannot be combined with `argument`")
 
@@ -431,6 +437,14 @@ class _Loader:
                 why = impossible(key, t, python=d.codec == "python", arguments=d.argument)
                 if why:
                     raise self.fail(key, f"{t.text!r} {why}")
+        for t in d.call[:1]:  # what is only read may have it there
+            if why := late_id(t):
+                raise self.fail("call", f"{t.text!r} {why}")
+        for end in d.end:
+            if len(end.strip()) == 1 and end.strip().isascii() and end.strip().isprintable():
+                raise self.fail(
+                    "end", f"{end!r} is one character, with which text ends too: write what the model stops at"
+                )
         openings = [t.opening.strip() for t in (*d.calls, *d.call)]
         for text in d.anywhere:
             if not any(o.startswith(text) for o in openings):

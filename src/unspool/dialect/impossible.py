@@ -17,8 +17,8 @@ def impossible(key: str, t: Template, *, python: bool, arguments: Sequence[Templ
     """
     body = BODIES[key][0]
     if body == "reasoning" and not t.before:
-        why = "has no opening: write a marker before {reasoning}"
-        return f"{why}; if the prompt begins it, set `stage` as well"
+        why = f"has no opening: write a marker before {{reasoning}}, as in {opening_for(t.closing) + t.text!r}"
+        return f'{why}; where the model never writes it, since the prompt does, set stage = "reasoning" as well'
     if body in ("reasoning", "value") and not t.after:
         return _unclosed(t, body)
     if t.object is not None:
@@ -41,14 +41,23 @@ def impossible(key: str, t: Template, *, python: bool, arguments: Sequence[Templ
     return _unseparated(t, wordy) if key in ("call", "argument") else ""
 
 
+def late_id(t: Template) -> str:
+    """Why the id of a call is found too late, where it stands behind the arguments; empty where it does not."""
+    body, behind, rest = t.text.partition("{arguments}")
+    if not behind or "{id}" not in rest or "{id}" in body:
+        return ""
+    why = "has {id} behind {arguments}, but a call begins with its id, before they come: leave {id} out"
+    return f"{why}; members that the template lacks are skipped when read" if t.object else why
+
+
 _NAMED = Regex(r"[\w.\-:/]")
 
 
 def _unclosed(t: Template, body: str) -> str:
     behind = t.text.partition(f"{{{body}}}")[2]
     if behind:
-        proposal = t.text.removesuffix(behind) + " ;;" + behind
-        why = f"closes with white space only, which a {body} may contain too"
+        proposal = t.text.removesuffix(behind) + " <end>" + behind
+        why = f"closes with white space only, which {'a value' if body == 'value' else body} may contain too"
         return f"{why}: write after {{{body}}} a marker that it does not contain, as in {proposal!r}"
     proposal = t.text + closing_for(t.opening)
     return f"has no closing: write after {{{body}}} what the model ends it with, as in {proposal!r}"
@@ -84,4 +93,11 @@ def closing_for(opening: str) -> str:
     return f"{tag[1]}/{tag[2]}{tag[3]}"
 
 
+def opening_for(closing: str) -> str:
+    """What would open a part that closes so: the start of an end tag."""
+    tag = _END_TAG.search(closing)
+    return "<begin>" if tag is None else f"{tag[1]}{tag[2]}"
+
+
+_END_TAG = Regex(r"([<\[]\|?)/([\w.:-]+\|?[>\]])")
 _TAG = Regex(r"([<\[])([\w.:-]+)[^<>\[\]]*([>\]])[^<>\[\]]*$")

@@ -112,6 +112,7 @@ class Parameter(msgspec.Struct, eq=False):
     """White space between a value and the next argument's opening, where that makes up for a missing closing."""
     held: str
     """White space that may belong to either: `trail`, `gap`."""
+    _opened: re.Pattern[str] | Literal[False] | None = False
     _plain: re.Pattern[str] | Literal[False] | None = False
     _find: re.Pattern[str] | None = None
 
@@ -121,17 +122,25 @@ class Parameter(msgspec.Struct, eq=False):
             self._find = finder(self.triggers)
         return self._find
 
+    def opened(self) -> re.Pattern[str] | None:
+        """Matches its opening, whose fields are groups. ``None`` where the template is too complex for that."""
+        if self._opened is False:
+            before = self.opening.plain()
+            self._opened = re.compile(rf"\s{{0,64}}+{before}") if "(?P<key>" in before else None
+        return self._opened
+
     def plain(self) -> re.Pattern[str] | None:
-        """Matches a whole argument whose value contains nothing that may end it but its own closing. The groups are the
-        key and the value, with the white space around it. ``None`` where the template is too complex for that."""
+        """Matches a whole argument whose value contains nothing that may end it but its own closing. The groups are
+        those of its opening, and `value`, with the white space around it. ``None`` as of `opened`."""
         if self._plain is False:
             self._plain = None
-            before, after = self.opening.plain(("key",)), self.closing.plain(())
-            if not before or not after:
+            opened = self.opened()
+            if opened is None or not (after := self.closing.plain()):
                 return None
             ends = "|".join(map(re.escape, sorted(self.triggers)))
             first = re.escape(self.firsts)
-            self._plain = re.compile(rf"\s{{0,64}}+{before}((?:[^{first}]++|(?!{ends})[{first}])*+){after}")
+            value = rf"(?P<value>(?:[^{first}]++|(?!{ends})[{first}])*+)"
+            self._plain = re.compile(f"{opened.pattern}{value}{after}")
         return self._plain
 
 
@@ -182,14 +191,13 @@ class Scan:
         triggers: the literals that they begin with.
         markers: in the order in which they are tried, the most literal first.
         find: finds a trigger, or the beginning of one at the end of the text.
-        plain: matches a piece from inside a JSON string that holds nothing with which a trigger, an escape or the
-            string's end begins.
+        heads: the characters that triggers begin with.
     """
 
     markers: "Candidates[Marker]"
     triggers: Set[str]
     find: re.Pattern[str]
-    plain: re.Pattern[str]
+    heads: str
 
     def __init__(self, markers: Iterable[Marker], strays: "list[Stray] | tuple[()]" = ()) -> None:
         self._given = (list(markers), strays)
@@ -211,10 +219,9 @@ class Scan:
         if name == "find":
             self.find = finder(self.triggers)
             return self.find
-        if name == "plain":
-            heads = "".join(sorted({re.escape(t[0]) for t in self.triggers}))
-            self.plain = re.compile(rf'[^"\\\x00-\x1f{heads}]++')
-            return self.plain
+        if name == "heads":
+            self.heads = "".join(sorted({t[0] for t in self.triggers}))
+            return self.heads
         raise AttributeError(name)
 
 

@@ -25,7 +25,9 @@ LITERAL, SPACE, NAME, DIGITS, WORD, UNTIL, ANY, SAME = range(8)
 _SPACES = re.compile(rf"\s{{0,{MAX_SPACE}}}+")
 _NAME = Regex(rf"[\w.\-:/]{{1,{MAX_FIELD}}}+")
 _DIGITS = Regex(r"[0-9]{1,18}+")
-_WORD = Regex(r"[A-Za-z_]{1,32}+")
+_KEYS = r"[\w.\-]{1,64}+"
+_WORDS = "[A-Za-z_]{1,32}+"
+_WORD = Regex(_WORDS)
 _TAG = Regex(r"</?[A-Za-z]+>")
 _KINDS = {
     "name": NAME,
@@ -177,16 +179,22 @@ class Pattern:
                     return i
         return i
 
-    def plain(self, fields: tuple[str, ...]) -> str:
-        """A regular expression that matches what the pattern does, where its fields, which are these and become groups,
-        hold word characters alone; ``""`` where it has others, or a tag in any case."""
-        found = [a.text for a in self.atoms if a.kind not in (LITERAL, SPACE)]
-        if tuple(found) != fields or any(a.any_case or a.kind == SAME for a in self.atoms):
-            return ""
-        kinds = {SPACE: r"\s{0,64}+"}
-        return "".join(
-            re.escape(a.text) if a.kind == LITERAL else kinds.get(a.kind, r"([\w.\-]{1,64}+)") for a in self.atoms
-        )
+    def plain(self) -> str:
+        """A regular expression that matches what the pattern does, where its fields hold word characters alone; each is
+        a group of its name. ``""`` where a field may hold anything, or a tag is read in any case."""
+        told = ""
+        for atom in self.atoms:
+            if atom.kind == LITERAL and not atom.any_case:
+                told += re.escape(atom.text)
+            elif atom.kind == SPACE:
+                told += r"\s{0,64}+"
+            elif atom.kind == SAME:
+                told += f"(?P={atom.text})"
+            elif atom.kind == UNTIL or atom.kind == WORD:
+                told += f"(?P<{atom.text}>{_WORDS if atom.kind == WORD else _KEYS})"
+            else:
+                return ""
+        return told
 
     def begun(self, then: str = "") -> str | None:
         """A regular expression that matches nothing and what the pattern may begin with, but not all of it.
@@ -198,19 +206,34 @@ class Pattern:
         """
         told = then
         for atom in reversed(self.atoms):
-            if atom.any_case:
-                return None
-            if atom.kind == LITERAL:
-                for c in reversed(atom.text if told else atom.text[:-1]):
-                    told = f"(?:{re.escape(c)}{told})?"
+            if atom.kind == LITERAL and not atom.any_case:
+                part = ""
+                for c in reversed(atom.text[:-1]):
+                    part = f"(?:{re.escape(c)}{part})?"
+                told = f"(?:{re.escape(atom.text)}{told}|{part})" if told else part
             elif atom.kind == SPACE:
                 told = told and rf"\s{{0,64}}+{told}"
-            elif atom.kind == WORD:
-                told = rf"[A-Za-z_]{{0,31}}+{told}"
-            elif atom.kind == UNTIL and len(atom.stops) == 1:
-                told = rf"[^\n{re.escape(atom.stops[0][0])}]{{0,64}}+{told}"
             else:
-                return None
+                field = _field_in_doubt(atom)
+                if not field:
+                    return None
+                told = f"{field}{told}"
+        # What opens a tag's name is no closing: `<{key}>` does not begin as `</` does.
+        return f"(?!{re.escape(self.first)}/){told}" if self.first[-1:] == "<" else told
+
+    def whole(self) -> str | None:
+        """A regular expression that matches all of the pattern, where its fields are as in `begun`."""
+        told = ""
+        for atom in self.atoms:
+            if atom.kind == LITERAL and not atom.any_case:
+                told += re.escape(atom.text)
+            elif atom.kind == SPACE:
+                told += r"\s{0,64}+"
+            else:
+                field = _field_in_doubt(atom)
+                if not field:
+                    return None
+                told += _WORDS if atom.kind == WORD else field
         return told
 
     def named(self, text: str, i: int) -> bool:
@@ -318,6 +341,18 @@ def _until(text: str, i: int, n: int, atom: Atom, fields: dict[str, str]) -> int
         return NO
     fields[atom.text] = unescape(value) if atom.quote else value
     return end
+
+
+def _field_in_doubt(atom: Atom) -> str:
+    """A regular expression that matches what a field may hold before its end is certain; ``""`` where none tells."""
+    if atom.kind == WORD:
+        return r"[A-Za-z_]{0,31}+"
+    if atom.kind not in (UNTIL, ANY, SAME) or not atom.stops:
+        return ""
+    first, *others = atom.stops
+    if any(stop in first[1:] for stop in others):
+        return ""  # what ends it may stand in the beginning of what else does
+    return rf"[^\n{re.escape(''.join(stop[0] for stop in atom.stops))}]{{0,64}}+"
 
 
 def _without_beginning(text: str, stops: tuple[str, ...]) -> str:

@@ -1,6 +1,5 @@
 """A dialect as the machine needs it, compiled once: its markers, in the order and the sets in which they count."""
 
-import re
 from collections.abc import Iterable
 from typing import Final
 
@@ -34,6 +33,7 @@ from .markers import (
     tags,
     text,
 )
+from .markup import Awaited
 from .patterns import LITERAL, Pattern, closing, joined
 from .syntax import Syntax
 from .template import ObjectShape, Piece, Template, unstarted
@@ -99,35 +99,22 @@ class Plan(msgspec.Struct, eq=False):
     """Whether arguments that are not quite JSON are mended."""
     literals: frozenset[str]
     """All literals, for recognising special tokens by id."""
-    _waits: dict[int, re.Pattern[str] | None] = {}
+    _awaited: dict[tuple[int, ...], Awaited] = {}
 
-    def waits(self, parameter: Parameter | None) -> re.Pattern[str] | None:
-        """Matches text in which nothing of an argument is decided yet: none of its value's closing, or, where none is
-        open, of the next argument's opening. ``None`` where that cannot be told from the text alone."""
-        asked = -1 if parameter is None else self.parameters.index(parameter)
-        if asked not in self._waits:
-            self._waits[asked] = self._waiting(parameter)
-        return self._waits[asked]
+    def awaited(self, within: Parameter | None, children: list[Parameter]) -> Awaited | None:
+        """What may come next among arguments in markup; ``None`` where a separator has to stand between them.
 
-    def _waiting(self, parameter: Parameter | None) -> re.Pattern[str] | None:
-        if self.items or self.comma or self.quoted:
-            return None
-        patterns = [p.opening for p in self.parameters] + self.closings
-        firsts = {p.first for p in (*patterns, *(m.pattern for m in (*self.ends, *self.next_inside)))}
-        if parameter is not None:
-            firsts.add(parameter.closing.first)
-        if any(a != b and b.startswith(a) for a in firsts for b in firsts):
-            return None  # what one of them begins another one is
-        begun = [p.begun() for p in patterns]
-        if None in begun:
-            return None
-        told = rf"\s{{0,64}}+(?:{'|'.join(dict.fromkeys(map(str, begun)))})"
-        if parameter is not None:
-            closing = parameter.closing.begun(told)
-            told = f"[^{re.escape(parameter.firsts)}]*+{closing}"
-            if closing is None:
-                return None
-        return re.compile(told)
+        Args:
+            within: how the container that holds them is written; ``None``: the call does.
+            children: how they are.
+        """
+        asked = tuple(map(id, (within, *children)))
+        found = self._awaited.get(asked)
+        if found is None and not self.comma:
+            closings = self.closings if within is None else [within.closing]
+            others = (m.pattern for m in (*self.ends, *self.next_inside))
+            found = self._awaited[asked] = Awaited(children, closings, others)
+        return found
 
 
 def _longest(texts: list[str]) -> str:

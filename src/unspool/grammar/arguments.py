@@ -64,7 +64,8 @@ class Arguments:
                     seq(self.nested_members(values, b, at), Const(end)) for b in _objects(values, parameters, at)
                 )
             # Where arguments begin lines, none begins within JSON.
-            without = (*self.ends_of(d.argument[0]), *(() if self.plan.breaks else self.opened(named(parameters))))
+            names = named(parameters)
+            without = (*self.ends_of(d.argument[0], names), *(() if self.plan.breaks else self.opened(names)))
             values = Values(JSON_SPELLING, self.rules, parameters, without)
             return choice(_Markup(self, values, b, at, end).all() for b in _objects(values, parameters, at))
         return seq(self.value(parameters, at), Const(end))
@@ -78,13 +79,18 @@ class Arguments:
             head, stop, rest = self.around(template, Const(key), "string")
             tail = literal(template.tail)
             margin = tail[: len(tail) - len(tail.lstrip())]
-            return seq(head, Free(grammar.source, "", self.ends_of(template)), Const(margin + stop), rest, Const(end))
+            return seq(
+                head, Free(grammar.source, "", self.ends_of(template, [key])), Const(margin + stop), rest, Const(end)
+            )
         if d.call[0].object is None and d.codec == "python":
             return choice(seq(Const(f"{key}={q}"), Free(grammar.source, q), Const(q + end)) for q in ("'", '"'))
         if d.call[0].object is None and d.quote != '"':
             style = quote_spelling(d.quote).style
             opening = "{" + style.key(key) + style.colon + d.quote
             return seq(Const(opening), Free(grammar.source, "", (d.quote,)), Const(d.quote + "}" + end))
+        if d.argument_format == "python":
+            opening = "{" + PYTHON_SPELLING.style.key(key) + PYTHON_SPELLING.style.colon
+            return choice(seq(Const(opening + q), Free(grammar.source, q), Const(q + "}" + end)) for q in ("'", '"'))
         style = JSON_SPELLING.style
         opening = "{" + style.key(key) + style.colon + '"'
         return seq(Const(opening), Free(grammar.source, '"', string_ends(self.plan)), Const('"}' + end))
@@ -104,8 +110,8 @@ class Arguments:
         return spelled(Values(JSON_SPELLING, self.rules, parameters, string_ends(self.plan)), parameters, at)
 
     def opened(self, names: list[str]) -> tuple[str, ...]:
-        """The openings of arguments of these names; a bracket begins JSON too, so that the name counts."""
-        found = [[o + name for name in names] if o in ("[", "{") else [o] for o in self.openings]
+        """The openings of arguments of these names; a bracket begins JSON or a tag too, so that the name counts."""
+        found = [_named(o, names) if o in ("[", "{", "<") else [o] for o in self.openings]
         return tuple(itertools.chain.from_iterable(found))
 
     def keywords(self, values: Values, schema: dict[str, Any], at: str) -> Node:
@@ -119,9 +125,11 @@ class Arguments:
             extra = seq(other_names(named(schema)), Const("="), extra)
         return values.members([(seq(Const(f"{k}="), v), r) for k, v, r in entries], extra, ", ")
 
-    def ends_of(self, template: Template) -> tuple[str, ...]:
-        """The texts that may end the value of an argument."""
-        return tuple(dict.fromkeys((closing(template.after).first, *self.outer)))
+    def ends_of(self, template: Template, names: list[str]) -> tuple[str, ...]:
+        """The texts that may end the value of an argument that has one of these names."""
+        own = closing(template.after).first
+        ends = _named(own, names) if template.tail[1:2] and template.tail[1].name == "key" else [own]
+        return tuple(dict.fromkeys((*ends, *self.outer)))
 
     def guards(self, later: list[str]) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
         """The nodes that a text value does not contain, and does not begin with: its closings, and the openings of
@@ -151,8 +159,12 @@ class Arguments:
             raise ConstraintError(
                 f"additionalProperties: dialect {self.d.name!r} closes an argument with its name; allowed is false"
             )
-        stop = literal(template.tail)
-        rest = without(template.tail, len(stop) - len(stop.lstrip()) + len(stop.strip()))
+        tail = template.tail
+        if isinstance(key, Const):  # a closing that holds the name is one text
+            tail = tuple(Step("", step.write({"key": key.text})) if step.name == "key" else step for step in tail)
+            tail = (Step("", "".join(step.text for step in tail)),) if not any(step.name for step in tail) else tail
+        stop = literal(tail)
+        rest = without(tail, len(stop) - len(stop.lstrip()) + len(stop.strip()))
         return write(template.head), stop.strip(), write(rest)
 
     # -- arguments whose values are markup ------------------------------------------------------------------------
@@ -198,7 +210,7 @@ class Arguments:
                 continue
             if branch is True or not branch or types is None:
                 head, stop, rest = around("string")
-                found.append(seq(head, Text(stop, others((*self.ends_of(self.d.argument[0]), opened), stop)), rest))
+                found.append(seq(head, Text(stop, others((*self.ends_of(self.d.argument[0], []), opened), stop)), rest))
             else:
                 known += _by_type(branch, at)
         for kind, one in _readable(known):
@@ -250,6 +262,8 @@ class _Markup:
         self.template = arguments.d.argument[0]
         self.opening = literal(self.template.head)
         self.entries, self.extra = shape(schema)
+        if self.extra is True and any(step.name == "key" for step in self.template.tail):
+            self.extra = False  # a grammar cannot name what it opened, so it has the declared ones
         self.names = named(schema)
 
     def all(self) -> Node:
@@ -334,7 +348,7 @@ class _Markup:
     def strings(self, i: int, key: Node, schema: dict[str, Any], at: str, follow: list[tuple[str, Node]]) -> list[Node]:
         template = self.template
         later = self.later(i)
-        ends = self.arguments.ends_of(template)
+        ends = self.arguments.ends_of(template, [key.text] if isinstance(key, Const) else self.names)
         kept_out = (*ends, *self.arguments.opened(later)) if later else ends
         head, stop, rest = self.around(template, key, "string")
         listed = _listed(schema)
@@ -412,11 +426,21 @@ def _guard(d: Dialect, plan: Plan) -> tuple[Node, ...]:
     if any(a.kind not in (LITERAL, SPACE) for part in rule for p in part.closings for a in p.atoms):
         return ()
     found: list[Node] = []
+    own = _whole(plan.separator)
+    between = choice((_BETWEEN, seq(_BETWEEN, own, _BETWEEN))) if plan.separator else _BETWEEN
     for part in rule:
         wanted = [first for first in dict.fromkeys(p.first for p in part.followers) if first]
         if part.closings and wanted:
-            found.append(seq(choice(map(_whole, part.closings)), _BETWEEN, choice(map(Const, wanted))))
+            found.append(seq(choice(map(_whole, part.closings)), between, choice(map(Const, wanted))))
     return tuple(found)
+
+
+def _named(opening: str, names: list[str]) -> list[str]:
+    """What begins a marker in which one of these names follows, which white space may come before."""
+    return [opening + name for name in (*names, *_SPACES)]
+
+
+_SPACES: Final = "".join(c for c in map(chr, range(0x3001)) if c.isspace())
 
 
 _MAX_TOLD: Final = 64

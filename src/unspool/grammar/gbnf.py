@@ -158,7 +158,8 @@ class _Printer:
         without = tuple(dict.fromkeys(t for t in node.without if t and t != node.stop))
         head = _quoted(node.head) + " " if node.head else ""
         if node.min or node.max is not None:
-            firsts = _single(sorted({t[0] for t in (node.stop, *without) if t}))
+            # Text that lacks one character of a marker does not hold it.
+            firsts = _single(sorted({(t.lstrip() or t)[0] for t in (node.stop, *without) if t}))
             body = f"[^{firsts}]" if firsts else "[^\\x00]"
             return head + body + _times(node.min, node.max) + (" " + _quoted(node.stop) if node.stop else "")
         # A stop that contains another marker ends the text where that marker ends; the rest of it must follow.

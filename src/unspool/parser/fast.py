@@ -8,7 +8,6 @@ from typing import Final
 
 from ..events import ContentDelta, Event, ReasoningDelta, ToolCallDelta
 from ..message import Fold, OpenSegment
-from ..regex import Regex
 from .call import Sink
 from .machine import Machine
 from .readers.literal import DONE, STRING, LiteralReader
@@ -45,6 +44,7 @@ class FastPaths:
 
     Attributes:
         take: how the next piece is read; ``None`` where only the machine can.
+        allowed: whether there may be any.
     """
 
     __slots__ = (
@@ -61,35 +61,46 @@ class FastPaths:
         "_literal",
         "_machine",
         "_pieces",
-        "_plain",
         "_read",
         "_segment",
         "_spot",
         "_stop",
+        "_stop2",
         "_verbatim",
+        "allowed",
         "take",
     )
 
+    _at: int
+    """The offset up to which all is said."""
+    _call: int
+    """The index of the call that is read."""
+    _begun: int
+    """How many pieces were there before."""
+    _stop: str
+    _stop2: str
+    """What has to stand in a text for a marker, or the string's end, to begin in it."""
+    _find: re.Pattern[str]
+    """Finds what may end it."""
+    _length: int
+    """Of the quote that ends it, where nothing else does."""
+    _hold_back: str
+    _hold_back2: str
+    """White space at the end that may belong to what ends it."""
+
     def __init__(self, machine: Machine, fold: Fold) -> None:
         self.take: Take | None = None
+        self.allowed = True
         self._machine = machine
         self._fold = fold
-        self._at = 0  # the offset up to which all is said
         self._buf = ""  # what waits
-        self._call = 0  # the index of the call that is read
-        self._pieces: list[str] = []  # its arguments
+        self._pieces: list[str] = []  # the arguments of the call
         self._kept: list[str] = []  # what is read of it, where that may still be asked for
-        self._begun = 0  # pieces that were there before
         self._verbatim = False  # the pieces are what was read
         self._segment: OpenSegment | None = None  # the reasoning or content that goes on
-        self._find: re.Pattern[str] | Regex = JSON_RUN  # finds what may end it
-        self._stop = ""  # what has to stand in a text for that
-        self._plain: Callable[[str], object] = json_piece  # whether a piece holds nothing that needs a look
-        self._length = 0  # of the quote that ends it, where nothing else does
         self._literal: LiteralReader | None = None  # reads what is not a string's inside
         self._spot: Spot | None = None  # where it stands, if what it does is remembered
         self._read = 0  # what of the text that waits it has read
-        self._hold_back = self._hold_back2 = ""  # white space at the end that may belong to what ends it
 
     # -- beginning and end --------------------------------------------------------------------------------------------
 
@@ -98,7 +109,7 @@ class FastPaths:
         machine = self._machine
         ledger, tape = machine.ledger, machine.tape
         at = tape.here
-        if ledger.holds or machine.look.by_ids or at < 0:
+        if ledger.holds or not self.allowed or at < 0:
             return
         state = machine.at.state
         if ledger.at == at:
@@ -106,13 +117,13 @@ class FastPaths:
                 self.take = self._in_call()
             elif (state is State.TEXT and ledger.prose) or (state is State.REASONING and ledger.spoken):
                 self.take = self._in_text()
+        if self.take is None and state is State.MARKUP:
+            self._wait()
         if self.take is not None:
             kept = tape.lend()
             self._kept = [] if kept is None else kept
             self._buf = tape.buf
             self._at = at
-        elif state is State.MARKUP:
-            self._wait()
 
     def _wait(self) -> None:
         """In arguments in markup: while nothing of them can be said, the machine need not look at what comes."""
@@ -151,21 +162,26 @@ class FastPaths:
         literal = self._literal = None if arguments is None else arguments.flows()
         if literal is None:
             return None
-        guarded = machine.openings.guards(literal.python)
-        if not guarded and literal.strict():
+        guard = None if literal.python else machine.openings.string_ends()
+        if guard is not None:
+            if guard.find.search(buf, i):
+                return None
+            self._find, heads = guard.find, guard.heads
+            # Where more characters may begin a marker, each piece is looked at (all hold the empty string).
+            self._stop, self._stop2 = (heads[0], heads[-1]) if len(heads) <= 2 else ("", "")
+            return self._in_guarded(literal)
+        if literal.strict():
             self._spot = spot = literal.spot()
             self._verbatim = True
             return FastPaths._string if spot.quoted else FastPaths._json
-        if not literal.simple():
-            return None if guarded else FastPaths._structure
-        return self._in_string(literal, buf, i)
+        return self._in_string(literal) if literal.simple() else FastPaths._structure
 
-    def _in_string(self, literal: LiteralReader, buf: str, i: int) -> Take | None:
-        """How a string is read, of which ``buf[i:]`` waits."""
-        scan = None if literal.python else self._machine.openings.string_ends()
-        if scan is not None:
-            self._find, self._plain = scan.find, scan.plain.fullmatch
-            return FastPaths._guarded if literal.verbatim() and not scan.find.search(buf, i) else None
+    def _in_guarded(self, literal: LiteralReader) -> Take:
+        """How JSON is read in whose strings a marker ends the call."""
+        return FastPaths._guarded if literal.simple() and literal.verbatim() else FastPaths._guarded_structure
+
+    def _in_string(self, literal: LiteralReader) -> Take:
+        """How a string is read that no marker ends."""
         if literal.verbatim():
             self._verbatim = True
             self._begun = len(self._pieces)
@@ -196,12 +212,13 @@ class FastPaths:
 
     def stop(self) -> None:
         """The machine goes on."""
-        waited = self.take is FastPaths._waits
-        self.take = None
-        if waited:
-            return
         machine = self._machine
         at = self._at
+        if self.take is FastPaths._waits:
+            self.take = None
+            machine.tape.take_back(self._buf, at)
+            return
+        self.take = None
         if self._verbatim:
             self._kept += self._pieces[self._begun :]
         said = ""
@@ -222,7 +239,7 @@ class FastPaths:
         """How many characters are said, and how many wait."""
         if self.take is FastPaths._waits:
             said = self._machine.ledger.at
-            return said, self._machine.tape.end - said
+            return said, self._at + len(self._buf) - said
         return self._at, len(self._buf)
 
     def joins(self) -> None:
@@ -257,7 +274,8 @@ class FastPaths:
 
     def _guarded(self, text: str) -> list[Event] | None:
         """In a JSON string that a marker would end."""
-        if self._buf or not self._plain(text):
+        stops = self._stop in text or self._stop2 in text
+        if stops or '"' in text or "\\" in text or self._buf or not text.isprintable() or not text:
             whole = self._buf + text
             m = self._find.search(whole)
             if not text or (m is not None and m.end() < len(whole)):
@@ -265,7 +283,10 @@ class FastPaths:
             piece = whole if m is None else whole[: m.start()]
             end = JSON_RUN.match(piece).end()
             if end < len(piece) and (m is not None or piece[end] != "\\" or not JSON_PARTIAL.match(piece, end)):
-                return None
+                if m is not None:
+                    return None
+                self.take = FastPaths._guarded_structure
+                return self._structure(text)
             self._buf = whole[end:]
             if not end:
                 return []
@@ -362,8 +383,8 @@ class FastPaths:
                 self._at = stop = start + end
                 self._kept.append(whole[:end] if self._buf else whole)
                 self._pieces.append(fragment)
-                if literal.mode == STRING and literal.simple():
-                    self.take = self._in_string(literal, self._buf, 0)
+                if literal.mode == STRING and literal.simple() and self.take is FastPaths._structure:
+                    self.take = self._in_string(literal)
                 return [ToolCallDelta(self._call, fragment, start, stop)]
             if not end:  # the beginning of a word or an escape
                 self._buf = whole
@@ -383,14 +404,29 @@ class FastPaths:
         self.take = FastPaths._structure
         return self._structure(text)
 
+    def _guarded_structure(self, text: str) -> list[Event] | None:
+        """The same where a marker would end a string."""
+        if self._find.search(self._buf + text):
+            return None
+        events = self._structure(text)
+        literal = self._literal
+        assert literal is not None
+        if events is not AGAIN:
+            self.take = self._in_guarded(literal)
+        return events
+
     def _waits(self, text: str) -> list[Event] | None:
         """In arguments in markup: nothing is decided yet."""
-        tape = self._machine.tape
-        tape.drop()
-        whole = tape.buf + text
-        if len(whole) > _WAITING or not text or not self._find.fullmatch(whole):
+        whole = self._buf + text
+        if len(whole) > _WAITING or not text:
             return None
-        tape.feed(text)
+        if not self._find.fullmatch(whole):
+            reader = self._machine.calls.reader
+            find = reader.waits_on(whole) if isinstance(reader, MarkupReader) else None
+            if find is None or not find.fullmatch(whole):
+                return None
+            self._find = find
+        self._buf = whole
         return []
 
     def _value(self, text: str) -> list[Event] | None:

@@ -4,6 +4,8 @@ import enum
 from collections.abc import Iterable
 from typing import Any, Final
 
+import msgspec
+
 from ..events import (
     ContentDelta,
     Event,
@@ -80,7 +82,7 @@ class Hold:
         self.thinking = self.thinking and self.why is not Why.BAD_CALL  # what the prompt's call ended stays ended
 
 
-class Ledger:
+class Ledger(msgspec.Struct, eq=False):
     """What has been said, what is being said, and what may have to be said otherwise.
 
     Events tile the output: each begins at ``at``, where the one before it ended. While something is held, events gather
@@ -99,34 +101,19 @@ class Ledger:
         quoting: code in the content.
     """
 
-    __slots__ = (
-        "_foreign",
-        "_tape",
-        "at",
-        "calls",
-        "events",
-        "holds",
-        "index",
-        "paused",
-        "prose",
-        "quoting",
-        "spoken",
-        "thinking",
-    )
-
-    def __init__(self, tape: Tape) -> None:
-        self._tape = tape
-        self._foreign: list[tuple[int, int]] = []  # spans of special tokens that no template names
-        self.events: list[Event] = []
-        self.at = 0
-        self.holds: list[Hold] = []
-        self.thinking = False
-        self.paused = False
-        self.index = 0
-        self.calls = 0
-        self.prose = False
-        self.spoken = False
-        self.quoting = Quoting()
+    _tape: Tape
+    _foreign: list[tuple[int, int]] = []
+    """Spans of special tokens that no template names."""
+    events: list[Event] = []
+    at: int = 0
+    holds: list[Hold] = []
+    thinking: bool = False
+    paused: bool = False
+    index: int = 0
+    calls: int = 0
+    prose: bool = False
+    spoken: bool = False
+    quoting: Quoting = msgspec.field(default_factory=Quoting)
 
     # -- saying -------------------------------------------------------------------------------------------------------
 

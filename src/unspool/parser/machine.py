@@ -167,8 +167,7 @@ class Machine:
         if stage is Stage.CONTENT:
             self._parts.starts()
         elif stage is Stage.REASONING and self._plan.reasoning_ends:
-            self._parts.begin_reasoning(0, self._plan.reasoning_lead)
-            self._parts.unseen()
+            self._parts.begin_reasoning(0, self._plan.reasoning_lead, seen=False)
         elif stage is Stage.UNDECIDED and self._plan.reasoning_ends:
             self.at.go(State.UNDECIDED)
         elif stage is Stage.TOOL_CALL and self.look.outline.calls:

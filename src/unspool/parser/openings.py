@@ -174,7 +174,7 @@ class Openings(msgspec.Struct, eq=False):
         found = NO
         if form.syntax is None:
             for p in plan.parameters:
-                r = p.opening.match(buf, j, {})
+                r = self.look.stands(p.opening, j)
                 if r >= 0:
                     return i
                 found = min(found, r)
@@ -187,7 +187,7 @@ class Openings(msgspec.Struct, eq=False):
                 return i
             found = MORE
         for suffix in plan.suffixes:
-            r = suffix.match(buf, j, {})
+            r = self.look.stands(suffix, j)
             if r >= 0:
                 return i
             found = min(found, r)
@@ -228,7 +228,7 @@ class Openings(msgspec.Struct, eq=False):
             if not isinstance(o, Opening) or o.kind != CALL or not o.marked or o.block is None or o.form is None:
                 continue
             marker = o.block.prefix if o.block.prefix and o.block.marked else o.form.opening
-            if marker.first and buf.startswith(marker.first, i) and o.pattern.match(buf, i, {}) != NO:
+            if marker.first and buf.startswith(marker.first, i) and self.look.stands(o.pattern, i) != NO:
                 return True
         return False
 
@@ -248,6 +248,12 @@ class Openings(msgspec.Struct, eq=False):
         """``i`` if what stands there may follow a call: its block's closing (unless closed), another call, the end."""
         tape = self._tape
         j = skip_separators(tape.buf, i)
+        separator = self.look.plan.separator
+        if separator and j < len(tape.buf):
+            r = self.look.stands(separator, j)
+            if r == MORE and not tape.final:
+                return MORE
+            j = skip_separators(tape.buf, r) if r >= 0 else j
         if j - i > MAX_SPACE:
             return NO
         if j == len(tape.buf):
@@ -299,10 +305,6 @@ class Openings(msgspec.Struct, eq=False):
         """What may end an open string, if anything may."""
         plan = self.look.plan
         return plan.string_ends if plan.policy.markers_in_strings == "end" and plan.string_ends.markers else None
-
-    def guards(self, python: bool) -> bool:
-        """Whether a marker may end an open string of a literal that is Python or not."""
-        return not python and self.string_ends() is not None
 
     def ends_string(self, scan: Scan, p: int, m: re.Match[str]) -> int:
         """Where the closing that may stand at ``p``, found as ``m``, ends, if it ends an open string and the call."""

@@ -56,10 +56,6 @@ class Parts(msgspec.Struct, eq=False):
         """A turn begins: white space that the format puts before its first text is taken off that."""
         self.margin = self._plan.content_lead
 
-    def unseen(self) -> None:
-        """The output begins in a part that it did not open."""
-        self.seen = False
-
     def take_lead(self) -> bool:
         """Take the white space that belongs to an opening off the text behind it; false while that may grow."""
         tape = self._tape
@@ -105,8 +101,15 @@ class Parts(msgspec.Struct, eq=False):
         self._lead = lead_of(o)
         self._at.go(State.FRAME_START)
 
-    def begin_reasoning(self, end: int, lead: str, *, opened: bool = False) -> None:
-        """Reasoning opens; ``opened``: in content, where it is none unless it is closed."""
+    def begin_reasoning(self, end: int, lead: str, *, opened: bool = False, seen: bool = True) -> None:
+        """Reasoning opens.
+
+        Args:
+            end: the offset where its opening ends.
+            lead: white space that the opening takes from the text behind it.
+            opened: it opens in content, where it is none unless it is closed.
+            seen: the output opens it itself.
+        """
         if opened:
             self._ledger.hold(Why.OPENED_REASONING, self.place())
         elif self._plan.policy.unclosed_reasoning == "content":
@@ -115,7 +118,7 @@ class Parts(msgspec.Struct, eq=False):
         self.framed = False
         self._lead = lead
         self.margin = ""
-        self.seen = True
+        self.seen = seen
         self._at.go(State.REASONING_START)
 
     def begin(self, o: Marker, i: int, end: int) -> int:

@@ -331,8 +331,9 @@ class Prose(Steps):
             self._parts.begin_frame(o, end)
         else:
             ledger.text(tape.base + p - take)
-            ledger.markup(tape.base + p)
             held = self._plan.policy.reasoning_in_content == "closed"
+            if not held:  # else its margin comes back with it
+                ledger.markup(tape.base + p)
             self._parts.begin_reasoning(tape.base + end, lead_of(o), opened=held)
             tape.move(end)
         if framed:
@@ -370,7 +371,9 @@ class Prose(Steps):
         buf = tape.buf
         # A word alone (``function``) is not a marker.
         calls = (o for o in scan.markers if isinstance(o, Opening) and o.kind == CALL)
-        here = [o for o in calls if o.marked and not o.pattern.first.isalnum() and buf.startswith(o.pattern.first, p)]
+        marked = [o for o in calls if o.marked and not o.pattern.first.isalnum()]
+        found = [(o, o.pattern.first) for o in marked if buf.startswith(o.pattern.first, p)]
+        here = [o for o, first in found if not look.spelled(first, p, p + len(first))]
         pairs = [(o.block, o.form) for o in here if o.block and o.form]
         look.spare(p, *(b.suffix if b.prefix else f.suffix for b, f in pairs), *look.stray_closings(p))
         if not here:

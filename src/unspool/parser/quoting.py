@@ -3,6 +3,8 @@
 import re
 from typing import Final
 
+import msgspec
+
 from ..regex import Regex
 
 MAX_SPAN: Final = 256
@@ -13,7 +15,7 @@ _MARKS = Regex(r"`++")
 _FENCES = Regex(r"^[^\S\n]*+(`{3,}+)", re.M)
 
 
-class Quoting:
+class Quoting(msgspec.Struct, eq=False):
     """Follows the code spans and fences of content.
 
     A backtick by itself, with an even number of such before it on its line, opens a code span; it ends at the next
@@ -27,17 +29,18 @@ class Quoting:
         fenced: how many backticks opened the fence that is open, 0 where none is.
     """
 
-    __slots__ = ("_blank", "_odd", "_run", "_run_at", "_span_at", "_waiting", "fenced", "upto")
-
-    def __init__(self) -> None:
-        self.upto = -(1 << 62)
-        self.fenced = 0
-        self._waiting: list[tuple[str, int]] = []
-        self._odd = False  # an odd number of single backticks stands on this line
-        self._span_at = 0  # where the last of them stands
-        self._run = 0  # backticks at the very end of what was read: more may follow
-        self._run_at = 0
-        self._blank = True  # nothing but white space stands on this line
+    upto: int = -(1 << 62)
+    fenced: int = 0
+    _waiting: list[tuple[str, int]] = []
+    _odd: bool = False
+    """An odd number of single backticks stands on this line."""
+    _span_at: int = 0
+    """Where the last of them stands."""
+    _run: int = 0
+    """Backticks at the very end of what was read: more may follow."""
+    _run_at: int = 0
+    _blank: bool = True
+    """Nothing but white space stands on this line."""
 
     def restart(self) -> None:
         """Another part begins: no code goes on in it."""

@@ -17,6 +17,8 @@
 import enum
 from typing import Final, NamedTuple
 
+import msgspec
+
 
 class State(enum.IntEnum):
     """Where the output stands."""
@@ -195,17 +197,14 @@ OUTSIDE: Final = (
 )
 
 
-class Standing:
+class Standing(msgspec.Struct, eq=False):
     """Where one output stands.
 
     Attributes:
         state: see `TABLE`.
     """
 
-    __slots__ = ("state",)
-
-    def __init__(self) -> None:
-        self.state = State.EDGE
+    state: State = State.EDGE
 
     def go(self, state: State) -> None:
         """Change the state: nothing else does."""

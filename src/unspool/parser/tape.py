@@ -1,7 +1,9 @@
 """The text of the output: what waits to be read, and what was read and may still be asked for."""
 
+import msgspec
 
-class Tape:
+
+class Tape(msgspec.Struct, eq=False):
     """The output as far as it was fed.
 
     Only what is read of it moves ``i``; what was read is dropped with the next piece, unless it is kept.
@@ -13,16 +15,13 @@ class Tape:
         ended: the model ended it; it was not cut at its length.
     """
 
-    __slots__ = ("_kept", "_kept_at", "base", "buf", "ended", "final", "i")
-
-    def __init__(self) -> None:
-        self.buf = ""
-        self.i = 0
-        self.base = 0
-        self.final = False
-        self.ended = False
-        self._kept: list[str] | None = None
-        self._kept_at = 0
+    buf: str = ""
+    i: int = 0
+    base: int = 0
+    final: bool = False
+    ended: bool = False
+    _kept: list[str] | None = None
+    _kept_at: int = 0
 
     @property
     def here(self) -> int:

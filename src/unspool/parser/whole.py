@@ -17,6 +17,7 @@ from ..toolset import Toolset
 from .openings import ARGUMENT_KEYS
 from .readers.plain import whole_object
 from .readers.strings import json_string
+from .readers.value import marked_by, scalar
 from .readers.wrapped import WRAPPERS
 from .white import common_prefix, common_suffix
 
@@ -24,7 +25,6 @@ _HEADER = Regex(
     r'\s{0,64}+"(\w{1,64}+)"\s{0,64}+:\s{0,64}+"([^"\\\x00-\x1f]{1,256}+)"\s{0,64}+,\s{0,64}+"(\w{1,64}+)"\s{0,64}+:\s{0,64}+(?=\{)'
 )
 _WRAPPED = Regex(rf'\{{\s*+"(?:{"|".join(WRAPPERS)})"')
-_SCALARS = frozenset(("integer", "number", "boolean"))
 
 
 class Whole(NamedTuple):
@@ -104,10 +104,10 @@ def _markup(plan: Plan, schema: Schema | None, form: Form, text: str, i: int, fi
     told: dict[str, str] = {}
     m = None if plain is None else plain.match(text, i)
     while plain is not None and m is not None:
-        key, value = m.groups()
+        key, value = m["key"], m["value"]
         start = common_prefix(value, parameter.lead)
         value = value[start : len(value) - common_suffix(value, start, len(value), parameter.trail)]
-        json = _plain_value(schema.property(key), value)
+        json = _plain_value(schema.property(key), value, marked_by(m))
         if key in told or key in WRAPPERS or json is None:
             return None
         told[key] = json
@@ -123,14 +123,12 @@ def _markup(plan: Plan, schema: Schema | None, form: Form, text: str, i: int, fi
     return fields["name"], "".join([*pieces, "}"]), header, i, i
 
 
-def _plain_value(schema: Schema | None, text: str) -> str | None:
+def _plain_value(schema: Schema | None, text: str, markup: Marked) -> str | None:
     """The JSON of an argument's text, where its schema tells without a doubt."""
-    kinds = None if schema is None else schema.kinds()
-    if kinds is None or kinds.strings is not None:
-        return None
-    if "string" in kinds.types:
-        return None if "null" in kinds.types else json_string(text)
-    if not kinds.types <= _SCALARS:
-        return None
-    told, fits = decode_marked(text, kinds, Marked.NOT)
+    kinds = scalar(schema)
+    if kinds is None:
+        types = None if schema is None or schema.strings is not None else schema.types
+        plain = types is not None and "string" in types and "null" not in types and markup is not Marked.OTHER
+        return json_string(text) if plain else None
+    told, fits = decode_marked(text, kinds, markup)
     return told if fits else None

@@ -150,9 +150,10 @@ class Turns:
             return Continued(self._prompts.render(request), None, None)
         request, chains = self._as_written(request, across=context == "all")
         thoughts = _thoughts(request.messages)
+        answers = list(accumulate(m["role"] == "assistant" for m in request.messages))  # up to each message
         for at in reversed(_region(request.messages, across=context == "all")):
             turn = self._kept.get(chains[at + 1].digest(b"turn"))
-            if not isinstance(turn, _Turn) or not _same_thoughts(_thoughts(request.messages[: at + 1]), turn):
+            if not isinstance(turn, _Turn) or not _same_thoughts(thoughts[: answers[at]], turn):
                 continue
             try:
                 bridge = self._prompts.bridge(request, at, self._settings.dialect.end)
@@ -292,7 +293,7 @@ class Turns:
         messages: list[dict[str, Any]] = []
         chains = [Chain(self._secret, {}, begun)]
         region = _region(request.messages, across=across)
-        start = 0  # of the answer that is under way
+        begins = {chains[0].digest(b"before"): 0}  # places where an answer may begin, since the last question
         renamed: dict[Any, Any] = {}
         for at, message in enumerate(request.messages):
             if message.get("tool_call_id") in renamed:
@@ -300,14 +301,16 @@ class Turns:
             messages.append(message)
             chains.append(chains[-1].take(message))
             if message["role"] not in ("assistant", "tool"):
-                start = len(messages)
+                begins = {}
             elif region and at >= region[0]:
                 found = self._kept.get(chains[-1].digest(b"rounds"))
-                begin = None if not isinstance(found, _Rounds) else _begin(found, messages, chains, start)
-                if isinstance(found, _Rounds) and begin is not None:
+                begin = begins.get(found.before) if isinstance(found, _Rounds) else None
+                if isinstance(found, _Rounds) and begin is not None and _same(found, messages[begin:]):
                     renamed |= _renamed(messages[begin:], found.messages)
                     messages[begin:] = found.messages
                     chains[begin:] = accumulate(found.messages, Chain.take, initial=chains[begin])
+                    begins = {digest: place for digest, place in begins.items() if place <= begin}
+            begins.setdefault(chains[-1].digest(b"before"), len(messages))
         return msgspec.structs.replace(request, messages=messages), chains
 
     def _by_ids(self, caller: bytes, message: Mapping[str, Any]) -> bytes | None:
@@ -320,14 +323,9 @@ class Turns:
         return Chain(self._secret, {}, begun).take(told).digest(b"ids")
 
 
-def _begin(found: _Rounds, messages: Sequence[Mapping[str, Any]], chains: Sequence[Chain], start: int) -> int | None:
-    """Where a remembered answer begins among messages that end with it; ``None`` where its reasoning was changed."""
-    for begin in range(start, len(messages)):
-        if chains[begin].digest(b"before") == found.before:
-            told = messages[begin:]
-            same = all(thought(m) in found.thoughts for m in told) or _all_thoughts(told) == found.whole
-            return begin if same else None
-    return None
+def _same(found: _Rounds, told: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether a client left the reasoning of a remembered answer out, or as it was."""
+    return all(thought(m) in found.thoughts for m in told) or _all_thoughts(told) == found.whole
 
 
 def _all_thoughts(messages: Sequence[Mapping[str, Any]]) -> bytes:

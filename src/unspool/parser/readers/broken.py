@@ -26,7 +26,9 @@ class BrokenReader:
         within: the quote of the string that went wrong and goes on: markers in it are its text.
     """
 
-    __slots__ = ("_call", "_escaped", "_openings", "_quiet", "_quote", "_tape", "_track", "mode", "why", "within")
+    __slots__ = (
+        "_call", "_escaped", "_openings", "_outer", "_quiet", "_quote", "_tape", "_track", "mode", "why", "within",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -52,6 +54,9 @@ class BrokenReader:
         self._openings = openings
         self._tape = tape
         self._track = track
+        shape = call.form.shape
+        # Of an object that has members behind the arguments, the bracket that stays open where they close.
+        self._outer = 1 if shape is not None and shape.keys and shape.keys[-1][1] != "arguments" and not quiet else 0
         self._quiet = quiet
         self._quote = ""  # of the string that is open, while brackets are followed
         self._escaped = False  # a backslash stands before what comes
@@ -88,7 +93,7 @@ class BrokenReader:
             if ended >= 0:
                 self._raw(ended)
                 self._call.close()
-                goes_on = self._call.form.shape is not None and self._track and buf[ended] == "}"
+                goes_on = self._call.form.shape is not None and self._track and (self._outer or buf[ended] == "}")
                 self.mode = Mode.OBJECT if goes_on else Mode.DONE
                 return True
             i = limit
@@ -176,7 +181,7 @@ class BrokenReader:
                 if (whole and self._call.form.syntax is not Syntax.QUOTE) or (top, c) not in _PAIRS:
                     return m.start()  # the call's own closing
                 stack.pop()
-                if not stack:
+                if len(stack) <= self._outer:
                     return m.end()
 
     def _ends(self, i: int) -> int:

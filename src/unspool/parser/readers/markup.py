@@ -9,17 +9,22 @@ import re
 
 from ...dialect.follows import ARGUMENT_END
 from ...dialect.markers import BLOCK_END, Parameter
+from ...dialect.markup import Awaited
 from ...dialect.patterns import MAX_SPACE, MORE, NO, skip_space
 from ...events import Status
-from ...schema import Schema
+from ...schema import Kinds, Schema, decode_marked
 from ..call import Call
 from ..openings import Openings
 from ..tape import Tape
-from ..white import common_suffix, held_suffix
-from .containers import Containers, Level
+from ..white import common_prefix, common_suffix, held_suffix
+from .containers import Containers, Held, Level
 from .literal import MAX_DEPTH
 from .reader import Mode
-from .value import Kind, Value
+from .value import Kind, Value, marked_by, scalar
+from .wrapped import WRAPPERS
+
+_WAITING = 256
+"""How many characters an argument that stands whole may have to be taken in one step."""
 
 
 class Place(enum.Enum):
@@ -86,18 +91,85 @@ class MarkupReader:
 
     def waits(self) -> re.Pattern[str] | None:
         """Matches what may wait without a word: nothing of it can be said yet, nor decided; ``None``: cannot tell."""
-        plan = self._openings.look.plan
-        if len(self.containers.levels) > 1 or self.containers.held_back:
-            return None
+        awaited = self._awaited()
         value = self._value
+        if awaited is None:
+            return None
         if self._place is Place.BETWEEN or value is None:
-            return plan.waits(None)
-        return plan.waits(value.parameter) if value.holds() else None
+            return awaited.between
+        return awaited.inside(value.parameter) if value.holds() else None
+
+    def waits_on(self, text: str) -> re.Pattern[str] | None:
+        """As `waits`, where the opening of an argument is all that is decided in the text that waits: of one that is
+        held to its end."""
+        found = self._scalar(text, 0) if self._place is Place.BETWEEN else None
+        awaited = self._awaited()
+        return None if found is None or awaited is None else awaited.whole(found[0])
+
+    def _awaited(self) -> Awaited | None:
+        level = self.containers.levels[-1]
+        return self._openings.look.plan.awaited(level.parameter, self._children(level))
+
+    # -- arguments that stand whole -----------------------------------------------------------------------------------
+
+    def _scalar(self, text: str, i: int) -> tuple[Parameter, str, Kinds] | None:
+        """The argument that opens at ``i``, where it is a number or a boolean: how it is written, its key, its type."""
+        level = self.containers.levels[-1]
+        schema = level.schema
+        if schema is None or level.bracket == "[" or self.containers.held_back or self._openings.look.by_ids:
+            return None
+        for parameter in self._children(level):
+            opened = parameter.opened()
+            m = None if opened is None else opened.match(text, i)
+            if m is not None:
+                key = m["key"]
+                kinds = None if key in level.given or key in WRAPPERS else scalar(schema.property(key))
+                return None if kinds is None else (parameter, key, kinds)
+            if parameter.opening.match(text, skip_space(text, i), {}) != NO:
+                break
+        return None
+
+    def _take_scalar(self, parameter: Parameter, key: str, kinds: Kinds) -> bool:
+        """Take an argument that stands whole, if it is plain: in one step what else takes several."""
+        tape = self._tape
+        buf = tape.buf
+        plain = parameter.plain()
+        m = None if plain is None else plain.match(buf, tape.i)
+        if m is None or not (self._opens_at(m.end()) or self._follows(m.end()) >= 0):
+            return False
+        if parameter.opening.first[-1:] == "<" and self._openings.opens_next(skip_space(buf, tape.i), inside=True):
+            return False
+        start, end = m.span("value")
+        start += common_prefix(buf, parameter.lead, start)
+        end -= common_suffix(buf, start, end, parameter.trail)
+        text = buf[start:end]
+        told, fits = decode_marked(text, kinds, marked_by(m))
+        if not fits or '"' in text:  # the reader of the value has a word to say
+            return False
+        end += tape.base
+        self.containers.enter(key, None, end)
+        self.containers.value(Held(told, text), end)
+        tape.move(m.end())
+        return True
+
+    def _opens_at(self, i: int) -> bool:
+        """Whether it is plain that another argument opens at ``i``."""
+        awaited = self._awaited()
+        return awaited is not None and awaited.opens is not None and awaited.opens.match(self._tape.buf, i) is not None
 
     # -- between arguments --------------------------------------------------------------------------------------------
 
     def _between(self) -> bool:
         tape = self._tape
+        found = self._scalar(tape.buf, tape.i)
+        if found is not None:
+            if self._take_scalar(*found):
+                return True
+            if len(tape.buf) - tape.i <= _WAITING and not tape.final:
+                awaited = self._awaited()
+                waits = None if awaited is None else awaited.whole(found[0])
+                if waits is not None and waits.fullmatch(tape.buf, tape.i):
+                    return False
         look = self._openings.look
         plan = look.plan
         buf = tape.buf

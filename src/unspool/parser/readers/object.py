@@ -59,7 +59,6 @@ class ObjectReader:
         """What went wrong in a member is over."""
         self.mode = Mode.READING
         self.inner = None
-        self._quote = ""
         self._expects = Expects.AFTER
 
     def go_on(self) -> None:

@@ -2,11 +2,14 @@
 
 import enum
 import json
+import re
+from collections.abc import Mapping
+from typing import Final
 
 from ...dialect.markers import Parameter
 from ...dialect.plan import Plan
 from ...dialect.syntax import Syntax
-from ...schema import Marked, Schema, decode_marked, is_json_value, repeated_key
+from ...schema import Kinds, Marked, Schema, decode_marked, is_json_value, repeated_key
 from ..call import Call
 from ..ledger import CAP
 from ..openings import NULL
@@ -88,11 +91,7 @@ class Value:
         self._literal: LiteralReader | None = None  # whether the text is JSON
         self._rest = ""  # what that has not read
         self._kinds = None if schema is None else schema.kinds()
-        self._marked = Marked.NOT
-        markup = fields.get("string") or fields.get("type")
-        if markup is not None:
-            text = markup == "true" if "string" in fields else markup == "string"
-            self._marked = Marked.STRING if text else Marked.OTHER
+        self._marked = marked(fields)
         self.kind = self._choose()
 
     def _choose(self) -> Kind:
@@ -217,6 +216,31 @@ class Value:
             if key is not None:
                 self._call.notice("duplicate_arguments", key)
         return Held(told, text)
+
+
+def marked(fields: Mapping[str, str]) -> Marked:
+    """What an argument's opening says of its type."""
+    markup = fields.get("string") or fields.get("type")
+    if markup is None:
+        return Marked.NOT
+    return Marked.STRING if markup == ("true" if "string" in fields else "string") else Marked.OTHER
+
+
+def marked_by(argument: re.Match[str]) -> Marked:
+    """The same of an argument that stands whole, as `Parameter.plain` matches it."""
+    return marked(argument.groupdict()) if argument.re.groups > _KEY_AND_VALUE else Marked.NOT
+
+
+_KEY_AND_VALUE: Final = 2
+
+
+def scalar(schema: Schema | None) -> Kinds | None:
+    """What a schema admits, where that is numbers and booleans alone: such a value is held to its end."""
+    kinds = None if schema is None else schema.kinds()
+    return kinds if kinds is not None and kinds.types <= _SCALARS else None
+
+
+_SCALARS: Final = frozenset(("integer", "number", "boolean"))
 
 
 def unquoted(text: str) -> str:

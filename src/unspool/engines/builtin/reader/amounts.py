@@ -4,15 +4,20 @@ import itertools
 import re
 from typing import Any, Final
 
-from .filling import Filling, named
+from .assign import assign
+from .filling import Filling, named, own_parts, role
 from .message import Message, Span
 from .prompt import Parameter
-from .spans import codes, numbers, written
-from .words import BOUNDS, CURRENCIES, SETS, UNITS, parts_of, stem
+from .spans import YEAR, codes, numbers, written
+from .words import BOUNDS, CURRENCIES, MONEY, SETS, UNITS, parts_of, stem
 
 _SECONDS: Final = {"second": 1, "minute": 60, "hour": 3600}
 _JOINED: Final = re.compile(r"[$€£]?[\d.,]+([a-z]+)")
+_NUMERIC: Final = ("integer", "number")
+_CLEAR: Final = 3
+_IN_UNITS: Final = re.compile(r"^(?:\w+ in |in )?([a-z]{3,12})(?:[ .,].*)?$|\bin ([a-z]{3,12})\b")
 _FAR: Final = 4
+_LEAST: Final = 0.1
 _LARGE: Final = 200
 """An optional number that is not named is not larger."""
 
@@ -23,22 +28,28 @@ def amounts(f: Filling) -> None:
     wanted = [p for p in f.left if p.type in ("integer", "number")]
     if wanted:
         free = _durations(f.message, free)
-    series = [p for p in f.left if p.type == "array" and named(p, SETS["series"])]
+    series = [p for p in f.left if p.type == "array" and (p.members in _NUMERIC or named(p, SETS["series"]))]
     if series and free:
         f.give(series[0], [_value(s) for s in free])
         for s in free:
             f.message.take(s)
         free = []
     required = [p for p in wanted if not p.optional]
-    if len(required) == 1 and len(free) > 1 and f.filled.several is None and _apart(f.message, free, f.tool.nouns):
+    shares = len(free) > 1 and told(f, 1) >= len(free)  # each is clearly for another parameter
+    if (
+        len(required) == 1
+        and len(free) > 1
+        and not shares
+        and f.filled.several is None
+        and _apart(f.message, free, f.tool.nouns)
+    ):
         values = [_value(s) for s in free]
         if required[0].type == "number" or all(isinstance(v, int) for v in values):
             f.give_several(required[0], values)
             for s in free:
                 f.message.take(s)
             free = []
-    _named(f, wanted, free)
-    _ordered(f, [p for p in wanted if p in f.left], free)
+    _assigned(f, wanted, free)
     _codes(f)
 
 
@@ -62,22 +73,80 @@ def _value(s: Span) -> Any:
     return int(value) if value == int(value) else value
 
 
-def _named(f: Filling, wanted: list[Parameter], free: list[Span]) -> None:
-    """Numbers in a parameter's unit, or near a word of its name; how many, before what the tool is about."""
+def _assigned(f: Filling, wanted: list[Parameter], free: list[Span]) -> None:
+    """Give numbers to parameters, all together: those that need one first, optional ones with evidence alone."""
     m = f.message
-    for p in wanted:
-        unit = unit_named(p)
-        near = [s for s in free if unit and unit_of(m, s) == unit]
-        names = {stem(w) for w in parts_of(p.name) if len(w) > 2}
-        names |= {"%"} if "percent" in names else {"d"} if "side" in names else set()
-        own = sorted((d, s) for s in free if (d := _distance(m, s, names)) < _FAR)
-        bounds = [s for s in free if _bounds(m, p, s)]
-        counted = [s for s in free if named(p, SETS["counted"]) and _counts(f, s)]
-        near = near or [s for s in free if "age" in names and m.has(s.first - 1, SETS["aged"])]
-        chosen = near or [s for _, s in own] or bounds or counted
-        if chosen:
-            m.take(m.span(_leading(m, chosen[0], names), chosen[0].first))
-            _give(f, p, chosen[0], free)
+    subtracted = len(wanted) == 2 and "from" in m.at and not SETS["subtracting"].isdisjoint(m.at)
+    for p, s in assign(wanted, free[::-1] if subtracted else free, lambda p, s: _fits(f, p, s)):
+        if _evidence(f, p, s):
+            m.take(m.span(_leading(m, s, _names_of(p)), s.first))
+        unit, said = unit_named(p), unit_of(m, s)
+        if unit in _SECONDS and said in _SECONDS and unit != said:
+            s = s._replace(value=written(float(s.value) * _SECONDS[said] / _SECONDS[unit]))
+        _give(f, p, s)
+
+
+def _fits(f: Filling, p: Parameter, s: Span) -> float:
+    """How well a number fits a parameter; zero where it does not."""
+    m = f.message
+    unit, said = unit_named(p), unit_of(m, s)
+    timed = unit in _SECONDS and said in _SECONDS
+    if (p.type == "integer" and not timed and not isinstance(_value(s), int)) or (
+        unit and said and unit != said and not timed
+    ):
+        return 0
+    sure = _evidence(f, p, s)
+    if not sure and ((p.optional and not _plain(m, s)) or _of_another(f, p, s)):
+        return 0
+    bound = BOUNDS.get(_bound(m, s))
+    against = {"min": SETS["most"], "max": SETS["least"], "most": SETS["least"], None: frozenset()}[bound]
+    named_so = s.first > 1 and m.large(s.first - 1) and not said and not sure  # *Terminal 2*
+    aside = _LEAST if named(p, against) or _other_side(m, p, s) or named_so else 1.0
+    return aside * (10 * sure + (0.5 if p.optional else 5.0))
+
+
+def _other_side(m: Message, p: Parameter, s: Span) -> bool:
+    """Whether a number stands on the other side than its parameter: *from 3, 4 to 5, 6*."""
+    side = role(p)
+    cues = [w.low for w in m.words[: s.first] if w.low in ("from", "to")]
+    return side is not None and "." in p.name and bool(cues) and cues[-1] != side
+
+
+def _evidence(f: Filling, p: Parameter, s: Span) -> float:
+    """What speaks for a number: a parameter's unit, a word of its name nearby, a bound, what is counted."""
+    m = f.message
+    if (unit := unit_named(p)) and unit_of(m, s) == unit:
+        return 5
+    names = _names_of(p)
+    if (d := _distance(m, s, names)) < _FAR:
+        return 5 - d
+    if "age" in names and m.has(s.first - 1, SETS["aged"]):
+        return 3
+    if "year" in names and YEAR.fullmatch(s.value):
+        return 4
+    if named(p, SETS["sums"]) and _money(m, s):
+        return 3
+    if _bounds(m, p, s):
+        return 2
+    return 1.5 * (named(p, SETS["counted"]) and not named(p, SETS["sums"]) and _counts(f, s))
+
+
+def _money(m: Message, s: Span) -> bool:
+    """Whether a number is a sum of money."""
+    return m.words[s.last - 1].text[0] in MONEY or m.has(s.last, CURRENCIES)
+
+
+def told(f: Filling, clear: float = _CLEAR) -> int:
+    """How many numbers are clearly for parameters: *the bill is 120*."""
+    free = list(numbers(f.message))
+    wanted = [p for p in f.left if p.type in _NUMERIC]
+    return sum(_evidence(f, p, s) >= clear for p, s in assign(wanted, free, lambda p, s: _fits(f, p, s)))
+
+
+def _names_of(p: Parameter) -> set[str]:
+    names = {stem(w) for w in own_parts(p) if len(w) > 2}
+    shares = any(n.startswith("percent") or n in SETS["shares"] for n in names)
+    return names | ({"%", "percent"} if shares else {"d"} if "side" in names else set())
 
 
 def _bounds(m: Message, p: Parameter, s: Span) -> bool:
@@ -107,27 +176,6 @@ def _leading(m: Message, s: Span, names: set[str]) -> int:
     return first
 
 
-def _ordered(f: Filling, wanted: list[Parameter], free: list[Span]) -> None:
-    """The numbers that are left, in the order in which they were said."""
-    m = f.message
-    subtracted = len(wanted) == 2 and "from" in m.at and not SETS["subtracting"].isdisjoint(m.at)
-    spans = free[::-1] if subtracted else free[:]
-    for p in wanted:
-        unit = unit_named(p)
-        for s in spans:
-            said = unit_of(m, s)
-            if (p.optional and not _plain(m, s)) or _of_another(f, p, s):
-                continue
-            if unit in _SECONDS and said in _SECONDS:
-                _give(f, p, s._replace(value=written(float(s.value) * _SECONDS[said] / _SECONDS[unit])), free)
-            elif unit and said and said != unit:
-                continue
-            else:
-                _give(f, p, s, free)
-            spans.remove(s)
-            break
-
-
 def _of_another(f: Filling, p: Parameter, s: Span) -> bool:
     """Whether a number says how many, and another parameter is for that: *two dice* are not a die's sides."""
     return _counts(f, s) and not named(p, SETS["counted"]) and any(named(q, SETS["counted"]) for q in f.tool.parameters)
@@ -135,7 +183,11 @@ def _of_another(f: Filling, p: Parameter, s: Span) -> bool:
 
 def _counts(f: Filling, s: Span) -> bool:
     """Whether what the tool is about stands behind a number."""
-    return s.last < len(f.message) and stem(f.message.words[s.last].low) in f.tool.nouns
+    m = f.message
+    if s.last < len(m) and stem(m.words[s.last].low) in f.tool.nouns | f.tool.described:
+        return True
+    sided = m.words[s.last].low if s.last < len(m) else ""  # two *20-sided* dice
+    return sided[:1].isdigit() and any(stem(w.low) in f.tool.nouns for w in m.words[s.last + 1 : s.last + 4])
 
 
 def _plain(m: Message, s: Span) -> bool:
@@ -154,15 +206,21 @@ def _codes(f: Filling) -> None:
     """Texts that are numbers of orders, flights and the like."""
     m = f.message
     for p in f.left[:]:
-        if p.type in ("string", "any") and not p.kinds[:1] and named(p, SETS["code names"]):
+        postal = named(p, SETS["postal"])
+        code = named(p, SETS["code names"]) or not SETS["digits"].isdisjoint(p.description.lower().split())
+        if p.type in ("string", "any") and (postal or (not p.kinds[:1] and code)):
+            side = role(p)
             found = [s for s in codes(m) if m.free(s)]
+            found = [s for s in found if m.has(s.first - 1, (side,))] if side and postal else found
             if found:
                 f.give_all(p, found if not p.optional and _apart(m, found) else found[:1])
 
 
 def unit_named(p: Parameter) -> str | None:
     """The unit that a parameter's name has."""
-    return next((UNITS[w] for w in parts_of(p.name) if w in UNITS and len(w) > 2), None)
+    named = next((UNITS[w] for w in parts_of(p.name) if w in UNITS and len(w) > 1 and w != "in"), None)
+    told = _IN_UNITS.search(p.description.lower()) if named is None else None
+    return UNITS.get(told[1] or told[2]) if told else named
 
 
 def unit_of(m: Message, s: Span) -> str | None:
@@ -204,7 +262,7 @@ def _apart(m: Message, spans: list[Span], about: frozenset[str] = frozenset()) -
     return same and all(w in SETS["between numbers"] or w in money for w in between) and len(set(money)) < 2
 
 
-def _give(f: Filling, p: Parameter, s: Span, free: list[Span]) -> None:
+def _give(f: Filling, p: Parameter, s: Span) -> None:
     m = f.message
     value = _value(s)
     if p.type == "integer" and not isinstance(value, int):
@@ -212,7 +270,8 @@ def _give(f: Filling, p: Parameter, s: Span, free: list[Span]) -> None:
     m.take(s)
     if m.has(s.first - 1, SETS["before a count"]):
         m.taken[s.first - 1] = True
-    free[:] = [other for other in free if other.first != s.first]
+    if m.has(s.last, ("year", "years")) and m.has(s.last + 1, ("old",)):
+        m.take(m.span(s.last, s.last + 2))
     if (m.has(s.last, UNITS) and named(p, UNITS)) or m.has(s.last, parts_of(p.name)):
         m.taken[s.last] = True
     f.give(p, value)

@@ -17,7 +17,10 @@ _MEANS: Final = re.compile(r"\b(\d{1,6}|[a-z]{3,5}) ?(?:=|is|means|for) ?(?:full
 def choose(f: Filling) -> None:
     """Give enumerations and switches what a message says of them, and some units their first value."""
     for p in list(f.left):
-        if p.choices:
+        if p.choices and p.type == "array":
+            if several := _several(f, p):
+                f.give(p, several)
+        elif p.choices:
             value = _choice(f, p)
             if value is not None:
                 f.give(p, value)
@@ -49,13 +52,13 @@ def _explained(f: Filling, p: Parameter) -> float | None:
 def _choice(f: Filling, p: Parameter) -> Any:
     m = f.message
     if (side := role(p)) is not None and all(isinstance(c, str) for c in p.choices):
-        same = {_canonical(c): c for c in p.choices}
-        spans = sorted(s for s in (*currencies(m), *units(m), *languages(m)) if _canonical(s.value) in same)
+        same = {canonical(c): c for c in p.choices}
+        spans = sorted(s for s in (*currencies(m), *units(m), *languages(m)) if canonical(s.value) in same)
         spans = [s for s in spans if m.free(s)]
         chosen = sided(m, spans, side) if spans else None
         if chosen is not None:
-            return same[_canonical(m.take(chosen))]
-    for choice in p.choices:
+            return same[canonical(m.take(chosen))]
+    for choice in sorted(p.choices, key=lambda c: stem(str(c).lower()) in f.tool.name_words):
         words = " ".join(re.findall(r"\w+", str(choice).lower().replace("_", " ")))
         if (span := _said(m, words)) is not None:
             m.take(span)
@@ -63,29 +66,47 @@ def _choice(f: Filling, p: Parameter) -> Any:
     return None
 
 
+def _several(f: Filling, p: Parameter) -> list[Any]:
+    """The choices that a message says, in its order."""
+    words = [(c, " ".join(re.findall(r"\w+", str(c).lower().replace("_", " ")))) for c in p.choices]
+    said = sorted((span.first, c, span) for c, w in words if (span := _said(f.message, w)) is not None)
+    for _, _, span in said:
+        f.message.take(span)
+    return [c for _, c, _ in said]
+
+
 def _said(m: Message, choice: str) -> Span | None:
     """Where a choice stands: itself, a form of it, what else says it, or a unit that is the same."""
     for phrase in (choice, stem(choice), choice.removesuffix("d"), f"{choice}s", *CHOICES.get(choice, ())):
         if phrase and phrase != "a" and (phrase == choice or len(phrase) > 2):
             for span in m.phrases.get(phrase, ()):
-                if m.free(span):
+                if m.free(span) and not (_asks(m, span) and phrase == choice):
                     return span
     unit = UNITS.get(choice)
     for i, w in enumerate(m.words if unit else ()):
         clear = len(w.low) > 1 or w.text.isupper() or m.has(i - 1, SETS["degrees"])
+        clear = clear and (w.low != "in" or (i > 0 and m.words[i - 1].low[-1].isdigit()))
         if UNITS.get(w.low) == unit and clear and not m.taken[i]:
             return m.span(i, i + 1)
     return None
 
 
-def _canonical(text: str) -> str:
-    low = text.lower()
+def _asks(m: Message, span: Span) -> bool:
+    """Whether a word is the verb that asks: *open an issue*."""
+    behind = m.has(span.last, SETS["determiners"]) or m.large(span.last)
+    return m.words[span.first].low in SETS["asking choices"] and span.first == 0 and behind
+
+
+def canonical(text: str) -> str:
+    """A currency's code, or the usual name of a unit."""
+    low = "kelvin" if text == "K" else text.lower()
     return CURRENCIES.get(low, UNITS.get(low, low)).lower()
 
 
 def _switch(m: Message, p: Parameter) -> bool | None:
     words = set(parts_of(p.name))
     own = {stem(w) for w in words} - SETS["state names"]
+    own = own - STOP or own
     if words & SETS["state"] or not own:
         for i, w in enumerate(m.words):
             if w.low in SETS["switched"] and (w.low != "on" or _turned_on(m, i)):

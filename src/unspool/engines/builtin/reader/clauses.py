@@ -9,12 +9,16 @@ from .message import Message
 from .prompt import Tool
 from .scores import best
 from .spans import expressions
-from .words import LEAD, SETS, SPLIT, STARTERS, STOP, TALK, plain, stem
+from .words import KINDS, LEAD, SETS, SPLIT, STARTERS, STOP, TALK, plain, stem
 
 Clause = tuple[Tool, str]
 _MOST: Final = 12
 """How many places are tried at which a message may be split."""
 _QUOTED: Final = re.compile(r'"[^"]*"')
+_TOLD: Final = re.compile(
+    r"(?i)\s*(?:i|we|he|she|they|it)\s+(?!need|want|would|have)(?:\w+ed|was|were|did|had|got|is|am|are)\b"
+)
+"""What tells of something, and asks for nothing: *I ordered it by mistake*."""
 
 
 def clauses(tools: tuple[Tool, ...], text: str) -> list[Clause]:
@@ -41,10 +45,11 @@ def _parts(tools: tuple[Tool, ...], text: str) -> list[Clause]:
     found: list[tuple[Tool, int, int]] = []
     begin = first = 0
     ended = True
+    bare = False
     for start, end in [*cuts, (len(text), len(text))]:
         part = text[begin:start]
         tool = best(tools, Message(part)) if part.strip() and not _idle(part) else None
-        if tool is not None and found and not _opens(tool, part, found[-1][0], ended=ended):
+        if tool is not None and found and not _opens(tool, part, found[-1][0], ended=ended, bare=bare):
             tool = None
         if tool is not None:
             found.append((tool, begin if found else first, start))
@@ -53,6 +58,7 @@ def _parts(tools: tuple[Tool, ...], text: str) -> list[Clause]:
         elif plain(part) in TALK:
             first = end
         begin, ended = end, bool(re.match(r"\s*[.?!;]", text[start:end]))
+        bare = text[start:end].strip() == ","
     return [(tool, text[a:b]) for tool, a, b in found]
 
 
@@ -76,14 +82,21 @@ def _without_talk(text: str) -> str:
     return text[found.end() :] if found and plain(found[0]) in TALK else text
 
 
-def _opens(tool: Tool, part: str, before: Tool, *, ended: bool) -> bool:
-    """Whether a part begins a request of its own: it does not go on with a text of the one before."""
+def _opens(tool: Tool, part: str, before: Tool, *, ended: bool, bare: bool) -> bool:
+    """Whether a part begins a request of its own: it does not go on with a text of the one before.
+
+    Args:
+        ended: a sentence ends before it.
+        bare: nothing but a comma stands before it.
+    """
     at = 0
     while found := LEAD.match(part, at):
         at = found.end()
     said = plain(part).split()
     if not ended and tool is before and said and any(said[0] in own_parts(p) for p in tool.parameters):
         return False  # *..., message see you soon*
+    if _tells(before, part) or _TOLD.match(part):
+        return False
     for begin in {0, at}:
         words = plain(part[begin:]).split()[:2]
         if words and (words[0] in STARTERS or any(stem(w) in tool.name_words for w in words if w not in STOP)):
@@ -93,4 +106,12 @@ def _opens(tool: Tool, part: str, before: Tool, *, ended: bool) -> bool:
     texts = [p for p in before.parameters if p.type == "string"]
     open_ = any({*p.kinds[:1]} & {"body", "query", "subject"} or not p.kinds for p in texts)
     body = any(p.kinds[:1] == ("body",) for p in texts)
-    return not open_ or (ended and not body)
+    return not bare and (not open_ or (ended and not body))
+
+
+def _tells(tool: Tool, part: str) -> bool:
+    """Whether a sentence tells a value that a tool takes: *The ticker is TSLA*."""
+    words = [w for w in plain(part).split() if w not in SETS["before a label"]][:3]
+    link = next((i for i, w in enumerate(words) if w in SETS["equals"]), 0)
+    kinds = [(*own_parts(p), *KINDS.get(p.kinds[0] if p.kinds else "", ())) for p in tool.parameters]
+    return link > 0 and any({*words[:link]} <= {*some} for some in kinds)

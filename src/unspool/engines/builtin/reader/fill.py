@@ -7,6 +7,7 @@ from .choices import choose
 from .filling import Filled, Filling, is_cased
 from .forms import formed
 from .message import Message
+from .parts import rows, side_by_side
 from .phrases import labels, noun, own, prepositional
 from .places import place
 from .prompt import Tool, parameter
@@ -14,6 +15,8 @@ from .texts import framed, labelled, led, people, quoted, worded
 
 STEPS: Final = (
     choose,
+    rows,
+    side_by_side,
     formed,
     amounts,
     labels,
@@ -46,12 +49,20 @@ def fill(tool: Tool, message: Message, *, cased: bool = False) -> Filled:
         (f.filled.values[p.name] for p in f.tool.parameters if p.kinds[:1] == ("body",) and p.name in f.filled.values),
         None,
     )
+    for p in f.filled.missing[:]:
+        if {"on", "off"} <= {*p.choices} and any(q in f.filled.values for q in _set_with(f.tool)):
+            f.filled.put(p, "on", several=False)  # what is dimmed or coloured is on
     for p in f.left[:]:
         if p.kinds[:1] == ("subject",) and body is not None and not p.optional:
             f.give(p, " ".join(str(body).split()[:_HEADING]))
         else:
             f.miss(p)
     return f.filled
+
+
+def _set_with(tool: Tool) -> list[str]:
+    """The parameters of a switch that only make sense where it is on."""
+    return [p.name for p in tool.parameters if p.type in ("integer", "number") or p.kinds[:1] == ("color",)]
 
 
 def value(key: str, message: Message) -> str | None:

@@ -44,7 +44,7 @@ def _whole(parameters: Iterable[Parameter], values: dict[str, Any]) -> dict[str,
     for p in parameters:
         if p.name in values:
             found[p.name] = values[p.name]
-        if not p.inner:
+        if p.type != "object":
             continue
         inner = {q.name: values[joined(p, q)] for q in p.inner if joined(p, q) in values}
         before = found.get(p.name)
@@ -69,7 +69,9 @@ def flat(tool: Tool) -> Tool:
     """A tool with the parameters of its objects beside the others."""
     found: list[Parameter] = []
     for p in tool.parameters:
-        found += [q._replace(name=joined(p, q), optional=p.optional or q.optional) for q in p.inner] or [p]
+        found += [
+            q._replace(name=joined(p, q), optional=p.optional or q.optional) for q in p.inner if p.type == "object"
+        ] or [p]
     return tool._replace(parameters=tuple(found))
 
 
@@ -102,7 +104,9 @@ class Filling:
         if p.type == "array":
             self.give_all(p, items(self.message, span.first, span.last))
         else:
-            self.give(p, self.message.take(span))
+            owner = span.last < len(self.message) and self.message.taken[span.last]
+            value = self.message.take(span)
+            self.give(p, value.removesuffix("'s").removesuffix("’s") if owner else value)
 
     def give_all(self, p: Parameter, spans: list[Span]) -> None:
         """Set a list, one value, or a value for each of several calls."""

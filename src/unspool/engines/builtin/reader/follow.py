@@ -41,7 +41,7 @@ def follow_up(prompt: Prompt, text: str) -> list[Call] | None:
     begun = next((f for f in FOLLOW if low == f or low.startswith(f"{f} ")), None)
     own = best(prompt.tools, Message(text))
     last = tools[before[-1].text]
-    if own is last and _repeats(last, Message(text)):
+    if own is last and _repeats(last, Message(text)) and not _differs(last, before[-1], text):
         return [(t.text, t.arguments) for t in before if t.text == last.name]
     short = begun is not None or (len(low.split()) <= _SHORT and own is None)
     rest = _behind(begun, text) if begun else text
@@ -58,6 +58,12 @@ def _repeats(tool: Tool, message: Message) -> bool:
     words = [w.low for w in message.words if w.low[0].isalnum()]
     said = {stem(w) for w in words if w not in STOP}
     return "again" in words and said <= tool.nouns | tool.described
+
+
+def _differs(tool: Tool, before: Turn, text: str) -> bool:
+    """Whether a message gives another value: *unlock it again*."""
+    given = fill(tool, Message(text)).values
+    return any(before.arguments.get(name, value) != value for name, value in given.items())
 
 
 def _switched(tools: tuple[Tool, ...], before: Turn, text: str) -> list[Call] | None:

@@ -27,10 +27,12 @@ def formed(f: Filling) -> None:
         if house is not None and "address" in own_parts(p) and p.kinds[:1] == ("place",):
             f.give_span(p, house)
     for kind, spans in FORMS:
-        for p in f.texts():
+        for p in sorted(f.texts(), key=lambda p: p.optional):
             if kind not in p.kinds[:3] or not _meant(f, p, kind):
                 continue
             free = [s for s in spans(f.message) if f.message.free(s)]
+            if kind == "currency" and "crypto" in f.tool.concepts[0]:
+                free = [s for s in free if s.value not in SETS["coins of chains"]]
             if not free:
                 continue
             if kind in _MOMENTS and p.kinds[0] in _MOMENTS:
@@ -108,7 +110,10 @@ def _listed(f: Filling, free: list[Span]) -> list[Span]:
     """The last values that a list joins."""
     first = len(free) - 1
     words = f.message.words
-    while first > 0 and all(w.low in SETS["listed"] for w in words[free[first - 1].last : free[first].first]):
+    while first > 0:
+        between = {w.low for w in words[free[first - 1].last : free[first].first]}
+        if not between <= SETS["listed"] | {"in", "to", "into"} or between.isdisjoint(SETS["listed"]):
+            break
         first -= 1
     return free[first:]
 
@@ -116,7 +121,21 @@ def _listed(f: Filling, free: list[Span]) -> list[Span]:
 def _moment(f: Filling, p: Parameter, kind: str) -> None:
     """A day, a time, or both where one parameter is for both."""
     m = f.message
-    others = any(q is not p and q.kinds[:1] in (("date",), ("time",)) and q.type == "string" for q in f.left)
+    others = any(
+        q is not p
+        and not named(q, SETS["births"])
+        and q.kinds[:1] != p.kinds[:1]
+        and q.kinds[:1] in (("date",), ("time",))
+        and q.type == "string"
+        for q in f.left
+    )
+    if p.type == "array":
+        found = [s for s in (dates(m) if kind == "date" else times(m)) if m.free(s)]
+        if found:
+            f.give_all(p, found)
+        return
+    if named(p, SETS["births"]) and SETS["births"].isdisjoint(m.at):
+        return
     either = named(p, SETS["when names"]) and not others
     clock = _CLOCK.search(p.description.lower()) is not None
     one = others or clock or named(p, SETS["date names"]) or (named(p, ("time",)) and not named(p, SETS["dated"]))
@@ -125,7 +144,7 @@ def _moment(f: Filling, p: Parameter, kind: str) -> None:
         return
     timed = not one or (named(p, SETS["when names"]) and not clock)
     days = [s for s in dates(m) if m.free(s)][:1] if kind == "date" or timed else []
-    hours = [s for s in times(m) if m.free(s)][:1] if kind == "time" or not one else []
+    hours = [s for s in times(m) if m.free(s)][:1] if kind == "time" or not one or either else []
     spans = sorted(days + hours)
     if not spans:
         return

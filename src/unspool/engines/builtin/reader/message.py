@@ -12,7 +12,7 @@ _WORD: Final = re.compile(
     r"""https?://[^\s"'<>]+ | [\w.+-]+@[\w-]+(?:\.[\w-]+)+            # addresses
       | \d+[A-Za-z]+\d\w* | \d{1,4}/\d{1,2}(?:/\d{2,4})?(?![\w/])      # codes, dates
       | [$€£]?\d{1,3}(?:,\d{3})+(?:\.\d+)?\b | [$€£]?\d+(?:[.:-]\d+)*(?:th|st|nd|rd|[a-z%°]{1,3}\b)? # numbers, times
-      | (?:~|\.{1,2})?(?:/[\w.*-]+)+/? | [\w-]+(?:[/.][\w*-]+)+/? # paths
+      | (?:~|\.{1,2})?(?:/[\w.*-]+)+/? | (?!-\d)[\w-]+(?:[/.][\w*-]+)+/? # paths
       | [^\W\d_][\w]*(?:['’.&-][\w]+)* | [^\s\w] | \w+""",
     re.VERBOSE,
 )
@@ -40,6 +40,7 @@ class Message:
 
     Attributes:
         taken: of each word, whether a value has it.
+        kept: what was found once by its form.
     """
 
     def __init__(self, text: str) -> None:
@@ -47,6 +48,7 @@ class Message:
         found = [Word(m.start(), m.end(), m.group(), m.group().lower().replace("’", "'")) for m in _WORD.finditer(text)]
         self.words = [part for word in found for part in _parted(word)]
         self.taken = [False] * len(self.words)
+        self.kept: dict[str, list[Span]] = {}
 
     def __len__(self) -> int:
         return len(self.words)

@@ -18,12 +18,15 @@ def labels(f: Filling) -> None:
     """Take the words that name what has been given: *his email is* anna@x.io."""
     m = f.message
     names = {stem(w) for p in f.tool.parameters for w in parts_of(p.name)}
+    names |= {"number"} if any("phone" in p.kinds for p in f.tool.parameters) else set()
     for i in range(1, len(m)):
         first = i
         if not m.taken[i] or m.taken[i - 1]:
             continue
         while first > 0 and not m.taken[first - 1] and m.has(first - 1, SETS["equals"] | SETS["called by"]):
             first -= 1
+        if 0 < first < i and m.words[first - 1].low.endswith("'s"):
+            m.take(m.span(first, i))  # Jane's number is 12
         if first > 0 and not m.taken[first - 1] and stem(m.words[first - 1].low) in names:
             first -= 1
             while first > 0 and not m.taken[first - 1] and m.has(first - 1, SETS["before a label"]):
@@ -48,7 +51,10 @@ def own(f: Filling) -> None:
             else i
         )
         if last > i and m.has(last, SETS["about what"]) and last + 1 < len(m):
-            m.take(m.span(i, last + 1))
+            leads = any(
+                not PREPOSITIONS.get(m.words[last].low, frozenset()).isdisjoint(own_parts(p)) for p in f.texts()
+            )
+            m.take(m.span(i, last + (not leads)))
 
 
 def _own(f: Filling, begin: int, also: frozenset[str] = frozenset()) -> int:
@@ -68,7 +74,7 @@ def noun(f: Filling) -> None:
     for p in f.texts():
         words = [w for w in own_parts(p) if stem(w) not in GENERIC and len(w) > 3]
         called = not p.kinds or (p.kinds == ("subject",) and len(own_parts(p)) > 1)
-        if p.optional or p.type == "array" or not called or not words:
+        if p.type == "array" or not called or not words:
             continue
         no_value = STOP | STARTERS | f.tool.asking
         for last in range(1, len(m)):
@@ -77,6 +83,13 @@ def noun(f: Filling) -> None:
                 if m.taken[first - 1]:
                     break
                 first -= 1
+            if first == last > 1 and m.has(last - 2, ("the",)) and not m.taken[last - 1]:
+                first -= m.words[last - 1].low in SETS["people nouns"]  # the people table
+            placed = m.has(first - 1, ("the", "my", "our")) and m.has(
+                first - 2, SETS["before own"]
+            )  # at the main branch
+            if p.optional and not placed and any(not q.optional for q in f.tool.parameters):
+                continue
             if stem(m.words[last].low) == stem(words[-1]) and 0 < last - first < _MOST - 1:
                 m.taken[last] = True
                 f.give_span(p, m.span(first, last + (words[-1] in SETS["rooms"])))
@@ -89,6 +102,11 @@ def prepositional(f: Filling) -> None:
     inside = {i for s in quotes(m) for i in range(s.first, s.last)}
     texts = [p for p in f.tool.parameters if p.type in ("string", "any", "array") and not p.choices]
     for p in f.texts():
+        needed = any(q.kinds[:1] == ("place",) and not q.optional for q in f.left)
+        region = p.kinds[:1] == ("place",) and p.optional and len(texts) > 1 and not needed
+        if region and (found := _region(f)) is not None:
+            f.give_span(p, found)
+            continue
         if (p.kinds[:1] and p.kinds[0] in _OTHERS) or role(p) is not None or (len(texts) < 2 and not p.optional):
             continue
         own_words = {w for part in own_parts(p) for w in (part, stem(part))}
@@ -100,6 +118,19 @@ def prepositional(f: Filling) -> None:
                 m.taken[i] = True
                 f.give_span(p, span)
                 break
+
+
+def _region(f: Filling) -> Span | None:
+    """A name that is written large, behind *in*."""
+    m = f.message
+    for i in m.at.get("in", ()):
+        last = i + 1
+        while m.large(last) and not m.taken[last] and m.words[last].low not in STOP | DAYS:
+            last += 1
+        if last > i + 1 and not m.taken[i]:
+            m.taken[i] = True
+            return m.span(i + 1, last)
+    return None
 
 
 def _named(f: Filling, p: Parameter, begin: int) -> Span | None:

@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from .words import CONCEPTS, GENERIC, KINDS, MEANT, SETS, SIDES, STOP, concepts_of, parts_of, stem
+from .words import CONCEPTS, GENERIC, KINDS, MEANT, SETS, SIDES, STOP, concepts_of, kin, parts_of, stem
 
 _PARAMETER: Final = re.compile(r'"([^"\n]*)":( optional)? ?([^\n]*)')
 _CHOICE: Final = re.compile(r'("(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?|true|false|null)(?: or |(?=,)|$)')
 _INNER: Final = re.compile(r'[{,] ?"([^"\n]*)":( optional)? ?([^,}\n]*)')
 _MOST: Final = 8
 """How many parameters of an object are read."""
+_ARRAY: Final = "array of "
 _LONGEST: Final = 300
 """How many characters of a description are read."""
 _TO: Final = ("to", "recipients")
@@ -27,7 +28,8 @@ class Parameter(NamedTuple):
         type: as JSON Schema names it; ``any`` where there is none.
         choices: the values of an ``enum``.
         kinds: what its values are, the likeliest first; see ``kinds`` in ``words.json``.
-        inner: those of an object.
+        inner: those of an object, or of the objects of an array.
+        members: what an array's members are, as ``type``; their choices are the array's.
     """
 
     name: str
@@ -37,6 +39,7 @@ class Parameter(NamedTuple):
     description: str
     kinds: tuple[str, ...]
     inner: tuple["Parameter", ...] = ()
+    members: str = ""
 
 
 class Tool(NamedTuple):
@@ -147,19 +150,28 @@ def _tool(name: str, described: str, parameters: list[Parameter]) -> Tool:
     _first_text(concepts[0] + concepts[1], parameters)
     if "mail" in concepts[0]:
         parameters[:] = [p._replace(kinds=("email", *p.kinds)) if p.name.lower() in _TO else p for p in parameters]
+    if "math" not in concepts[0] + concepts[1]:
+        parameters[:] = [_without_calculation(p) for p in parameters]
     words = {*parts_of(name), name.lower()}
     names = frozenset(words | {stem(w) for w in words})
     about = {w for w in re.findall(r"[a-z-]+", described.lower()) if w not in STOP and stem(w) not in GENERIC}
     nouns = {stem(w) for c in concepts[0] for n in CONCEPTS[c][0] for w in n.split()} | names
     asks = {w for c in (*concepts[0], *concepts[1]) for some in CONCEPTS[c] for phrase in some for w in phrase.split()}
+    asks |= {w for n in names - GENERIC for w in kin(n)}
     asking = names | asks | {f"{w}s" for w in names | asks}
     about = {stem(w) for w in about}
     return Tool(name, described, tuple(parameters), concepts, names, frozenset(about), frozenset(nouns), asking)
 
 
+def _without_calculation(p: Parameter) -> Parameter:
+    """A parameter that is no calculation, though its description has an *expression*."""
+    named = "expression" in _kinds(p.name, "") or "math" in p.description.lower()
+    return p if named else p._replace(kinds=tuple(k for k in p.kinds if k != "expression"))
+
+
 def _sides(concepts: tuple[str, ...], parameters: list[Parameter]) -> None:
     """Give ``source``, ``to`` and the like the kind that the tool has two sides of."""
-    kind = next((SIDES[c] for c in concepts if c in SIDES), None)
+    kind = next(iter(sorted((SIDES[c] for c in concepts if c in SIDES), key=lambda kind: kind == "date")), None)
     for i, p in enumerate(parameters):
         side = {*parts_of(p.name)} & (SETS["from"] | SETS["to"])
         moment = p.kinds[:1] in (("date",), ("time",))
@@ -189,6 +201,8 @@ def _is_text(p: Parameter) -> bool:
 
 
 def _parameter(name: str, optional: bool, rest: str) -> Parameter:
+    listed = rest.startswith(_ARRAY)
+    rest = rest.removeprefix(_ARRAY)
     choices: list[Any] = []
     at = 0
     while found := _CHOICE.match(rest, at):
@@ -209,7 +223,8 @@ def _parameter(name: str, optional: bool, rest: str) -> Parameter:
         members = itertools.islice(_INNER.finditer(rest, at), _MOST)
         inner = [_parameter(one[1], bool(one[2]), one[3]) for one in members]
         described = ""
-    return Parameter(name, optional, type_, tuple(choices), described, _kinds(name, described), tuple(inner))
+    one = Parameter(name, optional, type_, tuple(choices), described, _kinds(name, described), tuple(inner))
+    return one._replace(type="array", members=type_) if listed else one
 
 
 def parameter(name: str) -> Parameter:
@@ -221,6 +236,8 @@ def _kinds(name: str, described: str) -> tuple[str, ...]:
     """What a parameter's values are: by its name's words, the last first, then by the words that describe it."""
     found: list[str] = []
     whole = "_".join(parts_of(name))
-    for word in (whole, *reversed(parts_of(name)), *(stem(w) for w in re.findall(r"[a-z-]+", described.lower()))):
+    parts = parts_of(name)[::-1]
+    parts.sort(key=lambda part: part == "name")
+    for word in (whole, *parts, *(stem(w) for w in re.findall(r"[a-z-]+", described.lower()))):
         found += [kind for kind, words in KINDS.items() if word in words and kind not in found]
     return tuple(found)

@@ -4,9 +4,10 @@ import itertools
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
-from .amounts import unit_named, unit_of
+from .amounts import told, unit_named, unit_of
+from .choices import canonical
 from .fill import fill
-from .filling import named
+from .filling import Filling, named, role
 from .message import Message, Span
 from .places import bare
 from .prompt import Tool
@@ -19,14 +20,19 @@ from .spans import (
     languages,
     numbers,
     paths,
+    phones,
+    points,
     quotes,
     symbols,
     units,
     urls,
 )
 from .words import (
+    ASKING,
     CONCEPTS,
+    DEEDS,
     GENERIC,
+    MONEY,
     PREPOSITIONS,
     QUESTION,
     SETS,
@@ -34,9 +40,12 @@ from .words import (
     SQL,
     STARTERS,
     STOP,
+    UNITS,
     WANTED,
     WRITE,
+    derived,
     has,
+    kin,
     parts_of,
     plain,
     stem,
@@ -52,6 +61,19 @@ _TITLE: Final = 6
 """Words that a message without a verb does not have."""
 _LITTLE: Final = 0.3
 """For words that only tell tools apart that are alike."""
+_DEED: Final = 0.6
+"""For a tool that does what the message's verb does; as much against one that does another thing."""
+_BETWEEN: Final = 8
+_VALUE: Final = 0.1
+_UNREAD: Final = 0.5
+"""What tells tools with near scores apart: values that are found, and words that nothing explains."""
+_TOLD: Final = 0.8
+"""For a number that is clearly for a parameter."""
+_VERB: Final = 0.9
+"""For a tool whose name begins with the message's verb."""
+_KIN: Final = 2.2
+"""For a word that means the same as one of a tool's name; ``_ALSO``: as one that describes it."""
+_ALSO: Final = 0.5
 _NEAR: Final = 1.5
 """How much less a tool may be asked for than another, of which the message lacks arguments."""
 
@@ -69,6 +91,7 @@ _FORMS: Final[tuple[tuple[Callable[[Message], Iterator[Span]], int, tuple[str, .
     (symbols, 1, ("symbol",), 1.5),
     (units, 2, ("unit",), 2.5),
     (dates, 2, ("date",), 2.0),
+    (phones, 1, ("phone",), 1.5),
     (_spoken, 1, ("language",), 2.5),
 )
 """Values of how many of a form speak for a tool that has a parameter of these kinds, and how much."""
@@ -88,18 +111,34 @@ class _Asked(NamedTuple):
     sql: bool
     wanted: frozenset[str]
     coded: frozenset[str]
+    numbers: bool
+    money: bool
+    point: bool
+    to: bool
+    sides: bool
+    deed: str | None
+    verb: str
 
 
 def asked_for(message: Message) -> frozenset[str]:
     """The concepts that a message's words ask for."""
     unsaid = SETS["asks of anyone"] if SETS["you"] & message.at.keys() else frozenset()
     low = f"{message.low}{message.low.replace('-', ' ')}" if "-" in message.low else message.low
-    return frozenset(c for c, (_, asks) in CONCEPTS.items() if any(_says(low, a) for a in asks if a not in unsaid))
+    known = (both for word in set(low.split()) for both in ASKING.get(word, ()))
+    return frozenset(concept for phrase, concept in known if phrase not in unsaid and _says(low, phrase))
 
 
 def _shortens(word: str, name: str) -> bool:
     """Whether a word is short for one of a name: *temp*."""
     return len(word) >= _SHORTENED and name.startswith(word) and len(name) > len(word) + 2
+
+
+def _deed(m: Message) -> str | None:
+    """What the verb of a message does: *open an issue* makes one, *open the file* reads it."""
+    words = plain(without_lead(m.text)).split()[:2]
+    if words[:1] == ["open"]:
+        return "create" if words[1:] and words[1] in ("a", "an", "new") else None
+    return DEEDS.get(words[0]) if words else None
 
 
 def _parts(word: str) -> list[str]:
@@ -129,8 +168,15 @@ def scores(tools: tuple[Tool, ...], message: Message) -> dict[str, float]:
         SQL.search(message.text) is not None,
         frozenset(kind for word, kind in WANTED.items() if f" {word} " in message.low),
         frozenset(stem(message.words[s.first - 1].low) for s in codes(message) if s.first),
+        any(numbers(message)),
+        any(w.text[0] in MONEY and len(w.text) > 1 for w in message.words),
+        any(points(message)),
+        any(message.large(i + 1) for i in message.at.get("to", ())),
+        any(i < message.at["from"][0] + _BETWEEN for i in message.at.get("to", ()) if "from" in message.at),
+        _deed(message),
+        next(iter(plain(without_lead(message.text)).split()), ""),
     )
-    each = {t.name: _words(t, asked) + _values(t, asked) for t in tools}
+    each = {t.name: _words(t, asked) + _values(t, asked, message) for t in tools}
     return {name: score for name, score in each.items() if score > _LEAST}
 
 
@@ -147,25 +193,54 @@ def _words(tool: Tool, asked: _Asked) -> float:
     score += _LITTLE * len(asked.stems & tool.name_words & GENERIC)
     score += _LITTLE * any(tool.name_words & SETS[kind] for kind in asked.wanted)
     score += 3.2 * len(own) + 0.7 * len(asked.stems & tool.described - own)
+    if not own:
+        score += _KIN * _akin(asked.stems, frozenset(tool.name_words - GENERIC - own))
+        score += _ALSO * _akin(asked.stems, tool.described - own)
     if not {*map(stem, parts_of(tool.name))} - GENERIC:
         score += 2.2 * len(asked.stems & tool.name_words & SETS["nouns"])
+    done = _does(tool)
+    score += _VERB * (parts_of(tool.name)[:1] == [asked.verb])
+    score += _DEED * ((done == asked.deed) - (done != asked.deed)) if done and asked.deed else 0
     unasked = SETS["acts"] & {*named} - asked.concepts
     score -= 2 * ("delete" in unasked) or _LITTLE * bool(unasked)
     return score
 
 
-def _values(tool: Tool, asked: _Asked) -> float:
+def _akin(said: frozenset[str], words: frozenset[str]) -> bool:
+    """Whether a word that is said means the same as one of these, or is made of it."""
+    stems = {stem(w) for w in words}
+    return any(w in said or not said.isdisjoint(kin(w)) or any(derived(w, s) for s in said) for w in stems)
+
+
+def _values(tool: Tool, asked: _Asked, message: Message) -> float:
     """How much the values in a message speak for a tool's parameters."""
     score = 0.0
     for p in tool.parameters:
         score += 0.5 * len(asked.stems & ({stem(w) for w in parts_of(p.name)} - GENERIC))
         spoken = asked.stems & ({stem(w) for w in parts_of(p.name)} - GENERIC)
         score += 0.5 * (p.type == "boolean" and bool(spoken))
-        score += any(str(c).lower() in asked.stems for c in p.choices if len(str(c)) > 2)
+        said = [
+            c
+            for c in map(str, p.choices)
+            if len(c) > 2
+            and stem(c.lower()) in asked.stems
+            and (c.lower() != asked.verb or c.lower() not in SETS["asking choices"])
+        ]
+        score += 2 * bool(named(p, SETS["genre names"]) and asked.stems & SETS["genres"])
+        score += bool(said) + 1.5 * any(f" {c} {n} " in asked.low for c in said for n in (p.name, p.name.lower()))
         switch = {"on", "off"} <= {*p.choices} or (p.type == "boolean" and named(p, SETS["state"]))
         score += 2 * (switch and asked.switched)
         score += 2 * (p.type in ("integer", "number") and unit_named(p) in asked.units)
         score += 2 * (named(p, SETS["codes"]) and not asked.coded.isdisjoint(map(stem, parts_of(p.name))))
+    score += _TOLD * told(Filling(tool, message, cased=True)) if asked.numbers else 0
+    measures = {canonical(c) for p in tool.parameters for c in p.choices if isinstance(c, str)} & {*UNITS.values()}
+    if measures and asked.units:
+        score += 2 if measures & asked.units else -2
+    inside = {q.name.lower() for p in tool.parameters for q in (p, *p.inner)}
+    score += 2.5 * (asked.point and not SETS["latitudes"].isdisjoint(inside))
+    score += 1.2 * (asked.sides and {role(p) for p in tool.parameters} >= {"from", "to"})
+    score += 0.6 * (asked.to and any("to" in parts_of(p.name) for p in tool.parameters))
+    score += 1.5 * (asked.money and any(named(p, SETS["amounts"]) for p in tool.parameters))
     kinds = {kind for p in tool.parameters for kind in p.kinds[:2]}
     score += sum(weight for some, weight in asked.forms if kinds & {*some})
     score += 2.5 * (asked.channel and "channel" in kinds)
@@ -188,16 +263,28 @@ def best(tools: tuple[Tool, ...], message: Message) -> Tool | None:
     near = [t for t in tools if found.get(t.name, 0) >= most - _NEAR]
     if len(near) == 1:
         return first[0]
-    filled = [(t, fill(t, Message(message.text))) for t in near]
-    full = [(t, f) for t, f in filled if not f.missing]
-    if len(first) == 1:
-        return (
-            first[0]
-            if not full or any(t is first[0] for t, _ in full)
-            else max(full, key=lambda b: found[b[0].name])[0]
-        )
-    full = [(t, f) for t, f in full if t in first]
-    return max(full, key=lambda both: len(both[1].values))[0] if full else None
+    full: list[tuple[float, Tool]] = []
+    for tool in near:
+        f = fill(tool, m := Message(message.text))
+        if not f.missing:
+            unread = sum(not taken and not idle for taken, idle in zip(m.taken, _idle(tool, m), strict=True))
+            full.append((found[tool.name] + _VALUE * len(f.values) - _UNREAD * unread, tool))
+    if not full:
+        return _reading(tools, message, found) or (first[0] if len(first) == 1 else None)
+    return max(full, key=lambda both: both[0])[1]
+
+
+def _reading(tools: tuple[Tool, ...], message: Message, found: dict[str, float]) -> Tool | None:
+    """The tool that reads and needs nothing more, for a question that others lack arguments for: *any new emails?*"""
+    if _deed(message) != "read":
+        return None
+    spoken = [t for t in tools if found.get(t.name, 0) >= ENOUGH and _does(t) == "read"]
+    able = [t for t in spoken if not fill(t, Message(message.text)).missing]
+    return max(able, key=lambda t: found[t.name]) if able else None
+
+
+def _does(tool: Tool) -> str | None:
+    return next((DEEDS[w] for w in parts_of(tool.name) if w in DEEDS), None)
 
 
 def _simple(tools: tuple[Tool, ...], message: Message, found: dict[str, float]) -> Tool | None:
@@ -214,6 +301,11 @@ def _simple(tools: tuple[Tool, ...], message: Message, found: dict[str, float]) 
 
 def said_out(tool: Tool, message: Message) -> bool:
     """Whether each word of a message asks for the tool, or says nothing: none is left for a value."""
+    return all(taken or idle for taken, idle in zip(message.taken, _idle(tool, message), strict=True))
+
+
+def _idle(tool: Tool, message: Message) -> list[bool]:
+    """Of each word, whether it asks for the tool, or says nothing."""
     idle = (
         STOP
         | STARTERS
@@ -225,10 +317,8 @@ def said_out(tool: Tool, message: Message) -> bool:
         | SETS["mere nouns"]
     )
     idle |= {w for p in tool.parameters for part in parts_of(p.name) for w in (part, stem(part))}
-    return all(
-        taken or w.low in idle or not w.low[0].isalnum() or stem(w.low) in tool.described | tool.nouns
-        for w, taken in zip(message.words, message.taken, strict=True)
-    )
+    about = tool.described | tool.nouns
+    return [w.low in idle or not w.low[0].isalnum() or stem(w.low) in about for w in message.words]
 
 
 def _searching(tools: tuple[Tool, ...], message: Message) -> Tool | None:

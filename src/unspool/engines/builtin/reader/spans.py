@@ -38,14 +38,30 @@ _HOUR: Final = re.compile(r"\d{1,2}(?::\d\d)?")
 _DATE: Final = re.compile(r"\d{4}[-/]\d\d[-/]\d\d|\d{1,2}[./]\d{1,2}[./]\d{2,4}")
 _FILE: Final = re.compile(r"(?i)(?:~|\.{0,2}/)[\w./*-]*|[\w-]+(?:/[\w.*-]+)+/?|[\w-]+\.(?=[a-z0-9]*[a-z])[a-z0-9]{1,5}")
 _ORDINAL: Final = re.compile(r"\d{1,2}(?:th|st|nd|rd)?")
+_NTH: Final = re.compile(r"\d{1,2}(?:th|st|nd|rd)")
+_POINT: Final = re.compile(r"-?\d{1,3}\.\d{1,12}, ?-?\d{1,3}\.\d{1,12}")
 _REPOSITORY: Final = re.compile(r"[A-Za-z][\w-]*/[A-Za-z][\w.-]*")
-_YEAR: Final = re.compile(r"(?:19|20)\d\d")
+YEAR: Final = re.compile(r"(?:19|20)\d\d")
 _NUMBER: Final = re.compile(r"(?:[$€£]|d(?=\d+$))?(\d[\d,]*(?:\.\d+)?)(?:th|st|nd|rd|k|%|[a-z°]{1,3})?")
 _MEASURED: Final = re.compile(r"\d+(?:\.\d+)?°?([a-z]{1,4})")
+_PHONE: Final = re.compile(r"(?<![\w$€£.-])(?:\+\d|\(\d|\d)[\d() -]{5,18}\d(?![\w.])")
+_LETTERS: Final = re.compile(r"[A-Z]{1,3}")
+_DIGITS: Final = 7
 _LONGEST: Final = 16
 """Characters of a number; what is longer is none to calculate with."""
 _LARGEST: Final = 1e12
 _DIGIT: Final = re.compile(r"\d$")
+
+
+def _once(spans: Callable[[Message], Iterator[Span]]) -> Callable[[Message], Iterator[Span]]:
+    """Look through a message once only."""
+
+    def kept(m: Message) -> Iterator[Span]:
+        if spans.__name__ not in m.kept:
+            m.kept[spans.__name__] = list(spans(m))
+        return iter(m.kept[spans.__name__])
+
+    return kept
 
 
 def emails(m: Message) -> Iterator[Span]:
@@ -69,6 +85,13 @@ def paths(m: Message) -> Iterator[Span]:
             yield Span(i, i + 1, w.text)
 
 
+def phones(m: Message) -> Iterator[Span]:
+    """Numbers of phones: ``+44 20 7946 0958``, ``555-0142``."""
+    for found in _PHONE.finditer(m.text):
+        if sum(map(str.isdigit, found[0])) >= _DIGITS and not _DATE.fullmatch(found[0].strip()):
+            yield m.covering(found.start(), found.end(), found[0].strip())
+
+
 def channels(m: Message) -> Iterator[Span]:
     """Channels: ``#general``."""
     for i, w in enumerate(m.words[:-1]):
@@ -87,12 +110,14 @@ def repositories(m: Message) -> Iterator[Span]:
 def addresses(m: Message) -> Iterator[Span]:
     """Addresses of houses: ``10 Downing Street, London``."""
     for i, w in enumerate(m.words):
+        if not w.low[0].isdigit():
+            continue
         last = i + 1
         while last < len(m) and m.large(last) and m.words[last].low[0].isalpha():
             last += 1
             if m.has(last, (",",)) and m.large(last + 1) and last - i > 2:
                 last += 1
-        if w.low[0].isdigit() and last - i > 2:
+        if last - i > 2:
             yield m.span(i, last)
 
 
@@ -116,6 +141,12 @@ def symbols(m: Message) -> Iterator[Span]:
             yield Span(i, i + 1, w.text)
 
 
+def points(m: Message) -> Iterator[Span]:
+    """Coordinates: ``52.5, 13.4``."""
+    yield from (m.covering(found.start(), found.end(), found[0]) for found in _POINT.finditer(m.text))
+
+
+@_once
 def codes(m: Message) -> Iterator[Span]:
     """Numbers of orders, flights and the like: what has a digit, with the words and marks that it is joined to."""
     for i, w in enumerate(m.words):
@@ -126,9 +157,16 @@ def codes(m: Message) -> Iterator[Span]:
             if m.has(first - 1, "#") or first == 1:
                 break
             first -= 2
-        yield m.span(first, i + 1)
+        last = i + 1
+        while m.has(last, ("-",)) and last + 1 < len(m) and m.words[last - 1].end + 1 == m.words[last + 1].start:
+            last += 2
+        lead = m.words[first - 1] if first == i and i else None
+        if lead and _LETTERS.fullmatch(lead.text) and lead.low not in SETS["no letters"] and w.low.isdigit():
+            first -= 1  # flight *BA 117*
+        yield m.span(first, last)
 
 
+@_once
 def numbers(m: Message) -> Iterator[Span]:
     """Numbers, in digits and in words."""
     i = 0
@@ -139,8 +177,9 @@ def numbers(m: Message) -> Iterator[Span]:
             if w.endswith("k") and w[-2:-1].isdigit():
                 value = str(int(float(value) * 1000))
             negative = m.has(i - 1, SETS["minus"]) and (i < 2 or not re.search(r"[\d)]$", m.words[i - 2].low))
-            yield Span(i - 1, i + 1, f"-{value}") if negative else Span(i, i + 1, value)
-            i += 1
+            found_ = Span(i - 1, i + 1, f"-{value}") if negative else _and_a_half(m, Span(i, i + 1, value))
+            yield found_
+            i = found_.last
         elif w in NUMBERS and not (w == "one" and m.has(i - 1, SETS["the one"])):
             span = _spelled(m, i)
             yield span
@@ -162,7 +201,13 @@ def _spelled(m: Message, i: int) -> Span:
                 break  # two numbers: *two six-sided dice*
             total = total * n if n == 100 else total + n
         j += 1
-    return Span(i, j - m.has(j - 1, "-"), written(total))
+    return _and_a_half(m, Span(i, j - m.has(j - 1, "-"), written(total)))
+
+
+def _and_a_half(m: Message, s: Span) -> Span:
+    if [w.low for w in m.words[s.last : s.last + 3]] != ["and", "a", "half"]:
+        return s
+    return Span(s.first, s.last + 3, written(float(s.value) + 0.5))
 
 
 def written(value: float) -> str:
@@ -170,6 +215,7 @@ def written(value: float) -> str:
     return str(int(value)) if value == int(value) else str(value)
 
 
+@_once
 def expressions(m: Message) -> Iterator[Span]:
     """Calculations: words such as *plus* become what they mean."""
     for found in _FUNCTION.finditer(m.text):
@@ -220,6 +266,8 @@ def _date(m: Message, i: int) -> tuple[int, int] | None:
         return i - m.has(i - 1, ("the",)), i + 3
     if w.low in RELATIVE or (w.low in DAYS and not (w.low in SETS["no day"] and w.text == w.low)):
         return i - m.has(i - 1, SETS["sets out"]), i + 1
+    if m.has(i - 1, ("the",)) and m.has(i - 2, ("on", "by", "until")) and _NTH.fullmatch(w.low):
+        return i - 1, i + 1
     if w.low in SETS["spans of days"] and m.has(i - 1, SETS["sets out"] - {"the"}):
         return i - 1, i + 1
     if w.low not in MONTHS:
@@ -238,7 +286,7 @@ def _day(m: Message, i: int) -> bool:
 
 
 def _year(m: Message, i: int) -> bool:
-    return i < len(m) and bool(_YEAR.fullmatch(m.words[i].low))
+    return i < len(m) and bool(YEAR.fullmatch(m.words[i].low))
 
 
 def times(m: Message) -> Iterator[Span]:
@@ -283,7 +331,16 @@ def _is_unit(m: Message, i: int) -> bool:
 def currencies(m: Message) -> Iterator[Span]:
     """Currencies: their codes, as they were written or as their names say."""
     for i, w in enumerate(m.words):
-        if w.low in CURRENCIES and (w.low != "try" or w.text == "TRY") and (w.low != "won" or i):
+        if i and (two := CURRENCIES.get(f"{m.words[i - 1].low} {w.low}")):
+            yield Span(i - 1, i + 1, two)
+        elif (
+            w.low in UNITS
+            and m.has(i + 1, SETS["turned into"] | {"in"})
+            and m.has(i + 2, CURRENCIES)
+            and w.low in SETS["coins"]
+        ):
+            yield Span(i, i + 1, "GBP")
+        elif w.low in CURRENCIES and (w.low != "try" or w.text == "TRY") and (w.low != "won" or i):
             yield Span(i, i + 1, w.text if len(w.text) == 3 and w.text.isupper() else CURRENCIES[w.low])
         elif w.text[0] in MONEY and len(w.text) > 1:
             yield Span(i, i, MONEY[w.text[0]])
@@ -303,6 +360,7 @@ FORMS: Final[tuple[tuple[str, Callable[[Message], Iterator[Span]]], ...]] = (
     ("email", emails),
     ("url", urls),
     ("repository", repositories),
+    ("phone", phones),
     ("channel", channels),
     ("color", colors),
     ("path", paths),

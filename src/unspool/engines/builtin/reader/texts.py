@@ -19,6 +19,7 @@ from .words import (
     STARTERS,
     STOP,
     TAIL,
+    derived,
     parts_of,
     stem,
 )
@@ -72,12 +73,20 @@ def _group(f: Filling, kind: str, span: Span) -> None:
     m = f.message
     p = _for(f, kind)
     first, last = span.first, span.last
+    called = next((i for i in range(first + 1, last - 1) if m.has(i, SETS["calls"])), None)
+    if kind == "subject" and called is not None and _names(f, first, called) and not m.taken[called + 1]:
+        first = called + 1  # *a meeting called Budget review*
     while first < last and (m.taken[first] or (first > span.first and m.has(first, SETS["before a rest"]))):
         first += 1
     end = next((i for i in range(first, last) if m.taken[i]), last)
     if kind == "body" and any(m.words[i].low in SETS["opens a text"] for i in range(end, last)):
         return  # it stands behind what is taken: *tell the team in #general that ...*
-    end = m.trimmed(first, end, SETS["loose ends"] if end < len(m) else SETS["marks"])
+    bound = end
+    alone = m.has(first, SETS["pronouns"])
+    end = m.trimmed(first + alone, end, SETS["loose ends"] if end < len(m) else SETS["marks"])
+    leads = [w for q in f.tool.parameters if q is not p for w in own_parts(q)]
+    while first < end < bound < len(m) and any(derived(m.words[end - 1].low, w) for w in leads):
+        end = m.trimmed(first, end - 1, SETS["loose ends"])  # *..., assign it to* Rosa
     if p is None or first >= end:
         return
     whole = next((s for s in quotes(m) if s.first == first and s.last <= last), None)
@@ -86,7 +95,7 @@ def _group(f: Filling, kind: str, span: Span) -> None:
         return
     while first + 1 < end and m.large(first + 1) and m.words[first].low in f.tool.nouns - STOP:
         first += 1  # *customer John Wick*
-    value = m.said(first, end).strip("'\"“” `")
+    value = _unquoted(m.said(first, end))
     same = kind == "body" and {stem(w.low) for w in m.words[first:end]} <= f.tool.nouns
     if same or nothing(f, m.span(first, end)):
         return
@@ -99,11 +108,26 @@ def _group(f: Filling, kind: str, span: Span) -> None:
         f.give_span(p, Span(first, end, value))
 
 
+def _unquoted(text: str) -> str:
+    """A text without quotes around it, nor one that is alone: *WHERE state = 'open'* keeps its own."""
+    text = text.strip(" ")
+    for mark in ("'", '"', "`"):
+        if text.count(mark) < 3:
+            text = text.strip(mark) if text[:1] == mark or text.count(mark) == 1 else text
+    return text.strip("“” ").removesuffix("'s").removesuffix("’s")
+
+
 def nothing(f: Filling, span: Span) -> bool:
     """Whether words only stand for a value: *someone*, *an email*."""
     low = [w.low for w in f.message.words[span.first : span.last]]
     noun = low[0] in ("a", "an") and {stem(w) for w in low[1:]} <= f.tool.name_words
     return len(low) < 4 and ({*low} <= SETS["anyone"] or noun)
+
+
+def _names(f: Filling, first: int, last: int) -> bool:
+    """Whether words name what the tool makes."""
+    words = {stem(w.low) for w in f.message.words[first:last]} - STOP
+    return words <= f.tool.nouns | f.tool.described | {stem(w) for w in f.tool.asking}
 
 
 def _short(spans: list[Span]) -> bool:
@@ -153,7 +177,7 @@ def sort(f: Filling, p: Parameter) -> None:
     """The word before what the tool is for: *thai* restaurants."""
     m = f.message
     if known := _SORTS.get(next((w for w in own_parts(p) if w in SETS["cuisine names"] | {"genre"}), "")):
-        cuisine = next((i for i, w in enumerate(m.words) if w.low in known and not m.taken[i]), None)
+        cuisine = next((i for i, w in enumerate(m.words) if {w.low, stem(w.low)} & known and not m.taken[i]), None)
         if cuisine is not None:
             f.give_span(p, m.span(cuisine, cuisine + 1))
             return
@@ -192,10 +216,12 @@ def led(f: Filling) -> None:
         words = own_parts(p)
         for i in m.at.get(words[0], ()) if words else ():
             begin = i + len(words)
-            said = [w.low for w in m.words[i:begin]] == words and m.has(begin, links)
+            clear = p.optional and (m.large(begin) or any(s.first == begin for s in quotes(m)))
+            linked = m.has(begin, links)
+            said = [w.low for w in m.words[i:begin]] == words and (linked or (clear and i > 0))
             begin += m.has(begin, ("to",))
             said = said and begin < len(m) and not m.taken[begin] and not m.words[begin].low[0].isdigit()
-            if said and not any(m.taken[i:begin]) and _behind(f, p, i, begin, LABELS):
+            if said and not any(m.taken[i:begin]) and _behind(f, p, i, begin, LABELS if linked else None):
                 break
 
 
@@ -208,7 +234,7 @@ def worded(f: Filling) -> None:
     two = [p for p in two if not named(p, SETS["regions"])]
     if len(two) == 2:
         pair(f, *two)
-    cued = [p for p in f.texts() if p.kinds[:1] != ("sort",) and not _cued(f, p)]
+    cued = [p for p in f.texts() if (p.kinds[:1] != ("sort",) or not p.optional) and not _cued(f, p)]
     for p in cued:
         if p.kinds[:1] in (("place",), ("zone",)) or (not p.kinds and named(p, SETS["room names"])):
             place(f, p)
@@ -268,11 +294,13 @@ def _behind(f: Filling, p: Parameter, cue: int, begin: int, labels: frozenset[st
     """Give a parameter the text behind the cue from ``cue`` to ``begin``; whether there is one."""
     m = f.message
     body = p.kinds[:1] == ("body",)
+    after = begin
     while m.has(begin, SETS["after a cue"] - (SETS["determiners"] if body else set())) and not m.large(begin):
         begin += 1
     stops = SETS["ends labelled"] if labels else _stops(p)
     stops -= SETS["joins"] if p.type == "array" else frozenset()
-    end = _until_subject(f, begin, p) if body else _end(m, begin, stops)
+    sides = {side for q in f.texts() if q is not p and (side := role(q)) is not None}
+    end = _until_subject(f, begin, p) if body else _end(m, begin, stops | sides)
     end = m.trimmed(begin, end, SETS["behind a cue"])
     if begin >= end:
         return False
@@ -284,7 +312,10 @@ def _behind(f: Filling, p: Parameter, cue: int, begin: int, labels: frozenset[st
         return False
     side, placed = role(p), not p.kinds or "place" in p.kinds
     small = f.cased and placed
-    if side and not m.large(begin) and (small or m.words[begin].low in STOP or m.words[begin].low.isdigit()):
+    house = m.words[begin].low.isdigit() and m.large(begin + 1)  # *10 Downing Street*
+    thing = begin > after and m.has(begin - 1, SETS["determiners"])  # *the airport*
+    small = (small and not thing) or m.words[begin].low in STOP or m.words[begin].low.isdigit()
+    if side and not m.large(begin) and small and not house:
         return False
     m.take(m.span(cue, begin))
     if (whole := next((s for s in quotes(m) if s.first == begin and m.free(s)), None)) is not None:
@@ -347,6 +378,12 @@ def _rest(f: Filling, p: Parameter) -> None:
         return
     if kind in ("place", "zone") and f.cased and not named(p, SETS["rooms"]) and not span.value[0].isupper():
         return
+    if named(p, SETS["somebody"]) and m.large(span.first):
+        small = (i for i in range(span.first, span.last) if not m.large(i) and m.words[i].low[0].isalpha())
+        span = m.span(span.first, next(small, span.last))  # Helen, not *Helen free*
+    of = next((i for i in range(span.first + 1, span.last - 1) if m.has(i, ("of",))), None)
+    if of is not None and kind == "" and not m.large(of - 1):
+        span = m.span(of + 1, m.trimmed(of + 2, span.last, SETS["behind a text"]))  # the usage *of checkout*
     if kind in ("", "subject"):
         span = _narrowed(f, span, both=not kind)
     found = items(m, span.first, span.last)
@@ -363,6 +400,8 @@ def _narrowed(f: Filling, span: Span, *, both: bool) -> Span:
     first, last = span.first, span.last
     while both and last - first > 1 and stem(m.words[last - 1].low) in f.tool.nouns and not m.large(last - 1):
         last = m.trimmed(first, last - 1, SETS["behind a text"])
+    named_so = range(first + 1, last) if both and m.large(first) else ()
+    last = next((i for i in named_so if not m.large(i) and stem(m.words[i].low) in f.tool.nouns), last)
     begin = first + m.has(first, SETS["determiners"])
     while begin < last - 1 and stem(m.words[begin].low) in f.tool.nouns and not m.large(begin):
         begin += 1
@@ -405,6 +444,7 @@ def _remaining(f: Filling, p: Parameter, *, long: bool, asking: frozenset[str] |
     if not runs:
         return None
     measured = [s for s in runs if s.first > 1 and m.has(s.first - 1, ("of",)) and m.taken[s.first - 2]]
+    measured = [s for s in measured if stem(m.words[s.first].low) not in f.tool.nouns]
     if measured:
         return measured[0]  # *150 grams of rice*
     return max(runs, key=lambda s: s.last - s.first) if long else runs[0]

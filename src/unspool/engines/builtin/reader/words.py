@@ -10,6 +10,8 @@ _DATA: Final[dict[str, Any]] = json.loads(Path(__file__).with_name("words.json")
 _PART: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _DRAWN: Final = re.compile(r"([a-z])\1{2,}")
 """Letters that are drawn out: *heyyy*."""
+_ROOT: Final = 4
+"""Letters that words of one family share."""
 _ENDINGS: Final = (("ies", "y"), ("sses", "ss"), ("ing", ""), ("ed", ""), ("s", ""))
 
 
@@ -34,6 +36,10 @@ def parts_of(name: str) -> list[str]:
 
 SETS: Final[dict[str, frozenset[str]]] = {name: frozenset(words) for name, words in _DATA["sets"].items()}
 """Words by the part that they play."""
+DEEDS: Final[dict[str, str]] = {w: deed for deed, words in _DATA["deeds"].items() for w in words.split()}
+"""What verbs do: ``read``, ``create``, ``delete``, ``update``."""
+DERIVED: Final = frozenset(_DATA["derived"])
+"""Endings that make a word of another."""
 STOP: Final = frozenset(_DATA["stop"])
 """Words that are no value."""
 GENERIC: Final = frozenset(map(stem, _DATA["usual"]))
@@ -44,12 +50,25 @@ CONCEPTS: Final[dict[str, tuple[frozenset[str], tuple[str, ...]]]] = {
     for concept, d in _DATA["concepts"].items()
 }
 """What tools are for: the words that name it, and those that ask for it."""
+ASKING: Final[dict[str, list[tuple[str, str]]]] = {}
+"""What asks for a concept, by its first word."""
+for _concept, (_, _asks) in CONCEPTS.items():
+    for _phrase in _asks:
+        _first = _phrase.split(" ")[0]
+        for _word in {_first, f"{_first}s"}:
+            ASKING.setdefault(_word, []).append((_phrase, _concept))
 MEANT: Final[dict[str, str]] = {concept: d["kind"] for concept, d in _DATA["concepts"].items() if "kind" in d}
 """The kind of a tool's first text, by what the tool is for."""
 SIDES: Final[dict[str, str]] = _DATA["sides"]
 """The kind of a tool's two sides, such as ``source`` and ``target``, by what the tool is for."""
 SIGNS: Final[dict[str, str]] = _DATA["signs"]
 """The sign of a calculation, by the concept that does it."""
+SAME: Final[dict[str, frozenset[str]]] = {
+    word: frozenset(w for line in _DATA["same"] if word in line.split() for w in line.split())
+    for words in _DATA["same"]
+    for word in words.split()
+}
+"""Words that mean the same where tools are concerned."""
 KINDS: Final[dict[str, frozenset[str]]] = {k: frozenset(v) for k, v in _DATA["kinds"].items()}
 """Words of parameters' names, by the kind of value that they tell."""
 FRAMES: Final[dict[str, list[re.Pattern[str]]]] = {
@@ -115,6 +134,20 @@ SQL: Final = re.compile(_DATA["sql"])
 """How statements of SQL begin."""
 SPLIT: Final = re.compile(_DATA["split"])
 """What stands between two requests."""
+
+
+@cache
+def kin(word: str) -> frozenset[str]:
+    """The words that mean the same as a stem, and their stems."""
+    found = SAME.get(word, frozenset()) | SAME.get(f"{word}e", frozenset())
+    return frozenset(map(stem, found)) | found
+
+
+@cache
+def derived(word: str, other: str) -> bool:
+    """Whether one word is made of the other: *translate*, *translation*; *deliver*, *delivery*."""
+    shared = next((i for i, (a, b) in enumerate(zip(word, other, strict=False)) if a != b), min(len(word), len(other)))
+    return shared >= _ROOT and word[shared:] in DERIVED and other[shared:] in DERIVED
 
 
 def concepts_of(name: str, description: str) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -1,0 +1,36 @@
+"""Joint assignment: which of several values is for which of several parameters, all looked at together."""
+
+from collections.abc import Callable, Sequence
+from typing import Final, TypeVar
+
+_MOST: Final = 8
+"""How many values are looked at together: the work is exponential in them."""
+_Row = TypeVar("_Row")
+_Column = TypeVar("_Column")
+
+
+def assign(
+    rows: Sequence[_Row], columns: Sequence[_Column], weight: Callable[[_Row, _Column], float]
+) -> list[tuple[_Row, _Column]]:
+    """The pairs with the best total, each row and each column in one at most.
+
+    Args:
+        weight: how well both fit; zero or less where they do not. Where totals are alike, the pairs stand in the order
+            of both.
+    """
+    columns = columns[:_MOST]
+    weights = [[weight(row, column) for column in columns] for row in rows]
+    best: dict[int, tuple[float, tuple[tuple[int, int], ...]]] = {0: (0.0, ())}
+    for i in range(len(rows)):
+        new = dict(best)
+        for used, (total, pairs) in best.items():
+            for j, w in enumerate(weights[i]):
+                if w <= 0 or used & 1 << j:
+                    continue
+                turned = sum(k > j for _, k in pairs)  # out of order
+                found = total + w - turned / 100 - j / 10_000
+                if found > new.get(used | 1 << j, (0.0,))[0]:
+                    new[used | 1 << j] = (found, (*pairs, (i, j)))
+        best = new
+    _, pairs = max(best.values(), key=lambda both: both[0])
+    return [(rows[i], columns[j]) for i, j in pairs]

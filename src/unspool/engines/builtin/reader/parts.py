@@ -1,0 +1,174 @@
+"""Values that stand side by side, between commas: *12 Elm Street, Springfield, 62704*, *2 burgers and 1 cola*."""
+
+import re
+from typing import Any, Final
+
+from .assign import assign
+from .filling import Filling, own_parts, role
+from .message import Message, Span
+from .prompt import Parameter
+from .spans import FORMS, emails, numbers
+from .words import NUMBERS, PREPOSITIONS, SETS, STARTERS, STOP
+
+_MOST: Final = 8
+"""How many values stand side by side at most."""
+_HOUSE: Final = re.compile(r"\d+\w? .*[a-z]|.*[a-z] \d+\w?")
+_REGION: Final = re.compile(r"[A-Z]{2,3}")
+_FORMED: Final = {k: spans for k, spans in FORMS if k in ("email", "date", "time", "repository", "url", "channel")}
+_NUMERIC: Final = ("integer", "number")
+
+
+def side_by_side(f: Filling) -> None:
+    """Give the parts of an object, or all that a tool needs behind a colon, what stands between commas."""
+    m = f.message
+    groups: dict[str, list[Parameter]] = {}
+    for p in f.left:
+        if not p.choices and p.type in ("string", "any", *_NUMERIC):
+            groups.setdefault(p.name.rpartition(".")[0], []).append(p)
+    for name, group in groups.items():
+        if name:
+            _between_commas(f, group, [s for s in _runs(f) if _on_side(m, group[0], s[0].first)])
+    needed = [p for p in groups.get("", ()) if not p.optional]
+    colon = next(iter(m.at.get(":", ())), None)
+    if colon is not None and len(needed) > 1:
+        behind = [[s for s in run if s.first > colon] for run in _runs(f)]
+        _between_commas(f, groups[""], [run for run in behind if run])
+
+
+def _between_commas(f: Filling, group: list[Parameter], runs: list[list[Span]]) -> None:
+    """Give parameters the values of the run that has one for each that is needed; values with a form tell which."""
+    needed = [p for p in group if not p.optional] or group
+    if len(needed) < 2:
+        return
+    for whole in runs:
+        house = next((i for i, s in enumerate(whole) if _HOUSE.fullmatch(s.value.lower())), 0)
+        run = whole[house:] if any(SETS["streets"] & {*own_parts(p)} for p in group) else whole
+        pairs = assign(group, run, lambda p, s: _fits(f.message, p, s)) if len(run) >= len(needed) else []
+        given = [p for p, _ in pairs]
+        if len(pairs) == len(run) and all(p in given for p in needed):
+            for p, s in pairs:
+                f.message.take(s)
+                f.give(p, _number(s.value) if p.type in _NUMERIC else s.value)
+            return
+
+
+def _runs(f: Filling) -> list[list[Span]]:
+    """Values between commas that stand side by side; the first begins behind what leads to it."""
+    m = f.message
+    found: list[list[Span]] = []
+    first = next((i for i, w in enumerate(m.words) if w.low not in f.tool.asking | STARTERS), 0)
+    run: list[Span] = []
+    announced = False
+    for i in range(len(m) + 1):
+        ends = i == len(m) or m.taken[i] or m.words[i].low in (".", "?", "!", ";", ":")
+        if not ends and m.words[i].low != ",":
+            if not run and not announced and _leads(m, i):
+                first = i + 1
+            elif run and not announced and m.words[i].low in PREPOSITIONS.keys() | SETS["turned into"] and i > first:
+                ends = True
+        if not ends and m.words[i].low != ",":
+            continue
+        if first < i:
+            run.append(m.span(first, i))
+        if ends:
+            found += [run[:_MOST]] if len(run) > 1 else []
+            run = []
+        announced = m.has(i, (":",))
+        first = i + 1
+    return found
+
+
+def _leads(m: Message, i: int) -> bool:
+    """Whether a word stands before a value: *to*, *at*, *is*."""
+    low = m.words[i].low
+    return low in PREPOSITIONS or low in SETS["equals"] | SETS["turned into"] | SETS["before own"]
+
+
+def _on_side(m: Message, p: Parameter, first: int) -> bool:
+    """Whether values stand on a parameter's side: behind *from*, or *to*."""
+    side = role(p)
+    return side is None or m.has(first - 1, (side,))
+
+
+def _fits(m: Message, p: Parameter, s: Span) -> float:
+    """How well the form of a value fits a parameter."""
+    words = {*own_parts(p)}
+    kind = p.kinds[0] if p.kinds else ""
+    low = s.value.lower()
+    alone = Message(s.value)
+    number = _number(s.value) is not None
+    if p.type in _NUMERIC:
+        return 3 if number and (p.type == "number" or isinstance(_number(s.value), int)) else 0
+    if kind in _FORMED:
+        return 5 if any(True for _ in _FORMED[kind](alone)) else 0
+    if any(True for _ in emails(alone)):
+        return 0.1
+    digits = sum(map(str.isdigit, s.value))
+    if kind == "phone":
+        return 4 if digits > 5 else 0
+    if words & SETS["postal"]:
+        return 4 if digits > 2 and " " not in s.value.strip() else 1 if digits else 0
+    if words & SETS["streets"]:
+        return 4 if _HOUSE.fullmatch(low) else 0.2
+    if words & {"state", "province"}:
+        return 3 if _REGION.fullmatch(s.value) else 0.5
+    return 0.2 if number else 1 + (m.large(s.first) and bool(words & {"city", "name", "country", "town"}))
+
+
+def _number(text: str) -> Any:
+    spans = list(numbers(m := Message(text)))
+    if len(spans) != 1 or spans[0].first or spans[0].last < len(m):
+        return None
+    value = float(spans[0].value)
+    return int(value) if value == int(value) else value
+
+
+# -- objects in a list -------------------------------------------------------------------------------------------------
+
+
+def rows(f: Filling) -> None:
+    """Give a list of objects one for each part of a message that tells a number and a name: *2 burgers and 1 cola*."""
+    m = f.message
+    for p in [p for p in f.left if p.type == "array" and p.inner]:
+        whole = [q for q in p.inner if q.type in _NUMERIC]
+        names = [q for q in p.inner if q.type == "string" and not q.choices and not q.optional]
+        if len(whole) != 1 or len(names) != 1:
+            continue
+        counted = [s for s in numbers(m) if m.free(s)] + [m.span(i, i + 1) for i in _articles(m)]
+        counted.sort()
+        found: list[dict[str, Any]] = []
+        for s in counted:
+            end = _item(f, s.last)
+            while end > s.last + 1 and m.words[end - 1].low in STOP | SETS["loose ends"]:
+                end -= 1
+            if end == s.last:
+                continue
+            first = s.last + (m.has(s.last, ("x", "of")) and end > s.last + 1)
+            found.append(
+                {names[0].name: m.said(first, end), whole[0].name: 1 if s.value in ("a", "an") else _number(s.value)}
+            )
+            m.take(m.span(s.first, end))
+        if found:
+            f.give(p, [{q.name: one[q.name] for q in p.inner if q.name in one} for one in found])
+
+
+def _articles(m: Message) -> list[int]:
+    """Where *a* stands for one, in a list that has another number, or that *and* joins."""
+    return [
+        i
+        for a in ("a", "an")
+        for i in m.at.get(a, ())
+        if not m.taken[i]
+        and (m.has(i - 1, SETS["joins"]) or any(m.has(j, ("and",)) for j in range(i, min(i + 5, len(m)))))
+    ]
+
+
+def _item(f: Filling, i: int) -> int:
+    """Where the name of a thing ends."""
+    m = f.message
+    first = i
+    while i < len(m) and not m.taken[i] and (m.words[i].low[0].isalpha()) and not m.has(i, SETS["joins"]):
+        if i > first and (m.words[i].low in PREPOSITIONS or m.words[i].low in NUMBERS) and not m.has(i, ("of", "with")):
+            break
+        i += 1
+    return i

@@ -1,0 +1,87 @@
+"""Tests of what may wait among arguments in markup, and what of them stands whole."""
+
+import json
+from typing import Any
+
+import pytest
+
+import unspool
+from unspool import Dialect, Parser, Stage
+from unspool.dialect.patterns import MORE, skip_space
+from unspool.dialect.plan import compile_plan
+
+MARKUP = [d for d in unspool.list_dialects() if d.argument]
+NUMBERS = {"days": 3, "ratio": -0.25, "far": 3e20, "sure": True, "zero": 0, "note": "x < y", "last": 12}
+KINDS = {int: "integer", float: "number", bool: "boolean", str: "string"}
+TOOLS: list[dict[str, Any]] = [
+    {
+        "type": "function",
+        "function": {
+            "name": "plot",
+            "parameters": {
+                "type": "object",
+                "properties": {key: {"type": KINDS[type(value)]} for key, value in NUMBERS.items()},
+            },
+        },
+    }
+]
+
+
+def written(dialect: Dialect) -> str:
+    call = {"id": "call00001", "type": "function", "function": {"name": "plot", "arguments": json.dumps(NUMBERS)}}
+    return unspool.render({"role": "assistant", "tool_calls": [call]}, dialect, tools=TOOLS, stage=Stage.CONTENT)
+
+
+def read(dialect: Dialect, text: str, size: int) -> unspool.Message:
+    parser = Parser(dialect, tools=TOOLS, stage=Stage.CONTENT, ids=lambda index, name: f"{name}{index}")
+    for i in range(0, len(text), size):
+        parser.feed(text[i : i + size])
+    parser.close()
+    return parser.message
+
+
+@pytest.mark.parametrize("dialect", MARKUP, ids=lambda d: d.name)
+def test_numbers_are_read_alike_however_they_are_cut(dialect: Dialect) -> None:
+    text = written(dialect)
+    whole = read(dialect, text, len(text))
+    assert json.loads(whole.tool_calls[0].arguments) == NUMBERS
+    for size in (1, 4, 7, 40):
+        assert read(dialect, text, size) == whole
+
+
+@pytest.mark.parametrize("dialect", MARKUP, ids=lambda d: d.name)
+def test_what_may_wait_between_arguments_is_the_beginning_of_a_marker_and_no_whole_one(dialect: Dialect) -> None:
+    plan = compile_plan(dialect)
+    awaited = plan.awaited(None, plan.parameters)
+    assert awaited is not None
+    assert awaited.between is not None
+    patterns = [*(p.opening for p in plan.parameters), *plan.closings]
+    text = written(dialect)
+    begins = text.index("3") + 1
+    waits = 0
+    for start in range(begins, min(len(text), begins + 60)):
+        for end in range(start + 1, min(len(text), start + 40)):
+            piece = text[start:end]
+            if awaited.between.fullmatch(piece) and not piece.isspace():
+                i = skip_space(piece, 0)
+                found = [p.match(piece, i, {}) for p in patterns]
+                assert max(found) < 0, piece
+                assert MORE in found, piece
+                waits += 1
+    assert waits
+
+
+def test_an_argument_given_twice_is_not_taken_whole() -> None:
+    text = (
+        "<tool_call>plot<arg_key>days</arg_key><arg_value>3</arg_value><arg_key>days</arg_key><arg_value>4</arg_value>"
+    )
+    message = read(unspool.get_dialect("glm47"), text + "</tool_call>", 3)
+    assert json.loads(message.tool_calls[0].arguments) == {"days": 3}
+    assert [n.kind for n in message.notices] == ["duplicate_arguments"]
+
+
+def test_a_number_that_is_none_is_said_with_a_notice() -> None:
+    text = "<tool_call>plot<arg_key>days</arg_key><arg_value>three</arg_value><arg_key>zero</arg_key>"
+    message = read(unspool.get_dialect("glm47"), text + "<arg_value>0</arg_value></tool_call>", 3)
+    assert json.loads(message.tool_calls[0].arguments) == {"days": "three", "zero": 0}
+    assert [n.kind for n in message.notices] == ["value_type"]
