@@ -10,6 +10,7 @@ from typing import Any, Final
 from .dialect.file import Dialect
 from .dialect.plan import compile_plan, string_ends
 from .dialect.registry import as_dialect
+from .dialect.syntax import is_keyword
 from .dialect.template import Template, id_steps, unstarted, writable, written
 from .errors import DialectError
 from .events import Stage
@@ -133,9 +134,9 @@ class _Renderer:
         """The text with the alternatives that are chosen, and where it does not say what it should."""
         for i, (call, form) in enumerate(zip(self.turn.calls, self.forms, strict=True)):
             if form.call.object is None and self.d.codec == "python":
-                key = next((k for k in call.value if not k.isidentifier()), None)
+                key = next((k for k in call.value if not is_keyword(k)), None)
                 if key is not None:
-                    why = f"{key[:_MAX_SHOWN]!r} is not a Python identifier, so it cannot be a keyword argument"
+                    why = f"{key[:_MAX_SHOWN]!r} cannot be the name of a keyword argument"
                     return "", _Difference("calls", f"tool_calls[{i}].arguments", why)
         text = self.text()
         return text, self.differs(text)

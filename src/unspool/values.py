@@ -73,6 +73,8 @@ def _deeper(value: Value) -> bool:
     layer = [value]
     for _ in range(MAX_NESTING):
         layer = [child for v in layer for child in _children(v)]
+        if not layer:
+            return False
     return any(isinstance(v, dict | list) for v in layer)
 
 

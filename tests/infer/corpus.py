@@ -48,20 +48,18 @@ def tried(cache: Path, patterns: list[str]) -> Iterator[tuple[Row, Inference | N
         if patterns and not any(p in path.name for p in patterns):
             continue
         template = path.read_text(encoding="utf-8")
-        renderer = template_renderer(template)
-        try:
-            views = list(ask(renderer))  # once, for both
-            found = infer_views(views, renderer, template, None, "inferred")
-        except TemplateError as error:
-            yield Row(package, path.stem, True, False, str(error), ""), None
-            continue
-        told = {c.case: c for c in found.proof}["one call"]
-        calls = found.dialect is not None or told.reason not in (NO_CALL, "the template leaves out: a call")
-        shipped = ""
-        for candidate in detect_dialect(chat_template=template)[:MOST] if calls else ():
-            if holds(prove_views(get_dialect(candidate.dialect), views, renderer), views):
-                shipped = candidate.dialect
-                break
+        with template_renderer(template) as renderer:
+            try:
+                views = list(ask(renderer))  # once, for both
+                found = infer_views(views, renderer, template, None, "inferred")
+            except TemplateError as error:
+                yield Row(package, path.stem, True, False, str(error), ""), None
+                continue
+            told = {c.case: c for c in found.proof}["one call"]
+            calls = found.dialect is not None or told.reason not in (NO_CALL, "the template leaves out: a call")
+            ranked = detect_dialect(chat_template=template)[:MOST] if calls else []
+            proving = (c.dialect for c in ranked if holds(prove_views(get_dialect(c.dialect), views, renderer), views))
+            shipped = next(proving, "")
         inferred = found.dialect is not None
         yield Row(package, path.stem, calls, inferred, "" if inferred else first_failure(found.proof), shipped), found
 

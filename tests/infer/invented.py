@@ -252,6 +252,41 @@ FENCE_BEHIND_TEXT = """{%- for m in messages %}
 {%- endfor %}{% if add_generation_prompt %}{{ '<turn>ai\\n' }}{% endif %}"""
 """A fence that stands right behind text."""
 
+LENTICULAR = """{%- for m in messages %}
+{%- if m.role == 'assistant' %}{{ '<|assistant|>' + (m.content or '') }}
+{%- for c in m.tool_calls or [] %}{{ '⟦' ~ c.function.name ~ '⟧' }}
+{%- for k, v in c.function.arguments.items() %}
+{{- '⟪' ~ k ~ '⟫' ~ (v if v is string else v | tojson) ~ '⟪/⟫' }}{% endfor %}{{ '⟦/⟧' }}{% endfor %}{{ '<|z|>' }}
+{%- else %}{{ '<|' + m.role + '|>' + m.content + '<|z|>' }}{% endif %}
+{%- endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"""
+"""Brackets that no other family has."""
+
+KINDS = """{%- for m in messages %}
+{%- if m.role == 'assistant' %}{{ '<|assistant|>' + (m.content or '') }}
+{%- for c in m.tool_calls or [] %}{{ '<use name="' ~ c.function.name ~ '">' }}
+{%- for k, v in c.function.arguments.items() %}
+{{- '<arg name="' ~ k ~ '" type="' ~ ('string' if v is string else 'json') ~ '">' }}
+{{- (v if v is string else v | tojson) ~ '</arg>' }}{% endfor %}{{ '</use>' }}{% endfor %}{{ '<|z|>' }}
+{%- else %}{{ '<|' + m.role + '|>' + m.content + '<|z|>' }}{% endif %}
+{%- endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"""
+"""Markup has two words for types."""
+
+WITHOUT_COMMAS = """{%- for m in messages %}
+{%- if m.role == 'assistant' %}{{ '<|me|>' + (m.content or '') }}
+{%- if m.tool_calls %}{{ '<|code|>[' }}{% for c in m.tool_calls %}{{ c.function.name }}(
+{%- for k, v in c.function.arguments.items() %}{{ k }}={{ v | tojson }}{% endfor %})
+{{- ', ' if not loop.last }}{% endfor %}{{ ']<|/code|>' }}{% endif %}{{ '<|stop|>' }}
+{%- else %}{{ '<|' + m.role + '|>' + m.content + '<|stop|>' }}{% endif %}
+{%- endfor %}{% if add_generation_prompt %}<|me|>{% endif %}"""
+"""Python calls whose author forgot what stands between arguments."""
+
+PADDED = """{% for m in messages %} {% set last = loop.last %} {% if m.role == 'assistant' %}
+ <|Bot|> {% if m.tool_calls %}
+{%- for c in m.tool_calls %} <|go|> {{ c.function.name }} {{ c.function.arguments | tojson }} <|/go|> {% endfor %}
+{%- else %} {{ m.content }} {% if not last %} <|end|> {% endif %} {% endif %} {% else %} <|{{ m.role }}|>
+{{- m.content }} {% if last %} <|Bot|> {% endif %} {% endif %} {% endfor %}"""
+"""White space depends on a turn's place, and nothing ends the last one."""
+
 FAMILIES = {
     "JSON in blocks": JSON_BLOCKS,
     "tagged arguments": TAGGED,
@@ -276,6 +311,10 @@ FAMILIES = {
     "square brackets": SQUARE,
     "actions": ACTIONS,
     "a fence behind text": FENCE_BEHIND_TEXT,
+    "lenticular brackets": LENTICULAR,
+    "words for types": KINDS,
+    "Python calls without commas": WITHOUT_COMMAS,
+    "spaces by place": PADDED,
 }
 
 AMBIGUOUS = """{%- for m in messages %}

@@ -22,7 +22,7 @@ PROPERTIES: dict[str, dict[str, Any]] = {
         "options": {"type": "object", "properties": {"price": {"type": "number"}}},
         "direct": {"type": "boolean"},
     },
-    "fs.read-file": {"path": TEXT, "name": TEXT},
+    "fs.read-file": dict.fromkeys(("path", "name", "Max-N", "two words", "größe", "2nd"), TEXT),
     "clock": {},
 }
 TOOLS = [
@@ -60,6 +60,14 @@ SAID: dict[str, Said] = {
         [("fs.read-file", {"path": "C:\\dir", "name": "it's"}), ("clock", {})],
     ),
     "values like JSON": ("", "", [("fs.read-file", {"path": '{"name": "x", "arguments": {}}', "name": "123"})]),
+    "odd keys": (
+        "",
+        "",
+        [("fs.read-file", {"path": "x", "Max-N": "y", "two words": "z", "größe": "1", "2nd": "null"})],
+    ),
+    "numbers": ("", "", [("book_flight", {"seats": 98765432109876543210, "options": {"price": 1e-07}})]),
+    "a long value": ("", "", [("fs.read-file", {"path": "some words, and more (of them) " * 500, "name": ""})]),
+    "five calls of one tool": ("", "", [("book_flight", {"seats": i}) for i in (1, 0, -1, 1, 1)]),
     "values in space": ("", "", [("fs.read-file", {"path": "  two  ", "name": "\nl1\nl2\n"})]),
 }
 
@@ -84,7 +92,7 @@ def read(dialect: Dialect, prompt: str, chunks: list[str]) -> Message:
     return parser.message
 
 
-OTHERWISE = ("reasoning that only closes", "a last turn to be gone on with")
+OTHERWISE = ("reasoning that only closes", "a last turn to be gone on with", "spaces by place")
 """Families whose last turn is not written as it is generated."""
 
 
@@ -127,6 +135,16 @@ FALSIFIED = {
     "names cut at a dot": (invented.NUMBERED, "c.function.name ~", "c.function.name.split('.')[0] ~", False),
     "names of one word": (invented.NUMBERED, "c.function.name ~", "c.function.name | replace('_', '') ~", False),
     "text in one line": (invented.FENCED, "(m.content or '')", "(m.content or '') | replace('\n', ' ')", False),
+    "keys with other signs": (invented.LENTICULAR, "⟪' ~ k ~", "⟪' ~ (k | replace('-', '_')) ~", False),
+    "five arguments": (
+        invented.LENTICULAR,
+        "in c.function.arguments.items()",
+        "in (c.function.arguments.items() | list)[:5]",
+        False,
+    ),
+    "long texts cut": (invented.LENTICULAR, "(v if", "(v[:9000] if", False),
+    "numbers of six digits": (invented.LENTICULAR, "else v |", "else v | round(6) if v is float else v |", False),
+    "four calls": (invented.LENTICULAR, "m.tool_calls or []", "(m.tool_calls or [])[:4]", False),
     "one call only": (invented.NUMBERED, "m.tool_calls or []", "(m.tool_calls or [])[:1]", True),
 }
 """Templates that write something else than they are told, and whether what is left is a proof all the same."""

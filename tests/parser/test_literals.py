@@ -43,6 +43,28 @@ def some(rng: random.Random, depth: int = 0) -> Any:
     return inner if roll < 0.8 else {f"k{i} \"'": v for i, v in enumerate(inner)}
 
 
+KEYWORDS = {
+    "Max-N='a', a.b=1, two words=2, 1st=3, größe=4, class=5, @x=6, =7)": {
+        "Max-N": "a", "a.b": 1, "two words": 2, "1st": 3, "größe": 4, "class": 5, "@x": 6, "": 7,
+    },
+    """city="a"days=-3next=1.5e-7zq=TrueMax-N=Noneb=[1]e1='x'end=2e5c=1_0)""": {
+        "city": "a", "days": -3, "next": 1.5e-7, "zq": True, "Max-N": None, "b": [1], "e1": "x", "end": 2e5, "c": 10,
+    },
+}  # fmt: skip
+"""Keyword arguments with names that are no identifiers, and with commas left out."""
+
+
+@pytest.mark.parametrize("text", KEYWORDS)
+def test_names_of_keyword_arguments_are_found_however_the_text_is_cut(text: str) -> None:
+    for seed in range(20):
+        told, left = read(LiteralReader(Syntax.PYTHON, Root.KEYWORDS), text, random.Random(seed))
+        assert (json.loads(told), left) == (KEYWORDS[text], ")")
+    for wrong in ("'a')", "3)", "a b)", "a=1 b)", "a=1b)", "a='x'b, c=1)", "a=1<b=2)", "a=Truthy)"):
+        reader = LiteralReader(Syntax.PYTHON, Root.KEYWORDS)
+        read(reader, wrong)
+        assert reader.mode == ERROR
+
+
 @pytest.mark.parametrize("seed", range(300))
 def test_values_of_every_syntax_read_back_however_they_are_cut(seed: int) -> None:
     rng = random.Random(seed)

@@ -14,7 +14,8 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 import unspool
 from unspool import Dialect, Stage, ToolCallDelta, ToolsError, ToolStrictLevel
 from unspool.plugins import vllm as plugin
-from unspool.plugins.host import CallDelta, Delta, foreign_tokens
+from unspool.plugins.host import foreign_tokens
+from unspool.plugins.reader import CallDelta, Delta
 
 from ..support import CALLING, named, tools_of
 from .support import WEATHER, Parts, objects, parts, pieces, raws
@@ -190,6 +191,71 @@ def test_ids_tell_the_end_of_reasoning_its_content_and_its_length(tokens: Tokens
     assert first.extract_content_ids(output[:3]) == []
     off, _ = halves("hermes", tokens, chat_template_kwargs={"enable_thinking": False})
     assert off.is_reasoning_end([])
+
+
+def test_ids_tell_a_call_from_text_that_spells_one_in_pieces_and_in_the_whole(
+    tokens: Tokens, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("UNSPOOL_POLICY", "text_markers=ignore")
+    spelled = [i for character in CALL for i in tokens.encode(character)]
+    ids = [*spelled, *tokens.encode(f"</think>{CALL}")]
+    text = tokens.decode(ids, skip_special_tokens=False)
+    want = (CALL, "", ["get_weather"])
+    for thoughts in (True, False):
+        for size in (1, 4, len(ids)):
+            first, second = halves("hermes", tokens, thoughts=thoughts)
+            told = []
+            for at in range(0, len(ids), size):
+                new = ids[at : at + size]
+                piece = tokens.decode(new, skip_special_tokens=False)
+                told.append(second.extract_tool_calls_streaming("", piece, piece, [], new, new, asked([WEATHER])))
+            told = [t for t in [*told, second.finish_streaming()] if t is not None]
+            names = [c.name for t in told for c in t.tool_calls if c.name is not None]
+            content = "".join(t.content or "" for t in told)
+            if first is not None:
+                assert ("".join(t.reasoning or "" for t in told), content, names) == want
+            else:
+                assert (content, names) == (CALL, want[2])  # a closing alone is dropped
+        first, second = halves("hermes", tokens, thoughts=thoughts)
+        (first or second).output_ids = ids
+        request = asked([WEATHER])
+        reasoning, content = first.extract_reasoning(text, request) if first else ("", text)
+        result = second.extract_tool_calls(content or "", request)
+        assert [c.name for c in result.tool_calls] == want[2]
+        if first is not None:
+            assert reasoning == CALL
+
+
+def test_the_class_that_is_composed_of_ours_hands_the_ids_of_a_whole_output_on() -> None:
+    made = plugin.Composed("Half", (), {})
+    seen: list[Any] = []
+
+    class Host:
+        reasoning_parser_cls: Any = None
+        tool_parser_cls: Any = None
+        tool_parser: Any = None
+        reasoning_parser: Any = None
+
+        def parse(
+            self, text: str, request: Any, enable_auto_tools: bool = False, model_output_token_ids: Any = ()
+        ) -> str:
+            seen.append((text, enable_auto_tools, model_output_token_ids))
+            return text
+
+    class Both(Host):
+        reasoning_parser_cls = made
+        tool_parser_cls = made
+        reasoning_parser = SimpleNamespace(output_ids=())
+
+    class One(Host):
+        tool_parser_cls = made
+        tool_parser = SimpleNamespace(output_ids=())
+
+    assert Both().parse("a", None, True, model_output_token_ids=[1]) == "a"
+    assert One().parse("b", None, model_output_token_ids=[2]) == "b"
+    assert (Both.reasoning_parser.output_ids, One.tool_parser.output_ids) == ([1], [2])
+    assert seen == [("a", True, [1]), ("b", False, [2])]
+    assert Host.__dict__["parse"] is not One.parse
 
 
 def test_requests_have_markers_written_out_and_wrong_tools_refused(tokens: Tokens) -> None:

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 import unspool
-from unspool import Dialect, Stage
+from unspool import Dialect, Policy, Stage
 
 from ..infer import invented
 from ..support import CALLING, named, tools_of
-from .support import WEATHER, Parts, pieces, raws, read
+from .support import WEATHER, Parts, parts, pieces, raws, read
+from .vllm_server import markers
 
 pytestmark = [pytest.mark.vllm, pytest.mark.filterwarnings("default")]
 FOREIGN = "<|nobody|>"
@@ -107,6 +108,102 @@ def test_through_vllm_an_output_says_what_the_parser_says(host: Any, tokenizer: 
         if not got[0][1]:
             got = [(r, c if c.strip() else "", calls) for r, c, calls in got]
         assert got == [want] * 3
+
+
+QUOTING = ["hermes", "deepseekv31", "kimi_k2", "glm45", "mistral", "gemma4", "harmony", "qwen3-coder", "minimax-m2"]
+"""Dialects of different kinds, whose calls begin with a special token."""
+
+
+class Pipe:
+    """A request through vLLM's own detokenizer and its parser of two halves, as its serving code has it."""
+
+    def __init__(self, host: Any, dialect: Dialect, tokenizer: Any, prompt: list[int], **fields: Any) -> None:
+        self.parser = parser_of(host, tokenizer, dialect, None)
+        self.request = request_of(host, tools_of(dialect), **fields)
+        self.prompt = prompt
+        params = importlib.import_module("vllm.sampling_params").SamplingParams
+        kind = importlib.import_module("vllm.v1.engine.detokenizer").FastIncrementalDetokenizer
+        sampling = params(stop=self.request.stop or [], skip_special_tokens=self.request.skip_special_tokens)
+        asked = SimpleNamespace(request_id="r", sampling_params=sampling, prompt_token_ids=prompt)
+        self.detokenizer = kind(tokenizer, asked)
+
+    def whole(self, ids: list[int]) -> Parts:
+        """The output at once, as a whole answer has it."""
+        self.generated(ids)
+        text = self.detokenizer.get_next_output_text(True, False)
+        self.parser.set_prompt_token_ids(self.prompt)
+        reasoning, content, calls = self.parser.parse(
+            text, self.request, enable_auto_tools=True, model_output_token_ids=self.detokenizer.output_token_ids
+        )
+        return reasoning or "", content or "", [(c.name, c.arguments) for c in calls or []]
+
+    def generated(self, ids: list[int]) -> tuple[list[int], bool]:
+        """The ids that count, and whether a stop string ended the output."""
+        before = len(self.detokenizer.output_token_ids)
+        stopped = self.detokenizer.update(ids, False) is not None
+        return list(self.detokenizer.output_token_ids[before:]), stopped
+
+    def streamed(self, ids: list[int], size: int) -> Parts:
+        """The output a few tokens at a time."""
+        reasoning, content = "", ""
+        found: list[list[str]] = []
+        for at in range(0, len(ids), size):
+            new, stopped = self.generated(ids[at : at + size])
+            over = stopped or at + size >= len(ids)
+            text = self.detokenizer.get_next_output_text(over, True)
+            told = self.parser.parse_delta(text, new, self.request, self.prompt, finished=over)
+            reasoning += (told and told.reasoning) or ""
+            content += (told and told.content) or ""
+            for call in told.tool_calls if told else ():
+                if call.id is not None:
+                    found.append([call.function.name, ""])
+                found[call.index][1] += call.function.arguments or ""
+            if over:
+                break
+        return reasoning, content, [(name, arguments) for name, arguments in found]
+
+
+@pytest.mark.parametrize("name", QUOTING)
+def test_a_call_that_is_only_spelled_is_text_by_its_ids_and_a_real_one_is_a_call(
+    host: Any, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("UNSPOOL_POLICY", "text_markers=ignore")
+    dialect = unspool.get_dialect(name)
+    tokenizer = make_tokenizer(markers(dialect))
+    prompt = tokenizer.encode(prompt_of(dialect, Stage.CONTENT))
+    call = next(raw for _, raw in raws(dialect) if read(raw, dialect, stage=Stage.CONTENT)[2])
+    spelled = [i for character in f"日本: {call}" for i in tokenizer.encode(character)]
+    ids = [*spelled, *tokenizer.encode(call)]
+    known = unspool.Parser(
+        dialect, tools=tools_of(dialect), prompt=prompt, tokenizer=tokenizer, policy=Policy(text_markers="ignore")
+    )
+    known.feed_tokens(ids)
+    known.close()
+    want = parts(known.message)
+    assert want[1].startswith("日本: ")
+    assert len(want[2]) == len(read(call, dialect, stage=Stage.CONTENT)[2]), "what is spelled is no call"
+    by_text = read(f"日本: {call}{call}", dialect, stage=Stage.CONTENT)
+    assert by_text != want, "by its text alone it is one"
+    ways: list[dict[str, Any]] = [{}, {"skip_special_tokens": True}, {"stop": ["NEVER", "</never>"]}]
+    for way in ways:
+        fields = {"skip_special_tokens": False, **way}
+        got = [Pipe(host, dialect, tokenizer, prompt, **fields).whole(ids)]
+        got += [Pipe(host, dialect, tokenizer, prompt, **fields).streamed(ids, size) for size in (1, 3, len(ids))]
+        assert got == [want] * 4, fields
+
+
+def test_a_stop_string_cuts_pieces_and_the_whole_alike(host: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UNSPOOL_POLICY", "text_markers=ignore")
+    hermes = unspool.get_dialect("hermes")
+    tokenizer = make_tokenizer(markers(hermes))
+    prompt = tokenizer.encode("<|im_start|>assistant\n<think>")
+    call = '<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call>'
+    ids = tokenizer.encode(f"plan</think>\n\n{call}")
+    ids += [i for character in f"One {call} more. STOP it" for i in tokenizer.encode(character)]
+    fields: dict[str, Any] = {"stop": ["STOP"], "skip_special_tokens": False}
+    got = [Pipe(host, hermes, tokenizer, prompt, **fields).streamed(ids, size) for size in (1, 5, len(ids))]
+    got.append(Pipe(host, hermes, tokenizer, prompt, **fields).whole(ids))
+    assert got == [("plan", f"One {call} more. ", [("now", "{}")])] * 4
 
 
 def test_special_tokens_of_nobody_are_dropped_but_in_calls(host: Any, tokenizer: Any) -> None:

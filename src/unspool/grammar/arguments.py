@@ -10,6 +10,7 @@ from ..dialect.file import Dialect, TextCall
 from ..dialect.follows import follows
 from ..dialect.patterns import ANY, LITERAL, SPACE, WORD, Pattern, closing
 from ..dialect.plan import Plan, plain_arguments, string_ends
+from ..dialect.syntax import is_keyword
 from ..dialect.template import Step, Template, literal, without, writable
 from ..errors import ConstraintError
 from ..parser.readers.wrapped import WRAPPERS
@@ -116,11 +117,9 @@ class Arguments:
 
     def keywords(self, values: Values, schema: dict[str, Any], at: str) -> Node:
         entries, extra = values.entries(schema, at)
-        bad = next((k for k, _, _ in entries if not k.isidentifier()), None)
+        bad = next((k for k, _, _ in entries if not is_keyword(k)), None)
         if bad is not None:
-            raise ConstraintError(
-                f"{at}.properties: {bad!r} is not a Python identifier, so it cannot be a keyword argument"
-            )
+            raise ConstraintError(f"{at}.properties: {bad!r} cannot be the name of a keyword argument")
         if extra is not None:
             extra = seq(other_names(named(schema)), Const("="), extra)
         return values.members([(seq(Const(f"{k}="), v), r) for k, v, r in entries], extra, ", ")

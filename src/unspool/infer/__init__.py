@@ -89,8 +89,8 @@ def infer_dialect(
     check("template", template, str, "the text of a chat template")
     check("name", name, str, "a dialect's name")
     special = {"bos_token": "", "eos_token": EOS, **(special_tokens or {})}
-    renderer = Renderer(template, special, limits or Limits())
-    return infer_views(ask(renderer), renderer, template, tokenizer, name)
+    with Renderer(template, special, limits or Limits()) as renderer:
+        return infer_views(ask(renderer), renderer, template, tokenizer, name)
 
 
 def infer_views(asked: Iterable[Views], renderer: Renderer, template: str, tokenizer: Any, name: str) -> Inference:

@@ -44,8 +44,7 @@ def ask(renderer: Renderer) -> Iterator[Views]:
 def _otherwise(views: Views) -> bool:
     """Whether a turn that ends the conversation is written otherwise than one that another user's words follow."""
     whole = behind_user(views.whole["content"])
-    head, found, _ = whole.partition(h.CONTENT)
-    return bool(found) and h.CONTENT in views.followed and not behind_user(views.followed).startswith(head + found)
+    return h.CONTENT in whole and h.CONTENT in views.followed and not behind_user(views.followed).startswith(whole)
 
 
 def _styles(renderer: Renderer) -> list[h.Style]:

@@ -1,8 +1,9 @@
 """Renders a chat template in a process of its own. Run as a script: it imports nothing of unspool, but loads two files.
 
-Standard input holds one JSON object (``template``, ``special``, ``requests``, and the limits ``seconds``, ``memory``,
-``output``); standard output gets one JSON line of what the template asks for and whether it is accepted, then one line
-for each request. A line with ``error`` tells why there is no text; with ``limit`` a limit or the sandbox refused it.
+Standard input's first line is a JSON object (``template``, ``special``, and the limits ``seconds``, ``memory``,
+``output``); standard output gets one JSON line of what the template asks for and whether it is accepted. Each further
+line is a list of requests, the variables of a rendering each, and gets one line for each request. A line with
+``error`` tells why there is no text; with ``limit`` a limit or the sandbox refused it.
 """
 
 import datetime
@@ -69,13 +70,12 @@ def _limit(job: dict[str, Any]) -> None:
         raise Limit(f"takes longer than {job['seconds']} s")
 
     signal.signal(signal.SIGPROF, late)
-    size = job["output"] * 8 * (len(job["requests"]) + 1)
-    runpy.run_path(str(Path(__file__).with_name("limits.py")))["limit"](RLIMIT_AS=job["memory"], RLIMIT_FSIZE=size)
+    runpy.run_path(str(Path(__file__).with_name("limits.py")))["limit"](RLIMIT_AS=job["memory"], RLIMIT_FSIZE=0)
 
 
 def main() -> None:
-    """Answer one job."""
-    job = json.load(sys.stdin)
+    """Answer the requests of one template, until there are no more."""
+    job = json.loads(sys.stdin.readline())
     _limit(job)
     env = _environment()
 
@@ -96,8 +96,9 @@ def main() -> None:
         write({"error": f"the template cannot be compiled: {why}", "limit": True})
         return
     write({"asked": asked})
-    for text in job["requests"]:
-        write(_answer(template, {**job["special"], **json.loads(text)}, job))
+    for line in sys.stdin:
+        for request in json.loads(line):
+            write(_answer(template, {**job["special"], **request}, job))
 
 
 if __name__ == "__main__":

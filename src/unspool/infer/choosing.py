@@ -69,15 +69,15 @@ def choose_dialect(
         TemplateError: the template is none, met a limit, or tried what the sandbox refuses.
         ImportError: jinja2 is not installed (extra ``server``).
     """
-    renderer = template_renderer(template, special_tokens, limits)
-    views = list(ask(renderer))
     failed: list[str] = []
-    for dialect, origin in _candidates(template, model, response_template, failed):
-        choice = Choice(dialect, origin, prove_views(dialect, views, renderer, tokenizer))
-        if holds(choice.proof, views):
-            return choice
-        failed.append(f"{dialect.name} ({origin}): {first_failure(choice.proof)}")
-    found = infer_views(views, renderer, template, tokenizer, "inferred")
+    with template_renderer(template, special_tokens, limits) as renderer:
+        views = list(ask(renderer))
+        for dialect, origin in _candidates(template, model, response_template, failed):
+            choice = Choice(dialect, origin, prove_views(dialect, views, renderer, tokenizer))
+            if holds(choice.proof, views):
+                return choice
+            failed.append(f"{dialect.name} ({origin}): {first_failure(choice.proof)}")
+        found = infer_views(views, renderer, template, tokenizer, "inferred")
     if found.dialect is not None:
         return Choice(found.dialect, "inferred", found.proof)
     failed.append(f"inferred: {first_failure(found.proof)}")
@@ -105,8 +105,8 @@ def prove_dialect(
         TemplateError: the template is none, met a limit, or tried what the sandbox refuses.
         ImportError: jinja2 is not installed (extra ``server``).
     """
-    renderer = template_renderer(template, special_tokens, limits)
-    return prove_views(dialect, list(ask(renderer)), renderer, tokenizer)
+    with template_renderer(template, special_tokens, limits) as renderer:
+        return prove_views(dialect, list(ask(renderer)), renderer, tokenizer)
 
 
 def holds(proof: list[Case], views: list[Views] | None = None) -> bool:

@@ -152,7 +152,11 @@ def cut(views: Views) -> Cut | None:
     lists = [t.marks(asked), *map(t.marks, tails.values())]
     shared = min(t.prefix(lists[0], other) for other in lists[1:])
     at = len("".join(lists[0][:shared]))
-    start = asked[:at].strip()
+    start, alone = asked[:at].strip(), asked.strip()
+    # White space in front of it may depend on its place.
+    if not start and alone and all(alone in text for text in written):
+        turns = {name: tail[tail.index(alone) + len(alone) :] for name, tail in tails.items()}
+        return Cut(alone, "", turns)
     turns = {name: tail[at:] for name, tail in tails.items()}
     return Cut(start, "".join(t.marks(prompted)[shared:]), turns, at)
 

@@ -15,6 +15,16 @@ SNAKE: Final = "zq_Tool_E2"
 KEYS: Final = ("zqkeya", "zqkeyb")
 WORDS: Final = "zq_Key_F2"
 """A key of several words."""
+MANY_KEYS: Final = tuple(f"zqmany{i}" for i in range(12))
+ODD_KEYS: Final = (
+    "Zq-Max-N", "zq.inner.key", "zq two words", "1stZq", "größeZq北京", "class", "None", "@zq", "zq" * 100,
+    "", "zq'it\"s", "zq=1", "zq,x", "zq[0]", "zq<x>", "zq: y",
+)  # fmt: skip
+"""Keys as schemas may have them."""
+SIGNS: Final = 9
+"""The place of the first of those that formats may not hold: they are empty, or of what formats are made of."""
+ODD_TOOL: Final = "zqtoolg"
+"""The name of the tool that takes them."""
 VALUES: Final = ("zqvala", "zqvalb")
 IDS: Final = ("zqcallid1", "zqcallid2", "zqcallid3")
 """Nine letters and digits: some templates insist."""
@@ -26,6 +36,8 @@ LIVELY: Final = (
     "signs; no terminal shows it in one row.\n\n* An iPhone\n  at 50 %\n* <i>Zq</i>\nEnd."
 )
 """Goes on with a text: what a template may change in a text is in it."""
+LONG: Final = " ".join(f"zqword{i}" for i in range(1500))
+"""Some 15,000 characters: what a template may cut off."""
 RESULT: Final = "Zqresult."
 SEPARATOR: Final = "\u2028"
 """Ends a line for Python, and so for templates that indent what they write, but for nobody else."""
@@ -47,6 +59,16 @@ _OBJECT: Final = {
         },
     },
 }
+
+
+def _record(schema: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", **_MORE, "properties": {"zqin": {**schema, "description": "A value."}}}
+
+
+def _listed(schema: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "array", "items": schema}
+
+
 TYPED: Final[dict[str, tuple[Any, dict[str, Any]]]] = {
     "zqint": (-71023, {"type": "integer"}),
     "zqbool": (True, {"type": "boolean"}),
@@ -54,26 +76,36 @@ TYPED: Final[dict[str, tuple[Any, dict[str, Any]]]] = {
     "zqtexts": (["b", "A c", "b"], {"type": "array", "items": {"type": "string"}}),
     "zqnone": (None, {"type": "string", "nullable": True}),
     "zqnumber": (-0.0625, {"type": "number"}),
+    "zqbig": (123456789012345678901234567890, {"type": "integer"}),
+    "zqtiny": (1e-07, {"type": "number"}),
+    "zqfine": (-0.1234567890123, {"type": "number"}),
+    "zqempty": ([], {"type": "array", "items": {"type": "string"}}),
+    "zqdeep": (
+        {"zqin": [{"zqin": [[1, -2], []]}, {"zqin": []}]},
+        _record(_listed(_record(_listed(_listed({"type": "integer"}))))),
+    ),
     "zqobject": ({"zqone": -1, "zqtwo": {"zqin": "b"}}, _OBJECT),
 }
 """Arguments that are no strings: a value of each type, and its schema."""
 
 _PROPERTIES: Final = {
-    **{key: {"type": "string", "description": "A text."} for key in (*KEYS, WORDS)},
+    **{key: {"type": "string", "description": "A text."} for key in (*KEYS, WORDS, *MANY_KEYS)},
     **{key: {**schema, "description": "A value."} for key, (_, schema) in TYPED.items()},
 }
-TOOLS: Final[list[dict[str, Any]]] = [
-    {
-        "type": "function",
-        "function": {
-            "name": name,
-            "description": "Does.",
-            "parameters": {"type": "object", "properties": _PROPERTIES, "required": []},
-        },
-    }
-    for name in (*NAMES, DOTTED, SNAKE)
-]
+
+
+def _tool(name: str, properties: dict[str, Any]) -> dict[str, Any]:
+    parameters = {"type": "object", "properties": properties, "required": []}
+    return {"type": "function", "function": {"name": name, "description": "Does.", "parameters": parameters}}
+
+
+TOOLS: Final[list[dict[str, Any]]] = [_tool(name, _PROPERTIES) for name in (*NAMES, DOTTED, SNAKE)]
 """Every tool takes every argument."""
+ODD_TOOLS: Final = [
+    *TOOLS,
+    _tool(ODD_TOOL, {key: {"type": "string", "description": "A text."} for key in (KEYS[0], *ODD_KEYS)}),
+]
+"""With one that takes the odd keys."""
 
 SWITCHES: Final = ("enable_thinking", "thinking", "thinking_mode", "think", "reasoning")
 """Variables by which templates turn thinking on and off."""
@@ -99,7 +131,8 @@ class Style(NamedTuple):
 
     def id(self, index: int, name: str) -> str:
         """The id of a call."""
-        return IDS[index] if self.ids == "plain" else f"functions.{name}:{index}"
+        plain = IDS[index] if index < len(IDS) else f"zqcall{index + 1:03}"
+        return plain if self.ids == "plain" else f"functions.{name}:{index}"
 
 
 class Turn(NamedTuple):
@@ -150,6 +183,8 @@ TURNS: Final[dict[str, Turn]] = {
     "reasoning and content": Turn(THOUGHT, CONTENT),
     "reasoning and call": Turn(THOUGHT, calls=ONE),
     "reasoning, text and call": Turn(THOUGHT, CONTENT, ONE),
+    "a tool called twice": Turn(calls=(*ONE, *_first({KEYS[0]: VALUES[1]}), *ONE)),
+    "many calls": Turn(calls=tuple((NAMES[i % 3], {KEYS[0]: f"zq{i}"}) for i in range(12))),
     "a name with a dot": Turn(calls=((DOTTED, {KEYS[0]: VALUES[0]}),)),
     "names of several words": Turn(calls=((SNAKE, {WORDS: "Zq Value"}),)),
     "integer": Turn(calls=_first({"zqint": TYPED["zqint"][0]})),
@@ -160,13 +195,29 @@ TURNS: Final[dict[str, Turn]] = {
     "null": Turn(calls=_first({"zqnone": None})),
     "list": Turn(calls=_first({"zqlist": TYPED["zqlist"][0]})),
     "texts in a list": Turn(calls=_first({"zqtexts": TYPED["zqtexts"][0]})),
+    "a big integer": Turn(calls=_first({"zqbig": TYPED["zqbig"][0]})),
+    "a tiny number": Turn(calls=_first({"zqtiny": TYPED["zqtiny"][0]})),
+    "a number of many digits": Turn(calls=_first({"zqfine": TYPED["zqfine"][0]})),
+    "empty list": Turn(calls=_first({"zqempty": []})),
+    "deep nesting": Turn(calls=_first({"zqdeep": TYPED["zqdeep"][0]})),
+    "many arguments": Turn(calls=_first(dict.fromkeys(MANY_KEYS, "b"))),
     "nested object": Turn(calls=_first({"zqobject": TYPED["zqobject"][0]})),
     "lines, quotes and tags": Turn(content=CONTENT + LIVELY),
     "such reasoning": Turn(THOUGHT + LIVELY, CONTENT),
-    "Unicode": Turn(content=CONTENT + " Ünï 北京 🌧️", calls=_first({KEYS[0]: "é 北京 🌧️ ﬁ"})),
+    "Unicode": Turn(content=CONTENT + " Ünï 北京 🌧️", calls=_first({KEYS[0]: "é 北京 🌧️ ﬁ\u00a0ａ 😀 عرب\u200b ´`"})),
     "a line separator": Turn(calls=_first({KEYS[0]: f"zqleft{SEPARATOR}zqright"})),
-    "a long text": Turn(calls=_first({KEYS[0]: "zqword " * 300 + "zqend"})),
-    "quotes and lines": Turn(calls=_first({KEYS[0]: "a \"b\" 'c'\n\\d\n\n<e> & {f}", KEYS[1]: ""})),
+    "a long text": Turn(calls=_first({KEYS[0]: LONG})),
+    "long content": Turn(content=f"{CONTENT} {LONG}"),
+    "long reasoning": Turn(f"{THOUGHT} {LONG}", CONTENT),
+    "texts like other values": Turn(
+        calls=tuple(
+            (NAMES[0], dict(zip(KEYS, pair, strict=True)))
+            for pair in (("null", "12"), ("True", "1e5"), ("[1]", '{"zqkeya": "x"}'), ('"quoted"', "-0.50"))
+        )
+    ),
+    "quotes and lines": Turn(
+        calls=_first({KEYS[0]: "a \"b\" 'c'\n\\d\n\n<e> & {f}\t%20 &amp; \\n  \r\nz", KEYS[1]: ""})
+    ),
     "white space around a text": Turn(calls=_first({KEYS[0]: "  Zq padded \n"})),
 }
 """The turns that are rendered, by the name of their case."""

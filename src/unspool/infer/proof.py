@@ -20,14 +20,20 @@ from ..renderer import render
 from ..stage import detect_stage
 from ..tokens import encoded
 from . import histories as h
-from .cutting import Cut, Views, first_tag
+from .cutting import Cut, Views, behind_user, first_tag
 from .rendering import Renderer
 from .tokens import marks, prefix
 
 NEEDED: Final = ("content", "one call", "two arguments", "no arguments", "text and call")
 """The cases that have to pass."""
-_TYPES: Final = ("integer", "boolean", "false", "zero", "number", "null", "list", "texts in a list", "nested object")
+_TYPES: Final = (
+    "integer", "boolean", "false", "zero", "number", "null", "list", "texts in a list", "nested object",
+    "a big integer", "a tiny number", "a number of many digits", "empty list", "deep nesting",
+)  # fmt: skip
+_SEVERAL: Final = ("a tool called twice", "many calls", "texts like other values")
 _ROUNDS: Final = 3
+_LONG: Final = 5000
+"""Characters from which on a text is not read by character."""
 
 
 class Case(msgspec.Struct, frozen=True):
@@ -78,6 +84,7 @@ class Prover:
             *self._prompts(dialect),
             *self._next_turn(dialect),
             *self._last_turn(),
+            *self._odd_keys(dialect),
             *self._marked_values(dialect),
             *_kept(dialect),
             *(_examples(dialect) if self.exact else ()),
@@ -94,7 +101,7 @@ class Prover:
             prompt, raw = self.cut.split(self.views.whole[name])
             missing = _missing(turn, raw) or self._as_reasoning(turn)
             missing = missing and f"the template leaves out: {missing}"
-        changed = _changed(turn, raw) if missing else ""
+        changed = (self._fewer(name) if name in _SEVERAL else _changed(turn, raw)) if missing else ""
         if changed:
             return Case(name, "fail", f"the template {changed}: {raw[:200]!r}")
         if missing:
@@ -116,6 +123,13 @@ class Prover:
             return Case(name, "fail", f"{why}; the template writes {raw[:200]!r}")
         return Case(name, "pass", "" if self._same(dialect, turn, raw) else "written with other white space or markers")
 
+    def _fewer(self, name: str) -> str:
+        """What happens to some of several calls, where as many of other tools or values are all written."""
+        if {"three calls", name} & set(self.views.errors):
+            return ""
+        _, raw = self.cut.split(self.views.whole["three calls"])
+        return "" if _missing(h.TURNS["three calls"], raw) else "leaves out or merges some of the calls"
+
     def _as_reasoning(self, turn: h.Turn) -> str:
         """What is missing where content is written as reasoning would be."""
         if turn.reasoning or not (turn.content and turn.calls):
@@ -125,7 +139,7 @@ class Prover:
         return "content, which it writes as reasoning" if same else ""
 
     def _ended_between(self, dialect: Dialect, turn: h.Turn, raw: str) -> bool:
-        last = raw.find(turn.calls[-1][0])
+        last = raw.rfind(turn.calls[-1][0])
         return any(end in raw[:last] for end in dialect.end)
 
     def _unescaped(self, dialect: Dialect, turn: h.Turn, raw: str) -> bool:
@@ -153,15 +167,23 @@ class Prover:
         return prompt, text + again + raw
 
     def _read(
-        self, dialect: Dialect, turn: h.Turn, prompt: str, raw: str, *, ids: bool = True, quick: bool = False
+        self,
+        dialect: Dialect,
+        turn: h.Turn,
+        prompt: str,
+        raw: str,
+        *,
+        ids: bool = True,
+        quick: bool = False,
+        tools: list[dict[str, Any]] = h.TOOLS,
     ) -> str:
         """Why a turn is not read as what it says; empty where it is.
 
-        It is read whole, by character, at random cuts, and with ``ids`` by token ids, where there are any; ``quick``
-        only whole.
+        It is read whole, by character unless it is long, at random cuts, and with ``ids`` by token ids, where there are
+        any; ``quick`` only whole.
         """
         for chunks, cut in [([raw], "whole")] if quick else _chunkings(raw):
-            message = _parse(dialect, chunks, prompt)
+            message = _parse(dialect, chunks, prompt, tools)
             why = _differs(message, turn, self._id(dialect, raw), exact=self.exact)
             if why:
                 return f"{cut}: {why}"
@@ -268,7 +290,28 @@ class Prover:
             why = "the template writes it as an answer that is to be gone on with; turns in front of it are read"
             yield Case("the last turn", "not written", why)
 
-    # -- values ----------------------------------------------------------------------------------------------------
+    # -- keys and values -------------------------------------------------------------------------------------------
+
+    def _odd_keys(self, dialect: Dialect) -> Iterator[Case]:
+        """Keys that are no plain words; those that hold what a format is made of may be beyond it."""
+        if not dialect.call or "one call" in self.views.errors:
+            return
+        turns = {k: h.Turn(calls=((h.ODD_TOOL, {h.KEYS[0]: "zq value", k: "zq more"}),)) for k in h.ODD_KEYS}
+        style = self.views.style
+        requests = [h.request(h.answered(t, style), generate=False, tools=h.ODD_TOOLS) for t in turns.values()]
+        wrong: list[str] = []
+        limits: list[str] = []
+        for (key, turn), rendered in zip(turns.items(), self.renderer.render(requests), strict=True):
+            text = self.views.alone(rendered.text)
+            if rendered.error or self.cut.start not in behind_user(text) or h.ODD_TOOL not in behind_user(text):
+                continue
+            prompt, raw = self.cut.split(text)
+            why = self._read(dialect, turn, prompt, raw, ids=False, tools=h.ODD_TOOLS)
+            if why:
+                (limits if key in h.ODD_KEYS[h.SIGNS :] else wrong).append(f"{key[:40]!r}: {why}")
+        yield Case("odd keys", "fail" if wrong else "pass", "; ".join(wrong[:3]))
+        if limits:
+            yield Case("keys that a format may not hold", "limit", "; ".join(limits[:3]))
 
     def _marked_values(self, dialect: Dialect) -> Iterator[Case]:
         """Values that hold the markers of the dialect."""
@@ -344,14 +387,17 @@ def _reasoning(dialect: Dialect) -> tuple[str, str]:
 
 def _chunkings(raw: str) -> Iterator[tuple[Sequence[str], str]]:
     yield [raw], "whole"
-    yield list(raw), "by character"
     rng = random.Random(len(raw))
+    if len(raw) > _LONG:
+        yield promises.random_split(raw, rng, 200), "cut at random"
+        return
+    yield list(raw), "by character"
     for _ in range(_ROUNDS):
         yield promises.random_split(raw, rng), "cut at random"
 
 
-def _parse(dialect: Dialect, chunks: Sequence[str], prompt: str) -> Message:
-    parser = Parser(dialect, tools=h.TOOLS, prompt=prompt)
+def _parse(dialect: Dialect, chunks: Sequence[str], prompt: str, tools: list[dict[str, Any]] = h.TOOLS) -> Message:
+    parser = Parser(dialect, tools=tools, prompt=prompt)
     for chunk in chunks:
         parser.feed(chunk)
     parser.close()
@@ -379,7 +425,7 @@ def _changed(turn: h.Turn, raw: str) -> str:
 
     Whoever leaves out an argument that is null means the same.
     """
-    places = [raw.find(name) for name, _ in turn.calls]
+    places = [raw.find(name) for name in dict.fromkeys(name for name, _ in turn.calls)]
     if -1 not in places and places != sorted(places):
         return "writes the calls in another order"
     for name, arguments in turn.calls:

@@ -1,20 +1,26 @@
 """Chat templates are programs of somebody else's: they run in a child process, within limits."""
 
+import contextlib
 import importlib.util
 import json
 import re
 import subprocess
 import sys
-import tempfile
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from types import TracebackType
+from typing import IO, Any, Final, Self
 
 import msgspec
 
 from ..errors import TemplateError
 
 _CHILD: Final = Path(__file__).with_name("child.py")
+_ASKED: Final = 1 << 20
+"""Bytes of a child's first line, at most."""
+_ESCAPED: Final = 12
+"""Bytes of a character in JSON, at most."""
 _MISSING: Final = re.compile(r"^UndefinedError: '(\w+)' is undefined")
 
 
@@ -23,7 +29,7 @@ class Limits(msgspec.Struct, frozen=True):
 
     Attributes:
         seconds: of processor time for one rendering.
-        total: of time for all renderings of one call together, whatever else the machine does.
+        total: of time for all renderings that are asked for together, whatever else the machine does.
         memory: bytes of the process.
         output: characters of one rendering.
     """
@@ -42,7 +48,9 @@ class Rendered(msgspec.Struct, frozen=True):
 
 
 class Renderer:
-    """Renders one chat template.
+    """Renders one chat template, in a child process.
+
+    As a context manager it keeps one process until the end; otherwise each call of `render` starts one of its own.
 
     Args:
         template: its text.
@@ -62,6 +70,21 @@ class Renderer:
         self.asked: frozenset[str] = frozenset()
         self.given: dict[str, Any] = {}
         self.parts = False
+        self._child: _Child | None = None
+        self._kept = False
+
+    def __enter__(self) -> Self:
+        self._kept = True
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._kept = False
+        self._end()
+
+    def _end(self) -> None:
+        if self._child is not None:
+            self._child.end()
+            self._child = None
 
     def settle(self, request: Mapping[str, Any], told: Sequence[str]) -> bool:
         """Find out how a template takes a request that it does not take as it is.
@@ -105,14 +128,17 @@ class Renderer:
         Raises:
             TemplateError: it is no template, met a limit, or tried what the sandbox refuses.
         """
-        lines = self._run([json.dumps({**self.given, **self._shaped(r)}) for r in requests])
-        head, *answers = [json.loads(line) for line in lines if line.endswith("\n")] or [{}]
-        for answer in (head, *answers):
-            if answer.get("limit"):
-                raise TemplateError(f"template: {answer['error']}")
-        if len(answers) < len(requests):
-            raise TemplateError("template: its process ended early: it met a limit of memory or output")
-        self.asked = frozenset(head["asked"])
+        try:
+            if self._child is None:
+                self._child = _Child(self.template, self.special, self.limits)
+                self.asked = self._child.asked
+            answers = self._child.answers([{**self.given, **self._shaped(r)} for r in requests])
+        except TemplateError:
+            self._end()
+            raise
+        finally:
+            if not self._kept:
+                self._end()
         return [Rendered(_clean(a.get("text", "")), a.get("error", "")) for a in answers]
 
     def _shaped(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -125,32 +151,95 @@ class Renderer:
         ]
         return {**request, "messages": messages}
 
-    def _run(self, requests: list[str]) -> list[str]:
+
+class _Child:
+    """A process that renders one template; see `child`.
+
+    Attributes:
+        asked: the variables that the template asks for.
+
+    Raises:
+        TemplateError: the template cannot be compiled within the limits.
+        ImportError: jinja2 is not installed.
+    """
+
+    def __init__(self, template: str, special: Mapping[str, str], limits: Limits) -> None:
         if importlib.util.find_spec("jinja2") is None:
             raise ImportError("jinja2 is missing: pip install 'unspool[server]'", name="jinja2")
-        limits = self.limits
-        job = {
-            "template": self.template,
-            "special": self.special,
-            "requests": requests,
-            **{name: getattr(limits, name) for name in ("seconds", "memory", "output")},
-        }
-        # A file, as the system limits its size for the child; -P: the folder of the script is none to import from.
-        with tempfile.TemporaryFile("w+", encoding="utf-8") as out:
-            command = [sys.executable, "-P", str(_CHILD)]
-            try:
-                subprocess.run(
-                    command,
-                    input=json.dumps(job).encode(),
-                    stdout=out,
-                    stderr=subprocess.DEVNULL,
-                    timeout=limits.total,
-                    check=False,
-                )
-            except subprocess.TimeoutExpired:
-                raise TemplateError(f"template: takes longer than {limits.total} s") from None
-            out.seek(0)
-            return list(out)
+        self._limits = limits
+        # -P: the folder of the script is none to import from.
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", str(_CHILD)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        shares = {name: getattr(limits, name) for name in ("seconds", "memory", "output")}
+        try:
+            (head,) = self._exchange({"template": template, "special": dict(special), **shares}, 1, _ASKED)
+        except BaseException:
+            self.end()
+            raise
+        self.asked = frozenset(head["asked"])
+
+    def answers(self, requests: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """What the template makes of each of these variables.
+
+        Raises:
+            TemplateError: it met a limit, or tried what the sandbox refuses.
+        """
+        return self._exchange(requests, len(requests), self._limits.output * _ESCAPED + 1000)
+
+    def _exchange(self, told: Any, count: int, most: int) -> list[dict[str, Any]]:
+        """One line to the child, and so many lines from it; it reads the whole of ours before it answers."""
+        late = threading.Event()
+
+        def end() -> None:
+            late.set()
+            self._process.kill()
+
+        timer = threading.Timer(self._limits.total, end)
+        timer.start()
+        try:
+            lines = self._lines(json.dumps(told).encode() + b"\n", count, most)
+        finally:
+            timer.cancel()
+            timer.join()
+        answers = [json.loads(line) for line in lines]
+        for answer in answers:
+            if answer.get("limit"):
+                raise TemplateError(f"template: {answer['error']}")
+        if late.is_set():
+            raise TemplateError(f"template: takes longer than {self._limits.total} s")
+        if len(answers) < count:
+            raise TemplateError("template: its process ended early: it met a limit of memory or output")
+        return answers
+
+    def _lines(self, told: bytes, count: int, most: int) -> list[bytes]:
+        stdin, stdout = self._pipes()
+        lines: list[bytes] = []
+        try:
+            stdin.write(told)
+            stdin.flush()
+        except BrokenPipeError:  # it has ended; what it said before tells why
+            pass
+        while len(lines) < count and (line := stdout.readline(most)).endswith(b"\n"):
+            lines.append(line)
+        return lines
+
+    def _pipes(self) -> tuple[IO[bytes], IO[bytes]]:
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None
+        assert stdout is not None
+        return stdin, stdout
+
+    def end(self) -> None:
+        """End the process; it may be called again."""
+        self._process.kill()
+        for pipe in self._pipes():
+            with contextlib.suppress(BrokenPipeError):  # what was not written yet
+                pipe.close()
+        self._process.wait()
 
 
 def _clean(text: str) -> str:

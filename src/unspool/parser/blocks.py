@@ -76,7 +76,7 @@ class Blocks(Steps):
             tape.move(j)
             ledger.markup(tape.here)
         if within is not None:
-            part = len(tape.buf) if more else max(within.suffix.progress(tape.buf, j), j)
+            part = len(tape.buf) if more else self._look.progress(within.suffix, j)
             if not opens and part == j and not ledger.paused:
                 ledger.markup(tape.base + i)
                 self._at.go(State.BLOCK_TEXT)

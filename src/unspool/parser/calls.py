@@ -293,7 +293,7 @@ class Calls(Steps):
         if more and not tape.final:
             return False
         self._ledger.notice("missing_close", call.name)
-        end = len(tape.buf) if more else max(p.progress(tape.buf, j) for p in (suffix, *self._plan.suffixes))
+        end = len(tape.buf) if more else max(look.progress(p, j) for p in (suffix, *self._plan.suffixes))
         tape.move(end if end > j else i)
         self._end_call(call.status, tape.here)
         return True

@@ -12,6 +12,8 @@ from .ledger import Ledger
 from .quoting import Quoting
 from .tape import Tape
 
+_SHORTEST: Final = 3
+"""How long a special token is that can be told from text within a marker."""
 ALWAYS: Final = -(1 << 62)
 """Before any offset."""
 
@@ -38,6 +40,8 @@ class Lookout(msgspec.Struct, eq=False):
     """Offsets of special tokens that are markers, when ids are fed."""
     _added: Iterable[str] = ()
     """The tokenizer's added tokens."""
+    _ignores: bool = False
+    """Whether text that only spells one of them is text."""
     _spared: dict[str, tuple[Pattern, int]] = {}
     """Closings of openings that are text, by their literals, and how many: they are text too."""
     _spared_at: int = ALWAYS
@@ -77,6 +81,7 @@ class Lookout(msgspec.Struct, eq=False):
         """Token ids are fed; these are the literals of special tokens."""
         self._marks = set()
         self._added = added
+        self._ignores = self.plan.policy.text_markers == "ignore"
 
     def mark(self, offset: int) -> None:
         """A special token that is a marker, known by its id, stands at an offset."""
@@ -93,22 +98,35 @@ class Lookout(msgspec.Struct, eq=False):
         """Whether a special token stands here, known by its id."""
         return self._marks is not None and self._tape.base + i in self._marks
 
-    def _spelled(self, first: str, i: int) -> bool:
-        """Whether text here only spells a special token where that does not count."""
-        if self._marks is None or self.plan.policy.text_markers != "ignore" or self._tape.base + i in self._marks:
+    def spelled(self, first: str, i: int, end: int) -> bool:
+        """Whether what stands there, and begins with ``first``, only spells a special token, which does not count."""
+        if not self._ignores:
             return False
         buf = self._tape.buf
-        return any(
-            text and (first.startswith(text) or (text.startswith(first) and buf.startswith(text, i)))
-            for text in self._added
-        )
+        begins = not self.certain(i)
+        for token in self._added:
+            if begins and (first.startswith(token) or (token.startswith(first) and buf.startswith(token, i))):
+                return bool(token)
+            if len(token) < _SHORTEST or token.isalnum() or token.isspace():
+                continue  # words and space are in names and between markers, too
+            p = buf.find(token, i + 1, end)
+            while p >= 0 and self.certain(p):
+                p = buf.find(token, p + 1, end)
+            if p >= 0:
+                return True
+        return False
 
     # -- patterns -----------------------------------------------------------------------------------------------------
 
     def stands(self, pattern: Pattern, i: int, fields: dict[str, str] | None = None) -> int:
         """Where a pattern that begins at ``i`` ends; a special token only spelled may not count. Fills ``fields``."""
         r = pattern.match(self._tape.buf, i, {} if fields is None else fields)
-        return NO if r != NO and self._marks is not None and self._spelled(pattern.first, i) else r
+        return NO if r != NO and self._ignores and self.spelled(pattern.first, i, max(r, i)) else r
+
+    def progress(self, pattern: Pattern, i: int) -> int:
+        """How far the beginning of a pattern stands at ``i``, as `stands` counts."""
+        end = max(pattern.progress(self._tape.buf, i), i)
+        return i if self._ignores and self.spelled(pattern.first, i, end) else end
 
     def first(self, patterns: Iterable[Pattern], i: int) -> int:
         """Where the first of some patterns that begins at ``i`` ends."""
@@ -164,7 +182,7 @@ class Lookout(msgspec.Struct, eq=False):
             pattern = marker.pattern
             if not marker.marked or not pattern.first:
                 continue
-            r = pattern.match(buf, j, {})
+            r = self.stands(pattern, j)
             if r >= 0:
                 return end
             found = min(found, r)

@@ -174,7 +174,7 @@ class Openings(msgspec.Struct, eq=False):
         found = NO
         if form.syntax is None:
             for p in plan.parameters:
-                r = p.opening.match(buf, j, {})
+                r = self.look.stands(p.opening, j)
                 if r >= 0:
                     return i
                 found = min(found, r)
@@ -187,7 +187,7 @@ class Openings(msgspec.Struct, eq=False):
                 return i
             found = MORE
         for suffix in plan.suffixes:
-            r = suffix.match(buf, j, {})
+            r = self.look.stands(suffix, j)
             if r >= 0:
                 return i
             found = min(found, r)
@@ -228,7 +228,7 @@ class Openings(msgspec.Struct, eq=False):
             if not isinstance(o, Opening) or o.kind != CALL or not o.marked or o.block is None or o.form is None:
                 continue
             marker = o.block.prefix if o.block.prefix and o.block.marked else o.form.opening
-            if marker.first and buf.startswith(marker.first, i) and o.pattern.match(buf, i, {}) != NO:
+            if marker.first and buf.startswith(marker.first, i) and self.look.stands(o.pattern, i) != NO:
                 return True
         return False
 

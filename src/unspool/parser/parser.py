@@ -271,6 +271,7 @@ class Parser:
             self._machine.look.know_tokens(tokens.added)
             self._fold.count_reasoning_tokens()
             self._slow()
+            self._fast.allowed = False  # it knows no spans of tokens
         events: list[Event] = []
         pending: list[str] = []
         for alone, texts in tokens.runs(ids):
@@ -282,7 +283,7 @@ class Parser:
                     if pending:
                         events += self._feed("".join(pending), said)
                         pending = []
-                    events += self._feed_special(tokens, literal, said)
+                    events += self._feed_special(literal, tokens.foreign(literal, self._machine.look.plan), said)
                     tokens.count(literal)
             if texts:
                 pending.append(tokens.join(texts))
@@ -291,16 +292,17 @@ class Parser:
         self._machine.look.forget_marks()
         return events
 
-    def _feed_special(self, tokens: TokenFeed, literal: str, stage: Stage | None) -> list[Event]:
-        """A token whose id says what it is."""
+    def _feed_special(self, literal: str, foreign: bool, stage: Stage | None) -> list[Event]:
+        """A token whose id says what it is; ``foreign``: no template names it."""
         machine = self._machine
         plan = machine.look.plan
+        at = self._tape.end
         if is_marker(literal, plan):
-            machine.look.mark(tokens.total)
+            machine.look.mark(at)
             if machine.calls.call is not None and closes(literal, plan):
                 machine.end_string()
-        if machine.calls.call is None and tokens.foreign(literal, plan):
-            machine.ledger.foreign(tokens.total, tokens.total + len(literal))
+        if foreign and machine.calls.call is None:
+            machine.ledger.foreign(at, at + len(literal))
         return self._feed(literal, stage)
 
 

@@ -371,7 +371,9 @@ class Prose(Steps):
         buf = tape.buf
         # A word alone (``function``) is not a marker.
         calls = (o for o in scan.markers if isinstance(o, Opening) and o.kind == CALL)
-        here = [o for o in calls if o.marked and not o.pattern.first.isalnum() and buf.startswith(o.pattern.first, p)]
+        marked = [o for o in calls if o.marked and not o.pattern.first.isalnum()]
+        found = [(o, o.pattern.first) for o in marked if buf.startswith(o.pattern.first, p)]
+        here = [o for o, first in found if not look.spelled(first, p, p + len(first))]
         pairs = [(o.block, o.form) for o in here if o.block and o.form]
         look.spare(p, *(b.suffix if b.prefix else f.suffix for b, f in pairs), *look.stray_closings(p))
         if not here:

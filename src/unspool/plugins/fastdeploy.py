@@ -11,25 +11,22 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar, Final
 
-from .. import Dialect, Parser, Policy, Stage, UnknownDialect, detect_stage, list_dialects, parse, structure_info
+from .. import Dialect, Policy, Stage, UnknownDialect, detect_stage, list_dialects, parse, structure_info
 from .host import (
     AUTO,
     PREFIX,
-    Delta,
-    Reader,
     closings,
     content_ids,
     dialect_for,
     dialect_of,
     environment_policy,
-    foreign_tokens,
     names,
-    note_calls,
     reasoning_closed,
     registered,
     tool_choice_of,
     tools_of,
 )
+from .reader import Delta, Reader, note_calls, reader_of
 
 __all__ = ["ReasoningHalf", "ToolHalf", "register_reasoning", "register_tools"]
 
@@ -88,8 +85,7 @@ class _Half:
         return f"{stage.name}_STAGE"
 
     def _reader(self, tools: Any, stage: Stage | None, choice: Any = "auto") -> Reader:
-        parser = Parser(self.dialect, tools=tools, tool_choice=choice, stage=stage, policy=environment_policy())
-        return Reader(parser, foreign=foreign_tokens(self.dialect, self.tokenizer))
+        return reader_of(self.dialect, self.tokenizer, tools=tools, tool_choice=choice, stage=stage)
 
     def _feed(self, reader: Reader, text: str, ids: Sequence[int]) -> Delta:
         """The next piece; the end of the sequence closes the output, and what follows is nothing."""

@@ -1,6 +1,5 @@
-"""What the plug-ins share: names, tools as engines hold them, policies from the environment, one reader per output."""
+"""What the plug-ins share: names, tools as engines hold them, policies from the environment, a dialect's markers."""
 
-import enum
 import logging
 import os
 import re
@@ -11,23 +10,14 @@ from functools import cache, lru_cache
 from importlib import metadata
 from typing import Any, Final
 
-import msgspec
-
 from .. import (
     ContentDelta,
     Dialect,
-    Event,
-    Markup,
-    Notice,
     Parser,
     Policy,
-    ReasoningDelta,
     ReasoningEnd,
     ReasoningStart,
     Stage,
-    ToolCallDelta,
-    ToolCallEnd,
-    ToolCallStart,
     UnknownDialect,
     detect_dialect,
     get_dialect,
@@ -39,10 +29,6 @@ from ..infer.choosing import choose_dialect
 __all__ = [
     "AUTO",
     "PREFIX",
-    "CallDelta",
-    "Delta",
-    "Keep",
-    "Reader",
     "closings",
     "content_ids",
     "dialect_for",
@@ -50,7 +36,6 @@ __all__ = [
     "environment_policy",
     "foreign_tokens",
     "names",
-    "note_calls",
     "openings",
     "reasoning_closed",
     "registered",
@@ -310,197 +295,3 @@ def _is_foreign(d: Dialect, tokenizer: Any, token: int, text: str) -> bool:
         return False
     by_id = Parser(d, stage=Stage.CONTENT, tokenizer=tokenizer)
     return not any(isinstance(e, ContentDelta) for e in [*by_id.feed_tokens([token]), *by_id.close()])
-
-
-# --- one reader per output --------------------------------------------------------------------------------------------
-
-
-class CallDelta(msgspec.Struct):
-    """News of one call: its place, its id and name where it begins, and the next piece of its arguments."""
-
-    index: int
-    id: str | None = None
-    name: str | None = None
-    arguments: str = ""
-
-
-class Delta(msgspec.Struct):
-    """What one piece of output brought."""
-
-    reasoning: str = ""
-    content: str = ""
-    calls: list[CallDelta] = []
-
-    def __bool__(self) -> bool:
-        return bool(self.reasoning or self.content or self.calls)
-
-
-class Keep(enum.Enum):
-    """What stays in the content as the model wrote it, since another parser of the host's comes before or after."""
-
-    NOTHING = enum.auto()
-    CALLS = enum.auto()
-    """Only reasoning is taken out: what is left goes to a parser of calls."""
-    REASONING = enum.auto()
-    """Only calls are taken out: reasoning is none of this parser's business."""
-
-
-class Reader:
-    """Reads one output: text in, `Delta` out; pieces of text and the whole give the same.
-
-    Args:
-        parser: reads it.
-        foreign: see `foreign_tokens`: dropped where they stand outside of calls.
-        keep: what stays as it was written.
-    """
-
-    def __init__(self, parser: Parser, *, foreign: "re.Pattern[str] | None" = None, keep: Keep = Keep.NOTHING) -> None:
-        self.parser = parser
-        self._foreign = foreign
-        self._keep = keep
-        self._feed = parser.feed
-        self._flows = keep is not Keep.CALLS  # what is only more of a call's arguments needs no look
-        self._counts = keep is Keep.REASONING  # but for how much of the text it was
-        self._raw = ""  # what was fed and not yet told of, where anything is kept
-        self._thinking = parser.stage is Stage.REASONING
-        self._behind = False  # directly behind reasoning
-        self._blank = ""  # framing that goes with what follows it
-        self._pieces: list[str] = []
-        self.arguments: list[str] = []
-        """The arguments of each call; ``""`` until it has ended."""
-        self.calls: list[str] = []
-        """The name of each call."""
-        self.ended = 0
-        """How many calls have ended; they end in their order."""
-        self.closed = False
-
-    def feed(self, text: str) -> Delta:
-        """The next piece of the output."""
-        told = self.take(text)
-        if isinstance(told, ToolCallDelta):
-            return Delta(calls=[CallDelta(told.index, arguments=told.arguments)])
-        return told
-
-    def take(self, text: str) -> Delta | ToolCallDelta:
-        """As `feed`; but what is only more of a call's arguments is its event: most of a stream, by far."""
-        foreign = self._foreign
-        if foreign is not None and foreign.search(text):
-            return self._without_foreign(text, foreign)
-        events = self._feed(text)
-        if len(events) == 1 and self._flows:
-            event = events[0]
-            if isinstance(event, ToolCallDelta):
-                if self._counts and (self._raw or event.end - event.start != len(text)):
-                    self._raw = (self._raw + text)[event.end - event.start :]
-                self._pieces.append(event.arguments)
-                return event
-        return self._delta(text, events)
-
-    def _without_foreign(self, text: str, foreign: "re.Pattern[str]") -> Delta:
-        told, at = Delta(calls=[]), 0
-        for match in foreign.finditer(text):
-            self._add(told, text[at : match.start()])
-            at = match.end() if self.parser.stage is not Stage.TOOL_CALL else match.start()
-        self._add(told, text[at:])
-        return told
-
-    def close(self, finish_reason: str = "stop") -> Delta:
-        """The output is over; nothing the second time."""
-        if self.closed:
-            return Delta(calls=[])
-        self.closed = True
-        return self._delta("", self.parser.close(finish_reason))
-
-    def whole(self, text: str, finish_reason: str = "stop") -> Delta:
-        """A whole output at once: as `feed` and `close`, each call with all of its arguments."""
-        told = self.feed(text)
-        self.join(told, self.close(finish_reason))
-        calls: dict[int, CallDelta] = {}
-        for call in told.calls:
-            if call.name is not None:
-                calls[call.index] = call
-            else:
-                calls[call.index].arguments += call.arguments
-        told.calls = list(calls.values())
-        return told
-
-    def _add(self, told: Delta, text: str) -> None:
-        self.join(told, self._delta(text, self.parser.feed(text)))
-
-    @staticmethod
-    def join(told: Delta, more: Delta) -> None:
-        """Add what came later."""
-        told.reasoning += more.reasoning
-        told.content += more.content
-        told.calls += more.calls
-
-    def _delta(self, text: str, events: list[Event]) -> Delta:
-        keep = self._keep
-        reasoning: list[str] = []
-        content: list[str] = []
-        calls: list[CallDelta] = []
-        if keep is not Keep.NOTHING:
-            self._raw += text
-        used = 0
-        for event in events:
-            size = event.end - event.start
-            raw = self._raw[used : used + size] if keep is not Keep.NOTHING else ""
-            used += size
-            if isinstance(event, ReasoningStart | ReasoningDelta | ReasoningEnd):
-                if keep is Keep.REASONING:
-                    content.append(raw)
-                elif isinstance(event, ReasoningDelta):
-                    reasoning.append(event.text)
-                self._behind = isinstance(event, ReasoningEnd)
-                self._thinking = not self._behind
-                self._blank = ""
-                continue
-            if keep is Keep.CALLS:
-                if not isinstance(event, Markup):
-                    content += (self._blank, raw)
-                    self._blank = ""
-                elif not self._thinking and not (self._behind and raw.isspace()):
-                    self._blank += raw
-                    if not raw.isspace():
-                        content.append(self._blank)
-                        self._blank = ""
-            elif isinstance(event, ContentDelta):
-                content.append(event.text)
-            elif isinstance(event, ToolCallStart):
-                self.calls.append(event.name)
-                self.arguments.append("")
-                calls.append(CallDelta(event.index, event.id, event.name))
-            elif isinstance(event, ToolCallDelta):
-                self._pieces.append(event.arguments)
-                if calls and calls[-1].index == event.index:
-                    calls[-1].arguments += event.arguments
-                else:
-                    calls.append(CallDelta(event.index, arguments=event.arguments))
-            elif isinstance(event, ToolCallEnd):
-                self.arguments[event.index] = "".join(self._pieces)
-                self.ended = event.index + 1
-                self._pieces = []
-            elif keep is Keep.REASONING and isinstance(event, Markup) and self._behind:
-                content.append(raw)
-            self._behind = self._behind and isinstance(event, Markup | Notice)
-        self._raw = self._raw[used:]
-        return Delta("".join(reasoning), "".join(content), calls)
-
-
-def note_calls(reader: Reader, told: Delta, calls: list[dict[str, Any]], streamed: list[str]) -> int:
-    """Keep the lists that engines of vLLM's kind look at: each call, and what of its arguments was sent.
-
-    Arguments are told once their call has ended; the lists agree at any time, so that a host has nothing to add.
-
-    Returns:
-        The index of the latest call, or ``-1``.
-    """
-    for call in told.calls:
-        if call.name is not None:
-            calls.append({"name": call.name, "arguments": ""})
-            streamed.append("")
-    i = reader.ended
-    while i and not streamed[i - 1]:
-        i -= 1
-        streamed[i] = calls[i]["arguments"] = reader.arguments[i]
-    return len(calls) - 1

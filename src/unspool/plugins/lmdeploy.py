@@ -8,22 +8,18 @@ lmdeploy loads no plug-ins. This module is its command line with unspool's parse
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final
 
-from .. import Parser, Stage, constrain, get_dialect
+from .. import Stage, constrain, get_dialect
 from .host import (
     AUTO,
     PREFIX,
-    Delta,
-    Keep,
-    Reader,
     dialect_for,
     dialect_of,
-    environment_policy,
-    foreign_tokens,
     names,
     registered,
     tool_choice_of,
     tools_of,
 )
+from .reader import Delta, Keep, Reader, reader_of
 
 __all__ = ["ResponseHalf", "main", "register"]
 
@@ -73,15 +69,14 @@ class ResponseHalf:
         undecided = thoughts and self.enable_thinking is not False and d.reasoning
         tools = tools_of(request.tools) if calls else []
         choice = tool_choice_of(request.tool_choice) if tools else "auto"
-        parser = Parser(
+        return reader_of(
             d,
+            type(self).tokenizer,
+            keep=Keep.NOTHING if thoughts else Keep.REASONING,
             tools=tools,
             tool_choice=choice,
             stage=Stage.UNDECIDED if undecided else Stage.CONTENT,
-            policy=environment_policy(),
         )
-        foreign = foreign_tokens(d, type(self).tokenizer)
-        return Reader(parser, foreign=foreign, keep=Keep.NOTHING if thoughts else Keep.REASONING)
 
     def stream_chunk(self, delta_text: str, delta_token_ids: Sequence[int], **kwargs: Any) -> Any:
         """The messages of the next piece, each with whether it has calls."""

@@ -17,7 +17,6 @@ import msgspec
 
 from .. import (
     Dialect,
-    Parser,
     Stage,
     StructureInfo,
     ToolCallDelta,
@@ -31,21 +30,16 @@ from ..parser.ids import Ids
 from .host import (
     AUTO,
     PREFIX,
-    Delta,
-    Keep,
-    Reader,
     closings,
     dialect_for,
     dialect_of,
-    environment_policy,
-    foreign_tokens,
     names,
-    note_calls,
     openings,
     registered,
     tool_choice_of,
     tools_of,
 )
+from .reader import Delta, Keep, Reader, note_calls, reader_of
 
 __all__ = [
     "FunctionCallParser",
@@ -222,8 +216,7 @@ class ToolDetector:
 
     def _read(self, tools: Sequence[Any] | None) -> Reader:
         known = None if tools is None else tools_of(tools)
-        parser = Parser(self.dialect, tools=known, stage=Stage.CONTENT, policy=environment_policy())
-        return Reader(parser, foreign=_foreign(self.dialect, self._tokenizer), keep=Keep.REASONING)
+        return reader_of(self.dialect, self._tokenizer, keep=Keep.REASONING, tools=known, stage=Stage.CONTENT)
 
     def _told(self, reader: Reader, told: Delta) -> StreamingParseResult:
         items = []
@@ -314,7 +307,7 @@ class ReasoningDetector:
         self.dialect = dialect_for(self.dialect_name, tokenizer)
         start, end = (*closings(self.dialect), ("", ""))[0]
         self._begin(start, end, stream_reasoning=stream_reasoning, force_reasoning=bool(force_reasoning))
-        self._given: dict[str, Any] = {"policy": environment_policy()}
+        self._given: dict[str, Any] = {}
         if continue_final_message and isinstance(previous_content, str) and previous_content:
             self._given["prompt"] = "".join(self.dialect.start[:1]) + previous_content
         elif force_reasoning is not None:
@@ -372,13 +365,7 @@ class ReasoningDetector:
         return self.parts_type(normal_text=told.content, reasoning_text=reasoning)
 
     def _read(self) -> Reader:
-        return Reader(
-            Parser(self.dialect, **self._given), foreign=_foreign(self.dialect, self._tokenizer), keep=self._keep
-        )
-
-
-def _foreign(d: Dialect, tokenizer: Any) -> Any:
-    return None if tokenizer is None else foreign_tokens(d, tokenizer)
+        return reader_of(self.dialect, self._tokenizer, keep=self._keep, **self._given)
 
 
 # --- without SGLang ---------------------------------------------------------------------------------------------------

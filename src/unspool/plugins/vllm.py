@@ -7,13 +7,15 @@ vLLM composes each request's parser of two halves, and hands text from the first
 reasoning half passes everything on, and the half of calls reads all of it: framing that belongs to both stays whole.
 The halves are made one after the other in one thread with one tokenizer, which is how they find each other.
 
-What is read is the text, in pieces and whole alike: vLLM gives no token ids with a whole output, cuts stop strings from
-the text alone, and writes special tokens out. Ids decide where the prompt ends, and count tokens.
+What is read is the text; where the policy ``text_markers`` is set, ids tell its special tokens, in pieces and whole
+alike: see `pairing`. vLLM's parser of two halves keeps the ids of a whole output to itself, so the class it composes
+of ours is made to hand them on. Ids also decide where the prompt ends, and count tokens.
 """
 
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Sequence
+from functools import wraps
 from typing import Any, ClassVar, Final
 
 from .. import (
@@ -26,27 +28,22 @@ from .. import (
     detect_stage,
     get_dialect,
 )
+from ..parser.prompt import decode_ids
 from .host import (
     AUTO,
     PREFIX,
-    CallDelta,
-    Delta,
-    Keep,
-    Reader,
     closings,
     content_ids,
     dialect_for,
     dialect_of,
-    environment_policy,
-    foreign_tokens,
     names,
-    note_calls,
     openings,
     reasoning_closed,
     registered,
     tool_choice_of,
     tools_of,
 )
+from .reader import CallDelta, Delta, Ids, Keep, Reader, note_calls, reader_of
 
 __all__ = ["ReasoningHalf", "ToolHalf", "register"]
 
@@ -69,6 +66,8 @@ class ReasoningHalf:
     dialect_name: ClassVar[str] = AUTO
     delta_type: ClassVar[Callable[..., Any]]
     engine_based_streaming = True
+    output_ids: Sequence[int] = ()
+    """The ids of the whole output that is read next, where vLLM gives them."""
 
     def __init__(self, tokenizer: Any, *args: Any, **kwargs: Any) -> None:
         super().__init__(tokenizer, *args, **kwargs)  # type: ignore[call-arg]  # the host's class comes behind this one
@@ -89,7 +88,7 @@ class ReasoningHalf:
         With thinking on or unknown, whether the prompt opened the thought cannot be known: the output itself decides.
         """
         if self._prompt is not None:
-            return {"prompt": self._prompt, "tokenizer": self.tokenizer}
+            return {"prompt": decode_ids(self.tokenizer, self._prompt)}
         if self._thinking is False:
             return {"stage": Stage.CONTENT}
         if self.dialect.stage is Stage.CONTENT and self.dialect.reasoning:
@@ -160,7 +159,11 @@ class ReasoningHalf:
 
     def extract_reasoning(self, model_output: str, request: Any) -> tuple[str | None, str | None]:
         """Reasoning and content of a whole output."""
-        told = self._read().whole(model_output) if self.mate is None else self.mate.whole(model_output, request)
+        ids, self.output_ids = self.output_ids, ()
+        if self.mate is None:
+            told = self._read(_ids(request)).whole(model_output, ids)
+        else:
+            told = self.mate.whole(model_output, request, ids)
         return told.reasoning or None, told.content or None
 
     def extract_reasoning_streaming(
@@ -177,8 +180,8 @@ class ReasoningHalf:
             self._ended = True
             return type(self).delta_type(content=delta_text)
         if self._reader is None:
-            self._reader = self._read()
-        told = self._reader.feed(delta_text)
+            self._reader = self._read(Ids(lag=True))  # there is no request that tells of stop strings
+        told = self._reader.feed(delta_text, delta_token_ids)
         # Not before content has come: white space behind the closing marker may belong to it.
         self._ended = bool(told.content) and self._reader.parser.stage is not Stage.REASONING
         return self._delta(told)
@@ -190,9 +193,8 @@ class ReasoningHalf:
     def _delta(self, told: Delta) -> Any:
         return type(self).delta_type(reasoning=told.reasoning or None, content=told.content or None) if told else None
 
-    def _read(self) -> Reader:
-        parser = Parser(self.dialect, tools=[], policy=environment_policy(), **self.beginning)
-        return Reader(parser, foreign=foreign_tokens(self.dialect, self.tokenizer))
+    def _read(self, ids: Ids) -> Reader:
+        return reader_of(self.dialect, self.tokenizer, ids=ids, tools=[], **self.beginning)
 
 
 class ToolHalf:
@@ -217,6 +219,8 @@ class ToolHalf:
     prev_tool_call_arr: list[dict[str, Any]]
     streamed_args_for_tool: list[str]
     current_tool_id: int
+    output_ids: Sequence[int] = ()
+    """The ids of the whole output that is read next, where vLLM gives them."""
 
     def __init__(self, tokenizer: Any, tools: Any = None, **kwargs: Any) -> None:
         super().__init__(tokenizer, tools)  # type: ignore[call-arg]
@@ -272,14 +276,15 @@ class ToolHalf:
         )
         return None if made is None else type(self).tag_type(made.structural_tag)
 
-    def whole(self, model_output: str, request: Any) -> Delta:
+    def whole(self, model_output: str, request: Any, ids: Sequence[int]) -> Delta:
         """Read a whole output; `extract_tool_calls` then tells of its calls."""
-        self._told = self._read(request).whole(model_output)
+        self._told = self._read(request).whole(model_output, ids)
         return self._told
 
     def extract_tool_calls(self, model_output: str, request: Any) -> Any:
         """Calls and content of a whole output."""
-        told = self._told or self._read(request).whole(model_output)
+        ids, self.output_ids = self.output_ids, ()
+        told = self._told or self._read(request).whole(model_output, ids)
         self._told = None
         return type(self).make_calls(told)
 
@@ -297,7 +302,7 @@ class ToolHalf:
         reader = self._reader
         if reader is None:
             reader = self._reader = self._read(request)
-        told = reader.take(delta_text)
+        told = reader.take(delta_text, delta_token_ids)
         if isinstance(told, ToolCallDelta):
             return type(self).make_piece(told)
         return self._delta(reader, told)
@@ -318,9 +323,42 @@ class ToolHalf:
             None if request is None and not self._tools else tools_of(getattr(request, "tools", None) or self._tools)
         )
         choice = tool_choice_of(getattr(request, "tool_choice", None)) if tools else "auto"
-        parser = Parser(self.dialect, tools=tools, tool_choice=choice, policy=environment_policy(), **given)
         keep = Keep.REASONING if self.mate is None else Keep.NOTHING
-        return Reader(parser, foreign=foreign_tokens(self.dialect, self.tokenizer), keep=keep)
+        ids = _ids(request)
+        return reader_of(self.dialect, self.tokenizer, keep=keep, ids=ids, tools=tools, tool_choice=choice, **given)
+
+
+def _ids(request: Any) -> Ids:
+    """How ids come with the text of an answer."""
+    stops = bool(getattr(request, "stop", None)) and not getattr(request, "include_stop_str_in_output", False)
+    tag = getattr(getattr(request, "structured_outputs", None), "structural_tag", None)
+    forced = getattr(request, "tool_choice", None) not in (None, "auto", "none")
+    return Ids(lag=stops, constrained=forced or tag is not None)
+
+
+def hand_on_ids(parser: Any) -> None:
+    """Have a class of vLLM's parsers hand the ids of a whole output to the first of its halves, which is ours."""
+    parse = parser.parse
+
+    @wraps(parse)
+    def with_ids(
+        self: Any, model_output: str, request: Any, enable_auto_tools: bool = False, model_output_token_ids: Any = ()
+    ) -> Any:
+        first = self.reasoning_parser or self.tool_parser
+        if first is not None:
+            first.output_ids = model_output_token_ids
+        return parse(self, model_output, request, enable_auto_tools, model_output_token_ids)
+
+    parser.parse = with_ids
+
+
+class Composed(type):
+    """The class of our halves: Python tells it into which class of parsers vLLM puts them."""
+
+    def __set_name__(cls, owner: Any, name: str) -> None:
+        first = "tool_parser_cls" if getattr(owner, "reasoning_parser_cls", None) is None else "reasoning_parser_cls"
+        if name == first:
+            hand_on_ids(owner)
 
 
 def _switch(options: Any) -> bool | None:
@@ -410,10 +448,10 @@ def _register() -> None:
             tools_called=bool(calls), tool_calls=calls, content=told.content or None
         )
 
-    class HostReasoningHalf(ReasoningHalf, ReasoningParser):  # type: ignore[misc,unused-ignore]
+    class HostReasoningHalf(ReasoningHalf, ReasoningParser, metaclass=Composed):  # type: ignore[misc,unused-ignore]
         delta_type = protocol.DeltaMessage
 
-    class HostToolHalf(ToolHalf, ToolParser):  # type: ignore[misc,unused-ignore]
+    class HostToolHalf(ToolHalf, ToolParser, metaclass=Composed):  # type: ignore[misc,unused-ignore]
         tag_type = StructuralTag.model_validate
 
         def get_structural_tag(self, request: Any, *, reasoning: bool = False, strict_level: int = 0) -> Any:
@@ -431,8 +469,8 @@ def _register() -> None:
         made = {"dialect_name": name}
         d = None if name == AUTO else dialect_of(name)
         if d is None or d.call:
-            kind = type("UnspoolToolParser", (HostToolHalf,), made)
+            kind = Composed("UnspoolToolParser", (HostToolHalf,), made)
             ToolParserManager.register_module(name=PREFIX + name, module=kind)
         if d is None or d.reasoning:
-            kind = type("UnspoolReasoningParser", (HostReasoningHalf,), made)
+            kind = Composed("UnspoolReasoningParser", (HostReasoningHalf,), made)
             ReasoningParserManager.register_module(name=PREFIX + name, module=kind)

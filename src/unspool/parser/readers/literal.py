@@ -10,7 +10,7 @@ and comes back with more text behind it.
 
 from json.encoder import encode_basestring
 
-from ...dialect.syntax import Syntax
+from ...dialect.syntax import KEYWORD, Syntax
 from ...regex import Prefix, Regex
 from .numbers import Magnitude
 from .plain import whole_object
@@ -45,7 +45,7 @@ __all__ = ["DONE", "ERROR", "MAX_DEPTH", "STRING", "VALUE", "LiteralReader", "Ro
 
 _DIGITS = Prefix(r"[0-9]*+")
 _WORD = Regex(r"[A-Za-z_][A-Za-z_0-9]*+")
-_KEYWORD = Regex(r"\w++")
+_EXPONENT = Regex(r"[eE][+-]?[0-9]++")
 _BARE_KEY = Prefix(r"[^:,{}\[\]]*+")
 
 _PAIRS = frozenset(("{}", "[]", "t)", "s}"))
@@ -150,6 +150,14 @@ class LiteralReader(Strings):
                     self._mark = i + 1
                 self.mode = VALUE if self.stack[-1] in "[ts" else KEY
                 return i + 1
+            if self.stack[-1] == "(" and c != ")":
+                named = self._name_follows(text, i, n)
+                if named < 0:
+                    return -1
+                if named:
+                    self._comma = True
+                    self.mode = KEY
+                    return i
             return self._close(text, i, c)
         if mode == VALUE or mode == FIRST_ITEM:
             if c == "]" or c == ")" or (c == "}" and self.stack and self.stack[-1] == "s"):
@@ -189,22 +197,23 @@ class LiteralReader(Strings):
 
     def _key(self, text: str, i: int, n: int, c: str) -> int:
         if self.stack[-1] == "(":
-            m = _KEYWORD.match(text, i)
-            if m is None or c.isdigit():
-                return self._fail(text, i, "a positional argument (allowed are keyword arguments)")
-            if m.end() == n:
+            name = KEYWORD.match(text, i)
+            end = self._how.space.match(text, name.end()).end()
+            if end == n:
                 return -1 if n - i <= MAX_KEY else self._fail(text, i, "an unterminated name")
-            return self._bare_key(m.group(), m.end())
+            if text[end] != "=":
+                return self._fail(text, i, "a positional argument (allowed are keyword arguments)")
+            return self._bare_key(name.group(), end)
         if self._how.syntax is Syntax.QUOTE:
             if not text.startswith(self._how.quote, i):
                 if self._how.quote.startswith(text[i:n]):
                     return -1
-                m = _BARE_KEY.match(text, i)
-                if m.end() == n:
+                bare = _BARE_KEY.match(text, i)
+                if bare.end() == n:
                     return -1 if n - i <= MAX_KEY else self._fail(text, i, "an unterminated key")
-                if m.end() == i or text[m.end()] != ":":
+                if bare.end() == i or text[bare.end()] != ":":
                     return self._fail(text, i, "an object without a key")
-                return self._bare_key(m.group().rstrip(), m.end())
+                return self._bare_key(bare.group().rstrip(), bare.end())
             return self._open_string(text, i, n, True)
         if c == '"' or (c in "'rRuU" and self._how.syntax is Syntax.PYTHON) or (c == "'" and self._how.repair):
             return self._open_string(text, i, n, True)
@@ -223,6 +232,19 @@ class LiteralReader(Strings):
             self.mode = VALUE
             return self._value(text, i, n, c)
         return self._fail(text, i, f"{c!r} where a key is expected")
+
+    def _name_follows(self, text: str, i: int, n: int) -> int:
+        """Whether a keyword argument begins where a comma was left out: 1, 0, or -1 where it cannot be told yet."""
+        if not self.stack or self.stack[-1] != "(":
+            return 0
+        m = KEYWORD.match(text, i)
+        end = self._how.space.match(text, m.end()).end()
+        if end == n:
+            return -1 if n - i <= MAX_KEY else 0
+        exponent = _EXPONENT.match(text, i) if self.mode == NUMBER else None
+        if exponent is not None and exponent.end() < m.end():
+            return 0  # what follows the exponent is the name
+        return int(m.end() > i and text[end] == "=")
 
     def _bare_key(self, key: str, end: int) -> int:
         """A key that stands without quotes, whole, up to ``end``."""
@@ -299,23 +321,33 @@ class LiteralReader(Strings):
         m = _WORD.match(text, i)
         if m is None:
             return self._fail(text, i, f"{text[i]!r} where a value is expected")
-        if m.end() - i > MAX_WORD:
+        if m.end() - i > MAX_WORD and self.stack[-1:] != ["("]:
             return self._fail(text, i, "an unknown word where a value is expected")
-        if m.end() == n:
+        if m.end() == n and n - i <= MAX_KEY:
             # A word ends where another character begins.
             self.mode = WORD
             return -1
-        word = self._how.words.get(m.group())
+        written = m.group()
+        word = self._how.words.get(written)
         if word is None:
-            return self._fail(text, i, f"{m.group()} is not a value")
+            # A name may follow at once, where a comma was left out.
+            written = next((w for w in self._how.words if written.startswith(w)), "")
+            named = self._name_follows(text, i + len(written), n) if written else 0
+            if named < 0:
+                self.mode = WORD
+                return -1
+            if not named:
+                return self._fail(text, i, f"{m.group()[:MAX_WORD]} is not a value")
+            word = self._how.words[written]
         self._begin(text, i)
-        if not self._how.keep or word != m.group():
-            if word != m.group():
+        end = i + len(written)
+        if not self._how.keep or word != written:
+            if word != written:
                 self._fix("Python literal")
             self.out.append(word)
-            self._mark = m.end()
+            self._mark = end
         self._ended()
-        return m.end()
+        return end
 
     def _close(self, text: str, i: int, c: str) -> int:
         top = self.stack[-1]
@@ -367,8 +399,14 @@ class LiteralReader(Strings):
                 self.out.append(digits)
             return j
         c = text[i]
+        named = self._name_follows(text, i, n) if c.isalpha() or c == "_" else 0
+        if named < 0 and state in (ZERO, INT, FRACTION, EXP_DIGITS):
+            return -1
         if c == "." and state in (ZERO, INT):
             state = DOT
+        elif named and state in (ZERO, INT, FRACTION, EXP_DIGITS) and not self._endless():
+            self._ended()
+            return i
         elif (c in "eE" and state in (ZERO, INT, FRACTION)) or (c in "eE" and state == DOT and lenient):
             if state == DOT:
                 self._flush(text, i)

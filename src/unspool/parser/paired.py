@@ -1,0 +1,51 @@
+"""Outputs that come as text and as token ids at once, as engines hand them to their parsers."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from ..dialect.file import Dialect
+from ..events import Event
+from .parser import Parser
+
+
+class PairedParser(Parser):
+    """A parser that is fed text, and told which of it is a special token.
+
+    Text is as fast as with `Parser`, and events carry no spans of tokens: ids are not counted.
+
+    Args:
+        dialect: a name, or a `Dialect`.
+        options: those of `Parser`.
+
+    Raises:
+        UnknownDialect, ValueError, TypeError: as `Parser` does.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, dialect: str | Dialect, **options: Any) -> None:
+        super().__init__(dialect, **options)
+
+    def know_tokens(self, special: Iterable[str]) -> None:
+        """From here on special tokens are told, by `feed_special`; text that spells one is none (`text_markers`).
+
+        Args:
+            special: the literals of those that may be markers.
+        """
+        self._slow()
+        self._machine.look.know_tokens(special)
+
+    def feed_special(self, literal: str, *, foreign: bool = False) -> list[Event]:
+        """Take the next special token, after `know_tokens`; returns its events.
+
+        Args:
+            literal: its text.
+            foreign: no template names it: it is markup, but inside a call.
+
+        Raises:
+            ValueError: the parser is closed.
+        """
+        self._slow()
+        events = self._feed_special(literal, foreign, None)
+        self._machine.look.forget_marks()
+        return events

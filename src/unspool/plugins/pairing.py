@@ -1,0 +1,174 @@
+"""Text and token ids side by side: which of an output's text is special tokens, and which only spells them.
+
+An engine gives a piece of text with the ids that were generated for it. The two need not match to the letter: a
+character that is not complete waits, special tokens may be missing in the text (``skip_special_tokens``, and the token
+that ended the output), and where an output may end with a stop string, text waits until it cannot be part of one. So
+text is what is read, and ids tell where in it a special token stands, or where one is missing.
+"""
+
+import re
+import weakref
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from .. import Dialect
+from ..dialect.plan import compile_plan
+from ..parser.tokens import is_marker
+from ..tokens import Detokenizer, added_tokens
+
+__all__ = ["Pairing", "Special", "special_of"]
+
+_SLACK: Final = 4
+"""By how many characters the text of ids may differ from the text that came with them."""
+_LOOK: Final = 64
+"""How many characters, and ids, tell whether text and ids belong together."""
+_BROKEN: Final = "\ufffd"
+
+
+class Special(msgspec.Struct, frozen=True):
+    """The special tokens of a tokenizer that mean something where a dialect is read.
+
+    Attributes:
+        literals: the text of each, by its id.
+        ids: the ids.
+        markers: the text of those that are in a template of the dialect, or part of one.
+    """
+
+    literals: dict[int, str]
+    ids: frozenset[int]
+    markers: tuple[str, ...]
+
+
+_known: "weakref.WeakKeyDictionary[Any, dict[str, Special | None]]" = weakref.WeakKeyDictionary()
+
+
+def special_of(d: Dialect, tokenizer: Any, foreign: "re.Pattern[str] | None") -> Special | None:
+    """The special tokens that matter; ``None`` where a tokenizer does not tell its tokens: then text alone is read.
+
+    Args:
+        d: what is read.
+        tokenizer: a host's.
+        foreign: matches those that no template of the dialect names.
+    """
+    try:
+        known = _known.setdefault(tokenizer, {})
+    except TypeError:  # it cannot be a key: nothing is remembered
+        known = {}
+    if d.name not in known:
+        known[d.name] = _special_of(d, tokenizer, foreign)
+    return known[d.name]
+
+
+def _special_of(d: Dialect, tokenizer: Any, foreign: "re.Pattern[str] | None") -> Special | None:
+    try:
+        added = added_tokens(tokenizer)
+    except (AttributeError, TypeError):
+        return None
+    plan = compile_plan(d, None, "auto")
+    markers = {i: text for text, i in added.items() if text.strip() and is_marker(text, plan)}
+    others = {i: text for text, i in added.items() if foreign is not None and foreign.fullmatch(text)}
+    literals = others | markers
+    return Special(literals, frozenset(literals), tuple(markers.values()))
+
+
+class Pairing:
+    """Brings the text and the ids of one output together.
+
+    Args:
+        special: see `special_of`.
+        tokenizer: the host's.
+        lags: whether text may come later than its ids, and end before them: the request has stop strings.
+    """
+
+    def __init__(self, special: Special, tokenizer: Any, *, lags: bool = False) -> None:
+        self.markers = special.markers
+        self._special = special
+        self._ids = special.ids
+        self._decoder = Detokenizer(tokenizer)
+        self._lags = lags
+        self._owed: list[tuple[str, str]] = []  # text of ids, and the special token behind it, that is not there yet
+        self._run = ""  # text of ids behind the last of those
+        self._waiting = ""  # text that may be the beginning of a special token
+
+    def agree(self, text: str, ids: Sequence[int]) -> bool:
+        """Whether ids are those of a text that begins as this one does."""
+        written = left_out = ""  # with special tokens, and without them
+        for token in ids[:_LOOK]:
+            before, literal = self._decoder.push(token)
+            written += before + literal
+            left_out += before if token in self._ids else before + literal
+        self._decoder.flush()
+        said = _letters(text[:_LOOK])
+        return any(_begins_alike(said, _letters(told)) for told in (written, left_out))
+
+    def plain(self, ids: Sequence[int]) -> bool:
+        """Whether the text that came with these ids holds no special token."""
+        return self._ids.isdisjoint(ids) and not self._lags
+
+    def take(self, text: str, ids: Sequence[int]) -> list[tuple[str, bool]]:
+        """The next piece of text in parts, and whether each is a special token.
+
+        Args:
+            text: may be empty.
+            ids: those that were generated since the last piece.
+        """
+        self._hear(ids)
+        text = self._waiting + text
+        self._waiting = ""
+        parts: list[tuple[str, bool]] = []
+        at, upto = 0, len(text)
+        while self._owed:
+            run, literal = self._owed[0]
+            expected = at + len(run)
+            where = _find(text, literal, at, expected, _SLACK + run.count(_BROKEN))
+            if where < 0 and self._lags and len(text) < expected + len(literal):
+                upto = max(min(expected - _SLACK, len(text)), at)
+                self._owed[0] = run[upto - at :], literal
+                self._waiting = text[upto:]
+                break
+            del self._owed[0]
+            missing = where < 0
+            where = min(expected, len(text)) if missing else where
+            parts += [(text[at:where], False), (literal, True)]
+            at = where if missing else where + len(literal)
+        parts.append((text[at:upto], False))
+        if not self._lags:
+            self._decoder.flush()
+            self._run = ""
+        elif not self._owed:
+            self._run = self._run[upto - at :]
+        return [part for part in parts if part[0]]
+
+    def _hear(self, ids: Sequence[int]) -> None:
+        """What ids tell is owed."""
+        for token in ids:
+            text, literal = self._decoder.push(token)
+            self._run += text
+            if token in self._ids:
+                self._owed.append((self._run, literal))
+                self._run = ""
+            else:
+                self._run += literal
+
+    def rest(self) -> str:
+        """What still waits when the output is over: text that was no special token."""
+        rest, self._waiting = self._waiting, ""
+        return rest
+
+
+def _find(text: str, literal: str, begin: int, expected: int, slack: int) -> int:
+    """Where a special token stands that is expected at a place, or near it; ``-1``: not there."""
+    if text.startswith(literal, expected):
+        return expected
+    return text.find(literal, max(begin, expected - slack), expected + slack + len(literal))
+
+
+def _letters(text: str) -> str:
+    """A text without what may differ: white space, and characters that are not complete."""
+    return "".join(text.replace(_BROKEN, "").split())
+
+
+def _begins_alike(a: str, b: str) -> bool:
+    return a == b or (bool(a and b) and (a.startswith(b) or b.startswith(a)))

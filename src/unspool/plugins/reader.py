@@ -1,0 +1,304 @@
+"""One reader per output: text in, `Delta` out; pieces of text and the whole give the same."""
+
+import enum
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from .. import (
+    ContentDelta,
+    Dialect,
+    Event,
+    Markup,
+    Notice,
+    Policy,
+    ReasoningDelta,
+    ReasoningEnd,
+    ReasoningStart,
+    Stage,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
+)
+from ..parser.paired import PairedParser
+from .host import environment_policy, foreign_tokens
+from .pairing import Pairing, special_of
+
+__all__ = ["CallDelta", "Delta", "Ids", "Keep", "Reader", "note_calls", "reader_of"]
+
+
+class CallDelta(msgspec.Struct):
+    """News of one call: its place, its id and name where it begins, and the next piece of its arguments."""
+
+    index: int
+    id: str | None = None
+    name: str | None = None
+    arguments: str = ""
+
+
+class Delta(msgspec.Struct):
+    """What one piece of output brought."""
+
+    reasoning: str = ""
+    content: str = ""
+    calls: list[CallDelta] = []
+
+    def __bool__(self) -> bool:
+        return bool(self.reasoning or self.content or self.calls)
+
+
+class Keep(enum.Enum):
+    """What stays in the content as the model wrote it, since another parser of the host's comes before or after."""
+
+    NOTHING = enum.auto()
+    CALLS = enum.auto()
+    """Only reasoning is taken out: what is left goes to a parser of calls."""
+    REASONING = enum.auto()
+    """Only calls are taken out: reasoning is none of this parser's business."""
+
+
+class Ids(msgspec.Struct, frozen=True):
+    """How an output's token ids come with its text.
+
+    Attributes:
+        lag: text may come later than its ids, and end before them: there are stop strings.
+        constrained: a grammar wrote the output, which is one of text: what spells a marker is one.
+    """
+
+    lag: bool = False
+    constrained: bool = False
+
+
+def reader_of(
+    d: Dialect, tokenizer: Any, *, keep: Keep = Keep.NOTHING, ids: Ids | None = None, **options: Any
+) -> "Reader":
+    """A reader of one output, under the policies of the environment.
+
+    Ids that come with the text are looked at where the policy ``text_markers`` is set.
+
+    Args:
+        d: what is read.
+        tokenizer: the host's; ``None``: special tokens are not known.
+        keep: what stays as it was written.
+        ids: how ids come with the text; ``None``: they do not.
+        options: those of `Parser`.
+
+    Raises:
+        ValueError, TypeError: a policy or an option is wrong.
+    """
+    policy = environment_policy() or Policy()
+    foreign = pairing = None
+    if tokenizer is not None:
+        foreign = foreign_tokens(d, tokenizer)
+    if ids is not None and policy.text_markers is not None:
+        special = special_of(d, tokenizer, foreign)
+        if special is not None:
+            pairing = Pairing(special, tokenizer, lags=ids.lag)
+            if ids.constrained:
+                policy = msgspec.structs.replace(policy, text_markers="accept")
+    return Reader(PairedParser(d, policy=policy, **options), foreign=foreign, keep=keep, pairing=pairing)
+
+
+class Reader:
+    """Reads one output: text in, `Delta` out; pieces of text and the whole give the same.
+
+    Args:
+        parser: reads it.
+        foreign: see `foreign_tokens`: dropped where they stand outside of calls.
+        keep: what stays as it was written.
+        pairing: tells special tokens from text that spells them, where text comes with its ids.
+    """
+
+    def __init__(
+        self,
+        parser: PairedParser,
+        *,
+        foreign: "re.Pattern[str] | None" = None,
+        keep: Keep = Keep.NOTHING,
+        pairing: Pairing | None = None,
+    ) -> None:
+        self.parser = parser
+        self._foreign = foreign
+        self._pairing = pairing
+        self._paired = False  # text and ids are known to belong together
+        self._early: list[int] = []  # ids before any text
+        self._keep = keep
+        self._feed = parser.feed
+        self._flows = keep is not Keep.CALLS  # what is only more of a call's arguments needs no look
+        self._counts = keep is Keep.REASONING  # but for how much of the text it was
+        self._raw = ""  # what was fed and not yet told of, where anything is kept
+        self._thinking = parser.stage is Stage.REASONING
+        self._behind = False  # directly behind reasoning
+        self._blank = ""  # framing that goes with what follows it
+        self._pieces: list[str] = []
+        self.arguments: list[str] = []
+        """The arguments of each call; ``""`` until it has ended."""
+        self.calls: list[str] = []
+        """The name of each call."""
+        self.ended = 0
+        """How many calls have ended; they end in their order."""
+        self.closed = False
+
+    def feed(self, text: str, ids: Sequence[int] = ()) -> Delta:
+        """The next piece of the output, and its ids where they are known."""
+        told = self.take(text, ids)
+        if isinstance(told, ToolCallDelta):
+            return Delta(calls=[CallDelta(told.index, arguments=told.arguments)])
+        return told
+
+    def take(self, text: str, ids: Sequence[int] = ()) -> Delta | ToolCallDelta:
+        """As `feed`; but what is only more of a call's arguments is its event: most of a stream, by far."""
+        if self._pairing is not None:
+            if not self._paired or not self._pairing.plain(ids):
+                return self._take_paired(self._pairing, text, ids)
+        elif self._foreign is not None and self._foreign.search(text):
+            return self._without_foreign(text, self._foreign)
+        events = self._feed(text)
+        if len(events) == 1 and self._flows:
+            event = events[0]
+            if isinstance(event, ToolCallDelta):
+                if self._counts and (self._raw or event.end - event.start != len(text)):
+                    self._raw = (self._raw + text)[event.end - event.start :]
+                self._pieces.append(event.arguments)
+                return event
+        return self._delta(text, events)
+
+    def _take_paired(self, pairing: Pairing, text: str, ids: Sequence[int]) -> Delta | ToolCallDelta:
+        """Text whose special tokens are told by ids; without ids, or with others than its own, text alone counts."""
+        if not self._paired:
+            self._early += ids
+            if not text and not self.closed:
+                return Delta(calls=[])
+            ids, self._early = self._early, []
+            if not ids or not pairing.agree(text, ids):
+                self._pairing = None
+                return self.take(text)
+            self._paired = True
+            self.parser.know_tokens(pairing.markers)
+            if pairing.plain(ids):
+                return self.take(text, ids)
+        told = Delta(calls=[])
+        for part, special in pairing.take(text, ids):
+            if not special:
+                self._add(told, part)
+                continue
+            foreign = part not in pairing.markers
+            if not foreign or self.parser.stage is Stage.TOOL_CALL:
+                self.join(told, self._delta(part, self.parser.feed_special(part, foreign=foreign)))
+        return told
+
+    def _without_foreign(self, text: str, foreign: "re.Pattern[str]") -> Delta:
+        told, at = Delta(calls=[]), 0
+        for match in foreign.finditer(text):
+            self._add(told, text[at : match.start()])
+            at = match.end() if self.parser.stage is not Stage.TOOL_CALL else match.start()
+        self._add(told, text[at:])
+        return told
+
+    def close(self, finish_reason: str = "stop") -> Delta:
+        """The output is over; nothing the second time."""
+        if self.closed:
+            return Delta(calls=[])
+        self.closed = True
+        told = Delta(calls=[])
+        if self._pairing is not None:
+            told = self.feed("") if self._early else told
+            self._add(told, self._pairing.rest())
+        self.join(told, self._delta("", self.parser.close(finish_reason)))
+        return told
+
+    def whole(self, text: str, ids: Sequence[int] = (), finish_reason: str = "stop") -> Delta:
+        """A whole output at once: as `feed` and `close`, each call with all of its arguments."""
+        told = self.feed(text, ids)
+        self.join(told, self.close(finish_reason))
+        calls: dict[int, CallDelta] = {}
+        for call in told.calls:
+            if call.name is not None:
+                calls[call.index] = call
+            else:
+                calls[call.index].arguments += call.arguments
+        told.calls = list(calls.values())
+        return told
+
+    def _add(self, told: Delta, text: str) -> None:
+        self.join(told, self._delta(text, self.parser.feed(text)))
+
+    @staticmethod
+    def join(told: Delta, more: Delta) -> None:
+        """Add what came later."""
+        told.reasoning += more.reasoning
+        told.content += more.content
+        told.calls += more.calls
+
+    def _delta(self, text: str, events: list[Event]) -> Delta:
+        keep = self._keep
+        reasoning: list[str] = []
+        content: list[str] = []
+        calls: list[CallDelta] = []
+        if keep is not Keep.NOTHING:
+            self._raw += text
+        used = 0
+        for event in events:
+            size = event.end - event.start
+            raw = self._raw[used : used + size] if keep is not Keep.NOTHING else ""
+            used += size
+            if isinstance(event, ReasoningStart | ReasoningDelta | ReasoningEnd):
+                if keep is Keep.REASONING:
+                    content.append(raw)
+                elif isinstance(event, ReasoningDelta):
+                    reasoning.append(event.text)
+                self._behind = isinstance(event, ReasoningEnd)
+                self._thinking = not self._behind
+                self._blank = ""
+                continue
+            if keep is Keep.CALLS:
+                if not isinstance(event, Markup):
+                    content += (self._blank, raw)
+                    self._blank = ""
+                elif not self._thinking and not (self._behind and raw.isspace()):
+                    self._blank += raw
+                    if not raw.isspace():
+                        content.append(self._blank)
+                        self._blank = ""
+            elif isinstance(event, ContentDelta):
+                content.append(event.text)
+            elif isinstance(event, ToolCallStart):
+                self.calls.append(event.name)
+                self.arguments.append("")
+                calls.append(CallDelta(event.index, event.id, event.name))
+            elif isinstance(event, ToolCallDelta):
+                self._pieces.append(event.arguments)
+                if calls and calls[-1].index == event.index:
+                    calls[-1].arguments += event.arguments
+                else:
+                    calls.append(CallDelta(event.index, arguments=event.arguments))
+            elif isinstance(event, ToolCallEnd):
+                self.arguments[event.index] = "".join(self._pieces)
+                self.ended = event.index + 1
+                self._pieces = []
+            elif keep is Keep.REASONING and isinstance(event, Markup) and self._behind:
+                content.append(raw)
+            self._behind = self._behind and isinstance(event, Markup | Notice)
+        self._raw = self._raw[used:]
+        return Delta("".join(reasoning), "".join(content), calls)
+
+
+def note_calls(reader: Reader, told: Delta, calls: list[dict[str, Any]], streamed: list[str]) -> int:
+    """Keep the lists that engines of vLLM's kind look at: each call, and what of its arguments was sent.
+
+    Arguments are told once their call has ended; the lists agree at any time, so that a host has nothing to add.
+
+    Returns:
+        The index of the latest call, or ``-1``.
+    """
+    for call in told.calls:
+        if call.name is not None:
+            calls.append({"name": call.name, "arguments": ""})
+            streamed.append("")
+    i = reader.ended
+    while i and not streamed[i - 1]:
+        i -= 1
+        streamed[i] = calls[i]["arguments"] = reader.arguments[i]
+    return len(calls) - 1

@@ -1,0 +1,217 @@
+"""Text and token ids side by side: where special tokens stand, and what is only spelled like one."""
+
+import random
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import pytest
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+
+import unspool
+from unspool import Dialect, Message, Parser, Policy
+from unspool.plugins.host import foreign_tokens
+from unspool.plugins.pairing import Pairing, Special, special_of
+from unspool.plugins.reader import Delta, Ids, Reader, reader_of
+
+from .. import test_tokens_feed as feeding
+from ..support import CALLING, named, tools_of
+from ..test_tokens import make_deepseek, make_metaspace
+from ..test_tokens_feed import FOREIGN
+from .support import WEATHER, Parts, parts, raws
+from .vllm_server import markers
+
+HERMES = unspool.get_dialect("hermes")
+CALL = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>'
+Fed = list[tuple[str, list[int]]]
+"""Pieces of an output, each with its ids."""
+
+
+@pytest.fixture(autouse=True)
+def ids_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A spelled special token is text."""
+    monkeypatch.setenv("UNSPOOL_POLICY", "text_markers=ignore")
+
+
+class Host:
+    """A tokenizer as engines hold it."""
+
+    def __init__(self, inner: Any) -> None:
+        self.backend_tokenizer = inner
+        self.added_tokens_decoder = inner.get_added_tokens_decoder()
+        self.decode = inner.decode
+
+
+@cache
+def special(name: str) -> Host:
+    """A tokenizer of bytes that has a dialect's tags as special tokens, and `FOREIGN`."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    inner = Tokenizer(models.BPE(vocab={c: i for i, c in enumerate(alphabet)}, merges=[]))
+    inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    inner.decoder = decoders.ByteLevel()
+    inner.add_special_tokens([FOREIGN, *markers(unspool.get_dialect(name))])
+    return Host(inner)
+
+
+def known(dialect: Dialect, tokenizer: Any) -> Special:
+    found = special_of(dialect, tokenizer, foreign_tokens(dialect, tokenizer))
+    assert found is not None
+    return found
+
+
+def fed(tokenizer: Any, ids: list[int], size: int, *, skip: bool = False) -> Fed:
+    """An output as an engine gives it: characters come when they are complete, special tokens if they are wanted."""
+    stream, text, found = list(ids), "", []
+    for at in range(0, len(stream), size):
+        whole = tokenizer.decode(stream[: at + size], skip_special_tokens=skip).rstrip("\ufffd")
+        found.append((whole[len(text) :], stream[at : at + size]))
+        text = whole
+    return found
+
+
+def late(pieces: Fed, by: int, cut: int | None = None) -> Fed:
+    """The same with text that comes later than its ids, as where there are stop strings, and that may be cut."""
+    text = "".join(t for t, _ in pieces)
+    sent, end, found = 0, 0, []
+    for i, (piece, ids) in enumerate(pieces):
+        end += len(piece)
+        upto = len(text[:cut]) if i == len(pieces) - 1 else max(min(end, len(text[:cut])) - by, sent)
+        found.append((text[sent:upto], ids))
+        sent = upto
+    return found
+
+
+def read(reader: Reader, pieces: Fed) -> Parts:
+    told = Delta(calls=[])
+    for text, ids in pieces:
+        reader.join(told, reader.feed(text, ids))
+    reader.join(told, reader.close())
+    names = [c.name for c in told.calls if c.name is not None]
+    return told.reasoning, told.content, list(zip(names, reader.arguments, strict=True))
+
+
+def by_ids(dialect: Dialect, tokenizer: Any, ids: list[int], **options: Any) -> Message:
+    """What the parser makes of the ids alone."""
+    parser = Parser(dialect, tokenizer=tokenizer, policy=Policy(text_markers="ignore"), **options)
+    parser.feed_tokens(ids)
+    parser.close()
+    return parser.message
+
+
+def mixed(tokenizer: Any, *texts: tuple[str, bool]) -> list[int]:
+    """Ids of texts, each with its special tokens, or spelled."""
+    inner = tokenizer.backend_tokenizer
+    return [i for text, real in texts for i in (feeding.encode if real else feeding.plain)(inner, text)]
+
+
+@pytest.mark.parametrize(**named(CALLING))
+def test_a_call_that_is_only_spelled_is_what_the_parser_of_ids_has_and_a_real_one_is_a_call(dialect: Dialect) -> None:
+    tokenizer = special(dialect.name)
+    for example, raw in raws(dialect):
+        ids = mixed(tokenizer, (raw, False), (" And ", True), (raw, True))
+        options: dict[str, Any] = {"tools": tools_of(dialect), "stage": example.stage}
+        want = parts(by_ids(dialect, tokenizer, ids, **options))
+        for pieces in (fed(tokenizer, ids, 1), fed(tokenizer, ids, 1000)):
+            assert read(reader_of(dialect, tokenizer, ids=Ids(), **options), pieces) == want
+
+
+def outputs() -> Iterator[Any]:
+    tokenizer = special("hermes")
+    quoted = f"So {CALL} is one"
+    yield pytest.param(mixed(tokenizer, (quoted, False)), "", quoted, 0, id="spelled alone")
+    yield pytest.param(
+        mixed(tokenizer, (quoted, False), (".</think>\n\n", True)), quoted + ".", "", 0, id="spelled in a thought"
+    )
+    yield pytest.param(
+        mixed(tokenizer, (f"é{CALL}", False), (CALL, True), ("<|im_end|>", True)), "", f"é{CALL}", 1, id="both"
+    )
+    yield pytest.param(
+        mixed(tokenizer, ("a</think>b", False), (f"</think>日本語{CALL}{CALL}", True)),
+        "a</think>b",
+        "日本語",
+        2,
+        id="characters of several tokens",
+    )
+
+
+@pytest.mark.parametrize(("ids", "reasoning", "content", "calls"), list(outputs()))
+def test_pieces_wholes_late_text_and_text_without_special_tokens_say_the_same(
+    ids: list[int], reasoning: str, content: str, calls: int
+) -> None:
+    tokenizer = special("hermes")
+    options: dict[str, Any] = {"tools": [WEATHER], "stage": "reasoning" if reasoning else "content"}
+    want = (reasoning, content, [("get_weather", '{"city": "Paris"}')] * calls)
+    assert parts(by_ids(HERMES, tokenizer, ids, **options)) == want
+    for size in (1, 2, 5, 1000):
+        for skip in (False, True):
+            pieces = fed(tokenizer, ids, size, skip=skip)
+            assert read(reader_of(HERMES, tokenizer, ids=Ids(), **options), pieces) == want, (size, skip)
+        for by in (1, 7, 30):
+            pieces = late(fed(tokenizer, ids, size), by)
+            assert read(reader_of(HERMES, tokenizer, ids=Ids(lag=True), **options), pieces) == want, (size, by)
+
+
+def test_text_that_a_stop_string_cuts_is_not_made_up_for() -> None:
+    tokenizer = special("hermes")
+    ids = mixed(tokenizer, ("One <tool_call> two STOP three", False), (CALL, True))
+    for size in (1, 4, 1000):
+        pieces = late(fed(tokenizer, ids, size), 3, cut=len("One <tool_call> two "))
+        reader = reader_of(HERMES, tokenizer, ids=Ids(lag=True), tools=[WEATHER], stage="content")
+        assert read(reader, pieces) == ("", "One <tool_call> two ", [])
+
+
+def test_special_tokens_of_nobody_are_dropped_by_their_ids_and_kept_where_they_are_spelled_or_in_calls() -> None:
+    tokenizer = special("hermes")
+    call = CALL.replace("Paris", f"Pa{FOREIGN}ris")
+    ids = mixed(tokenizer, (f"{FOREIGN}a", True), (f"b{FOREIGN}", False), (call, True))
+    want = ("", f"ab{FOREIGN}", [("get_weather", '{"city": "Pa%sris"}' % FOREIGN)])  # noqa: UP031
+    for size in (1, 1000):
+        reader = reader_of(HERMES, tokenizer, ids=Ids(), tools=[WEATHER], stage="content")
+        assert read(reader, fed(tokenizer, ids, size)) == want
+
+
+@pytest.mark.parametrize("ids", [[], [5], [7, 9, 11]], ids=["none", "one of its own", "others"])
+def test_without_ids_or_with_others_text_alone_is_read(ids: list[int]) -> None:
+    tokenizer = special("hermes")
+    reader = reader_of(HERMES, tokenizer, ids=Ids(), tools=[WEATHER], stage="content")
+    assert read(reader, [("Sure.", ids), (CALL, ids)]) == ("", "Sure.", [("get_weather", '{"city": "Paris"}')])
+
+
+def test_under_a_grammar_and_where_a_policy_says_so_a_spelled_marker_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    tokenizer = special("hermes")
+    pieces = fed(tokenizer, mixed(tokenizer, (CALL, False)), 1)
+    call = [("get_weather", '{"city": "Paris"}')]
+    for ids, want in ((Ids(), []), (Ids(constrained=True), call)):
+        assert read(reader_of(HERMES, tokenizer, ids=ids, tools=[WEATHER], stage="content"), pieces)[2] == want
+    monkeypatch.setenv("UNSPOOL_POLICY", "text_markers=accept")
+    assert read(reader_of(HERMES, tokenizer, ids=Ids(), tools=[WEATHER], stage="content"), pieces)[2] == call
+
+
+@pytest.mark.parametrize("lag", [False, True])
+def test_pairing_gives_every_character_of_the_text_and_every_special_token_once(lag: bool) -> None:
+    tokenizer = make_metaspace()
+    literals = {2_000 + i: text for i, text in enumerate(["<a>", "</a>"])}
+    rng = random.Random(5)
+    pairing = Pairing(Special(literals, frozenset(literals), tuple(literals.values())), tokenizer, lags=lag)
+    assert pairing.plain([1, 2]) is not lag
+    told: list[tuple[str, bool]] = []
+    text = ""
+    for _ in range(200):
+        piece = rng.choice(["a", " b", "<a", "c>", ""])
+        text += piece
+        told += pairing.take(piece, [])
+    assert "".join(t for t, _ in told) + pairing.rest() == text
+    assert not any(real for _, real in told)
+
+
+def test_a_tokenizer_that_does_not_tell_its_tokens_is_not_asked_again() -> None:
+    class Mute:
+        get_added_vocab = decode = staticmethod(lambda *_: None)
+
+    assert special_of(HERMES, Mute(), None) is None
+    assert reader_of(HERMES, Mute(), ids=Ids(), tools=[WEATHER]).feed(CALL, [1]).calls
+
+
+def test_deepseeks_ids_are_known() -> None:
+    found = known(unspool.get_dialect("deepseekv31"), make_deepseek())
+    assert {128798: "<think>", 128799: "</think>", 128808: "<｜tool▁call▁begin｜>"}.items() <= found.literals.items()
