@@ -21,7 +21,7 @@ from .base import log
 __all__ = ["INHERITED", "Child"]
 
 INHERITED: Final = ("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "USER")
-"""What a child has of the server's environment; all else is what its configuration names."""
+"""The variables that a child has of the server's environment; all else is what its configuration names."""
 _GRACE: Final = 2.0
 """Seconds for ending after the input's end, and again after SIGTERM."""
 _STEP: Final = 0.01

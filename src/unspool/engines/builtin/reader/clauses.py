@@ -63,7 +63,7 @@ def _parts(tools: tuple[Tool, ...], text: str) -> list[Clause]:
 
 
 def _calculations(text: str) -> list[tuple[int, int]]:
-    """Where calculations stand: *3 plus 4* is no place to split."""
+    """Where calculations are: *3 plus 4* is not a place to split."""
     message = Message(text)
     return [(message.words[s.first].start, message.words[s.last - 1].end) for s in expressions(message) if s.last]
 
@@ -87,7 +87,7 @@ def _opens(tool: Tool, part: str, before: Tool, *, ended: bool, bare: bool) -> b
 
     Args:
         ended: a sentence ends before it.
-        bare: nothing but a comma stands before it.
+        bare: nothing but a comma comes before it.
     """
     at = 0
     while found := LEAD.match(part, at):

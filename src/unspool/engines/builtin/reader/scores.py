@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
-from .amounts import told, unit_named, unit_of
+from .amounts import clear_numbers, unit_named, unit_of
 from .choices import canonical
 from .fill import fill
 from .filling import Filling, named, role
@@ -60,7 +60,7 @@ _SHORTENED: Final = 4
 _TITLE: Final = 6
 """Words that a message without a verb does not have."""
 _LITTLE: Final = 0.3
-"""For words that only tell tools apart that are alike."""
+"""For words that only distinguish tools that are alike."""
 _DEED: Final = 0.6
 """For a tool that does what the message's verb does; as much against one that does another thing."""
 _BETWEEN: Final = 8
@@ -98,7 +98,7 @@ _FORMS: Final[tuple[tuple[Callable[[Message], Iterator[Span]], int, tuple[str, .
 
 
 class _Asked(NamedTuple):
-    """What a message asks for, and what stands in it."""
+    """What a message asks for, and what is in it."""
 
     stems: frozenset[str]
     concepts: frozenset[str]
@@ -232,7 +232,7 @@ def _values(tool: Tool, asked: _Asked, message: Message) -> float:
         score += 2 * (switch and asked.switched)
         score += 2 * (p.type in ("integer", "number") and unit_named(p) in asked.units)
         score += 2 * (named(p, SETS["codes"]) and not asked.coded.isdisjoint(map(stem, parts_of(p.name))))
-    score += _TOLD * told(Filling(tool, message, cased=True)) if asked.numbers else 0
+    score += _TOLD * clear_numbers(Filling(tool, message, cased=True)) if asked.numbers else 0
     measures = {canonical(c) for p in tool.parameters for c in p.choices if isinstance(c, str)} & {*UNITS.values()}
     if measures and asked.units:
         score += 2 if measures & asked.units else -2
