@@ -39,7 +39,7 @@ __all__ = ["MCPToolServer"]
 
 _DESCRIPTION: Final = 8_192
 """Characters of a tool's description that the model reads."""
-_TOLD: Final = 1_000
+_LENGTH: Final = 1_000
 """Characters of an error that are passed on."""
 _PAGES: Final = 100
 """Pages of one listing."""
@@ -444,4 +444,4 @@ def _message(error: BaseException) -> str:
     """The message of an error; of a group, that of its first one."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    return " ".join(str(error).split())[:_TOLD] or type(error).__name__
+    return " ".join(str(error).split())[:_LENGTH] or type(error).__name__

@@ -15,7 +15,7 @@ Clause = tuple[Tool, str]
 _MOST: Final = 12
 """How many places are tried at which a message may be split."""
 _QUOTED: Final = re.compile(r'"[^"]*"')
-_TOLD: Final = re.compile(
+_REPORTING: Final = re.compile(
     r"(?i)\s*(?:i|we|he|she|they|it)\s+(?!need|want|would|have)(?:\w+ed|was|were|did|had|got|is|am|are)\b"
 )
 """What tells of something, and asks for nothing: *I ordered it by mistake*."""
@@ -95,7 +95,7 @@ def _opens(tool: Tool, part: str, before: Tool, *, ended: bool, bare: bool) -> b
     said = plain(part).split()
     if not ended and tool is before and said and any(said[0] in own_parts(p) for p in tool.parameters):
         return False  # *..., message see you soon*
-    if _tells(before, part) or _TOLD.match(part):
+    if _tells(before, part) or _REPORTING.match(part):
         return False
     for begin in {0, at}:
         words = plain(part[begin:]).split()[:2]

@@ -67,7 +67,7 @@ _BETWEEN: Final = 8
 _VALUE: Final = 0.1
 _UNREAD: Final = 0.5
 """What tells tools with near scores apart: values that are found, and words that nothing explains."""
-_TOLD: Final = 0.8
+_CLEAR_NUMBER: Final = 0.8
 """For a number that is clearly for a parameter."""
 _VERB: Final = 0.9
 """For a tool whose name begins with the message's verb."""
@@ -232,7 +232,7 @@ def _values(tool: Tool, asked: _Asked, message: Message) -> float:
         score += 2 * (switch and asked.switched)
         score += 2 * (p.type in ("integer", "number") and unit_named(p) in asked.units)
         score += 2 * (named(p, SETS["codes"]) and not asked.coded.isdisjoint(map(stem, parts_of(p.name))))
-    score += _TOLD * clear_numbers(Filling(tool, message, cased=True)) if asked.numbers else 0
+    score += _CLEAR_NUMBER * clear_numbers(Filling(tool, message, cased=True)) if asked.numbers else 0
     measures = {canonical(c) for p in tool.parameters for c in p.choices if isinstance(c, str)} & {*UNITS.values()}
     if measures and asked.units:
         score += 2 if measures & asked.units else -2
