@@ -203,7 +203,7 @@ def test_a_provider_is_asked_and_its_results_are_opened_by_number(site: str) -> 
         ("/nothing", "answers 404"),
         ("/to/loop", "more than 5 redirects"),
         ("/to/https://elsewhere.example/", "not among the hosts"),
-        ("/to/file:///etc/passwd", "no URL of http"),
+        ("/to/file:///etc/passwd", "not a URL of http"),
         ("/to/http://127.0.0.1:1/", "not among the hosts"),
     ],
 )

@@ -196,7 +196,7 @@ def test_python_of_demo_takes_its_code_as_json_and_bare_and_keeps_state_for_one_
     [
         (["--tool-server", ""], "--tool-server: : names no server"),
         (["--tool-server", "localhost"], "'localhost' is neither host:port nor a URL"),
-        (["--tool-server", "ftp://x/"], "no URL of http or https"),
+        (["--tool-server", "ftp://x/"], "not a URL of http or https"),
         (
             ["--tool-server", "demo", "--sandbox", "docker"],
             "--sandbox: 'docker' is not one of monty, bwrap, wasi or none",
