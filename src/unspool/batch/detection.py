@@ -23,6 +23,7 @@ _FILES: Final = 8
 """Files whose first blocks are looked at, at most; of more files, some from everywhere among them."""
 _MODELS: Final = 8
 """Models without a known dialect whose outputs are looked at."""
+_Reading = tuple[str, str, list[tuple[str, ...]]]
 _RIVAL: Final = 0.9
 """The part of the best score from which on another dialect reads the outputs as well."""
 _NAMED: Final = 5
@@ -110,8 +111,11 @@ def _decide(model: str, outputs: list[str]) -> Detected:
         )
     best = max(c.score for c in candidates)
     rivals = [c for c in candidates if c.score >= best * _RIVAL]
-    first, *others = rivals
+    first = rivals[0]
     reads = {c.dialect: _readings(c, read) for c in rivals}
+    if not _leaves_markers(reads[first.dialect]):
+        rivals = [c for c in rivals if not _leaves_markers(reads[c.dialect])]
+    others = rivals[1:]
     alike = [c.dialect for c in others if reads[c.dialect] == reads[first.dialect]]
     found = [content for thought, content, calls in reads[first.dialect] if thought or calls]
     unread = [content for thought, content, calls in reads[first.dialect] if not thought and not calls]
@@ -125,7 +129,12 @@ def _decide(model: str, outputs: list[str]) -> Detected:
     return Detected(first.dialect, f"{details} ({whose})" if model else details)
 
 
-def _readings(candidate: Candidate, outputs: list[str]) -> list[tuple[str, str, list[tuple[str, ...]]]]:
+def _leaves_markers(readings: list[_Reading]) -> bool:
+    """Whether reasoning or content has markers in it, which a better reading would have taken."""
+    return any(MARKERS.search(thought) or MARKERS.search(content) for thought, content, _ in readings)
+
+
+def _readings(candidate: Candidate, outputs: list[str]) -> list[_Reading]:
     """Reasoning, content and calls of each output."""
     messages = [read_output(get_dialect(candidate.dialect), text)[1] for text in outputs]
     return [(m.reasoning, m.content, [(c.name, c.arguments, c.status) for c in m.tool_calls]) for m in messages]
