@@ -42,9 +42,9 @@ class Attempt(NamedTuple):
     """Fed as token ids, of a tokenizer in which the dialect's markers are special tokens."""
 
     def __str__(self) -> str:
-        told = {k: v for k, v in self.options.items() if k != "ids"}
+        fields = {k: v for k, v in self.options.items() if k != "ids"}
         fed = "ids     " if self.ids else "text    "
-        return f"dialect {self.dialect.name}\n{fed}{self.text!r}\noptions {told!r}"
+        return f"dialect {self.dialect.name}\n{fed}{self.text!r}\noptions {fields!r}"
 
 
 def mutate(text: str, rng: random.Random, dialect: Dialect) -> str:

@@ -190,8 +190,8 @@ class _Servers:
             server = subprocess.Popen(command, env=self._env, stderr=subprocess.PIPE)
             assert server.stderr is not None
             self._running[arguments] = server, port
-            told = list(itertools.takewhile(lambda line: b"try: curl" not in line, server.stderr))
-            assert b"listening" in told[-1], told
+            log = list(itertools.takewhile(lambda line: b"try: curl" not in line, server.stderr))
+            assert b"listening" in log[-1], log
         return self._running[arguments][1]
 
 

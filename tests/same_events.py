@@ -342,8 +342,8 @@ def compare(ref: str, share: float, seed: int) -> int:
             run = case(found, seed, index)
             print(f"run {index}: {run.dialect}, policy {run.policy}, pieces {run.size}, ids {run.ids}, {run.reason}")
             tools = run.options.get("tools")
-            told = {**run.options, "tools": tools and names_of(tools)}
-            print(f"options {told}, stages {run.stages}\ntext {run.text[:2000]!r}")
+            fields = {**run.options, "tools": tools and names_of(tools)}
+            print(f"options {fields}, stages {run.stages}\ntext {run.text[:2000]!r}")
             was, now = (json.loads(target.read_text(encoding="utf-8")) for target in both(index, 1))
             for i, (old, new) in enumerate(zip([*was, ""], [*now, ""], strict=False)):
                 if old != new:

@@ -1,4 +1,4 @@
-"""A dialect file has to hold what its examples promise, and says where it does not."""
+"""A dialect file must contain what its examples promise, and says where it does not."""
 
 from pathlib import Path
 from typing import Any
@@ -82,12 +82,12 @@ def test_a_message_that_the_dialect_refuses_to_write_is_an_error(write: Any, mon
         raise DialectError("content: would not read back")
 
     monkeypatch.setattr("unspool.check.render", refuse)
-    told = "mine.toml: examples[0].raw[0]: the message cannot be written: content: would not read back"
-    assert failure(write(GOOD)) == told
+    message = "mine.toml: examples[0].raw[0]: the message cannot be written: content: would not read back"
+    assert failure(write(GOOD)) == message
 
 
 @pytest.mark.parametrize(
-    ("calls", "told"),
+    ("calls", "message"),
     [
         ('[{ name = "g", arguments = { a = 1 } }]', "tool_calls: got ['f'], expected ['g']"),
         ('[{ name = "f", arguments = { a = 1.0 } }]', 'tool_calls[0].arguments: got {"a": 1}, expected {"a": 1.0}'),
@@ -97,11 +97,11 @@ def test_a_message_that_the_dialect_refuses_to_write_is_an_error(write: Any, mon
         ("[]", "tool_calls: got ['f'], expected []"),
     ],
 )
-def test_calls_are_compared_by_name_json_value_and_id(write: Any, calls: str, told: str) -> None:
+def test_calls_are_compared_by_name_json_value_and_id(write: Any, calls: str, message: str) -> None:
     raw = """raw = '<tools>[{"name": "f", "arguments": {"a": 1}}]</tools>'"""
     # The second example declares the tool, so that the first one's call is read whatever it expects.
     text = failure(write(f"[[examples]]\n{raw}\ntool_calls = {calls}\n{GOOD}"))
-    assert f"mine.toml: examples[0].raw[0]: {told}" in text
+    assert f"mine.toml: examples[0].raw[0]: {message}" in text
 
 
 def test_a_call_that_is_not_ok_does_not_pass(write: Any) -> None:
@@ -117,7 +117,7 @@ def test_a_missing_file_is_an_error_that_names_it(tmp_path: Path) -> None:
 # --- check_dialect ----------------------------------------------------------------------------------------------------
 
 
-def test_all_problems_are_told_not_only_the_first(write: Any) -> None:
+def test_all_problems_are_reported_not_only_the_first(write: Any) -> None:
     bad = '[[examples]]\nraw = "a"\ncontent = "b"\n[[examples]]\nraw = "c"\ncontent = "d"\n'
     problems = check_dialect(read_file(write(bad)))
     assert [p.where for p in problems] == ["examples[0].raw[0]"] * 2 + ["examples[1].raw[0]"] * 2 + ["examples"]
@@ -201,7 +201,7 @@ def test_a_file_with_calls_needs_an_example_with_one_but_loads_without(write: An
         ("Thoughts: {reasoning}", "Thoughts: {reasoning}<end>"),
     ],
 )
-def test_a_template_without_a_closing_is_told_what_one_would_be(write: Any, template: str, closed: str) -> None:
+def test_a_template_without_a_closing_gets_a_proposal(write: Any, template: str, closed: str) -> None:
     text = failure(write(GOOD, HEAD.replace("<think>{reasoning}</think>", template)))
     assert text.startswith(
         f"mine.toml: reasoning: {template!r} has no closing: write after {{reasoning}} what the model"
@@ -214,7 +214,7 @@ def test_a_promise_of_every_dialect_is_one_of_a_users_file(write: Any) -> None:
     raw = "<tools>[call:f{a:1}<end>]</tools>"
     example = f"[[examples]]\nraw = '{raw}'\ntool_calls = [{{ name = 'f', arguments = {{ a = 1 }} }}]\n"
     assert check_dialect(read_file(write(example, head + "quote = '<q>'\n"))) == []
-    # Strings that stand between these quotes cannot hold one.
+    # Strings that are between these quotes cannot contain one.
     problem, *_ = check_dialect(read_file(write(example, head + "quote = '北京'\n")))
     assert str(problem).startswith(
         "file: the calls (('f', {'a': 'Paris', 'b': 'é 北京 🌧️', 'n': -3}),) cannot be written"
@@ -345,7 +345,7 @@ call = "<s>do {name}<t>{arguments}<e>"
     assert check_dialect(read_file(write(example, head))) == []
 
 
-def test_white_space_behind_a_call_belongs_to_calls(write: Any) -> None:
+def test_white_space_after_a_call_belongs_to_calls(write: Any) -> None:
     head = """name = "mine"\ncalls = "{calls}\\n"\ncall = "<f>{name}{arguments}</f>\\n\\n"\n"""
     first, *_ = check_dialect(read_file(write('[[examples]]\nraw = "Hello."\ncontent = "Hello."\n', head)))
     assert str(first).startswith(
@@ -355,7 +355,7 @@ def test_white_space_behind_a_call_belongs_to_calls(write: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("keys", "where", "told"),
+    ("keys", "where", "message"),
     [
         (
             "content = '<a>{content}</a>'\ncalls = '<c>{calls}</c>'\ncall = '<a>{name}{arguments}</f>'",
@@ -365,9 +365,9 @@ def test_white_space_behind_a_call_belongs_to_calls(write: Any) -> None:
         ("calls = '```tools{calls}```'\ncall = '<f>{name}{arguments}</f>'", "calls", "write anywhere = ['```tools']"),
     ],
 )
-def test_a_call_that_its_block_does_not_fit_is_refused(write: Any, keys: str, where: str, told: str) -> None:
+def test_a_call_that_its_block_does_not_fit_is_refused(write: Any, keys: str, where: str, message: str) -> None:
     problems = check_dialect(read_file(write(GOOD.replace("<think>plan</think>", "plan"), f'name = "mine"\n{keys}\n')))
-    assert any(p.where == where and told in p.what for p in problems), problems
+    assert any(p.where == where and message in p.what for p in problems), problems
 
 
 def test_a_closing_that_an_opening_reads_as_a_key_is_refused(write: Any) -> None:

@@ -237,7 +237,7 @@ def test_the_finish_reason_is_the_engines(run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("output", "arguments", "told"),
+    ("output", "arguments", "message"),
     [
         (ANSWER.replace("3}", ""), (), "call 0 (get_weather): invalid"),
         (ANSWER[: ANSWER.index(" 3}")], (), "call 0 (get_weather): incomplete"),
@@ -248,12 +248,12 @@ def test_the_finish_reason_is_the_engines(run: Run) -> None:
         (ANSWER.replace('"name": "get_weather", ', ""), (), "call_without_name"),
     ],
 )
-def test_strict_exits_with_1_for_a_failed_call(run: Run, output: str, arguments: tuple[str, ...], told: str) -> None:
+def test_strict_exits_with_1_for_a_failed_call(run: Run, output: str, arguments: tuple[str, ...], message: str) -> None:
     argv = ("parse", "-d", "mine.toml", "--tools", "tools.json", *arguments)
     strict = run(*argv, "--strict", stdin=output)
     assert strict.code == 1
     assert strict.err.startswith("unspool parse: --strict: ")
-    assert told in strict.err
+    assert message in strict.err
     assert strict.json["finish_reason"], "the message is written all the same"
     assert run(*argv, stdin=output).code == 0, "only --strict minds"
 
@@ -379,7 +379,7 @@ def test_a_notice_inside_a_call_is_shown_after_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("argv", "told"),
+    ("argv", "message"),
     [
         ("", "COMMAND"),
         ("pars", "unspool: COMMAND: there is no command 'pars'; did you mean parse?"),
@@ -443,7 +443,7 @@ def test_a_notice_inside_a_call_is_shown_after_it() -> None:
         ("demo --delay 60", "--delay: must be between 0 and 1"),
     ],
 )
-def test_misuse_exits_with_2_and_one_line_that_names_the_argument(run: Run, argv: str, told: str) -> None:
+def test_misuse_exits_with_2_and_one_line_that_names_the_argument(run: Run, argv: str, message: str) -> None:
     Path("binary").write_bytes(b"\xff\xfe")
     Path("cut").write_bytes("ü".encode()[:1])
     Path("object.json").write_text('{"role": 3}', encoding="utf-8")
@@ -451,7 +451,7 @@ def test_misuse_exits_with_2_and_one_line_that_names_the_argument(run: Run, argv
     result = run(*argv.split())
     assert result.code == 2
     assert result.out == ""
-    assert told in result.err
+    assert message in result.err
     assert result.err.count("\n") == 1
 
 
@@ -532,7 +532,7 @@ def test_new_writes_a_commented_file_that_passes_check_as_it_is(run: Run, files:
 
 
 @pytest.mark.parametrize(
-    ("argv", "told"),
+    ("argv", "message"),
     [
         (("new",), "NAME"),
         (("new", "my model"), "NAME: 'my model' is not a name; allowed are letters, digits and _ . -"),
@@ -541,10 +541,10 @@ def test_new_writes_a_commented_file_that_passes_check_as_it_is(run: Run, files:
         (("new", "other", "-o", "none/other.toml"), "--output: none/other.toml: No such file or directory"),
     ],
 )
-def test_new_overwrites_nothing_and_takes_no_known_name(run: Run, argv: tuple[str, ...], told: str) -> None:
+def test_new_overwrites_nothing_and_takes_no_known_name(run: Run, argv: tuple[str, ...], message: str) -> None:
     result = run(*argv)
     assert result.code == 2
-    assert told in result.err
+    assert message in result.err
 
 
 def test_constrain_prints_gbnf(run: Run, files: Path) -> None:
@@ -581,8 +581,8 @@ def test_check_names_an_unknown_key_and_what_is_allowed(run: Run, files: Path) -
     (files / "bad.toml").write_text("reasonin = 1\n" + DIALECT, encoding="utf-8")
     result = run("check", "bad.toml")
     assert result.code == 2
-    told = "FILE: bad.toml: reasonin: unknown key (did you mean reasoning?); allowed are name, aliases"
-    assert told in result.err
+    message = "FILE: bad.toml: reasonin: unknown key (did you mean reasoning?); allowed are name, aliases"
+    assert message in result.err
 
 
 def test_constrain_prints_each_form(run: Run) -> None:
@@ -654,7 +654,7 @@ def test_demo_shows_several_formats_and_ends_by_itself(run: Run) -> None:
     assert formats == {d.argument_format for d in DIALECTS}
 
 
-def test_demo_takes_its_time_when_told_to(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_demo_takes_its_time_when_asked_to(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     slept: list[float] = []
     monkeypatch.setattr("time.sleep", slept.append)
     run("demo", "--delay", "0.5")
@@ -739,7 +739,7 @@ def test_generate_on_a_terminal_says_what_it_waits_for(files: Path) -> None:
     os.close(ours)
 
 
-def test_the_version_is_told(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_version_is_reported(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         main(["--version"])
     assert caught.value.code == 0

@@ -26,7 +26,7 @@ def tools(tmp_path: Path) -> str:
 
 @pytest.fixture
 def chat(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Any:
-    """Run the command on lines of input; the exit code, the output and what was told of errors."""
+    """Run the command on lines of input; the exit code, the output and the errors."""
 
     def run(arguments: list[str], *lines: str) -> tuple[int, str, str]:
         monkeypatch.setattr("sys.stdin", io.StringIO("".join(line + "\n" for line in lines)))
@@ -89,7 +89,7 @@ def test_a_server_answers_as_an_engine_does(chat: Any, tools: str) -> None:
     assert '"delta":' in out  # what came are server-sent events
 
 
-def test_a_turn_that_fails_is_told_and_forgotten(chat: Any, tmp_path: Path) -> None:
+def test_a_turn_that_fails_is_reported_and_forgotten(chat: Any, tmp_path: Path) -> None:
     with live(Scripted(["Hel", "lo"], fail_after=1, error=EngineError("the device is lost"))) as server:
         code, out, err = chat([server.url], "Hi", "/messages", "/nonsense")
         assert code == 1

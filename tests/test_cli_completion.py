@@ -44,7 +44,7 @@ def test_fish_completes_the_same(tmp_path: Path, capfdbinary: pytest.CaptureFixt
     for line in lines:
         command = ["fish", "--no-config", "-c", "source $argv[1]; complete -C $argv[2]", str(script), line]
         ran = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
-        found.append([told.split("\t")[0] for told in ran.stdout.splitlines()])
+        found.append([line.split("\t")[0] for line in ran.stdout.splitlines()])
     assert found == [["serve"], ["--profile"], ["mindie"], ["unspool.fish"]]
 
 

@@ -1,4 +1,4 @@
-"""The configuration file of `serve`: its keys are the command line's, and what is wrong with it is told."""
+"""The configuration file of `serve`: its keys are the command line's, and errors say what is wrong with it."""
 
 import socket
 from pathlib import Path
@@ -95,10 +95,10 @@ def test_the_command_line_goes_before_a_models_table_and_that_before_the_top_lev
     ],
 )
 def test_what_is_wrong_is_named_with_what_is_allowed(tmp_path: Path, text: str, error: str) -> None:
-    with pytest.raises(Misuse) as told:
+    with pytest.raises(Misuse) as caught:
         read(tmp_path, text)
-    assert error in str(told.value)
-    assert "unspool.toml" in str(told.value)
+    assert error in str(caught.value)
+    assert "unspool.toml" in str(caught.value)
 
 
 def test_a_model_that_cannot_be_opened_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -106,7 +106,7 @@ def test_a_model_that_cannot_be_opened_is_named(tmp_path: Path, capsys: pytest.C
     engine = f'engine = "replay:{tmp_path / "r.jsonl"}"\ndialect = "herm'
     (tmp_path / "u.toml").write_text(f'port = 0\n[models.a]\n{engine}es"\n[models.b]\n{engine}se"\n')
     assert main(["serve", "--config", str(tmp_path / "u.toml")]) == 2
-    told = capsys.readouterr().err
-    assert 'unspool serve: models."b": --dialect: there is no dialect' in told
+    printed = capsys.readouterr().err
+    assert 'unspool serve: models."b": --dialect: there is no dialect' in printed
     assert main(["serve", "--config", str(tmp_path / "none.toml")]) == 2
     assert "none.toml: No such file" in capsys.readouterr().err

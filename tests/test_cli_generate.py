@@ -32,7 +32,7 @@ def recorded(tmp_path: Path) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("form", "told"),
+    ("form", "shown"),
     [
         ("pretty", "A city."),
         ("raw", RAW),
@@ -42,20 +42,20 @@ def recorded(tmp_path: Path) -> list[str]:
     ],
 )
 def test_an_answer_is_shown_in_any_form(
-    recorded: list[str], form: str, told: str, capfdbinary: pytest.CaptureFixture[bytes]
+    recorded: list[str], form: str, shown: str, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     assert main([*recorded, "--format", form]) == 0
-    assert told in capfdbinary.readouterr().out.decode()
+    assert shown in capfdbinary.readouterr().out.decode()
 
 
 def test_the_pretty_form_is_the_default(recorded: list[str], capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     assert main(recorded) == 0
-    told = capfdbinary.readouterr().out.decode()
-    assert told.startswith("reasoning")
-    assert "get_weather" in told
+    printed = capfdbinary.readouterr().out.decode()
+    assert printed.startswith("reasoning")
+    assert "get_weather" in printed
 
 
-def test_an_engine_that_fails_is_told_and_the_exit_code_is_1(
+def test_an_engine_that_fails_is_reported_and_the_exit_code_is_1(
     recorded: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "one.jsonl").write_text(
@@ -78,6 +78,6 @@ def test_misuse_names_the_field(
     recorded: list[str], options: list[str], error: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*recorded, *options]) == 2
-    told = capsys.readouterr().err
-    assert error in told
-    assert told.count("\n") == 1
+    printed = capsys.readouterr().err
+    assert error in printed
+    assert printed.count("\n") == 1

@@ -72,11 +72,11 @@ def test_the_containers_command_serves_and_its_health_check_sees_it(built: Path,
     finally:
         process.terminate()
         assert process.stderr is not None
-        told = [json.loads(line) for line in process.stderr]
+        lines = [json.loads(line) for line in process.stderr]
         process.wait(PATIENCE)
         process.stderr.close()
-    assert any(line["message"].startswith("listening on http://0.0.0.0:") for line in told)
-    assert any(line["logger"] == "unspool.access" and line["path"] == "/health" for line in told)
+    assert any(line["message"].startswith("listening on http://0.0.0.0:") for line in lines)
+    assert any(line["logger"] == "unspool.access" and line["path"] == "/health" for line in lines)
     assert subprocess.run(check, capture_output=True).returncode != 0
 
 

@@ -172,8 +172,8 @@ def test_several_outputs_tell_more_than_one() -> None:
     json = '<tool_call>\n{"name": "f", "arguments": {"a": 1}}\n</tool_call>'
     markup = "<tool_call>\n<function=f>\n<parameter=a>\n1\n</parameter>\n</function>\n</tool_call>"
     assert detect_dialect(output=json)[0].dialect == "hermes"
-    (told, *_) = detect_dialect(output=[markup, "Hello.<|im_end|>"])
-    assert (told.dialect, told.reason) == (
+    (best, *_) = detect_dialect(output=[markup, "Hello.<|im_end|>"])
+    assert (best.dialect, best.reason) == (
         "qwen3-coder",
         "reads 1 call and 0 thoughts of 2 outputs, and writes 1 the same",
     )

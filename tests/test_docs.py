@@ -71,8 +71,8 @@ def test_the_guides_family_with_markup_holds_and_its_text_is_the_example(tmp_pat
 
 def test_the_guide_lists_every_policy_and_its_values() -> None:
     table = {field: re.findall(r"`(\w+)`", row[0]) for field, row in rows("Policies").items()}
-    told = {f: [str(v).lower() if isinstance(v, bool) else v for v in values] for f, values in CHOICES.items()}
-    assert table == told
+    declared = {f: [str(v).lower() if isinstance(v, bool) else v for v in values] for f, values in CHOICES.items()}
+    assert table == declared
 
 
 def test_a_fence_counts_where_the_guide_says(tmp_path: Path) -> None:

@@ -60,8 +60,10 @@ def test_arbitrary_text_breaks_nothing(dialect: Any, text: str, stage: Any) -> N
 def test_token_ids_in_any_pieces_tell_one_message(case: fuzz.Attempt) -> None:
     tokenizer = special(case.dialect.name)
     options = {k: v for k, v in case.options.items() if k != "ids"}
-    told = [same(feed(case.dialect, pieces, tokenizer, **options)[0]) for pieces in ways(encode(tokenizer, case.text))]
-    assert told == told[:1] * len(told), case
+    messages = [
+        same(feed(case.dialect, pieces, tokenizer, **options)[0]) for pieces in ways(encode(tokenizer, case.text))
+    ]
+    assert messages == messages[:1] * len(messages), case
 
 
 @pytest.mark.slow

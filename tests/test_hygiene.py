@@ -35,7 +35,7 @@ ACROSS = {
     "agui_node", "attacks", "benchmarks", "clients", "conftest", "deploy", "docs", "examples",
     "fuzz", "hygiene", "invariants", "languages", "limits", "misuse", "readme", "templates", "traps", "ui",
 }  # fmt: skip
-"""Tests of no one module: of promises, of everything together, or of what stands beside the package."""
+"""Tests of no one module: of promises, of everything together, or of what is beside the package."""
 
 
 def test_the_tests_mirror_the_sources() -> None:
@@ -51,7 +51,7 @@ def test_the_tests_mirror_the_sources() -> None:
 
 @cache
 def texts(path: Path) -> list[tuple[int, str]]:
-    """The string literals of a module that are no docstrings, and their lines."""
+    """The string literals of a module that are not docstrings, and their lines."""
     nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
     said = {id(n.value) for n in nodes if isinstance(n, ast.Expr) and isinstance(n.value, ast.Constant)}
     return [

@@ -205,16 +205,16 @@ def test_what_is_no_json_is_invalid_and_the_next_call_is_read(dialect: Dialect, 
 def test_fragments_of_arguments_add_up_and_are_never_retracted(dialect: Dialect) -> None:
     text = write_calls(dialect, [("f", {"a": "one two three", "n": 12345}), ("g", {"a": "x"})])
     parser = Parser(dialect, tools=TOOLS)
-    told: dict[int, str] = {}
+    fields: dict[int, str] = {}
     for c in text:
         for event in parser.feed(c):
             if isinstance(event, ToolCallStart):
-                told[event.index] = ""
+                fields[event.index] = ""
             if isinstance(event, ToolCallDelta):
-                told[event.index] += event.arguments
-        assert {t.index: t.arguments for t in parser.message.tool_calls} == told
+                fields[event.index] += event.arguments
+        assert {t.index: t.arguments for t in parser.message.tool_calls} == fields
     parser.close()
-    assert [json.loads(a) for a in told.values()] == [{"a": "one two three", "n": 12345}, {"a": "x"}]
+    assert [json.loads(a) for a in fields.values()] == [{"a": "one two three", "n": 12345}, {"a": "x"}]
 
 
 # -- 4. markers inside strings are data --------------------------------------------------------------------------------
@@ -320,7 +320,7 @@ def test_text_before_arguments_spoils_its_own_call_alone(dialect: Dialect) -> No
     for chunks in ([raw], list(raw)):
         message, _ = run(dialect, chunks, tools=TOOLS)
         bad, good = [("f", "invalid")], [("g", "ok")]
-        # Where the name has no marker behind it, such a header may come back as text.
+        # Where the name has no marker after it, such a header may come back as text.
         assert [(c.name, c.status) for c in message.tool_calls] in (bad + good, good), message
         assert json.loads(message.tool_calls[-1].arguments) == {"a": "x"}
         assert notices(message) != []
@@ -337,7 +337,7 @@ def test_only_the_outputs_end_closes_an_unterminated_string(dialect: Dialect) ->
 
 
 @pytest.mark.parametrize(**named(VERBATIM))
-def test_markers_stay_data_behind_an_error_inside_their_string(dialect: Dialect) -> None:
+def test_markers_stay_data_after_an_error_inside_their_string(dialect: Dialect) -> None:
     for text, error in zip(holdable(dialect), itertools.cycle(["\n", "\\|", "\t", "\\u12"]), strict=False):
         inner = json.dumps(text, ensure_ascii=False)[1:-1]
         arguments = f'{{"a": "x {error} {inner} y"}}'

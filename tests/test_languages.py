@@ -37,7 +37,7 @@ def test_every_page_is_in_both_languages() -> None:
 
 
 def test_the_pages_of_features_are_where_fastdeploys_proposal_has_them() -> None:
-    """``docs/features`` leads to the English ones, and is no copy."""
+    """``docs/features`` leads to the English ones, and is not a copy."""
     for name in ("reasoning_output.md", "tool_calling.md"):
         assert (ROOT / "docs/features" / name).resolve() == ENGLISH / "features" / name
         assert (CHINESE / "features" / name).exists()
@@ -84,7 +84,7 @@ def test_the_chinese_page_is_in_chinese(english: Path, chinese: Path) -> None:
     assert len(_HAN.findall(prose)) > 60
 
 
-def test_a_page_of_other_code_is_told() -> None:
+def test_a_page_of_other_code_is_reported() -> None:
     english = "# A\n\n```sh\nls\n```\n\n<!-- t -->\n| a |\n<!-- /t -->\n"
     chinese = "# 甲\n\n```\n```\n\n<!-- t -->\n<!-- /t -->\n"
     assert with_code_of(english, chinese) == english.replace("# A", "# 甲")

@@ -23,13 +23,13 @@ SENTENCE = "It was a warm day, and 3 cats sat there. "
 
 def pending(parser: Parser, chunks: Sequence[str]) -> int:
     """Feed chunks; the most characters that waited after any of them."""
-    fed = told = most = 0
+    fed = emitted = most = 0
     for chunk in chunks:
         fed += len(chunk)
         events = parser.feed(chunk)
         if events:
-            told = events[-1].end
-        most = max(most, fed - told)
+            emitted = events[-1].end
+        most = max(most, fed - emitted)
     return most
 
 

@@ -22,7 +22,7 @@ def test_arguments_are_a_dict_where_they_are_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         ('{"a": 1', "not JSON: Expecting ',' delimiter"),
         ("", "not JSON: Expecting value"),
@@ -31,10 +31,10 @@ def test_arguments_are_a_dict_where_they_are_one() -> None:
         ("[" * 100_000, "not JSON: "),
     ],
 )
-def test_arguments_that_are_no_object_are_an_error_that_names_the_call(arguments: str, told: str) -> None:
+def test_arguments_that_are_no_object_are_an_error_that_names_the_call(arguments: str, message: str) -> None:
     with pytest.raises(ValueError, match="arguments of call 2") as caught:
         ToolCall(2, "id", "look_up", arguments, "invalid").arguments_dict()
-    assert str(caught.value).startswith(f"arguments of call 2 (look_up, invalid): {told}")
+    assert str(caught.value).startswith(f"arguments of call 2 (look_up, invalid): {message}")
 
 
 @pytest.mark.parametrize(**named(CALLING))

@@ -104,16 +104,16 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
 }
 
 
-@pytest.mark.parametrize(("call", "told"), WRONG.values(), ids=WRONG)
-def test_misuse_names_the_argument_and_what_is_allowed(call: Callable[[], Any], told: str) -> None:
+@pytest.mark.parametrize(("call", "message"), WRONG.values(), ids=WRONG)
+def test_misuse_names_the_argument_and_what_is_allowed(call: Callable[[], Any], message: str) -> None:
     with pytest.raises((TypeError, ValueError)) as caught:
         call()
-    assert told in str(caught.value)
+    assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "message"),
     [
         (
             "Qwen/Qwen3-Coder-30B-A3B-Instruct",
@@ -125,11 +125,11 @@ def test_misuse_names_the_argument_and_what_is_allowed(call: Callable[[], Any], 
         ("nope", "there is no dialect 'nope'; see list_dialects()"),
     ],
 )
-def test_a_models_name_where_a_dialects_is_due_points_to_detection(name: str, told: str) -> None:
+def test_a_models_name_where_a_dialects_is_due_points_to_detection(name: str, message: str) -> None:
     for call in (parse, lambda text, name: Parser(name), lambda text, name: get_dialect(name)):
         with pytest.raises(UnknownDialect) as caught:
             call("Hi", name)
-        assert told in str(caught.value)
+        assert message in str(caught.value)
 
 
 class Letters:
@@ -192,7 +192,7 @@ def writer() -> Any:
 
 
 @pytest.mark.parametrize(
-    ("call", "told"),
+    ("call", "message"),
     [
         (lambda: writer().whole(unspool.Message()), "messages: must be a list of messages, not Message"),
         (lambda: writer().whole([{"content": "Hi"}]), "messages[0]: must be a Message, not dict"),
@@ -201,7 +201,7 @@ def writer() -> Any:
         (lambda: writer().events(3, []), "choice: 3 is not between 0 and 0"),
     ],
 )
-def test_writers_of_protocols_refuse_what_is_no_event_or_message(call: Callable[[], Any], told: str) -> None:
+def test_writers_of_protocols_refuse_what_is_no_event_or_message(call: Callable[[], Any], message: str) -> None:
     with pytest.raises((TypeError, ValueError)) as caught:
         call()
-    assert told in str(caught.value)
+    assert message in str(caught.value)

@@ -366,7 +366,7 @@ ROWS = [
     Row("3.2.1 reasoning stage", "reasoning", "ABCD", "ABCD", "", 0, notice="unclosed_reasoning"),
     Row("3.2.1 content stage", "content", "ABCD", "", "ABCD", 0),
     Row("3.2.2 no call", "reasoning", "ABCD </think> EFG", "ABCD ", " EFG", 0),
-    Row("3.2.2 nobody told the stage", None, "ABCD </think> EFG", "ABCD ", " EFG", 0),
+    Row("3.2.2 the stage is unknown", None, "ABCD </think> EFG", "ABCD ", " EFG", 0),
     Row(
         "3.2.3 prose before a call",
         "reasoning",
@@ -377,7 +377,7 @@ ROWS = [
         notice="call_markers_as_text",
     ),
     Row("3.2.4 line breaks before a call", "reasoning", f"ABCD </think>\n\n{CALL}", "ABCD ", "", 1, "tool_calls"),
-    Row("3.2.4 nobody told the stage", None, f"ABCD </think>\n\n{CALL}", "ABCD ", "", 1, "tool_calls"),
+    Row("3.2.4 the stage is unknown", None, f"ABCD </think>\n\n{CALL}", "ABCD ", "", 1, "tool_calls"),
     Row(
         "3.2.5 white space between calls", "reasoning", f"ABCD </think>\n\n{CALL}\n{CALL}", "ABCD ", "", 2, "tool_calls"
     ),
@@ -393,10 +393,10 @@ ROWS = [
     ),
     Row("3.3 prose alone", "content", "content</s>", "", "content", 0),
     Row("3.3 a call alone", "content", f"{CALL}</s>", "", "", 1, "tool_calls"),
-    Row("3.3 a call alone, nobody told", None, f"{CALL}</s>", "", "", 1, "tool_calls"),
+    Row("3.3 a call alone, unknown stage", None, f"{CALL}</s>", "", "", 1, "tool_calls"),
     Row("3.3 prose before a call", "content", f"EFG\n{CALL}", "", f"EFG\n{CALL}", 0, notice="call_markers_as_text"),
     Row(
-        "3.3 prose before a call, nobody told",
+        "3.3 prose before a call, unknown stage",
         None,
         f"EFG\n{CALL}",
         "",
@@ -409,7 +409,7 @@ ROWS = [
     Row("edge: a call right behind the closing", None, f"ABCD</think>{CALL}", "ABCD", "", 1, "tool_calls"),
     Row("edge: several closings, the first counts", None, "A</think>B</think>C", "A", "B</think>C", 0),
     Row("edge: thinking is off", "content", "ABCD", "", "ABCD", 0),
-    Row("edge: thinking is off, nobody told", None, "ABCD</s>", "", "ABCD", 0),
+    Row("edge: thinking is off, unknown stage", None, "ABCD</s>", "", "ABCD", 0),
     Row("1 standard form", None, "<think>ABCD</think>EFG", "ABCD", "EFG", 0),
     Row("1 reasoning alone", None, "<think>ABCD</think>", "ABCD", "", 0),
     Row("1 empty reasoning", None, "<think></think>EFG", "", "EFG", 0),

@@ -55,7 +55,7 @@ def test_the_readme_is_read_in_a_few_minutes() -> None:
 
 @pytest.mark.parametrize("readme", [README, ROOT / "README.zh.md"], ids=lambda page: page.name)
 @pytest.mark.parametrize(
-    ("target", "page", "told"),
+    ("target", "page", "pattern"),
     [
         ("bfcl", "batch", r"the ([\d,]+) ground truths[^.]*in each of (\d+) dialects"),
         ("infer", "infer", r"\| all \| \d+ \| (\d+) \| \d+ \(\d+%\) \| (\d+) "),
@@ -64,10 +64,10 @@ def test_the_readme_is_read_in_a_few_minutes() -> None:
         ("bench-plugins", "plugins", r"(\d+) times and more beside their parsers of Hermes and DeepSeek-V3.1"),
     ],
 )
-def test_the_measured_table_has_the_figures_of_the_pages(readme: Path, target: str, page: str, told: str) -> None:
-    """Each was measured once, and stands where it is explained."""
+def test_the_measured_table_has_the_figures_of_the_pages(readme: Path, target: str, page: str, pattern: str) -> None:
+    """Each was measured once, and is where it is explained."""
     rows = [line for line in readme.read_text(encoding="utf-8").splitlines() if f"`make {target}`" in line]
-    found = re.search(told, " ".join((ROOT / f"docs/en/{page}.md").read_text(encoding="utf-8").split()))
+    found = re.search(pattern, " ".join((ROOT / f"docs/en/{page}.md").read_text(encoding="utf-8").split()))
     assert found is not None
     assert set(found.groups()) <= set(re.findall(r"\d[\d,.]*\d|\d", "".join(rows)))
 

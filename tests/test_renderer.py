@@ -23,35 +23,35 @@ Call = tuple[str, dict[str, Any]]
 
 def message(reasoning: str = "", content: str = "", *calls: Call) -> dict[str, Any]:
     """An OpenAI assistant message."""
-    told: dict[str, Any] = {"role": "assistant", "content": content or None}
+    message: dict[str, Any] = {"role": "assistant", "content": content or None}
     if reasoning:
-        told["reasoning_content"] = reasoning
+        message["reasoning_content"] = reasoning
     if calls:
-        told["tool_calls"] = [
+        message["tool_calls"] = [
             {"type": "function", "function": {"name": n, "arguments": json.dumps(a, ensure_ascii=False)}}
             for n, a in calls
         ]
-    return told
+    return message
 
 
 def example_message(example: Example) -> dict[str, Any]:
-    told = message(example.reasoning, example.content, *((c.name, c.arguments) for c in example.tool_calls))
-    for written, call in zip(told.get("tool_calls", []), example.tool_calls, strict=True):
+    turn = message(example.reasoning, example.content, *((c.name, c.arguments) for c in example.tool_calls))
+    for written, call in zip(turn.get("tool_calls", []), example.tool_calls, strict=True):
         written["id"] = call.id
-    return told
+    return turn
 
 
-def arguments_of(told: dict[str, Any]) -> list[tuple[str, Value]]:
+def arguments_of(message: dict[str, Any]) -> list[tuple[str, Value]]:
     """Names and arguments, numbers digit for digit."""
-    functions = [c["function"] for c in told.get("tool_calls", [])]
+    functions = [c["function"] for c in message.get("tool_calls", [])]
     return [(f["name"], read_json(f["arguments"])) for f in functions]
 
 
-def assert_reads_back(told: dict[str, Any], text: str, dialect: Dialect | str, **options: Any) -> None:
+def assert_reads_back(message: dict[str, Any], text: str, dialect: Dialect | str, **options: Any) -> None:
     read = unspool.parse(text, dialect, **options)
-    assert read.reasoning == (told.get("reasoning_content") or "")
-    assert read.content == (told.get("content") or "")
-    assert [(c.name, read_json(c.arguments)) for c in read.tool_calls] == arguments_of(told)
+    assert read.reasoning == (message.get("reasoning_content") or "")
+    assert read.content == (message.get("content") or "")
+    assert [(c.name, read_json(c.arguments)) for c in read.tool_calls] == arguments_of(message)
     assert {c.status for c in read.tool_calls} <= {"ok"}
 
 
@@ -135,7 +135,7 @@ def test_a_key_that_is_no_keyword_takes_an_alternative_without_keywords() -> Non
     assert written == '<|tool_call_start|>[{"name": "f", "arguments": {"not=a name": 1}}]<|tool_call_end|>'
 
 
-def test_a_bare_array_behind_content_takes_a_marked_alternative() -> None:
+def test_a_bare_array_after_content_takes_a_marked_alternative() -> None:
     call: Call = ("now", {})
     assert render(message("", "", call), "xlam").startswith("[{")
     assert render(message("", "Sure.", call), "xlam") == 'Sure.[TOOL_CALLS] [{"name": "now", "arguments": {}}]'
@@ -177,13 +177,19 @@ def test_missing_arguments_are_an_empty_object(arguments: Any) -> None:
 
 
 def test_an_index_is_taken_from_an_id_that_fits() -> None:
-    def told(*ids: str) -> dict[str, Any]:
+    def one_message(*ids: str) -> dict[str, Any]:
         return {"tool_calls": [{"id": i, "function": {"name": "f", "arguments": "{}"}} for i in ids]}
 
-    assert re.findall(r"functions\.f:(\d+)", render(told("functions.f:7", "functions.f:9"), "kimi_k2")) == ["7", "9"]
-    assert re.findall(r"functions\.f:(\d+)", render(told("call_1", "functions.g:9"), "kimi_k2")) == ["0", "1"]
-    assert re.findall(r'index="(\d+)"', render(told("f:4", ""), "kimi_k3")) == ["5", "2"]
-    assert re.findall(r'"tool_call_id": "(.*?)"', render(told("call_x", ""), "cohere_command3")) == ["call_x", "1"]
+    assert re.findall(r"functions\.f:(\d+)", render(one_message("functions.f:7", "functions.f:9"), "kimi_k2")) == [
+        "7",
+        "9",
+    ]
+    assert re.findall(r"functions\.f:(\d+)", render(one_message("call_1", "functions.g:9"), "kimi_k2")) == ["0", "1"]
+    assert re.findall(r'index="(\d+)"', render(one_message("f:4", ""), "kimi_k3")) == ["5", "2"]
+    assert re.findall(r'"tool_call_id": "(.*?)"', render(one_message("call_x", ""), "cohere_command3")) == [
+        "call_x",
+        "1",
+    ]
 
 
 def test_no_two_calls_are_written_with_one_id() -> None:
@@ -198,11 +204,11 @@ def test_no_two_calls_are_written_with_one_id() -> None:
 @pytest.mark.parametrize("name", ["deepseek", "deepseek-r1"])
 def test_a_marker_that_would_end_a_string_is_escaped(name: str) -> None:
     arguments = {"a": "x<｜tool▁call▁end｜><｜tool▁calls▁end｜>", "b<|tool▁call▁end|>": "\\<｜tool▁call▁end｜>"}
-    told = message("", "", ("f", arguments))
-    written = render(told, name)
+    turn = message("", "", ("f", arguments))
+    written = render(turn, name)
     assert written.count("<｜tool▁call▁end｜>") == 1
     assert "\\\\\\u003c｜tool▁call▁end｜>" in written
-    assert_reads_back(told, written, name)
+    assert_reads_back(turn, written, name)
 
 
 def test_ids_are_made_by_the_dialects_template() -> None:
@@ -217,23 +223,23 @@ def test_ids_are_made_by_the_dialects_template() -> None:
 
 @pytest.mark.parametrize(**named(THINKING))
 def test_in_reasoning_the_opening_is_not_written(dialect: Dialect) -> None:
-    told = message("plan", "answer")
-    whole, rest = render(told, dialect), render(told, dialect, stage=Stage.REASONING)
+    turn = message("plan", "answer")
+    whole, rest = render(turn, dialect), render(turn, dialect, stage=Stage.REASONING)
     assert whole.endswith(rest)
     assert rest.startswith("plan")
-    assert_reads_back(told, rest, dialect, stage="reasoning")
+    assert_reads_back(turn, rest, dialect, stage="reasoning")
 
 
 @pytest.mark.parametrize(**named(CALLING))
 def test_in_a_block_of_calls_its_opening_is_not_written(dialect: Dialect) -> None:
-    told = message("", "", ("get_weather", {"city": "Paris"}), ("now", {}))
+    turn = message("", "", ("get_weather", {"city": "Paris"}), ("now", {}))
     if "{id}" in dialect.call[0].text and "?" in dialect.id:
-        for call, letter in zip(told["tool_calls"], "ab", strict=True):
+        for call, letter in zip(turn["tool_calls"], "ab", strict=True):
             call["id"] = dialect.id.replace("?", letter)
-    whole, rest = render(told, dialect), render(told, dialect, stage="tool_call")
+    whole, rest = render(turn, dialect), render(turn, dialect, stage="tool_call")
     assert whole.endswith(rest)
     opening = dialect.calls[0].text.split("{call")[0].strip()
-    for start in dialect.start:  # stands in the prompt
+    for start in dialect.start:  # is in the prompt
         opening = opening.removeprefix(start)
     assert whole[: len(whole) - len(rest)].strip() == opening
 
@@ -300,10 +306,10 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "told", "error"), REFUSED, ids=[f"{i}-{r[0]}" for i, r in enumerate(REFUSED)])
-def test_what_cannot_be_expressed_is_named(name: str, told: dict[str, Any], error: str) -> None:
+@pytest.mark.parametrize(("name", "message", "error"), REFUSED, ids=[f"{i}-{r[0]}" for i, r in enumerate(REFUSED)])
+def test_what_cannot_be_expressed_is_named(name: str, message: dict[str, Any], error: str) -> None:
     with pytest.raises(DialectError, match=error):
-        render(told, name)
+        render(message, name)
 
 
 def test_something_that_is_no_message_is_a_type_error() -> None:
@@ -313,14 +319,14 @@ def test_something_that_is_no_message_is_a_type_error() -> None:
 
 @pytest.mark.parametrize("name", ["hermes", "qwen3-coder", "pythonic", "gemma4", "kimi_k3"])
 def test_nesting_is_bounded(name: str) -> None:
-    def told(depth: int) -> dict[str, Any]:
+    def one_message(depth: int) -> dict[str, Any]:
         text = '{"a": ' + "[" * (depth - 1) + "]" * (depth - 1) + "}"
         return {"tool_calls": [{"function": {"name": "f", "arguments": text}}]}
 
-    assert_reads_back(told(512), render(told(512), name), name, tools=[{"function": {"name": "f"}}])
+    assert_reads_back(one_message(512), render(one_message(512), name), name, tools=[{"function": {"name": "f"}}])
     for depth in (513, 100_000):
         with pytest.raises(DialectError, match="nested deeper than 512"):
-            render(told(depth), name)
+            render(one_message(depth), name)
 
 
 def test_a_dict_that_holds_itself_is_refused() -> None:
@@ -365,7 +371,7 @@ TAME_VALUE = st.recursive(
 )
 TAME_ARGUMENTS = st.dictionaries(st.sampled_from(["city", "days", "max_items", "q"]), TAME_VALUE, max_size=4)
 UNMARKED = {d.name for d in CALLING if not stands_out(d)}
-"""Dialects whose calls are text where prose stands before them, because no marker tells them apart."""
+"""Dialects whose calls are text where prose comes before them, because no marker tells them apart."""
 TAME_CALL = st.tuples(st.sampled_from(["get_weather", "now", "search-web"]), TAME_ARGUMENTS)
 
 
@@ -380,9 +386,9 @@ def test_plain_words_and_calls_are_never_refused(name: str, reasoning: str, cont
         content = ""
     if dialect.codec == "python":
         calls = [(n.replace("-", "_"), a) for n, a in calls]
-    told = message(reasoning if dialect.reasoning else "", content, *calls)
-    text = render(told, dialect)
-    assert_reads_back(told, text, dialect, tools=_tools(calls))
+    turn = message(reasoning if dialect.reasoning else "", content, *calls)
+    text = render(turn, dialect)
+    assert_reads_back(turn, text, dialect, tools=_tools(calls))
 
 
 def _tools(calls: list[Call]) -> list[dict[str, Any]] | None:
@@ -448,15 +454,15 @@ def test_what_is_written_reads_back_and_the_rest_is_refused(name: str, data: st.
             max_size=4,
         )
     )
-    told = message(data.draw(text), data.draw(text), *calls)
+    turn = message(data.draw(text), data.draw(text), *calls)
     stage = data.draw(st.sampled_from([None, "content", "reasoning", "tool_call"]))
     tools = _tools(calls)
     try:
-        written = render(told, dialect, tools=tools, stage=stage)
+        written = render(turn, dialect, tools=tools, stage=stage)
     except DialectError as error:
         refusal = str(error)
     else:
-        assert_reads_back(told, written, dialect, tools=tools, stage=stage)
+        assert_reads_back(turn, written, dialect, tools=tools, stage=stage)
         return
     assert re.match(r"(reasoning|content|tool_calls)\b.*: ", refusal)
 
@@ -467,15 +473,15 @@ def test_what_is_written_reads_back_and_the_rest_is_refused(name: str, data: st.
 def test_any_json_value_is_written_where_arguments_are_json(name: str, data: st.DataObject) -> None:
     dialect = unspool.get_dialect(name)
     arguments = data.draw(st.dictionaries(nasty_text(dialect), nasty_value(dialect), max_size=3))
-    told = message("", "", ("f", arguments), ("f", arguments))
-    assert_reads_back(told, render(told, dialect), dialect, tools=[{"function": {"name": "f"}}])
+    turn = message("", "", ("f", arguments), ("f", arguments))
+    assert_reads_back(turn, render(turn, dialect), dialect, tools=[{"function": {"name": "f"}}])
 
 
 def test_many_calls_are_written_in_linear_time() -> None:
     def seconds(n: int) -> float:
-        told = message("", "", *(("f", {"path": "a" * 20, "text": "</param>" * 3}) for _ in range(n)))
+        turn = message("", "", *(("f", {"path": "a" * 20, "text": "</param>" * 3}) for _ in range(n)))
         begin = time.perf_counter()
-        render(told, "minicpm5")
+        render(turn, "minicpm5")
         return time.perf_counter() - begin
 
     assert min(seconds(400) for _ in range(3)) < 3.5 * min(seconds(200) for _ in range(3))

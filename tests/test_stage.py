@@ -45,7 +45,7 @@ TOOLS = [tool("f", a="string", b="string", n="integer"), tool("g", a="string"), 
 STARTING = [d for d in DIALECTS if d.start]
 ENDLESS = [d for d in DIALECTS if not d.start]
 OPENING = [d for d in THINKING if d.start and not d.reasoning[0].text.startswith(d.start)]
-"""Dialects whose reasoning has a marker of its own behind the start of the turn."""
+"""Dialects whose reasoning has a marker of its own after the start of the turn."""
 RFC = ["deepseek", "deepseek-r1", "deepseek-v3.1", "deepseek-v3-0324"]
 CAP = 65_536
 
@@ -126,7 +126,7 @@ def test_reasoning_that_the_prompt_opened_and_closed_is_over(dialect: Dialect) -
 
 
 @pytest.mark.parametrize(**named([d for d in OPENING if closing(d) not in d.end]))
-def test_a_closing_alone_behind_the_start_closes_an_empty_reasoning(dialect: Dialect) -> None:
+def test_a_closing_alone_after_the_start_closes_an_empty_reasoning(dialect: Dialect) -> None:
     prompt = history(dialect) + dialect.start[0] + closing(dialect)
     assert detect_stage(dialect, prompt) is Stage.CONTENT
     assert after(dialect, prompt, "answer").content == "answer"

@@ -174,7 +174,7 @@ class FastOfTransformers:
 
 
 class SlowOfTransformers:
-    """Decodes in Python; puts spaces around special tokens unless told not to."""
+    """Decodes in Python; puts spaces around special tokens unless asked not to."""
 
     def __init__(self, inner: Tokenizer) -> None:
         self.inner = inner
@@ -395,7 +395,7 @@ class TestAddedTokens:
 class TestCutsAndInvalidBytes:
     @pytest.mark.parametrize("tokenizer", ALL)
     @pytest.mark.parametrize("missing", [1, 2, 3])
-    def test_a_character_cut_at_the_end_is_told(self, tokenizer: Any, missing: int) -> None:
+    def test_a_character_cut_at_the_end_is_reported(self, tokenizer: Any, missing: int) -> None:
         ids = encode(inner(tokenizer), "ok \U00012345")[:-missing]
         text, cut = stream(tokenizer, ids)
         assert cut
@@ -522,7 +522,7 @@ class TestCost:
 
     def test_a_tokenizer_is_not_kept_alive(self) -> None:
         makers: list[Callable[[], Any]] = [
-            # Not all versions of `tokenizers` allow weak references, so what is looked at is what holds a tokenizer.
+            # Not all versions of `tokenizers` allow weak references, so what is looked at is what contains a tokenizer.
             *(lambda: OnlyDecodes(LLAMA), lambda: FastOfTransformers(LLAMA), lambda: FastOfTransformers(BYTE_LEVEL)),
         ]
         for make in makers:

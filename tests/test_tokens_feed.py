@@ -130,7 +130,7 @@ def ways(ids: list[int]) -> list[list[list[int]]]:
 
 
 def free(case: Case) -> bool:
-    """Whether no string of the calls holds a marker: by its id it would end the call, and by design."""
+    """Whether no string of the calls contains a marker: by its id it would end the call, and by design."""
     held = repr([c.arguments for c in case.calls])
     return not any(t in held for t in literals(case.dialect) if len(t) > 3)
 
@@ -181,8 +181,8 @@ def test_a_token_belongs_to_the_event_that_holds_its_first_character() -> None:
         _, events = feed("deepseekv31", pieces, deepseek(), stage="reasoning")
         for event in events:
             if isinstance(event, ReasoningDelta | ContentDelta):
-                told = deepseek().decode(ids[event.token_start : event.token_end], skip_special_tokens=False)
-                assert told == event.text
+                decoded = deepseek().decode(ids[event.token_start : event.token_end], skip_special_tokens=False)
+                assert decoded == event.text
             if isinstance(event, Finish):
                 assert event.token_start == event.token_end == len(ids)
 
@@ -333,9 +333,9 @@ def test_characters_of_many_bytes_are_never_broken(text: str) -> None:
 def test_many_ids_at_once_are_read_as_one_by_one(make: Callable[[], Tokenizer]) -> None:
     tokenizer = make()
     rng = random.Random(24)
-    told = [*encode(tokenizer, "<think>a plan: 北京 🌧️</think>And é, of course. " * 3), 10**6, *range(40)]
+    known = [*encode(tokenizer, "<think>a plan: 北京 🌧️</think>And é, of course. " * 3), 10**6, *range(40)]
     for _ in range(40):
-        ids = rng.choices(told, k=30) + told[: rng.randint(0, 60)]
+        ids = rng.choices(known, k=30) + known[: rng.randint(0, 60)]
         found = []
         for pieces in ([[token] for token in ids], [ids], [ids[:17], ids[17:]]):
             parser = Parser("deepseekv31", tools=TOOLS, tokenizer=tokenizer)
@@ -364,7 +364,7 @@ def test_a_cut_character_at_the_end_is_a_notice() -> None:
 @pytest.mark.parametrize(
     **named([d for d in DIALECTS if d.start and d.reasoning and not d.reasoning[0].text.startswith(d.start)])
 )
-def test_the_stage_is_told_from_a_prompts_ids(dialect: Dialect) -> None:
+def test_the_stage_is_known_from_a_prompts_ids(dialect: Dialect) -> None:
     tokenizer = special(dialect.name)
     opening = write_reasoning(dialect, "\0").split("\0")[0]
     for tail, stage in (

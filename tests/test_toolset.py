@@ -51,10 +51,10 @@ WRONG: dict[str, tuple[Any, Any, str]] = {
 }
 
 
-@pytest.mark.parametrize(("tools", "choice", "told"), WRONG.values(), ids=WRONG)
-def test_all_readers_of_a_request_refuse_alike(tools: Any, choice: Any, told: str) -> None:
+@pytest.mark.parametrize(("tools", "choice", "message"), WRONG.values(), ids=WRONG)
+def test_all_readers_of_a_request_refuse_alike(tools: Any, choice: Any, message: str) -> None:
     words = refused(tools, choice)
-    assert told in words
+    assert message in words
     for reader in (
         lambda: unspool.parse("", "hermes", tools=tools, tool_choice=choice),
         lambda: unspool.Parser("hermes", tools=tools, tool_choice=choice),
@@ -69,28 +69,28 @@ def test_all_readers_of_a_request_refuse_alike(tools: Any, choice: Any, told: st
     assert str(bad.value).split(",")[0] == words.split(",")[0].replace("a list of tools", "a list")
 
 
-@pytest.mark.parametrize(("tools", "told"), [(w[0], w[2]) for w in WRONG.values() if w[1] == "auto"])
+@pytest.mark.parametrize(("tools", "message"), [(w[0], w[2]) for w in WRONG.values() if w[1] == "auto"])
 def test_renderer_and_command_line_refuse_the_same_tools(
-    tools: Any, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tools: Any, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(ToolsError) as caught:
         unspool.render({"content": "Hi"}, "hermes", tools=tools)
-    assert told in str(caught.value)
+    assert message in str(caught.value)
     path = tmp_path / "tools.json"
     path.write_text(json.dumps(tools), encoding="utf-8")
     assert main(["parse", "-d", "hermes", "--tools", str(path), str(path)]) == 2
-    assert told in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 def test_the_command_line_refuses_an_undeclared_function_and_required_without_tools(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for tools, choice, told in (([F], "h", '"h" is not declared; allowed are f'), ([], "required", "needs tools")):
+    for tools, choice, message in (([F], "h", '"h" is not declared; allowed are f'), ([], "required", "needs tools")):
         path = tmp_path / "tools.json"
         path.write_text(json.dumps(tools), encoding="utf-8")
         for command in ("parse", "constrain"):
             assert main([command, "-d", "hermes", "--tools", str(path), "--tool-choice", choice]) == 2
-            assert f"--tool-choice: {told}" in capsys.readouterr().err.replace("'required' ", "")
+            assert f"--tool-choice: {message}" in capsys.readouterr().err.replace("'required' ", "")
 
 
 def test_other_protocols_refuse_alike() -> None:

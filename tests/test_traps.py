@@ -37,7 +37,7 @@ KEEPING = [d for d in CALLING if d.policy.text_before_tools != "content"]
 BARE = [d for d in CALLING if not block_is_marked(d)]
 MARKED = [d for d in CALLING if d.call[0].object is None or d not in BARE]
 PLAIN = [d for d in DIALECTS if not any(t.before for t in d.content)]
-"""Dialects whose content stands bare."""
+"""Dialects whose content is bare."""
 
 Calls = list[tuple[str, Any]]
 
@@ -65,7 +65,7 @@ def assert_text(dialect: Dialect | str, text: str, **options: Any) -> None:
         assert notices(message) == []
 
 
-# -- where calls stand -------------------------------------------------------------------------------------------------
+# -- where calls are -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(**named(CALLING))
@@ -228,7 +228,7 @@ def test_an_opening_echoed_at_the_start_of_reasoning_is_a_marker(dialect: Dialec
 
 
 @pytest.mark.parametrize(**named([d for d in THINKING if d.call and not d.framed and d not in BARE]))
-def test_reasoning_may_open_again_behind_a_call(dialect: Dialect) -> None:
+def test_reasoning_may_open_again_after_a_call(dialect: Dialect) -> None:
     calls: Calls = [("f", {"a": "x"})]
     raw = write_reasoning(dialect, "one") + write_calls(dialect, calls) + write_reasoning(dialect, "two")
     for chunks in ways(raw):
@@ -238,7 +238,7 @@ def test_reasoning_may_open_again_behind_a_call(dialect: Dialect) -> None:
 
 
 @pytest.mark.parametrize(**named([d for d in THINKING if not d.framed]))
-def test_reasoning_may_open_again_behind_reasoning(dialect: Dialect) -> None:
+def test_reasoning_may_open_again_after_reasoning(dialect: Dialect) -> None:
     raw = write_reasoning(dialect, "one") + write_reasoning(dialect, "two") + "answer"
     for chunks in ways(raw):
         message, _ = run(dialect, chunks, tools=TOOLS)
@@ -442,8 +442,8 @@ def test_string_arguments_of_every_xml_dialect_stream_character_by_character() -
         parser.feed(head)
         for i, c in enumerate("abc def"):
             parser.feed(c)
-            told = parser.message.tool_calls[0].arguments
-            assert told.rstrip() == f'{{"a": "{"abc def"[: i + 1]}'.rstrip(), dialect.name
+            arguments = parser.message.tool_calls[0].arguments
+            assert arguments.rstrip() == f'{{"a": "{"abc def"[: i + 1]}'.rstrip(), dialect.name
         parser.feed(tail)
         parser.close()
 

@@ -22,8 +22,8 @@ TOOLS = [
 
 def argument(dialect: Dialect, key: str, value: str, kind: str = "string") -> str:
     """One argument as text."""
-    told = {"key": key, "value": value, "string": "true" if kind == "string" else "false", "type": kind}
-    return fill(dialect.argument[0].text, **told)
+    fields = {"key": key, "value": value, "string": "true" if kind == "string" else "false", "type": kind}
+    return fill(dialect.argument[0].text, **fields)
 
 
 def call(dialect: Dialect, *arguments: tuple[str, str], name: str = "h") -> str:
@@ -78,17 +78,17 @@ def unclosed(dialect: Dialect, first: str = "Dallas", key: str = "state") -> str
 
 @pytest.mark.parametrize(**named(XML))
 def test_the_next_arguments_opening_makes_up_for_a_missing_closing(dialect: Dialect) -> None:
-    told = every_way(dialect, unclosed(dialect))
-    assert told == ([("h", {"city": "Dallas", "state": "TX"})], ["ok"], ["missing_close"])
+    calls = every_way(dialect, unclosed(dialect))
+    assert calls == ([("h", {"city": "Dallas", "state": "TX"})], ["ok"], ["missing_close"])
 
 
 @pytest.mark.parametrize(**named(XML))
 def test_an_opening_of_a_key_that_is_not_declared_or_given_already_is_the_values_text(dialect: Dialect) -> None:
     for key, tools in (("other", TOOLS), ("city", TOOLS), ("state", None), ("state", [tool("h", city="string")])):
-        told, statuses, _ = every_way(dialect, unclosed(dialect, key=key), tools=tools)
-        assert [list(arguments) for _, arguments in told] == [["city"]], key
-        assert told[0][1]["city"].startswith("Dallas")
-        assert "TX" in told[0][1]["city"]
+        calls, statuses, _ = every_way(dialect, unclosed(dialect, key=key), tools=tools)
+        assert [list(arguments) for _, arguments in calls] == [["city"]], key
+        assert calls[0][1]["city"].startswith("Dallas")
+        assert "TX" in calls[0][1]["city"]
         assert statuses == ["ok"]
 
 
@@ -105,8 +105,8 @@ def test_a_call_that_lacks_only_its_own_closing_is_complete_when_the_model_stops
     close = closing(dialect, "state")
     cut = raw[: raw.rindex(close) + len(close)]
     for text in (cut, cut + "\n"):
-        told, statuses, notes = every_way(dialect, text)
-        assert (told, statuses) == ([("h", {"city": "Dallas", "state": "TX"})], ["ok"])
+        calls, statuses, notes = every_way(dialect, text)
+        assert (calls, statuses) == ([("h", {"city": "Dallas", "state": "TX"})], ["ok"])
         assert notes or not dialect.call[0].after
         for chunks in ways(text):
             message, _ = run(dialect, chunks, "length", tools=TOOLS)
@@ -119,8 +119,8 @@ def test_a_blocks_closing_makes_up_for_a_calls_closing_once_the_arguments_are_cl
     raw = call(dialect, ("city", "Dallas"))
     close = "".join(p for p in dialect.call[0].after if isinstance(p, str)).strip()
     at = raw.rindex(close)
-    told, statuses, notes = every_way(dialect, raw[:at] + raw[at + len(close) :])
-    assert (told, statuses) == ([("h", {"city": "Dallas"})], ["ok"])
+    calls, statuses, notes = every_way(dialect, raw[:at] + raw[at + len(close) :])
+    assert (calls, statuses) == ([("h", {"city": "Dallas"})], ["ok"])
     assert "missing_close" in notes
 
 
@@ -139,8 +139,8 @@ def test_a_call_without_an_argument_that_lacks_its_closing_is_incomplete(dialect
 def test_a_key_given_twice_keeps_the_first_value_with_a_notice(dialect: Dialect) -> None:
     for tools in (TOOLS, None):
         raw = call(dialect, ("city", "a"), ("state", "b"), ("city", "c" * 40), ("state", "{}"))
-        told, statuses, notes = every_way(dialect, raw, tools=tools)
-        assert (told, statuses) == ([("h", {"city": "a", "state": "b"})], ["ok"])
+        calls, statuses, notes = every_way(dialect, raw, tools=tools)
+        assert (calls, statuses) == ([("h", {"city": "a", "state": "b"})], ["ok"])
         assert notes == ["duplicate_arguments"] * 2
 
 
@@ -159,8 +159,8 @@ def test_a_list_given_in_pieces_is_collected(dialect: Dialect) -> None:
 
 @pytest.mark.parametrize(**named(UNTYPED))
 def test_one_piece_of_a_list_alone_does_not_fit(dialect: Dialect) -> None:
-    told = every_way(dialect, call(dialect, ("l", "a"), ("city", "x")))
-    assert told == ([("h", {"l": "a", "city": "x"})], ["ok"], ["value_type"])
+    calls = every_way(dialect, call(dialect, ("l", "a"), ("city", "x")))
+    assert calls == ([("h", {"l": "a", "city": "x"})], ["ok"], ["value_type"])
 
 
 @pytest.mark.parametrize(**named(VERBATIM))
@@ -195,7 +195,7 @@ def test_children_of_one_name_without_a_schema_become_a_list(dialect: Dialect) -
 
 
 @pytest.mark.parametrize(**named(NESTING))
-def test_what_is_held_of_children_is_told_when_the_output_ends_or_it_is_too_much(dialect: Dialect) -> None:
+def test_what_is_held_of_children_is_emitted_when_the_output_ends_or_it_is_too_much(dialect: Dialect) -> None:
     head = argument(dialect, "o", "").partition("{value}")[0]
     inner = argument(dialect, "t", "x") + argument(dialect, "u", "y" * 70_000) + argument(dialect, "t", "z")
     raw = write_calls(dialect, [("h", argument(dialect, "o", inner))])
@@ -228,8 +228,8 @@ def test_a_lone_argument_that_holds_all_arguments_is_taken_apart(dialect: Dialec
         if dialect in UNTYPED:
             assert every_way(dialect, call(dialect, *arguments))[:2] == ([("h", kept)], ["ok"]), arguments
     for tools in (None, [tool("h", **{name: "string"})]):
-        told, _, _ = every_way(dialect, call(dialect, (name, inner)), tools=tools)
-        assert list(told[0][1]) == [name]
+        calls, _, _ = every_way(dialect, call(dialect, (name, inner)), tools=tools)
+        assert list(calls[0][1]) == [name]
 
 
 @pytest.mark.parametrize(**named(NESTING))
@@ -238,15 +238,15 @@ def test_a_lone_element_that_holds_all_arguments_is_taken_apart(dialect: Dialect
     meant = {"city": "12", "n": 12}
     assert every_way(dialect, write_calls(dialect, [("h", inner)])) == ([("h", meant)], ["ok"], [])
     both = inner + argument(dialect, "state", "y")
-    told, _, _ = every_way(dialect, write_calls(dialect, [("h", both)]))
-    assert told == [("h", {"arguments": meant, "state": "y"})]
+    calls, _, _ = every_way(dialect, write_calls(dialect, [("h", both)]))
+    assert calls == [("h", {"arguments": meant, "state": "y"})]
 
 
 @pytest.mark.parametrize("name", ["arguments", "parameters", "input"])
 @pytest.mark.parametrize(**named([d for d in VERBATIM if d.call[0].before or d.calls[0].before or d.call[0].object]))
 def test_json_arguments_in_one_more_object_are_taken_apart_where_the_schema_tells(dialect: Dialect, name: str) -> None:
     inner = '{ "city": "x}\\"",  "n": 1e2 }'
-    for written, told, tools in [
+    for written, arguments, tools in [
         (f'{{"{name}": {inner}}}', inner, TOOLS),
         (f'{{ "{name}" : {inner} }}', inner, TOOLS),
         (f'{{"{name}": {inner}, "n": 1}}', f'{{"{name}": {inner}, "n": 1}}', TOOLS),
@@ -257,17 +257,17 @@ def test_json_arguments_in_one_more_object_are_taken_apart_where_the_schema_tell
         raw = write_calls(dialect, [("h", written)])
         for chunks in itertools.islice(chunkings(raw), 0, None, 7):
             message, _ = run(dialect, chunks, tools=tools)
-            assert [(c.arguments, c.status) for c in message.tool_calls] == [(told, "ok")], written
+            assert [(c.arguments, c.status) for c in message.tool_calls] == [(arguments, "ok")], written
     message, _ = run(dialect, [write_calls(dialect, [("h", f'{{"{name}": {inner}}}')])], tools=None)
     assert all(c.arguments == f'{{"{name}": {inner}}}' for c in message.tool_calls)
 
 
 def test_a_wrapping_that_is_too_long_is_passed_on() -> None:
-    for size, told in ((60_000, '{"city": "'), (70_000, '{"input": {"city": "')):
+    for size, beginning in ((60_000, '{"city": "'), (70_000, '{"input": {"city": "')):
         raw = write_calls(get_dialect("hermes"), [("h", {"input": {"city": "x" * size}})])
         for chunks in ([raw], random_split(raw, random.Random(0), 300)):
             message, _ = run("hermes", chunks, tools=TOOLS)
-            assert message.tool_calls[0].arguments.startswith(told)
+            assert message.tool_calls[0].arguments.startswith(beginning)
             assert ("hold_overflow" in notices(message)) == (size > 65_536)
             assert len(message.tool_calls[0].arguments) > size
 
@@ -276,7 +276,7 @@ def test_a_wrapping_that_is_too_long_is_passed_on() -> None:
 
 
 @pytest.mark.parametrize(**named(XML))
-def test_a_string_is_told_as_it_arrives_however_much_is_looked_out_for(dialect: Dialect) -> None:
+def test_a_string_is_written_as_it_arrives_however_much_is_looked_out_for(dialect: Dialect) -> None:
     raw = call(dialect, ("city", "abcdefgh" * 20), ("state", "TX"))
     _, events = run(dialect, list(raw), tools=TOOLS)
     assert sum(isinstance(e, ToolCallDelta) for e in events) > 150
@@ -292,15 +292,15 @@ def test_quotes_tell_a_string_from_json_where_the_dialect_says_so() -> None:
             ('""1""', '""1""'), ('"', '"'), ("abc", "abc"),
         ]:  # fmt: skip
             raw = write_calls(muse, [("h", argument(muse, "x", written))])
-            told = every_way(muse, raw, tools=tools)
-            assert told == ([("h", {"x": meant})], ["ok"], []), written
+            calls = every_way(muse, raw, tools=tools)
+            assert calls == ([("h", {"x": meant})], ["ok"], []), written
 
 
 @pytest.mark.parametrize(**named(XML))
 def test_arguments_that_are_right_are_not_touched(dialect: Dialect) -> None:
     calls: Calls = [("h", {"city": "a\nb", "n": 3, "l": ["x"], "m": [1, 2]}), ("h", {"l": [], "state": ""})]
     raw = write_calls(dialect, calls)
-    told, statuses, notes = every_way(dialect, raw)
-    assert (told, statuses) == (calls, ["ok", "ok"])
-    assert set(notes) <= {"missing_close"}  # where one closing stands behind all calls
+    parsed, statuses, notes = every_way(dialect, raw)
+    assert (parsed, statuses) == (calls, ["ok", "ok"])
+    assert set(notes) <= {"missing_close"}  # where one closing comes after all calls
     assert json.dumps(write_arguments(dialect, {"n": 1}))

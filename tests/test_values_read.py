@@ -102,8 +102,8 @@ def test_numbers_are_kept_digit_for_digit(dialect: Dialect) -> None:
         for chunks in ways(raw):
             message, _ = run(dialect, chunks, tools=[tool("h", x="number")])
             assert [(c.name, c.status) for c in message.tool_calls] == [("h", "ok")]
-            told = json.loads(message.tool_calls[0].arguments, parse_int=str, parse_float=str)
-            assert told == {"x": digits}, raw
+            kept = json.loads(message.tool_calls[0].arguments, parse_int=str, parse_float=str)
+            assert kept == {"x": digits}, raw
 
 
 @pytest.mark.parametrize(**named([d for d in CALLING if not d.argument]))

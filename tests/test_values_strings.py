@@ -48,7 +48,7 @@ def every_way(dialect: Dialect, raw: str, **options: Any) -> Any:
 
 
 def ending(dialect: Dialect) -> bool:
-    """Whether words stand in what closes every call, and in what closes the block around each."""
+    """Whether words are in what closes every call, and in what closes the block around each."""
     block = dialect.calls[0].after if "{call}" in dialect.calls[0].text else ()
     closings = ["".join(p for p in after if isinstance(p, str)) for after in (dialect.call[0].after, block) if after]
     return bool(closings) and all(any(c.isalnum() for c in closing) for closing in closings)
@@ -62,7 +62,7 @@ def left_open(dialect: Dialect) -> tuple[str, str]:
     raw = write_calls(dialect, [("f", {"a": "北!"}), ("g", {"a": "y"})])
     at = raw.index("北!") + 2
     rest = raw[at:]
-    closes = re.match(r'["}\] \n]*(?:, "[^"]*": [^}]*[}\] \n]*)?', rest)  # members behind the arguments too
+    closes = re.match(r'["}\] \n]*(?:, "[^"]*": [^}]*[}\] \n]*)?', rest)  # members after the arguments too
     assert closes is not None
     return raw[:at] + rest[closes.end() :], "北!"
 
@@ -121,7 +121,7 @@ separator.calls = " | "
 
 
 @pytest.mark.parametrize("bad", ['{"a": @@}', '{"a" "b"}', '{"a": "x\n"}'])
-def test_members_behind_broken_arguments_are_none_of_them(bad: str) -> None:
+def test_members_after_broken_arguments_are_none_of_them(bad: str) -> None:
     raw = write_calls(BEHIND, [("f", bad), ("g", {"a": "y"})])
     message = every_way(BEHIND, raw, policy=Policy(bad_arguments="raw"))
     assert [(c.name, c.arguments, c.status) for c in message.tool_calls] == [
@@ -215,7 +215,7 @@ def test_literals_that_are_right_are_read_alike_with_repairs(dialect: Dialect) -
 
 
 @pytest.mark.parametrize(**named(JSON_LIKE))
-def test_a_number_with_a_leading_zero_is_told_alike_however_it_is_cut(dialect: Dialect) -> None:
+def test_a_number_with_a_leading_zero_is_reported_alike_however_it_is_cut(dialect: Dialect) -> None:
     raw = write_calls(dialect, [("f", write_argument_text(dialect, "x", "07")), ("now", {})])
     message = every_way(dialect, raw, policy=Policy(bad_arguments="raw"))
     assert [(c.name, c.status) for c in message.tool_calls] == [("f", "invalid"), ("now", "ok")]
@@ -273,10 +273,10 @@ def test_a_marker_token_closes_an_open_string_at_once(name: str) -> None:
 
 
 def test_a_comma_that_a_closing_cuts_off_is_no_part_of_the_value() -> None:
-    for cut, told in (('{"a": 1,', '{"a": 1}'), ('{"a": [1, ', '{"a": [1 ]}'), ("{'a': '', ", '{"a": "" }')):
+    for cut, repaired in (('{"a": 1,', '{"a": 1}'), ('{"a": [1, ', '{"a": [1 ]}'), ("{'a': '', ", '{"a": "" }')):
         raw = f'<tool_call>\n{{"name": "f", "arguments": {cut}</tool_call>'
         message = every_way(get_dialect("hermes"), raw, policy=MEND)
-        assert [(c.arguments, c.status) for c in message.tool_calls] == [(told, "repaired")]
+        assert [(c.arguments, c.status) for c in message.tool_calls] == [(repaired, "repaired")]
 
 
 def test_a_string_that_holds_no_object_cannot_be_closed() -> None:

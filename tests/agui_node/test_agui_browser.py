@@ -101,15 +101,15 @@ def client(browser: Any, address: str) -> Iterator[Client]:
 def test_a_tool_of_the_server_is_seen_with_its_result(client: Client) -> None:
     with live(model(**ANSWERS), "hermes", servers=[Workshop()]) as server:
         client.open(server.url)
-        told = client.run("add please")
-        assert shape(told) == [
+        messages = client.run("add please")
+        assert shape(messages) == [
             ("assistant", "Let me add.", 1),
             ("tool", "sum=5", 0),
             ("assistant", "More.", 1),
             ("tool", "sum=9", 0),
             ("assistant", "It is 9.", 0),
         ]
-        assert activities(told) == [("add", "completed")] * 2
+        assert activities(messages) == [("add", "completed")] * 2
         assert client.events[-1]["outcome"] == {"type": "success"}
         assert shape(client.run("thanks")) == [("assistant", "You are welcome.", 0)]
 
@@ -144,8 +144,8 @@ def test_a_tool_of_the_page_answers_beside_one_of_the_servers(client: Client) ->
     answers = {**ANSWERS, "sunny": "Sum and sun."}
     with live(model(**answers), "hermes", servers=[Workshop()]) as server:
         client.open(server.url)
-        told = client.run("mix please", tools=TOOLS)
-        calls = [c for m in told for c in m.get("toolCalls") or ()]
+        messages = client.run("mix please", tools=TOOLS)
+        calls = [c for m in messages for c in m.get("toolCalls") or ()]
         assert [c["function"]["name"] for c in calls] == ["add", "get_weather"]
         assert client.events[-1]["outcome"] == {"type": "success", "pendingToolCallIds": [calls[1]["id"]]}
         result = {"id": "t", "role": "tool", "toolCallId": calls[1]["id"], "content": "sunny"}
@@ -167,8 +167,8 @@ def test_the_command_serves_pages_of_other_origins_on_this_machine(client: Clien
             assert activities(client.run("What is 1234 * 5678?")) == [("python", "awaiting_approval")]
             (asked,) = client.events[-1]["outcome"]["interrupts"]
             entry = {"interruptId": asked["id"], "status": "resolved", "payload": {"approved": True}}
-            told = [m for m in client.run(resume=[entry]) if m["role"] in ("tool", "assistant")]
-            assert [(m["role"], "7006652" in m["content"]) for m in told] == [("tool", True), ("assistant", True)]
+            shown = [m for m in client.run(resume=[entry]) if m["role"] in ("tool", "assistant")]
+            assert [(m["role"], "7006652" in m["content"]) for m in shown] == [("tool", True), ("assistant", True)]
         finally:
             process.terminate()
             process.wait(60)

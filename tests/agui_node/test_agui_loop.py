@@ -33,8 +33,8 @@ def shape(messages: list[dict[str, Any]]) -> list[tuple[str, Any, int]]:
 
 
 def activities(messages: list[dict[str, Any]]) -> list[tuple[str, str]]:
-    told = [m["content"] for m in messages if m["role"] == "activity"]
-    return [(content["tool"], content["status"]) for content in told]
+    contents = [m["content"] for m in messages if m["role"] == "activity"]
+    return [(content["tool"], content["status"]) for content in contents]
 
 
 def test_the_client_rebuilds_every_round_and_sends_them_back() -> None:
@@ -94,7 +94,7 @@ def test_an_interrupt_is_answered_by_resume(approved: bool, text: str) -> None:
     assert second.failed is None
     assert shape(second.ended["newMessages"])[-1] == ("assistant", text, 0)
     assert workshop.calls == [("guarded", {"a": 7})] * approved
-    told = second.ended["messages"]
-    assert activities(told) == [("guarded", "completed" if approved else "failed")]
-    calls = [call["id"] for m in told for call in m.get("toolCalls") or ()]
-    assert [m["toolCallId"] for m in told if m["role"] == "tool"] == calls, "each call has its result"
+    messages = second.ended["messages"]
+    assert activities(messages) == [("guarded", "completed" if approved else "failed")]
+    calls = [call["id"] for m in messages for call in m.get("toolCalls") or ()]
+    assert [m["toolCallId"] for m in messages if m["role"] == "tool"] == calls, "each call has its result"

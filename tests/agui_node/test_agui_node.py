@@ -35,7 +35,7 @@ TOOLS: list[dict[str, Any]] = [
 
 
 class Run:
-    """What the client told of one run."""
+    """The client's report of one run."""
 
     def __init__(self) -> None:
         self.events: list[dict[str, Any]] = []
@@ -49,7 +49,7 @@ class Run:
 
 
 def converse(url: str, *runs: dict[str, Any], messages: list[Any] | None = None) -> list[Run]:
-    """Let the client run its agent, once or several times, and take what it told of each run."""
+    """Let the client run its agent, once or several times, and take its report of each run."""
     node = shutil.which("node")
     assert node, "node has to be installed"
     assert (FOLDER / "node_modules").is_dir(), f"run `make agui`, or name the client's folder in {VARIABLE}"
@@ -60,19 +60,19 @@ def converse(url: str, *runs: dict[str, Any], messages: list[Any] | None = None)
         command, input=json.dumps(asked), capture_output=True, text=True, timeout=PATIENCE + 40, check=False
     )
     assert done.returncode == 0, done.stderr
-    told = [Run()]
+    all_runs = [Run()]
     for line in map(json.loads, done.stdout.rstrip("\n").split("\n")):
         if "event" in line:
-            told[-1].events.append(line["event"])
+            all_runs[-1].events.append(line["event"])
         elif "failed" in line:
-            told[-1].failed = line["failed"]
+            all_runs[-1].failed = line["failed"]
         else:
-            told[-1].ended = line["ended"]
-            told.append(Run())
-    assert len(told) == len(runs) + 1
-    for run in told:
+            all_runs[-1].ended = line["ended"]
+            all_runs.append(Run())
+    assert len(all_runs) == len(runs) + 1
+    for run in all_runs:
         run.warnings = done.stderr
-    return told[:-1]
+    return all_runs[:-1]
 
 
 Rebuilt = tuple[list[str], str, list[tuple[str, str]]]
@@ -88,8 +88,8 @@ def rebuilt(run: Run) -> Rebuilt:
     assert len(answers) <= 1
     calls = [call for m in answers for call in m.get("toolCalls") or ()]
     assert {c["type"] for c in calls} <= {"function"}
-    told = [(c["function"]["name"], c["function"]["arguments"]) for c in calls]
-    return reasonings, "".join(m.get("content") or "" for m in answers), told
+    tool_calls = [(c["function"]["name"], c["function"]["arguments"]) for c in calls]
+    return reasonings, "".join(m.get("content") or "" for m in answers), tool_calls
 
 
 def expected(message: Message) -> Rebuilt:
@@ -141,8 +141,8 @@ def test_the_client_takes_every_event_and_rebuilds_the_message(raw: str) -> None
 def test_reasoning_that_calls_interrupt_is_a_message_of_its_own_each_time() -> None:
     with live(replay(OUTPUTS["reasoning interrupted by calls"]), "hermes", policy=RESUME) as server:
         (run,) = converse(server.url, {})
-    told = [(m["role"], m.get("content")) for m in run.ended["newMessages"]]
-    assert [role for role, _ in told].count("reasoning") == 3
+    turns = [(m["role"], m.get("content")) for m in run.ended["newMessages"]]
+    assert [role for role, _ in turns].count("reasoning") == 3
     assert rebuilt(run)[0] == ["I see. ", " And now? ", " Well."]
 
 
@@ -210,7 +210,7 @@ def test_an_engine_that_fails_at_once_is_an_http_error_that_the_client_tells() -
     assert run.failed["payload"] == {"type": "RUN_ERROR", "message": "the device is lost", "code": "500"}
 
 
-def test_a_request_that_is_refused_is_told_with_its_field() -> None:
+def test_a_request_that_is_refused_is_reported_with_its_field() -> None:
     with live(Scripted(["x"]), "hermes") as server:
         (run,) = converse(server.url, {"forwardedProps": {"temperature": 9}})
     assert run.failed is not None

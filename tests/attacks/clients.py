@@ -46,7 +46,7 @@ def hold(port: int, data: bytes) -> socket.socket:
 
 
 def exchange(port: int, data: bytes) -> bytes:
-    """What a client is told that sends this, as far as it is taken."""
+    """The answer to a client that sends this, as far as it is taken."""
     with socket.create_connection(("127.0.0.1", port), timeout=10) as one:
         try:
             one.sendall(data)
@@ -134,20 +134,20 @@ def never_read(server: Victim, count: int, body: Any, seconds: float) -> int:
 
 def dribble(port: int, count: int, data: bytes, seconds: float) -> list[bytes]:
     """So many clients send a few bytes, then a byte now and then, until they are sent away or the time is over; returns
-    what each was told, or raises where one is still connected then."""
+    the answer to each, or raises where one is still connected then."""
 
     async def one() -> bytes:
         reader, writer = await _connect(port, data[:30])
-        told = asyncio.ensure_future(reader.read(4096))
+        output = asyncio.ensure_future(reader.read(4096))
         with contextlib.suppress(ConnectionError):
             for i in range(30, len(data)):
-                if told.done():
+                if output.done():
                     break
                 writer.write(data[i : i + 1])
                 await asyncio.sleep(0.1)
         try:
             async with asyncio.timeout(seconds):
-                return await told
+                return await output
         except ConnectionError:
             return b""
         finally:

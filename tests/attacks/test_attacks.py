@@ -71,10 +71,10 @@ def test_slow_heads_and_bodies_are_sent_away(replaying: Victim, part: str) -> No
     else:
         data = data.replace(b"Content-Length: ", b"Content-Length: 1")
         data = b"POST / HTTP/1.1\r\nContent-Length: 9999\r\n\r\n" + data
-    told: list[bytes] = []
-    survives(replaying, lambda: told.extend(dribble(replaying.port, 20, data, 5)))
-    assert all(not answer or answer.startswith((b"HTTP/1.1 408", b"HTTP/1.1 405")) for answer in told)
-    assert any(b" 408 " in answer for answer in told) or part == "body"
+    answers: list[bytes] = []
+    survives(replaying, lambda: answers.extend(dribble(replaying.port, 20, data, 5)))
+    assert all(not answer or answer.startswith((b"HTTP/1.1 408", b"HTTP/1.1 405")) for answer in answers)
+    assert any(b" 408 " in answer for answer in answers) or part == "body"
 
 
 def test_connections_that_say_nothing_are_closed(replaying: Victim) -> None:
@@ -83,14 +83,14 @@ def test_connections_that_say_nothing_are_closed(replaying: Victim) -> None:
 
 @pytest.mark.parametrize("head", [b"X: " + b"x" * 1_000_000, b"X: y\r\n" * 10_000 + b"\r\n"])
 def test_heads_that_are_too_large_are_refused(replaying: Victim, head: bytes) -> None:
-    told: list[bytes] = []
+    answers: list[bytes] = []
     data = b"GET /health HTTP/1.1\r\n" + head
 
     def attack() -> None:
-        told.append(exchange(replaying.port, data))
+        answers.append(exchange(replaying.port, data))
 
     survives(replaying, attack)
-    assert all(answer.startswith(b"HTTP/1.1 431") or not answer for answer in told)
+    assert all(answer.startswith(b"HTTP/1.1 431") or not answer for answer in answers)
 
 
 # -- what takes the server a while -------------------------------------------------------------------------------------

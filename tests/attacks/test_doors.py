@@ -37,8 +37,8 @@ def user(text: str) -> dict[str, Any]:
 
 def run(*messages: dict[str, Any], **more: Any) -> dict[str, Any]:
     """A run of AG-UI."""
-    told = [{"id": str(i), **message} for i, message in enumerate(messages)]
-    return {"threadId": "t", "runId": "r", "state": {}, "messages": told, "tools": [], "context": [], **more}
+    with_ids = [{"id": str(i), **message} for i, message in enumerate(messages)]
+    return {"threadId": "t", "runId": "r", "state": {}, "messages": with_ids, "tools": [], "context": [], **more}
 
 
 def refused(server: Victim, path: str, body: Any, field: str, within: float = 5.0) -> None:
@@ -52,7 +52,7 @@ def refused(server: Victim, path: str, body: Any, field: str, within: float = 5.
 
 
 def approval(server: Victim) -> dict[str, Any]:
-    """A call that somebody has to allow, as Responses tells it."""
+    """A call that somebody must allow, as Responses tells it."""
     body = {"input": [user("guarded it")], "tools": [{"type": "mcp", "server_label": "shop"}]}
     status, text = server.ask(RESPONSES, body)
     assert status == 200
@@ -183,8 +183,8 @@ def test_hostile_grammars_of_custom_tools_are_refused_or_kept_within_limits(comp
     ]
 
     def attack() -> None:
-        for told, body in refusals.items():
-            refused(computing, CHAT, body, told, 20)
+        for message, body in refusals.items():
+            refused(computing, CHAT, body, message, 20)
         for body in allowed:
             status, text = computing.ask(CHAT, body, timeout=60)
             assert status in (200, 400), text
@@ -205,7 +205,7 @@ def test_long_prompts_to_count_and_to_edit_that_nobody_waits_for_are_not_counted
     edited = {**body, "context_management": {"edits": edits}}
 
     def attack() -> None:
-        refused(computing, MESSAGES, {**body, "context_management": {"edits": edits[:1] * 1000}}, "stands twice")
+        refused(computing, MESSAGES, {**body, "context_management": {"edits": edits[:1] * 1000}}, "occurs twice")
         burst(computing.port, 20, "at once", bodies=[body, edited], path=f"{MESSAGES}/count_tokens", after=0.2)
         burst(computing.port, 10, "at once", bodies=[edited], path=MESSAGES, after=0.2)
 

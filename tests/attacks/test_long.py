@@ -56,12 +56,12 @@ def test_slow_heads_and_bodies_are_sent_away_after_the_default_times(replaying: 
         f"POST {CHAT} HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: 99999\r\n\r\n".encode()
         + b"x" * 2000
     )
-    told: list[bytes] = []
-    survives(replaying, lambda: told.extend(dribble(replaying.port, 100, head, 30)))
-    assert all(b" 408 " in answer for answer in told)
-    told.clear()
-    survives(replaying, lambda: told.extend(dribble(replaying.port, 100, body, 90)))
-    assert all(b" 408 " in answer for answer in told)
+    answers: list[bytes] = []
+    survives(replaying, lambda: answers.extend(dribble(replaying.port, 100, head, 30)))
+    assert all(b" 408 " in answer for answer in answers)
+    answers.clear()
+    survives(replaying, lambda: answers.extend(dribble(replaying.port, 100, body, 90)))
+    assert all(b" 408 " in answer for answer in answers)
     survives(replaying, lambda: dribble(replaying.port, 500, b"", 30))
 
 

@@ -21,19 +21,19 @@ def result(name: str) -> dict[str, Any]:
 
 def answer(message: dict[str, Any]) -> None:
     method, params = message["method"], message.get("params", {})
-    told: dict[str, Any] = {"jsonrpc": "2.0", "id": message["id"]}
+    fields: dict[str, Any] = {"jsonrpc": "2.0", "id": message["id"]}
     if method == "initialize":
         version, info = params["protocolVersion"], {"name": "attacked", "version": "1"}
-        told["result"] = {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": info}
+        fields["result"] = {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": info}
     elif method == "tools/list":
         listed = [{"name": n, "description": n, "inputSchema": {"type": "object"}} for n in TOOLS]
-        told["result"] = {"tools": listed}
+        fields["result"] = {"tools": listed}
     elif method == "tools/call":
-        told["result"] = result(params["name"])
+        fields["result"] = result(params["name"])
     else:
-        told["error"] = {"code": -32601, "message": "there is no such method"}
+        fields["error"] = {"code": -32601, "message": "there is no such method"}
     with _LOCK:
-        print(json.dumps(told), flush=True)
+        print(json.dumps(fields), flush=True)
 
 
 for line in sys.stdin:

@@ -3,7 +3,7 @@
     python -m tests.batch.bfcl FOLDER
 
 FOLDER holds the wheel of PyPI's ``bfcl-eval``, which is only read as an archive. Each case whose truth is calls of
-declared functions is written by `unspool.render` and read by `unspool.parse`; the calls have to be the same. A case
+declared functions is written by `unspool.render` and read by `unspool.parse`; the calls must be the same. A case
 that a dialect cannot express is refused by `render`, and counted. The exit code is 1 where a case comes back otherwise.
 """
 
@@ -38,7 +38,7 @@ class Case(NamedTuple):
 
 
 def cases(wheel: Path) -> Iterator[Case]:
-    """The cases whose truth is told as calls."""
+    """The cases whose truth is given as calls."""
     with zipfile.ZipFile(wheel) as archive:
         for kind in _KINDS:
             asked = {row["id"]: row for row in _rows(archive, f"{_DATA}BFCL_v4_{kind}.json")}
@@ -59,15 +59,15 @@ def _schema(node: Any) -> Any:
     """A schema in JSON's own types; one of another language admits anything."""
     if not isinstance(node, Mapping):
         return node
-    told = {k: v for k, v in node.items() if k in ("enum", "required", "description", "default")}
+    fields = {k: v for k, v in node.items() if k in ("enum", "required", "description", "default")}
     kind = _TYPES.get(node.get("type", ""), node.get("type"))
     if kind in _JSON:
-        told["type"] = kind
+        fields["type"] = kind
     if "properties" in node:
-        told["properties"] = {k: _schema(v) for k, v in node["properties"].items()}
+        fields["properties"] = {k: _schema(v) for k, v in node["properties"].items()}
     if "items" in node:
-        told["items"] = _schema(node["items"])
-    return told
+        fields["items"] = _schema(node["items"])
+    return fields
 
 
 def _call(index: int, truth: Mapping[str, Any]) -> dict[str, Any]:
@@ -93,11 +93,11 @@ class Result(NamedTuple):
     wrong: list[str]
 
 
-def attempt(dialect: Dialect, told: Sequence[Case]) -> Result:
+def attempt(dialect: Dialect, sample: Sequence[Case]) -> Result:
     """Write and read back."""
     refused: Counter[str] = Counter()
     equal, wrong = 0, []
-    for case in told:
+    for case in sample:
         message = {"role": "assistant", "content": None, "tool_calls": _identified(case.calls, dialect)}
         try:
             raw = unspool.render(message, dialect, tools=case.tools, stage=Stage.CONTENT)
@@ -115,11 +115,11 @@ def attempt(dialect: Dialect, told: Sequence[Case]) -> Result:
 def _identified(calls: list[dict[str, Any]], dialect: Dialect) -> list[dict[str, Any]]:
     if "{index}" not in dialect.id and "{number}" not in dialect.id:
         return calls
-    told = []
+    identified = []
     for i, call in enumerate(calls):
         id = dialect.id.replace("{index}", str(i)).replace("{number}", str(i + 1))
-        told.append({**call, "id": id.replace("{name}", call["function"]["name"])})
-    return told
+        identified.append({**call, "id": id.replace("{name}", call["function"]["name"])})
+    return identified
 
 
 def main() -> int:
@@ -128,13 +128,13 @@ def main() -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--every", type=int, default=1, metavar="N", help="every Nth case alone")
     options = parser.parse_args()
-    told = list(cases(next(options.folder.glob("bfcl_eval-*.whl"))))[:: options.every]
-    print(f"{len(told):,} cases\n\n| dialect | read back | refused | otherwise |\n|---|---|---|---|")
+    every = list(cases(next(options.folder.glob("bfcl_eval-*.whl"))))[:: options.every]
+    print(f"{len(every):,} cases\n\n| dialect | read back | refused | otherwise |\n|---|---|---|---|")
     failed = False
     for dialect in unspool.list_dialects():
         if not dialect.call:
             continue
-        result = attempt(dialect, told)
+        result = attempt(dialect, every)
         failed = failed or bool(result.wrong)
         why = "; ".join(f"{n} {reason}" for reason, n in result.refused.most_common(3))
         cells = result.dialect, f"{result.equal:,}", why, ", ".join(result.wrong[:5]) or str(len(result.wrong))

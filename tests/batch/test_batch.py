@@ -44,10 +44,10 @@ def wanted(numbers: Iterable[int]) -> list[dict[str, Any]]:
     return list(parse_many([row(i) for i in numbers], "hermes"))
 
 
-def same(told: list[dict[str, Any]], numbers: list[int]) -> None:
+def same(rows: list[dict[str, Any]], numbers: list[int]) -> None:
     """Assert that rows are those of these numbers, ids of calls aside: they follow from the place in the file."""
-    assert [r["key"] for r in told] == numbers
-    for one, two in zip(told, wanted(numbers), strict=True):
+    assert [r["key"] for r in rows] == numbers
+    for one, two in zip(rows, wanted(numbers), strict=True):
         for call in [*one["tool_calls"], *two["tool_calls"]]:
             call.pop("id")
         assert {**one, "meta": json.loads(one["meta"]), "tools": json.loads(one["tools"])} == {
@@ -61,7 +61,9 @@ GOOD = [i for i in range(45) if not is_bad(i)]
 
 
 @pytest.mark.parametrize("name", ["out.parquet", "out.jsonl", "out"])
-def test_good_rows_are_written_and_bad_ones_told(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_good_rows_are_written_and_bad_ones_reported(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     source, out = write_lines(tmp_path / "in.jsonl", 45), tmp_path / name
     assert run(source, "-o", out, "--rows", "10") == 0
     same(rows_in(out), GOOD)
@@ -133,8 +135,8 @@ def test_what_was_written_can_be_read_again_and_no_column_is_lost(ending: str, t
     assert run(first, "-o", tmp_path / f"one{ending}") == 0
     assert run(tmp_path / f"one{ending}", "-o", tmp_path / f"two{ending}") == 0
     (row,) = rows_in(tmp_path / f"two{ending}")
-    told = [(name, row[name]) for name in row if name.endswith("content")]
-    assert told == [("content", "Hi."), ("input_input_content", "Hi."), ("input_content", "theirs")]
+    contents = [(name, row[name]) for name in row if name.endswith("content")]
+    assert contents == [("content", "Hi."), ("input_input_content", "Hi."), ("input_content", "theirs")]
     assert (row["finish_reason"], row["input_finish_reason"], row["input_valid"]) == ("length", "length", None)
 
 
@@ -172,7 +174,7 @@ def test_whatever_a_line_holds_the_others_go_on(form: str, tmp_path: Path) -> No
     assert run(source, "-o", out) == 0
     bad = {b["row"]: b["reason"].partition(":")[0] for b in rows_in(tmp_path / f"{out.name}.errors.jsonl")}
     wanted = {i: column for i, column in enumerate(ODD.values()) if column}
-    if form == "jsonl":  # as they are told
+    if form == "jsonl":  # as they are written
         wanted = {i: column for i, column in wanted.items() if column != "n"}
     assert bad == wanted
     found = rows_in(out)
@@ -192,7 +194,7 @@ def test_a_report_shows_what_was_counted(tmp_path: Path) -> None:
     assert "unclosed_reasoning" in page
 
 
-def test_a_report_that_cannot_be_written_is_told_before_the_run(
+def test_a_report_that_cannot_be_written_is_reported_before_the_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     source = write_lines(tmp_path / "in.jsonl", 2)
@@ -215,10 +217,10 @@ def test_a_bar_tells_how_far_a_run_is(
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     assert run(folder, "-o", tmp_path / "out.jsonl", "--rows", "10") == 0
     drawn = [line for line in re.findall(r"\r([^\r]*)\x1b\[K", capsys.readouterr().err) if line]
-    told = [re.fullmatch(r"\[(#* *)\] (\d+)%  (\d+) rows, [\d,]+/s, (\d+) errors", line) for line in drawn]
-    assert len(told) == 8
-    assert all(m is not None and len(m[1]) == 24 for m in told)
-    found = [(int(m[2]), int(m[3]), int(m[4])) for m in told if m is not None]
+    matches = [re.fullmatch(r"\[(#* *)\] (\d+)%  (\d+) rows, [\d,]+/s, (\d+) errors", line) for line in drawn]
+    assert len(matches) == 8
+    assert all(m is not None and len(m[1]) == 24 for m in matches)
+    found = [(int(m[2]), int(m[3]), int(m[4])) for m in matches if m is not None]
     assert found == sorted(found)
     assert found[-1] == (100, 76, 4)
     assert found[0][0] < 30
@@ -369,10 +371,10 @@ def test_workers_are_threads_where_there_is_no_global_lock(tmp_path: Path, monke
     assert run(source, "-o", tmp_path / "one.jsonl") == 0
     seen: dict[int, set[int]] = {}
 
-    def read(self: Reader, *told: Any) -> dict[str, Any]:
+    def read(self: Reader, *given: Any) -> dict[str, Any]:
         seen.setdefault(id(self), set()).add(threading.get_ident())
         time.sleep(0.001)  # so that no thread does all
-        return original(self, *told)
+        return original(self, *given)
 
     original = Reader.read
     monkeypatch.setattr(Reader, "read", read)
@@ -434,8 +436,8 @@ def test_a_stream_is_read_no_further_than_it_is_asked_for() -> None:
 def test_misuse_is_one_line(words: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = write_lines(tmp_path / "in.jsonl", 2)
     (tmp_path / "bad.parquet").write_bytes(b"PAR0")
-    told = [{"IN": str(source), "bad.parquet": str(tmp_path / "bad.parquet")}.get(w, w) for w in words]
-    assert main(["batch", "-d", "hermes", "-o", str(tmp_path / "out.parquet"), *told]) == 2
+    arguments = [{"IN": str(source), "bad.parquet": str(tmp_path / "bad.parquet")}.get(w, w) for w in words]
+    assert main(["batch", "-d", "hermes", "-o", str(tmp_path / "out.parquet"), *arguments]) == 2
     captured = capsys.readouterr().err
     assert said in captured
     assert captured.count("\n") == 1

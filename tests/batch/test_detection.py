@@ -34,18 +34,18 @@ def test_outputs_tell_the_dialect_and_the_summary_says_which(
         stream = io.TextIOWrapper(io.BufferedReader(io.BytesIO(source.read_bytes())))
         monkeypatch.setattr("sys.stdin", stream)
         words = ["--rows", "10", "--workers", "1", "--html", str(tmp_path / f"{dialect}.html")]
-        told = "-" if given == "-" else str(source)
-        assert main(["batch", told, "-d", dialect, "-o", str(tmp_path / f"{dialect}.jsonl"), *words]) == 0
+        path = "-" if given == "-" else str(source)
+        assert main(["batch", path, "-d", dialect, "-o", str(tmp_path / f"{dialect}.jsonl"), *words]) == 0
     assert [r["key"] for r in rows_in(tmp_path / "auto.jsonl")] == GOOD[:13]
     assert rows_in(tmp_path / "auto.jsonl") == rows_in(tmp_path / "hermes.jsonl")
     said = capsys.readouterr().err
-    assert said.count("dialect, told by the outputs: hermes reads 18 calls and 13 thoughts of 13 outputs") == 1
+    assert said.count("dialect, by the outputs: hermes reads 18 calls and 13 thoughts of 13 outputs") == 1
     assert "read them alike" in said
-    assert "told by the outputs: hermes" in (tmp_path / "auto.html").read_text(encoding="utf-8")
+    assert "by the outputs: hermes" in (tmp_path / "auto.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("table", [False, True])
-def test_each_model_that_nobody_knows_is_told_by_its_own_outputs(table: bool) -> None:
+def test_each_model_that_nobody_knows_is_known_by_its_own_outputs(table: bool) -> None:
     rows = [{"output": MARKUP.format(i), "model": "ours-1"} for i in range(3)]
     rows += [{"output": output(i), "model": "ours-2"} for i in range(1, 4)]
     rows += [{"output": output(1), "model": "NousResearch/Hermes-3-Llama-3.1-8B"}]
@@ -56,8 +56,8 @@ def test_each_model_that_nobody_knows_is_told_by_its_own_outputs(table: bool) ->
         found = list(parse_many(rows, "auto", summary=summary))
     assert names(found) == [["f"]] * 3 + [["f", "f"], ["f", "f"], [], ["f", "f"]]
     assert [r["reasoning"] for r in found[3:]] == ["plan 1 北", "plan 2 北", "plan 3 北", "plan 1 北"]
-    told = [(reason.split()[0], reason.rpartition(" (")[2]) for reason in summary.detected]
-    assert told == [("qwen3-coder", "the outputs of 'ours-1')"), ("hermes", "the outputs of 'ours-2')")]
+    detected = [(reason.split()[0], reason.rpartition(" (")[2]) for reason in summary.detected]
+    assert detected == [("qwen3-coder", "the outputs of 'ours-1')"), ("hermes", "the outputs of 'ours-2')")]
     assert summary.rows == 7
 
 
@@ -69,7 +69,7 @@ def test_token_ids_tell_too() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (PLAIN, "the outputs tell none"),
+        (PLAIN, "the outputs show no dialect"),
         (THOUGHT, "the outputs leave open which one it is: "),
     ],
 )
@@ -85,14 +85,16 @@ def test_nobody_guesses(text: str, said: str, tmp_path: Path, capsys: pytest.Cap
 
 
 def test_what_is_left_open_names_the_best_candidates() -> None:
-    told = r"is: \w+(, \w+){4} and \d+ more \(reads 0 calls and 5 thoughts of 5 outputs.*\). Name one, or the model"
-    with pytest.raises(UnknownDialect, match=told):
+    message = r"is: \w+(, \w+){4} and \d+ more \(reads 0 calls and 5 thoughts of 5 outputs.*\). Name one, or the model"
+    with pytest.raises(UnknownDialect, match=message):
         list(parse_many([THOUGHT.format(i) for i in range(5)], "auto"))
 
 
 def test_a_dialect_that_few_outputs_are_read_in_is_not_taken_for_that_of_all() -> None:
     rows = [f"Sure. <do_it>f {i}</do_it>" for i in range(5)] + [output(1)]
-    with pytest.raises(UnknownDialect, match="hermes, the best, finds nothing in 5 of 6 that hold markers; name one"):
+    with pytest.raises(
+        UnknownDialect, match="hermes, the best, finds nothing in 5 of 6 that contain markers; name one"
+    ):
         list(parse_many(rows, "auto"))
 
 
@@ -101,8 +103,8 @@ def test_among_rows_that_name_one_those_that_tell_nothing_are_bad() -> None:
     bad: list[BadRow] = []
     assert names(list(parse_many(rows, "auto", errors=bad))) == [["f", "f"]]
     assert [(b.row, b.reason.partition(":")[0]) for b in bad] == [(1, "dialect"), (2, "dialect")]
-    assert "the outputs of 'ours-1' tell none" in bad[1].reason
-    with pytest.raises(RowError, match="row 1: dialect: the outputs tell none"):
+    assert "the outputs of 'ours-1' show no dialect" in bad[1].reason
+    with pytest.raises(RowError, match="row 1: dialect: the outputs show no dialect"):
         list(parse_many(rows, "auto"))
 
 

@@ -80,7 +80,7 @@ def test_a_run_on_ray_goes_on_with_what_is_missing(tmp_path: Path, capsys: pytes
     after = {p.name: p.stat().st_mtime_ns for p in out.glob("*.parquet")}
     assert [n for n in before if before[n] != after[n]] == ["part-00000001.parquet"]
     said = capsys.readouterr().err
-    assert said.count("180 rows, ") == said.count("dialect, told by the outputs: hermes reads ") == 2
+    assert said.count("180 rows, ") == said.count("dialect, by the outputs: hermes reads ") == 2
     assert run(source, tmp_path / "local.parquet") == 0
     assert pa.concat_tables([pq.read_table(p) for p in sorted(out.glob("*.parquet"))]) == pq.read_table(
         tmp_path / "local.parquet"

@@ -15,7 +15,7 @@ from .rows import output, row, write_lines
 
 
 def recordings(path: Path, count: int) -> Path:
-    """A file of many recordings, behind empty lines some of them."""
+    """A file of many recordings, after empty lines some of them."""
     parts = []
     for i in range(count):
         write_recording(path, Asked(id=f"r{i}", dialect="hermes"), [output(i)[:9], output(i)[9:]])
@@ -24,19 +24,19 @@ def recordings(path: Path, count: int) -> Path:
     return path
 
 
-def lines(told: list[Block]) -> list[tuple[int, bytes | None]]:
+def lines(blocks_: list[Block]) -> list[tuple[int, bytes | None]]:
     """The rows of blocks, each with its place."""
-    return [(one.first + i, line) for one in told for i, line in enumerate(one.rows)]
+    return [(one.first + i, line) for one in blocks_ for i, line in enumerate(one.rows)]
 
 
 @pytest.mark.parametrize("size", [1, 3, 7, 100])
 def test_slices_hold_the_rows_of_blocks(size: int, tmp_path: Path) -> None:
     files = [str(recordings(tmp_path / "a.jsonl", 10)), str(write_lines(tmp_path / "b.jsonl", 20))]
-    told = list(slices(files, size))
-    assert [s.number for s in told] == list(range(len(told)))
-    assert max(s.rows for s in told) <= size
-    read = [load(s) for s in told]
-    assert [len(one.rows) for one in read] == [s.rows for s in told]
+    parts = list(slices(files, size))
+    assert [s.number for s in parts] == list(range(len(parts)))
+    assert max(s.rows for s in parts) <= size
+    read = [load(s) for s in parts]
+    assert [len(one.rows) for one in read] == [s.rows for s in parts]
     assert lines(read) == lines(list(blocks(files, size)))
     assert {(one.file, one.recorded) for one in read} == {(files[0], True), (files[1], False)}
 
@@ -46,15 +46,15 @@ def test_recordings_that_are_too_long_are_one_row_each(tmp_path: Path, monkeypat
     monkeypatch.setattr("unspool.batch.blocks.LINE", 200)
     monkeypatch.setattr("unspool.batch.slices.LINE", 200)
     monkeypatch.setattr("unspool.batch.slices.BYTES", 300)
-    told = list(slices([str(file)], 100))
-    assert len(told) > 1
-    assert lines([load(s) for s in told]) == lines(list(blocks([str(file)], 100)))
+    parts = list(slices([str(file)], 100))
+    assert len(parts) > 1
+    assert lines([load(s) for s in parts]) == lines(list(blocks([str(file)], 100)))
 
 
 def test_slices_of_tables_are_their_row_groups(tmp_path: Path) -> None:
     table = pa.Table.from_pylist([row(i) | {"tools": "[]", "meta": "{}"} for i in range(10)])
     pq.write_table(table, tmp_path / "a.parquet", row_group_size=4)
-    told = list(slices([str(tmp_path / "a.parquet")], 100))
-    assert [(s.first, s.rows) for s in told] == [(0, 4), (4, 4), (8, 2)]
-    rows: list[Any] = [load(s).rows for s in told]
+    parts = list(slices([str(tmp_path / "a.parquet")], 100))
+    assert [(s.first, s.rows) for s in parts] == [(0, 4), (4, 4), (8, 2)]
+    rows: list[Any] = [load(s).rows for s in parts]
     assert pa.Table.from_batches(rows) == table

@@ -24,30 +24,30 @@ def _table(rows: list[dict[str, Any]] = ROWS) -> pa.Table:
 
 def test_rows_hold_what_parse_finds() -> None:
     found = list(parse_many(ROWS, "hermes"))
-    for i, (told, given) in enumerate(zip(found, ROWS, strict=True)):
+    for i, (read_row, given) in enumerate(zip(found, ROWS, strict=True)):
         message = unspool.parse(output(i), "hermes", tools=TOOLS, ids=lambda index, name: "")
-        assert (told["reasoning"], told["content"]) == (message.reasoning, message.content)
-        assert told["finish_reason"] == message.finish_reason
-        assert [(c["name"], c["arguments"], c["status"], c["known"]) for c in told["tool_calls"]] == [
+        assert (read_row["reasoning"], read_row["content"]) == (message.reasoning, message.content)
+        assert read_row["finish_reason"] == message.finish_reason
+        assert [(c["name"], c["arguments"], c["status"], c["known"]) for c in read_row["tool_calls"]] == [
             (c.name, c.arguments, c.status, c.known) for c in message.tool_calls
         ]
-        assert [(s["kind"], s["start"], s["end"]) for s in told["segments"]] == [
+        assert [(s["kind"], s["start"], s["end"]) for s in read_row["segments"]] == [
             (s.kind, s.start, s.end) for s in message.segments
         ]
-        assert told["valid"] is (None if i % 3 == 0 else i % 5 != 0)
-        assert (told["key"], told["score"], told["input_content"]) == (i, i / 2, "theirs")
-        assert json.loads(told["tools"]) == given["tools"]
-        assert json.loads(told["meta"]) == given["meta"]
-        assert list(told)[: len(WRITTEN)] == list(WRITTEN)
+        assert read_row["valid"] is (None if i % 3 == 0 else i % 5 != 0)
+        assert (read_row["key"], read_row["score"], read_row["input_content"]) == (i, i / 2, "theirs")
+        assert json.loads(read_row["tools"]) == given["tools"]
+        assert json.loads(read_row["meta"]) == given["meta"]
+        assert list(read_row)[: len(WRITTEN)] == list(WRITTEN)
 
 
 def test_tables_hold_the_same() -> None:
     table = parse_table(_table(), "hermes")
     rows = list(parse_many(ROWS, "hermes"))
     assert table.column_names == [*WRITTEN, "key", "output", "tools", "meta", "score", "input_content"]
-    for told, wanted in zip(table.to_pylist(), rows, strict=True):
-        assert json.loads(told.pop("tools")) == json.loads(wanted.pop("tools"))
-        assert told == wanted
+    for kept, wanted in zip(table.to_pylist(), rows, strict=True):
+        assert json.loads(kept.pop("tools")) == json.loads(wanted.pop("tools"))
+        assert kept == wanted
 
 
 @pytest.mark.parametrize("kind", ["dataset", "reader", "batch"])
@@ -62,8 +62,8 @@ def test_nested_tools_lose_what_arrow_put_into_them() -> None:
         "type": "function",
         "function": {"name": "g", "parameters": {"type": "object", "properties": {"q": {"type": "string"}}}},
     }
-    told = '<tool_call>\n{"name": "f", "arguments": {"a": "x"}}\n</tool_call>'
-    table = pa.Table.from_pylist([{"output": told, "tools": TOOLS}, {"output": told, "tools": [other]}])
+    output = '<tool_call>\n{"name": "f", "arguments": {"a": "x"}}\n</tool_call>'
+    table = pa.Table.from_pylist([{"output": output, "tools": TOOLS}, {"output": output, "tools": [other]}])
     found = parse_table(table, "hermes").to_pylist()
     assert [r["valid"] for r in found] == [True, False]
     assert [c["known"] for r in found for c in r["tool_calls"]] == [True, False]
@@ -117,13 +117,13 @@ def test_a_response_template_tells_the_dialect_where_the_name_does_not(table: bo
             "transform": {"type": "function", "function": {"name": "{name}", "arguments": "{content}"}},
         },
     }
-    told = "<mull>hm</mull>Sure.<do:f{}</do>"
+    output = "<mull>hm</mull>Sure.<do:f{}</do>"
     rows: list[dict[str, Any]] = [
-        {"output": told, "model": "nobody-knows-this", "response_template": {"fields": fields}},
-        {"output": told, "response_template": {"fields": fields}},
+        {"output": output, "model": "nobody-knows-this", "response_template": {"fields": fields}},
+        {"output": output, "response_template": {"fields": fields}},
         {"output": "<think>hm</think>Sure.", "model": "Qwen/Qwen3-8B", "response_template": {"fields": fields}},
     ]
-    rows += [{"output": told, "response_template": "no JSON"}] * (not table)
+    rows += [{"output": output, "response_template": "no JSON"}] * (not table)
     bad: list[BadRow] = []
     found = (
         parse_table(pa.Table.from_pylist(rows), "auto", errors=bad).to_pylist()
@@ -161,7 +161,7 @@ def test_prompts_and_stages_are_read_from_their_columns() -> None:
         ({"output": "x", "finish_reason": 3}, "finish_reason: must be a string"),
     ],
 )
-def test_a_bad_row_is_told_and_stops_nothing(given: dict[str, Any], reason: str) -> None:
+def test_a_bad_row_is_reported_and_stops_nothing(given: dict[str, Any], reason: str) -> None:
     bad: list[BadRow] = []
     found = list(parse_many([row(0), given, row(2)], "hermes", errors=bad))
     assert [r["key"] for r in found] == [0, 2]
@@ -193,7 +193,7 @@ def test_of_names_that_models_make_up_a_thousand_are_counted_apart() -> None:
     assert len(summary.finish) <= 1_001
 
 
-def test_misuse_is_told() -> None:
+def test_misuse_is_reported() -> None:
     with pytest.raises(InputError, match="has neither of the columns output and token_ids; it has x"):
         parse_table(pa.table({"x": [1]}), "hermes")
     with pytest.raises(TypeError, match=r"table: must be a pyarrow\.Table"):

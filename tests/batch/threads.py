@@ -1,8 +1,8 @@
 """Threads that read at once: `make free-threaded PYTHON=python3.14t`, on an interpreter without a global lock.
 
 What threads share, nobody has used before: dialects in which nothing was read yet, sets of tools, a tokenizer, formats
-of conversations. Each thread reads everything in an order of its own, and all have to read what one reads that is
-alone. Then `unspool.batch` with two threads stands beside one.
+of conversations. Each thread reads everything in an order of its own, and all must read what one reads that is
+alone. Then `unspool.batch` with two threads is beside one.
 """
 
 import argparse
@@ -89,8 +89,8 @@ def _ids(case: Case, shared: Shared) -> Any:
 
 
 def _written(dialect: Dialect, tools: Toolset) -> Any:
-    told = constrain(dialect, tools, "auto")
-    return render({"role": "assistant", "content": "Hello."}, dialect), told is None or told.lark
+    actual = constrain(dialect, tools, "auto")
+    return render({"role": "assistant", "content": "Hello."}, dialect), actual is None or actual.lark
 
 
 def _conversation(shared: Shared, i: int) -> Any:
@@ -124,8 +124,8 @@ def race(threads: int, of: int, turn: int = 0) -> int:
     """
     shared, begin = fresh(of, turn), threading.Barrier(threads)
     with ThreadPoolExecutor(threads) as pool:
-        told = [pool.submit(everything, shared, seed, begin) for seed in range(threads)]
-        found = [one.result() for one in told]
+        actual = [pool.submit(everything, shared, seed, begin) for seed in range(threads)]
+        found = [one.result() for one in actual]
     alone = everything(fresh(of, turn), 0)
     for one in found:
         assert one.keys() == alone.keys()

@@ -40,8 +40,8 @@ def run(arguments: list[str], folder: Path, home: Path, more: Mapping[str, str])
 
 def call(name: str, arguments: Any) -> str:
     """What a model writes to call a tool, in the dialect hermes."""
-    told = json.dumps({"name": name, "arguments": arguments})
-    return f"<think>\nI use {name}.\n</think>\n\n<tool_call>\n{told}\n</tool_call>"
+    body = json.dumps({"name": name, "arguments": arguments})
+    return f"<think>\nI use {name}.\n</think>\n\n<tool_call>\n{body}\n</tool_call>"
 
 
 def say(text: str) -> str:

@@ -44,8 +44,8 @@ def test_an_agent_calls_its_function_and_answers(model: str, streamed: bool) -> 
             return result.final_output
 
     with live(engine, "hermes", prompts=template()) as server:
-        told = asyncio.run(work(server.url))
-    assert (told, CITIES) == ("It is warm.", ["Paris"])
+        answer = asyncio.run(work(server.url))
+    assert (answer, CITIES) == ("It is warm.", ["Paris"])
     assert extends(engine, 1, outputs[0])
 
 
@@ -80,8 +80,8 @@ def test_a_hosted_tool_is_approved_or_refused_beside_one_that_needs_no_approval(
             return result.final_output, again.final_output
 
     with live(engine, "hermes", prompts=template(), servers=[workshop], context="all") as server:
-        told = asyncio.run(work(server.url))
-    assert told == ("Done.", "Again.")
+        actual = asyncio.run(work(server.url))
+    assert actual == ("Done.", "Again.")
     assert asked == [("guarded", '{"a": 7}')]
     assert [name for name, _ in workshop.calls] == (["add", "guarded"] if approve else ["add"])
     assert extends(engine, 1, guarded)

@@ -20,7 +20,7 @@ SUITES = (
     "tests/test_values_read.py", "tests/test_values_strings.py", "tests/dialect", "tests/grammar", "tests/parser",
     "tests/server/test_streams.py", "tests/wire/test_every_wire.py",
 )  # fmt: skip
-"""Where tests stand that are parametrized by dialects."""
+"""Where tests are that are parametrized by dialects."""
 
 
 def package(files: Sequence[Path], folder: Path) -> None:

@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 
 from tests.fuzz import NOISE
 from tests.grammar.sampling import PLAIN, Sampler, as_tools, words_of
-from tests.grammar.support import Grammars, eos, read, told
+from tests.grammar.support import Grammars, calls_of, eos, read
 from unspool import Dialect, DialectError, Policy, constrain, parse, render
 from unspool.check import check_dialect
 from unspool.dialect.file import example_tools, parse_dialect
@@ -271,7 +271,7 @@ def the_loop_closes(dialect: Dialect, rng: random.Random) -> None:
             text = data.decode()
             message = parse(text, dialect, tools=tools, tool_choice=choice)
             again = read(text, dialect, rng, tools=tools, tool_choice=choice)
-            assert told(message) == told(again), (choice, text)
+            assert calls_of(message) == calls_of(again), (choice, text)
             assert len(message.tool_calls) >= (choice == "required"), (choice, text, message)
             for call in message.tool_calls:
                 assert (call.status, call.known) == ("ok", True), (choice, text, call)

@@ -101,7 +101,7 @@ def test_a_file_that_says_so_keeps_every_promise(tmp_path: Path, text: str) -> N
 
 
 @pytest.mark.parametrize("text", FILES.values(), ids=FILES)
-def test_without_it_the_call_behind_text_is_text(tmp_path: Path, text: str) -> None:
+def test_without_it_the_call_after_text_is_text(tmp_path: Path, text: str) -> None:
     without = "".join(line for line in text.splitlines(keepends=True) if not line.startswith("anywhere"))
     dialect = load(tmp_path, without)
     message = unspool.parse(text.split("raw = '''\n")[-1].split("'''")[0], dialect, tools=[])

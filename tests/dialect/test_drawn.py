@@ -58,7 +58,7 @@ separator.calls = "\n"
 call = "[name={name}:{arguments}]"
 id = "{index}"
 """,
-    # Quotes of its own, and ids that stand in lines behind prose.
+    # Quotes of its own, and ids that are in lines after prose.
     r"""
 reasoning = "<|a|>{reasoning}<|/a|>"
 calls = "\n{calls}"

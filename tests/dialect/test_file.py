@@ -20,7 +20,7 @@ def load(text: str) -> Dialect:
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "message"),
     [
         ('colour = "red"', "colour: unknown key; allowed are name, aliases"),
         ("name = 3", "name: must be a string, not int"),
@@ -55,7 +55,7 @@ def load(text: str) -> Dialect:
         ("a = " + "[" * 15_000, "it is nested too deeply"),
     ],
 )
-def test_an_error_names_the_file_the_key_and_what_is_allowed(line: str, told: str) -> None:
+def test_an_error_names_the_file_the_key_and_what_is_allowed(line: str, message: str) -> None:
     head, tail = GOOD.split("call =", 1)
     text = (
         line + "\n" + head.replace('name = "mine"', "") + "call =" + tail
@@ -64,12 +64,12 @@ def test_an_error_names_the_file_the_key_and_what_is_allowed(line: str, told: st
     )
     with pytest.raises(DialectError) as error:
         load(text)
-    assert told in str(error.value)
-    assert str(error.value).startswith("mine.toml") or "base" in told
+    assert message in str(error.value)
+    assert str(error.value).startswith("mine.toml") or "base" in message
 
 
 @pytest.mark.parametrize(
-    ("call", "told"),
+    ("call", "message"),
     [
         ("<c>{arguments}</c>", "needs {name}"),
         ('{"name": "{name}", "x": 3, "a": {arguments}}', "is not a member that the object of a call may have"),
@@ -77,14 +77,14 @@ def test_an_error_names_the_file_the_key_and_what_is_allowed(line: str, told: st
         ("<c>{name}{arguments}{arguments}</c>", "{arguments} may occur only once"),
     ],
 )
-def test_a_call_needs_a_name_and_one_place_for_arguments(call: str, told: str) -> None:
+def test_a_call_needs_a_name_and_one_place_for_arguments(call: str, message: str) -> None:
     with pytest.raises(DialectError) as error:
         load(GOOD.replace("<c>{name}|{arguments}</c>", call.replace('"', '\\"')))
-    assert told in str(error.value)
+    assert message in str(error.value)
 
 
 @pytest.mark.parametrize(
-    ("example", "told"),
+    ("example", "message"),
     [
         ('mood = "x"', "examples[0].mood: unknown key; allowed are raw, stage"),
         ("raw = 3", "examples[0].raw: must be a string or a list of strings"),
@@ -95,18 +95,18 @@ def test_a_call_needs_a_name_and_one_place_for_arguments(call: str, told: str) -
         ('raw = "x"\ntool_calls = [{ name = "f", arguments = { d = [inf] } }]', "contain a date, a time, inf"),
     ],
 )
-def test_examples_are_checked_too(example: str, told: str) -> None:
+def test_examples_are_checked_too(example: str, message: str) -> None:
     with pytest.raises(DialectError) as error:
         load(GOOD.split("[[examples]]")[0] + "[[examples]]\n" + example)
-    assert told in str(error.value)
+    assert message in str(error.value)
 
 
 def test_a_file_without_examples_or_without_a_name_is_refused() -> None:
-    for text, told in [
+    for text, message in [
         (GOOD.split("[[")[0], "examples: at least one example is needed"),
         (GOOD.replace('name = "mine"', ""), "name: is required"),
     ]:
-        with pytest.raises(DialectError, match=told):
+        with pytest.raises(DialectError, match=message):
             load(text)
 
 

@@ -19,11 +19,11 @@ content = "x"
 """
 
 
-def test_each_closing_is_followed_by_what_may_stand_behind_it() -> None:
+def test_each_closing_is_followed_by_what_may_come_after_it() -> None:
     dialect = parse_dialect(FILE, "mine.toml", find_base)
     rule = follows(compile_plan(dialect, Policy()), closing(dialect.argument[0].after))
-    told = [({p.first for p in part.closings}, {p.first for p in part.followers}) for part in rule]
-    assert told == [
+    pairs = [({p.first for p in part.closings}, {p.first for p in part.followers}) for part in rule]
+    assert pairs == [
         ({"</arg>"}, {"<arg", "</call>", "</calls>", "<call", "<calls>", "<|end|>"}),
         ({"</call>"}, {"</calls>", "<call", "<calls>", "<|end|>"}),
         ({"</calls>"}, {"<|end|>"}),

@@ -1,4 +1,4 @@
-"""Tests of what may wait among arguments in markup, and what of them stands whole."""
+"""Tests of what may wait among arguments in markup, and what of them is whole."""
 
 import json
 from typing import Any

@@ -17,8 +17,8 @@ def tools(*names: str) -> list[dict[str, Any]]:
 
 
 def message(*calls: tuple[str, str]) -> dict[str, Any]:
-    told = [{"type": "function", "function": {"name": n, "arguments": a}} for n, a in calls]
-    return {"role": "assistant", "content": None, "tool_calls": told}
+    tool_calls = [{"type": "function", "function": {"name": n, "arguments": a}} for n, a in calls]
+    return {"role": "assistant", "content": None, "tool_calls": tool_calls}
 
 
 def both_ways(text: str, dialect: Any, **options: Any) -> Message:
@@ -148,7 +148,7 @@ def test_tags_of_reasoning_are_read_in_any_case(dialect: Any, opening: str, end:
 
 @pytest.mark.parametrize("text", ["<thinK>plan", "<THINKS>plan", "<TOOL_CALL>x", "<ThinK", "< think>plan"])
 def test_nothing_else_is_read_in_another_case(text: str) -> None:
-    text = text.replace("K", "\u212a") if text == "<thinK>plan" else text  # KELVIN SIGN is no k
+    text = text.replace("K", "\u212a") if text == "<thinK>plan" else text  # KELVIN SIGN is not a k
     read = both_ways(text, "hermes", tools=tools("f"))
     assert (read.reasoning, read.content, read.tool_calls) == ("", text, [])
 

@@ -1,4 +1,5 @@
-"""A template is cut once: its sides, its steps, and what is left of an opening where the prompt holds its beginning."""
+"""A template is cut once: its sides, its steps, and what is left of an opening where the prompt contains its
+beginning."""
 
 import pytest
 

@@ -15,7 +15,7 @@ OUTPUT: Final = (
     *("<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>", "get_weather", "<｜tool▁sep｜>"),
     *('{"city": ', '"Paris"', ', "days": 3}', "<｜tool▁call▁end｜>", "<｜tool▁calls▁end｜>"),
 )
-"""What follows the prompt; no token stands in it twice."""
+"""What follows the prompt; no token is in it twice."""
 LOOP: Final = ("tick", " tock", " tack ")
 """What goes on for ever, where a prompt ends with it."""
 MARKERS: Final = ("<｜User｜>", "<｜Assistant｜>", "<think>", *OUTPUT, *LOOP)

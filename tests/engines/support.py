@@ -18,7 +18,7 @@ EOS = 256
 
 
 def _letters() -> dict[int, str]:
-    """How byte-level tokenizers write each byte: printable ones as they are, the others by letters behind Latin-1."""
+    """How byte-level tokenizers write each byte: printable ones as they are, the others by letters after Latin-1."""
     plain = {*range(33, 127), *range(161, 173), *range(174, 256)}
     others = [b for b in range(256) if b not in plain]
     return {b: chr(b) if b in plain else chr(256 + others.index(b)) for b in range(256)}
@@ -62,5 +62,5 @@ def turn(*calls: tuple[str, dict[str, Any]], **parts: Any) -> dict[str, Any]:
     return {"role": "assistant", "tool_calls": made, **parts}
 
 
-def told(message: unspool.Message) -> list[tuple[str, str, str]]:
+def calls_of(message: unspool.Message) -> list[tuple[str, str, str]]:
     return [(c.name, c.arguments, c.status) for c in message.tool_calls]

@@ -16,7 +16,7 @@ from unspool import Constraint, Parser, constrain, list_dialects, parse
 from unspool.grammar import Llguidance, Matcher, Xgrammar
 
 from ..grammar.sampling import as_tools
-from .support import some, told
+from .support import calls_of, some
 
 pytestmark = [pytest.mark.engines, pytest.mark.filterwarnings("ignore")]
 
@@ -203,7 +203,7 @@ def check(name: str, run: Run, seed: int, **request: Any) -> None:
     for call in message.tool_calls:
         assert (call.status, call.known) == ("ok", True), (text, call)
         jsonschema.validate(json.loads(call.arguments), SCHEMAS[call.name])
-    assert told(message) == told(parse(text, name, **request)), text
+    assert calls_of(message) == calls_of(parse(text, name, **request)), text
 
 
 @pytest.mark.parametrize("temperature", [0.7, 1.5])

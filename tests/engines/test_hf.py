@@ -195,8 +195,8 @@ async def test_log_probabilities_are_torchs(directory: Callable[[str], Path]) ->
         assert len(entries) == len(ids_of(pieces))
         for at, (token, entry) in enumerate(zip(ids_of(pieces), entries, strict=True), len(before) - 1):
             assert entry["logprob"] == pytest.approx(float(exact[at, token]), abs=1e-3)
-            told = [t["logprob"] for t in entry["top_logprobs"]]
-            assert told == pytest.approx(exact[at].topk(4).values.tolist(), abs=1e-3)
+            reported = [t["logprob"] for t in entry["top_logprobs"]]
+            assert reported == pytest.approx(exact[at].topk(4).values.tolist(), abs=1e-3)
     await engine.close()
 
 
@@ -259,8 +259,8 @@ def changed(source: Path, target: Path, **files: dict[str, Any]) -> Path:
 def test_what_ends_an_output_and_how_it_is_sampled_is_the_models_own(
     directory: Callable[[str], Path], tmp_path: Path
 ) -> None:
-    told = {"eos_token_id": [3, 5], "temperature": 0.6, "top_p": 0.95, "do_sample": True}
-    model = TransformersModel(changed(directory("llama"), tmp_path, generation_config=told), device="cpu")
+    config = {"eos_token_id": [3, 5], "temperature": 0.6, "top_p": 0.95, "do_sample": True}
+    model = TransformersModel(changed(directory("llama"), tmp_path, generation_config=config), device="cpu")
     assert model.eos == {3, 5, tokenizer().eos_token_id}
     assert model.sampling == Sampling(temperature=0.6, top_p=0.95)
     assert model.context == 2048

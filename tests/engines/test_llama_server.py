@@ -168,13 +168,13 @@ def test_the_raw_text_passes_with_its_markers(url: str, kind: str) -> None:
         assert usage.prompt_tokens == len(asked) + 4, "the beginning is there once"
 
 
-def test_the_limit_is_kept_and_told(url: str) -> None:
+def test_the_limit_is_kept_and_reported(url: str) -> None:
     deltas = generated(url, max_tokens=3)
     assert text(deltas) == joined(OUTPUT[:3])
     assert deltas[-1].finish_reason == "length"
 
 
-def test_logprobs_are_told(url: str) -> None:
+def test_logprobs_are_reported(url: str) -> None:
     deltas = generated(url, max_tokens=3, sampling=Sampling(temperature=0.0, logprobs=2))
     entries = [entry for d in deltas for entry in d.logprobs]
     assert [e["token"] for e in entries] == list(OUTPUT[:3])
@@ -219,7 +219,7 @@ def test_a_required_call_is_valid_whatever_the_weights(random_url: str, dialect:
     assert [c.status for c in message.tool_calls] == ["ok"], raw
     schemas = {t["function"]["name"]: t["function"]["parameters"] for t in TOOLS}
     for call in message.tool_calls:
-        # Bytes at random: some that are no character count as one to llama.cpp's grammars.
+        # Bytes at random: some that are not character count as one to llama.cpp's grammars.
         arguments = json.loads(re.sub("\ufffd+", "?", call.arguments))
         jsonschema.validate(arguments, schemas[call.name])
 

@@ -87,7 +87,7 @@ def test_the_raw_text_passes_with_its_markers(url: str) -> None:
     assert usage.completion_tokens in (len(OUTPUT), len(OUTPUT) + 1)
 
 
-def test_the_limit_is_kept_and_told(url: str) -> None:
+def test_the_limit_is_kept_and_reported(url: str) -> None:
     deltas = generated(url, max_tokens=3)
     assert text(deltas) == joined(OUTPUT[:3])
     assert deltas[-1].finish_reason == "length"

@@ -22,7 +22,7 @@ GREEDY = Sampling(temperature=0)
 
 @cache
 def byte_tokenizer() -> Tokenizer:
-    """Every byte is the token of its own number; the special tokens stand behind them."""
+    """Every byte is the token of its own number; the special tokens come after them."""
     plain = {*range(33, 127), *range(161, 173), *range(174, 256)}
     others = [b for b in range(256) if b not in plain]
     letters = {chr(b) if b in plain else chr(256 + others.index(b)): b for b in range(256)}
@@ -83,7 +83,7 @@ class Spelled(Babble):
 
 
 class Watched:
-    """A model that counts its tokens, fails once where it is told to, and can be held up.
+    """A model that counts its tokens, fails once where it is asked to, and can be held up.
 
     Attributes:
         computed: logits so far.

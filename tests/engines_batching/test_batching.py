@@ -1,4 +1,4 @@
-"""Continuous batching: who joins, leaves, waits and fails, and what is told of it."""
+"""Continuous batching: who joins, leaves, waits and fails, and what is reported."""
 
 import asyncio
 import json
@@ -279,7 +279,7 @@ async def test_a_cut_character_comes_with_the_last_piece() -> None:
 
 
 @run
-async def test_special_tokens_are_told_in_the_text() -> None:
+async def test_special_tokens_are_kept_in_the_text() -> None:
     engine = Batching(Spelled(258, "x", 259))
     assert text_of(await collect(engine, ask())) == "<tool_call>x</tool_call>"
     await engine.close()
@@ -307,7 +307,7 @@ class Own:
     ],
 )
 @run
-async def test_the_tokenizers_own_end_is_left_out_and_other_ends_are_told(
+async def test_the_tokenizers_own_end_is_left_out_and_other_ends_are_reported(
     own: int | None, ending: int, text: str, ids: tuple[int, ...]
 ) -> None:
     model = Spelled("hi", ending, "never")
@@ -566,16 +566,16 @@ async def test_log_probabilities_are_the_models_own() -> None:
 
 
 @run
-async def test_tokens_that_are_no_characters_have_their_bytes_told() -> None:
+async def test_tokens_that_are_no_characters_have_their_bytes_reported() -> None:
     engine = Batching(Spelled("é", 258))
     sampling = Sampling(temperature=0, logprobs=0)
-    told = [e for p in await collect(engine, ask(sampling=sampling)) for e in p.logprobs]
-    assert [(e["token"], e["bytes"]) for e in told] == [
+    entries = [e for p in await collect(engine, ask(sampling=sampling)) for e in p.logprobs]
+    assert [(e["token"], e["bytes"]) for e in entries] == [
         ("�", [0xC3]),
         ("�", [0xA9]),
         ("<tool_call>", list(b"<tool_call>")),
     ]
-    assert [e["top_logprobs"] for e in told] == [[], [], []]
+    assert [e["top_logprobs"] for e in entries] == [[], [], []]
     await engine.close()
 
 

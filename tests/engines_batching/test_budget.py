@@ -32,7 +32,7 @@ def written(model: Spelled, thinking: Thinking | None, constraint: Constraint | 
 
 
 @pytest.mark.parametrize(
-    ("text", "thinking", "told"),
+    ("text", "thinking", "message"),
     [
         (THOUGHT, asked(7), "I think</think>"),
         (THOUGHT, asked(0), "</think>"),
@@ -43,9 +43,9 @@ def written(model: Spelled, thinking: Thinking | None, constraint: Constraint | 
         (THOUGHT, asked(4, closing="<eos>"), "I th"),  # a special token is one token, and here the end
     ],
 )
-def test_behind_so_many_tokens_of_thought_the_marker_comes(text: str, thinking: Thinking, told: str) -> None:
+def test_after_so_many_tokens_of_thought_the_marker_comes(text: str, thinking: Thinking, message: str) -> None:
     found = written(Spelled(text), thinking)
-    assert found.startswith(told)
+    assert found.startswith(message)
     if thinking.budget < 100 and thinking.inside:
         assert len(found.partition(thinking.closing)[0].encode()) <= thinking.budget + 1
 
@@ -55,7 +55,7 @@ def test_a_second_thought_has_what_the_first_left() -> None:
     assert (written(Spelled(text), asked(12, inside=False))).startswith("<think>ab</think>c<think>de</think>")
 
 
-def test_the_grammar_of_a_request_takes_the_marker_and_goes_on_behind_it() -> None:
+def test_the_grammar_of_a_request_takes_the_marker_and_goes_on_after_it() -> None:
     schema = {"type": "object", "properties": {"a": {"const": 1}}, "required": ["a"], "additionalProperties": False}
     constraint = constrain("hermes", stage="reasoning", response_format=schema, tokenizer=byte_tokenizer())
     found = written(Spelled("word " * 40), asked(10), constraint=constraint)

@@ -100,7 +100,7 @@ def test_only_what_the_mask_allows_comes(temperature: float) -> None:
         (np.where(np.arange(SIZE) == 3, np.inf, LOGITS), None, "the logits are not numbers"),
     ],
 )
-def test_what_cannot_be_chosen_from_is_told(logits: Any, mask: Any, error: str) -> None:
+def test_what_cannot_be_chosen_from_is_reported(logits: Any, mask: Any, error: str) -> None:
     with pytest.raises(ValueError, match=error):
         Sampler(Sampling(), [], SIZE).choose(logits, mask)
 
@@ -166,7 +166,7 @@ def test_log_probabilities_are_finite_and_at_most_as_many_as_there_are() -> None
     assert [t["logprob"] for t in entry["top_logprobs"]] == pytest.approx([-np.log(2)] * 2 + [-9999.0])
 
 
-def test_what_a_mask_forbids_is_told_with_what_the_model_wanted() -> None:
+def test_what_a_mask_forbids_is_reported_with_what_the_model_wanted() -> None:
     tokenizer, logits = byte_tokenizer(), np.zeros(4, np.float32)
     logits[2] = 5
     everything = forbidden_at(tokenizer, logits, np.ones(4, bool))

@@ -70,9 +70,9 @@ def test_where_a_grammar_allows_neither_what_closes_json_comes_next_and_then_the
 def test_calls_end_after_so_many_tokens_by_what_closes_them() -> None:
     model = Bounded(Wishes(WORD, END), MOST)
     quote, brace = TOKEN('"'), TOKEN("}")
-    told = generated(model, [CALLS], 5)
-    assert told[:4] == [WORD] * 4
-    assert told[4] in {
+    tokens = generated(model, [CALLS], 5)
+    assert tokens[:4] == [WORD] * 4
+    assert tokens[4] in {
         TOKEN("<｜tool▁call▁end｜>"),
         TOKEN("<｜tool▁calls▁end｜>"),
         quote,

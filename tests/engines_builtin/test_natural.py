@@ -128,8 +128,8 @@ def test_a_response_format_is_answered_with_json_that_is_whole(server: Live) -> 
     for form in ({"type": "json_object"}, {"type": "json_schema", "json_schema": schema}):
         choice = ask(server, "My name is Anna and I am 31 years old", response_format=form)
         assert choice.finish_reason == "stop"
-        told = json.loads(choice.message.content)
-        assert form["type"] == "json_object" or told == {"name": "Anna", "age": 31}
+        value = json.loads(choice.message.content)
+        assert form["type"] == "json_object" or value == {"name": "Anna", "age": 31}
         assert "  " not in choice.message.content
 
 

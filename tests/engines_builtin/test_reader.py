@@ -335,13 +335,13 @@ def test_small_talk_is_answered_with_small_talk(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["what's your favorite color?", "do you like music?", "write me a poem", "I'm bored"])
-def test_what_is_chat_beyond_it_is_told_in_a_sentence(text: str) -> None:
+def test_what_is_chat_beyond_it_is_reported_in_a_sentence(text: str) -> None:
     answer = asked(text, "get_weather")
     assert answer is not None
     assert answer.words == "I am unspool's small built-in model, made to call tools: that is beyond me."
 
 
-def test_a_task_that_no_tool_does_is_told_so() -> None:
+def test_a_task_that_no_tool_does_is_reported() -> None:
     answer = asked("book me a flight to Rome", "get_weather")
     assert answer is not None
     assert answer.words.endswith("none of the tools here fits.")

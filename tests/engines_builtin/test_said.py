@@ -1,4 +1,4 @@
-"""Calls of the builtin model hold what was said, unless the model is sure of something else."""
+"""Calls of the builtin model contain what was said, unless the model is sure of something else."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -56,7 +56,7 @@ def test_a_value_begins_with_a_word_that_was_said() -> None:
     assert len(found) <= 6
 
 
-def test_a_value_goes_on_as_it_was_said_and_ends_behind_a_word() -> None:
+def test_a_value_goes_on_as_it_was_said_and_ends_after_a_word() -> None:
     inside = likely("Look for 123 bees or 45", '{"what": "12')
     assert inside == {"3"}
     behind = likely("Look for 123 bees or 45", '{"what": "123')
@@ -90,9 +90,9 @@ def test_a_number_that_was_said_is_not_left_out() -> None:
 
 
 def test_a_parameter_is_one_of_the_tools() -> None:
-    told = likely("bees", '{"')
-    assert told
-    assert all(any(name.startswith(t) for name in ("what", "color", "count")) for t in told)
+    likeliest = likely("bees", '{"')
+    assert likeliest
+    assert all(any(name.startswith(t) for name in ("what", "color", "count")) for t in likeliest)
     assert '"' in likely("bees", '{"what')
 
 

@@ -67,10 +67,10 @@ def test_a_stream_tells_reasoning_first_and_then_the_call(server: Live) -> None:
     name = arguments = reasoning = ""
     for chunk in ask(server, "What time is it in Rome?", stream=True):
         delta = chunk.choices[0].delta
-        told = getattr(delta, "reasoning_content", None)
-        if told:
+        thought = getattr(delta, "reasoning_content", None)
+        if thought:
             kinds.append("reasoning")
-            reasoning += told
+            reasoning += thought
         for call in delta.tool_calls or ():
             kinds.append("call")
             name += call.function.name or ""
@@ -118,9 +118,9 @@ def test_a_demanded_call_is_valid_whatever_is_asked_and_however_it_is_sampled(
     server: Live, choice: Any, seed: int
 ) -> None:
     options: dict[str, Any] = {"tool_choice": choice, "temperature": 1.3, "seed": seed}
-    told = ask(server, "Tell me something about old ships.", **options).choices[0]
-    assert told.finish_reason in ("tool_calls", "stop")  # not length: it ends within 300 tokens
-    found = calls(told.message)
+    answered = ask(server, "Tell me something about old ships.", **options).choices[0]
+    assert answered.finish_reason in ("tool_calls", "stop")  # not length: it ends within 300 tokens
+    found = calls(answered.message)
     assert found
     assert all(name in ("get_weather", "get_time") and isinstance(a["city"], str) for name, a in found)
     assert choice == "required" or [name for name, _ in found] == ["get_time"]

@@ -87,7 +87,7 @@ LIMIT: Final = 200
 
 
 def request(prompt: str, **more: Any) -> Request:
-    """A request as every engine can take it: a prompt, and the message it was made from; greedy unless told else."""
+    """A request as every engine can take it: a prompt, and the message it was made from; greedy unless asked else."""
     asked = {"max_tokens": LIMIT, "sampling": Sampling(temperature=0), **more}
     return Request(prompt=prompt, messages=[{"role": "user", "content": prompt}], **asked)
 

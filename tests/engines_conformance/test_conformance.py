@@ -51,12 +51,12 @@ async def test_the_text_is_that_of_the_ids(made: Made) -> None:
     for prompt in made.prompts:
         pieces = await collect(engine, request(prompt, sampling=Sampling(temperature=1, seed=3)))
         detokenizer = Detokenizer(engine.tokenizer)
-        told = text = ""
+        streamed = text = ""
         for piece in pieces:
-            told += piece.text
+            streamed += piece.text
             text += "".join(t for token in piece.token_ids for t in detokenizer.push(token))
-            assert piece is pieces[-1] or text.startswith(told), "text comes before its ids"
-        assert told == text + detokenizer.flush()[0]
+            assert piece is pieces[-1] or text.startswith(streamed), "text comes before its ids"
+        assert streamed == text + detokenizer.flush()[0]
         assert sum(len(p.token_ids) for p in pieces) > 2
 
 
@@ -67,7 +67,7 @@ async def test_an_engine_without_ids_tells_none(made: Made) -> None:
 
 
 @entries("logprobs")
-async def test_log_probabilities_are_told_for_every_token_where_they_are_asked_for(made: Made) -> None:
+async def test_log_probabilities_are_reported_for_every_token_where_they_are_asked_for(made: Made) -> None:
     for count in (0, 3):
         sampling = Sampling(temperature=0, logprobs=count)
         pieces = await collect(made.engine, request(made.prompts[0], sampling=sampling))
@@ -76,7 +76,7 @@ async def test_log_probabilities_are_told_for_every_token_where_they_are_asked_f
         for entry in entries:
             assert entry["logprob"] <= 0
             assert len(entry["top_logprobs"]) == count
-            alternatives = [told["logprob"] for told in entry["top_logprobs"]]
+            alternatives = [alternative["logprob"] for alternative in entry["top_logprobs"]]
             assert alternatives == sorted(alternatives, reverse=True)
             if count:  # greedy: the chosen one is the likeliest
                 assert entry["logprob"] == pytest.approx(alternatives[0], abs=1e-4)
@@ -220,7 +220,7 @@ async def test_a_required_request_ends_in_a_valid_call(made: Made) -> None:
 
 @pytest.mark.parametrize("after", [0, 2])
 @entries()
-async def test_a_failure_comes_behind_the_pieces_before_it_and_hurts_nobody_later(made: Made, after: int) -> None:
+async def test_a_failure_comes_after_the_pieces_before_it_and_hurts_nobody_later(made: Made, after: int) -> None:
     stream = made.engine.generate(request(made.failing(after)))
     pulled = [await anext(stream) for _ in range(after)]
     with pytest.raises(EngineError) as caught:

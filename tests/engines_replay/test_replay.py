@@ -24,8 +24,8 @@ def play(engine: Engine, request: Request | None = None) -> list[Delta]:
     return asyncio.run(run())
 
 
-def lines(path: Path, *told: dict[str, Any]) -> Path:
-    path.write_text("".join(json.dumps(line) + "\n" for line in told))
+def lines(path: Path, *records: dict[str, Any]) -> Path:
+    path.write_text("".join(json.dumps(line) + "\n" for line in records))
     return path
 
 
@@ -186,7 +186,7 @@ def test_the_recorded_times_are_kept_and_can_be_shortened(tmp_path: Path) -> Non
         ("", "contains no recording"),
     ],
 )
-def test_what_is_wrong_with_a_file_is_told_with_its_line(tmp_path: Path, line: str, error: str) -> None:
+def test_what_is_wrong_with_a_file_is_reported_with_its_line(tmp_path: Path, line: str, error: str) -> None:
     file = tmp_path / "r.jsonl"
     file.write_text(line)
     with pytest.raises(ValueError, match=error):

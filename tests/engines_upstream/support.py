@@ -48,7 +48,7 @@ class Connection:
         await self.send(head, *map(chunk, pieces), b"0\r\n\r\n")
 
     async def json(self, value: Any, status: int = 200, content_type: str = "application/json") -> None:
-        """An answer that is no stream."""
+        """An answer that is not a stream."""
         data = value if isinstance(value, bytes) else json.dumps(value).encode()
         head = f"HTTP/1.1 {status} Whatever\r\nContent-Type: {content_type}\r\nContent-Length: {len(data)}\r\n\r\n"
         await self.send(head.encode() + data)
@@ -186,7 +186,7 @@ def fails(status: int, body: Any = None, content_type: str = "application/json")
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
-    """Run a test's own coroutine, which must end in time and leave nothing behind."""
+    """Run a test's own coroutine, which must end in time and leave nothing after."""
 
     async def whole() -> T:
         async with asyncio.timeout(PATIENCE):

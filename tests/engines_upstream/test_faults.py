@@ -79,7 +79,7 @@ def test_a_stream_may_end_without_its_last_word() -> None:
     assert reads(says(said("Hi"), said("", "stop"))) == "Hi"
 
 
-def test_nothing_is_read_behind_the_last_word() -> None:
+def test_nothing_is_read_after_the_last_word() -> None:
     assert reads(says(said("Hi", "stop"), DONE + said("more"), b"data: {broken\n\n")) == "Hi"
 
 
@@ -182,9 +182,9 @@ def test_a_redirection_is_not_followed() -> None:
     ],
 )
 def test_an_error_within_the_stream_ends_it(inside: Any, status: int, message: str) -> None:
-    found, got, told = ends_in(says(said("Hi "), event(inside), DONE))
+    found, got, error_text = ends_in(says(said("Hi "), event(inside), DONE))
     assert (found, got) == ("Hi ", status)
-    assert message in told
+    assert message in error_text
 
 
 # -- HTTP errors -------------------------------------------------------------------------------------------------------
@@ -215,13 +215,13 @@ def test_an_error_within_the_stream_ends_it(inside: Any, status: int, message: s
     ],
 )
 def test_an_http_error_keeps_its_message_and_its_blame(status: int, body: Any, got: int, message: str) -> None:
-    found, told_status, told = ends_in(fails(status, body), api_key="sk-secret")
-    assert (found, told_status) == ("", got)
-    assert message in told
-    assert "sk-secret" not in told
+    found, status_sent, error_text = ends_in(fails(status, body), api_key="sk-secret")
+    assert (found, status_sent) == ("", got)
+    assert message in error_text
+    assert "sk-secret" not in error_text
 
 
-def test_a_long_error_is_told_in_short() -> None:
+def test_a_long_error_is_reported_in_short() -> None:
     assert len(ends_in(fails(400, {"error": {"message": "x" * 1_000_000}}))[2]) < 700
 
 
@@ -242,7 +242,7 @@ def test_the_key_is_sent_and_never_logged(caplog: pytest.LogCaptureFixture) -> N
 # -- time --------------------------------------------------------------------------------------------------------------
 
 
-def test_no_server_is_told_at_once() -> None:
+def test_no_server_is_reported_at_once() -> None:
     async def main() -> None:
         fake = Fake("vllm", says())
         async with fake.running():

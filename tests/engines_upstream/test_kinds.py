@@ -244,16 +244,16 @@ def test_logprobs_are_as_chat_completions_have_them(kind: str, alternatives: int
 def test_the_token_that_ends_an_output_has_no_logprob_where_it_has_no_text(
     count: int, keep_end: bool, more: dict[str, Any], tokens: list[tuple[int, ...]]
 ) -> None:
-    told = {"tokens": ["a", "b"][:count], "token_logprobs": [-0.5, -0.25][:count], "top_logprobs": None}
-    choice = {"text": "a", "finish_reason": "stop", "token_ids": [5, 6][:count], "logprobs": told, **more}
+    fields = {"tokens": ["a", "b"][:count], "token_logprobs": [-0.5, -0.25][:count], "top_logprobs": None}
+    choice = {"text": "a", "finish_reason": "stop", "token_ids": [5, 6][:count], "logprobs": fields, **more}
     piece = read_completion(json.dumps({"choices": [choice]}).encode(), keep_end=keep_end)
     assert piece.token_ids == tokens[count - 1]
     assert [entry["token"] for entry in piece.logprobs] == ["a", "b"][: len(piece.token_ids)]
 
 
 def test_logprobs_of_servers_that_tell_no_ids_are_left_as_they_are() -> None:
-    told = {"tokens": ["a"], "token_logprobs": [-0.5], "top_logprobs": None}
-    choice = {"text": "a", "finish_reason": "stop", "logprobs": told}
+    fields = {"tokens": ["a"], "token_logprobs": [-0.5], "top_logprobs": None}
+    choice = {"text": "a", "finish_reason": "stop", "logprobs": fields}
     assert len(read_completion(json.dumps({"choices": [choice]}).encode()).logprobs) == 1
 
 
@@ -347,8 +347,15 @@ def test_every_field_has_the_servers_own_name(kind: str) -> None:
 
 def test_transformers_is_sent_what_it_knows() -> None:
     asked, _ = seen("transformers", request(max_tokens=5, temperature=0.5, top_p=0.9, seed=2**40, top_k=-1, min_p=0.0))
-    told = {"prompt": "<s>Hi", "stream": True, "max_tokens": 5, "temperature": 0.5, "top_p": 0.9, "seed": 2**40 % 2**32}
-    assert asked.body == told, "its list of models is not what it serves, so none is named"
+    fields = {
+        "prompt": "<s>Hi",
+        "stream": True,
+        "max_tokens": 5,
+        "temperature": 0.5,
+        "top_p": 0.9,
+        "seed": 2**40 % 2**32,
+    }
+    assert asked.body == fields, "its list of models is not what it serves, so none is named"
     named, _ = seen("transformers", request(), model="mine")
     assert named.body == {"prompt": "<s>Hi", "stream": True, "model": "mine"}
 
@@ -433,7 +440,7 @@ def test_the_token_that_ends_an_output_is_kept_on_demand(kind: str, field: str) 
     assert seen(kind, request(), keep_end=True)[0].body[field] is True
 
 
-def test_llama_cpp_is_told_which_special_tokens_to_show() -> None:
+def test_llama_cpp_is_asked_which_special_tokens_to_show() -> None:
     asked, _ = seen("llama.cpp", request(), markers=("<tool_call>", "</tool_call>"))
     assert asked.body["preserved_tokens"] == ["<tool_call>", "</tool_call>"]
     assert "preserved_tokens" not in seen("vllm", request(), markers=("<tool_call>",))[0].body
@@ -599,7 +606,7 @@ def test_the_engine_says_what_its_ids_are_ids_of() -> None:
 
 def test_a_budget_of_reasoning_goes_to_servers_that_take_it_or_are_set_up_for_it() -> None:
     request = Request(prompt="x", thinking=Thinking(budget=9, opening="<think>", closing="</think>", inside=True))
-    told: dict[str, dict[str, Any]] = {
+    fields: dict[str, dict[str, Any]] = {
         "llama.cpp": {
             "reasoning_budget_tokens": 9,
             "reasoning_budget_start_tag": "<think>",
@@ -613,5 +620,5 @@ def test_a_budget_of_reasoning_goes_to_servers_that_take_it_or_are_set_up_for_it
         for budgets in (False, True):
             asked = body(kind, request, [1], model="m", context=100, budgets=budgets)
             plain = body(kind, Request(prompt="x"), [1], model="m", context=100, budgets=budgets)
-            taken = told.get(kind.name.removesuffix("-llguidance"), {}) if budgets or not kind.opt_in else {}
+            taken = fields.get(kind.name.removesuffix("-llguidance"), {}) if budgets or not kind.opt_in else {}
             assert asked == {**plain, **taken}

@@ -134,7 +134,7 @@ def test_what_was_begun_is_not_tried_again() -> None:
     run(main())
 
 
-def test_where_no_server_takes_it_the_last_error_is_told() -> None:
+def test_where_no_server_takes_it_the_last_error_is_reported() -> None:
     async def main() -> None:
         fakes = [Fake("vllm", fails(429, {"error": {"message": "full"}})) for _ in range(3)]
         async with connected(*fakes) as engine:

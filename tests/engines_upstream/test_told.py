@@ -1,4 +1,4 @@
-"""What a server is told of a request besides its prompt, and what it tells of itself anew."""
+"""What a server gets of a request besides its prompt, and what it reports of itself later."""
 
 import asyncio
 import logging
@@ -30,9 +30,9 @@ def test_a_server_gets_the_clients_id_or_the_responses_and_never_one_that_it_is_
             go.set()
             await asyncio.gather(*tasks)
             await collect(engine, asked[0])
-            told = sorted(a.headers["x-request-id"] for a in fake.generated)
-            assert told[:3] == ["chatcmpl-1", "mine", "mine"]
-            assert told[3].startswith("mine-")
+            sent_ids = sorted(a.headers["x-request-id"] for a in fake.generated)
+            assert sent_ids[:3] == ["chatcmpl-1", "mine", "mine"]
+            assert sent_ids[3].startswith("mine-")
 
     run(main())
 
@@ -44,8 +44,8 @@ def test_what_a_server_tells_of_itself_is_asked_for_again(caplog: pytest.LogCapt
             engine = Upstream(fake.url, check_interval=0.05)
             before = engine.context
             await engine.health()
-            told = engine.context
-            assert (before, told) == (None, 4096)
+            after = engine.context
+            assert (before, after) == (None, 4096)
             fake.context = 8192
             await until(lambda: engine.context == 8192)
             await engine.close()

@@ -23,7 +23,7 @@ RAW = (
     "One city.</think><｜tool▁calls▁begin｜><｜tool▁call▁begin｜>get_weather<｜tool▁sep｜>"
     '{"city": "Paris"}<｜tool▁call▁end｜><｜tool▁calls▁end｜>'
 )
-"""What the raw endpoint generates, in the builtin model's format, behind a prompt that opened the reasoning."""
+"""What the raw endpoint generates, in the builtin model's format, after a prompt that opened the reasoning."""
 
 
 def example(name: str) -> ModuleType:

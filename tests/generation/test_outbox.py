@@ -101,7 +101,7 @@ def test_what_is_put_in_one_moment_goes_on_in_one_piece() -> None:
     with_connection(test)
 
 
-def test_a_connection_that_is_lost_in_such_a_moment_is_told_to_the_next() -> None:
+def test_a_connection_that_is_lost_in_such_a_moment_is_reported_to_the_next() -> None:
     async def test(connection: Connection, outbox: Outbox) -> None:
         outbox._clock = lambda: 7.0
         outbox.put(b"a", 1)
@@ -144,7 +144,7 @@ def test_a_connection_that_does_not_take_the_end_is_known_to_be_stalled() -> Non
 
 
 @pytest.mark.parametrize("wait", [False, True])
-def test_a_lost_connection_is_told_to_whoever_puts_or_waits(wait: bool) -> None:
+def test_a_lost_connection_is_reported_to_whoever_puts_or_waits(wait: bool) -> None:
     async def test(connection: Connection, outbox: Outbox) -> None:
         connection.open.clear()
         for _ in range(5):

@@ -19,7 +19,7 @@ WITH_CALLS = [d for d in list_dialects() if d.call]
 
 @cache
 def byte_tokenizer() -> Any:
-    """Every byte is a token; the one behind them ends the sequence."""
+    """Every byte is a token; the one after them ends the sequence."""
     return llguidance.LLTokenizer("byte")
 
 
@@ -95,5 +95,5 @@ def named(name: str) -> dict[str, Any]:
     return {"type": "function", "function": {"name": name}}
 
 
-def told(message: unspool.Message) -> Sequence[tuple[str, str, str]]:
+def calls_of(message: unspool.Message) -> Sequence[tuple[str, str, str]]:
     return [(c.name, c.arguments, c.status) for c in message.tool_calls]

@@ -1,4 +1,4 @@
-"""`constrain` as an interface: when it constrains, what it refuses, and what hosts of structural tags are told."""
+"""`constrain` as an interface: when it constrains, what it refuses, and what hosts of structural tags get."""
 
 import json
 import re
@@ -145,7 +145,7 @@ def test_printers_know_no_dialect() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tools", "choice", "told"),
+    ("tools", "choice", "message"),
     [
         ([{"type": "function"}], "auto", r"tools\[0\].function: must be an object, not null"),
         ("now", "auto", "tools: must be a list"),
@@ -167,8 +167,8 @@ def test_printers_know_no_dialect() -> None:
         (as_tools({"f": {"properties": {"a": False}, "required": ["a"]}}), "required", "admits no"),
     ],
 )
-def test_bad_requests_are_refused_by_field(tools: Any, choice: Any, told: str) -> None:
-    with pytest.raises(ConstraintError, match=told):
+def test_bad_requests_are_refused_by_field(tools: Any, choice: Any, message: str) -> None:
+    with pytest.raises(ConstraintError, match=message):
         assert constrain("qwen3-coder", tools, choice)
 
 
@@ -248,7 +248,7 @@ def test_calls_that_a_dialect_counts_may_have_any_number_in_a_tag_for_hosts() ->
     assert [c.id for c in read.tool_calls] == ["functions.now:3", "functions.now:4"]
 
 
-def test_hosts_are_told_which_constraint_applies() -> None:
+def test_hosts_know_which_constraint_applies() -> None:
     kinds = {
         (name, level, choice if isinstance(choice, str) else "named"): found and found[0]
         for name in ("qwen25", "pythonic")

@@ -72,9 +72,9 @@ def made(name: str) -> Grammars:
 @pytest.mark.parametrize("dialect", WITH_CALLS, ids=lambda d: d.name)
 def test_a_text_of_the_grammar_is_generated_and_read_back_and_no_other(dialect: Dialect) -> None:
     grammars = made(dialect.name)
-    told = unspool.render(call(GOOD), dialect, tools=[TOOL], stage="content")
-    assert grammars.refuses(told) == ""
-    message = read(told, dialect, random.Random(1), tools=[TOOL], stage="content")
+    written = unspool.render(call(GOOD), dialect, tools=[TOOL], stage="content")
+    assert grammars.refuses(written) == ""
+    message = read(written, dialect, random.Random(1), tools=[TOOL], stage="content")
     assert [json.loads(c.arguments) for c in message.tool_calls] == [{"input": GOOD}]
     for text in BAD:
         wrong = unspool.render(call(text), dialect, tools=[TOOL], stage="content")
@@ -86,8 +86,8 @@ def test_a_grammar_is_kept_under_auto_without_any_strict_tool() -> None:
     assert constraint is not None
     grammars = Grammars(constraint)
     for text, kept in ((GOOD, True), (BAD[0], False)):
-        told = unspool.render(call(text), "hermes", tools=[TOOL], stage="content")
-        assert (grammars.refuses(told) == "") is kept
+        written = unspool.render(call(text), "hermes", tools=[TOOL], stage="content")
+        assert (grammars.refuses(written) == "") is kept
     assert grammars.refuses("Just text.") == ""
     assert constrain("hermes", [TOOL], "none", grammars=GRAMMARS) is None
 
@@ -102,10 +102,10 @@ def test_forms_without_lark_are_refused_with_the_reason() -> None:
 
 def test_a_closing_marker_inside_the_text_is_kept_out_of_a_raw_value() -> None:
     grammars = made("qwen3-coder")
-    told = unspool.render(call(GOOD), "qwen3-coder", tools=[TOOL], stage="content")
+    written = unspool.render(call(GOOD), "qwen3-coder", tools=[TOOL], stage="content")
     for marker in ("</parameter>", "</function>", "</tool_call>"):
-        assert grammars.refuses(told.replace("def f():", f"x {marker} y"))
-    assert grammars.refuses(told.replace("def f():", "x < y and </b> too")) == ""
+        assert grammars.refuses(written.replace("def f():", f"x {marker} y"))
+    assert grammars.refuses(written.replace("def f():", "x < y and </b> too")) == ""
 
 
 def accepts(grammar: str, text: str, *, json_string: bool) -> bool:

@@ -191,7 +191,7 @@ def test_free_text_ends_where_its_marker_first_stands(seed: int) -> None:
 
     stop, without = word(1, 4), tuple(word(2, 4) for _ in range(rng.randint(0, 2)))
     reader = matcher(one(Seq((Text(stop, without), Const("!")))))
-    # Where the stop holds another marker, that one ends the text, and the rest of the stop has to follow.
+    # Where the stop contains another marker, that one ends the text, and the rest of the stop must follow.
     cut = min((stop.find(w) + len(w) for w in without if w in stop), default=len(stop))
     end, rest = stop[:cut], stop[cut:]
     taken = 0

@@ -11,7 +11,7 @@ import pytest
 from unspool import Dialect, constrain, get_dialect, parse
 
 from .sampling import JSON_ONLY, PLAIN, RICH, Sampler, as_tools, words_of
-from .support import WITH_CALLS, Grammars, eos, named, read, told, validate
+from .support import WITH_CALLS, Grammars, calls_of, eos, named, read, validate
 
 SETS: dict[str, dict[str, Any]] = {"plain": PLAIN, "rich": RICH, "json": JSON_ONLY}
 STAGES = (None, "content", "reasoning", "tool_call", "undecided")
@@ -49,7 +49,7 @@ def test_samples_parse_into_calls_that_keep_to_schema_and_choice(dialect: Dialec
             ended += 1
             text = data.decode()
             message = parse(text, dialect, **request)
-            assert told(message) == told(read(text, dialect, rng, **request)), text
+            assert calls_of(message) == calls_of(read(text, dialect, rng, **request)), text
             if any(n.detail == "a number too large for a float" for n in message.notices):
                 continue  # where a schema admits anything, the engine's own JSON has such numbers
             calls = message.tool_calls

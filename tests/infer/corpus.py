@@ -4,7 +4,7 @@
 
 Templates come from where `tests.templates.sources` has them. Each is tried twice: by inference alone, as if no dialect
 were shipped, and with the shipped ones, as `unspool.choose_dialect` tries them. With patterns, only files whose names
-hold one are tried, and the proofs are printed instead.
+contain one are tried, and the proofs are printed instead.
 """
 
 import re
@@ -55,8 +55,8 @@ def tried(cache: Path, patterns: list[str]) -> Iterator[tuple[Row, Inference | N
             except TemplateError as error:
                 yield Row(package, path.stem, True, False, str(error), ""), None
                 continue
-            told = {c.case: c for c in found.proof}["one call"]
-            calls = found.dialect is not None or told.reason not in (NO_CALL, "the template leaves out: a call")
+            fields = {c.case: c for c in found.proof}["one call"]
+            calls = found.dialect is not None or fields.reason not in (NO_CALL, "the template leaves out: a call")
             ranked = detect_dialect(chat_template=template)[:MOST] if calls else []
             proving = (c.dialect for c in ranked if holds(prove_views(get_dialect(c.dialect), views, renderer), views))
             shipped = next(proving, "")
@@ -65,7 +65,7 @@ def tried(cache: Path, patterns: list[str]) -> Iterator[tuple[Row, Inference | N
 
 
 def table(rows: list[Row]) -> str:
-    """The result as it stands in the page."""
+    """The result as it is in the page."""
     groups = {package: [r for r in rows if r.package == package] for package in Counter(r.package for r in rows)}
     groups = {"all": rows, **groups} if len(groups) > 1 else groups
     lines = [

@@ -172,7 +172,7 @@ MARGINS = """{%- for m in messages %}
 {%- else %}{{ v }}{% endif %}{{ '</arg>' }}{% endfor %}{{ '</do>' }}{% endfor %}{{ '<end>' }}
 {%- else %}{{ '[' + m.role + ':] ' + m.content + '\\n<end>' }}{% endif %}
 {%- endfor %}{% if add_generation_prompt %}[bot:]{% endif %}"""
-"""White space stands around content, and values that the markup would not survive are wrapped."""
+"""White space is around content, and values that the markup would not survive are wrapped."""
 
 OBJECT_IN_OBJECT = """{%- for m in messages %}
 {%- if m.role == 'assistant' %}{{ '[ASSISTANT]' + (m.content or '') }}
@@ -190,7 +190,7 @@ GLUED = """{%- for m in messages %}
 {{- ', ' if not loop.last }}{% endfor %}]{% endif %}{{ '<|stop|>' }}
 {%- else %}{{ '<|' + m.role + '|>' + m.content + '<|stop|>' }}{% endif %}
 {%- endfor %}{% if add_generation_prompt %}<|me|>{% endif %}"""
-"""Nothing but a bracket stands between text and calls."""
+"""Nothing but a bracket is between text and calls."""
 
 RECIPIENTS = """{%- for m in messages %}
 {%- if m.role == 'assistant' %}{{ '<|head|>bot<|tail|>' }}
@@ -241,7 +241,7 @@ ACTIONS = """{%- for m in messages %}
 {{- (c.function.arguments | tojson) + '\\n' }}{% endfor %}{{ '<END>\\n' }}
 {%- else %}{{ m.role + ':\\n' + m.content + '\\n<END>\\n' }}{% endif %}
 {%- endfor %}{% if add_generation_prompt %}{{ 'AI:\\n[MUSING]' }}{% endif %}"""
-"""Calls in words, one behind the name; prompts open a reasoning that no history keeps."""
+"""Calls in words, one after the name; prompts open a reasoning that no history keeps."""
 
 FENCE_BEHIND_TEXT = """{%- for m in messages %}
 {%- if m.role == 'assistant' %}{{ '<turn>ai\\n' + (m.content or '') }}
@@ -250,7 +250,7 @@ FENCE_BEHIND_TEXT = """{%- for m in messages %}
 {{- '\\n' }}{% endfor %}{{ '```' }}{% endif %}{{ '</turn>\\n' }}
 {%- else %}{{ '<turn>' + m.role + '\\n' + m.content + '</turn>\\n' }}{% endif %}
 {%- endfor %}{% if add_generation_prompt %}{{ '<turn>ai\\n' }}{% endif %}"""
-"""A fence that stands right behind text."""
+"""A fence that comes right after text."""
 
 LENTICULAR = """{%- for m in messages %}
 {%- if m.role == 'assistant' %}{{ '<|assistant|>' + (m.content or '') }}
@@ -278,7 +278,7 @@ WITHOUT_COMMAS = """{%- for m in messages %}
 {{- ', ' if not loop.last }}{% endfor %}{{ ']<|/code|>' }}{% endif %}{{ '<|stop|>' }}
 {%- else %}{{ '<|' + m.role + '|>' + m.content + '<|stop|>' }}{% endif %}
 {%- endfor %}{% if add_generation_prompt %}<|me|>{% endif %}"""
-"""Python calls whose author forgot what stands between arguments."""
+"""Python calls whose author forgot what is between arguments."""
 
 PADDED = """{% for m in messages %} {% set last = loop.last %} {% if m.role == 'assistant' %}
  <|Bot|> {% if m.tool_calls %}

@@ -18,7 +18,7 @@ from .test_cli_infer import checkpoint
 def test_a_shipped_dialect_that_proves_is_taken_before_an_inferred_one() -> None:
     choice = choose_dialect(invented.KNOWN)
     assert (choice.dialect, choice.origin) == (get_dialect("hermes"), "shipped")
-    assert choice.told().startswith("hermes (shipped): proven by the chat template: ")
+    assert choice.described().startswith("hermes (shipped): proven by the chat template: ")
 
 
 def test_a_family_that_nobody_knows_gets_its_inferred_dialect() -> None:
@@ -30,15 +30,15 @@ def test_a_family_that_nobody_knows_gets_its_inferred_dialect() -> None:
 def test_where_nothing_proves_the_error_names_the_candidates_and_what_failed() -> None:
     with pytest.raises(UnknownDialect) as caught:
         choose_dialect(invented.AMBIGUOUS, model="Qwen3-8B")
-    told = str(caught.value)
-    assert "hermes (shipped): content: fail: whole: content is 'Zqtext.<end>'" in told
-    assert "; inferred: " in told
+    message = str(caught.value)
+    assert "hermes (shipped): content: fail: whole: content is 'Zqtext.<end>'" in message
+    assert "; inferred: " in message
 
 
 def test_a_template_that_writes_no_call_proves_what_it_writes() -> None:
     choice = choose_dialect(invented.SILENT, model="Qwen3-8B")
     assert choice.dialect is get_dialect("hermes")
-    assert choice.told().endswith("; it writes no call")
+    assert choice.described().endswith("; it writes no call")
 
 
 def test_a_dialect_that_reads_calls_otherwise_is_not_proven() -> None:
@@ -62,8 +62,8 @@ def test_the_command_proves_a_dialect_by_a_template(tmp_path: Path, capsys: pyte
     assert said.err.startswith("hermes: proven by the chat template: ")
     assert said.out.splitlines()[0].split() == ["content", "pass"]
     assert main(["prove", "mistral", "--template", path, "--json"]) == 1
-    told = json.loads(capsys.readouterr().out)
-    assert (told["dialect"], told["proven"]) == ("mistral", False)
+    printed = json.loads(capsys.readouterr().out)
+    assert (printed["dialect"], printed["proven"]) == ("mistral", False)
     assert main(["prove", "auto", "--template", path, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["dialect"] == "hermes"
 
@@ -77,7 +77,7 @@ def test_the_command_proves_a_dialect_by_a_template(tmp_path: Path, capsys: pyte
         (["hermes"], "--template"),
     ],
 )
-def test_misuse_of_the_command_is_told(
+def test_misuse_of_the_command_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], why: str
 ) -> None:
     path = str(checkpoint(tmp_path / "m", invented.KNOWN))

@@ -28,13 +28,13 @@ def test_a_proven_dialect_is_written_to_a_file_that_loads(tmp_path: Path, capsys
     assert (dialect.name, dialect.end) == ("new-7b", ("</eos>",))
 
 
-def test_machines_are_told_in_json_what_was_not_proven(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_json_says_what_was_not_proven(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "chat_template.jinja"
     path.write_text(invented.AMBIGUOUS, encoding="utf-8")
     assert main(["infer", str(path), "--json"]) == 1
-    told = json.loads(capsys.readouterr().out)
-    assert told["proven"] is False
-    assert {"case", "result", "reason"} == set(told["proof"][0])
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["proven"] is False
+    assert {"case", "result", "reason"} == set(printed["proof"][0])
 
 
 @pytest.mark.parametrize(

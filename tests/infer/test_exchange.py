@@ -150,7 +150,7 @@ def test_patterns_are_read_in_linear_time() -> None:
         read_pattern("a" * 20_001, "x")
 
 
-def test_a_dialect_is_described_and_what_is_lost_is_told() -> None:
+def test_a_dialect_is_described_and_what_is_lost_is_reported() -> None:
     described = to_response_template(get_dialect("hermes"))
     assert described.template["fields"]["tool_calls"]["transform"]["function"] == {
         "name": "{content.name}",
@@ -194,9 +194,9 @@ def test_the_command_converts_and_says_what_is_lost(tmp_path: Path, capsys: pyte
     assert "lossy: white space around reasoning and content" in capsys.readouterr().err
     assert unspool.load_dialect(file).name == "new"
     main(["convert", "hermes", "--to", "response_template", "--json"])
-    told = json.loads(capsys.readouterr().out)
-    assert told["response_template"]["start_anchor"]
-    assert told["lossy"]
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["response_template"]["start_anchor"]
+    assert printed["lossy"]
 
 
 @pytest.mark.parametrize(
@@ -208,6 +208,6 @@ def test_the_command_converts_and_says_what_is_lost(tmp_path: Path, capsys: pyte
         (["none.json", "--from", "response_template"], "PATH: none.json: "),
     ],
 )
-def test_misuse_of_the_command_is_told(capsys: pytest.CaptureFixture[str], words: list[str], why: str) -> None:
+def test_misuse_of_the_command_is_reported(capsys: pytest.CaptureFixture[str], words: list[str], why: str) -> None:
     assert main(["convert", *words]) == 2
     assert why in capsys.readouterr().err

@@ -149,7 +149,7 @@ def test_the_file_is_one_that_a_person_would_be_glad_to_have_written() -> None:
 def test_an_inferred_file_keeps_what_is_promised_of_shipped_ones() -> None:
     found = inferred("typed markup")
     loaded = parse_dialect(found.toml, "new.toml", find_base)
-    # Under `required` nothing but reasoning stands before the first call: the grammar refuses text there.
+    # Under `required` nothing but reasoning comes before the first call: the grammar refuses text there.
     problems = [p for p in check_dialect(loaded) if "'required'" not in p.what]
     assert problems == []
 
@@ -211,7 +211,7 @@ def test_a_template_that_ends_no_turn_is_read_all_the_same() -> None:
     assert found.dialect.end == ("<user>", "<tool>")
 
 
-def test_what_stands_behind_every_conversation_is_none_of_a_turn() -> None:
+def test_what_comes_after_every_conversation_is_none_of_a_turn() -> None:
     template = invented.JSON_BLOCKS.replace(
         "{% if add_generation_prompt %}", "<~system~>Answer!<~done~>\n{% if add_generation_prompt %}"
     )
@@ -230,8 +230,8 @@ def test_text_in_tags_of_its_own_in_front_of_calls_is_a_preamble() -> None:
     found = unspool.infer_dialect(template)
     assert found.dialect is not None, [c for c in found.proof if c.result == "fail"]
     assert 'preamble = "<<say>>{content}<</say>>"' in found.toml
-    told = {"content": "Hm.", "tool_calls": [{"id": "a", "function": {"name": "f", "arguments": {}}}]}
-    assert unspool.render(told, found.dialect) == '<<say>>Hm.<</say>>{"do": "f", "with": {}}'
+    tool_calls = {"content": "Hm.", "tool_calls": [{"id": "a", "function": {"name": "f", "arguments": {}}}]}
+    assert unspool.render(tool_calls, found.dialect) == '<<say>>Hm.<</say>>{"do": "f", "with": {}}'
 
 
 def test_a_header_that_closes_opens_no_reasoning() -> None:

@@ -50,7 +50,7 @@ def test_a_computation_that_no_signal_ends_is_ended_from_outside() -> None:
         Renderer("{{ (x ** 499999999) % 3 }}", {}, limits).render([{"x": 7}])
 
 
-def test_a_template_that_takes_too_long_to_compile_is_told() -> None:
+def test_a_template_that_takes_too_long_to_compile_is_reported() -> None:
     with pytest.raises(TemplateError, match=r"cannot be compiled: it takes longer than 2 s"):
         Renderer("{{ (7 ** 99999999) % 3 }}", {}, LIMITS).render([{}])
 
@@ -64,7 +64,7 @@ def test_inference_passes_the_error_on() -> None:
         unspool.infer_dialect("{% for m in messages %}{{ m.__class__.__mro__ }}{% endfor %}")
 
 
-def test_what_a_template_refuses_is_told_and_ends_nothing() -> None:
+def test_what_a_template_refuses_is_reported_and_ends_nothing() -> None:
     renderer = Renderer("{% if bad %}{{ raise_exception('not so') }}{% endif %}fine", {}, LIMITS)
     refused, fine = renderer.render([{"bad": True}, {"bad": False}])
     assert "not so" in refused.error

@@ -81,6 +81,6 @@ def test_a_wrong_configuration_gets_a_clear_error(tmp_path: Path, text: str) -> 
         read_checkpoint(tmp_path)
 
 
-def test_a_folder_without_a_template_is_told(tmp_path: Path) -> None:
+def test_a_folder_without_a_template_is_reported(tmp_path: Path) -> None:
     with pytest.raises(TemplateError, match="contains no chat template"):
         read_checkpoint(tmp_path)

@@ -74,14 +74,14 @@ SAID: dict[str, Said] = {
 
 def message(said: Said) -> dict[str, Any]:
     thought, content, calls = said
-    told: dict[str, Any] = {"role": "assistant", "content": content}
-    told |= dict.fromkeys(("reasoning_content", "thinking"), thought) if thought else {}
+    sent: dict[str, Any] = {"role": "assistant", "content": content}
+    sent |= dict.fromkeys(("reasoning_content", "thinking"), thought) if thought else {}
     if calls:
-        told["tool_calls"] = [
+        sent["tool_calls"] = [
             {"id": f"Abcdefgh{i}", "type": "function", "function": {"name": name, "arguments": arguments}}
             for i, (name, arguments) in enumerate(calls)
         ]
-    return told
+    return sent
 
 
 def read(dialect: Dialect, prompt: str, chunks: list[str]) -> Message:
@@ -147,7 +147,7 @@ FALSIFIED = {
     "four calls": (invented.LENTICULAR, "m.tool_calls or []", "(m.tool_calls or [])[:4]", False),
     "one call only": (invented.NUMBERED, "m.tool_calls or []", "(m.tool_calls or [])[:1]", True),
 }
-"""Templates that write something else than they are told, and whether what is left is a proof all the same."""
+"""Templates that write something else than they are given, and whether what is left is a proof all the same."""
 
 
 @pytest.mark.parametrize("kind", FALSIFIED)

@@ -21,8 +21,10 @@ def read(text: str, dialect: str, **options: Any) -> Message:
         for i in range(0, len(text), size):
             parser.feed(text[i : i + size])
         parser.close()
-        told = [(m.content, [(c.name, c.arguments, c.status) for c in m.tool_calls]) for m in (whole, parser.message)]
-        assert told[0] == told[1]
+        readings = [
+            (m.content, [(c.name, c.arguments, c.status) for c in m.tool_calls]) for m in (whole, parser.message)
+        ]
+        assert readings[0] == readings[1]
     return whole
 
 
@@ -53,7 +55,7 @@ def test_an_undeclared_name_is_text_there(dialect: str) -> None:
 
 
 @pytest.mark.parametrize("call", [CALL, f"[{CALL}]"])
-def test_a_template_that_begins_with_a_space_is_read_behind_one(call: str) -> None:
+def test_a_template_that_begins_with_a_space_is_read_after_one(call: str) -> None:
     message = read(f"Let me check. {call}", "openai-generic")
     assert (message.content, [c.name for c in message.tool_calls]) == ("Let me check.", ["f"])
     assert read(f"Let me check. {call}", "json").tool_calls == []

@@ -17,14 +17,14 @@ VALUES = [*TEXTS, 0, -1, 3.5, 1e-07, 2**70, True, False, None]
 
 def read(reader: LiteralReader | UnwrapReader, text: str, rng: random.Random | None = None) -> tuple[str, str]:
     """The JSON text read and what is left, cut as a seeded chance has it."""
-    waiting = told = ""
+    waiting = emitted = ""
     for piece in cuts(text, rng):
         waiting += piece
         waiting = waiting[reader.read(waiting, 0) :]
-        told += reader.take()
+        emitted += reader.take()
         if reader.mode >= DONE:
             break
-    return told, waiting
+    return emitted, waiting
 
 
 def cuts(text: str, rng: random.Random | None) -> Iterator[str]:
@@ -51,14 +51,14 @@ KEYWORDS = {
         "city": "a", "days": -3, "next": 1.5e-7, "zq": True, "Max-N": None, "b": [1], "e1": "x", "end": 2e5, "c": 10,
     },
 }  # fmt: skip
-"""Keyword arguments with names that are no identifiers, and with commas left out."""
+"""Keyword arguments with names that are not identifiers, and with commas left out."""
 
 
 @pytest.mark.parametrize("text", KEYWORDS)
 def test_names_of_keyword_arguments_are_found_however_the_text_is_cut(text: str) -> None:
     for seed in range(20):
-        told, left = read(LiteralReader(Syntax.PYTHON, Root.KEYWORDS), text, random.Random(seed))
-        assert (json.loads(told), left) == (KEYWORDS[text], ")")
+        output, left = read(LiteralReader(Syntax.PYTHON, Root.KEYWORDS), text, random.Random(seed))
+        assert (json.loads(output), left) == (KEYWORDS[text], ")")
     for wrong in ("'a')", "3)", "a b)", "a=1 b)", "a=1b)", "a='x'b, c=1)", "a=1<b=2)", "a=Truthy)"):
         reader = LiteralReader(Syntax.PYTHON, Root.KEYWORDS)
         read(reader, wrong)
@@ -77,15 +77,15 @@ def test_values_of_every_syntax_read_back_however_they_are_cut(seed: int) -> Non
     for reader in (LiteralReader(Syntax.PYTHON, Root.OBJECT), LiteralReader(Syntax.JSON, Root.OBJECT, repair=True)):
         assert json.loads(read(reader, repr(value), rng)[0]) == value
     keywords = ", ".join(f"{k}={v!r}" for k, v in value.items()) + ")"
-    told, left = read(LiteralReader(Syntax.PYTHON, Root.KEYWORDS), keywords, rng)
-    assert json.loads(told) == value
+    output, left = read(LiteralReader(Syntax.PYTHON, Root.KEYWORDS), keywords, rng)
+    assert json.loads(output) == value
     assert left.startswith(")")
     wrapped = json.dumps(json.dumps(value, ensure_ascii=rng.random() < 0.5), ensure_ascii=rng.random() < 0.5)
     assert json.loads(read(UnwrapReader(), wrapped, rng)[0]) == value
 
 
 @pytest.mark.parametrize(
-    ("text", "told", "repaired"),
+    ("text", "expected", "repaired"),
     [
         ("{'a': 1,}", '{"a": 1}', "single quotes"),
         ('{"a": [1,2 ,],}', '{"a": [1,2 ]}', "trailing comma"),
@@ -95,10 +95,10 @@ def test_values_of_every_syntax_read_back_however_they_are_cut(seed: int) -> Non
         ('{"a": True, "b": None}', '{"a": true, "b": null}', "Python literal"),
     ],
 )
-def test_repairs_keep_the_meaning(text: str, told: str, repaired: str) -> None:
+def test_repairs_keep_the_meaning(text: str, expected: str, repaired: str) -> None:
     for seed in (None, 1, 2, 3):
         reader = LiteralReader(Syntax.JSON, Root.OBJECT, repair=True)
-        assert read(reader, text, None if seed is None else random.Random(seed)) == (told, "")
+        assert read(reader, text, None if seed is None else random.Random(seed)) == (expected, "")
         assert not repaired or reader.repaired == repaired
 
 
@@ -112,12 +112,12 @@ def test_repairs_keep_the_meaning(text: str, told: str, repaired: str) -> None:
 )
 def test_what_is_no_json_is_refused_at_the_same_place_however_it_is_cut(text: str) -> None:
     whole = LiteralReader(Syntax.JSON, Root.OBJECT)
-    told = read(whole, text)
+    output = read(whole, text)
     assert whole.mode == ERROR
     assert whole.error
     for seed in range(5):
         cut = LiteralReader(Syntax.JSON, Root.OBJECT)
-        assert read(cut, text, random.Random(seed))[0] == told[0]
+        assert read(cut, text, random.Random(seed))[0] == output[0]
         assert cut.error == whole.error
 
 
@@ -139,8 +139,10 @@ def test_what_is_no_json_is_refused_at_the_same_place_however_it_is_cut(text: st
 )
 def test_python_arguments_become_json(text: str, value: dict[str, Any]) -> None:
     for seed in (None, 1, 2, 3, 4):
-        told, _ = read(LiteralReader(Syntax.PYTHON, Root.KEYWORDS), text, None if seed is None else random.Random(seed))
-        assert json.loads(told) == value
+        output, _ = read(
+            LiteralReader(Syntax.PYTHON, Root.KEYWORDS), text, None if seed is None else random.Random(seed)
+        )
+        assert json.loads(output) == value
 
 
 @pytest.mark.parametrize("text", ["1)", "'a')", "a b)", "a=)", "a=f(1))", "a=1; b=2)", "*x)"])
@@ -154,8 +156,8 @@ def test_strings_in_other_quotes_hold_anything_but_their_quote() -> None:
     text = '{query: <|"|>say "hi"\n<<|"|>, limit: 5, tags:[<|"|>a<|"|>],f:{exact:true}}'
     for seed in (None, 1, 2, 3):
         reader = LiteralReader(Syntax.QUOTE, Root.OBJECT, quote='<|"|>')
-        told, _ = read(reader, text, None if seed is None else random.Random(seed))
-        assert json.loads(told) == {"query": 'say "hi"\n<', "limit": 5, "tags": ["a"], "f": {"exact": True}}
+        output, _ = read(reader, text, None if seed is None else random.Random(seed))
+        assert json.loads(output) == {"query": 'say "hi"\n<', "limit": 5, "tags": ["a"], "f": {"exact": True}}
 
 
 @pytest.mark.parametrize("text", ['"abc"', '"{\\"a\\": x}"', '"{} more"', '"[1]"'])
@@ -211,24 +213,24 @@ def test_long_python_strings_with_every_kind_of_escape_mean_what_python_says(see
     want = json.loads(read(LiteralReader(Syntax.PYTHON, Root.ANY), f"'{body}' ", None)[0])
     assert want == meaning(body)
     for quote in ("'", '"', "'''"):
-        told, left = read(LiteralReader(Syntax.PYTHON, Root.ANY), f"{quote}{body}{quote} ", rng)
-        assert (json.loads(told), left.strip()) == (want, "")
+        output, left = read(LiteralReader(Syntax.PYTHON, Root.ANY), f"{quote}{body}{quote} ", rng)
+        assert (json.loads(output), left.strip()) == (want, "")
 
 
 def meaning(body: str) -> str:
     """What the inside of a Python string says, an escape at a time."""
     simple = {"\\": "\\", "'": "'", '"': '"', "n": "\n", "t": "\t", "\n": "", "q": "\\q"}
-    told = ""
+    text = ""
     at = 0
     while at < len(body):
         if body[at] != "\\":
-            told += body[at]
+            text += body[at]
             at += 1
         elif body[at + 1] in "xu":
             digits = 2 if body[at + 1] == "x" else 4
-            told += chr(int(body[at + 2 : at + 2 + digits], 16))
+            text += chr(int(body[at + 2 : at + 2 + digits], 16))
             at += 2 + digits
         else:
-            told += simple[body[at + 1]]
+            text += simple[body[at + 1]]
             at += 2
-    return told
+    return text

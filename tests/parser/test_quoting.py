@@ -1,4 +1,4 @@
-"""Markers that content quotes as code, and markers that hold nothing."""
+"""Markers that content quotes as code, and markers that contain nothing."""
 
 from typing import Any
 
@@ -42,7 +42,7 @@ def test_in_a_code_span_every_marker_is_text(dialect: Dialect) -> None:
 
 
 @pytest.mark.parametrize(**named([d for d in FREE if d.call and is_marked(d) and not d.policy.text_before_tools]))
-def test_behind_a_code_span_calls_are_read_again(dialect: Dialect) -> None:
+def test_after_a_code_span_calls_are_read_again(dialect: Dialect) -> None:
     call = write_calls(dialect, F)
     if "`" in call:
         pytest.skip("the call itself has backticks")
@@ -68,7 +68,7 @@ def test_spans_and_fences_are_followed_at_any_cut() -> None:
         quoting = Quoting()
         for at in range(0, len(source), size):
             asked = source[at : at + size]
-            if asked[-1] != "`":  # a marker never stands inside a run
+            if asked[-1] != "`":  # a marker never is inside a run
                 whole = Quoting()
                 assert quoting.quotes(asked, at) == whole.quotes(source[: at + size], 0), (size, at)
                 assert quoting.fenced == whole.fenced, (size, at)
@@ -83,7 +83,8 @@ def test_an_unclosed_code_span_does_not_keep_a_turn_open() -> None:
     assert inside.content == "Write `<|end|>` there"
 
 
-# -- markers that hold nothing -----------------------------------------------------------------------------------------
+# -- markers that contain nothing
+# -----------------------------------------------------------------------------------------
 
 
 def closings(dialect: Dialect) -> list[str]:

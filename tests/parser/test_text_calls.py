@@ -158,7 +158,7 @@ EXAMPLE = "\n[[examples]]\nraw = '<s>say<m>x<e>'\ncontent = 'x'\n"
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "message"),
     [
         ("text = 'x'", "text: must be a table from tools to templates"),
         ("[text]\nrun = 7", "text.run: must be a template or a list of templates"),
@@ -175,13 +175,13 @@ EXAMPLE = "\n[[examples]]\nraw = '<s>say<m>x<e>'\ncontent = 'x'\n"
         ("[tools]\n'run.*' = '<s>own {name}<m>{arguments}<c>'", ""),
     ],
 )
-def test_a_wrong_table_is_refused_with_what_is_allowed(line: str, told: str) -> None:
-    if not told:
+def test_a_wrong_table_is_refused_with_what_is_allowed(line: str, message: str) -> None:
+    if not message:
         parse_dialect(f"{FRAMED}{line}\n{EXAMPLE}", "x.toml", get_dialect)
         return
     with pytest.raises(DialectError) as error:
         parse_dialect(f"{FRAMED}{line}\n{EXAMPLE}", "x.toml", get_dialect)
-    assert told in str(error.value)
+    assert message in str(error.value)
 
 
 def test_the_table_stands_only_where_content_is_framed() -> None:

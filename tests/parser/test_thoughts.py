@@ -68,8 +68,8 @@ def test_reasoning_opens_anywhere_in_content(dialect: Dialect) -> None:
 def test_where_only_closed_reasoning_counts_an_opening_without_closing_is_text(dialect: Dialect) -> None:
     opening, closing = tags(dialect)
     closed = Policy(reasoning_in_content="closed")
-    told = both(dialect, f"Hi. {opening}one{closing}two", stage="content", policy=closed)
-    assert (told.reasoning, "".join(told.content.split())) == ("one", "Hi.two")
+    read = both(dialect, f"Hi. {opening}one{closing}two", stage="content", policy=closed)
+    assert (read.reasoning, "".join(read.content.split())) == ("one", "Hi.two")
     raw = f"Hi. {opening}one {opening}two"
     message = both(dialect, raw, stage="content", policy=closed)
     assert (message.reasoning, message.content) == ("", raw)
@@ -101,7 +101,7 @@ def test_a_call_in_held_reasoning_decides_for_reasoning(dialect: Dialect) -> Non
     assert (message.reasoning.strip(), message.content.strip(), values(message)) == ("one", "Hi.", F)
 
 
-def test_held_reasoning_is_text_at_the_cap_and_calls_behind_it_are_read() -> None:
+def test_held_reasoning_is_text_at_the_cap_and_calls_after_it_are_read() -> None:
     policy = Policy(reasoning_in_content="closed")
     raw = "Hi. <think>" + "one <think> " * 7000 + '<tool_call>{"name": "f", "arguments": {"a": "x"}}</tool_call>'
     message, _ = run("hermes", [raw], tools=TOOLS, policy=policy, stage="content")
@@ -129,7 +129,7 @@ def test_the_names_of_the_rfc_keep_markers_inside_content() -> None:
 
 
 @pytest.mark.parametrize(**named(RESUMING))
-def test_reasoning_goes_on_behind_a_call_until_it_closes(dialect: Dialect) -> None:
+def test_reasoning_goes_on_after_a_call_until_it_closes(dialect: Dialect) -> None:
     opening, closing = tags(dialect)
     call = write_calls(dialect, F)
     message = both(dialect, f"{opening}one {call} two{closing}three", stage="content")
@@ -151,7 +151,7 @@ def test_reasoning_does_not_open_again_where_nothing_follows_the_call(dialect: D
 
 
 @pytest.mark.parametrize(**named(RESUMING))
-def test_a_prompt_that_ends_behind_a_call_in_reasoning_is_in_reasoning(dialect: Dialect) -> None:
+def test_a_prompt_that_ends_after_a_call_in_reasoning_is_in_reasoning(dialect: Dialect) -> None:
     if dialect.start:
         opening, closing = tags(dialect)
         prompt = f"{dialect.start[0]}{opening}one {write_calls(dialect, F)}"
@@ -197,7 +197,7 @@ def test_a_name_alone_makes_no_call_in_a_thought(dialect: Dialect) -> None:
 
 
 def write_head(call: str) -> str:
-    """What stands directly before the name ``f`` of a written call."""
+    """What is directly before the name ``f`` of a written call."""
     at = next(i for i, c in enumerate(call) if c == "f" and not call[i - 1].isalpha() and not call[i + 1].isalpha())
     return call[:at]
 

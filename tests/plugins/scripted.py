@@ -1,6 +1,6 @@
 """Makes vLLM's engine say what a prompt asks for; given to ``--logits-processors`` by the tests of the engine.
 
-A prompt names token ids, as in ``say:72,73,74;``. The output begins with them; behind them, and without them, the model
+A prompt names token ids, as in ``say:72,73,74;``. The output begins with them; after them, and without them, the model
 says what it likes, under the request's grammar. Every tokenizer of these tests has one token for a byte, and letters,
 digits and signs begin with the first one.
 """
@@ -18,7 +18,7 @@ _SIGNS = 94
 
 
 def order(ids: Sequence[int]) -> str:
-    """What a prompt has to hold for an output that begins with these ids."""
+    """What a prompt must hold for an output that begins with these ids."""
     return f"say:{','.join(map(str, ids))};"
 
 

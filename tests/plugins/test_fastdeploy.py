@@ -216,7 +216,7 @@ def request(**more: Any) -> Any:
 def serve(
     host: Any, name: str, prompt: str, output: str, size: int, thoughts: Any = None
 ) -> tuple[str, str, list[Any]]:
-    """Stream an output: the tool parser's message takes the other's place where it is none or holds calls."""
+    """Stream an output: the tool parser's message takes the other's place where it is none or contains calls."""
     tokenizer = Tokenizer()
     thoughts = thoughts or host.reasoning.get(name)(tokenizer)
     calls = host.tools.get(name)(tokenizer)
@@ -227,16 +227,16 @@ def serve(
     for at in range(0, len(ids), size):
         before, new = ids[:at], ids[at : at + size]
         texts = (tokenizer.decode(before), tokenizer.decode(before + new), tokenizer.decode(new))
-        told = thoughts.extract_reasoning_content_streaming(*texts, before, before + new, new, status)
+        delta = thoughts.extract_reasoning_content_streaming(*texts, before, before + new, new, status)
         called = calls.extract_tool_calls_streaming(*texts, before, before + new, new, asked)
         if called is None or called.tool_calls:
-            told = called
-        if told is None:
+            delta = called
+        if delta is None:
             continue
-        tokenizer.tokenize(told.reasoning_content)
-        reasoning += told.reasoning_content
-        content += told.content
-        for call in told.tool_calls:
+        tokenizer.tokenize(delta.reasoning_content)
+        reasoning += delta.reasoning_content
+        content += delta.content
+        for call in delta.tool_calls:
             if call.function.name is not None:
                 found.append([call.function.name, ""])
             found[call.index][1] += call.function.arguments
@@ -250,9 +250,11 @@ def serve_whole(host: Any, name: str, prompt: str, output: str) -> tuple[str, st
     status = thoughts.get_model_status(tokenizer.encode(prompt))
     reasoning, content = thoughts.extract_reasoning_content(output, request(), status)
     tokenizer.tokenize(reasoning)
-    told = host.tools.get(name)(tokenizer).extract_tool_calls(output, request(enable_thinking=status == "think_start"))
-    assert told.tools_called == bool(told.tool_calls)
-    return reasoning, content, [(c.function.name, c.function.arguments) for c in told.tool_calls]
+    extracted = host.tools.get(name)(tokenizer).extract_tool_calls(
+        output, request(enable_thinking=status == "think_start")
+    )
+    assert extracted.tools_called == bool(extracted.tool_calls)
+    return reasoning, content, [(c.function.name, c.function.arguments) for c in extracted.tool_calls]
 
 
 CASES = {
@@ -352,16 +354,16 @@ def test_one_reasoning_parser_reads_many_streams_at_once(host: Any) -> None:
     tokenizer = Tokenizer()
     thoughts = host.reasoning.get("deepseek")(tokenizer)
     outputs = ["plan</think>answer", "plan</think>another", "plan</think>answer"]
-    told = [["", ""] for _ in outputs]
+    streams = [["", ""] for _ in outputs]
     for at in range(max(map(len, outputs))):
-        for output, parts in zip(outputs, told, strict=True):
+        for output, parts in zip(outputs, streams, strict=True):
             if at < len(output):
                 before, new = output[:at], output[at]
                 ids = (tokenizer.encode(before), tokenizer.encode(before + new), tokenizer.encode(new))
                 delta = thoughts.extract_reasoning_content_streaming(before, before + new, new, *ids, "think_start")
                 parts[0] += delta.reasoning_content
                 parts[1] += delta.content
-    assert told == [["plan", "answer"], ["plan", "another"], ["plan", "answer"]]
+    assert streams == [["plan", "answer"], ["plan", "another"], ["plan", "answer"]]
 
 
 def test_more_streams_than_are_remembered_are_read_again(host: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -405,7 +407,7 @@ def test_the_rfcs_helpers_read_both_forms_of_a_call(host: Any, name: str) -> Non
     assert calls._extract_json_from_codeblock(ARGUMENTS) == ARGUMENTS
 
 
-def test_the_version_is_told_by_the_models_name_or_else_the_parsers_own(host: Any) -> None:
+def test_the_version_is_known_by_the_models_name_or_else_the_parsers_own(host: Any) -> None:
     tokenizer = Tokenizer()
     calls = host.tools.get("deepseek-r1")(tokenizer)
     assert calls._detect_model_version(tokenizer) == calls.dialect.name

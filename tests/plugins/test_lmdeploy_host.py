@@ -53,9 +53,9 @@ def through(kind: Any, raw: str, request: Any, size: int) -> Parts:
         content, calls, reasoning = parser.parse_complete(raw, [])
         return reasoning or "", content or "", [(c.function.name, c.function.arguments) for c in calls or []]
     cut = pieces(raw, size)
-    told = [parser.stream_chunk(piece, [1], final=i == len(cut) - 1) for i, piece in enumerate(cut)]
-    messages = [message for pairs in told for message, _ in pairs]
-    assert all(bool(m.tool_calls) == called for pairs in told for m, called in pairs)
+    chunks = [parser.stream_chunk(piece, [1], final=i == len(cut) - 1) for i, piece in enumerate(cut)]
+    messages = [message for pairs in chunks for message, _ in pairs]
+    assert all(bool(m.tool_calls) == called for pairs in chunks for m, called in pairs)
     found: list[list[str]] = []
     for call in [c for m in messages for c in m.tool_calls or []]:
         if call.id is not None:

@@ -1,4 +1,4 @@
-"""Text and token ids side by side: where special tokens stand, and what is only spelled like one."""
+"""Text and token ids side by side: where special tokens are, and what is only spelled like one."""
 
 import random
 from collections.abc import Iterator
@@ -82,12 +82,12 @@ def late(pieces: Fed, by: int, cut: int | None = None) -> Fed:
 
 
 def read(reader: Reader, pieces: Fed) -> Parts:
-    told = Delta(calls=[])
+    actual = Delta(calls=[])
     for text, ids in pieces:
-        reader.join(told, reader.feed(text, ids))
-    reader.join(told, reader.close())
-    names = [c.name for c in told.calls if c.name is not None]
-    return told.reasoning, told.content, list(zip(names, reader.arguments, strict=True))
+        reader.join(actual, reader.feed(text, ids))
+    reader.join(actual, reader.close())
+    names = [c.name for c in actual.calls if c.name is not None]
+    return actual.reasoning, actual.content, list(zip(names, reader.arguments, strict=True))
 
 
 def by_ids(dialect: Dialect, tokenizer: Any, ids: list[int], **options: Any) -> Message:
@@ -194,14 +194,14 @@ def test_pairing_gives_every_character_of_the_text_and_every_special_token_once(
     rng = random.Random(5)
     pairing = Pairing(Special(literals, frozenset(literals), tuple(literals.values())), tokenizer, lags=lag)
     assert pairing.plain([1, 2]) is not lag
-    told: list[tuple[str, bool]] = []
+    actual: list[tuple[str, bool]] = []
     text = ""
     for _ in range(200):
         piece = rng.choice(["a", " b", "<a", "c>", ""])
         text += piece
-        told += pairing.take(piece, [])
-    assert "".join(t for t, _ in told) + pairing.rest() == text
-    assert not any(real for _, real in told)
+        actual += pairing.take(piece, [])
+    assert "".join(t for t, _ in actual) + pairing.rest() == text
+    assert not any(real for _, real in actual)
 
 
 def test_a_tokenizer_that_does_not_tell_its_tokens_is_not_asked_again() -> None:

@@ -52,15 +52,15 @@ def chain(dialect: Dialect, raw: str, stage: Stage | None, size: int) -> Parts:
     calls: Any = type("Calls", (plugin.ToolDetector,), {"dialect_name": dialect.name, "gathered": 16})()
     tools = objects(tools_of(dialect))
     if not size:
-        told = thoughts.detect_and_parse(raw)
-        result = calls.detect_and_parse(told.normal_text, tools)
+        parted = thoughts.detect_and_parse(raw)
+        result = calls.detect_and_parse(parted.normal_text, tools)
         assert [c.tool_index for c in result.calls] == list(range(len(result.calls)))
-        return told.reasoning_text, result.normal_text, [(c.name, c.parameters) for c in result.calls]
+        return parted.reasoning_text, result.normal_text, [(c.name, c.parameters) for c in result.calls]
     reasoning, content = "", ""
     found: list[list[str]] = []
-    for told in [*(thoughts.parse_streaming_increment(p) for p in pieces(raw, size)), thoughts.finish(), None]:
-        reasoning += told.reasoning_text if told else ""
-        result = calls.parse_streaming_increment(told.normal_text, tools) if told else calls.finish(tools)
+    for parted in [*(thoughts.parse_streaming_increment(p) for p in pieces(raw, size)), thoughts.finish(), None]:
+        reasoning += parted.reasoning_text if parted else ""
+        result = calls.parse_streaming_increment(parted.normal_text, tools) if parted else calls.finish(tools)
         content += result.normal_text
         for item in result.calls:
             if item.name is None:
@@ -119,12 +119,12 @@ def test_what_was_held_back_comes_at_the_end() -> None:
     assert parser.parse_stream_end() == ("<tool", [])
 
 
-def test_a_call_in_markup_is_told_in_pieces_of_sixteen_characters_inside_the_host() -> None:
+def test_a_call_in_markup_is_sent_in_pieces_of_sixteen_characters_inside_the_host() -> None:
     kind: Any = type("Calls", (plugin.ToolDetector,), {"dialect_name": "qwen3_coder", "gathered": 16})
     raw = "<tool_call>\n<function=get_weather>\n<parameter=city>\n" + "abcd" * 16
     detector = kind()
-    told = [detector.parse_streaming_increment(c, [WEATHER]).calls for c in ["Well <", *pieces(raw[1:], 4)]]
-    texts = [item.parameters for calls in told for item in calls if item.parameters]
+    steps = [detector.parse_streaming_increment(c, [WEATHER]).calls for c in ["Well <", *pieces(raw[1:], 4)]]
+    texts = [item.parameters for calls in steps for item in calls if item.parameters]
     assert {len(text) for text in texts[1:]} == {16}
     whole = kind()
     assert whole.parse_streaming_increment(raw, [WEATHER]).calls
@@ -168,8 +168,8 @@ def test_a_call_is_read_between_the_begin_and_end_that_structure_info_tells(name
     text = own if info == plugin._written(detector.dialect, "get_weather", given.id) else function["arguments"]
     raw = (info.begin + text + info.end) * count
     calls = unspool.parse(raw, name, tools=[WEATHER], stage=Stage.CONTENT).tool_calls
-    told = [(c.name, json.loads(c.arguments), c.status) for c in calls]
-    assert told == [("get_weather", {"city": "Paris"}, "ok")] * count
+    read = [(c.name, json.loads(c.arguments), c.status) for c in calls]
+    assert read == [("get_weather", {"city": "Paris"}, "ok")] * count
     assert len({c.id for c in calls}) == count
 
 
@@ -226,9 +226,9 @@ def reasoning(**options: Any) -> Any:
 
 def test_reasoning_comes_in_one_piece_where_it_is_not_streamed() -> None:
     detector = reasoning(stream_reasoning=False, force_reasoning=True)
-    told = [detector.parse_streaming_increment(c) for c in "plan</think>\n\nanswer"] + [detector.finish()]
-    assert [t.reasoning_text for t in told if t.reasoning_text] == ["plan"]
-    assert "".join(t.normal_text for t in told) == "answer"
+    steps = [detector.parse_streaming_increment(c) for c in "plan</think>\n\nanswer"] + [detector.finish()]
+    assert [t.reasoning_text for t in steps if t.reasoning_text] == ["plan"]
+    assert "".join(t.normal_text for t in steps) == "answer"
     cut = reasoning(stream_reasoning=False, force_reasoning=True)
     assert cut.parse_streaming_increment("plan").reasoning_text == ""
     assert cut.finish().reasoning_text == "plan"
@@ -245,9 +245,9 @@ def test_an_answer_of_thoughts_alone_is_the_content_where_there_must_be_some() -
 
 @pytest.mark.parametrize(("before", "thinks"), [("<think>so", True), ("<think>so</think>Well", False)])
 def test_an_answer_that_the_prompt_began_goes_on_where_it_was(before: str, thinks: bool) -> None:
-    told = reasoning(continue_final_message=True, previous_content=before).detect_and_parse(" then")
-    assert bool(told.reasoning_text) == thinks
-    assert told.reasoning_text + told.normal_text == " then"
+    result = reasoning(continue_final_message=True, previous_content=before).detect_and_parse(" then")
+    assert bool(result.reasoning_text) == thinks
+    assert result.reasoning_text + result.normal_text == " then"
 
 
 def test_without_a_detector_of_calls_their_markup_is_text() -> None:

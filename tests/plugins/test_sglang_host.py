@@ -70,15 +70,15 @@ def through(host: Any, dialect: Dialect, raw: str, stage: Stage | None, size: in
         reasoning, text = behind.parse_non_stream(raw) if behind else ("", raw)
         text, found = front.parse_non_stream(text)
         return reasoning, text, [(c.name, c.parameters) for c in found]
-    told: list[tuple[str, str]] = [behind.parse_stream_chunk(p) if behind else ("", p) for p in pieces(raw, size)]
-    told += [behind.parse_stream_end()] if behind else []
-    results = [front.parse_stream_chunk(text) for _, text in told] + [front.parse_stream_end()]
+    steps: list[tuple[str, str]] = [behind.parse_stream_chunk(p) if behind else ("", p) for p in pieces(raw, size)]
+    steps += [behind.parse_stream_end()] if behind else []
+    results = [front.parse_stream_chunk(text) for _, text in steps] + [front.parse_stream_end()]
     streamed: list[list[str]] = []
     for item in (item for _, items in results for item in items):
         if item.name is not None:
             streamed.append([item.name, ""])
         streamed[item.tool_index][1] += item.parameters
-    return "".join(r for r, _ in told), "".join(t for t, _ in results), [(n, a) for n, a in streamed]
+    return "".join(r for r, _ in steps), "".join(t for t, _ in results), [(n, a) for n, a in streamed]
 
 
 @pytest.mark.parametrize(**named(CALLING))

@@ -1,4 +1,4 @@
-"""SGLang's own chat completions with our detectors in them, before an engine that says what it is told.
+"""SGLang's own chat completions with our detectors in them, before an engine that says what it is given.
 
 The engine is what cannot be had here: SGLang has none for a processor alone. What SGLang's server makes of a request,
 and of what its engine says, is its own.
@@ -52,7 +52,7 @@ class Pictures(ModuleType):
 
 
 class Engine:
-    """What stands between SGLang's server and its engine.
+    """What is between SGLang's server and its engine.
 
     Attributes:
         says: the output of the next request.
@@ -126,8 +126,8 @@ async def whole(handler: Any, **fields: Any) -> tuple[Parts, str, dict[str, Any]
     (choice,) = (await handler._handle_non_streaming_request(internal, request, None)).choices
     message = choice.message
     calls = [(c.function.name, c.function.arguments) for c in message.tool_calls or []]
-    told = (message.reasoning_content or "", message.content or "", calls)
-    return told, choice.finish_reason, internal.sampling_params
+    answer = (message.reasoning_content or "", message.content or "", calls)
+    return answer, choice.finish_reason, internal.sampling_params
 
 
 async def streamed(handler: Any, **fields: Any) -> tuple[Parts, str]:
@@ -163,9 +163,9 @@ def test_sglangs_server_says_what_the_parser_says(engine: Engine, name: str, cho
     handler = serving(engine, name)
     want = parts(unspool.parse(engine.says, dialect, tools=[WEATHER], tool_choice=mode, stage=Stage.REASONING))
     assert len(want[2]) == {"auto": 2, "none": 0}.get(choice, 1), "the case is what it says"
-    told, reason, sampling = asyncio.run(whole(handler, tool_choice=mode))
+    answer, reason, sampling = asyncio.run(whole(handler, tool_choice=mode))
     again, streamed_reason = asyncio.run(streamed(handler, tool_choice=mode))
-    assert told == again == want
+    assert answer == again == want
     assert reason == streamed_reason == ("tool_calls" if want[2] else "stop")
     assert sampling["skip_special_tokens"] is False or choice == "none"
     if choice in ("required", "named"):
@@ -181,8 +181,8 @@ def test_the_template_tells_sglangs_server_the_dialect(engine: Engine, tmp_path:
     other = Engine(tmp_path, engine.tokenizer, engine.server_args)
     other.says = 'Sure.\n<tool_call>\n{"name": "get_weather", "arguments": {"city": "Oslo"}}\n</tool_call>'
     handler = serving(other, "auto")
-    told, reason, _ = asyncio.run(whole(handler, tool_choice="auto"))
-    assert told == asyncio.run(streamed(handler, tool_choice="auto"))[0]
-    assert told == ("", "Sure.", [("get_weather", '{"city": "Oslo"}')])
+    answer, reason, _ = asyncio.run(whole(handler, tool_choice="auto"))
+    assert answer == asyncio.run(streamed(handler, tool_choice="auto"))[0]
+    assert answer == ("", "Sure.", [("get_weather", '{"city": "Oslo"}')])
     assert reason == "tool_calls"
     engine.tokenizer.chat_template = TEMPLATE

@@ -65,7 +65,7 @@ def halves(name: str, tokenizer: Any, *, thoughts: bool = True, **options: Any) 
     def message(**fields: Any) -> Any:
         return SimpleNamespace(**{"reasoning": None, "content": None, "tool_calls": [], **fields})
 
-    def told(delta: Delta) -> Any:
+    def as_is(delta: Delta) -> Any:
         return message(reasoning=delta.reasoning or None, content=delta.content or None, tool_calls=delta.calls)
 
     first: Any = type("First", (plugin.ReasoningHalf, HostReasoning), {"dialect_name": name, "delta_type": message})
@@ -73,7 +73,7 @@ def halves(name: str, tokenizer: Any, *, thoughts: bool = True, **options: Any) 
     def piece(event: ToolCallDelta) -> Any:
         return message(tool_calls=[CallDelta(event.index, arguments=event.arguments)])
 
-    calls: dict[str, Any] = {"make_delta": told, "make_piece": piece, "make_calls": told}
+    calls: dict[str, Any] = {"make_delta": as_is, "make_piece": piece, "make_calls": as_is}
     made = {"dialect_name": name, "tag_type": dict, **{name: staticmethod(make) for name, make in calls.items()}}
     second: Any = type("Second", (plugin.ToolHalf, HostTools), made)
     return (first(tokenizer, **options) if thoughts else None), second(tokenizer, None)
@@ -93,24 +93,24 @@ def through(dialect: Dialect, tokenizer: Any, raw: str, prompt: str, size: int, 
         reasoning, content = first.extract_reasoning(raw, request) if first else ("", raw)
         result = second.extract_tool_calls(content or "", request)
         return reasoning or "", result.content or "", [(c.name, c.arguments) for c in result.tool_calls]
-    told = []
+    deltas = []
     for piece in pieces(raw, size):
         text = piece
         if first is not None and not first.has_engine_confirmed_reasoning_end():
             text = first.extract_reasoning_streaming("", piece, piece, [], [], []).content
             assert first.has_engine_confirmed_reasoning_end()
             assert first.finish_streaming() is None
-        told.append(second.extract_tool_calls_streaming("", text, text, [], [], [], request))
-    told = [t for t in [*told, second.finish_streaming()] if t is not None]
+        deltas.append(second.extract_tool_calls_streaming("", text, text, [], [], [], request))
+    deltas = [t for t in [*deltas, second.finish_streaming()] if t is not None]
     found: list[list[str]] = []
-    for call in (call for t in told for call in t.tool_calls):
+    for call in (call for t in deltas for call in t.tool_calls):
         if call.name is not None:
             found.append([call.name, ""])
         found[call.index][1] += call.arguments
     assert second.streamed_args_for_tool == [p["arguments"] for p in second.prev_tool_call_arr] == [a for _, a in found]
     return (
-        "".join(t.reasoning or "" for t in told),
-        "".join(t.content or "" for t in told),
+        "".join(t.reasoning or "" for t in deltas),
+        "".join(t.content or "" for t in deltas),
         [(name, arguments) for name, arguments in found],
     )
 
@@ -134,11 +134,13 @@ def test_foreign_special_tokens_are_dropped_but_in_calls(tokens: Tokens) -> None
     raw = f"{FOREIGN}So.</think>\n\nSure.{FOREIGN}\n{CALL.replace('Paris', 'Pa' + FOREIGN)}{FOREIGN}"
     hermes = unspool.get_dialect("hermes")
     for size in (0, len(raw)):
-        told = through(hermes, tokens, raw, "<|im_start|>assistant\n<think>", size, [WEATHER])
-        assert told == ("So.", "Sure.", [("get_weather", '{"city": "Pa%s"}' % FOREIGN)])  # noqa: UP031
+        answer = through(hermes, tokens, raw, "<|im_start|>assistant\n<think>", size, [WEATHER])
+        assert answer == ("So.", "Sure.", [("get_weather", '{"city": "Pa%s"}' % FOREIGN)])  # noqa: UP031
 
 
-def test_without_a_half_of_calls_their_markup_is_content_and_the_end_is_told_behind_white_space(tokens: Tokens) -> None:
+def test_without_a_half_of_calls_their_markup_is_content_and_the_end_is_reported_after_white_space(
+    tokens: Tokens,
+) -> None:
     first, _ = halves("hermes", tokens)
     first.mate = None
     first.set_prompt_token_ids(tokens.encode("<|im_start|>assistant\n<think>"))
@@ -153,8 +155,8 @@ def test_without_a_half_of_calls_their_markup_is_content_and_the_end_is_told_beh
 
 def test_a_half_of_calls_alone_leaves_thoughts_as_they_were_written(tokens: Tokens) -> None:
     _, second = halves("hermes", tokens, thoughts=False)
-    told = second.extract_tool_calls(f"<think>plan</think>Sure.\n{CALL}", asked([WEATHER]))
-    assert (told.content, len(told.tool_calls)) == ("<think>plan</think>Sure.", 1)
+    extracted = second.extract_tool_calls(f"<think>plan</think>Sure.\n{CALL}", asked([WEATHER]))
+    assert (extracted.content, len(extracted.tool_calls)) == ("<think>plan</think>Sure.", 1)
     assert second.finish_streaming() is None
 
 
@@ -204,16 +206,16 @@ def test_ids_tell_a_call_from_text_that_spells_one_in_pieces_and_in_the_whole(
     for thoughts in (True, False):
         for size in (1, 4, len(ids)):
             first, second = halves("hermes", tokens, thoughts=thoughts)
-            told = []
+            actual = []
             for at in range(0, len(ids), size):
                 new = ids[at : at + size]
                 piece = tokens.decode(new, skip_special_tokens=False)
-                told.append(second.extract_tool_calls_streaming("", piece, piece, [], new, new, asked([WEATHER])))
-            told = [t for t in [*told, second.finish_streaming()] if t is not None]
-            names = [c.name for t in told for c in t.tool_calls if c.name is not None]
-            content = "".join(t.content or "" for t in told)
+                actual.append(second.extract_tool_calls_streaming("", piece, piece, [], new, new, asked([WEATHER])))
+            actual = [t for t in [*actual, second.finish_streaming()] if t is not None]
+            names = [c.name for t in actual for c in t.tool_calls if c.name is not None]
+            content = "".join(t.content or "" for t in actual)
             if first is not None:
-                assert ("".join(t.reasoning or "" for t in told), content, names) == want
+                assert ("".join(t.reasoning or "" for t in actual), content, names) == want
             else:
                 assert (content, names) == (CALL, want[2])  # a closing alone is dropped
         first, second = halves("hermes", tokens, thoughts=thoughts)
@@ -270,7 +272,7 @@ def test_requests_have_markers_written_out_and_wrong_tools_refused(tokens: Token
 @pytest.mark.parametrize("reasoning", [False, True])
 @pytest.mark.parametrize("single", [False, True])
 @pytest.mark.parametrize("choice", ["auto", "strict", "level", "required", "named", "none"])
-def test_the_tag_is_the_constraint_behind_the_reasoning(
+def test_the_tag_is_the_constraint_after_the_reasoning(
     tokens: Tokens, choice: str, single: bool, reasoning: bool
 ) -> None:
     _, second = halves("hermes", tokens)
@@ -320,7 +322,7 @@ def test_what_is_made_without_validation_is_what_the_class_makes() -> None:
     assert plugin.unchecked(Private, arguments="") is Private, "what cannot be made so is made as ever"
 
 
-def test_the_dialect_is_told_from_the_model(tokens: Tokens) -> None:
+def test_the_dialect_comes_from_the_model(tokens: Tokens) -> None:
     model = SimpleNamespace(model="moonshotai/Kimi-K2-Instruct")
     first, second = halves("auto", tokens, model_config=model)
     assert (first.dialect.name, second.dialect.name) == ("kimi_k2", "kimi_k2")
@@ -371,7 +373,7 @@ def test_tokenizers_that_cannot_be_keys_are_asked_each_time(tokens: Tokens) -> N
     assert found.search(FOREIGN)
 
 
-def test_the_half_of_calls_takes_the_dialect_that_the_model_told_the_other(tokens: Tokens) -> None:
+def test_the_half_of_calls_takes_the_dialect_that_the_model_gave_the_other(tokens: Tokens) -> None:
     tokens.name_or_path = "tiny"
     config = SimpleNamespace(model="/models/Kimi-K2-Instruct")
     first, second = halves("auto", tokens, model_config=config)

@@ -1,4 +1,4 @@
-"""vLLM's engine on a processor, with the plug-in in it and behind `unspool serve`; run by ``make vllm-engine``.
+"""vLLM's engine on a processor, with the plug-in in it and after `unspool serve`; run by ``make vllm-engine``.
 
 The model has one layer and random weights. What it says is written in the prompt (see `scripted`); what it is not told
 to say it draws, under the grammar of the request.
@@ -61,7 +61,7 @@ BOUNDED: dict[str, Any] = {
 }
 """A tool whose calls a model of random weights can end."""
 SHORT = {"type": "string", "maxLength": 6}
-"""Added where a grammar keeps to lengths: in JSON, that is. In markup, xgrammar counts what is no character too."""
+"""Added where a grammar keeps to lengths: in JSON, that is. In markup, xgrammar counts what is not a character too."""
 TOOLS = [WEATHER, BOUNDED]
 NAMED = {"type": "function", "function": {"name": "get_weather"}}
 CALLS = [("get_weather", {"city": "Zürich", "days": 3}), ("get_weather", {"city": "<b>Oslo</b>"})]
@@ -186,7 +186,7 @@ def thoughts(message: Any) -> str:
 
 
 def tidy(found: Parts) -> Parts:
-    """White space beside calls is no content in vLLM."""
+    """White space beside calls is not a content in vLLM."""
     reasoning, content, calls = found
     return (reasoning, content if content.strip() or not calls else "", calls)
 

@@ -64,7 +64,7 @@ def request_of(host: Any, tools: list[dict[str, Any]], **fields: Any) -> Any:
 
 
 def prompt_of(dialect: Dialect, stage: Stage) -> str:
-    """A prompt behind which an output stands at a stage."""
+    """A prompt after which an output is at a stage."""
     start = "".join(dialect.start[:1])
     if stage is not Stage.REASONING:
         return "Hi" + start
@@ -84,12 +84,12 @@ def through(host: Any, tokenizer: Any, dialect: Dialect, raw: str, prompt: str, 
     found: list[list[str]] = []
     cut = pieces(raw, size)
     for i, piece in enumerate(cut):
-        told = parser.parse_delta(piece, tokenizer.encode(piece), request, ids, finished=i == len(cut) - 1)
-        if told is None:
+        delta = parser.parse_delta(piece, tokenizer.encode(piece), request, ids, finished=i == len(cut) - 1)
+        if delta is None:
             continue
-        reasoning += told.reasoning or ""
-        content += told.content or ""
-        for call in told.tool_calls:
+        reasoning += delta.reasoning or ""
+        content += delta.content or ""
+        for call in delta.tool_calls:
             if call.id is not None:
                 found.append([call.function.name, ""])
             found[call.index][1] += call.function.arguments or ""
@@ -151,10 +151,10 @@ class Pipe:
             new, stopped = self.generated(ids[at : at + size])
             over = stopped or at + size >= len(ids)
             text = self.detokenizer.get_next_output_text(over, True)
-            told = self.parser.parse_delta(text, new, self.request, self.prompt, finished=over)
-            reasoning += (told and told.reasoning) or ""
-            content += (told and told.content) or ""
-            for call in told.tool_calls if told else ():
+            actual = self.parser.parse_delta(text, new, self.request, self.prompt, finished=over)
+            reasoning += (actual and actual.reasoning) or ""
+            content += (actual and actual.content) or ""
+            for call in actual.tool_calls if actual else ():
                 if call.id is not None:
                     found.append([call.function.name, ""])
                 found[call.index][1] += call.function.arguments or ""
@@ -266,7 +266,7 @@ def test_requests_carry_our_structural_tag(host: Any, tokenizer: Any, dialect: D
 @pytest.mark.parametrize(
     ("text", "ended"), [("<think>so", False), ("<think>so</think>", True), ("", False), ("<think></think>\n\n", True)]
 )
-def test_the_end_of_reasoning_is_told_from_ids(host: Any, tokenizer: Any, text: str, ended: bool) -> None:
+def test_the_end_of_reasoning_is_known_from_ids(host: Any, tokenizer: Any, text: str, ended: bool) -> None:
     parser = parser_of(host, tokenizer, unspool.get_dialect("hermes"), None).reasoning_parser
     ids = tokenizer.encode("<|im_start|>assistant\n" + text)
     assert parser.is_reasoning_end(ids) == ended
@@ -299,16 +299,16 @@ def test_policies_of_the_variable_hold_in_vllm(host: Any, tokenizer: Any, monkey
         assert calls == [("get_weather", arguments)]
 
 
-def test_more_of_a_calls_arguments_is_told_with_no_field_that_was_not_set(host: Any, tokenizer: Any) -> None:
+def test_more_of_a_calls_arguments_is_sent_with_no_field_that_was_not_set(host: Any, tokenizer: Any) -> None:
     hermes = unspool.get_dialect("hermes")
     request = request_of(host, [WEATHER])
     parser = parser_of(host, tokenizer, hermes, request.tools, thoughts=False)
-    told = [
+    deltas = [
         parser.parse_delta(piece, tokenizer.encode(piece), request, [1], finished=False)
         for piece in ('<tool_call>\n{"name": "get_weather", "arguments": {"city": "', "Oslo")
     ]
-    assert told[1].model_dump(exclude_unset=True) == {"tool_calls": [{"index": 0, "function": {"arguments": "Oslo"}}]}
-    assert [type(told[1].tool_calls[0]), type(told[1])] == [type(told[0].tool_calls[0]), type(told[0])]
+    assert deltas[1].model_dump(exclude_unset=True) == {"tool_calls": [{"index": 0, "function": {"arguments": "Oslo"}}]}
+    assert [type(deltas[1].tool_calls[0]), type(deltas[1])] == [type(deltas[0].tool_calls[0]), type(deltas[0])]
 
 
 def test_every_parser_has_a_dialect_of_its_name_but_those_that_the_page_on_migration_lists() -> None:

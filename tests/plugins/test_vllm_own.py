@@ -1,7 +1,7 @@
 """vLLM's own tests with our parsers in the place of vLLM's; run by ``make vllm-tests``.
 
 A test counts that passes with vLLM's parser and uses ours once it is swapped in. Those that then fail are listed in
-``vllm_own/differences.toml``, grouped by the policy that stands behind them.
+``vllm_own/differences.toml``, grouped by the policy that comes after them.
 """
 
 import json

@@ -96,10 +96,10 @@ def streamed(server: Server, raw: str, prompt: list[int], request: dict[str, Any
         }
         answer = post(f"{server.url}/derender", body)
         state = answer["stream_state"]
-        for told in (c["delta"] for c in answer["chunk"]["choices"]):
-            reasoning += told.get("reasoning") or ""
-            content += told.get("content") or ""
-            for call in told.get("tool_calls") or []:
+        for delta in (c["delta"] for c in answer["chunk"]["choices"]):
+            reasoning += delta.get("reasoning") or ""
+            content += delta.get("content") or ""
+            for call in delta.get("tool_calls") or []:
                 if call.get("id"):
                     found.append([call["function"]["name"], ""])
                 found[call["index"]][1] += call["function"].get("arguments") or ""

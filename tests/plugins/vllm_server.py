@@ -111,7 +111,7 @@ def wait(process: "subprocess.Popen[bytes]", url: str, log: Path) -> None:
 
 
 def post(url: str, body: dict[str, Any]) -> Any:
-    """The answer to a request, which has to succeed."""
+    """The answer to a request, which must succeed."""
     asked = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
     try:
         with urllib.request.urlopen(asked, timeout=120) as answer:

@@ -46,14 +46,14 @@ def results(messages: Sequence[dict[str, Any]]) -> list[bool]:
 
 @pytest.mark.parametrize(("keep", "left"), [(1, 2), (2, 4), (9, 8), (None, 8)])
 def test_thinking_is_kept_in_the_last_turns(keep: int | None, left: int) -> None:
-    messages, told = made(ClearThinking(keep))
+    messages, applied = made(ClearThinking(keep))
     assert [bool(m.get("reasoning_content")) for m in messages if m["role"] == "assistant"] == [False] * (8 - left) + [
         True
     ] * left
     if left == 8:
-        assert told == []
+        assert applied == []
         return
-    (edit,) = told
+    (edit,) = applied
     assert edit["type"] == "clear_thinking_20251015"
     assert edit["cleared_thinking_turns"] == 4 - left // 2
     assert edit["cleared_input_tokens"] == size(HISTORY) - size(messages)
@@ -79,11 +79,11 @@ def test_the_turn_under_way_keeps_its_thinking() -> None:
     ],
 )
 def test_the_oldest_results_are_cleared_where_the_trigger_is_exceeded(edit: ClearToolUses, left: list[bool]) -> None:
-    messages, told = made(edit)
+    messages, applied = made(edit)
     assert results(messages) == left
     cleared = left.count(False)
-    assert [e["cleared_tool_uses"] for e in told] == [cleared] * bool(cleared)
-    assert sum(e["cleared_input_tokens"] for e in told) == size(HISTORY) - size(messages)
+    assert [e["cleared_tool_uses"] for e in applied] == [cleared] * bool(cleared)
+    assert sum(e["cleared_input_tokens"] for e in applied) == size(HISTORY) - size(messages)
     assert [m.get("tool_calls") for m in messages] == [m.get("tool_calls") for m in HISTORY]
 
 
@@ -95,7 +95,7 @@ def test_the_arguments_of_cleared_calls_go_too_where_that_is_asked_for(which: An
     assert arguments[-1] == '{"at": "x"}'
 
 
-def test_edits_are_made_one_behind_the_other() -> None:
-    messages, told = made(ClearThinking(1), ClearToolUses(beyond=9, keep=1))
-    assert [e["type"] for e in told] == ["clear_thinking_20251015", "clear_tool_uses_20250919"]
-    assert sum(e["cleared_input_tokens"] for e in told) == size(HISTORY) - size(messages)
+def test_edits_are_made_one_after_the_other() -> None:
+    messages, applied = made(ClearThinking(1), ClearToolUses(beyond=9, keep=1))
+    assert [e["type"] for e in applied] == ["clear_thinking_20251015", "clear_tool_uses_20250919"]
+    assert sum(e["cleared_input_tokens"] for e in applied) == size(HISTORY) - size(messages)

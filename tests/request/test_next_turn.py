@@ -1,4 +1,4 @@
-"""The next round's prompt goes on behind what the model wrote: as text, and as tokens where the engine tells them."""
+"""The next round's prompt goes on after what the model wrote: as text, and as tokens where the engine tells them."""
 
 import json
 import logging
@@ -31,7 +31,7 @@ def result(text: str) -> dict[str, Any]:
     return {"role": "tool", "tool_call_id": "1", "name": "get_weather", "content": text}
 
 
-def test_the_bridge_is_what_the_template_writes_behind_the_answer(tmp_path: Path) -> None:
+def test_the_bridge_is_what_the_template_writes_after_the_answer(tmp_path: Path) -> None:
     made = prompts(tmp_path)
     bridge = made.next_turn(REQUEST, answer(), [result("Rain.")], ["<|im_end|>"])
     whole = made.render(ChatRequest(messages=[*REQUEST.messages, answer(), result("Rain.")], toolset=REQUEST.toolset))
@@ -50,7 +50,7 @@ def test_a_result_cannot_move_the_end_of_the_answer(tmp_path: Path, text: str) -
     assert bridge.text.count("<|im_start|>") == 2, "a special token that a tool spells stays text"
 
 
-def test_a_template_that_writes_earlier_turns_otherwise_is_told(tmp_path: Path) -> None:
+def test_a_template_that_writes_earlier_turns_otherwise_is_reported(tmp_path: Path) -> None:
     forgetful = CHATML.replace("{{ m.content or '' }}", "{% if loop.revindex0 < 2 %}{{ m.content or '' }}{% endif %}")
     made = Prompts(read_tokenizer(folder(tmp_path, forgetful)))
     with pytest.raises(NoBridge, match="writes earlier turns otherwise"):
@@ -68,10 +68,10 @@ def test_rounds_extend_the_prompt_and_render_it_anew_only_where_they_must(
     with live(engine, "hermes", prompts=prompts(tmp_path), servers=[Workshop()], rounds=2) as server:
         answer = server.post(CHAT, messages=[{"role": "user", "content": "go"}])
         assert len(answer.json()["choices"][0]["message"]["tool_results"]) == 3
-        told = [str(r.prompt) for r in engine.requests]
-        assert all(later.startswith(earlier + odd) for earlier, later in pairwise(told))
-        assert told[1].count("sum=2") == 1
-        assert told[2].count("sum=2") == 2
+        rendered = [str(r.prompt) for r in engine.requests]
+        assert all(later.startswith(earlier + odd) for earlier, later in pairwise(rendered))
+        assert rendered[1].count("sum=2") == 1
+        assert rendered[2].count("sum=2") == 2
         with caplog.at_level(logging.INFO, "unspool.server"):
             server.post(CHAT, messages=[{"role": "user", "content": "go"}], parallel_tool_calls=False)
     assert "rendered anew: the output was cut off" in caplog.text

@@ -37,8 +37,8 @@ TEXTUAL = """{{ bos_token }}{% for m in messages %}{% if m.role == 'user' %}<｜
 
 def folder(tmp_path: Path, template: Any, **config: Any) -> Path:
     added = {"1": {"content": "<|im_start|>"}, "2": {"content": "<|im_end|>"}, "3": {"content": "  "}}
-    told = {"chat_template": template, "bos_token": "<s>", "added_tokens_decoder": added, **config}
-    (tmp_path / "tokenizer_config.json").write_text(json.dumps(told))
+    decoded = {"chat_template": template, "bos_token": "<s>", "added_tokens_decoder": added, **config}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(decoded))
     return tmp_path
 
 
@@ -134,7 +134,7 @@ def test_added_tokens_that_are_neither_special_nor_the_templates_are_ordinary_te
     assert "<table> <\u200btool_call>" in prompt
 
 
-def test_broken_arguments_of_the_history_are_told_to_either_kind_of_template(tmp_path: Path) -> None:
+def test_broken_arguments_of_the_history_are_reported_to_either_kind_of_template(tmp_path: Path) -> None:
     call = {"id": "1", "type": "function", "function": {"name": "f", "arguments": '{"a": '}}
     history = [*HELLO, {"role": "assistant", "content": None, "tool_calls": [call]}]
     assert '{"INVALID_JSON": "{\\"a\\": "}' in rendered(prompts(tmp_path), messages=history)
@@ -147,7 +147,7 @@ def test_broken_arguments_of_the_history_are_told_to_either_kind_of_template(tmp
     [
         ("Once upon", "\nOnce upon"),
         ("Once upon ", "\nOnce upon "),
-        ("i", "\ni"),  # which the turn's end holds too
+        ("i", "\ni"),  # which the turn's end contains too
         ("", "\n"),
         ([{"type": "text", "text": "Once "}, {"type": "text", "text": "upon"}], "\nOnce upon"),
     ],
@@ -176,7 +176,7 @@ def test_a_template_that_does_not_write_the_final_message_cannot_go_on_with_it(t
     assert (nothing.status_code, "needs an assistant message" in nothing.text) == (400, True)
 
 
-def test_parts_of_text_are_told_in_one_piece(tmp_path: Path) -> None:
+def test_parts_of_text_are_written_in_one_piece(tmp_path: Path) -> None:
     text = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
     assert "\nab<|im_end|>" in written(tmp_path, SHOWN, messages=[{"role": "user", "content": text}])
 
@@ -198,13 +198,13 @@ FAILING = PRINTING.replace("m.content", "m.content.strip()")
 
 @pytest.mark.parametrize("template", [GOING_BY_NONE, PRINTING, FAILING], ids=["none", "printing", "failing"])
 @pytest.mark.parametrize("content", [{"content": None}, {"content": ""}, {"content": []}, {}])
-def test_a_call_without_content_is_told_as_the_template_takes_it(
+def test_a_call_without_content_is_written_as_the_template_takes_it(
     tmp_path: Path, template: str, content: dict[str, Any]
 ) -> None:
     call = {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
     history = [*HELLO, {"role": "assistant", **content, "tool_calls": [call]}, {"role": "user"}]
-    told = render(prompts(tmp_path, template), messages=history)
-    assert told == 'Hello<tool_call>\n{"name": "f", "arguments": {}}\n</tool_call>'
+    written = render(prompts(tmp_path, template), messages=history)
+    assert written == 'Hello<tool_call>\n{"name": "f", "arguments": {}}\n</tool_call>'
 
 
 def test_a_prompt_holds_no_lone_surrogates(tmp_path: Path) -> None:
@@ -296,7 +296,7 @@ def test_the_server_refuses_a_dialect_that_does_not_fit_and_says_which_would(tmp
     assert not Prompts(read_tokenizer(folder(tmp_path, "{{ messages[0].content }}"))).check(get_dialect("hermes"))
 
 
-def test_the_command_checks_the_template_finds_its_dialect_and_can_be_told_not_to(
+def test_the_command_checks_the_template_finds_its_dialect_and_can_be_asked_not_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     served: list[Any] = []

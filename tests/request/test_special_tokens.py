@@ -64,8 +64,8 @@ def test_no_text_of_fragments_becomes_a_special_token(family: str) -> None:
         assert not added(made, broken), text
         assert broken.replace(BREAK, "") == text
         parts = [{"type": "text", "text": piece} for piece in (text[:7], text[7:11], text[11:])]
-        told = marks.break_up([*parts, {"type": "image"}])
-        assert not added(made, "".join(p.get("text", "") for p in told)), text
+        broken_up = marks.break_up([*parts, {"type": "image"}])
+        assert not added(made, "".join(p.get("text", "") for p in broken_up)), text
 
 
 def test_other_text_stays_as_it_is() -> None:

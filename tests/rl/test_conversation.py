@@ -119,7 +119,7 @@ def test_an_inferred_dialect_is_as_good_as_any() -> None:
     assert conversation.rewrites == []
 
 
-def test_a_broken_call_can_be_told_so() -> None:
+def test_a_broken_call_can_be_reported() -> None:
     conversation = begin()
     message = conversation.extend(encode('<tool_call>\n{"name": "now", "arguments": {"a": }}\n</tool_call><|im_end|>'))
     assert [c.status for c in conversation.calls] == ["invalid"]
@@ -181,10 +181,10 @@ def test_a_spelled_opening_does_not_tell_how_the_answer_begins() -> None:
 
 def test_every_token_has_its_kind() -> None:
     conversation = answered(begin())
-    told = [decode(conversation.ids[conversation.kinds == kind]) for kind in ("reasoning", "calls", "results")]
-    assert told[0] == "plan"
-    assert '"name": "get_weather", "arguments": {"city": "Paris"}}' in told[1]
-    assert told[2] == "20 °C"
+    decoded = [decode(conversation.ids[conversation.kinds == kind]) for kind in ("reasoning", "calls", "results")]
+    assert decoded[0] == "plan"
+    assert '"name": "get_weather", "arguments": {"city": "Paris"}}' in decoded[1]
+    assert decoded[2] == "20 °C"
     assert decode(conversation.ids[conversation.mask()]) == f"<think>\nplan\n</think>\n\n{CALL}<|im_end|>"
     assert decode(conversation.ids[conversation.mask(("markers",))]).endswith("<|im_end|>")
     parts = [conversation.mask((kind,)) for kind in ("reasoning", "content", "calls", "markers")]
@@ -372,7 +372,7 @@ def test_a_transcript_needs_an_answer() -> None:
         ({"tools": {"type": "function"}}, ValueError, "tools: must be a list of tools, not an object"),
     ],
 )
-def test_misuse_is_told(options: Any, error: type[Exception], match: str) -> None:
+def test_misuse_is_reported(options: Any, error: type[Exception], match: str) -> None:
     with pytest.raises(error, match=match):
         begin(**options)
 

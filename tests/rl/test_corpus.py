@@ -68,10 +68,10 @@ class Theirs:
 def _answer(source: Source, thought: str, content: str, arguments: Message | None) -> Message:
     message: Message = {"role": "assistant", "content": content}
     if arguments is not None:
-        told: Any = arguments if source.arguments == "object" else json.dumps(arguments, ensure_ascii=False)
+        styled: Any = arguments if source.arguments == "object" else json.dumps(arguments, ensure_ascii=False)
         dialect = unspool.get_dialect(source.dialect)
         id = dialect.id.format(index=0, name="get_weather") if "{index}" in dialect.id else CALL_ID
-        function = {"name": "get_weather", "arguments": told}
+        function = {"name": "get_weather", "arguments": styled}
         message["tool_calls"] = [{"id": id, "type": "function", "function": function}]
     if thought and source.reasoning == "parts":
         message["content"] = [
@@ -117,12 +117,12 @@ def test_a_tokenizer_of_transformers_brings_its_own_template(tmp_path: Path) -> 
 
 def _rendered(name: str, answer: Message, thought: str, prompt: str) -> str:
     dialect = unspool.get_dialect(name)
-    told: Message = {"role": "assistant", "content": None if "tool_calls" in answer else "Hello there."}
-    told["reasoning_content"] = thought if thought and dialect.reasoning else None
+    message: Message = {"role": "assistant", "content": None if "tool_calls" in answer else "Hello there."}
+    message["reasoning_content"] = thought if thought and dialect.reasoning else None
     if "tool_calls" in answer:
         function = {"name": "get_weather", "arguments": '{"city": "Paris"}'}
-        told["tool_calls"] = [{**answer["tool_calls"][0], "function": function}]
-    text = unspool.render(told, dialect, tools=TOOLS, stage=unspool.detect_stage(dialect, prompt))
+        message["tool_calls"] = [{**answer["tool_calls"][0], "function": function}]
+    text = unspool.render(message, dialect, tools=TOOLS, stage=unspool.detect_stage(dialect, prompt))
     return text + (dialect.end[0] if dialect.end else "<EOS>")
 
 
@@ -152,8 +152,8 @@ def test_ids_are_transformers_own_exactly_where_the_template_keeps_history(
         pytest.skip(f"transformers refuses: {error}")
     tok = tokenizer(text, source.dialect)
 
-    def encode(told: str) -> list[int]:
-        ids: list[int] = tok.encode(told, add_special_tokens=False).ids
+    def encode(text: str) -> list[int]:
+        ids: list[int] = tok.encode(text, add_special_tokens=False).ids
         return ids
 
     special = {"bos_token": "<BOS>", "eos_token": "<EOS>"}

@@ -2,7 +2,7 @@
 
 Of these models neither tokenizers nor weights can be had here. Both sides encode with one made-up tokenizer that has
 all markers of the template and of the renderer as tokens, so what is compared is everything but the merges. Left out
-are renderers whose own vocabulary has to be downloaded (gpt-oss), those whose template none of the packages carries,
+are renderers whose own vocabulary must be downloaded (gpt-oss), those whose template none of the packages carries,
 and DeepSeek-R1, whose template there is another one.
 """
 
@@ -44,7 +44,7 @@ class Known:
         variables: of the template, so that it means what the renderer has as its own.
         special: its named special tokens.
         tools: whether tools are declared: the one model's tokenizer sorts their keys, which its template does not.
-        system: what stands first, where the two have different defaults for it.
+        system: what is first, where the two have different defaults for it.
         end: what the model ends a call with, where the renderer counts it to the result.
         bridges: whether its bridge is as it renders the same itself: one leaves a line break out.
     """

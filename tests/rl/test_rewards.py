@@ -15,8 +15,8 @@ TOOLS[0]["function"]["parameters"]["required"] = ["a"]
 
 
 def _said(*calls: tuple[str, str], **options: Any) -> unspool.Message:
-    told = [f'<tool_call>\n{{"name": "{n}", "arguments": {a}}}\n</tool_call>' for n, a in calls]
-    return unspool.parse("\n".join(told), "hermes", **{"tools": TOOLS, **options})
+    written = [f'<tool_call>\n{{"name": "{n}", "arguments": {a}}}\n</tool_call>' for n, a in calls]
+    return unspool.parse("\n".join(written), "hermes", **{"tools": TOOLS, **options})
 
 
 @pytest.mark.parametrize(
@@ -46,11 +46,11 @@ def test_calls_are_compared_as_json() -> None:
     assert calls_match(unspool.parse("Hi.", "hermes"), []) == 1.0
 
 
-@pytest.mark.parametrize(("told", "wanted"), [("1", True), ("true", 1), ("[]", {}), ('"1"', 1)])
-def test_values_of_other_types_do_not_match(told: str, wanted: Any) -> None:
-    message = _said(("f", f'{{"a": {told}}}'), tools=None)
+@pytest.mark.parametrize(("written", "wanted"), [("1", True), ("true", 1), ("[]", {}), ('"1"', 1)])
+def test_values_of_other_types_do_not_match(written: str, wanted: Any) -> None:
+    message = _said(("f", f'{{"a": {written}}}'), tools=None)
     assert calls_match(message, [{"name": "f", "arguments": {"a": wanted}}]) == 0.0
-    assert calls_match(message, [{"name": "f", "arguments": {"a": json.loads(told)}}]) == 1.0
+    assert calls_match(message, [{"name": "f", "arguments": {"a": json.loads(written)}}]) == 1.0
 
 
 def test_an_expectation_that_is_none_is_refused() -> None:

@@ -100,15 +100,15 @@ def rolled(*turns: str, host: Any = None, **options: Any) -> dict[str, Any]:
 
 
 def test_results_stand_between_answers_and_are_not_learnt() -> None:
-    told = rolled(call("warm", '{"city": "Paris"}') + "<|im_end|>", "It is 20.<|im_end|>", tools=[warm])
+    rollout = rolled(call("warm", '{"city": "Paris"}') + "<|im_end|>", "It is 20.<|im_end|>", tools=[warm])
     words = trainer().processing_class
-    ids, mask = told["completion_ids"][0], np.array(told["env_mask"][0], bool)
+    ids, mask = rollout["completion_ids"][0], np.array(rollout["env_mask"][0], bool)
     learnt, given = np.array(ids)[mask], np.array(ids)[~mask]
     assert words.decode(learnt) == call("warm", '{"city": "Paris"}') + "<|im_end|>It is 20.<|im_end|>"
     assert words.decode(given) == "\n<|im_start|>tool\n20 °C in Paris<|im_end|>\n<|im_start|>assistant\n"
-    assert told["logprobs"][0] == [-1.0 if m else 0.0 for m in told["env_mask"][0]]
-    conversation = told["conversation"][0]
-    assert conversation.ids.tolist() == told["prompt_ids"][0] + told["completion_ids"][0]
+    assert rollout["logprobs"][0] == [-1.0 if m else 0.0 for m in rollout["env_mask"][0]]
+    conversation = rollout["conversation"][0]
+    assert conversation.ids.tolist() == rollout["prompt_ids"][0] + rollout["completion_ids"][0]
 
 
 @pytest.mark.parametrize(
@@ -119,15 +119,15 @@ def test_results_stand_between_answers_and_are_not_learnt() -> None:
         (call("warm", "[1]"), "ValueError: arguments of call 0"),
     ],
 )
-def test_what_fails_is_told_to_the_model(said: str, answered: str) -> None:
-    told = rolled(said + "<|im_end|>", "Oh.<|im_end|>", tools=[warm])
-    assert answered in told["conversation"][0].messages[2]["content"]
+def test_what_fails_goes_to_the_model(said: str, answered: str) -> None:
+    rollout = rolled(said + "<|im_end|>", "Oh.<|im_end|>", tools=[warm])
+    assert answered in rollout["conversation"][0].messages[2]["content"]
 
 
-def test_coroutines_are_tools_and_calls_beyond_the_most_are_told() -> None:
+def test_coroutines_are_tools_and_calls_beyond_the_most_are_reported() -> None:
     two = call("later", '{"city": "Paris"}') + "\n" + call("later", '{"city": "Rome"}')
-    told = rolled(two + "<|im_end|>", "Oh.<|im_end|>", tools=[later], most_calls=1)
-    results = [m["content"] for m in told["conversation"][0].messages if m["role"] == "tool"]
+    rollout = rolled(two + "<|im_end|>", "Oh.<|im_end|>", tools=[later], most_calls=1)
+    results = [m["content"] for m in rollout["conversation"][0].messages if m["role"] == "tool"]
     assert results == ['{"city": "Paris", "warm": 20}', '{"error": "only 1 calls are run at once"}']
 
 
@@ -139,10 +139,10 @@ def test_an_environment_is_made_for_each_rollout() -> None:
         environment=World,
         generate=scripted(call("warm", '{"city": "Paris"}') + "<|im_end|>", "Hot.<|im_end|>"),
     )
-    told = play([tiny.ASKED, tiny.ASKED], host)
+    rollout = play([tiny.ASKED, tiny.ASKED], host)
     assert World.made == 2
-    assert [e.asked for e in told["environment"]] == [["Paris"], ["Paris"]]
-    assert told["conversation"][0].messages[0]["content"] == "How warm? It is day."
+    assert [e.asked for e in rollout["environment"]] == [["Paris"], ["Paris"]]
+    assert rollout["conversation"][0].messages[0]["content"] == "How warm? It is day."
     assert tiny.ASKED[0]["content"] == "How warm?"
 
 
@@ -160,8 +160,8 @@ def test_answers_and_results_keep_to_the_length() -> None:
 
 
 def test_some_kinds_alone_are_learnt() -> None:
-    told = rolled(call("warm", '{"city": "Paris"}') + "<|im_end|>", "Oh.<|im_end|>", tools=[warm], kinds="content")
-    assert sum(told["env_mask"][0]) == 3
+    rollout = rolled(call("warm", '{"city": "Paris"}') + "<|im_end|>", "Oh.<|im_end|>", tools=[warm], kinds="content")
+    assert sum(rollout["env_mask"][0]) == 3
     with pytest.raises(ValueError, match="kinds: 'results' is not one of"):
         rollout_func("hermes", kinds=["results"])
     with pytest.raises(TypeError, match="prompt: must be a list of messages"):
@@ -187,10 +187,10 @@ def test_grpo_learns_from_what_the_model_wrote_and_from_no_result(tmp_path: Path
         """The trainer, with the loss's gradient by the log-probability of each token kept."""
 
         def _get_per_token_logps_and_entropies(self, *given: Any, **named: Any) -> Any:
-            told = super()._get_per_token_logps_and_entropies(*given, **named)
-            if told[0].requires_grad:
-                told[0].register_hook(lambda gradient: gradients.append(gradient.clone()))
-            return told
+            computed = super()._get_per_token_logps_and_entropies(*given, **named)
+            if computed[0].requires_grad:
+                computed[0].register_hook(lambda gradient: gradients.append(gradient.clone()))
+            return computed
 
         def _compute_loss(self, model: Any, inputs: Any) -> Any:
             trained.append(inputs)

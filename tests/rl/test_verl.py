@@ -42,10 +42,10 @@ def schema() -> dict[str, Any]:
         """
         return city
 
-    told: dict[str, Any] = OpenAIFunctionToolSchema(**get_json_schema(warm)).model_dump(
+    dumped: dict[str, Any] = OpenAIFunctionToolSchema(**get_json_schema(warm)).model_dump(
         exclude_unset=True, exclude_none=True
     )
-    return told
+    return dumped
 
 
 class Server:
@@ -118,10 +118,10 @@ def test_verl_trains_on_what_the_model_wrote_and_on_no_result(tmp_path: Path) ->
     async def run() -> Any:
         return await worker(tmp_path, server).generate_sequences(batch)
 
-    told = asyncio.run(run())
-    mask = told.batch["response_mask"][0].bool()
-    there = told.batch["attention_mask"][0, -len(mask) :].bool()
-    ids = told.batch["responses"][0]
+    output = asyncio.run(run())
+    mask = output.batch["response_mask"][0].bool()
+    there = output.batch["attention_mask"][0, -len(mask) :].bool()
+    ids = output.batch["responses"][0]
     first, second = server.prompts
     assert words.decode(ids[mask]) == (
         '<tool_call>\n{"name": "warm", "arguments": {"city": "Paris"}}\n</tool_call><|im_end|>It is 20.<|im_end|>'
@@ -130,10 +130,10 @@ def test_verl_trains_on_what_the_model_wrote_and_on_no_result(tmp_path: Path) ->
     assert given == "\n<|im_start|>tool\n20 °C in Paris<|im_end|>\n<|im_start|>assistant\n"
     assert second[: len(first)] == first
     assert words.decode(second[len(first) :]).endswith(given)
-    calls = told.non_tensor_batch["calls"][0]
+    calls = output.non_tensor_batch["calls"][0]
     assert calls == [{"turn": 0, "name": "warm", "status": "ok", "known": True, "attempt": 1}]
-    assert told.non_tensor_batch["format_scores"][0] == [1.0, 1.0]
-    logprobs = told.batch["rollout_log_probs"][0]
+    assert output.non_tensor_batch["format_scores"][0] == [1.0, 1.0]
+    logprobs = output.batch["rollout_log_probs"][0]
     assert (logprobs[mask] < 0).any()
     assert not logprobs[~mask].any()
 

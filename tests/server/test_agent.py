@@ -107,9 +107,9 @@ def test_every_protocol_tells_it(agent: httpx2.Client, page: tuple[str, str]) ->
     events = chunks(agent.post("/ag-ui", json=asked).text)
     assert [str(a * b) in e["content"] for e in events if e["type"] == "TOOL_CALL_RESULT"] == [True]
     mcp = {"mcp_servers": [{"type": "url", "name": "demo", "url": ""}], "max_tokens": 200}
-    told = agent.post(
+    reply = agent.post(
         "/v1/messages",
         json={**mcp, "messages": [{"role": "user", "content": f"What is {a} * {b}?"}]},
         headers={"anthropic-beta": "mcp-client-2025-11-20"},
     ).json()
-    assert [block["type"] for block in told["content"]][-3:] == ["mcp_tool_use", "mcp_tool_result", "text"]
+    assert [block["type"] for block in reply["content"]][-3:] == ["mcp_tool_use", "mcp_tool_result", "text"]

@@ -133,9 +133,9 @@ def test_results_of_tools_are_cleared_out_of_a_long_history_and_the_answer_tells
 def test_a_schema_of_messages_constrains_the_content() -> None:
     engine = Scripted(["{}"])
     schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
-    told = {"format": {"type": "json_schema", "schema": schema}}
+    fields = {"format": {"type": "json_schema", "schema": schema}}
     with live(engine, "hermes") as server:
-        server.post("/v1/messages", messages=HELLO, max_tokens=9, output_config=told)
+        server.post("/v1/messages", messages=HELLO, max_tokens=9, output_config=fields)
         for wrong, field in (
             ({"output_config": {"effort": "huge"}}, "output_config.effort"),
             ({"output_config": {"format": {"type": "xml"}}}, "output_config.format.type"),

@@ -20,48 +20,48 @@ def test_a_stream_concatenates_to_the_whole_answer(profile: Any) -> None:
     with live(replay(raw), "deepseekv31", profile=profile) as server:
         whole = server.post(messages=HELLO, tools=[WEATHER], thinking=True).json()["choices"][0]
         text = server.post(messages=HELLO, tools=[WEATHER], thinking=True, stream=True).text
-    told: dict[str, Any] = {"content": "", "reasoning_content": "", "reasoning": "", "name": "", "arguments": ""}
+    fields: dict[str, Any] = {"content": "", "reasoning_content": "", "reasoning": "", "name": "", "arguments": ""}
     reason = None
     for chunk in chunks(text):
         for choice in chunk["choices"]:
             delta = choice["delta"]
             for field in ("content", "reasoning_content", "reasoning"):
-                told[field] += delta.get(field) or ""
+                fields[field] += delta.get(field) or ""
             for call in delta.get("tool_calls", ()):
-                told["name"] += call["function"].get("name", "")
-                told["arguments"] += call["function"].get("arguments", "")
+                fields["name"] += call["function"].get("name", "")
+                fields["arguments"] += call["function"].get("arguments", "")
             reason = choice["finish_reason"] or reason
     message = whole["message"]
     assert text.endswith("data: [DONE]\n\n")
-    assert told["content"] == message["content"] == "Let me look."
-    assert told["reasoning_content"] == (message.get("reasoning_content") or "")
-    assert told["reasoning"] == ("<think>I see.</think>" if profile == "candle" else "")
-    assert told["name"] == message["tool_calls"][0]["function"]["name"]
-    assert told["arguments"] == message["tool_calls"][0]["function"]["arguments"]
+    assert fields["content"] == message["content"] == "Let me look."
+    assert fields["reasoning_content"] == (message.get("reasoning_content") or "")
+    assert fields["reasoning"] == ("<think>I see.</think>" if profile == "candle" else "")
+    assert fields["name"] == message["tool_calls"][0]["function"]["name"]
+    assert fields["arguments"] == message["tool_calls"][0]["function"]["arguments"]
     assert reason == whole["finish_reason"] == "tool_calls"
 
 
 def test_usage_is_the_engines_own_and_comes_last_where_it_is_asked_for() -> None:
     with live(replay("Hi")) as server:
         whole = server.post(messages=HELLO).json()
-        told = chunks(server.post(messages=HELLO, stream=True, stream_options={"include_usage": True}).text)
-        untold = chunks(server.post(messages=HELLO, stream=True).text)
-    assert whole["usage"] == told[-1]["usage"] == USAGE.openai()
-    assert told[-1]["choices"] == []
-    assert {c["usage"] for c in told[:-1]} == {None}
-    assert not any("usage" in c for c in untold)
+        sent = chunks(server.post(messages=HELLO, stream=True, stream_options={"include_usage": True}).text)
+        without_usage = chunks(server.post(messages=HELLO, stream=True).text)
+    assert whole["usage"] == sent[-1]["usage"] == USAGE.openai()
+    assert sent[-1]["choices"] == []
+    assert {c["usage"] for c in sent[:-1]} == {None}
+    assert not any("usage" in c for c in without_usage)
 
 
 def test_each_choice_is_an_output_of_its_own_and_roles_come_first_in_order() -> None:
     with live(replay("one", "two", "three")) as server:
         whole = server.openai.chat.completions.create(model="m", messages=HELLO, n=3)
-        told = chunks(server.post(messages=HELLO, n=3, stream=True).text)
+        sent = chunks(server.post(messages=HELLO, n=3, stream=True).text)
     assert sorted(c.message.content or "" for c in whole.choices) == ["one", "three", "two"]
     assert whole.usage is not None
     assert whole.usage.completion_tokens == 3 * USAGE.completion_tokens
     assert whole.usage.prompt_tokens == USAGE.prompt_tokens
-    assert [c["choices"][0]["index"] for c in told[:3]] == [0, 1, 2]
-    assert all(c["choices"][0]["delta"]["role"] == "assistant" for c in told[:3])
+    assert [c["choices"][0]["index"] for c in sent[:3]] == [0, 1, 2]
+    assert all(c["choices"][0]["delta"]["role"] == "assistant" for c in sent[:3])
 
 
 def test_choices_with_a_seed_get_different_ones() -> None:
@@ -84,9 +84,9 @@ def test_a_request_without_callable_tools_gets_call_markup_as_content(ask: dict[
 def test_a_named_choice_finishes_with_stop_or_by_option_with_tool_calls(option: Any, reason: str) -> None:
     choice = {"type": "function", "function": {"name": "get_weather"}}
     with live(replay('{"city": "Paris"}'), named_reason=option) as server:
-        told = server.post(messages=HELLO, tools=[WEATHER], tool_choice=choice).json()["choices"][0]
-    assert told["message"]["tool_calls"][0]["function"] == {"name": "get_weather", "arguments": '{"city": "Paris"}'}
-    assert told["finish_reason"] == reason
+        answer = server.post(messages=HELLO, tools=[WEATHER], tool_choice=choice).json()["choices"][0]
+    assert answer["message"]["tool_calls"][0]["function"] == {"name": "get_weather", "arguments": '{"city": "Paris"}'}
+    assert answer["finish_reason"] == reason
 
 
 def test_allowed_tools_are_a_mode_and_a_part_of_the_tools() -> None:
@@ -95,8 +95,8 @@ def test_allowed_tools_are_a_mode_and_a_part_of_the_tools() -> None:
     engine = Scripted(['{"name": "now", "arguments": {}}'])
     with live(engine) as server:
         choice = {"type": "allowed_tools", "allowed_tools": allowed}
-        told = server.post(messages=HELLO, tools=[WEATHER, other], tool_choice=choice).json()
-    assert told["choices"][0]["message"]["tool_calls"][0]["function"]["name"] == "now"
+        answer = server.post(messages=HELLO, tools=[WEATHER, other], tool_choice=choice).json()
+    assert answer["choices"][0]["message"]["tool_calls"][0]["function"]["name"] == "now"
     constraint = engine.requests[0].constraint
     assert constraint is not None
     assert "get_weather" not in str(constraint.json_schema)
@@ -132,7 +132,7 @@ def test_a_thinking_switch_does_not_touch_a_dialect_whose_parts_all_have_markers
 
 
 @pytest.mark.parametrize("field", ["reasoning_content", "reasoning", "both"])
-def test_reasoning_is_told_in_the_field_of_the_option(field: Any) -> None:
+def test_reasoning_is_reported_in_the_field_of_the_option(field: Any) -> None:
     with live(replay("a</think>b"), reasoning_field=field) as server:
         message = server.post(messages=HELLO).json()["choices"][0]["message"]
         deltas = [c["choices"][0]["delta"] for c in chunks(server.post(messages=HELLO, stream=True).text)]
@@ -154,8 +154,8 @@ def test_history_with_reasoning_in_any_spelling_and_with_broken_arguments_is_tak
     engine = Scripted(["ok"])
     with live(engine) as server:
         assert server.post(messages=history).status_code == 200
-    told = [m.get("reasoning_content") for m in engine.requests[0].messages if m["role"] == "assistant"]
-    assert told == ["a", "b", "think"]
+    thoughts = [m.get("reasoning_content") for m in engine.requests[0].messages if m["role"] == "assistant"]
+    assert thoughts == ["a", "b", "think"]
 
 
 def test_log_probabilities_go_with_the_text_they_belong_to() -> None:

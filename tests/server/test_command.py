@@ -1,4 +1,4 @@
-"""`unspool serve`: what its arguments mean, and what is told when they are wrong."""
+"""`unspool serve`: what its arguments mean, and the errors when they are wrong."""
 
 import asyncio
 import base64
@@ -141,14 +141,14 @@ def test_a_capture_can_be_parsed_again_with_both_parsers(served: list[Any], reco
         (["--dialect", "hermes", "--capture", "/dev/null/x"], "--capture: /dev/null/x: "),
     ],
 )
-def test_misuse_is_told_in_one_line(
+def test_misuse_is_reported_in_one_line(
     served: list[Any], recording: str, options: list[str], error: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["serve", "--engine", recording, *options]) == 2
-    told = capsys.readouterr().err
-    assert told.startswith("unspool serve: ")
-    assert error in told
-    assert told.count("\n") == 1
+    printed = capsys.readouterr().err
+    assert printed.startswith("unspool serve: ")
+    assert error in printed
+    assert printed.count("\n") == 1
     assert not served
 
 
@@ -162,7 +162,7 @@ def test_misuse_is_told_in_one_line(
         ("http://127.0.0.1:1", "--tokenizer: is required for a server at a URL"),
     ],
 )
-def test_an_engine_that_is_none_is_told_in_one_line(
+def test_an_engine_that_is_none_is_reported_in_one_line(
     engine: str, error: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["serve", "--dialect", "hermes", "--engine", engine]) == 2
@@ -171,16 +171,16 @@ def test_an_engine_that_is_none_is_told_in_one_line(
 
 def test_a_dialect_of_another_model_points_to_the_missing_engine(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["serve", "--tool-call-parser", "hermes"]) == 2
-    told = capsys.readouterr().err
-    assert "--engine: is not given, so the builtin model is served: dialect hermes cannot read" in told
-    assert "--tokenizer" not in told
+    printed = capsys.readouterr().err
+    assert "--engine: is not given, so the builtin model is served: dialect hermes cannot read" in printed
+    assert "--tokenizer" not in printed
 
 
 def test_every_policy_is_one_of_the_command(served: list[Any], recording: str) -> None:
     for field, values in CHOICES.items():
         for value in values:
-            told = ["--policy", f"{field}={str(value).lower()}"]
-            assert main(["serve", "--engine", recording, "--dialect", "hermes", *told]) == 0
+            flags = ["--policy", f"{field}={str(value).lower()}"]
+            assert main(["serve", "--engine", recording, "--dialect", "hermes", *flags]) == 0
             assert getattr(served.pop()[0].policy, field) == value
 
 

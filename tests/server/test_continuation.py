@@ -77,7 +77,7 @@ def template() -> Prompts:
 
 
 def extends(engine: Writing, at: int, raw: str) -> bool:
-    """Whether the prompt at a place begins with all of the one before and what was written behind it."""
+    """Whether the prompt at a place begins with all of the one before and what was written after it."""
     before, now = engine.requests[at - 1], engine.requests[at]
     assert isinstance(before.prompt, str)
     assert isinstance(now.prompt, str)
@@ -94,14 +94,14 @@ def extends(engine: Writing, at: int, raw: str) -> bool:
 
 
 def chat(server: Live, history: Sequence[Any], **options: Any) -> Any:
-    told = server.openai.chat.completions.create(model="m", messages=list(history), tools=[WEATHER], **options)
-    return told.choices[0].message
+    completion = server.openai.chat.completions.create(model="m", messages=list(history), tools=[WEATHER], **options)
+    return completion.choices[0].message
 
 
 def answered(message: Any, result: str = "20") -> list[Any]:
-    """What a client of chat completions has behind a call: the message without its reasoning, and the result."""
-    told = {k: v for k, v in message.model_dump(exclude_none=True).items() if k != "reasoning_content"}
-    return [told, {"role": "tool", "tool_call_id": message.tool_calls[0].id, "content": result}]
+    """What a client of chat completions has after a call: the message without its reasoning, and the result."""
+    answer = {k: v for k, v in message.model_dump(exclude_none=True).items() if k != "reasoning_content"}
+    return [answer, {"role": "tool", "tool_call_id": message.tool_calls[0].id, "content": result}]
 
 
 @pytest.mark.parametrize("ids", [True, False])
@@ -224,7 +224,7 @@ def test_flags_switch_it_off_and_bound_its_memory(options: Any) -> None:
     assert not extends(engine, 1, CALL)
 
 
-def test_an_output_that_was_cut_after_its_first_call_goes_on_behind_the_cut() -> None:
+def test_an_output_that_was_cut_after_its_first_call_goes_on_after_the_cut() -> None:
     engine = Writing(CALL + CALL)
     with live(engine, "hermes", prompts=template()) as server:
         first = chat(server, HELLO, parallel_tool_calls=False)
@@ -252,9 +252,9 @@ def of_chat(server: Live, history: list[Any], *, stream: bool, hidden: bool = Fa
             message = answer.get_final_completion().choices[0].message
     else:
         message = server.openai.chat.completions.create(**ask).choices[0].message
-    told = message.model_dump(exclude_none=True, exclude={"parsed"})
-    told["tool_calls"] = [{k: v for k, v in c.items() if k != "index"} for c in told.get("tool_calls", ())] or None
-    return [{k: v for k, v in told.items() if v is not None and not (hidden and k == "tool_results")}]
+    dumped = message.model_dump(exclude_none=True, exclude={"parsed"})
+    dumped["tool_calls"] = [{k: v for k, v in c.items() if k != "index"} for c in dumped.get("tool_calls", ())] or None
+    return [{k: v for k, v in dumped.items() if v is not None and not (hidden and k == "tool_results")}]
 
 
 def of_responses(server: Live, history: list[Any], *, stream: bool, **options: Any) -> list[Any]:
@@ -287,7 +287,7 @@ PROTOCOLS: Any = [of_chat, of_responses, of_messages, of_agui]
 
 @pytest.mark.parametrize("ask", PROTOCOLS)
 @pytest.mark.parametrize(("stream", "ids"), [(False, True), (True, False)])
-def test_a_users_turn_goes_on_behind_every_round_of_the_last_answer(ask: Any, stream: bool, ids: bool) -> None:
+def test_a_users_turn_goes_on_after_every_round_of_the_last_answer(ask: Any, stream: bool, ids: bool) -> None:
     engine = Writing(TWO, ONE, ANSWER, ids=ids)
     with live(engine, "hermes", prompts=template(), servers=[Workshop()], context="all") as server:
         history: list[Any] = list(HELLO)
@@ -305,43 +305,43 @@ def test_a_users_turn_goes_on_behind_every_round_of_the_last_answer(ask: Any, st
 def test_it_does_so_in_chat_completions_with_the_results_of_the_server_and_without(hidden: bool) -> None:
     engine = Writing(TWO, ONE, ANSWER)
     with live(engine, "hermes", prompts=template(), servers=[Workshop()], context="all") as server:
-        told = of_chat(server, HELLO, stream=False, hidden=hidden)
-        assert ("tool_results" in told[0]) is not hidden
+        turn = of_chat(server, HELLO, stream=False, hidden=hidden)
+        assert ("tool_results" in turn[0]) is not hidden
         thanks = {"role": "user", "content": "Thanks"}
-        of_chat(server, [*HELLO, *told, thanks], stream=False)
+        of_chat(server, [*HELLO, *turn, thanks], stream=False)
         assert extends(engine, 3, ANSWER)
         changes: list[Any] = [{"content": "It is cold."}, {"reasoning_content": "Another thought."}]
         if not hidden:
-            changes += [{"tool_results": [{**told[0]["tool_results"][0], "content": "sum=9"}]}]
+            changes += [{"tool_results": [{**turn[0]["tool_results"][0], "content": "sum=9"}]}]
         for change in changes:
-            of_chat(server, [*HELLO, {**told[0], **change}, thanks], stream=False)
+            of_chat(server, [*HELLO, {**turn[0], **change}, thanks], stream=False)
             assert not any(ANSWER in str(r.prompt) for r in engine.requests[-1:])
         assert ANSWER in str(engine.requests[3].prompt)
 
 
 @pytest.mark.parametrize("hidden", [False, True])
 @pytest.mark.parametrize("ask", [of_chat, of_responses])
-def test_a_clients_result_goes_behind_those_of_the_server_in_the_same_round(ask: Any, hidden: bool) -> None:
+def test_a_clients_result_goes_after_those_of_the_server_in_the_same_round(ask: Any, hidden: bool) -> None:
     engine = Writing(TWO, MIXED, ANSWER)
     with live(engine, "hermes", prompts=template(), servers=[Workshop()]) as server:
         if ask is of_chat:
             ask_ = {"tools": [WEATHER], "hidden": hidden}
-            told = of_chat(server, HELLO, stream=False, **ask_)
-            id = told[0]["tool_calls"][0]["id"]
+            turn = of_chat(server, HELLO, stream=False, **ask_)
+            id = turn[0]["tool_calls"][0]["id"]
             result: Any = {"role": "tool", "tool_call_id": id, "content": "20"}
         else:
             ask_ = {"tools": [*HOSTED, RESPONSES_TOOL]}
-            told = of_responses(server, HELLO, stream=hidden, **ask_)
-            id = next(item["call_id"] for item in told if item["type"] == "function_call")
+            turn = of_responses(server, HELLO, stream=hidden, **ask_)
+            id = next(item["call_id"] for item in turn if item["type"] == "function_call")
             result = {"type": "function_call_output", "call_id": id, "output": "20"}
-        ask(server, [*HELLO, *told, result], stream=False, **ask_)
+        ask(server, [*HELLO, *turn, result], stream=False, **ask_)
     assert extends(engine, 1, TWO)
     assert extends(engine, 2, MIXED)
     behind = str(engine.requests[2].prompt).rpartition(MIXED)[2]
     assert [behind.count(text) for text in ("sum=6", "\n20<")] == [1, 1]
 
 
-# Text before, between and behind calls, and a second thought: what the protocols spread in the most different ways.
+# Text before, between and after calls, and a second thought: what the protocols spread in the most different ways.
 WORDY = (
     f"<think>\nBoth.\n</think>\n\nFirst {call('add', a=1, b=1)}\n then \n<think>\nOr not? </think>\n"
     f"  this: {call('add', a=2, b=2)} wait."
@@ -371,17 +371,17 @@ WORDY_MIXED = (
 )
 
 
-def theirs(ask: Any, told: list[Any]) -> list[Any]:
+def theirs(ask: Any, expected: list[Any]) -> list[Any]:
     """What a client answers to the calls that are left to it."""
     if ask is of_chat:
-        return [{"role": "tool", "tool_call_id": told[0]["tool_calls"][0]["id"], "content": "20"}]
+        return [{"role": "tool", "tool_call_id": expected[0]["tool_calls"][0]["id"], "content": "20"}]
     if ask is of_responses:
-        id = next(item["call_id"] for item in told if item["type"] == "function_call")
+        id = next(item["call_id"] for item in expected if item["type"] == "function_call")
         return [{"type": "function_call_output", "call_id": id, "output": "20"}]
     if ask is of_messages:
-        id = next(block["id"] for block in told[0]["content"] if block["type"] == "tool_use")
+        id = next(block["id"] for block in expected[0]["content"] if block["type"] == "tool_use")
         return [{"role": "user", "content": [{"type": "tool_result", "tool_use_id": id, "content": "20"}]}]
-    calls = [c for m in told for c in m.get("toolCalls", ()) if c["function"]["name"] == "get_weather"]
+    calls = [c for m in expected for c in m.get("toolCalls", ()) if c["function"]["name"] == "get_weather"]
     return [{"role": "tool", "toolCallId": calls[0]["id"], "content": "20"}]
 
 
@@ -399,8 +399,8 @@ def test_it_does_so_where_the_server_and_the_client_run_calls_of_one_round(ask: 
     engine = Writing(WORDY, WORDY_MIXED, WORDY_ANSWER)
     options: Any = {"tools": CLIENTS_OWN[ask], "stream": stream}
     with live(engine, "hermes", prompts=template(), servers=[Workshop()], context="all") as server:
-        told = ask(server, HELLO, **options)
-        history = [*HELLO, *told, *theirs(ask, told)]
+        actual = ask(server, HELLO, **options)
+        history = [*HELLO, *actual, *theirs(ask, actual)]
         history += [*ask(server, history, **options), {"role": "user", "content": "Thanks"}]
         ask(server, history, **options)
     raws = [WORDY, WORDY_MIXED, WORDY_ANSWER]
@@ -417,23 +417,23 @@ def test_without_memory_the_template_has_all_that_was_said_in_a_round_before_its
     with live(engine, "hermes", prompts=template(), turn_memory=0) as server:
         options: Any = {"tools": CLIENTS_OWN[ask][-1:], "stream": False}
         options |= {"mcp_servers": [], "betas": []} if ask is of_messages else {}
-        told = ask(server, HELLO, **options)
-        ask(server, [*HELLO, *told, *theirs(ask, told)], **options)
+        actual = ask(server, HELLO, **options)
+        ask(server, [*HELLO, *actual, *theirs(ask, actual)], **options)
     asked, said, result = engine.requests[1].messages
     assert [m["role"] for m in (asked, said, result)] == ["user", "assistant", "tool"]
     assert (said["content"], len(said["tool_calls"])) == ("One  two  three.", 1)
 
 
 @pytest.mark.parametrize("ask", [of_responses, of_agui])
-def test_an_answer_that_waited_for_approval_goes_on_behind_what_asked_for_it(ask: Any) -> None:
+def test_an_answer_that_waited_for_approval_goes_on_after_what_asked_for_it(ask: Any) -> None:
     guarded = f"<think>\nMay I?\n</think>\n\n{call('guarded', a=7)}{call('add', a=1, b=1)}"
     engine = Writing(guarded, ANSWER)
     with live(engine, "hermes", prompts=template(), servers=[Workshop()]) as server:
         if ask is of_responses:
-            told = ask(server, HELLO, stream=False)
-            id = next(item["id"] for item in told if item["type"] == "mcp_approval_request")
-            told.append({"type": "mcp_approval_response", "approval_request_id": id, "approve": True})
-            ask(server, [*HELLO, *told], stream=False)
+            items = ask(server, HELLO, stream=False)
+            id = next(item["id"] for item in items if item["type"] == "mcp_approval_request")
+            items.append({"type": "mcp_approval_response", "approval_request_id": id, "approve": True})
+            ask(server, [*HELLO, *items], stream=False)
         else:
             events = run(server, HELLO)
             (interrupt,) = events[-1]["outcome"]["interrupts"]
@@ -450,8 +450,8 @@ def test_reasoning_that_was_changed_in_an_earlier_turn_is_written_by_the_templat
         history: list[Any] = list(HELLO)
         for _ in range(2):
             history += answered(chat(server, history))
-        for told, kept in (("Which city?", True), ("Which town?", False)):
-            chat(server, [history[0], {**history[1], "reasoning_content": told}, *history[2:]])
+        for thought, kept in (("Which city?", True), ("Which town?", False)):
+            chat(server, [history[0], {**history[1], "reasoning_content": thought}, *history[2:]])
             assert (engine.requests[-1].prompt_ids is not None) is kept
 
 
@@ -476,7 +476,7 @@ def test_a_tool_of_the_server_keeps_its_name_beside_a_clients_in_every_history()
     for ask, declared in tools.items():
         engine = Writing(call("workshop__add", a=1, b=1), ANSWER)
         with live(engine, "hermes", prompts=template(), servers=[Workshop()], turn_memory=0) as server:
-            told = ask(server, HELLO, stream=False, tools=declared)
-            ask(server, [*HELLO, *told, {"role": "user", "content": "More"}], stream=False, tools=declared)
+            turn = ask(server, HELLO, stream=False, tools=declared)
+            ask(server, [*HELLO, *turn, {"role": "user", "content": "More"}], stream=False, tools=declared)
             called = [c["function"]["name"] for m in engine.requests[2].messages for c in m.get("tool_calls", ())]
         assert called == ["workshop__add"], ask

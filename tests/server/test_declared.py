@@ -63,9 +63,9 @@ def test_a_custom_tool_is_called_and_answered_by_the_official_client() -> None:
         result = {"type": "custom_tool_call_output", "call_id": item.call_id, "output": "Done!"}
         history = [{"role": "user", "content": "Go"}, item.model_dump(exclude_none=True), result]
         server.openai.responses.create(**ask, input=history)
-    told = engine.requests[-1]
+    request = engine.requests[-1]
     function = {"name": "apply_patch", "arguments": json.dumps({"input": TEXT}, ensure_ascii=False)}
-    assert list(told.messages)[1:] == [
+    assert list(request.messages)[1:] == [
         {
             "role": "assistant",
             "content": None,
@@ -73,9 +73,9 @@ def test_a_custom_tool_is_called_and_answered_by_the_official_client() -> None:
         },
         {"role": "tool", "tool_call_id": item.call_id, "content": "Done!"},
     ]
-    assert LARK in told.tools[0]["function"]["description"]
-    assert told.constraint is not None
-    assert "%lark" in told.constraint.lark
+    assert LARK in request.tools[0]["function"]["description"]
+    assert request.constraint is not None
+    assert "%lark" in request.constraint.lark
 
 
 CUSTOM_STREAM = (
@@ -103,12 +103,12 @@ def test_the_accumulators_of_the_official_clients_end_with_the_whole_answer_what
     with live(Scripted(pieces), "hermes") as server:
         whole = server.openai.responses.create(**ask)
         with server.openai.responses.stream(**ask) as stream:
-            told: list[tuple[list[Any], Any]] = [(list(stream), stream.get_final_response())]
-        told.append(asyncio.run(streamed(server, **ask)))
+            actual: list[tuple[list[Any], Any]] = [(list(stream), stream.get_final_response())]
+        actual.append(asyncio.run(streamed(server, **ask)))
     inputs = [TEXT, "", json.dumps({"text": TEXT})]
     kinds = ["reasoning", "message", "custom_tool_call", "message", "custom_tool_call", "custom_tool_call"]
     kinds += ["function_call", "tool_search_call", "message"]
-    for events, final in told:
+    for events, final in actual:
         assert [item.type for item in final.output] == [item.type for item in whole.output] == kinds
         assert [i.input for i in final.output if i.type == "custom_tool_call"] == inputs
         final_ids = {item.id for item in final.output}
@@ -166,8 +166,8 @@ def test_chat_completions_have_custom_tools_too() -> None:
         assert (patch.type, patch.custom.name, patch.custom.input) == ("custom", "apply_patch", TEXT)
         assert (look.type, look.function.arguments) == ("function", '{"at": 1}')
         deltas = [c.choices[0].delta for c in chat.create(**ask, messages=asked, stream=True)]
-        told: list[Any] = [call.to_dict() for d in deltas for call in d.tool_calls or ()]
-        first, *pieces = [call for call in told if not call["index"]]
+        sent: list[Any] = [call.to_dict() for d in deltas for call in d.tool_calls or ()]
+        first, *pieces = [call for call in sent if not call["index"]]
         assert (first["type"], first["custom"]) == ("custom", {"name": "apply_patch", "input": ""})
         assert len(pieces) > 5
         assert all(piece.keys() == {"index", "custom"} for piece in pieces)
@@ -200,16 +200,16 @@ def test_profiles_without_a_form_for_custom_tools_refuse_them(profile: Any) -> N
 
 
 def test_a_custom_tool_is_called_with_whatever_the_model_wrote() -> None:
-    """A text in other arguments is found, and arguments without one are told as they are; cut ones are not lost."""
+    """A text in other arguments is found, and arguments without one are written as they are; cut ones are not lost."""
     for written, text in (('{"input": "a\\u00e9"', "aé"), ('{"x": 1}', '{"x": 1}'), ('"bare"', "bare")):
         raw = '<tool_call>\n{"name": "apply_patch", "arguments": ' + written
         with live(Scripted(list(raw), reason="length"), "hermes") as server:
             ask: Any = {"model": "m", "tools": [NESTED], "messages": [{"role": "user", "content": "Go"}]}
             whole: Any = server.openai.chat.completions.create(**ask).choices[0].message
             chunks = server.openai.chat.completions.create(**ask, stream=True)
-            told: list[Any] = [c.to_dict() for chunk in chunks for c in chunk.choices[0].delta.tool_calls or ()]
+            deltas: list[Any] = [c.to_dict() for chunk in chunks for c in chunk.choices[0].delta.tool_calls or ()]
         assert [c.custom.input for c in whole.tool_calls] == [text]
-        assert "".join(c["custom"]["input"] for c in told) == text
+        assert "".join(c["custom"]["input"] for c in deltas) == text
 
 
 def test_engines_that_take_no_lark_refuse_its_grammar_and_keep_a_regular_expression() -> None:
@@ -268,8 +268,8 @@ def test_a_client_that_searches_for_tools_has_them_declared_once_they_are_found(
             assert (call.type, call.execution, call.arguments) == ("tool_search_call", "client", {"query": "late"})
         found = {"type": "tool_search_output", "call_id": call.call_id, "execution": "client", "tools": [LATER, SPACE]}
         added = {"type": "additional_tools", "role": "developer", "tools": [PATCH]}
-        told = [{"role": "user", "content": "Go"}, call.model_dump(exclude_none=True), found, added]
-        assert server.post("/v1/responses", **{**ask, "input": told}).status_code == 200
+        history = [{"role": "user", "content": "Go"}, call.model_dump(exclude_none=True), found, added]
+        assert server.post("/v1/responses", **{**ask, "input": history}).status_code == 200
     names = [[t["function"]["name"] for t in r.tools] for r in engine.requests]
     assert names == [["tool_search"]] * 2 + [["tool_search", "later", "crm.find", "crm.note", "apply_patch"]]
     messages = engine.requests[-1].messages

@@ -84,9 +84,9 @@ def serving(folder: Path, model: str, port: int = 0) -> Iterator[int]:
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as process:
         try:
             assert process.stderr is not None
-            told = process.stderr.readline()
-            assert f"model={model}; dialect=deepseek; " in told, told
-            yield int(told.split("://127.0.0.1:")[1].split(";")[0])
+            first_line = process.stderr.readline()
+            assert f"model={model}; dialect=deepseek; " in first_line, first_line
+            yield int(first_line.split("://127.0.0.1:")[1].split(";")[0])
         finally:
             process.kill()
 
@@ -110,20 +110,20 @@ def test_each_model_is_served_by_both_parsers_of_the_plain_name(model: str, tmp_
                 message = choice.message
                 assert (getattr(message, "reasoning_content", None) or "") == expected.reasoning, asked
                 assert (message.content or "") == expected.content, asked
-                told = [(c.function.name, c.function.arguments) for c in message.tool_calls or ()]
-                assert told == [(c.name, c.arguments) for c in expected.tool_calls], asked
+                called = [(c.function.name, c.function.arguments) for c in message.tool_calls or ()]
+                assert called == [(c.name, c.arguments) for c in expected.tool_calls], asked
                 assert choice.finish_reason == expected.finish_reason, asked
 
 
 def test_what_the_models_mean_is_what_the_rfc_has() -> None:
-    told = {
+    fields = {
         (model, asked): parse(raw, "deepseek", tools=TOOLS)
         for model, outputs in OUTPUTS.items()
         for asked, raw in outputs.items()
     }
-    assert all(m.reasoning for (model, _), m in told.items() if "R1" in model)
-    assert not any(m.reasoning for (model, _), m in told.items() if "0324" in model)
-    calls = {asked: len(m.tool_calls) for (model, asked), m in told.items() if "V3.1" in model}
+    assert all(m.reasoning for (model, _), m in fields.items() if "R1" in model)
+    assert not any(m.reasoning for (model, _), m in fields.items() if "0324" in model)
+    calls = {asked: len(m.tool_calls) for (model, asked), m in fields.items() if "V3.1" in model}
     assert calls == {
         "answer": 0,
         "answer with thinking": 0,
@@ -133,7 +133,7 @@ def test_what_the_models_mean_is_what_the_rfc_has() -> None:
         "broken": 1,
         "text between": 1,
     }
-    for (_, asked), message in told.items():
+    for (_, asked), message in fields.items():
         if "call" in asked:
             assert not message.content, "calls and content exclude one another"
             assert json.loads(message.tool_calls[0].arguments) == {"location": "北京", "unit": "c"}

@@ -110,8 +110,13 @@ def by_agui(server: Live, case: Case, asked: str) -> Answer:
     tools = [{"description": "", **tool["function"]} for tool in case.tools]
     messages = [{"id": "1", "role": "user", "content": asked}]
     answer = server.post("/ag-ui", threadId="t", runId="r", state={}, messages=messages, tools=tools, context=[])
-    told, _ = agui_stream(answer.content)
-    return told.reasoning, told.content, [(name, arguments) for _, name, arguments in told.calls], told.finish
+    answered, _ = agui_stream(answer.content)
+    return (
+        answered.reasoning,
+        answered.content,
+        [(name, arguments) for _, name, arguments in answered.calls],
+        answered.finish,
+    )
 
 
 def expected(message: Message, arguments: Callable[[str], Any] = str) -> Answer:
@@ -137,14 +142,14 @@ def test_every_stream_equals_the_whole_answer_and_tells_the_message(group: list[
         for i, case in enumerate(group):
             asked = f"#{case.number}#"
             message, _ = parse_case(case, ids=number)
-            told = expected(message)
+            answer = expected(message)
             turn = None if case is richest or len(group) < 4 else i % 4  # the protocols take turns
             if turn in (None, 0):
-                assert by_chat(server, case, asked) == (told, told), case
+                assert by_chat(server, case, asked) == (answer, answer), case
             if turn in (None, 1):
-                assert by_responses(server, case, asked) == (told, told), case
+                assert by_responses(server, case, asked) == (answer, answer), case
             if turn in (None, 2):
-                assert by_agui(server, case, asked) == told, case
+                assert by_agui(server, case, asked) == answer, case
             if turn in (None, 3):
-                told = expected(message, as_input)
-                assert by_messages(client, case, asked) == (told, told), case
+                answer = expected(message, as_input)
+                assert by_messages(client, case, asked) == (answer, answer), case

@@ -173,8 +173,8 @@ def test_an_engine_that_fails_later_is_the_protocols_error_and_other_streams_go_
         other = server.request(messages=HELLO, stream=True)
         until(engine.hanging.is_set)
         engine.fail_after, engine.hang_after = 2, None
-        told = chunks(server.post(messages=HELLO, stream=True).text)
-        assert told[-1]["error"]["message"] == "the device is lost"
+        sent = chunks(server.post(messages=HELLO, stream=True).text)
+        assert sent[-1]["error"]["message"] == "the device is lost"
         with pytest.raises(openai.APIError, match="the device is lost"):
             list(server.openai.chat.completions.create(model="m", messages=HELLO, stream=True))
         assert server.post(messages=HELLO).status_code == 500
@@ -182,7 +182,7 @@ def test_an_engine_that_fails_later_is_the_protocols_error_and_other_streams_go_
         other.close()
 
 
-def test_what_an_engine_raises_besides_is_logged_and_not_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_what_an_engine_raises_besides_is_logged_and_not_reported(caplog: pytest.LogCaptureFixture) -> None:
     with live(Scripted(["a"], fail_after=0, error=RuntimeError("a secret path"))) as server:
         answer = server.post(messages=HELLO)
     assert answer.status_code == 500
@@ -193,8 +193,8 @@ def test_what_an_engine_raises_besides_is_logged_and_not_told(caplog: pytest.Log
 def test_one_choice_that_fails_ends_the_others() -> None:
     engine = Scripted(["a", "b"], fail_after=1)
     with live(engine) as server:
-        told = chunks(server.post(messages=HELLO, n=3, stream=True).text)
-    assert "error" in told[-1]
+        sent = chunks(server.post(messages=HELLO, n=3, stream=True).text)
+    assert "error" in sent[-1]
     assert engine.running == 0
 
 

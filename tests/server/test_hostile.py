@@ -1,6 +1,6 @@
 """Requests that are wrong in every way there is: each is refused by the name of its field, or does no harm.
 
-A request that uses every documented field is the table: what stands there has the right type, any other type is wrong.
+A request that uses every documented field is the table: what is there has the right type, any other type is wrong.
 """
 
 import copy
@@ -326,8 +326,8 @@ def server(request: pytest.FixtureRequest) -> Live:
 
 
 def message(answer: Any) -> str:
-    told = answer.json()
-    return str(told["message"] if "message" in told else told["error"]["message"])
+    reply = answer.json()
+    return str(reply["message"] if "message" in reply else reply["error"]["message"])
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=PROTOCOLS)
@@ -486,13 +486,13 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.parametrize(("path", "ask", "told"), REFUSED.values(), ids=REFUSED.keys())
+@pytest.mark.parametrize(("path", "ask", "error"), REFUSED.values(), ids=REFUSED.keys())
 def test_what_cannot_be_done_is_refused_with_what_is_allowed(
-    bare: Live, path: str, ask: dict[str, Any], told: str
+    bare: Live, path: str, ask: dict[str, Any], error: str
 ) -> None:
     answer = bare.post(path, **ask)
     assert answer.status_code == 400
-    assert message(answer).startswith(told)
+    assert message(answer).startswith(error)
 
 
 @pytest.mark.parametrize("path", [CHAT, "/v1/messages", "/v1/responses", "/ag-ui"])
@@ -622,9 +622,9 @@ def test_parts_of_responses_and_messages_have_the_spelling_of_chat_completions()
             "/v1/messages", system=system, **{**TALK, "messages": [{"role": "user", "content": [result]}]}
         )
         assert answer.status_code == 200
-    told = [list(r.messages) for r in engine.requests]
-    assert told[0] == [{"role": "user", "content": "ab"}]
-    assert told[1] == [{"role": "system", "content": "st"}, {"role": "tool", "tool_call_id": "i", "content": "r"}]
+    histories = [list(r.messages) for r in engine.requests]
+    assert histories[0] == [{"role": "user", "content": "ab"}]
+    assert histories[1] == [{"role": "system", "content": "st"}, {"role": "tool", "tool_call_id": "i", "content": "r"}]
 
 
 def test_a_history_of_many_long_pieces_is_read_in_the_time_of_its_length() -> None:

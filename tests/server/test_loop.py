@@ -106,11 +106,11 @@ def test_calls_of_one_round_run_side_by_side_and_a_mixture_ends_with_the_clients
 def test_a_request_may_do_without_the_servers_tools_or_choose_among_them(server: Server) -> None:
     live, _ = server
     for without in ({"server_tools": False}, {"tool_choice": "none"}):
-        told = live.post(CHAT, messages=asked("add please"), **without).json()["choices"][0]["message"]
-        assert told["content"] == f"Let me add.{ADD}"
+        answer = live.post(CHAT, messages=asked("add please"), **without).json()["choices"][0]["message"]
+        assert answer["content"] == f"Let me add.{ADD}"
     for chosen in (["workshop"], ["add"]):
-        told = live.post(CHAT, messages=asked("add please"), server_tools=chosen).json()["choices"][0]["message"]
-        assert told["content"] == "Let me add.It is 5."
+        answer = live.post(CHAT, messages=asked("add please"), server_tools=chosen).json()["choices"][0]["message"]
+        assert answer["content"] == "Let me add.It is 5."
     refused = live.post(CHAT, messages=asked("add please"), server_tools=["nothing"])
     assert refused.status_code == 400
     assert 'server_tools[0]: "nothing" is unknown' in refused.json()["error"]["message"]
@@ -118,17 +118,17 @@ def test_a_request_may_do_without_the_servers_tools_or_choose_among_them(server:
 
 def test_a_call_of_no_tool_is_answered_where_the_client_has_none(server: Server) -> None:
     live, _ = server
-    told = live.post(CHAT, messages=asked("unknown please")).json()["choices"][0]["message"]
-    assert told["content"] == "There is none."
-    assert told["tool_results"][0]["is_error"]
+    answer = live.post(CHAT, messages=asked("unknown please")).json()["choices"][0]["message"]
+    assert answer["content"] == "There is none."
+    assert answer["tool_results"][0]["is_error"]
     theirs = live.post(CHAT, messages=asked("unknown please"), tools=[WEATHER]).json()["choices"][0]
     assert theirs["message"]["tool_calls"][0]["function"]["name"] == "subtract"
 
 
 def test_tools_that_need_approval_are_not_offered_where_nobody_can_be_asked(server: Server) -> None:
     live, workshop = server
-    told = live.post(CHAT, messages=asked("guard please")).json()["choices"][0]["message"]
-    assert "There is no tool 'guarded'" in told["tool_results"][0]["content"]
+    answer = live.post(CHAT, messages=asked("guard please")).json()["choices"][0]["message"]
+    assert "There is no tool 'guarded'" in answer["tool_results"][0]["content"]
     assert "guarded" not in [name for name, _ in workshop.calls]
 
 
@@ -154,11 +154,11 @@ def both(live: Live, **request: Any) -> list[Any]:
 def test_responses_tell_lists_calls_and_outputs_of_mcp(server: Server) -> None:
     live, _ = server
     for answer in both(live, input="add please", tools=[MCP]):
-        listed, said, called, told = answer.output
+        listed, said, called, answered = answer.output
         assert "add" in [tool.name for tool in listed.tools]
         assert (called.type, called.name, called.server_label) == ("mcp_call", "add", "workshop")
         assert (json.loads(called.arguments), called.output, called.status) == ({"a": 2, "b": 3}, "sum=5", "completed")
-        assert (said.content[0].text, told.content[0].text) == ("Let me add.", "It is 5.")
+        assert (said.content[0].text, answered.content[0].text) == ("Let me add.", "It is 5.")
         assert answer.status == "completed"
 
 
@@ -166,9 +166,9 @@ def test_responses_tell_what_interpreter_and_browser_do(server: Server) -> None:
     live, _ = server
     tools: Any = [{"type": "code_interpreter", "container": {"type": "auto"}}, {"type": "web_search"}]
     for answer in both(live, input="code please", tools=tools):
-        code, told = answer.output
+        code, answered = answer.output
         assert (code.type, code.code, code.outputs[0].logs) == ("code_interpreter_call", "print(42)", "printed=42")
-        assert told.content[0].text == "It is 42."
+        assert answered.content[0].text == "It is 42."
     for answer in both(live, input="page please", tools=tools):
         assert answer.output[0].action.model_dump() == {"type": "open_page", "url": "https://example.org/page"}
     for answer in both(live, input="search please", tools=tools):
@@ -191,8 +191,8 @@ def test_items_that_a_client_of_responses_sends_back_are_read(server: Server) ->
         history: Any = [*asked(text), *(i.model_dump(exclude_none=True) for i in first.output), *asked("and now")]
         known = len(workshop.calls)
         again = live.openai.responses.create(model="m", input=history, tools=tools)
-        (told,) = again.output
-        assert told.type == "message", "the client has the list of the server's tools already"
+        (item,) = again.output
+        assert item.type == "message", "the client has the list of the server's tools already"
         assert (again.output_text, len(workshop.calls)) == ("Now this.", known)
 
 
@@ -209,9 +209,9 @@ def test_an_approval_is_asked_for_and_answered_without_state(server: Server) -> 
         assert live.openai.responses.create(model="m", input=denied, tools=[MCP]).output_text == "Then not."
         allowed: Any = [*history, {**answer, "approve": True}]
         for second in both(live, input=allowed, tools=[MCP]):
-            called, told = second.output
+            called, answered = second.output
             assert (called.type, called.output, called.approval_request_id) == ("mcp_call", "guarded=7", asks.id)
-            assert told.content[0].text == "It was allowed."
+            assert answered.content[0].text == "It was allowed."
         assert workshop.calls.count(("guarded", {"a": 7})) == 3
         later: Any = [*allowed, *(i.model_dump(exclude_none=True) for i in second.output), *asked("and now")]
         assert live.openai.responses.create(model="m", input=later, tools=[MCP]).output_text == "Now this."
@@ -295,7 +295,7 @@ def test_anthropics_beta_client_reads_blocks_of_mcp(server: Server) -> None:
         with client.beta.messages.stream(messages=asked("add please"), **ask) as stream:
             streamed: Any = stream.get_final_message()
         for answer in (whole, streamed):
-            said, use, result, told = answer.content
+            said, use, result, answered = answer.content
             anthropic.types.beta.BetaMessage.model_validate(answer.model_dump(warnings=False))
             assert (use.type, use.name, use.server_name, use.input) == (
                 "mcp_tool_use",
@@ -304,7 +304,7 @@ def test_anthropics_beta_client_reads_blocks_of_mcp(server: Server) -> None:
                 {"a": 2, "b": 3},
             )
             assert (result.tool_use_id, result.is_error, result.content[0].text) == (use.id, False, "sum=5")
-            assert (said.text, told.text, answer.stop_reason) == ("Let me add.", "It is 5.", "end_turn")
+            assert (said.text, answered.text, answer.stop_reason) == ("Let me add.", "It is 5.", "end_turn")
         history: Any = [*asked("add please"), {"role": "assistant", "content": whole.content}, *asked("and now")]
         assert client.beta.messages.create(messages=history, **ask).content[0].text == "Now this."
         mixed: Any = client.beta.messages.create(messages=asked("mix please"), tools=[ANTHROPIC_WEATHER], **ask)
@@ -327,8 +327,8 @@ def test_messages_have_tools_of_the_server_only_with_the_beta(server: Server) ->
 
 def run(live: Live, messages: Any, **more: Any) -> list[dict[str, Any]]:
     """The events of a run, checked by the protocol's types."""
-    told = [{"id": f"m{i}", **m} for i, m in enumerate(messages)]
-    given = {"threadId": "t", "runId": "r", "state": {}, "tools": [], "context": [], "messages": told, **more}
+    with_ids = [{"id": f"m{i}", **m} for i, m in enumerate(messages)]
+    given = {"threadId": "t", "runId": "r", "state": {}, "tools": [], "context": [], "messages": with_ids, **more}
     answer = live.post("/ag-ui", **given)
     assert answer.status_code == 200, answer.text
     events: list[dict[str, Any]] = chunks(answer.text)
@@ -369,7 +369,7 @@ def rebuilt(events: list[dict[str, Any]], *, reasoning: bool = False) -> list[di
 def activities(events: list[dict[str, Any]]) -> list[tuple[str, str]]:
     """The tools and states of the activities, each as it changes."""
     shown: dict[str, dict[str, Any]] = {}
-    told = []
+    shown_last = []
     for event in events:
         if event["type"].startswith("ACTIVITY"):
             assert event["activityType"] == "TOOL_CALL"
@@ -377,19 +377,23 @@ def activities(events: list[dict[str, Any]]) -> list[tuple[str, str]]:
                 shown[event["messageId"]] = {**event["content"]}
             else:
                 shown[event["messageId"]] |= {p["path"][1:]: p["value"] for p in event["patch"]}
-            told.append((shown[event["messageId"]]["tool"], shown[event["messageId"]]["status"]))
-    return told
+            shown_last.append((shown[event["messageId"]]["tool"], shown[event["messageId"]]["status"]))
+    return shown_last
 
 
 def test_a_run_of_ag_ui_has_results_and_a_message_for_each_round(server: Server) -> None:
     live, _ = server
     events = run(live, asked("add please"))
-    told = rebuilt(events)
-    assert [m["role"] for m in told] == ["assistant", "tool", "assistant"]
-    assert (told[0]["content"], told[1]["content"], told[2]["content"]) == ("Let me add.", "sum=5", "It is 5.")
+    messages = rebuilt(events)
+    assert [m["role"] for m in messages] == ["assistant", "tool", "assistant"]
+    assert (messages[0]["content"], messages[1]["content"], messages[2]["content"]) == (
+        "Let me add.",
+        "sum=5",
+        "It is 5.",
+    )
     assert events[-1]["outcome"] == {"type": "success"}
     assert activities(events) == [("add", "in_progress"), ("add", "completed")]
-    again = run(live, [*asked("add please"), *told, *asked("and now")])
+    again = run(live, [*asked("add please"), *messages, *asked("and now")])
     assert rebuilt(again)[0]["content"] == "Now this."
 
 
@@ -446,8 +450,8 @@ def test_servers_that_a_request_names_are_kept_to_https_and_public_addresses() -
             assert "not a public address" in answer["output"][0]["error"]
             assert answer["output"][1]["content"][0]["text"] == "Now this.", "the others go on"
         secret = {**asked_for("https://127.0.0.1:1/mcp")["tools"][0], "authorization": "secret", "headers": {"X": "y"}}
-        told = running.post("/v1/responses", input="and now", tools=[secret])
-        assert "secret" not in told.text
+        reply = running.post("/v1/responses", input="and now", tools=[secret])
+        assert "secret" not in reply.text
         again = {"max_tokens": 9, "messages": asked("and now"), "mcp_servers": [{**MCP_SERVER, "url": "http://x.org"}]}
         refused = running.http.post("/v1/messages", json=again, headers={"anthropic-beta": BETA[0]})
         assert refused.status_code == 400

@@ -37,11 +37,11 @@ def test_what_goes_wrong_with_a_tool_is_its_result() -> None:
     }
     with live(model(**answers), "hermes", servers=[workshop], tooltime=1) as server:
         answer = server.post(CHAT, messages=asked("go"))
-    told = results(answer)
-    assert {"The tool failed.", "failed=yes"} < {*told}
-    assert len(told) == 4
-    assert any(text.startswith("The arguments are not one JSON object") for text in told)
-    assert any(text.startswith("The tool did not answer within") for text in told)
+    texts = results(answer)
+    assert {"The tool failed.", "failed=yes"} < {*texts}
+    assert len(texts) == 4
+    assert any(text.startswith("The arguments are not one JSON object") for text in texts)
+    assert any(text.startswith("The tool did not answer within") for text in texts)
     assert answer.json()["choices"][0]["message"]["content"] == "Done."
     assert (workshop.cancelled, workshop.opened, workshop.closed) == (1, 1, 2), "the session, then the server"
 
@@ -49,9 +49,9 @@ def test_what_goes_wrong_with_a_tool_is_its_result() -> None:
 def test_results_are_cut_where_they_are_too_long() -> None:
     answers = {"go": call("flood") + call("flood"), "flood": "Much.", "room for results": "Much."}
     with live(model(**answers), "hermes", servers=[Workshop()], results=1000) as server:
-        told = results(server.post(CHAT, messages=asked("go")))
-    assert (len(told[0]), "600,000 characters" in told[0]) == (1000, True)
-    assert told[1] == "The room for results is used up."
+        texts = results(server.post(CHAT, messages=asked("go")))
+    assert (len(texts[0]), "600,000 characters" in texts[0]) == (1000, True)
+    assert texts[1] == "The room for results is used up."
 
 
 def test_calls_and_rounds_are_limited_and_the_answer_says_that_it_was_cut() -> None:
@@ -82,16 +82,16 @@ def test_a_request_sets_lower_limits_and_no_higher_ones() -> None:
     answers |= {"left for": "Too slow."}
     with live(model(**answers), "hermes", servers=[workshop], rounds=3) as server:
 
-        def told(text: str, **limits: Any) -> Any:
+        def answered(text: str, **limits: Any) -> Any:
             answer = server.post(CHAT, messages=asked(text), tool_limits=limits)
             assert answer.status_code == 200, answer.text
             return answer.json()["choices"][0]["message"]
 
-        assert [len(told("go", rounds=r)["tool_results"]) for r in (0, 1, 99)] == [1, 2, 4]
-        assert told("go", calls=1)["content"] == "I stop."
-        assert told("flood", results=100)["tool_results"][0]["content"].startswith("flood ")
-        assert len(told("flood", results=100)["tool_results"][0]["content"]) <= 100
-        assert told("hang", tooltime=0.2)["content"] == "Too slow."
+        assert [len(answered("go", rounds=r)["tool_results"]) for r in (0, 1, 99)] == [1, 2, 4]
+        assert answered("go", calls=1)["content"] == "I stop."
+        assert answered("flood", results=100)["tool_results"][0]["content"].startswith("flood ")
+        assert len(answered("flood", results=100)["tool_results"][0]["content"]) <= 100
+        assert answered("hang", tooltime=0.2)["content"] == "Too slow."
         events = chunks(
             server.post(
                 "/ag-ui",
@@ -129,7 +129,7 @@ def test_a_call_that_the_limit_of_tokens_cut_is_not_run() -> None:
     assert workshop.calls == []
 
 
-def test_a_server_that_is_down_is_told_and_does_not_stop_the_others() -> None:
+def test_a_server_that_is_down_is_reported_and_does_not_stop_the_others() -> None:
     up, down = Workshop("up", ["add"]), Workshop("down", ["spell"])
     down.down = "nobody answers"
     with live(model(go=call("add", a=1, b=1), **{"sum=2": "Two."}), "hermes", servers=[up, down]) as server:
@@ -251,16 +251,16 @@ def test_a_hundred_loops_at_once_keep_apart_and_leave_nothing() -> None:
         def ask(number: int) -> tuple[int, str, list[str]]:
             answer = server.post(CHAT, messages=asked(str(number)), stream=number % 2 == 0)
             if number % 2:
-                told = answer.json()["choices"][0]["message"]
-                return number, told["content"], [r["content"] for r in told["tool_results"]]
+                reply = answer.json()["choices"][0]["message"]
+                return number, reply["content"], [r["content"] for r in reply["tool_results"]]
             deltas = [c["choices"][0]["delta"] for c in chunks(answer.text) if c["choices"]]
             text = "".join(d.get("content") or "" for d in deltas)
             return number, text, [r["content"] for d in deltas for r in d.get("tool_results", ())]
 
         with ThreadPoolExecutor(50) as pool:
-            for number, text, told in pool.map(ask, range(100)):
-                assert told == [f"sum={number + i}" for i in range(number % 3 + 1)]
-                assert text == f"{told[-1]}."
+            for number, text, results_of in pool.map(ask, range(100)):
+                assert results_of == [f"sum={number + i}" for i in range(number % 3 + 1)]
+                assert text == f"{results_of[-1]}."
         service = server.server._service
         until(lambda: not service.runs)
         assert (service.admission.running, service.admission.waiting, service.held) == (0, 0, 0)

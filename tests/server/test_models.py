@@ -46,8 +46,8 @@ def test_requests_choose_by_model_and_get_the_first_one_without() -> None:
 def test_the_page_asks_the_model_that_it_talks_to() -> None:
     with two() as server:
         assert server.post("/ui/about").json()["models"] == ["served", "other"]
-        told = server.post("/ui/chat", messages=HELLO, model="other").text
-        assert '"model":"other","dialect":"mistral"' in told
+        answer = server.post("/ui/chat", messages=HELLO, model="other").text
+        assert '"model":"other","dialect":"mistral"' in answer
         strict = {"type": "function", "function": {"name": "f", "strict": True, "parameters": {"type": "object"}}}
         asked = {"messages": HELLO, "tools": [strict], "tool_choice": "required"}
         grammars = [server.post("/ui/prompt", **asked, model=m).json()["grammar"]["lark"] for m in ("served", "other")]
@@ -78,10 +78,10 @@ def test_models_health_and_metrics_tell_of_all() -> None:
         assert server.openai.models.retrieve("other").id == "other"
         assert server.http.get("/v1/models/nobody").status_code == 404
         said(server), said(server, model="other"), said(server, model="other")
-        told = server.http.get("/metrics").text
+        metrics = server.http.get("/metrics").text
         labels = 'dialect="mistral",model="other",path="/v1/chat/completions",status="200"'
-        assert f"unspool_requests_total{{{labels}}} 2" in told
-        assert told.count("# TYPE unspool_open_streams gauge") == 1
+        assert f"unspool_requests_total{{{labels}}} 2" in metrics
+        assert metrics.count("# TYPE unspool_open_streams gauge") == 1
     sick = Scripted(["x"])
     sick.sick = "out of memory"
     with live(sick, others=[Served(Settings(model="other", dialect=get_dialect("hermes")), replay("x"))]) as server:
@@ -98,8 +98,8 @@ def test_all_models_drain_and_close() -> None:
         with httpx2.stream("POST", server.url + CHAT, json=body, timeout=PATIENCE, verify=False) as response:
             assert slow.hanging.wait(PATIENCE)
             server.server.should_exit = True
-            told = "".join(response.iter_text())
-    assert "the server is shutting down" in told
+            streamed = "".join(response.iter_text())
+    assert "the server is shutting down" in streamed
     assert (slow.cancelled, slow.closed) == (1, True)
 
 

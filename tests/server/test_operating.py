@@ -120,11 +120,11 @@ def test_workers_let_answers_end_and_the_first_one_tells_why_none_can_start(
         body = {"messages": HELLO, "stream": True}
         with httpx2.stream("POST", server.url + CHAT, json=body, timeout=PATIENCE) as response:
             parts = response.iter_text()
-            told = next(parts)
+            streamed = next(parts)
             server.process.send_signal(signal.SIGTERM)
-            told += "".join(parts)
-        assert " there" in told
-        assert "data: [DONE]" in told
+            streamed += "".join(parts)
+        assert " there" in streamed
+        assert "data: [DONE]" in streamed
         assert server.end() == 0
     with started("--workers", "2", "--dialect", "hermse") as server:
         assert server.process.wait(PATIENCE) == 2

@@ -91,9 +91,9 @@ def test_a_file_that_the_browser_has_is_not_sent_again(server: Live) -> None:
 
 
 def test_who_asks_for_json_or_text_gets_that(server: Live) -> None:
-    told = server.http.get("/", headers={"Accept": "application/json"}).json()
-    assert (told["name"], told["dialect"]) == ("unspool", "hermes")
-    assert {"/v1/chat/completions", "/parse", "/metrics"} <= {path["path"] for path in told["paths"]}
+    answer = server.http.get("/", headers={"Accept": "application/json"}).json()
+    assert (answer["name"], answer["dialect"]) == ("unspool", "hermes")
+    assert {"/v1/chat/completions", "/parse", "/metrics"} <= {path["path"] for path in answer["paths"]}
     assert server.http.get("/").headers["content-type"].startswith("text/plain")
 
 
@@ -187,8 +187,8 @@ def test_a_trace_tells_all_that_a_recording_holds_and_why(server: Live) -> None:
     assert [line["type"] for line in lines[-2:]] == ["end", "done"]
     asked = lines[0]
     assert (asked["dialect"], asked["messages"], asked["constrained"]) == ("hermes", HELLO, False)
-    told = [line for line in lines if line["type"] in ("request", "chunk")]
-    recording = next(read_lines("trace", map(json.dumps, told)))
+    recorded = [line for line in lines if line["type"] in ("request", "chunk")]
+    recording = next(read_lines("trace", map(json.dumps, recorded)))
     assert recording.text == RAW
     assert recording.parse().content == "Hi."
     events = [event for line in lines for event in line.get("events", ())]
@@ -213,9 +213,9 @@ def test_a_trace_tells_all_that_a_recording_holds_and_why(server: Live) -> None:
     ],
 )
 def test_what_is_held_back_has_a_reason(server: Live, pieces: list[str], held: Any) -> None:
-    told = server.post("/parse", pieces=pieces, format="steps", tools=[WEATHER]).json()
-    assert len(told["steps"]) == len(pieces) + 1
-    found = told["steps"][len(pieces) - 1].get("held")
+    answer = server.post("/parse", pieces=pieces, format="steps", tools=[WEATHER]).json()
+    assert len(answer["steps"]) == len(pieces) + 1
+    found = answer["steps"][len(pieces) - 1].get("held")
     if held and held["why"] == "header":  # the space before a marker is the marker's
         assert found["why"] in ("header", "marker")
     else:
@@ -270,11 +270,11 @@ def test_the_page_learns_of_every_dialect_and_reads_one_with_its_file(server: Li
     about = server.post("/ui/about").json()
     assert {"hermes", "harmony"} <= {d["name"] for d in about["dialects"]}
     assert about["policies"]["bad_arguments"] == ["raw", "drop", "text", "repair"]
-    told = server.post("/ui/about", dialect="harmony").json()
+    answer = server.post("/ui/about", dialect="harmony").json()
     dialect = get_dialect("harmony")
-    assert told["toml"] == dialect.file[1]
-    assert [e["raw"] for e in told["examples"]] == [list(e.raw) for e in dialect.examples]
-    own = told["toml"].replace('"harmony"', '"mine"', 1)
+    assert answer["toml"] == dialect.file[1]
+    assert [e["raw"] for e in answer["examples"]] == [list(e.raw) for e in dialect.examples]
+    own = answer["toml"].replace('"harmony"', '"mine"', 1)
     raw = dialect.examples[-1].raw[0]
     message = server.post("/parse", text=raw, toml=own).json()["message"]
     assert message["content"] == parse(raw, "harmony").content
@@ -296,7 +296,7 @@ def test_the_dialect_of_an_output_is_found(server: Live) -> None:
 def test_grammars_come_in_every_form_and_none_where_nothing_is_constrained(server: Live) -> None:
     body = {"dialect": "hermes", "tools": [WEATHER]}
     grammar = server.post("/ui/grammar", **body, tool_choice="required").json()["grammar"]
-    assert {form: "grammar" in told for form, told in grammar.items()} == dict.fromkeys(grammar, True)
+    assert {form: "grammar" in form_of for form, form_of in grammar.items()} == dict.fromkeys(grammar, True)
     assert "get_weather" in grammar["lark"]["grammar"]
     assert grammar["structural_tag"]["grammar"]["type"] == "structural_tag"
     assert server.post("/ui/grammar", **body).json()["grammar"] is None
@@ -315,10 +315,10 @@ def test_grammars_come_in_every_form_and_none_where_nothing_is_constrained(serve
         ("candle", "chat.completion"),
     ],
 )
-def test_every_protocol_is_told_streamed_and_whole(server: Live, protocol: str, sign: str) -> None:
-    told = server.post("/ui/protocol", protocol=protocol, text=RAW, tools=[WEATHER]).json()
-    assert sign in told["stream"]
-    assert "Paris" in told["whole"]
+def test_every_protocol_is_written_streamed_and_whole(server: Live, protocol: str, sign: str) -> None:
+    answer = server.post("/ui/protocol", protocol=protocol, text=RAW, tools=[WEATHER]).json()
+    assert sign in answer["stream"]
+    assert "Paris" in answer["whole"]
 
 
 def test_the_engine_stops_when_the_page_goes_away() -> None:

@@ -29,9 +29,9 @@ COUNTS = {"prompt_tokens": 31, "completion_tokens": 2049, "total_tokens": 2080}
 TIMES = {"prefill_time": 31.5, "decode_time_arr": [7.25, 7.5]}
 
 
-def identified(told: dict[str, Any], prefix: str, kind: str) -> dict[str, Any]:
+def identified(chunk: dict[str, Any], prefix: str, kind: str) -> dict[str, Any]:
     """What else an answer or a chunk holds, after its identity has been looked at."""
-    rest = dict(told)
+    rest = dict(chunk)
     assert re.fullmatch(prefix + "[0-9a-f]{32}", rest.pop("id"))
     assert rest.pop("object") == kind
     created = rest.pop("created")
@@ -69,14 +69,14 @@ def content(chunk: dict[str, Any]) -> str:
 
 
 def test_a_stream_of_mindie_is_the_documented_one() -> None:
-    """But for the cuts: nothing is told of a piece without text, and white space waits for what it belongs to."""
+    """But for the cuts: nothing is sent for a piece without text, and white space waits for what it belongs to."""
     expected = sample("mindie_stream.txt")
     usage = Usage(prompt_tokens=54, completion_tokens=17)
     with live(Scripted([content(c) for c in expected[:-1]], usage=usage), "hermes", **MINDIE) as server:
-        told = streamed(server, "endpoint_common_")
-    assert json.dumps(told[-1]) == json.dumps(expected[-1]), "the order of the members too"
-    assert "".join(map(content, told)) == "".join(map(content, expected))
-    for chunk in told[:-1]:
+        sent = streamed(server, "endpoint_common_")
+    assert json.dumps(sent[-1]) == json.dumps(expected[-1]), "the order of the members too"
+    assert "".join(map(content, sent)) == "".join(map(content, expected))
+    for chunk in sent[:-1]:
         chunk["choices"][0]["delta"]["content"] = content(expected[0])
         assert json.dumps(chunk) == json.dumps(expected[0])
 
@@ -87,9 +87,9 @@ def test_a_stream_of_mindie_with_full_text_is_the_documented_one() -> None:
     pieces = [text.removeprefix(before) for before, text in zip(["", *texts], texts, strict=False)]
     engine = Scripted(pieces, usage=Usage(prompt_tokens=31, completion_tokens=10), reason="length")
     with live(engine, "hermes", full_text=True, **MINDIE) as server:
-        told = streamed(server, "endpoint_common_")
+        sent = streamed(server, "endpoint_common_")
         answer = whole(server, "endpoint_common_")
-    assert [json.dumps(c) for c in told] == [json.dumps(c) for c in expected], "the order of the members too"
+    assert [json.dumps(c) for c in sent] == [json.dumps(c) for c in expected], "the order of the members too"
     assert answer["choices"][0]["message"]["content"] == texts[-1], "whole answers are as ever"
     assert "full_text" not in answer
 
@@ -98,10 +98,10 @@ def test_a_stream_of_mindie_with_full_text_is_the_documented_one() -> None:
 def test_a_whole_answer_of_mindie_has_every_documented_member(timing: Any) -> None:
     engine = Scripted([f"plan</think>{V3}"], usage=TIMED)
     with live(engine, "deepseek", timing=timing, **MINDIE) as server:
-        told = whole(server, "endpoint_common_", tools=[WEATHER])
-    call = told["choices"][0]["message"]["tool_calls"][0]
+        answer = whole(server, "endpoint_common_", tools=[WEATHER])
+    call = answer["choices"][0]["message"]["tool_calls"][0]
     assert re.fullmatch("call_[0-9A-Za-z]{24}", call.pop("id"))
-    assert told == {
+    assert answer == {
         "choices": [
             {
                 "index": 0,
@@ -124,19 +124,19 @@ def test_a_whole_answer_of_mindie_has_every_documented_member(timing: Any) -> No
 @pytest.mark.parametrize("reason", ["stop", "length"])
 def test_an_answer_of_text_has_no_reasoning_and_an_empty_list_of_calls(reason: str) -> None:
     with live(Scripted(["Hel", "lo"], reason=reason, usage=None), "hermes", **MINDIE) as server:
-        told = whole(server, "endpoint_common_")
+        answer = whole(server, "endpoint_common_")
     message = {"role": "assistant", "content": "Hello", "tool_calls": []}
-    assert told == {"choices": [{"index": 0, "message": message, "finish_reason": reason}]}
+    assert answer == {"choices": [{"index": 0, "message": message, "finish_reason": reason}]}
 
 
 def test_a_stream_of_mindie_with_reasoning_and_calls_has_its_role_everywhere_and_its_usage_last() -> None:
     engine = Scripted(["pl", "an</think>", V3], usage=TIMED)
     with live(engine, "deepseek", **MINDIE) as server:
-        told = streamed(server, "endpoint_common_", tools=[WEATHER], stream_options={"include_usage": True})
-    *chunks, last = told
+        sent = streamed(server, "endpoint_common_", tools=[WEATHER], stream_options={"include_usage": True})
+    *chunks, last = sent
     assert all(set(c) == {"choices"} for c in chunks)
     assert list(last) == ["usage", "choices"]
-    assert last["usage"] == COUNTS, "times are told in whole answers alone"
+    assert last["usage"] == COUNTS, "times are sent in whole answers alone"
     assert last["choices"] == [
         {"index": 0, "delta": {"role": "assistant", "content": ""}, "finish_reason": "tool_calls"}
     ]
@@ -181,16 +181,16 @@ def test_a_request_that_mindie_refuses_has_422_and_err_msg() -> None:
     with live(Scripted(["x"]), "hermes", **MINDIE) as server:
         for ask, message in asks:
             answer = server.post(messages=HELLO, **ask)
-            told = {"error": message, "error_type": "Input Validation Error", "err_msg": message}
-            assert (answer.status_code, answer.json()) == (422, told)
+            fields = {"error": message, "error_type": "Input Validation Error", "err_msg": message}
+            assert (answer.status_code, answer.json()) == (422, fields)
 
 
 @pytest.mark.parametrize("full_text", [False, True])
 def test_after_the_first_byte_an_error_of_mindie_is_a_last_chunk_with_stop_and_err_msg(full_text: bool) -> None:
     with live(Scripted(["Once ", "upon"], fail_after=1), "hermes", full_text=full_text, **MINDIE) as server:
-        told = streamed(server, "endpoint_common_")
+        sent = streamed(server, "endpoint_common_")
     delta = {"role": "assistant", "content": "Once "}
-    assert told == [
+    assert sent == [
         {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]},
         {
             "err_msg": "the device is lost",
@@ -230,10 +230,10 @@ CACHED = Usage(prompt_tokens=50, completion_tokens=100, cached_tokens=20)
 def test_a_whole_answer_of_candle_is_the_documented_one_with_its_extensions(content_chunks: bool) -> None:
     engine = Scripted(PIECES, usage=CACHED)
     with live(engine, "hermes", content_chunks=content_chunks, **CANDLE) as server:
-        told = whole(server, "chatcmpl-", tools=[CALCULATE])
-    (call,) = told["choices"][0]["message"]["tool_calls"]
-    chunks = told["extensions"].pop("tool_call_chunks")
-    assert told == {
+        answer = whole(server, "chatcmpl-", tools=[CALCULATE])
+    (call,) = answer["choices"][0]["message"]["tool_calls"]
+    chunks = answer["extensions"].pop("tool_call_chunks")
+    assert answer == {
         "choices": [
             {
                 "index": 0,
@@ -270,9 +270,9 @@ def test_a_whole_answer_of_candle_is_the_documented_one_with_its_extensions(cont
 
 def test_a_stream_of_candle_is_the_documented_one() -> None:
     with live(Scripted(PIECES, usage=CACHED), "hermes", **CANDLE) as server:
-        told = streamed(server, "chatcmpl-", tools=[CALCULATE])
-    assert all(set(c) == {"choices"} for c in told)
-    choices = [c["choices"][0] for c in told]
+        sent = streamed(server, "chatcmpl-", tools=[CALCULATE])
+    assert all(set(c) == {"choices"} for c in sent)
+    choices = [c["choices"][0] for c in sent]
     assert all(set(c) == {"index", "delta", "finish_reason"} for c in choices)
     deltas = [c["delta"] for c in choices]
     assert deltas[:6] == [
@@ -296,9 +296,9 @@ def test_a_stream_of_candle_is_the_documented_one() -> None:
 
 def test_a_stream_of_candle_tells_its_usage_where_it_is_asked_for() -> None:
     with live(Scripted(["Hi"], usage=CACHED), "hermes", **CANDLE) as server:
-        told = streamed(server, "chatcmpl-", stream_options={"include_usage": True})
-    assert [c["usage"] for c in told[:-1]] == [None, None]
-    assert told[-1] == {"choices": [], "usage": CACHED.openai()}
+        sent = streamed(server, "chatcmpl-", stream_options={"include_usage": True})
+    assert [c["usage"] for c in sent[:-1]] == [None, None]
+    assert sent[-1] == {"choices": [], "usage": CACHED.openai()}
 
 
 BROKEN = '<tool_call>\n{"name": "calculate", "arguments": {"expression": oops}}\n</tool_call> and more'
@@ -307,18 +307,18 @@ PARSE_ERROR = {"message": "Tool call parsing failed: Invalid JSON", "type": "too
 
 def test_a_call_that_candle_cannot_parse_ends_stream_and_answer_with_the_documented_error() -> None:
     with live(Scripted([*PIECES[:7], BROKEN]), "hermes", **CANDLE) as server:
-        told = streamed(server, "chatcmpl-", tools=[CALCULATE])
+        sent = streamed(server, "chatcmpl-", tools=[CALCULATE])
         answer = whole(server, "chatcmpl-", tools=[CALCULATE])
-    assert told[-1] == {"choices": [{"index": 0, "delta": {}, "finish_reason": "error"}], "error": PARSE_ERROR}
+    assert sent[-1] == {"choices": [{"index": 0, "delta": {}, "finish_reason": "error"}], "error": PARSE_ERROR}
     assert (answer["choices"][0]["finish_reason"], answer["error"]) == ("error", PARSE_ERROR)
     assert answer["choices"][0]["message"]["content"] == "The answer is 42."
 
 
 def test_an_engine_that_fails_ends_a_stream_of_candle_with_a_generation_error() -> None:
     with live(Scripted([Delta(text="<think>Hm"), " hm"], fail_after=1), "hermes", **CANDLE) as server:
-        told = streamed(server, "chatcmpl-")
+        sent = streamed(server, "chatcmpl-")
         whole_answer = server.post(messages=HELLO)
-    assert told == [
+    assert sent == [
         {"choices": [{"index": 0, "delta": {"role": "assistant", "reasoning": "<think>Hm"}, "finish_reason": None}]},
         {
             "choices": [{"index": 0, "delta": {}, "finish_reason": "error"}],

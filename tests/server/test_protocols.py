@@ -50,7 +50,7 @@ def test_anthropics_client_reads_streams_and_whole_answers() -> None:
     assert kinds == [("Hm.", "Let me look.", "get_weather", {"city": "北京"})] * 2
 
 
-def test_a_stop_sequence_is_told_to_anthropics_client() -> None:
+def test_a_stop_sequence_is_sent_to_anthropics_client() -> None:
     with live(replay("one two three"), "hermes") as server, claude(server.url) as client:
         ask: Any = {"model": "m", "max_tokens": 9, "messages": HELLO, "stop_sequences": ["zz", " three"]}
         whole = client.messages.create(**ask)
@@ -129,11 +129,11 @@ def test_input_of_responses_becomes_the_history_of_chat_completions() -> None:
     with live(engine) as server:
         server.openai.responses.create(model="m", instructions="i", input=given)
     calls = [{"name": "f", "arguments": "{"}, {"name": "g", "arguments": "{}"}]
-    told = [{"id": str(i + 1), "type": "function", "function": c} for i, c in enumerate(calls)]
+    tool_calls = [{"id": str(i + 1), "type": "function", "function": c} for i, c in enumerate(calls)]
     assert list(engine.requests[0].messages) == [
         {"role": "system", "content": "i"},
         {"role": "user", "content": "a"},
-        {"role": "assistant", "content": "b", "reasoning_content": "th", "tool_calls": told},
+        {"role": "assistant", "content": "b", "reasoning_content": "th", "tool_calls": tool_calls},
         {"role": "tool", "tool_call_id": "1", "content": "r"},
     ]
 
@@ -162,10 +162,10 @@ def test_a_run_of_ag_ui_has_every_start_and_every_end() -> None:
         "TOOL_CALL_END",
         "RUN_FINISHED",
     ]
-    told = parse(RAW, "deepseekv31", stage="reasoning", tools=[WEATHER])
-    assert "".join(e["delta"] for e in events if e["type"] == "REASONING_MESSAGE_CONTENT") == told.reasoning
-    assert "".join(e["delta"] for e in events if e["type"] == "TEXT_MESSAGE_CONTENT") == told.content
-    assert "".join(e["delta"] for e in events if e["type"] == "TOOL_CALL_ARGS") == told.tool_calls[0].arguments
+    read = parse(RAW, "deepseekv31", stage="reasoning", tools=[WEATHER])
+    assert "".join(e["delta"] for e in events if e["type"] == "REASONING_MESSAGE_CONTENT") == read.reasoning
+    assert "".join(e["delta"] for e in events if e["type"] == "TEXT_MESSAGE_CONTENT") == read.content
+    assert "".join(e["delta"] for e in events if e["type"] == "TOOL_CALL_ARGS") == read.tool_calls[0].arguments
 
 
 def test_messages_of_ag_ui_become_those_of_chat_completions() -> None:
@@ -189,10 +189,19 @@ def test_messages_of_ag_ui_become_those_of_chat_completions() -> None:
     ]
 
 
-def test_reasoning_behind_a_message_of_ag_ui_belongs_to_it_and_without_any_is_let_go() -> None:
+def test_reasoning_after_a_message_of_ag_ui_belongs_to_it_and_without_any_is_let_go() -> None:
     engine = Scripted(["ok"])
-    told = ["user:a", "reasoning:lost", "user:b", "reasoning:1", "assistant:c", "reasoning:2", "reasoning:3", "user:d"]
-    pairs = [text.split(":") for text in [*told, "reasoning:4"]]
+    history = [
+        "user:a",
+        "reasoning:lost",
+        "user:b",
+        "reasoning:1",
+        "assistant:c",
+        "reasoning:2",
+        "reasoning:3",
+        "user:d",
+    ]
+    pairs = [text.split(":") for text in [*history, "reasoning:4"]]
     with live(engine) as server:
         messages = [{"id": str(i), "role": role, "content": text} for i, (role, text) in enumerate(pairs)]
         assert server.post("/ag-ui", **{**AGUI, "messages": messages}).status_code == 200

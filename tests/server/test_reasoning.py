@@ -31,8 +31,8 @@ def test_responses_seal_reasoning_where_it_is_asked_for_and_take_it_back_without
             assert item.content[0].text == THOUGHT
             assert [s.text for s in item.summary] == ["First I look."]
             back: Any = {"type": "reasoning", "id": item.id, "summary": [], "encrypted_content": item.encrypted_content}
-            told = [{"role": "user", "content": "Hello"}, back, response.output[1].model_dump(), HELLO[0]]
-            server.openai.responses.create(**ask, input=told)
+            history = [{"role": "user", "content": "Hello"}, back, response.output[1].model_dump(), HELLO[0]]
+            server.openai.responses.create(**ask, input=history)
             assert engine.requests[-1].messages[1]["reasoning_content"] == THOUGHT
         plain = server.openai.responses.create(**ask, input="Hello")
         assert "encrypted_content" not in plain.output[0].model_fields_set
@@ -93,7 +93,7 @@ def test_it_belongs_to_the_api_key_that_the_client_sent_whether_the_server_needs
             assert server.post("/v1/responses", input=[item, HELLO[0]]).status_code == 200
 
 
-def test_reasoning_that_is_too_long_is_told_in_full_but_not_sealed() -> None:
+def test_reasoning_that_is_too_long_is_reported_in_full_but_not_sealed() -> None:
     thought = "a" * MAX_SEALED
     with live(Scripted(["<think>", thought, "</think>Done."]), "deepseek", seal=Seal([KEY])) as server:
         (item, _) = server.post("/v1/responses", input="Hello", include=SEALED).json()["output"]
@@ -144,11 +144,11 @@ def test_anthropics_client_gets_signed_thinking_and_its_signature_alone_brings_i
         for message in answers:
             block = message.content[0]
             assert (block.type, block.thinking) == ("thinking", "" if omitted else THOUGHT)
-            for told in (
+            for expected in (
                 {**block.model_dump(), "thinking": ""},
                 {"type": "redacted_thinking", "data": block.signature},
             ):
-                history: Any = [HELLO[0], {"role": "assistant", "content": [told, message.content[1]]}, HELLO[0]]
+                history: Any = [HELLO[0], {"role": "assistant", "content": [expected, message.content[1]]}, HELLO[0]]
                 client.messages.create(**{**ask, "messages": history})
                 assert engine.requests[-1].messages[1]["reasoning_content"] == THOUGHT
 
@@ -170,11 +170,16 @@ def test_a_run_of_ag_ui_tells_the_sealed_value_of_its_reasoning_and_its_history_
         kinds = [e["type"] for e in events]
         at = kinds.index("REASONING_ENCRYPTED_VALUE")
         assert (kinds[at - 1], kinds[at + 1]) == ("REASONING_MESSAGE_END", "REASONING_END")
-        told = events[at]
-        assert (told["subtype"], told["entityId"]) == ("message", events[at - 1]["messageId"])
+        sealed_event = events[at]
+        assert (sealed_event["subtype"], sealed_event["entityId"]) == ("message", events[at - 1]["messageId"])
         history = [
             AGUI["messages"][0],
-            {"id": told["entityId"], "role": "reasoning", "content": "", "encryptedValue": told["encryptedValue"]},
+            {
+                "id": sealed_event["entityId"],
+                "role": "reasoning",
+                "content": "",
+                "encryptedValue": sealed_event["encryptedValue"],
+            },
             {"id": "a", "role": "assistant", "content": "Done."},
             {"id": "u", "role": "user", "content": "More"},
         ]
@@ -234,8 +239,8 @@ def sealed_by(server: Live) -> list[str]:
     items = server.post("/v1/responses", input="Hello", include=SEALED).json()["output"]
     thinks = server.post("/v1/messages", max_tokens=9, messages=HELLO, thinking=ON).json()["content"]
     events = chunks(server.post("/ag-ui", **AGUI).text)
-    told = next(e["encryptedValue"] for e in events if e["type"] == "REASONING_ENCRYPTED_VALUE")
-    return [items[0]["encrypted_content"], thinks[0]["signature"], told]
+    encrypted = next(e["encryptedValue"] for e in events if e["type"] == "REASONING_ENCRYPTED_VALUE")
+    return [items[0]["encrypted_content"], thinks[0]["signature"], encrypted]
 
 
 def test_keys_are_rotated_without_a_break_and_a_key_that_is_gone_opens_nothing() -> None:

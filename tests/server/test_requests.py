@@ -1,4 +1,4 @@
-"""What requests may say: wrong ones are told which field is at fault and what is allowed."""
+"""What requests may say: errors name the field that is at fault and what is allowed."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -138,7 +138,7 @@ def test_a_request_that_names_another_model_is_answered_all_the_same(server: Liv
     assert server.post(messages=HELLO, model="another").json()["model"] == "served"
 
 
-def test_paths_and_methods_that_there_are_not_are_told(server: Live) -> None:
+def test_paths_and_methods_that_there_are_not_are_reported(server: Live) -> None:
     unknown = server.http.get("/v1/nothing")
     assert (unknown.status_code, "/v1/chat/completions" in unknown.json()["error"]["message"]) == (404, True)
     wrong = server.http.get("/v1/messages")
@@ -154,9 +154,9 @@ def test_the_model_is_listed_and_found_by_its_name(server: Live) -> None:
 
 def test_each_protocol_tells_its_own_field(server: Live) -> None:
     ask = {"messages": HELLO}
-    told = server.post("/v1/messages", **ask)
-    assert (told.status_code, told.json()["error"]["message"]) == (400, "max_tokens: is required")
-    assert told.json()["error"]["type"] == "invalid_request_error"
+    reply = server.post("/v1/messages", **ask)
+    assert (reply.status_code, reply.json()["error"]["message"]) == (400, "max_tokens: is required")
+    assert reply.json()["error"]["type"] == "invalid_request_error"
     wrong = [
         ("/v1/messages", {**ask, "max_tokens": 1, "tools": [{"type": "bash_1", "name": "w"}]}, "tools[0].type"),
         ("/v1/messages", {**ask, "max_tokens": 1, "tool_choice": {"type": "any"}}, "'any' needs tools"),
@@ -248,8 +248,8 @@ def test_a_stop_string_ends_the_engine_too() -> None:
 def test_parse_takes_the_arguments_of_the_function(server: Live) -> None:
     tools = [WEATHER]
     ask: dict[str, Any] = {"text": f"plan</think>{CALL}", "dialect": "hermes", "reasoning": "deepseek"}
-    told = server.post("/parse", **ask, tools=tools, stage="reasoning").json()["message"]
-    assert (told["reasoning"], told["tool_calls"][0]["known"]) == ("plan", True)
+    answer = server.post("/parse", **ask, tools=tools, stage="reasoning").json()["message"]
+    assert (answer["reasoning"], answer["tool_calls"][0]["known"]) == ("plan", True)
     assert server.post("/parse", **ask).json()["message"]["tool_calls"][0]["known"] is None
     assert server.post("/parse", **ask, tools=[]).json()["message"]["tool_calls"] == []
     assert server.post("/parse", **ask, tools=tools, tool_choice="none").json()["message"]["tool_calls"] == []
@@ -281,7 +281,7 @@ def test_parse_names_the_field_that_is_wrong(server: Live, ask: dict[str, Any], 
     assert message in answer.json()["error"]["message"]
 
 
-def test_a_person_who_opens_the_address_is_told_what_there_is(server: Live) -> None:
+def test_a_person_who_opens_the_address_sees_what_there_is(server: Live) -> None:
     answer = server.http.get("/")
     assert answer.status_code == 200
     assert answer.headers["content-type"].startswith("text/plain")

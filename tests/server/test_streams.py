@@ -69,7 +69,7 @@ def test_what_is_held_back_after_a_boundary_goes_on_in_time_too() -> None:
         until(lambda: engine.cancelled == 1)
 
 
-def test_what_is_held_back_when_the_engine_fails_is_told_before_its_error() -> None:
+def test_what_is_held_back_when_the_engine_fails_is_reported_before_its_error() -> None:
     engine = Scripted(["<think>One. ", "Two"], fail_after=2)
     with live(engine, "hermes", coalesce_reasoning=True) as server:
         text = server.post(messages=HELLO, stream=True).text
@@ -81,21 +81,21 @@ def test_what_is_held_back_when_the_engine_fails_is_told_before_its_error() -> N
 
 
 @pytest.mark.parametrize(
-    ("path", "ask", "told"),
+    ("path", "ask", "comment"),
     [
         ("/v1/chat/completions", {}, b": keep-alive\n\n"),
         ("/v1/responses", {"input": "Hello"}, b": keep-alive\n\n"),
         ("/v1/messages", {"max_tokens": 9, "model": "m"}, b'event: ping\ndata: {"type":"ping"}\n\n'),
     ],
 )
-def test_a_silent_stream_is_kept_alive_in_its_protocols_way(path: str, ask: dict[str, Any], told: bytes) -> None:
+def test_a_silent_stream_is_kept_alive_in_its_protocols_way(path: str, ask: dict[str, Any], comment: bytes) -> None:
     engine = Scripted(["Hi"], hang_after=1)
     with live(engine, "hermes", silence=1.0) as server:
         connection = server.request(path, messages=HELLO, stream=True, **ask)
         received = b""
-        while told not in received:
+        while comment not in received:
             received += connection.recv(65_536)
-        assert b"Hi" in received.split(told)[0]
+        assert b"Hi" in received.split(comment)[0]
         connection.close()
         until(lambda: engine.cancelled == 1)
 
@@ -132,10 +132,10 @@ def test_a_marker_that_is_only_spelled_is_text_where_the_engine_tells_its_tokens
     with live(Ids(0, 2, 3, 1, 2, 7), "hermes") as server:
         ask: dict[str, Any] = {"messages": HELLO, "stream": stream, "stream_options": {"include_usage": True}}
         answer = server.post(**(ask if stream else {"messages": HELLO}))
-    told = chunks(answer.text)[-1] if stream else answer.json()
-    assert told["usage"]["completion_tokens_details"] == {"reasoning_tokens": 2}
+    sent = chunks(answer.text)[-1] if stream else answer.json()
+    assert sent["usage"]["completion_tokens_details"] == {"reasoning_tokens": 2}
     if not stream:
-        message = told["choices"][0]["message"]
+        message = sent["choices"][0]["message"]
         assert (message["reasoning_content"], message["content"]) == ("plan it", "plan done")
 
 

@@ -154,7 +154,7 @@ def test_pages_of_the_loopback_and_of_named_origins_may_ask(origin: str, cors: t
 
 
 @pytest.mark.parametrize("stream", [True, False])
-def test_the_clients_own_id_of_a_request_is_told_again(stream: bool, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_clients_own_id_of_a_request_is_reported_again(stream: bool, caplog: pytest.LogCaptureFixture) -> None:
     with live(replay("<think>never closed"), "deepseekv31") as server:
         ask = {"messages": HELLO, "stream": stream}
         answer = server.http.post(CHAT, json=ask, headers={"X-Request-Id": "mine-7"})
@@ -165,7 +165,7 @@ def test_the_clients_own_id_of_a_request_is_told_again(stream: bool, caplog: pyt
     assert "(mine-7)" in caplog.text
 
 
-def test_counts_are_told_to_those_who_have_the_key() -> None:
+def test_counts_are_reported_to_those_who_have_the_key() -> None:
     with live(Scripted(["a"]), api_key="secret") as server:
         assert server.http.get("/metrics").status_code == 401
         assert server.http.get("/metrics", headers={"Authorization": "Bearer secret"}).status_code == 200
@@ -187,15 +187,15 @@ def test_captures_are_their_owners_alone(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("choice", ["auto", "required", {"type": "function", "function": {"name": "get_weather"}}])
 @pytest.mark.parametrize("size", [1, 7, 1000])
-def test_without_parallel_calls_the_answer_ends_behind_the_first(choice: Any, size: int) -> None:
+def test_without_parallel_calls_the_answer_ends_after_the_first(choice: Any, size: int) -> None:
     ask = {"messages": HELLO, "tools": [WEATHER], "tool_choice": choice, "parallel_tool_calls": False}
     with live(replay(TWO, size=size), "hermes", named_reason="tool_calls") as server:
-        told = server.post(**ask).json()
+        answer = server.post(**ask).json()
         streamed = chunks(server.post(**ask, stream=True, stream_options={"include_usage": True}).text)
-    whole = told["choices"][0]
+    whole = answer["choices"][0]
     assert [c["function"]["arguments"] for c in whole["message"]["tool_calls"]] == ['{"city": "Oslo"}']
     assert (whole["message"]["content"], whole["finish_reason"]) == (None, "tool_calls")
-    assert told["usage"]["completion_tokens"] > 0
+    assert answer["usage"]["completion_tokens"] > 0
     assert {c["index"] for x in streamed for y in x["choices"] for c in y["delta"].get("tool_calls") or ()} == {0}
     assert streamed[-1]["usage"]["completion_tokens"] > 0
     assert [y["finish_reason"] for x in streamed for y in x["choices"] if y["finish_reason"]] == ["tool_calls"]
@@ -206,18 +206,18 @@ def test_anthropics_word_for_one_call_holds_too() -> None:
     choice = {"type": "auto", "disable_parallel_tool_use": True}
     with live(replay(TWO), "hermes") as server:
         ask = {"max_tokens": 9, "messages": HELLO, "tools": [tool], "tool_choice": choice}
-        told = server.post("/v1/messages", **ask).json()
-    assert [b["type"] for b in told["content"]] == ["tool_use"]
-    assert told["stop_reason"] == "tool_use"
+        answer = server.post("/v1/messages", **ask).json()
+    assert [b["type"] for b in answer["content"]] == ["tool_use"]
+    assert answer["stop_reason"] == "tool_use"
 
 
 # -- counts and times --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("told", [None, Usage(prompt_tokens=11, completion_tokens=1)])
-def test_usage_is_told_where_a_stop_string_ends_the_answer(told: Usage | None) -> None:
+@pytest.mark.parametrize("reported", [None, Usage(prompt_tokens=11, completion_tokens=1)])
+def test_usage_is_reported_where_a_stop_string_ends_the_answer(reported: Usage | None) -> None:
     pieces = [
-        Delta(text="a", token_ids=(1,), usage=told),
+        Delta(text="a", token_ids=(1,), usage=reported),
         *(Delta(text=t, token_ids=(2,)) for t in ["b", "c", "STOP", "d"]),
     ]
     with live(Scripted(pieces), "hermes") as server:
@@ -225,7 +225,7 @@ def test_usage_is_told_where_a_stop_string_ends_the_answer(told: Usage | None) -
         anthropic = server.post("/v1/messages", max_tokens=9, messages=HELLO, stop_sequences=["STOP"]).json()["usage"]
         ask = {"messages": HELLO, "stop": "STOP", "stream": True, "stream_options": {"include_usage": True}}
         streamed = chunks(server.post(**ask).text)[-1]["usage"]
-    assert (whole["completion_tokens"], whole["prompt_tokens"]) == (4, 11 if told else 0)
+    assert (whole["completion_tokens"], whole["prompt_tokens"]) == (4, 11 if reported else 0)
     assert whole == streamed
     assert anthropic["output_tokens"] == 4
 

@@ -60,12 +60,12 @@ def corpus(cache: Path) -> Iterator[tuple[str, Path]]:
     Raises:
         NoTemplates: they cannot be had, or one is not the text that the manifest has.
     """
-    told, seen = manifest(), set()
+    listed, seen = manifest(), set()
     for package, folder in folders(cache, PACKAGES).items():
-        for name, digest in told[package]["files"].items():
+        for name, digest in listed[package]["files"].items():
             path = folder / name
             if not path.is_file() or _digest(path) != digest:
-                raise NoTemplates(f"{path}: is not the file of {package} {told[package]['version']}")
+                raise NoTemplates(f"{path}: is not the file of {package} {listed[package]['version']}")
             if digest not in seen:
                 seen.add(digest)
                 yield package, path
@@ -77,7 +77,7 @@ def _digest(path: Path) -> str:
 
 def write_manifest(root: Path) -> None:
     """Write what is in the folders, the same text once; templates for training are variants, and are left out."""
-    told: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     seen: set[str] = set()
     for package, source in PACKAGES.items():
         found = _find(root, source.folder)
@@ -90,8 +90,8 @@ def write_manifest(root: Path) -> None:
             if digest not in seen:
                 files[name] = digest
                 seen.add(digest)
-        told[package] = {"version": source.version, "files": files}
-    MANIFEST.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+        fields[package] = {"version": source.version, "files": files}
+    MANIFEST.write_text(json.dumps(fields, indent=1) + "\n", encoding="utf-8")
 
 
 class NoTemplates(Exception):
@@ -187,8 +187,8 @@ def _keep(target: Path, name: str, content: bytes) -> None:
     if path.suffix == ".jinja":
         found[path.stem] = content.decode()
     elif path.suffix == ".json":  # a model's description
-        told = json.loads(content)
-        models = told if isinstance(told, list) else [told]
+        parsed = json.loads(content)
+        models = parsed if isinstance(parsed, list) else [parsed]
         texts = [m["chat_template"] for m in models if m.get("chat_template")]
         found = dict(zip((path.stem, *(f"{path.stem}-{i}" for i in range(2, len(texts) + 1))), texts, strict=False))
     for stem, text in found.items():

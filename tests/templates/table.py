@@ -17,9 +17,9 @@ class Source:
         package, file: where it is, without ``.jinja``.
         variables: what a request gives it besides messages and tools.
         arguments: whether arguments reach it as an object or as JSON text.
-        reasoning: the key of a message that holds its reasoning; ``parts`` for a list of content parts.
+        reasoning: the key of a message that contains its reasoning; ``parts`` for a list of content parts.
         sandboxed: false for templates that change lists.
-        unmarked: whether it holds too little of the format to be told by.
+        unmarked: whether it contains too little of the format to be recognized by.
     """
 
     dialect: str
@@ -219,7 +219,7 @@ DIFFERENCES = [
         "a turn without reasoning closes it first",
         reasoning="closed",
     ),
-    # Margins: nothing stands before the first part, and the longer of two stands between parts.
+    # Margins: nothing comes before the first part, and the longer of two is between parts.
     Difference(
         ("GLM-4.6", "inclusionai-ling-3.0-flash", "poolside-Laguna-XS.2"),
         ANY,
@@ -294,7 +294,7 @@ DIFFERENCES = [
             "tool_chat_template_llama3.1_json",
         ),
         ("call", "empty-call", "values", "content-call"),
-        "the marker is written only for built-in tools; without it a call can be told only by its declared name",
+        "the marker is written only for built-in tools; without it a call is recognized only by its declared name",
         writes={"calls": 1},
     ),
     Difference(
@@ -351,7 +351,7 @@ DIFFERENCES = [
         "the template takes reasoning or content",
         error="Cannot pass both content and thinking",
     ),
-    # Values, as Jinja prints what it is not told to write as JSON.
+    # Values, as Jinja prints what it does not write as JSON.
     Difference(
         ("Qwen3-Coder", "Qwen3.5-4B", "NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", "StepFun3.5-Flash"),
         ("values",),

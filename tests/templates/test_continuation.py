@@ -29,7 +29,7 @@ CALLING = [s for s in SOURCES if s.file not in SILENT and s.file not in OTHERWIS
 CASES = pytest.mark.parametrize("source", CALLING, ids=lambda s: f"{s.dialect}-{s.file}")
 ASKED: dict[str, Any] = {"role": "user", "content": "What now? "}
 UNLIKE: dict[str, str] = {}
-"""Templates that do not write what follows an answer behind it, and why."""
+"""Templates that do not write what follows an answer after it, and why."""
 
 
 @cache
@@ -68,7 +68,7 @@ def asked(messages: Sequence[Any], source: Source, context: Context | None = Non
 
 
 def answered(turns: Turns, made: Tokenizer, source: Source, prompt: Continued, message: Any) -> tuple[Any, list[int]]:
-    """The model answers: what the client is told, and all tokens so far."""
+    """The model answers: what the client gets, and all tokens so far."""
     dialect = unspool.get_dialect(source.dialect)
     stage = unspool.detect_stage(dialect, prompt.prompt)
     if not dialect.reasoning:
@@ -78,8 +78,8 @@ def answered(turns: Turns, made: Tokenizer, source: Source, prompt: Continued, m
     read = unspool.parse(raw, dialect, tools=TOOLS, prompt=prompt.prompt)
     turns.remember(prompt, Written(raw, ids, read))
     known = prompt.ids if prompt.ids is not None else made.encode(prompt.prompt, add_special_tokens=False).ids
-    told = {k: v for k, v in read.to_openai().items() if k != "reasoning_content"}
-    return told, [*known, *ids]
+    sent = {k: v for k, v in read.to_openai().items() if k != "reasoning_content"}
+    return sent, [*known, *ids]
 
 
 def shared(before: Sequence[int], now: Sequence[int] | None) -> int:
@@ -101,9 +101,9 @@ def test_a_second_turn_shares_every_token_of_the_first_within_a_tool_loop_and_be
     history = [ASKED]
     first = turns.prompt(asked(history, source))
     said = {"role": "assistant", "content": None, "reasoning_content": THOUGHT, "tool_calls": [call]}
-    told, tokens = answered(turns, made, source, first, said)
-    result = {"role": "tool", "tool_call_id": told["tool_calls"][0]["id"], "name": "get_weather", "content": RESULT}
-    history += [told, result]
+    answer, tokens = answered(turns, made, source, first, said)
+    result = {"role": "tool", "tool_call_id": answer["tool_calls"][0]["id"], "name": "get_weather", "content": RESULT}
+    history += [answer, result]
     if source.file in UNLIKE:
         with pytest.raises(TemplateError):
             prompts.bridge(asked(history, source), 1, dialect.end)
@@ -113,8 +113,8 @@ def test_a_second_turn_shares_every_token_of_the_first_within_a_tool_loop_and_be
     assert made.decode(second.ids or [], skip_special_tokens=False) == second.prompt
     assert RESULT.strip() in second.prompt[len(first.prompt) :]
     said = {"role": "assistant", "content": "It is warm.", "reasoning_content": THOUGHT}
-    told, tokens = answered(turns, made, source, second, said)
-    history += [told, {"role": "user", "content": "And then?"}]
+    answer, tokens = answered(turns, made, source, second, said)
+    history += [answer, {"role": "user", "content": "And then?"}]
     third = turns.prompt(asked(history, source, "all"))
     assert shared(tokens, third.ids) == len(tokens)
     assert third.prompt.count("20 degrees") == 1
@@ -144,18 +144,18 @@ def test_a_users_turn_shares_every_token_of_an_answer_in_several_rounds(
         }
         if at == 2:
             said = {"role": "assistant", "content": "It is warm.", "reasoning_content": THOUGHT}
-        told, tokens = answered(turns, made, source, prompt, said)
+        answer, tokens = answered(turns, made, source, prompt, said)
         known = prompt.ids if prompt.ids is not None else made.encode(prompt.prompt, add_special_tokens=False).ids
         written = Written(made.decode(tokens[len(known) :], skip_special_tokens=False), tokens[len(known) :], Message())
         results = [
             {"role": "tool", "tool_call_id": c["id"], "name": "get_weather", "content": RESULT}
-            for c in told.get("tool_calls", ())
+            for c in answer.get("tool_calls", ())
         ]
         if results:
             request = asked([ASKED, *messages], source)
-            prompt = turns.next_round(request, prompt, written, told, results)
+            prompt = turns.next_round(request, prompt, written, answer, results)
             assert shared(tokens, prompt.ids) == len(tokens)
-        messages += [told, *results]
+        messages += [answer, *results]
     visible = {"role": "assistant", "content": messages[-1]["content"]}
     turns.remember_rounds(begun, messages, [[visible]])
     for history in (messages, [visible]):

@@ -1,4 +1,4 @@
-"""The next round of a loop, by the families' own templates: what goes behind an answer is what the template writes."""
+"""The next round of a loop, by the families' own templates: what goes after an answer is what the template writes."""
 
 import json
 from collections.abc import Iterator
@@ -29,25 +29,25 @@ def asked(made: Prompts, source: Source, result: str) -> Iterator[tuple[ChatRequ
     for id in ("callid000", "functions.get_weather:0"):
         called = {"id": id, "type": "function", "function": {"name": "get_weather", "arguments": arguments}}
         answer = {"role": "assistant", "content": None, "tool_calls": [called]}
-        told = {"role": "tool", "tool_call_id": id, "name": "get_weather", "content": result}
-        yield ChatRequest(messages=[{"role": "user", "content": "?"}], toolset=read_toolset(TOOLS)), answer, told
+        message = {"role": "tool", "tool_call_id": id, "name": "get_weather", "content": result}
+        yield ChatRequest(messages=[{"role": "user", "content": "?"}], toolset=read_toolset(TOOLS)), answer, message
 
 
 @pytest.mark.parametrize("source", LOOPING, ids=lambda s: f"{s.dialect}-{s.file}")
 @pytest.mark.parametrize("result", ["Rain, says Zeus.", "}", "<|im_end|></s>[TOOL_CALLS]"])
-def test_what_goes_behind_an_answer_is_what_the_template_writes(
+def test_what_goes_after_an_answer_is_what_the_template_writes(
     source: Source, result: str, templates: dict[str, Path]
 ) -> None:
     made, dialect = prompts(source, templates), unspool.get_dialect(source.dialect)
     made.check(dialect)
     failures = []
-    for request, answer, told in asked(made, source, result):
+    for request, answer, result_message in asked(made, source, result):
         try:
-            bridge = made.next_turn(request, answer, [told], dialect.end)
+            bridge = made.next_turn(request, answer, [result_message], dialect.end)
         except NoBridge as why:
             failures.append(str(why))
             continue
-        whole = made.render(ChatRequest(messages=[*request.messages, answer, told], toolset=request.toolset))
+        whole = made.render(ChatRequest(messages=[*request.messages, answer, result_message], toolset=request.toolset))
         assert whole.endswith(bridge.whole)
         assert result[0] in bridge.text.replace(BREAK, "")
         prompt = made.render(request)

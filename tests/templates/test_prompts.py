@@ -78,13 +78,13 @@ def test_every_exception_is_of_a_template() -> None:
     assert {*SILENT, *OTHERWISE} <= {s.file for s in SOURCES}
 
 
-def conversation(asked: str, told: str) -> list[dict[str, Any]]:
+def conversation(asked: str, weather: str) -> list[dict[str, Any]]:
     function = {"name": "get_weather", "arguments": json.dumps({"city": "Paris"})}
     call = {"id": "callid000", "type": "function", "function": function}
     return [
         {"role": "user", "content": f"What now? {asked}"},
         {"role": "assistant", "content": None, "reasoning_content": "plan it", "tool_calls": [call]},
-        {"role": "tool", "tool_call_id": "callid000", "name": "get_weather", "content": f"20 degrees {told}"},
+        {"role": "tool", "tool_call_id": "callid000", "name": "get_weather", "content": f"20 degrees {weather}"},
         {"role": "assistant", "content": "It is warm."},
         {"role": "user", "content": [{"type": "text", "text": "And "}, {"type": "text", "text": f"then? {asked}"}]},
     ]
@@ -131,13 +131,13 @@ TOOLS_ONLY = {"NousResearch-Hermes-3-Llama-3.1-8B-tool_use", "tool_chat_template
 def test_a_final_message_is_gone_on_with(source: Source, templates: dict[str, Path]) -> None:
     made = prompts(source, templates)
     messages = [{"role": "user", "content": "What now?"}, {"role": "assistant", "content": "It is i"}]
-    told: dict[str, Any] = {"messages": messages, "template": dict(source.variables)}
-    told["body"] = {"continue_final_message": True}
+    fields: dict[str, Any] = {"messages": messages, "template": dict(source.variables)}
+    fields["body"] = {"continue_final_message": True}
     if source.file in TOOLS_ONLY:
         with pytest.raises(BadRequest, match="the chat template rejected"):
-            made.render(ChatRequest(**told))
-        told["toolset"] = read_toolset(TOOLS)
-    assert made.render(ChatRequest(**told)).endswith("It is i")
+            made.render(ChatRequest(**fields))
+        fields["toolset"] = read_toolset(TOOLS)
+    assert made.render(ChatRequest(**fields)).endswith("It is i")
 
 
 def test_tools_that_gpt_oss_was_trained_on_are_described_by_its_template(templates: dict[str, Path]) -> None:

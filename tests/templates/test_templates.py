@@ -106,6 +106,6 @@ def test_the_template_tells_the_dialect(source: Source, templates: dict[str, Pat
     text = (templates[source.package] / f"{source.file}.jinja").read_text(encoding="utf-8")
     found = detect_dialect(chat_template=text)
     if source.unmarked:
-        assert source.dialect not in [c.dialect for c in found[:1]], "the template can be told now"
+        assert source.dialect not in [c.dialect for c in found[:1]], "the template is recognized now"
     else:
         assert found[0].dialect == source.dialect, found[:3]

@@ -27,8 +27,8 @@ Message = dict[str, Any]
 
 def _called(content: str, *calls: tuple[str, dict[str, Any]], **more: Any) -> Message:
     functions = [{"name": name, "arguments": arguments} for name, arguments in calls]
-    told = [{"id": f"callid{i:03}", "type": "function", "function": f} for i, f in enumerate(functions)]
-    return {"role": "assistant", "content": content, "tool_calls": told, **more}
+    tool_calls = [{"id": f"callid{i:03}", "type": "function", "function": f} for i, f in enumerate(functions)]
+    return {"role": "assistant", "content": content, "tool_calls": tool_calls, **more}
 
 
 SYSTEM = {"role": "system", "content": "Be <b>brief</b>."}
@@ -64,11 +64,11 @@ def _prompts(path: Path) -> Prompts:
 
 def _as_text(messages: list[Message]) -> list[Message]:
     """The messages with arguments as requests have them."""
-    told = copy.deepcopy(messages)
-    for message in told:
+    copies = copy.deepcopy(messages)
+    for message in copies:
         for call in message.get("tool_calls", ()):
             call["function"]["arguments"] = json.dumps(call["function"]["arguments"], ensure_ascii=False)
-    return told
+    return copies
 
 
 @pytest.mark.parametrize("case", [*CASES, *GOING_ON])
@@ -93,7 +93,7 @@ def test_a_prompt_is_transformers_own(source: Source, case: str, templates: dict
             eos_token="<EOS>",
             **source.variables,
         )[0][0]
-    except Exception:  # whatever it refuses, and however, has to be refused here too
+    except Exception:  # whatever it refuses, and however, must be refused here too
         with pytest.raises(BadRequest):
             _render(made, source, messages, tools, going_on)
     else:

@@ -79,7 +79,7 @@ def openai(case: Message, dialect: Dialect) -> Message:
 
 
 def written(source: Source, template: jinja2.Template, dialect: Dialect, case: Message) -> str:
-    """What the template writes behind the opening of the assistant's turn.
+    """What the template writes after the opening of the assistant's turn.
 
     Raises:
         ValueError: the opening cannot be found.

@@ -134,7 +134,7 @@ def test_a_page_is_shown_in_numbered_lines_with_numbered_links(site: str) -> Non
         assert ": She has three masts." in result.text
         assert ": * two" in result.text
         assert ": x  =  1" in result.text
-        assert "〖0†L1〗" in result.text  # what a page writes is no citation
+        assert "〖0†L1〗" in result.text  # what a page writes is not a citation
         assert "alert" not in result.text
         assert [(source.cursor, source.title) for source in result.sources] == [(0, "Ships & harbours")]
         assert (await call("open", id=f"http://{site}/packed")).text.split("\n")[4:] == lines[4:]
@@ -194,7 +194,7 @@ def test_a_provider_is_asked_and_its_results_are_opened_by_number(site: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("path", "told"),
+    ("path", "message"),
     [
         ("/big", "more than 200,000 bytes"),
         ("/bomb", "more than 200,000 bytes"),
@@ -203,15 +203,15 @@ def test_a_provider_is_asked_and_its_results_are_opened_by_number(site: str) -> 
         ("/nothing", "answers 404"),
         ("/to/loop", "more than 5 redirects"),
         ("/to/https://elsewhere.example/", "not among the hosts"),
-        ("/to/file:///etc/passwd", "no URL of http"),
+        ("/to/file:///etc/passwd", "not a URL of http"),
         ("/to/http://127.0.0.1:1/", "not among the hosts"),
     ],
 )
-def test_what_cannot_be_read_is_refused(site: str, path: str, told: str) -> None:
+def test_what_cannot_be_read_is_refused(site: str, path: str, message: str) -> None:
     async def work(call: Call) -> None:
         result = await call("open", id=f"http://{site}{path}")
         assert result.error
-        assert told in result.text
+        assert message in result.text
 
     browse([site], work, time=2 if path == "/slow" else 20)
 

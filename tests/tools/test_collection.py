@@ -59,7 +59,7 @@ def listed(tools: Tools, labels: Sequence[str] | None = None) -> Listing:
     return asyncio.run(tools.list_tools(labels))
 
 
-def test_names_that_clash_stand_behind_their_servers_labels_and_others_stay() -> None:
+def test_names_that_clash_come_after_their_servers_labels_and_others_stay() -> None:
     listing = listed(
         Tools([Server("a", "find", "open"), Server("b", "find", "shut"), Server("c", "a__find", "sp ace")])
     )
@@ -106,7 +106,7 @@ def test_a_session_asks_each_server_once_and_closes_what_it_opened() -> None:
     assert c.log == ["closed"]
 
 
-def test_approvals_go_by_the_tools_own_name_and_by_that_behind_its_label() -> None:
+def test_approvals_go_by_the_tools_own_name_and_by_that_after_its_label() -> None:
     servers = [Server("a", "find", "open"), Server("b", "find")]
     approval = Approval(always=frozenset(("b__find", "open")))
     assert {tool.name: tool.approval for tool in listed(Tools(servers, approval)).tools} == {
@@ -192,11 +192,11 @@ def test_python_of_demo_takes_its_code_as_json_and_bare_and_keeps_state_for_one_
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["--tool-server", ""], "--tool-server: : names no server"),
         (["--tool-server", "localhost"], "'localhost' is neither host:port nor a URL"),
-        (["--tool-server", "ftp://x/"], "no URL of http or https"),
+        (["--tool-server", "ftp://x/"], "not a URL of http or https"),
         (
             ["--tool-server", "demo", "--sandbox", "docker"],
             "--sandbox: 'docker' is not one of monty, bwrap, wasi or none",
@@ -205,13 +205,13 @@ def test_python_of_demo_takes_its_code_as_json_and_bare_and_keeps_state_for_one_
         (["--mcp-config", "no/such/file"], "--mcp-config: no/such/file: No such file"),
     ],
 )
-def test_wrong_flags_are_refused_with_what_is_allowed(arguments: list[str], told: str) -> None:
-    with pytest.raises(Misuse, match=told):
+def test_wrong_flags_are_refused_with_what_is_allowed(arguments: list[str], message: str) -> None:
+    with pytest.raises(Misuse, match=message):
         opened(*arguments)
 
 
 @pytest.mark.parametrize(
-    ("config", "told"),
+    ("config", "message"),
     [
         ([], "must be {"),
         ({"mcpServers": {"a b": {"command": "x"}}}, "the label 'a b' must have"),
@@ -220,17 +220,17 @@ def test_wrong_flags_are_refused_with_what_is_allowed(arguments: list[str], told
         ({"mcpServers": {"a": {"command": "x", "args": "y"}}}, "args: must be a list of strings"),
         ({"mcpServers": {"a": {"command": "x", "env": {"A": 1}}}}, "env: must be an object of strings"),
         ({"mcpServers": {"a": {"command": "${NOT_SET}"}}}, "the environment has no such variable"),
-        ({"mcpServers": {"a": {"url": "x"}}}, "'x' is no URL"),
+        ({"mcpServers": {"a": {"url": "x"}}}, "'x' is not a URL"),
         ({"mcpServers": {"a": {"url": "http://x/", "type": "ws"}}}, "type: 'ws' is not one of stdio"),
         ({"mcpServers": {"a": {"url": "http://x/", "type": "stdio"}}}, "does not fit url"),
         ({"mcpServers": {"a": {"command": "x", "require_approval": "ask"}}}, "require_approval: must be"),
         ({"mcpServers": {"a": {"command": "x", "timeout": -1}}}, "timeout: must be a number"),
     ],
 )
-def test_a_wrong_configuration_is_refused_with_its_place(tmp_path: Path, config: object, told: str) -> None:
+def test_a_wrong_configuration_is_refused_with_its_place(tmp_path: Path, config: object, message: str) -> None:
     path = tmp_path / "mcp.json"
     path.write_text(json.dumps(config))
-    with pytest.raises(ValueError, match=told.replace("{", r"\{")):
+    with pytest.raises(ValueError, match=message.replace("{", r"\{")):
         Tools.from_flags(mcp_config=path)
 
 

@@ -224,7 +224,7 @@ def test_tools_whose_definitions_cannot_be_used_are_left_out(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("fault", "told"),
+    ("fault", "message"),
     [
         ("endless-pages", "pages without an end"),
         ("many", "more than 256 tools"),
@@ -234,14 +234,16 @@ def test_tools_whose_definitions_cannot_be_used_are_left_out(tmp_path: Path) -> 
         ("complains", "the file of settings is missing"),
     ],
 )
-def test_a_server_that_cannot_be_listed_is_reported_and_the_others_work(tmp_path: Path, fault: str, told: str) -> None:
+def test_a_server_that_cannot_be_listed_is_reported_and_the_others_work(
+    tmp_path: Path, fault: str, message: str
+) -> None:
     before = children()
 
     async def work(tools: Tools) -> None:
         listing = await tools.list_tools()
         assert [tool.name for tool in listing.tools] == ["good"]
         assert [*listing.failures] == ["bad"]
-        assert told in listing.failures["bad"]
+        assert message in listing.failures["bad"]
         assert (await call(tools, "good")).text == "done"
         with pytest.raises(ToolServerError):
             await tools.servers["bad"].list_tools()
@@ -298,7 +300,7 @@ def test_a_listing_that_is_cancelled_leaves_no_child(tmp_path: Path) -> None:
     run(tools_of(tmp_path, limits, bad=program("bad_server.py", "silent")), work)
 
 
-def test_names_that_clash_stand_behind_their_servers_labels_and_approvals_go_by_tool(tmp_path: Path) -> None:
+def test_names_that_clash_come_after_their_servers_labels_and_approvals_go_by_tool(tmp_path: Path) -> None:
     async def work(tools: Tools) -> None:
         listing = await tools.list_tools()
         assert [tool.name for tool in listing.tools] == ["one__good", "two__good"]
@@ -329,5 +331,5 @@ def test_a_server_that_a_request_names_is_not_looked_for_at_private_addresses(ur
 
 
 def test_a_server_that_a_request_names_must_be_https() -> None:
-    with pytest.raises(ValueError, match="is no URL of https"):
+    with pytest.raises(ValueError, match="is not a URL of https"):
         request_server("asked", "http://example.com/mcp", {}, LIMITS)

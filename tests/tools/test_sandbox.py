@@ -76,7 +76,7 @@ def test_half_a_surrogate_pair_ends_no_interpreter(name: str) -> None:
     assert found[3].text == "1\n", "its state is still there"
 
 
-def test_errors_are_told_with_their_line_and_state_stays(name: str) -> None:
+def test_errors_are_reported_with_their_line_and_state_stays(name: str) -> None:
     found = run(name, "x = 1\n1 / 0", "def f(:", "undefined", "raise SystemExit(3)", "x")
     assert [result.error for result in found] == [True, True, True, True, False]
     assert "ZeroDivisionError: division by zero" in found[0].text
@@ -224,9 +224,9 @@ def test_a_sandbox_that_is_not_there_says_what_would_help(monkeypatch: pytest.Mo
         open_sandbox("docker")
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    told: Iterator[tuple[Sandbox, str]] = iter(
+    cases: Iterator[tuple[Sandbox, str]] = iter(
         ((Monty(), "pip install 'unspool\\[python-tool\\]'"), (Bwrap(), "bubblewrap"), (Wasi(tmp_path), "wasmtime"))
     )
-    for one, text in told:
+    for one, text in cases:
         with pytest.raises(SandboxError, match=text):
             one.command(LIMITS)

@@ -81,7 +81,7 @@ def test_an_answer_is_written_explained_and_read_anew_by_keyboard(browser: Drive
         assert browser.run("return faults") == []
 
 
-def test_hostile_and_broken_output_stays_text_and_is_told(browser: Driven) -> None:
+def test_hostile_and_broken_output_stays_text_and_is_reported(browser: Driven) -> None:
     raw = BROKEN.replace("A thought.", HOSTILE)
     with live(Scripted(cut(raw, 7)), "hermes") as server:
         begin(browser, server)

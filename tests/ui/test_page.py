@@ -117,7 +117,7 @@ def test_results_of_tools_are_sent_back(visit: Visit) -> None:
         until(lambda: page.locator(".turn.assistant footer").count() == 2)
 
 
-def test_tools_can_be_edited_and_wrong_ones_are_told(visit: Visit) -> None:
+def test_tools_can_be_edited_and_wrong_ones_are_reported(visit: Visit) -> None:
     engine = Scripted(["Hi."])
     with live(engine, "hermes") as server:
         page = begin(visit, server)
@@ -150,7 +150,7 @@ def test_of_several_models_one_is_chosen(visit: Visit) -> None:
         page.locator("u-look .muted", has_text="mistral").wait_for()
 
 
-def test_a_cut_stream_is_told_and_can_still_be_looked_at(visit: Visit) -> None:
+def test_a_cut_stream_is_reported_and_can_still_be_looked_at(visit: Visit) -> None:
     engine = Scripted(cut(RAW), hang_after=8)
     with live(engine, "hermes") as server:
         page = begin(visit, server)
@@ -177,7 +177,7 @@ def test_an_answer_can_be_stopped(visit: Visit) -> None:
         until(lambda: engine.cancelled == 1)
 
 
-def test_errors_are_told_before_and_within_an_answer(visit: Visit) -> None:
+def test_errors_are_reported_before_and_within_an_answer(visit: Visit) -> None:
     with live(Scripted(cut(RAW), fail_after=10), "hermes") as server:
         page = begin(visit, server)
         say(page)
@@ -442,10 +442,10 @@ def test_a_capture_opens_by_drag_and_drop_and_what_is_saved_reads_the_same(
         drop(page, file.name, file.read_text())
         page.locator("u-look .chip").first.wait_for()
         page.locator("u-look .call .status.ok").wait_for()
-        with page.expect_download() as told:
+        with page.expect_download() as download:
             page.click("u-look button.save")
         saved = tmp_path / "saved.jsonl"
-        told.value.save_as(saved)
+        download.value.save_as(saved)
         drop(page, "no.jsonl", "just text")
         page.locator(".alerts .error", has_text="no recording").wait_for()
     before, after = read_recordings(file)[0], read_recordings(saved)[0]
@@ -464,10 +464,10 @@ def test_what_the_bench_saves_carries_its_dialect_and_policies(visit: Visit, tmp
         file.fill(file.input_value().replace("tool_call>", "do>"))
         page.fill("u-bench textarea.raw", 'é\u202e<do>\n{"name": "get_weather", "arguments": {}}\n</do>')
         until(lambda: page.locator("u-bench .call").count() == 1)
-        with page.expect_download() as told:
+        with page.expect_download() as download:
             page.click("u-reading button.save")
         saved = tmp_path / "saved.jsonl"
-        told.value.save_as(saved)
+        download.value.save_as(saved)
     message = read_recordings(saved)[0].parse()
     assert (message.content, [c.name for c in message.tool_calls]) == ("é\u202e", ["get_weather"])
 
@@ -645,8 +645,8 @@ def test_no_script_can_turn_text_into_markup(visit: Visit) -> None:
     with live(Scripted(["Hi."]), "hermes") as server:
         page = begin(visit, server)
         attempt = "try { document.body.innerHTML = '<b>x</b>'; return 'set'; } catch (e) { return e.name; }"
-        told = page.evaluate(f"(() => {{ {attempt} }})()")
-        assert told == "TypeError"
+        error = page.evaluate(f"(() => {{ {attempt} }})()")
+        assert error == "TypeError"
         visit.faults = [f for f in visit.faults if "TrustedHTML" not in f]
 
 

@@ -34,7 +34,7 @@ class Frame(NamedTuple):
 def frames(stream: bytes, done: bool = False) -> list[Frame]:
     """The events of a stream, by the strictest framing: lines as any client splits them, two line feeds after each.
 
-    ``done`` says that ``[DONE]`` has to end it; it is not among the events.
+    ``done`` says that ``[DONE]`` must end it; it is not among the events.
     """
     text = stream.decode()
     assert len(text.splitlines()) == text.count("\n"), "a character ends a line for some clients"
@@ -78,20 +78,20 @@ def chat_stream(stream: bytes, field: str = "reasoning_content") -> tuple[list[A
     for chunk in chunks:
         assert usage is None, "something follows the usage"
         usage = chunk.get("usage")
-        for told in chunk["choices"]:
-            if told["index"] not in choices:
-                assert told["index"] == len(choices), "choices open in order"
-                choices[told["index"]] = ChatState()
-            _chat_delta(choices[told["index"]], told)
+        for choice in chunk["choices"]:
+            if choice["index"] not in choices:
+                assert choice["index"] == len(choices), "choices open in order"
+                choices[choice["index"]] = ChatState()
+            _chat_delta(choices[choice["index"]], choice)
     return [_chat_answer(c, field) for c in choices.values()], usage
 
 
-def _chat_delta(choice: ChatState, told: dict[str, Any]) -> None:
+def _chat_delta(choice: ChatState, sent: dict[str, Any]) -> None:
     assert choice.finish is None, "something follows the finish reason"
-    choice.finish = told["finish_reason"]
-    for key, value in told["delta"].items():
+    choice.finish = sent["finish_reason"]
+    for key, value in sent["delta"].items():
         if key == "role":
-            assert choice.role is None, "the role is told twice"
+            assert choice.role is None, "the role is sent twice"
             choice.role = value
         elif key == "tool_calls":
             for call in value:
@@ -315,5 +315,5 @@ def agui_stream(stream: bytes) -> tuple[Answer, dict[str, Any]]:
     assert not opened, "something is open at the end of the run"
     assert len(parents) <= 1, "all belong to one assistant message"
     assert last["outcome"].get("pendingToolCallIds", []) == list(calls)
-    told = tuple((id, name, arguments) for id, (name, arguments) in calls.items())
-    return Answer(reasoning, content, told, last["result"]["finishReason"]), last
+    in_order = tuple((id, name, arguments) for id, (name, arguments) in calls.items())
+    return Answer(reasoning, content, in_order, last["result"]["finishReason"]), last

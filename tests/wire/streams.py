@@ -24,9 +24,9 @@ IDENTITY: dict[str, Any] = {"id": "chatcmpl-123", "model": "some-model", "create
 
 def stream(writer: Writer, events: Iterable[Event], usage: Usage | None = USAGE, size: int = 1) -> bytes:
     """A whole stream of one choice, ``size`` events at a time."""
-    told = list(events)
+    listed = list(events)
     out = [writer.start()]
-    out += [writer.events(0, told[i : i + size]) for i in range(0, len(told), size)]
+    out += [writer.events(0, listed[i : i + size]) for i in range(0, len(listed), size)]
     out.append(writer.finish(usage))
     return b"".join(out)
 

@@ -81,8 +81,8 @@ def test_each_block_of_reasoning_is_a_message_of_its_own() -> None:
     events: list[Event] = []
     for text in "ab":
         events += (ReasoningStart(0, 0), ReasoningDelta(text, 0, 0), ReasoningEnd(0, 0))
-    told = [f.data for f in frames(stream(agui(), [*events, Finish("stop", 0, 0)]))]
-    assert [e["messageId"] for e in told if e["type"] == "REASONING_MESSAGE_CONTENT"] == [
+    sent = [f.data for f in frames(stream(agui(), [*events, Finish("stop", 0, 0)]))]
+    assert [e["messageId"] for e in sent if e["type"] == "REASONING_MESSAGE_CONTENT"] == [
         "reasoning-msg-run-1-1",
         "reasoning-msg-run-1-2",
     ]
@@ -104,9 +104,9 @@ def test_a_run_that_is_stopped_closes_what_is_open() -> None:
         writer = agui()
         writer.start()
         writer.events(0, EVENTS[:size])
-        told = [f.data for f in frames(writer.cancelled())]
-        assert [e["type"] for e in told] == [*ends, "RUN_FINISHED"]
-        assert told[-1] == {"type": "RUN_FINISHED", **RUN, "outcome": {"type": "cancelled"}}
+        sent = [f.data for f in frames(writer.cancelled())]
+        assert [e["type"] for e in sent] == [*ends, "RUN_FINISHED"]
+        assert sent[-1] == {"type": "RUN_FINISHED", **RUN, "outcome": {"type": "cancelled"}}
 
 
 def test_a_run_that_ends_early_ends_the_activities_of_its_tools() -> None:
@@ -122,10 +122,10 @@ def test_a_run_that_ends_early_ends_the_activities_of_its_tools() -> None:
                 assert status == {"op": "replace", "path": "/status", "value": "completed"}
                 assert urls == {"op": "add", "path": "/urls", "value": ["https://example.org/"]}
         end = writer.error(Failure("engine died")) if last == "RUN_ERROR" else writer.cancelled()
-        told = [f.data for f in frames(end) if f.data["type"] != "TOOL_CALL_END"]
-        assert [e["type"] for e in told] == ["ACTIVITY_DELTA", last]
-        assert told[0]["messageId"] == "activity-c1"
-        assert told[0]["patch"] == [{"op": "replace", "path": "/status", "value": "cancelled"}]
+        sent = [f.data for f in frames(end) if f.data["type"] != "TOOL_CALL_END"]
+        assert [e["type"] for e in sent] == ["ACTIVITY_DELTA", last]
+        assert sent[0]["messageId"] == "activity-c1"
+        assert sent[0]["patch"] == [{"op": "replace", "path": "/status", "value": "cancelled"}]
 
 
 def test_usage_is_left_out_where_there_is_none() -> None:
@@ -138,9 +138,9 @@ def test_a_call_whose_id_the_thread_knows_gets_another_one() -> None:
     for i in range(3):
         events += [ToolCallStart(i, "f:0", "f", 0, 0), ToolCallDelta(i, "{}", 0, 0), ToolCallEnd(i, "ok", 0, 0)]
     events.append(Finish("tool_calls", 0, 0))
-    told, last = agui_stream(stream(agui(call_ids=["f:0"]), events))
-    assert [id for id, _, _ in told.calls] == ["f:0-run-1-0", "f:0-run-1-1", "f:0-run-1-2"]
-    assert last["outcome"]["pendingToolCallIds"] == [id for id, _, _ in told.calls]
+    answered, last = agui_stream(stream(agui(call_ids=["f:0"]), events))
+    assert [id for id, _, _ in answered.calls] == ["f:0-run-1-0", "f:0-run-1-1", "f:0-run-1-2"]
+    assert last["outcome"]["pendingToolCallIds"] == [id for id, _, _ in answered.calls]
     first, _ = agui_stream(stream(agui(), events))
     assert [id for id, _, _ in first.calls] == ["f:0", "f:0-run-1-1", "f:0-run-1-2"]
 

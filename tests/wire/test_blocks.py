@@ -30,9 +30,9 @@ def test_strings_are_json_on_one_line_that_utf_8_can_carry() -> None:
 
 
 def test_a_value_with_lone_surrogates_anywhere_is_encoded() -> None:
-    told = encode({"k\ud800": ["\ud800", ("x",), 1, None], "m": Message(content="\udc00")})
-    assert '"k\ufffd":["\ufffd",["x"],1,null]'.encode() in told
-    assert '"content":"\ufffd"'.encode() in told
+    encoded = encode({"k\ud800": ["\ud800", ("x",), 1, None], "m": Message(content="\udc00")})
+    assert '"k\ufffd":["\ufffd",["x"],1,null]'.encode() in encoded
+    assert '"content":"\ufffd"'.encode() in encoded
 
 
 def test_frames_end_with_two_line_feeds() -> None:

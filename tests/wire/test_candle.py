@@ -103,8 +103,8 @@ PARSE_ERROR = {"message": "Tool call parsing failed: Invalid JSON", "type": "too
 def test_a_call_that_cannot_be_parsed_ends_the_stream_with_the_error_chunk(include_usage: bool, size: int) -> None:
     out = stream(candle(include_usage=include_usage), INVALID, None, size)
     usage = {"usage": None} if include_usage else {}
-    told = [f.data for f in frames(out, done=True)]
-    assert told[2:] == [chunk({}, "error", error=PARSE_ERROR, **usage)]
+    sent = [f.data for f in frames(out, done=True)]
+    assert sent[2:] == [chunk({}, "error", error=PARSE_ERROR, **usage)]
 
 
 def test_a_call_that_cannot_be_parsed_ends_the_whole_answer_at_the_same_place() -> None:
@@ -123,9 +123,9 @@ def test_a_failing_engine_ends_every_open_choice_with_the_error_chunk() -> None:
     assert writer.start() == b""
     writer.events(0, [ContentDelta("a", 0, 1), Finish("stop", 1, 1)])
     writer.events(1, [ContentDelta("a", 0, 1)])
-    (told,) = (f.data for f in frames(writer.error(Failure("engine died")), done=True))
-    assert told["choices"] == [{"index": 1, "delta": {}, "finish_reason": "error"}]
-    assert told["error"] == {"message": "engine died", "type": "generation_error"}
+    (sent,) = (f.data for f in frames(writer.error(Failure("engine died")), done=True))
+    assert sent["choices"] == [{"index": 1, "delta": {}, "finish_reason": "error"}]
+    assert sent["error"] == {"message": "engine died", "type": "generation_error"}
 
 
 def test_a_whole_answer_is_the_specifications_with_its_extensions() -> None:

@@ -70,7 +70,7 @@ def test_it_makes_no_difference_how_many_events_are_written_at_once() -> None:
 
 
 def test_with_include_usage_every_chunk_has_usage_and_a_last_one_without_choices_tells_it() -> None:
-    told = {
+    fields = {
         "prompt_tokens": 31,
         "completion_tokens": 10,
         "total_tokens": 41,
@@ -78,7 +78,7 @@ def test_with_include_usage_every_chunk_has_usage_and_a_last_one_without_choices
         "completion_tokens_details": {"reasoning_tokens": 4},
     }
     expected = [chunk(d, usage=None) for d in DELTAS] + [chunk({}, "tool_calls", usage=None)]
-    expected.append({**HEAD, "choices": [], "usage": told})
+    expected.append({**HEAD, "choices": [], "usage": fields})
     assert [f.data for f in frames(stream(chat(include_usage=True), EVENTS), done=True)] == expected
 
 
@@ -141,8 +141,8 @@ def test_the_roles_of_all_choices_come_first_and_in_order() -> None:
     for choice in (2, 0, 1):
         out += writer.events(choice, EVENTS)
     out += writer.finish()
-    told = [f.data["choices"][0] for f in frames(out, done=True)]
-    assert [(c["index"], c["delta"].get("role")) for c in told[:4]] == [
+    sent = [f.data["choices"][0] for f in frames(out, done=True)]
+    assert [(c["index"], c["delta"].get("role")) for c in sent[:4]] == [
         (0, "assistant"),
         (1, "assistant"),
         (2, "assistant"),
@@ -162,12 +162,12 @@ def test_finish_reasons_pass(reason: str) -> None:
     assert json.loads(chat().whole([unspool.fold(events)]))["choices"][0]["finish_reason"] == reason
 
 
-@pytest.mark.parametrize("told", ["stop", "tool_calls", "function_call"])
-def test_an_answer_with_calls_finishes_as_the_option_says(told: str) -> None:
-    writer = chat(calls_reason=told)
-    assert chat_stream(stream(writer, EVENTS))[0][0].finish == told
-    assert json.loads(writer.whole([unspool.fold(EVENTS)]))["choices"][0]["finish_reason"] == told
-    assert chat_stream(stream(chat(calls_reason=told), [Finish("length", 0, 0)]))[0][0].finish == "length"
+@pytest.mark.parametrize("reason", ["stop", "tool_calls", "function_call"])
+def test_an_answer_with_calls_finishes_as_the_option_says(reason: str) -> None:
+    writer = chat(calls_reason=reason)
+    assert chat_stream(stream(writer, EVENTS))[0][0].finish == reason
+    assert json.loads(writer.whole([unspool.fold(EVENTS)]))["choices"][0]["finish_reason"] == reason
+    assert chat_stream(stream(chat(calls_reason=reason), [Finish("length", 0, 0)]))[0][0].finish == "length"
 
 
 def logprob(token: str) -> dict[str, Any]:
@@ -182,9 +182,9 @@ def test_log_probabilities_go_with_the_next_chunk_and_none_is_lost() -> None:
     out += writer.events(0, [], [logprob("é")])
     out += writer.events(0, [Finish("stop", 3, 3)])
     out += writer.finish()
-    told = [f.data["choices"][0]["logprobs"] for f in frames(out, done=True)]
+    sent = [f.data["choices"][0]["logprobs"] for f in frames(out, done=True)]
     first = {"content": [logprob("<"), logprob("b>")], "refusal": None}
-    assert told == [None, first, None, {"content": [logprob("é")], "refusal": None}]
+    assert sent == [None, first, None, {"content": [logprob("é")], "refusal": None}]
 
 
 def test_log_probabilities_stand_in_a_whole_answer() -> None:
@@ -214,8 +214,8 @@ def test_a_failure_in_a_stream_is_an_error_event_and_done() -> None:
     ],
 )
 def test_error_bodies_tell_message_type_param_and_code(failure: Failure, error: tuple[str, Any, Any]) -> None:
-    told = dict(zip(("type", "param", "code"), error, strict=True))
-    assert json.loads(error_body(failure)) == {"error": {"message": "m", **told}}
+    fields = dict(zip(("type", "param", "code"), error, strict=True))
+    assert json.loads(error_body(failure)) == {"error": {"message": "m", **fields}}
 
 
 def test_names_with_anything_in_them_are_escaped() -> None:

@@ -109,9 +109,9 @@ TURN: Any = [{"role": "user", "content": "Hi"}]
 
 
 def chat_answer(choice: Any) -> Answer:
-    told = choice.message
-    calls = tuple((c.id, c.function.name, c.function.arguments) for c in told.tool_calls or ())
-    return Answer(getattr(told, "reasoning_content", None) or "", told.content or "", calls, choice.finish_reason)
+    message = choice.message
+    calls = tuple((c.id, c.function.name, c.function.arguments) for c in message.tool_calls or ())
+    return Answer(getattr(message, "reasoning_content", None) or "", message.content or "", calls, choice.finish_reason)
 
 
 def by_openai_chat(message: Message, events: list[Event]) -> tuple[Any, Any]:
@@ -243,7 +243,7 @@ def test_clients_raise_at_a_failure_in_a_stream() -> None:
             list(events)
 
 
-def test_a_failed_response_is_told_to_the_client() -> None:
+def test_a_failed_response_is_reported_to_the_client() -> None:
     writer = responses()
     body = writer.start() + writer.events(0, EVENTS[:4]) + writer.error(Failure("engine died"))
     with openai_client(body) as client:

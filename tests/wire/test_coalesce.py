@@ -49,25 +49,25 @@ def test_the_message_the_spans_and_the_order_are_the_same(case: Case) -> None:
     message, events = parse_case(case, list(case.raw))
     for mode in MODES:
         coalescer = Coalescer(**mode)
-        told: list[Event] = []
+        emitted: list[Event] = []
         now = at = 0
         while at < len(events):
             size, now = rng.randint(1, 5), now + rng.randint(0, 2)
-            told += coalescer.feed(events[at : at + size], now)
+            emitted += coalescer.feed(events[at : at + size], now)
             at += size
         assert coalescer.flush() == []
-        check(told, case.raw)
-        assert same(unspool.fold(told)) == same(message)
+        check(emitted, case.raw)
+        assert same(unspool.fold(emitted)) == same(message)
         deltas = ReasoningDelta | ContentDelta | ToolCallDelta
-        assert [e for e in told if not isinstance(e, deltas)] == [e for e in events if not isinstance(e, deltas)]
-        assert len(told) <= len(events)
-        assert mode or told == events
+        assert [e for e in emitted if not isinstance(e, deltas)] == [e for e in events if not isinstance(e, deltas)]
+        assert len(emitted) <= len(events)
+        assert mode or emitted == events
 
 
 def test_reasoning_goes_on_by_sentence() -> None:
     pieces = list("First. Then 3.5 is more! “Yes?” she said.\nあれ。それ")
-    told = Coalescer(sentences=True).feed([*reasoning(*pieces), Finish("stop", 0, 0)])
-    assert texts(told, ReasoningDelta) == ["First. ", "Then 3.5 is more! ", "“Yes?” she said.\n", "あれ。", "それ"]
+    emitted = Coalescer(sentences=True).feed([*reasoning(*pieces), Finish("stop", 0, 0)])
+    assert texts(emitted, ReasoningDelta) == ["First. ", "Then 3.5 is more! ", "“Yes?” she said.\n", "あれ。", "それ"]
 
 
 def test_a_piece_with_several_sentences_is_cut_after_the_last_whole_one() -> None:
@@ -77,8 +77,8 @@ def test_a_piece_with_several_sentences_is_cut_after_the_last_whole_one() -> Non
 
 
 def test_a_sentence_may_end_between_two_pieces() -> None:
-    told = Coalescer(sentences=True).feed([*reasoning('He said "no', '."', " ", "Then"), Finish("stop", 0, 0)])
-    assert texts(told, ReasoningDelta) == ['He said "no." ', "Then"]
+    emitted = Coalescer(sentences=True).feed([*reasoning('He said "no', '."', " ", "Then"), Finish("stop", 0, 0)])
+    assert texts(emitted, ReasoningDelta) == ['He said "no." ', "Then"]
 
 
 def test_content_and_arguments_are_not_held_for_sentences() -> None:
@@ -89,22 +89,22 @@ def test_content_and_arguments_are_not_held_for_sentences() -> None:
 
 def test_arguments_go_on_at_the_boundaries_of_json() -> None:
     pieces = list('{"city": "Pa\\"r, {is", "n": [1, 23]}')
-    told = Coalescer(boundaries=True).feed([*arguments(*pieces), ToolCallEnd(0, "ok", 0, 0)])
-    assert texts(told, ToolCallDelta) == [
+    emitted = Coalescer(boundaries=True).feed([*arguments(*pieces), ToolCallEnd(0, "ok", 0, 0)])
+    assert texts(emitted, ToolCallDelta) == [
         "{", '"city"', ":", ' "Pa\\"r, {is"', ",", ' "n"', ":", " [", "1,", " 23]", "}",
     ]  # fmt: skip
 
 
 def test_an_escape_may_lie_between_two_pieces() -> None:
-    told = Coalescer(boundaries=True).feed([*arguments('{"a\\', '", b', '": 1'), ToolCallEnd(0, "ok", 0, 0)])
-    assert texts(told, ToolCallDelta) == ["{", '"a\\", b":', " 1"]
+    emitted = Coalescer(boundaries=True).feed([*arguments('{"a\\', '", b', '": 1'), ToolCallEnd(0, "ok", 0, 0)])
+    assert texts(emitted, ToolCallDelta) == ["{", '"a\\", b":', " 1"]
 
 
 def test_the_next_call_begins_outside_a_string() -> None:
     events = [*arguments('{"cut'), ToolCallEnd(0, "invalid", 0, 0), ToolCallStart(1, "d", "g", 0, 0)]
     events += [ToolCallDelta(1, "{", 0, 0), ToolCallDelta(1, "1", 0, 0), ToolCallEnd(1, "ok", 0, 0)]
-    told = Coalescer(boundaries=True).feed(events)
-    assert texts(told, ToolCallDelta) == ["{", '"cut', "{", "1"]
+    emitted = Coalescer(boundaries=True).feed(events)
+    assert texts(emitted, ToolCallDelta) == ["{", '"cut', "{", "1"]
 
 
 def test_markup_inside_a_call_does_not_forget_an_open_string() -> None:
@@ -138,8 +138,8 @@ def test_another_kind_of_event_lets_go_what_is_held() -> None:
 
 def test_text_without_a_boundary_goes_on_all_the_same() -> None:
     coalescer = Coalescer(sentences=True, boundaries=True)
-    told = coalescer.feed(reasoning(*"x" * (2 * MAX_HELD + 1)))
-    assert [len(t) for t in texts(told, ReasoningDelta)] == [MAX_HELD, MAX_HELD]
+    emitted = coalescer.feed(reasoning(*"x" * (2 * MAX_HELD + 1)))
+    assert [len(t) for t in texts(emitted, ReasoningDelta)] == [MAX_HELD, MAX_HELD]
     long = coalescer.feed(arguments('{"', *"x" * MAX_HELD))
     assert sum(map(len, texts(long, ToolCallDelta))) == MAX_HELD + 1
 
@@ -157,5 +157,5 @@ def test_the_time_is_linear_in_the_length_of_a_delta() -> None:
     # The hostile cases for a scan: marks without white space, quotes without end, backslashes.
     for text in ("." * 200_000, "." + '"' * 200_000, "\\" * 200_000, "{" * 200_000):
         coalescer = Coalescer(sentences=True, boundaries=True)
-        told = coalescer.feed([*reasoning(text), *arguments(text), ToolCallEnd(0, "ok", 0, 0)])
-        assert "".join(texts(told, ReasoningDelta)) == "".join(texts(told, ToolCallDelta)) == text
+        emitted = coalescer.feed([*reasoning(text), *arguments(text), ToolCallEnd(0, "ok", 0, 0)])
+        assert "".join(texts(emitted, ReasoningDelta)) == "".join(texts(emitted, ToolCallDelta)) == text

@@ -56,7 +56,7 @@ def by_chat(field: str) -> Both:
 
 
 def by_mindie(message: Message, events: list[Event]) -> tuple[Any, Any, Answer]:
-    # The role stands in every chunk; its reader would add it up as the official client does.
+    # The role is in every chunk; its reader would add it up as the official client does.
     sent = stream(mindie(), events).replace(b'"role":"assistant",', b"")
     sent = sent.replace(b'"delta":{', b'"delta":{"role":"assistant",', 1)
     (streamed,), usage = chat_stream(sent)
@@ -68,8 +68,8 @@ def by_candle(message: Message, events: list[Event]) -> tuple[Any, Any, Answer]:
     (streamed,), usage = chat_stream(stream(candle(include_usage=True), events), "reasoning")
     answer = json.loads(candle().whole([message], USAGE, events=[events]))
     extensions = answer.get("extensions", {"reasoning_chunks": [], "tool_call_chunks": []})
-    (told,) = chat_whole(json.dumps(answer).encode())
-    whole = told._replace(reasoning="".join(extensions["reasoning_chunks"]))
+    (answered,) = chat_whole(json.dumps(answer).encode())
+    whole = answered._replace(reasoning="".join(extensions["reasoning_chunks"]))
     assert extensions["reasoning_chunks"] == [clean(e.text) for e in events if isinstance(e, ReasoningDelta)]
     bare = streamed._replace(reasoning=streamed.reasoning.replace("<think>", "").replace("</think>", ""))
     return (bare, usage), (whole, answer["usage"]), bare
@@ -113,7 +113,7 @@ def test_every_wire_rebuilds_the_message_and_its_stream_equals_its_whole_answer(
 
 @pytest.mark.parametrize("reason", ["stop", "length", "content_filter"])
 @pytest.mark.parametrize("case", [c for c in cases() if c.number == 0], ids=str)
-def test_an_answer_that_is_cut_is_told_alike_by_every_wire(case: Case, reason: str) -> None:
+def test_an_answer_that_is_cut_is_reported_alike_by_every_wire(case: Case, reason: str) -> None:
     for cut in range(0, len(case.raw), 7):
         parser = unspool.Parser(case.dialect, tools=case.tools, stage=case.example.stage)
         events = parser.feed(case.raw[:cut]) + parser.close(reason)
@@ -149,7 +149,7 @@ INTERLEAVED: list[Event] = [
 
 
 @pytest.mark.parametrize("name", ["responses", "messages", "agui"])
-def test_calls_that_are_told_at_the_same_time_are_written_one_after_another(name: str) -> None:
+def test_calls_that_are_sent_at_the_same_time_are_written_one_after_another(name: str) -> None:
     message = unspool.fold(INTERLEAVED)
     streamed, whole, answer = WIRES[name](message, INTERLEAVED)
     assert streamed == whole
@@ -172,7 +172,7 @@ def test_a_call_that_was_never_ended_is_closed_by_the_finish(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", WIRES)
-def test_an_answer_of_nothing_is_told(name: str) -> None:
+def test_an_answer_of_nothing_is_reported(name: str) -> None:
     message = unspool.parse("", unspool.list_dialects()[0])
     streamed, whole, answer = WIRES[name](message, [Finish("stop", 0, 0)])
     assert streamed == whole
@@ -180,7 +180,7 @@ def test_an_answer_of_nothing_is_told(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", WIRES)
-def test_a_message_made_by_hand_is_told(name: str) -> None:
+def test_a_message_made_by_hand_is_reported(name: str) -> None:
     call = unspool.ToolCall(0, "call-0", "f", "{}")
     made = Message(reasoning="r", content="c", tool_calls=[call], finish_reason="tool_calls")
     streamed, whole, answer = WIRES[name](made, replay(made))
@@ -216,11 +216,11 @@ BLOCKS = st.tuples(st.sampled_from(("reasoning", "cut reasoning", "content")), P
 )
 
 
-def events_of(told: list[tuple[Any, list[str]]], reason: str) -> list[Event]:
+def events_of(parts: list[tuple[Any, list[str]]], reason: str) -> list[Event]:
     """Events of blocks in any order, also where a parser would not tell them so."""
     events: list[Event] = []
     index = 0
-    for kind, pieces in told:
+    for kind, pieces in parts:
         if kind == "content":
             events += [ContentDelta(p, 0, 0) for p in pieces]
         elif "reasoning" in kind:
@@ -235,11 +235,11 @@ def events_of(told: list[tuple[Any, list[str]]], reason: str) -> list[Event]:
 
 
 @given(st.lists(BLOCKS, max_size=6), st.sampled_from(("stop", "length", "content_filter")))
-def test_any_events_tell_the_same_message_on_every_wire(told: list[tuple[Any, list[str]]], reason: str) -> None:
-    events = events_of(told, reason)
+def test_any_events_tell_the_same_message_on_every_wire(parts: list[tuple[Any, list[str]]], reason: str) -> None:
+    events = events_of(parts, reason)
     message = unspool.fold(events)
     for name, both in WIRES.items():
-        if name == "candle" and any(kind == "invalid" for kind, _ in told):
+        if name == "candle" and any(kind == "invalid" for kind, _ in parts):
             continue  # its stream ends there
         streamed, whole, answer = both(message, events)
         assert streamed == whole, name

@@ -14,15 +14,15 @@ from unspool.wire.freeform import Input, input_of
 def test_the_text_is_that_of_the_json_however_it_is_cut(text: str, ascii: bool, sizes: list[int]) -> None:
     arguments = json.dumps({"input": text}, ensure_ascii=ascii)
     decoder = Input()
-    told, at = [], 0
+    decoded, at = [], 0
     for size in [*sizes, len(arguments)]:
-        told.append(decoder.feed(arguments[at : at + size]))
+        decoded.append(decoder.feed(arguments[at : at + size]))
         at += size
-    told.append(decoder.close())
-    assert "".join(told) == decoder.text == input_of(arguments) == text
+    decoded.append(decoder.close())
+    assert "".join(decoded) == decoder.text == input_of(arguments) == text
 
 
-def test_a_character_is_told_as_soon_as_it_is_complete() -> None:
+def test_a_character_is_written_as_soon_as_it_is_complete() -> None:
     decoder = Input()
     pieces = ['{ "in', 'put" : "', "a", "\\", "n", "\\ud83", "d", "\\ude", "00", '"', "}"]
     assert [decoder.feed(p) for p in pieces] == ["", "", "a", "", "\n", "", "", "", "😀", "", ""]
@@ -41,8 +41,8 @@ def test_a_character_is_told_as_soon_as_it_is_complete() -> None:
         ("", ""),
     ],
 )
-def test_other_arguments_are_told_as_they_are(arguments: str, text: str) -> None:
+def test_other_arguments_are_written_as_they_are(arguments: str, text: str) -> None:
     assert input_of(arguments) == text
     decoder = Input()
-    told = [decoder.feed(c) for c in arguments] + [decoder.close()]
-    assert "".join(told) == text
+    decoded = [decoder.feed(c) for c in arguments] + [decoder.close()]
+    assert "".join(decoded) == text

@@ -65,13 +65,13 @@ def test_a_whole_answer_has_every_field() -> None:
     }
 
 
-def test_the_prompts_tokens_may_be_told_at_the_start() -> None:
+def test_the_prompts_tokens_may_be_sent_at_the_start() -> None:
     (start,) = (f.data for f in frames(messages().start(Usage(prompt_tokens=7))))
     assert start["message"]["usage"] == {"input_tokens": 7, "output_tokens": 0}
 
 
 @pytest.mark.parametrize(
-    ("reason", "told"),
+    ("reason", "stop_reason"),
     [
         ("stop", "end_turn"),
         ("length", "max_tokens"),
@@ -80,10 +80,10 @@ def test_the_prompts_tokens_may_be_told_at_the_start() -> None:
         ("abort", "end_turn"),
     ],
 )
-def test_finish_reasons_have_the_protocols_names(reason: str, told: str) -> None:
+def test_finish_reasons_have_the_protocols_names(reason: str, stop_reason: str) -> None:
     events: list[Event] = [ContentDelta("a", 0, 1), Finish(reason, 1, 1)]
     streamed = messages_stream(stream(messages(), events))
-    assert (streamed["stop_reason"], streamed["stop_sequence"]) == (told, None)
+    assert (streamed["stop_reason"], streamed["stop_sequence"]) == (stop_reason, None)
     assert messages_whole(messages().whole([unspool.fold(events)], USAGE)) == streamed
 
 

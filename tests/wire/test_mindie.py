@@ -17,7 +17,7 @@ from .streams import IDENTITY, mindie, stream
 SAMPLES = Path(__file__).parent / "samples"
 
 
-def told(sample: str, usage: Usage, full_text: bool) -> tuple[bytes, bytes]:
+def recorded(sample: str, usage: Usage, full_text: bool) -> tuple[bytes, bytes]:
     """A sample, and what the writer makes of its texts."""
     expected = (SAMPLES / sample).read_bytes()
     chunks = [f.data for f in frames(expected, done=True)]
@@ -32,12 +32,12 @@ def told(sample: str, usage: Usage, full_text: bool) -> tuple[bytes, bytes]:
 
 
 def test_a_stream_is_the_documented_one_to_the_byte() -> None:
-    out, expected = told("mindie_stream.txt", Usage(prompt_tokens=54, completion_tokens=17), False)
+    out, expected = recorded("mindie_stream.txt", Usage(prompt_tokens=54, completion_tokens=17), False)
     assert out == expected
 
 
 def test_a_stream_with_full_text_is_the_documented_one_to_the_byte() -> None:
-    out, expected = told("mindie_full_text.txt", Usage(prompt_tokens=31, completion_tokens=10), True)
+    out, expected = recorded("mindie_full_text.txt", Usage(prompt_tokens=31, completion_tokens=10), True)
     assert out == expected
 
 

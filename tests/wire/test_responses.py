@@ -86,8 +86,8 @@ def test_a_stream_is_the_full_sequence_of_events() -> None:
         ("output_item.done", {"output_index": 2, "item": call}),
         ("completed", {"response": response("completed", OUTPUT, usage=usage)}),
     ]
-    told = [f.data for f in frames(stream(responses(), EVENTS))]
-    assert told == [
+    sent = [f.data for f in frames(stream(responses(), EVENTS))]
+    assert sent == [
         {"type": f"response.{name}", "sequence_number": i, **members} for i, (name, members) in enumerate(expected)
     ]
 
@@ -99,18 +99,20 @@ def test_the_response_repeats_its_request() -> None:
         "temperature": 0.5,
         "input": "x",
     }
-    told = responses_stream(stream(responses(request=request), EVENTS, None))
-    assert (told["tools"], told["tool_choice"], told["temperature"]) == (request["tools"], "required", 0.5)
-    assert "input" not in told
-    assert told["usage"] is None
+    response = responses_stream(stream(responses(request=request), EVENTS, None))
+    assert (response["tools"], response["tool_choice"], response["temperature"]) == (request["tools"], "required", 0.5)
+    assert "input" not in response
+    assert response["usage"] is None
 
 
-@pytest.mark.parametrize(("reason", "told"), [("length", "max_output_tokens"), ("content_filter", "content_filter")])
-def test_an_answer_that_was_cut_is_incomplete_and_so_is_its_last_message(reason: str, told: str) -> None:
+@pytest.mark.parametrize(
+    ("reason", "incomplete"), [("length", "max_output_tokens"), ("content_filter", "content_filter")]
+)
+def test_an_answer_that_was_cut_is_incomplete_and_so_is_its_last_message(reason: str, incomplete: str) -> None:
     events: list[Event] = [ContentDelta("Sure", 0, 4), Finish(reason, 4, 4)]
     streamed = responses_stream(stream(responses(), events))
     assert streamed["status"] == streamed["output"][0]["status"] == "incomplete"
-    assert streamed["incomplete_details"] == {"reason": told}
+    assert streamed["incomplete_details"] == {"reason": incomplete}
     assert json.loads(responses().whole([unspool.fold(events)], USAGE)) == streamed
 
 
@@ -136,9 +138,9 @@ def test_reasoning_that_is_interrupted_is_an_item_each_time() -> None:
         ReasoningStart(4, 4),
         Finish("length", 4, 4),
     ]
-    told = responses_stream(stream(responses(), events))
-    assert [i["content"][0]["text"] for i in told["output"]] == ["a", "b", "c", "d"]
-    assert json.loads(responses().whole([unspool.fold(events)], USAGE)) == told
+    response = responses_stream(stream(responses(), events))
+    assert [i["content"][0]["text"] for i in response["output"]] == ["a", "b", "c", "d"]
+    assert json.loads(responses().whole([unspool.fold(events)], USAGE)) == response
 
 
 @pytest.mark.parametrize(
@@ -153,10 +155,10 @@ def test_reasoning_that_is_interrupted_is_an_item_each_time() -> None:
 def test_a_failure_in_a_stream_is_a_response_that_failed_with_the_complete_items(failure: Failure, code: str) -> None:
     writer = responses()
     sent = writer.start() + writer.events(0, EVENTS[:5])  # the text has begun
-    (told,) = (f.data for f in frames(writer.error(failure)))
-    assert told["type"] == "response.failed"
-    assert told["sequence_number"] == len(frames(sent))
-    assert told["response"] == response("failed", OUTPUT[:1], error={"code": code, "message": "m"})
+    (data,) = (f.data for f in frames(writer.error(failure)))
+    assert data["type"] == "response.failed"
+    assert data["sequence_number"] == len(frames(sent))
+    assert data["response"] == response("failed", OUTPUT[:1], error={"code": code, "message": "m"})
 
 
 def test_there_is_one_choice() -> None:
@@ -167,6 +169,6 @@ def test_there_is_one_choice() -> None:
 
 
 def test_counts_that_the_protocol_requires_and_the_engine_does_not_tell_are_zero() -> None:
-    told = json.loads(responses().whole([unspool.fold(EVENTS)], Usage(prompt_tokens=1, completion_tokens=2)))["usage"]
-    assert told["input_tokens_details"] == {"cached_tokens": 0, "cache_write_tokens": 0}
-    assert told["output_tokens_details"] == {"reasoning_tokens": 0}
+    usage = json.loads(responses().whole([unspool.fold(EVENTS)], Usage(prompt_tokens=1, completion_tokens=2)))["usage"]
+    assert usage["input_tokens_details"] == {"cached_tokens": 0, "cache_write_tokens": 0}
+    assert usage["output_tokens_details"] == {"reasoning_tokens": 0}

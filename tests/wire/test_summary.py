@@ -14,11 +14,11 @@ THOUGHT = (
 
 
 def test_a_detailed_summary_has_a_sentence_of_each_paragraph_and_a_concise_one_fewer() -> None:
-    told = summarized(THOUGHT, "detailed")
-    assert told[:2] == ["**Reading the file**", "Now the tests."]
-    assert told[2] == ("a " * 120).strip()
-    assert told[3] == "So I mend it."
-    assert summarized(THOUGHT, "concise") == summarized(THOUGHT, "auto") == [told[0], told[3]]
+    summary = summarized(THOUGHT, "detailed")
+    assert summary[:2] == ["**Reading the file**", "Now the tests."]
+    assert summary[2] == ("a " * 120).strip()
+    assert summary[3] == "So I mend it."
+    assert summarized(THOUGHT, "concise") == summarized(THOUGHT, "auto") == [summary[0], summary[3]]
     assert summarized("", "auto") == summarized(" \n\n ", "detailed") == []
     assert summarized("one", "auto") == ["one"]
 
@@ -33,8 +33,8 @@ def test_chunking_is_invisible(size: int, pieces: tuple[str, ...], detail: Detai
     text = "".join(pieces)
     for cuts in (pieces, [text[i : i + size] for i in range(0, len(text), size)]):
         summary = Summary(detail)
-        told = [s for piece in cuts for s in summary.feed(piece)] + summary.close()
-        assert told == summarized(text, detail)
+        sentences = [s for piece in cuts for s in summary.feed(piece)] + summary.close()
+        assert sentences == summarized(text, detail)
 
 
 def test_it_takes_linear_time_and_little_memory_on_one_endless_line() -> None:

@@ -50,11 +50,11 @@ def parse_table(
         table: a ``pyarrow.Table``, ``RecordBatch``, ``RecordBatchReader``, or a ``pyarrow.dataset.Dataset``, which is
             read batch by batch.
         dialect: a name, the path of a file, a `Dialect`, or ``auto``: by each row's model or templates; of rows that
-            have neither, by what the first outputs tell.
+            have neither, by what the first outputs show.
         column: where the text is.
         workers: how many processes work; one works in this process.
         errors: gets the rows that cannot be read; they are then left out.
-        summary: gets what is counted, and which dialect the outputs told.
+        summary: gets what is counted, and which dialect the outputs show.
         options: other fields of `Reading`, such as ``tools``, ``tokenizer``, ``policy`` or ``columns``.
 
     Returns:
@@ -64,7 +64,7 @@ def parse_table(
         RowError: a row cannot be read, and there is no list for it.
         InputError: it has no such column.
         UnknownDialect: there is no such dialect; or no row names one, and the outputs leave it open.
-        TypeError: it is no table.
+        TypeError: it is not a table.
     """
     batches, schema = _batches(table)
     reading = _reading(dialect, column, options)
@@ -73,9 +73,9 @@ def parse_table(
         raise InputError(f"table: has neither of the columns {' and '.join(needed)}; it has {', '.join(schema.names)}")
     out = schema_of(arrow_columns(schema))
     tables: list[pa.Table] = [out.empty_table()]
-    reading, told = first_detected(reading, table_blocks(batches))
+    reading, stream = first_detected(reading, table_blocks(batches))
     with crew(BlockWorker(reading, out), workers) as mapped:
-        for done in _told(mapped(BlockWorker.work, told), reading, errors, summary):
+        for done in _counted(mapped(BlockWorker.work, stream), reading, errors, summary):
             tables.append(done.rows)
     return pa.concat_tables(tables)
 
@@ -93,7 +93,7 @@ def parse_many(
     """Parse rows as they come, in their order.
 
     Args:
-        rows: texts, or dicts of what JSON can hold.
+        rows: texts, or dicts of what JSON can express.
         dialect, column, workers, errors, summary, options: see `parse_table`.
 
     Yields:
@@ -105,9 +105,9 @@ def parse_many(
     """
     reading = _reading(dialect, column, options)
     blocks = _row_blocks(rows, column, SAMPLE if reading.dialect == AUTO else _FIRST)
-    reading, told = first_detected(reading, blocks)
+    reading, stream = first_detected(reading, blocks)
     with crew(BlockWorker(reading, None), workers) as mapped:
-        for done in _told(mapped(BlockWorker.work, told), reading, errors, summary):
+        for done in _counted(mapped(BlockWorker.work, stream), reading, errors, summary):
             yield from rows_of(done)
 
 
@@ -143,12 +143,12 @@ def _line(row: str | Mapping[str, Any], column: str) -> bytes:
         return msgspec.json.encode(without_surrogates(value))
 
 
-def _told(
+def _counted(
     done: Iterable[Done], reading: Reading, errors: list[BadRow] | None, summary: Summary | None
 ) -> Iterator[Done]:
-    """What blocks became, once their bad rows and counts are told."""
+    """What blocks became, once their bad rows and counts are noted."""
     if summary is not None:
-        summary.detected += reading.told
+        summary.detected += reading.reasons
     for one in done:
         if errors is not None:
             errors += one.bad

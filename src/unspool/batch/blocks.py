@@ -1,6 +1,6 @@
-"""What is read, in blocks of a bounded size: JSON lines, parquet, recordings, standard input.
+"""Input in blocks of a bounded size: JSON lines, parquet, recordings, standard input.
 
-A block knows its place, so that whoever works on it need not know the others: blocks of the same input are the same
+A block knows its place, so that a worker need not know the others: blocks of the same input are the same
 each time they are made.
 """
 
@@ -135,7 +135,7 @@ def parquet_schema(file: str) -> pa.Schema:
     """The columns of a parquet file.
 
     Raises:
-        InputError: it is none.
+        InputError: it is not one.
         OSError: it cannot be read.
     """
     try:
@@ -165,16 +165,16 @@ def read_lines(
     """
     recorded = begins_recording(stream.peek(64))
     limited: Any = stream if size is None else io.BytesIO(stream.read(size))
-    told: list[bytes | None] = []
+    lines: list[bytes | None] = []
     length = 0
     for line in _recordings(limited) if recorded else _each(limited):
-        told.append(line)
+        lines.append(line)
         length += len(line or b"")
-        if len(told) >= rows or length >= BYTES:
-            yield told, recorded
-            told, length = [], 0
-    if told:
-        yield told, recorded
+        if len(lines) >= rows or length >= BYTES:
+            yield lines, recorded
+            lines, length = [], 0
+    if lines:
+        yield lines, recorded
 
 
 def begins_recording(line: bytes) -> bool:
@@ -196,16 +196,16 @@ def _each(stream: Any) -> Iterator[bytes | None]:
 
 def _recordings(stream: Any) -> Iterator[bytes | None]:
     """The lines of one recording after those of another; of one that is too long nothing is kept."""
-    told: list[bytes] = []
+    lines: list[bytes] = []
     size = 0
     for line in _each(stream):
         if size and line is not None and begins_recording(line):
-            yield b"".join(told) if size < LINE else None
-            told, size = [], 0
+            yield b"".join(lines) if size < LINE else None
+            lines, size = [], 0
         size += LINE if line is None else len(line)
         if line is None or size >= LINE:
-            told = []
+            lines = []
         else:
-            told.append(line)
+            lines.append(line)
     if size:
-        yield b"".join(told) if size < LINE else None
+        yield b"".join(lines) if size < LINE else None

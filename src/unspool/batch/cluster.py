@@ -15,8 +15,8 @@ __all__ = ["connected", "on_ray"]
 
 
 def _worked(task: Callable[[Block], Any], batch: pa.Table) -> pa.Table:
-    told = [task(load(msgspec.json.decode(text, type=Slice))) for text in batch["slice"].to_pylist()]
-    return pa.table({"done": [msgspec.json.encode(t) for t in told]})
+    results = [task(load(msgspec.json.decode(text, type=Slice))) for text in batch["slice"].to_pylist()]
+    return pa.table({"done": [msgspec.json.encode(t) for t in results]})
 
 
 class _PartWorker:
@@ -51,23 +51,23 @@ def connected(workers: int, address: str | None) -> Iterator[None]:
 
 
 def on_ray(
-    task: Callable[[Block], Any], told: Iterable[Slice], workers: int, kind: type[Any], *, planned: bool = False
+    task: Callable[[Block], Any], tasks: Iterable[Slice], workers: int, kind: type[Any], *, planned: bool = False
 ) -> Iterator[Any]:
-    """What a task makes of blocks, in any order.
+    """The results of a task for blocks, in any order.
 
     Ray Data streams them: its scheduler holds back what workers cannot take yet, and a block whose worker ended is
     given to another. A part is written anew then, under its own name, so that it is there once.
 
     Args:
         task: works on a block; what it gives back is sent as JSON.
-        told: the blocks.
+        tasks: the blocks.
         workers: how many, each on a core.
         kind: the type of what the task gives back.
         planned: whether the task has a parser's plan, which each worker then makes once and keeps.
     """
     import ray.data
 
-    items = [{"slice": msgspec.json.encode(s)} for s in told]
+    items = [{"slice": msgspec.json.encode(s)} for s in tasks]
     if not items:
         return
     ray.data.DataContext.get_current().enable_progress_bars = False

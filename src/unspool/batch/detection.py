@@ -1,4 +1,4 @@
-"""What rows that name no dialect are written in, told from a sample of their outputs before a run begins."""
+"""The dialect of rows that name none, by a sample of their outputs before a run begins."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,23 +12,24 @@ from ..detect import LONGEST, MARKERS, OUTPUTS, Candidate, detect_dialect, read_
 from ..dialect.registry import get_dialect
 from ..errors import UnknownDialect
 from .blocks import Block, blocks
-from .reading import AUTO, RECORDED, Columns, Reader, Reading, RowError, Told
+from .reading import AUTO, RECORDED, Columns, Detected, Reader, Reading, RowError
 from .work import line_values
 
 __all__ = ["SAMPLE", "files_detected", "first_detected"]
 
 SAMPLE: Final = 64
-"""Rows of a stream that are waited for before its dialect is told."""
+"""Rows of a stream that are waited for before its dialect is decided."""
 _FILES: Final = 8
 """Files whose first blocks are looked at, at most; of more files, some from everywhere among them."""
 _MODELS: Final = 8
 """Models without a known dialect whose outputs are looked at."""
+_Reading = tuple[str, str, list[tuple[str, ...]]]
 _RIVAL: Final = 0.9
 """The part of the best score from which on another dialect reads the outputs as well."""
 _NAMED: Final = 5
 """Dialects that a message names at most."""
 _TELLS: Final = re.compile(r"[<\[{(]")
-"""What there is in each output that can tell a dialect."""
+"""What there is in each output that can show a dialect."""
 
 
 def files_detected(reading: Reading, files: Iterable[str]) -> Reading:
@@ -46,13 +47,13 @@ def files_detected(reading: Reading, files: Iterable[str]) -> Reading:
     return _detected(reading, (block for file in some for block in islice(blocks([file]), 1)))
 
 
-def first_detected(reading: Reading, told: Iterable[Block]) -> tuple[Reading, Iterator[Block]]:
+def first_detected(reading: Reading, blocks: Iterable[Block]) -> tuple[Reading, Iterator[Block]]:
     """How rows of a stream are read, by its first ones, and all of its blocks.
 
     Raises:
         UnknownDialect: none of the first rows names a dialect, and their outputs leave it open.
     """
-    stream = iter(told)
+    stream = iter(blocks)
     if reading.dialect != AUTO:
         return reading, stream
     first: list[Block] = []
@@ -61,11 +62,11 @@ def first_detected(reading: Reading, told: Iterable[Block]) -> tuple[Reading, It
     return _detected(reading, first), chain(first, stream)
 
 
-def _detected(reading: Reading, told: Iterable[Block]) -> Reading:
+def _detected(reading: Reading, beginning: Iterable[Block]) -> Reading:
     reader = Reader(reading)
     outputs: dict[str, list[str]] = {}
     named = False
-    for block in told:
+    for block in beginning:
         columns = RECORDED if block.recorded else reading.columns
         for row in _rows(block, columns):
             try:
@@ -74,11 +75,11 @@ def _detected(reading: Reading, told: Iterable[Block]) -> Reading:
                     named = True
                     continue
             except (ValueError, TypeError):
-                continue  # it is told as a bad row when it is read
+                continue  # it is reported as a bad row when it is read
             output = reader.output(row, columns)
             if output is not None and (model in outputs or len(outputs) < _MODELS):
                 outputs.setdefault(model, []).append(output[:LONGEST])
-    detected = {model: _tell(model, found) for model, found in outputs.items()}
+    detected = {model: _decide(model, found) for model, found in outputs.items()}
     first = next(iter(detected.values()), None)
     if first is not None and not named and all(one.dialect is None for one in detected.values()):
         raise UnknownDialect(f"auto: {first.reason}")
@@ -95,45 +96,55 @@ def _rows(block: Block, columns: Columns) -> Iterator[Mapping[str, Any]]:
         try:
             yield line_values(line, block.recorded, used)[1]
         except RowError:
-            continue  # it is told as a bad row when it is read
+            continue  # it is reported as a bad row when it is read
 
 
-def _tell(model: str, outputs: list[str]) -> Told:
-    """What outputs of a model tell."""
+def _decide(model: str, outputs: list[str]) -> Detected:
+    """What outputs of a model show."""
     telling = [text for text in dict.fromkeys(outputs) if _TELLS.search(text)]
     read = telling[:: max(1, -(-len(telling) // OUTPUTS))]
     whose = f"the outputs of {model!r}" if model else "the outputs"
     candidates = detect_dialect(output=read) if read else []
     if not candidates:
-        return Told(None, f"{whose} tell none: the first ones hold no calls that a dialect reads; name one")
+        return Detected(
+            None, f"{whose} show no dialect: the first ones contain no calls that a dialect reads; name one"
+        )
     best = max(c.score for c in candidates)
     rivals = [c for c in candidates if c.score >= best * _RIVAL]
-    first, *others = rivals
+    first = rivals[0]
     reads = {c.dialect: _readings(c, read) for c in rivals}
+    if not _leaves_markers(reads[first.dialect]):
+        rivals = [c for c in rivals if not _leaves_markers(reads[c.dialect])]
+    others = rivals[1:]
     alike = [c.dialect for c in others if reads[c.dialect] == reads[first.dialect]]
     found = [content for thought, content, calls in reads[first.dialect] if thought or calls]
     unread = [content for thought, content, calls in reads[first.dialect] if not thought and not calls]
     marked = sum(bool(MARKERS.search(content)) for content in unread)
     if marked > len(found):
-        told = f"{first.dialect}, the best, finds nothing in {marked} of {len(read)} that hold markers"
-        return Told(None, f"{whose} tell none: {told}; name one")
+        details = f"{first.dialect}, the best, finds nothing in {marked} of {len(read)} that contain markers"
+        return Detected(None, f"{whose} show no dialect: {details}; name one")
     if len(alike) < len(others) or (others and not any(calls for _, _, calls in reads[first.dialect])):
-        return Told(None, f"{whose} leave open which one it is: {_by_reason(rivals)}. Name one, or the model")
-    told = f"{first.dialect} {first.reason}" + (f"; {_listed(alike)} read them alike" if alike else "")
-    return Told(first.dialect, f"{told} ({whose})" if model else told)
+        return Detected(None, f"{whose} leave open which one it is: {_by_reason(rivals)}. Name one, or the model")
+    details = f"{first.dialect} {first.reason}" + (f"; {_listed(alike)} read them alike" if alike else "")
+    return Detected(first.dialect, f"{details} ({whose})" if model else details)
 
 
-def _readings(candidate: Candidate, outputs: list[str]) -> list[tuple[str, str, list[tuple[str, ...]]]]:
+def _leaves_markers(readings: list[_Reading]) -> bool:
+    """Whether reasoning or content has markers in it, which a better reading would have taken."""
+    return any(MARKERS.search(thought) or MARKERS.search(content) for thought, content, _ in readings)
+
+
+def _readings(candidate: Candidate, outputs: list[str]) -> list[_Reading]:
     """Reasoning, content and calls of each output."""
     messages = [read_output(get_dialect(candidate.dialect), text)[1] for text in outputs]
     return [(m.reasoning, m.content, [(c.name, c.arguments, c.status) for c in m.tool_calls]) for m in messages]
 
 
 def _by_reason(candidates: list[Candidate]) -> str:
-    told: dict[str, list[str]] = {}
+    names_by_reason: dict[str, list[str]] = {}
     for candidate in candidates:
-        told.setdefault(candidate.reason, []).append(candidate.dialect)
-    return "; ".join(f"{_listed(names)} ({reason})" for reason, names in list(told.items())[:_NAMED])
+        names_by_reason.setdefault(candidate.reason, []).append(candidate.dialect)
+    return "; ".join(f"{_listed(names)} ({reason})" for reason, names in list(names_by_reason.items())[:_NAMED])
 
 
 def _listed(names: list[str]) -> str:

@@ -1,4 +1,4 @@
-"""How one row is read: what it holds, by which dialect, and what is made of it."""
+"""How one row is read: what it contains, by which dialect, and what is made of it."""
 
 import json
 import string
@@ -23,7 +23,7 @@ from ..tokens import backend_of
 from ..toolset import Toolset, read_toolset
 from ..validity import Validators
 
-__all__ = ["AUTO", "WRITTEN", "Columns", "Reader", "Reading", "RowError", "Told", "carried_names", "tokenizer_file"]
+__all__ = ["AUTO", "WRITTEN", "Columns", "Detected", "Reader", "Reading", "RowError", "carried_names", "tokenizer_file"]
 
 WRITTEN: Final = (
     "reasoning",
@@ -47,17 +47,17 @@ _OURS: Final = frozenset(WRITTEN)
 
 
 def carried_names(columns: Iterable[str]) -> dict[str, str]:
-    """The names under which columns of the input are carried: before one that is written too stands ``input_``, as
+    """The names under which columns of the input are carried: before one that is written too is ``input_``, as
     often as it takes not to be another's, as where the input is the output of an earlier run."""
-    told = {column: column for column in columns}
-    if _OURS.isdisjoint(told):
-        return told
-    for column in _OURS & told.keys():
+    names = {column: column for column in columns}
+    if _OURS.isdisjoint(names):
+        return names
+    for column in _OURS & names.keys():
         name = f"input_{column}"
-        while name in told:
+        while name in names:
             name = f"input_{name}"
-        told[column] = name
-    return told
+        names[column] = name
+    return names
 
 
 class RowError(ValueError):
@@ -65,7 +65,7 @@ class RowError(ValueError):
 
 
 class Columns(NamedTuple):
-    """The names of the columns that are read; ``None``: none is. Only a text or ids have to be there.
+    """The names of the columns that are read; ``None``: none is. Only a text or ids must be there.
 
     Attributes:
         text: what the model wrote.
@@ -96,8 +96,8 @@ RECORDED: Final = Columns(prompt="prompt", stage="stage", dialect="dialect")
 """The columns that recordings are made into."""
 
 
-class Told(msgspec.Struct, frozen=True):
-    """What outputs tell of their dialect.
+class Detected(msgspec.Struct, frozen=True):
+    """What outputs show of their dialect.
 
     Attributes:
         dialect: its name; ``None`` where they leave it open.
@@ -113,13 +113,13 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         dialect: a name, the path of a ``.toml`` file, a `Dialect`, or ``auto``: by each row's model or templates, else
-            by what a sample of the outputs tells.
+            by what a sample of the outputs shows.
         columns: what is where.
         tools, tool_choice, prompt, stage, finish_reason: of rows that have none of their own.
         policy: how outputs are read.
         tokenizer: a ``tokenizers.Tokenizer``, or the path of its file or folder; needed for ids.
         model: the model of rows that name none, for ``auto``.
-        detected: for ``auto``, what the outputs tell by model, of models that no dialect is known for; ``""`` stands
+        detected: for ``auto``, what the outputs show by model, of models that no dialect is known for; ``""`` is
             for rows without one. Every run finds it anew.
     """
 
@@ -133,16 +133,16 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     policy: Policy | None = None
     tokenizer: Any = None
     model: str | None = None
-    detected: Mapping[str, Told] = {}
+    detected: Mapping[str, Detected] = {}
 
     @property
-    def told(self) -> list[str]:
-        """What the outputs told, in words."""
+    def reasons(self) -> list[str]:
+        """What the outputs showed, in words."""
         return [one.reason for one in self.detected.values()]
 
 
 class _Tools(NamedTuple):
-    """Declared tools, read once for many rows, and what holds arguments against their schemas."""
+    """Declared tools, read once for many rows, and what checks arguments against their schemas."""
 
     tools: Toolset
     validators: Validators
@@ -171,7 +171,7 @@ class Reader:
             Parser(self._dialect, tools=reading.tools, stage=reading.stage, policy=reading.policy)
 
     def read(self, row: Mapping[str, Any], number: int, columns: Columns | None = None) -> dict[str, Any]:
-        """What is written of a row, without the columns of the input.
+        """The written values of a row, without the columns of the input.
 
         Args:
             row: values by column; ``None`` counts as missing.
@@ -194,7 +194,7 @@ class Reader:
         stage = row.get(columns.stage) if columns.stage else None
         reason = row.get(columns.finish_reason)
         try:
-            dialect = self._dialect or self.named(row, columns) or self._told(row, columns)
+            dialect = self._dialect or self.named(row, columns) or self._detected(row, columns)
             asked: dict[str, Any] = {
                 "tools": tools.tools,
                 "stage": stage if stage is not None else reading.stage,
@@ -261,28 +261,28 @@ class Reader:
         return row.get(columns.model) or self.reading.model
 
     def output(self, row: Mapping[str, Any], columns: Columns) -> str | None:
-        """What a row's model wrote, as a text; ``None`` where it cannot be read."""
+        """The output of a row, as a text; ``None`` where it cannot be read."""
         ids = row.get(columns.token_ids) if self._tokenizer is not None else None
         if ids is None:
             text = row.get(columns.text)
             return text if isinstance(text, str) else None
         try:
             decoded: str = self._tokenizer.decode(ids, skip_special_tokens=False)
-        except Exception:  # tokenizers raises nothing more particular; the row is told as a bad one when it is read
+        except Exception:  # tokenizers raises nothing more particular; the row is reported as a bad one when it is read
             return None
         return decoded
 
-    def _told(self, row: Mapping[str, Any], columns: Columns) -> Dialect:
-        """The dialect that the outputs told before the run."""
+    def _detected(self, row: Mapping[str, Any], columns: Columns) -> Dialect:
+        """The dialect that the outputs showed before the run."""
         model = self.model(row, columns)
-        told = self.reading.detected.get(model or "")
-        if told is None:
+        detected = self.reading.detected.get(model or "")
+        if detected is None:
             without = f"{columns.model}, {columns.response_template} and {columns.chat_template}"
             unknown = f"{columns.model}: no dialect found for {model!r}"
             raise RowError(unknown if model else f"dialect: auto needs one of the columns {without}, or a model")
-        if told.dialect is None:
-            raise RowError(f"dialect: {told.reason}")
-        return get_dialect(told.dialect)
+        if detected.dialect is None:
+            raise RowError(f"dialect: {detected.reason}")
+        return get_dialect(detected.dialect)
 
 
 def _named_by(model: str | None, answers: str | None, template: str | None, columns: Columns) -> Dialect | None:

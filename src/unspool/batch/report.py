@@ -1,4 +1,4 @@
-"""A page that shows what a run's rows hold."""
+"""A page that shows what a run's rows contain."""
 
 import html
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ def write_report(path: str, summary: Summary, seconds: float) -> None:
         f"<p>{summary.characters:,} characters, {summary.tokens:,} tokens; {summary.reasoning:,} rows with reasoning; "
         f"{summary.errors:,} rows could not be read; {seconds:,.1f} s{rate}.</p>",
     ]
-    parts += [f"<p>Dialect, told by the outputs: {html.escape(told)}.</p>" for told in summary.detected]
+    parts += [f"<p>Dialect, by the outputs: {html.escape(reason)}.</p>" for reason in summary.detected]
     if summary.valid or summary.invalid:
         parts += ["<h2>Arguments against schemas</h2>", _bars({"valid": summary.valid, "invalid": summary.invalid})]
     if summary.calls:

@@ -1,6 +1,6 @@
 """A run: blocks to workers, parts to disk, and going on after a kill.
 
-Each block becomes one part. A part is written under another name, and renamed when it is whole; what was counted and
+Each block becomes one part. A part is written under another name, and renamed when it is whole. What was counted and
 what went wrong in it is on disk before that, with the part's size. So whatever is there after a kill is right, and what
 is not there, or shorter since the power failed, is made again.
 """
@@ -50,7 +50,7 @@ class Progress(NamedTuple):
 
 
 class _State(msgspec.Struct):
-    """What is on disk beside a part.
+    """The state of a part, on disk beside it.
 
     Attributes:
         mark: the checksum of its block.
@@ -117,11 +117,11 @@ class Job:
 
     def _begin(self, resume: bool) -> None:
         """Make the folder of parts, or find it as an earlier run left it."""
-        told = json.dumps([self._identity(), self._rows, self._ending, self._ray], default=repr, sort_keys=True)
+        identity = json.dumps([self._identity(), self._rows, self._ending, self._ray], default=repr, sort_keys=True)
         manifest = self._state / "job.json"
         ours = manifest.is_file()
         if resume and ours:
-            if manifest.read_text(encoding="utf-8") != told:
+            if manifest.read_text(encoding="utf-8") != identity:
                 raise InputError(
                     f"{self._output}: was started with other inputs or settings; without --resume it starts over"
                 )
@@ -136,10 +136,10 @@ class Job:
         for cut in (*self._parts.glob(".*.tmp"), *self._state.glob(".*.tmp")):
             cut.unlink(missing_ok=True)  # what a killed run was writing
         if not manifest.is_file():
-            _write(manifest, told.encode())
+            _write(manifest, identity.encode())
 
     def _identity(self) -> list[Any]:
-        """What must be equal for a run to be resumed."""
+        """The values that must be equal for a run to be resumed."""
         files = [(f, 0, 0) if f == "-" else (f, *_stat(f)) for f in self._files]
         reading = {f: getattr(self._reading, f) for f in self._reading.__struct_fields__}
         reading["tokenizer"] = reading["tokenizer"] if isinstance(reading["tokenizer"], str) else None
@@ -160,25 +160,25 @@ class Job:
         """
         from .cluster import connected
 
-        told = list(slices(self._files, self._rows))
+        planned = list(slices(self._files, self._rows))
         reading = files_detected(self._reading, self._files)
         with connected(self._workers, address):
-            return self._run_on_ray(told, reading, show)
+            return self._run_on_ray(planned, reading, show)
 
-    def _run_on_ray(self, told: list[Slice], reading: Reading, show: Callable[[Progress], None]) -> Summary:
+    def _run_on_ray(self, planned: list[Slice], reading: Reading, show: Callable[[Progress], None]) -> Summary:
         from .cluster import on_ray
 
         began = time.monotonic()
-        summary = Summary(detected=reading.told)
+        summary = Summary(detected=reading.reasons)
         schema = None
         if self._ending == ".parquet":
-            lines = [s for s in told if not s.file.endswith(".parquet")]
+            lines = [s for s in planned if not s.file.endswith(".parquet")]
             carried: dict[str, str] = {}
             for columns in on_ray(line_columns, lines, self._workers, dict[str, str]):
                 carried = merged_columns(carried, columns)
             schema = self._unified(carried, [f for f in self._files if f.endswith(".parquet")])
         undone: list[Slice] = []
-        for one in told:
+        for one in planned:
             state = self._state_of(one.number)
             if state is None:
                 undone.append(one)
@@ -186,32 +186,32 @@ class Job:
                 summary.merge(state.summary)
         write = partial(_PartWriter(reading, self._parts.resolve(), self._ending).write, schema=schema)
         worked = on_ray(write, undone, self._workers, Summary, planned=True)
-        for done, found in enumerate(worked, len(told) - len(undone) + 1):
+        for done, found in enumerate(worked, len(planned) - len(undone) + 1):
             summary.merge(found)
-            show(Progress(summary, time.monotonic() - began, done / len(told)))
-        self._finish(len(told), schema)
+            show(Progress(summary, time.monotonic() - began, done / len(planned)))
+        self._finish(len(planned), schema)
         return summary
 
     def run(self, show: Callable[[Progress], None] = lambda progress: None) -> Summary:
         """Work on all blocks that are not done, and put the parts together.
 
         Args:
-            show: is told after each part how far the run is.
+            show: is called after each part with how far the run is.
         """
         began = time.monotonic()
-        told = blocks(self._files, self._rows)
+        stream = blocks(self._files, self._rows)
         if self._files == ["-"]:
-            reading, told = first_detected(self._reading, told)
+            reading, stream = first_detected(self._reading, stream)
         else:
             reading = files_detected(self._reading, self._files)
-        summary = Summary(detected=reading.told)
+        summary = Summary(detected=reading.reasons)
         count = 0
         share = _Share(self._files)
         parts: deque[float | None] = deque()  # of the blocks that are worked on
 
-        def undone(told: Iterator[Block]) -> Iterator[Block]:
+        def undone(every: Iterator[Block]) -> Iterator[Block]:
             nonlocal count
-            for block in told:
+            for block in every:
                 count += 1
                 state = self._done(block)
                 if state is None:
@@ -222,8 +222,8 @@ class Job:
                     show(Progress(summary, time.monotonic() - began, share(block)))
 
         with crew(_PartWriter(reading, self._parts, self._ending), self._workers) as mapped:
-            schema, told = self._schema(told, mapped)
-            for one in mapped(partial(_PartWriter.write, schema=schema), undone(told)):
+            schema, stream = self._schema(stream, mapped)
+            for one in mapped(partial(_PartWriter.write, schema=schema), undone(stream)):
                 summary.merge(one)
                 show(Progress(summary, time.monotonic() - began, parts.popleft()))
         self._finish(count, schema)
@@ -245,21 +245,21 @@ class Job:
         except (FileNotFoundError, msgspec.DecodeError):
             return None  # where the power failed, a file may be shorter than it was written
 
-    def _schema(self, told: Iterator[Block], mapped: Mapped) -> tuple[pa.Schema | None, Iterator[Block]]:
+    def _schema(self, stream: Iterator[Block], mapped: Mapped) -> tuple[pa.Schema | None, Iterator[Block]]:
         """The columns of tables: of all files, so that all parts have the same."""
         if self._ending == ".jsonl":
-            return None, told
+            return None, stream
         carried: dict[str, str] = {}
         tables = [f for f in self._files if f.endswith(".parquet")]
         if self._files == ["-"]:
-            first = next(told, None)
+            first = next(stream, None)
             if first is not None:
-                told = chain([first], told)
+                stream = chain([first], stream)
                 carried = line_columns(first)
         else:
             for columns in mapped(_columns, blocks([f for f in self._files if f not in tables], self._rows)):
                 carried = merged_columns(carried, columns)
-        return self._unified(carried, tables), told
+        return self._unified(carried, tables), stream
 
     def _unified(self, carried: dict[str, str], tables: list[str]) -> pa.Schema:
         """The columns of JSON lines and of tables."""

@@ -48,23 +48,23 @@ def slices(files: Iterable[str], rows: int) -> Iterator[Slice]:
             first += count
 
 
-def load(told: Slice) -> Block:
+def load(piece: Slice) -> Block:
     """Read a block.
 
     Raises:
         OSError: its file cannot be read.
     """
-    if told.file.endswith(".parquet"):
-        with pq.ParquetFile(told.file) as source:
-            table = source.read_row_group(told.start).combine_chunks()
+    if piece.file.endswith(".parquet"):
+        with pq.ParquetFile(piece.file) as source:
+            table = source.read_row_group(piece.start).combine_chunks()
         batches = table.to_batches()
         rows = batches[0] if batches else pa.RecordBatch.from_pylist([], table.schema)
-        return Block(told.number, told.file, told.first, rows)
-    with open(told.file, "rb") as stream:
-        stream.seek(told.start)
-        found = list(read_lines(stream, told.rows, told.stop - told.start))
+        return Block(piece.number, piece.file, piece.first, rows)
+    with open(piece.file, "rb") as stream:
+        stream.seek(piece.start)
+        found = list(read_lines(stream, piece.rows, piece.stop - piece.start))
     lines = [line for part, _ in found for line in part]
-    return Block(told.number, told.file, told.first, lines, found[0][1])
+    return Block(piece.number, piece.file, piece.first, lines, found[0][1])
 
 
 def _groups(file: str) -> Iterator[tuple[int, int, int]]:

@@ -1,4 +1,4 @@
-"""What a run's rows hold, counted: for people at its end, and for programs."""
+"""What a run's rows contain, counted: for people at its end, and for programs."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ class Summary(msgspec.Struct):
         calls: per tool: how many, and of each status, ``unknown`` and ``known`` ones.
         notices: per kind.
         finish: rows per finish reason.
-        detected: of rows that name no dialect, which one their outputs tell, and why.
+        detected: of rows that name no dialect, which one their outputs show, and why.
     """
 
     rows: int = 0
@@ -78,9 +78,9 @@ class Summary(msgspec.Struct):
     def text(self, seconds: float) -> str:
         """A table for people."""
         rate = f", {self.rows / seconds:,.0f} rows/s" if seconds > 0 and self.rows else ""
-        told = f"{self.tokens:,} tokens" if self.tokens else f"{self.characters:,} characters"
-        lines = [f"{self.rows:,} rows, {told}, {self.errors:,} errors in {seconds:,.1f} s{rate}"]
-        lines += [f"dialect, told by the outputs: {told}" for told in self.detected]
+        amount = f"{self.tokens:,} tokens" if self.tokens else f"{self.characters:,} characters"
+        lines = [f"{self.rows:,} rows, {amount}, {self.errors:,} errors in {seconds:,.1f} s{rate}"]
+        lines += [f"dialect, by the outputs: {amount}" for amount in self.detected]
         if self.valid or self.invalid:
             lines.append(
                 f"arguments fit their schemas in {self.valid:,} of {self.valid + self.invalid:,} rows with calls"

@@ -1,4 +1,4 @@
-"""What workers do with a block: read its rows, carry its columns, count."""
+"""The work on a block: read its rows, carry its columns, count."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -91,13 +91,13 @@ class _Cell(NamedTuple):
 
 
 class Done(NamedTuple):
-    """What a block became.
+    """The result of a block.
 
     Attributes:
         block: its number.
         rows: those that were read: a table, or their lines as JSON.
         bad: those that were not.
-        summary: what they hold, counted.
+        summary: what they contain, counted.
     """
 
     block: int
@@ -115,14 +115,14 @@ def arrow_columns(schema: pa.Schema) -> pa.Schema:
 
 
 def line_columns(block: Block) -> _Carried:
-    """The columns of a block's lines, and what each holds in all of them."""
+    """The columns of a block's lines, and what each contains in all of them."""
     assert isinstance(block.rows, list)
     found: _Carried = {}
     for line in block.rows:
         try:
             row = _recorded(line) if block.recorded else _decoded(line)
         except RowError:
-            continue  # it is told as a bad row when it is read
+            continue  # it is reported as a bad row when it is read
         for name, raw in row.items():
             found[name] = _merged(found.get(name, "null"), _kind(bytes(raw)))
     return found
@@ -178,7 +178,7 @@ def schema_of(carried: pa.Schema) -> pa.Schema:
 
 
 def _renamed(field: pa.Field, name: str) -> pa.Field:
-    """A column by the name under which it is carried, which tells its own."""
+    """A column by the name under which it is carried, which has its own."""
     return field if field.name == name else field.with_name(name).with_metadata({_INPUT: field.name})
 
 
@@ -223,16 +223,16 @@ class Worker:
     def _read_lines(
         self, block: Block, lines: Sequence[bytes | None], bad: list[BadRow], summary: Summary
     ) -> Iterator[tuple[_Row, dict[str, Any]]]:
-        """What is written of each row, and what it carries."""
+        """The written values of each row, and the columns that it carries."""
         columns = RECORDED if block.recorded else self._reader.reading.columns
         used = [c for c in dict.fromkeys(columns) if c and c != columns.tools]
         for i, line in enumerate(lines):
             try:
-                told, row = line_values(line, block.recorded, used)
-                if columns.tools in told:
-                    row[columns.tools] = _tools(columns.tools, told[columns.tools])
+                values, row = line_values(line, block.recorded, used)
+                if columns.tools in values:
+                    row[columns.tools] = _tools(columns.tools, values[columns.tools])
                 record = self._reader.read(row, block.first + i, columns)
-                carried = _as_told(told) if self._schema is None else _cells(told, row, self._fields)
+                carried = _as_json(values) if self._schema is None else _cells(values, row, self._fields)
             except RowError as error:
                 bad.append(BadRow(block.first + i, block.file, str(error)))
                 continue
@@ -292,13 +292,13 @@ def _written(records: list[_Row]) -> list[pa.Array]:
 def line_values(
     line: bytes | None, recorded: bool, names: Iterable[str]
 ) -> tuple[dict[str, msgspec.Raw], dict[str, Any]]:
-    """A line's values as they are told, and those of some names.
+    """A line's values as they are written, and those of some names.
 
     Raises:
-        RowError: it is no row.
+        RowError: it is not a row.
     """
-    told = _recorded(line) if recorded else _decoded(line)
-    return told, {name: _value(name, told[name]) for name in names if name in told}
+    values = _recorded(line) if recorded else _decoded(line)
+    return values, {name: _value(name, values[name]) for name in names if name in values}
 
 
 def _decoded(line: bytes | None) -> dict[str, msgspec.Raw]:
@@ -329,8 +329,8 @@ def without_surrogates(value: Any) -> Any:
 
 def _recorded(lines: bytes | None) -> dict[str, msgspec.Raw]:
     """A recording as a row."""
-    told = [_decoded(line) for line in lines.splitlines()] if lines is not None else [_decoded(None)]
-    head, *pieces = told
+    records = [_decoded(line) for line in lines.splitlines()] if lines is not None else [_decoded(None)]
+    head, *pieces = records
     row = {name: raw for name, raw in head.items() if name != "type"}
     text = "".join(_text(piece["text"]) for piece in pieces if "text" in piece)
     row["output"] = msgspec.Raw(_encode(text))
@@ -361,15 +361,15 @@ def _value(name: str, raw: msgspec.Raw) -> Any:
 
 
 def _cells(row: Mapping[str, msgspec.Raw], values: Mapping[str, Any], cells: Mapping[str, _Cell]) -> dict[str, Any]:
-    """What a row carries in the columns of a table.
+    """The values that a row carries in the columns of a table.
 
     Args:
-        row: its values as they are told.
+        row: its values as they are written.
         values: those that were read already.
         cells: the carried columns by their names in the input.
 
     Raises:
-        RowError: a value fits no column: they were told by other rows.
+        RowError: a value fits no column: other rows decided on it.
     """
     found: dict[str, Any] = {}
     for name, raw in row.items():
@@ -389,14 +389,14 @@ def _cells(row: Mapping[str, msgspec.Raw], values: Mapping[str, Any], cells: Map
     return found
 
 
-def _as_told(row: Mapping[str, msgspec.Raw]) -> dict[str, Any]:
-    """What a row carries in JSON lines."""
+def _as_json(row: Mapping[str, msgspec.Raw]) -> dict[str, Any]:
+    """The values that a row carries in JSON lines."""
     names = carried_names(row)
     return {names[n]: bytes(raw).decode() if bytes(raw)[:1] in b"{[" else raw for n, raw in row.items()}
 
 
 def _lines(read: Iterable[tuple[_Row, dict[str, Any]]]) -> bytes:
-    """Lines of JSON; each row is let go of as soon as it is written."""
+    """Lines of JSON; each row is dropped as soon as it is written."""
     lines = bytearray()
     for record, carried in read:
         _encode_into(record | carried, lines, -1)

@@ -25,9 +25,9 @@ _AHEAD: Final = 2
 """Blocks for each worker: one that it works on, and one that waits, so that it never waits for one."""
 
 Step = Callable[[Any, Block], Any]
-"""What is done with a block, by a worker's own task; can be sent to other processes."""
+"""The work on a block, by a worker's own task; can be sent to other processes."""
 Mapped = Callable[[Step, Iterable[Block]], Iterator[Any]]
-"""What a step makes of blocks, in their order; at most a few for each worker are held."""
+"""The results of a step for blocks, in their order; at most a few for each worker are held."""
 
 _mine = threading.local()
 
@@ -43,9 +43,9 @@ def crew(task: Any, workers: int) -> Iterator[Mapped]:
     with contextlib.ExitStack() as stack:
         pool: Executor | None = None
 
-        def mapped(step: Step, told: Iterable[Block]) -> Iterator[Any]:
+        def mapped(step: Step, blocks: Iterable[Block]) -> Iterator[Any]:
             nonlocal pool
-            stream = iter(told)
+            stream = iter(blocks)
             first = list(islice(stream, 2)) if workers > 1 and pool is None else []
             if len(first) > 1:
                 pool = stack.enter_context(_pool(task, workers))
@@ -55,10 +55,10 @@ def crew(task: Any, workers: int) -> Iterator[Mapped]:
         yield mapped
 
 
-def _mapped(pool: Executor, ahead: int, step: Step, told: Iterable[Block]) -> Iterator[Any]:
+def _mapped(pool: Executor, ahead: int, step: Step, blocks: Iterable[Block]) -> Iterator[Any]:
     waiting: deque[Future[Any]] = deque()
     try:
-        for block in told:
+        for block in blocks:
             waiting.append(pool.submit(_run, step, block))
             while len(waiting) >= ahead or (waiting and waiting[0].done()):
                 yield waiting.popleft().result()
@@ -85,7 +85,7 @@ def _give(task: Any) -> None:
     _mine.task = task
     parent = multiprocessing.parent_process()
     if parent is not None:
-        # A worker would wait for blocks for ever if whoever sends them is killed.
+        # A worker would wait for blocks for ever if their sender is killed.
         threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
 
 

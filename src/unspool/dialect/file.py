@@ -37,7 +37,7 @@ KEYS: dict[str, str] = {
     "text": "templates of calls whose only argument is bare text, by the tool's name",
     "tools": "how calls of tools that the model was trained on are written, by a glob of the tool's name",
     "arguments": "codec of the arguments without `argument`",
-    "quote": "what JSON strings stand between",
+    "quote": "what is around JSON strings",
     "id": "ids of calls that carry none",
     "policy": "this dialect's defaults for the fields of `Policy`",
     "examples": "raw text and what it means",
@@ -88,8 +88,8 @@ class TextCall(msgspec.Struct, frozen=True):
 class Dialect(msgspec.Struct, frozen=True, eq=False, dict=True):
     """One model family's format.
 
-    Built by `load_dialect`, `get_dialect`; not meant to be made by hand. ``compiled`` holds what other modules derive
-    from it, so that each derives once.
+    Built by `load_dialect`, `get_dialect`; not meant to be made by hand. ``compiled`` contains what other modules
+    derive from it, so that each derives once.
     """
 
     name: str
@@ -156,7 +156,7 @@ class Dialect(msgspec.Struct, frozen=True, eq=False, dict=True):
 
     @property
     def parallel(self) -> bool:
-        """Whether a message can hold several calls; false only for dialects without calls."""
+        """Whether a message can contain several calls; false only for dialects without calls."""
         return bool(self.call)
 
     def text_call(self, tool: Mapping[str, Any] | None, name: str) -> TextCall | None:
@@ -237,7 +237,7 @@ def read_toml(text: str, where: str) -> dict[str, Any]:
     """The tables of a text that is TOML.
 
     Raises:
-        DialectError: it is none, or a key of it has too many parts: reading one takes the square of their number.
+        DialectError: it is not TOML, or a key of it has too many parts: reading one takes the square of their number.
     """
     import tomllib  # slow to import, and not needed for shipped dialects
 
@@ -413,7 +413,7 @@ class _Loader:
                 raise self.fail("call", "the file defines neither `call` nor `reasoning` nor a framed `content`")
         for key in ("text", "tools"):
             if getattr(d, key) and (not d.framed or not d.call or d.calls[0].opening or d.calls[0].closing):
-                raise self.fail(key, "is allowed only where content is framed and each call stands by itself")
+                raise self.fail(key, "is allowed only where content is framed and each call is on its own")
         for glob, own in d.tools:
             if own.body != d.call[0].body or own.object is not None or d.call[0].object is not None:
                 raise self.fail(f"tools.{glob}", "must have the fields that `call` has")

@@ -1,6 +1,6 @@
-"""What ends a text value of an argument: a closing that something legal follows; any other is text.
+"""The end of a text value of an argument: a closing that something legal follows; any other is text.
 
-`FOLLOWERS` is the rule. The parser asks by it what stands behind a closing; `follows` spells it out for grammars.
+`FOLLOWERS` is the rule. The parser asks by it what comes after a closing; `follows` spells it out for grammars.
 """
 
 from typing import Final
@@ -20,7 +20,7 @@ FOLLOWERS: Final[dict[str, tuple[str, ...]]] = {
     CALL_END: (BLOCK_END, CALL, END),
     BLOCK_END: (END,),
 }
-"""By what closes: what has to stand behind it, white space and separators aside; the output's end does too."""
+"""By what closes: what must come after it, white space and separators aside; the output's end does too."""
 
 
 class Follows(msgspec.Struct, eq=False):

@@ -1,4 +1,4 @@
-"""Templates that nothing could read back, whatever stands in their fields: why, and what would do."""
+"""Templates that nothing could read back, whatever is in their fields: why, and what would do."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ def impossible(key: str, t: Template, *, python: bool, arguments: Sequence[Templ
     """Why a template cannot be read back, with a proposal; empty where it can.
 
     Args:
-        key: the key of the file that it stands under.
+        key: the key of the file that it is under.
         t: the template.
         python: whether arguments are Python's.
         arguments: the templates of arguments.
@@ -42,7 +42,7 @@ def impossible(key: str, t: Template, *, python: bool, arguments: Sequence[Templ
 
 
 def late_id(t: Template) -> str:
-    """Why the id of a call is found too late, where it stands behind the arguments; empty where it does not."""
+    """Why the id of a call is found too late, where it comes after the arguments; empty where it does not."""
     body, behind, rest = t.text.partition("{arguments}")
     if not behind or "{id}" not in rest or "{id}" in body:
         return ""
@@ -64,7 +64,7 @@ def _unclosed(t: Template, body: str) -> str:
 
 
 def _unseparated(t: Template, wordy: bool) -> str:
-    """Two fields of which nothing tells where the first ends; ``wordy``: arguments may go on as a name does."""
+    """Two fields without a sign of where the first ends; ``wordy``: arguments may go on as a name does."""
     steps = t.steps
     for i, one in enumerate(steps):
         space = literal(steps[i + 1 :])
@@ -86,7 +86,7 @@ def _next(steps: Sequence[Step]) -> str:
 
 
 def closing_for(opening: str) -> str:
-    """What would close an opening if the format closed it in a usual way: a tag by its end tag."""
+    """The usual closing of an opening: a tag is closed by its end tag."""
     tag = _TAG.search(opening)
     if tag is None:
         return "<end>"

@@ -11,7 +11,7 @@ from .patterns import LITERAL, SPACE, Atom, Pattern, finder, firsts, spaced
 from .syntax import Syntax
 from .template import ObjectShape, Template
 
-# What begins at an opening, and what ends at a closing.
+# The parts that begin at an opening and end at a closing.
 REASONING, FRAME, CALL, START = "reasoning", "frame", "call", "start"
 REASONING_END, FRAME_END, CALL_END, BLOCK_END, END = "reasoning_end", "frame_end", "call_end", "block_end", "end"
 
@@ -26,9 +26,9 @@ class Form(msgspec.Struct, eq=False):
     suffix: Pattern
     shape: ObjectShape | None
     syntax: Syntax | None
-    """Of the arguments; ``None`` where each argument has a template."""
+    """The syntax of the arguments; ``None`` where each argument has a template."""
     arguments: bool
-    """Whether the form holds arguments at all."""
+    """Whether the form contains arguments at all."""
     marked: bool
     forced: bool = False
     """A bare object accepted because the request demands a call."""
@@ -37,7 +37,7 @@ class Form(msgspec.Struct, eq=False):
     key: str = ""
     """Its argument, where the form holds bare text."""
     triggers: frozenset[str] = frozenset()
-    """What may end the bare text."""
+    """The texts that may end the bare text."""
     _find: re.Pattern[str] | None = None
 
     def find(self) -> re.Pattern[str]:
@@ -67,34 +67,34 @@ class Marker(msgspec.Struct, eq=False):
     kind: str
     pattern: Pattern
     marked: bool = True
-    """Whether letters or digits tell it from text; where not, it counts for declared tools, where content or a line
-    begins."""
+    """Whether letters or digits distinguish it from text; where not, it counts for declared tools, where content or a
+    line begins."""
     block: Block | None = None
     """The block that it opens or closes, alone or with a call's marker."""
 
 
 class Opening(Marker, eq=False):
-    """What a part begins with: reasoning, a frame of content, a call (with its block's opening or without), a turn."""
+    """The beginning of a part: reasoning, a frame of content, a call (with its block's opening or without), a turn."""
 
     template: Template | None = None
     form: Form | None = None
     spaced: bool = False
-    """Not marked, it counts behind any space too."""
+    """Not marked, it counts after any space too."""
     anywhere: bool = False
-    """Not marked, it counts wherever it stands."""
+    """Not marked, it counts wherever it is."""
 
 
 class Closing(Marker, eq=False):
-    """What a part ends with: reasoning, a frame of content, a call, a block of calls, a turn."""
+    """The end of a part: reasoning, a frame of content, a call, a block of calls, a turn."""
 
 
 class Stray(msgspec.Struct, eq=False):
-    """A marker that may stand in content and open or close nothing."""
+    """A marker that may be in content and open or close nothing."""
 
     pattern: Pattern
     opens: bool
     closings: list[Pattern]
-    """Of an opening: what would close it."""
+    """The closing of an opening."""
 
 
 class Parameter(msgspec.Struct, eq=False):
@@ -105,7 +105,7 @@ class Parameter(msgspec.Struct, eq=False):
     lead: str
     trail: str
     triggers: frozenset[str]
-    """What may end its value: its own closing, its call's, its block's, the next argument's opening."""
+    """The ends of its value: its own closing, its call's, its block's, the next argument's opening."""
     firsts: str
     """The characters that those begin with."""
     gap: str
@@ -145,11 +145,11 @@ class Parameter(msgspec.Struct, eq=False):
 
 
 _HEAD: Final = 3
-"""How many characters tell what may stand at a place from what may not."""
+"""How many characters decide what may be at a place."""
 
 
 class Candidates(list[_C]):
-    """Markers, or strays, in the order in which they are tried; `at` picks those that may stand at a place."""
+    """Markers, or strays, in the order in which they are tried; `at` picks those that may be at a place."""
 
     __slots__ = ("_by_head",)
 
@@ -158,7 +158,7 @@ class Candidates(list[_C]):
         self._by_head: dict[str, list[_C]] = {}
 
     def at(self, text: str, i: int) -> list[_C]:
-        """Those whose first literal may stand at ``i``; all of them if the text ends too early to tell."""
+        """The markers whose first literal may be at ``i``; all of them if the text ends too early to decide."""
         head = text[i : i + _HEAD]
         if len(head) < _HEAD:
             return self
@@ -173,7 +173,7 @@ class Candidates(list[_C]):
 
 
 def _begins(pattern: Pattern, head: str) -> bool:
-    """Whether a pattern may stand where a text begins with ``head``; ``""``: with none of those that are known."""
+    """Whether a pattern may be where a text begins with ``head``; ``""``: with none of those that are known."""
     first = pattern.first[:_HEAD]
     if len(first) < _HEAD:
         return True if not first or not head else head.startswith(first)
@@ -185,7 +185,7 @@ def _spellings(text: str) -> list[str]:
 
 
 class Scan:
-    """A set of markers that may stand in running text, and how to find the first of them.
+    """A set of markers that may be in running text, and how to find the first of them.
 
     Attributes:
         triggers: the literals that they begin with.
@@ -203,14 +203,14 @@ class Scan:
         self._given = (list(markers), strays)
 
     def at(self, text: str, i: int) -> int:
-        """Whether a trigger stands in a text at ``i``: 1, 0, or -1 where the text ends in it."""
+        """Whether a trigger is in a text at ``i``: 1, 0, or -1 where the text ends in it."""
         m = self.find.match(text, i)
         return 0 if m is None else 1 if m.group() in self.triggers else -1
 
     def __getattr__(self, name: str) -> Any:
         # Made when it is first asked for: most of a dialect's sets never are.
         if name == "markers":
-            # Those that begin with a field cannot be found in text.
+            # Markers that begin with a field cannot be found in text.
             self.markers = Candidates(ranked(m for m in self._given[0] if m.pattern.first))
             return self.markers
         if name == "triggers":
@@ -240,7 +240,7 @@ class Region(msgspec.Struct, eq=False):
 
 
 class Outline(msgspec.Struct, eq=False):
-    """What counts where: once while calls are read, and once while they are text.
+    """The markers that count in each place: once while calls are read, and once while they are text.
 
     Attributes:
         calls: whether calls are read.
@@ -265,7 +265,7 @@ def ranked(markers: Iterable[_M]) -> list[_M]:
 
 
 def tags(pattern: Pattern) -> list[Pattern]:
-    """The tags and special tokens that a pattern is made of, as far as they hold no field."""
+    """The tags and special tokens that a pattern is made of, as far as they contain no field."""
     found: list[Pattern] = []
     group: list[Atom] = []
     for atom in (*pattern.atoms, None):

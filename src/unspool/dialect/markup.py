@@ -1,4 +1,4 @@
-"""Arguments in markup, as regular expressions: what of them stands whole, and what may wait since nothing is decided.
+"""Arguments in markup, as regular expressions: what of them is whole, and what may wait since nothing is decided.
 
 The machine reads all of them step by step. These tell it when a look is worth it, and take what is plain in one step.
 They say yes only where the patterns would; where a template is too complex there is none.
@@ -16,7 +16,7 @@ Expression = re.Pattern[str] | None
 
 
 class Awaited:
-    """What may stand in one kind of container, or in a call.
+    """What may be in one kind of container, or in a call.
 
     Attributes:
         between: matches text in which no next argument has opened, and nothing has closed.
@@ -31,7 +31,7 @@ class Awaited:
         Args:
             children: how what lies in it is written.
             closings: what closes it.
-            others: what else may stand there.
+            others: what else may be there.
         """
         openings = [child.opening for child in children]
         patterns = [*openings, *closings]
@@ -54,7 +54,7 @@ class Awaited:
         return self._inside[id(parameter)]
 
     def whole(self, parameter: Parameter) -> Expression:
-        """The same behind the argument's opening."""
+        """The same after the argument's opening."""
         if id(parameter) not in self._whole:
             value, opened = self._value(parameter), parameter.opened()
             self._whole[id(parameter)] = re.compile(opened.pattern + value) if value and opened is not None else None

@@ -74,7 +74,7 @@ class Atom:
 
     Attributes:
         text: a literal, the name of a field, or white space that is written.
-        quote: the quote that a field stands between, if any.
+        quote: the quote that a field is between, if any.
         stops: what ends a field.
         any_case: whether the literal is a tag that is read in capitals too.
     """
@@ -97,7 +97,7 @@ class Pattern:
         alone: whether it is that literal, and nothing else.
         any_case: whether that literal is read in capitals too.
         weight: how literal it is: the number of literal characters.
-        after_name: whether a literal stands behind the name, so that the name is certain to be complete.
+        after_name: whether a literal comes after the name, so that the name is certain to be complete.
         last_name: the place of its last name among the atoms, -1 where it has none.
         splits_name: the place, from 1, of a name that ends inside a run of characters of names; 0 where none does.
     """
@@ -152,7 +152,7 @@ class Pattern:
 
     @property
     def worded(self) -> bool:
-        """Whether a letter or digit stands in its literals: no mere punctuation."""
+        """Whether a letter or digit is in its literals: no mere punctuation."""
         return any(c.isalnum() for a in self.atoms if a.kind == LITERAL for c in a.text)
 
     def match(self, text: str, i: int, fields: dict[str, str]) -> int:
@@ -181,20 +181,20 @@ class Pattern:
 
     def plain(self) -> str:
         """A regular expression that matches what the pattern does, where its fields hold word characters alone; each is
-        a group of its name. ``""`` where a field may hold anything, or a tag is read in any case."""
-        told = ""
+        a group of its name. ``""`` where a field may contain anything, or a tag is read in any case."""
+        regex = ""
         for atom in self.atoms:
             if atom.kind == LITERAL and not atom.any_case:
-                told += re.escape(atom.text)
+                regex += re.escape(atom.text)
             elif atom.kind == SPACE:
-                told += r"\s{0,64}+"
+                regex += r"\s{0,64}+"
             elif atom.kind == SAME:
-                told += f"(?P={atom.text})"
+                regex += f"(?P={atom.text})"
             elif atom.kind == UNTIL or atom.kind == WORD:
-                told += f"(?P<{atom.text}>{_WORDS if atom.kind == WORD else _KEYS})"
+                regex += f"(?P<{atom.text}>{_WORDS if atom.kind == WORD else _KEYS})"
             else:
                 return ""
-        return told
+        return regex
 
     def begun(self, then: str = "") -> str | None:
         """A regular expression that matches nothing and what the pattern may begin with, but not all of it.
@@ -204,37 +204,37 @@ class Pattern:
 
         ``None`` where its fields, or a tag in any case, need a careful look.
         """
-        told = then
+        regex = then
         for atom in reversed(self.atoms):
             if atom.kind == LITERAL and not atom.any_case:
                 part = ""
                 for c in reversed(atom.text[:-1]):
                     part = f"(?:{re.escape(c)}{part})?"
-                told = f"(?:{re.escape(atom.text)}{told}|{part})" if told else part
+                regex = f"(?:{re.escape(atom.text)}{regex}|{part})" if regex else part
             elif atom.kind == SPACE:
-                told = told and rf"\s{{0,64}}+{told}"
+                regex = regex and rf"\s{{0,64}}+{regex}"
             else:
                 field = _field_in_doubt(atom)
                 if not field:
                     return None
-                told = f"{field}{told}"
-        # What opens a tag's name is no closing: `<{key}>` does not begin as `</` does.
-        return f"(?!{re.escape(self.first)}/){told}" if self.first[-1:] == "<" else told
+                regex = f"{field}{regex}"
+        # What opens a tag's name is not a closing: `<{key}>` does not begin as `</` does.
+        return f"(?!{re.escape(self.first)}/){regex}" if self.first[-1:] == "<" else regex
 
     def whole(self) -> str | None:
         """A regular expression that matches all of the pattern, where its fields are as in `begun`."""
-        told = ""
+        regex = ""
         for atom in self.atoms:
             if atom.kind == LITERAL and not atom.any_case:
-                told += re.escape(atom.text)
+                regex += re.escape(atom.text)
             elif atom.kind == SPACE:
-                told += r"\s{0,64}+"
+                regex += r"\s{0,64}+"
             else:
                 field = _field_in_doubt(atom)
                 if not field:
                     return None
-                told += _WORDS if atom.kind == WORD else field
-        return told
+                regex += _WORDS if atom.kind == WORD else field
+        return regex
 
     def named(self, text: str, i: int) -> bool:
         """Whether the name is complete in a text that ends in the middle of the pattern, which begins at ``i``."""
@@ -258,7 +258,7 @@ class Pattern:
         return part.match(text, i, {})
 
     def head(self) -> "Pattern":
-        """What stands before the first field."""
+        """The text before the first field."""
         head = Pattern(())
         for atom in self.atoms:
             if atom.kind not in (LITERAL, SPACE):
@@ -351,7 +351,7 @@ def _field_in_doubt(atom: Atom) -> str:
         return ""
     first, *others = atom.stops
     if any(stop in first[1:] for stop in others):
-        return ""  # what ends it may stand in the beginning of what else does
+        return ""  # what ends it may be in the beginning of what else does
     return rf"[^\n{re.escape(''.join(stop[0] for stop in atom.stops))}]{{0,64}}+"
 
 
@@ -411,7 +411,7 @@ def _atoms(parts: Iterable[Piece]) -> list[Atom]:
 
 
 def _quote(before: str, after: list[Piece]) -> str:
-    """The quote that stands on either side of a field."""
+    """The quote that is on either side of a field."""
     quote = before[-1:]
     behind = after[0] if after else ""
     return quote if quote in ('"', "'") and isinstance(behind, str) and behind.startswith(quote) else ""
@@ -545,7 +545,7 @@ def _trie(root: _Tree) -> str:
 
 
 def _run(c: str, node: _Tree) -> tuple[list[str], _Tree]:
-    """What follows without a choice, and where it leads."""
+    """The text that follows without a choice, and where it leads."""
     run = [c]
     while len(run) < _RUN and len(node) == 1 and "" not in node:
         ((more, node),) = node.items()

@@ -11,14 +11,14 @@ _json: Final = json.JSONDecoder()
 
 
 class MoreThanPlain(Exception):
-    """The text holds something that only `tomllib` reads."""
+    """The text contains something that only `tomllib` reads."""
 
 
 def read_plain(text: str) -> dict[str, Any]:
     """Read tables of strings and of lists of strings, as `tomllib.loads` does.
 
     Raises:
-        MoreThanPlain: the text holds something else, or is not TOML.
+        MoreThanPlain: the text contains something else, or is not TOML.
     """
     if not text.replace("\n", "").isprintable():
         raise MoreThanPlain
@@ -50,7 +50,7 @@ def _line(text: str, at: int) -> str:
 
 
 def _until(sign: str, text: str, at: int) -> tuple[str, int]:
-    """What stands before a sign in the same line, and where the sign ends."""
+    """The text before a sign in the same line, and where the sign ends."""
     found, there, _ = _line(text, at).partition(sign)
     if not there:
         raise MoreThanPlain
@@ -74,7 +74,7 @@ def _set(table: dict[str, Any], key: str, value: Any) -> Any:
 
 
 def _keys(text: str, at: int) -> tuple[list[str], int]:
-    """The parts of a key, and where the sign behind it ends."""
+    """The parts of a key, and where the sign after it ends."""
     if text[at] not in "\"'":
         name, at = _until("=", text, at)
         return [_key(part) for part in name.split(".")], at

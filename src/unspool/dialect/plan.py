@@ -52,11 +52,11 @@ class Plan(msgspec.Struct, eq=False):
     parameters: list[Parameter]
     items: list[Parameter]
     reading: Outline
-    """What counts while calls are read."""
+    """The markers that count while calls are read."""
     plain: Outline
-    """What counts while calls are text."""
+    """The markers that count while calls are text."""
     resuming: list[Marker]
-    """What may follow a call in reasoning, other than more reasoning."""
+    """The parts that may follow a call in reasoning, other than more reasoning."""
     reasoning_ends: list[Closing]
     thought_ends: Scan
     """The same, to be found in text."""
@@ -67,7 +67,7 @@ class Plan(msgspec.Struct, eq=False):
     """White space before a turn's first text, where content has no markers of its own."""
     block_trail: str
     inner: list[Opening]
-    """Calls as they stand in a block, by themselves."""
+    """Calls as they are in a block, by themselves."""
     inner_bare: list[Opening]
     """The same where the block is not marked."""
     next_calls: list[Opening]
@@ -75,10 +75,10 @@ class Plan(msgspec.Struct, eq=False):
     next_inside: list[Opening]
     """The same where the block may be open."""
     block_text: Scan
-    """What ends stray text in a block."""
+    """The ends of stray text in a block."""
     separator: Pattern
     comma: Pattern
-    """What separates arguments."""
+    """The separator of arguments."""
     breaks: bool
     """Whether arguments are written with line breaks."""
     quoted: bool
@@ -90,11 +90,11 @@ class Plan(msgspec.Struct, eq=False):
     closings: list[Pattern]
     """Closings of calls and of blocks."""
     ends: list[Marker]
-    """What ends a turn, or begins another."""
+    """The markers that end a turn, or begin another."""
     recover: Scan
     """Where a call whose arguments went wrong ends."""
     string_ends: Scan
-    """What ends a call even inside an open string, where the policy says so."""
+    """The markers that end a call even inside an open string, where the policy says so."""
     repairs: bool
     """Whether arguments that are not quite JSON are mended."""
     literals: frozenset[str]
@@ -102,7 +102,7 @@ class Plan(msgspec.Struct, eq=False):
     _awaited: dict[tuple[int, ...], Awaited] = {}
 
     def awaited(self, within: Parameter | None, children: list[Parameter]) -> Awaited | None:
-        """What may come next among arguments in markup; ``None`` where a separator has to stand between them.
+        """What may come next among arguments in markup; ``None`` where a separator must be between them.
 
         Args:
             within: how the container that holds them is written; ``None``: the call does.
@@ -122,7 +122,7 @@ def _longest(texts: list[str]) -> str:
 
 
 def _margin(texts: list[str]) -> str:
-    """A text that holds all of them."""
+    """A text that contains all of them."""
     whole = ""
     for each in sorted(texts, key=len, reverse=True):
         whole += "" if each in whole else each
@@ -141,7 +141,7 @@ def _unstarted(parts: tuple[Piece, ...], starts: tuple[str, ...]) -> tuple[Piece
 
 
 def _openings(t: Template, d: Dialect) -> list[tuple[Piece, ...]]:
-    """What a template begins with: without the ``start`` that the prompt holds, and in full where that is but the end
+    """The beginning of a template: without the ``start`` that the prompt holds, and in full where that is but the end
     of a start, which other parts begin with too."""
     rest = _unstarted(t.before, d.start)
     shared = _literals(t.before).removesuffix(_literals(rest)).strip()
@@ -153,7 +153,7 @@ def _worded(text: str) -> bool:
 
 
 def marked(parts: tuple[Piece, ...], anywhere: tuple[str, ...] = ()) -> bool:
-    """Whether an opening counts anywhere in text: a letter or digit tells it from that (the language of a code fence
+    """Whether an opening counts anywhere in text: a letter or digit distinguishes it (the language of a code fence
     does not), or the file says so."""
     text = _literals(parts)
     if parts and isinstance(parts[0], str) and parts[0].startswith(tuple(a for a in anywhere if a.strip(_BRACKETS))):
@@ -237,7 +237,7 @@ class _Parts(msgspec.Struct, frozen=True):
     policy: Policy
     forms: list[Form]
     inside: list[Form]
-    """Those that may stand behind another call."""
+    """The calls that may come after another call."""
     blocks: list[Block]
     calls: list[Opening]
     """Calls with their block's opening."""
@@ -257,7 +257,7 @@ class _Parts(msgspec.Struct, frozen=True):
 
     @property
     def thought_calls(self) -> list[Opening]:
-        """The calls that may stand in reasoning."""
+        """The calls that may be in reasoning."""
         blocks = self.blocks
         return [c for c in self.calls if c.marked and c.block and (c.block.marked or not blocks[0].marked)]
 
@@ -314,7 +314,7 @@ def _compile(d: Dialect, policy: Policy, forced: str) -> Plan:
 
 
 def _framed(d: Dialect) -> list[Template]:
-    """The templates of content that stands in a frame."""
+    """The templates of content that is in a frame."""
     return [t for t in (*d.content, *d.preamble) if t.before or t.after]
 
 
@@ -382,7 +382,7 @@ def _forced_calls() -> list[Opening]:
 
 
 def _outlines(d: Dialect, parts: _Parts, *, named: bool) -> tuple[Outline, Outline]:
-    """What counts while calls are read, and while they are text."""
+    """The markers that count while calls are read, and while they are text."""
     policy, blocks, calls = parts.policy, parts.blocks, parts.calls
     ends, frame_ends, reasoning_ends = parts.ends, parts.frame_ends, parts.reasoning_ends
     starts = parts.starts if parts.frames else []
@@ -480,7 +480,7 @@ def _recover(parts: _Parts) -> Scan:
 
 
 def _strays(parts: _Parts) -> tuple[list[Stray], list[Stray]]:
-    """The markers that are dropped where they open or close nothing, and those of them that are no calls'."""
+    """The markers that are dropped where they open or close nothing, and those of them that are not calls'."""
     if parts.policy.stray_markers != "drop":
         return [], []
     known = {text(o.pattern) for o in (*parts.ends, *parts.starts)}
@@ -506,8 +506,8 @@ def _distinct(strays: list[Stray]) -> list[Stray]:
     found: dict[tuple[str, bool], Stray] = {}
     for s in strays:
         known = found.setdefault((text(s.pattern), s.opens), Stray(s.pattern, s.opens, []))
-        told = {text(c) for c in known.closings}
-        known.closings += [c for c in s.closings if c and text(c) not in told]
+        closing_texts = {text(c) for c in known.closings}
+        known.closings += [c for c in s.closings if c and text(c) not in closing_texts]
     return sorted(found.values(), key=lambda s: -s.pattern.weight)
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 # Paths are strings here: `pathlib` is slow to import.
 _FOLDER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "dialects")
 _LONGEST = 100  # characters of a name that errors repeat and compare
-_HEAD = 1024  # characters in which a file tells its names
+_HEAD = 1024  # characters in which a file names itself
 _NAMES = Regex(r'^(?:name|aliases)\s*=\s*(".*"|\[[^\]]*\])', re.M)
 _STRING = Regex(r'"([^"]*)"')
 
@@ -38,7 +38,7 @@ def _names(head: bytes) -> list[str]:
 
 @cache
 def _files() -> dict[str, str]:
-    """Every shipped name, in lower case, and the file it stands in. Only heads of files are looked at."""
+    """Every shipped name, in lower case, and the file it is in. Only heads of files are looked at."""
     return {name: path for path in _paths() for name in _names(_head(path))}
 
 

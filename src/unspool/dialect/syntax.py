@@ -13,7 +13,7 @@ class Syntax(enum.Enum):
     TEXT = "text"
     """No literal at all: bare text, which is the value of the one argument."""
     QUOTE = "quote"
-    """JSON whose strings stand, unescaped, between a marker of the dialect's own, and whose keys are bare."""
+    """JSON whose strings are, unescaped, between a marker of the dialect's own, and whose keys are bare."""
 
 
 KEYWORD = Prefix(r"(?:[\w.$@:/#-]++(?: [\w.$@:/#-]++)*+)?+")
@@ -22,5 +22,5 @@ they are."""
 
 
 def is_keyword(key: str) -> bool:
-    """Whether a key can stand as the name of a keyword argument."""
+    """Whether a key can be as the name of a keyword argument."""
     return KEYWORD.match(key).end() == len(key)

@@ -30,7 +30,7 @@ BODIES: dict[str, tuple[str, ...]] = {
     "argument": ("value",),
     "item": ("value",),
 }
-"""The field that a part is about: what stands before it opens the part, what stands behind it closes it."""
+"""The field that a part is about: what comes before it opens the part, what comes after it closes it."""
 
 _FIELD = Regex(r"\{([a-z_]+)\}")
 
@@ -49,7 +49,7 @@ class Template(msgspec.Struct, frozen=True):
 
     Attributes:
         text: as written in the file.
-        before, after: what stands on either side of the body; white space that touches a text body is not among them.
+        before, after: what is on either side of the body; white space that touches a text body is not among them.
         body: the name of the body's field, ``""`` where there is none (a call without arguments).
         lead, trail: white space at the outer edges (the margins).
         inner_lead, inner_trail: white space between the markers and a text body; it belongs to the markers.
@@ -79,7 +79,7 @@ class Template(msgspec.Struct, frozen=True):
 
     @property
     def tail(self) -> "tuple[Step, ...]":
-        """The steps behind the body."""
+        """The steps after the body."""
         return _sides(self)[1]
 
     @property
@@ -89,7 +89,7 @@ class Template(msgspec.Struct, frozen=True):
 
     @property
     def closing(self) -> str:
-        """The text behind the body, without the margin."""
+        """The text after the body, without the margin."""
         closing = self.text.partition(f"{{{self.body}}}")[2]
         return closing[: len(closing) - len(self.trail)]
 
@@ -99,7 +99,7 @@ class Template(msgspec.Struct, frozen=True):
 
 
 class ObjectShape(msgspec.Struct, frozen=True, gc=False):
-    """A call written as an object: which key holds what.
+    """A call written as an object: which key contains what.
 
     ``keys`` pairs a key with ``name``, ``arguments``, ``id``, ``index`` or ``number``; ``name_is_key``: the name is
     itself the only key.
@@ -147,7 +147,7 @@ def parse_template(kind: str, text: str, where: str, *, first: bool) -> Template
     if kind == "call" and "name" not in names:
         object_ = '{"name": "{name}", "arguments": {arguments}}'
         written = text.replace("{arguments}", object_) if "{arguments}" in text else object_
-        raise DialectError(f"{where}: needs {{name}}; where one object holds both, write {written!r}")
+        raise DialectError(f"{where}: needs {{name}}; where one object has both, write {written!r}")
     if kind == "argument" and "key" not in names:
         raise DialectError(f"{where}: needs {{key}}")
     body = bodies[0] if bodies else ""
@@ -191,14 +191,14 @@ _NAME_KEY = Regex(r"""(['"])\{name\}\1\s*:\s*\{arguments\}\s*""")
 
 
 def _object_call(text: str, where: str) -> Template | None:
-    """The call as an object, if its arguments stand inside literal braces.
+    """The call as an object, if its arguments are inside literal braces.
 
     Of an object that is a member of others, what those have is text around it.
     """
     first = _OBJECT.search(text)
     if first is None or first.start() > text.index("{arguments}"):
         return None
-    # A name may stand in front of the object too.
+    # A name may be in front of the object too.
     inside = min(i for f in ("{name}", "{arguments}") if (i := text.find(f, first.start())) >= 0)
     braces = [m for m in _OBJECT.finditer(text) if m.start() < inside]
     opened = braces[-1]
@@ -237,7 +237,7 @@ def _object_call(text: str, where: str) -> Template | None:
 
 
 class Step(msgspec.Struct, frozen=True, gc=False):
-    """A literal (``name`` is empty), or a field; ``quoted`` where it stands in double quotes."""
+    """A literal (``name`` is empty), or a field; ``quoted`` where it is in double quotes."""
 
     name: str
     text: str = ""
@@ -256,12 +256,12 @@ _ENTITY: Final = Regex("&(?:quot|apos|lt|gt|amp);")
 
 
 def escape(text: str) -> str:
-    """Text as it stands between double quotes."""
+    """Text as it is between double quotes."""
     return text.replace("&", "&amp;").replace('"', "&quot;")
 
 
 def unescape(text: str) -> str:
-    """What stands between quotes, as text; an ``&`` that begins none of XML's five entities stands for itself."""
+    """The text between quotes; an ``&`` that begins none of XML's five entities stands for itself."""
     return _ENTITY.sub(lambda m: _ENTITIES[m.group()], text) if "&" in text else text
 
 
@@ -319,5 +319,5 @@ def unstarted(opening: str, starts: Iterable[str]) -> str:
 
 
 def writable(templates: Sequence[Template]) -> list[Template]:
-    """Those that can be written."""
+    """The templates that can be written."""
     return [t for t in templates if "{any}" not in t.text]

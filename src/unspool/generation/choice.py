@@ -97,7 +97,7 @@ class Choice:
         self._ids: list[int] | None = []
 
     def written(self) -> Written:
-        """What the model wrote, up to where it was cut."""
+        """The model's output, up to where it was cut."""
         text, ids, message = "".join(self._raw), self._ids, self.message()
         if self.over and self._kept:
             text, ids = text[: self._kept[-1].end], None
@@ -135,7 +135,7 @@ class Choice:
 
     @property
     def tokens(self) -> int:
-        """How many tokens were generated, as far as the engine tells."""
+        """How many tokens were generated, as far as the engine reports."""
         return self._since + (0 if self._usage is None else self._usage.completion_tokens)
 
     def begin(self) -> None:
@@ -176,7 +176,7 @@ class Choice:
 
     @property
     def reader(self) -> Parser:
-        """What reads the output."""
+        """The parser of the output."""
         return self._parser
 
     def close(self) -> list[Event]:

@@ -1,10 +1,10 @@
 """`Loop`: an output in rounds, where the server runs the calls of its own tools and asks the model again.
 
-A round is one generation. Its calls of the server's tools are run side by side, and their results go behind what the
-model wrote: the next prompt begins with the last one and the output, token by token where the engine tells tokens, so
+A round is one generation. Its calls of the server's tools are run side by side, and their results go after what the
+model wrote. The next prompt begins with the last one and the output, token by token where the engine sends tokens, so
 that what the engine has read stays read. A call of the client's ends the answer, once the server's beside it are run.
 
-What happens is told as one list of events, which the wires write; see `unspool.wire.server_tools`.
+What happens becomes one list of events, which the wires write; see `unspool.wire.server_tools`.
 """
 
 import asyncio
@@ -38,12 +38,12 @@ _N = TypeVar("_N", int, float)
 
 
 class Host(Protocol):
-    """What runs a round and takes what it tells: a `Run`."""
+    """What runs a round and takes its events: a `Run`."""
 
     async def generate_round(self, prepared: Prepared) -> Written:
         """Generate one output; its events come to `Loop.translate`."""
 
-    async def tell(self, events: Sequence[AnyEvent]) -> None:
+    async def send(self, events: Sequence[AnyEvent]) -> None:
         """Pass events on to the client."""
 
 
@@ -88,7 +88,7 @@ class Loop:
         self._tokens = 0
         self._count = 0  # calls so far, over all rounds
         self._indexes: dict[int, int] = {}  # of this round's calls, over all rounds
-        self._ids: dict[int, str] = {}  # as the client is told them, by these indexes
+        self._ids: dict[int, str] = {}  # as the client gets them, by these indexes
         self._known: set[str] = set()
         self._written: list[dict[str, Any]] = []  # the messages of all rounds so far, with these ids
 
@@ -145,7 +145,7 @@ class Loop:
             await session.aclose()
 
     async def _run(self, host: Host, session: Session) -> None:
-        await host.tell(self._tools.listed)
+        await host.send(self._tools.listed)
         prepared = self._first
         if self._tools.pending:
             prepared = await self._decided(host, session, prepared)
@@ -157,14 +157,14 @@ class Loop:
             reason = await self._answer(host, session, written.message, left)
             if isinstance(reason, str):
                 self._remember(begun, prepared.continued, written)
-                await host.tell([Finish(reason, 0, 0)])
+                await host.send([Finish(reason, 0, 0)])
                 return
             most = prepared.request.max_tokens
             if self._first.request.max_tokens is not None:
                 most = self._first.request.max_tokens - self._tokens
                 if most < 1:
                     self._remember(begun, prepared.continued, written)
-                    await host.tell([Finish("length", 0, 0)])
+                    await host.send([Finish("length", 0, 0)])
                     return
             prepared = await self._next(prepared, written, reason, most)
 
@@ -185,7 +185,7 @@ class Loop:
         for call in asked:
             tool = self._tools.tools[call.name].tool
             id = asking(tool.server, tool.original, call.arguments)
-            await host.tell([ApprovalAsked(self._indexes[call.index], id)])
+            await host.send([ApprovalAsked(self._indexes[call.index], id)])
         if len(ours) < len(message.tool_calls):
             return message.finish_reason
         if asked or not whole:
@@ -198,12 +198,12 @@ class Loop:
     def _note(self, message: Message, results: dict[int, ToolResult]) -> None:
         """Note a round as messages."""
         answer = message.to_openai()
-        for call, told in zip(message.tool_calls, answer.get("tool_calls", ()), strict=True):
-            told["id"] = self._ids[self._indexes[call.index]]
+        for call, sent in zip(message.tool_calls, answer.get("tool_calls", ()), strict=True):
+            sent["id"] = self._ids[self._indexes[call.index]]
         self._written.append(answer)
-        for call, told in zip(message.tool_calls, answer.get("tool_calls", ()), strict=True):
+        for call, sent in zip(message.tool_calls, answer.get("tool_calls", ()), strict=True):
             if call.index in results:
-                self._written.append(result_of(told["id"], call.name, results[call.index].text))
+                self._written.append(result_of(sent["id"], call.name, results[call.index].text))
 
     def _remember(self, begun: Continued | None, last: Continued | None, written: Written) -> None:
         """Remember the last round, and all of them where there were several or a result."""
@@ -221,7 +221,7 @@ class Loop:
     async def _results(
         self, host: Host, session: Session, calls: Sequence[ToolCall], whole: bool
     ) -> dict[int, ToolResult]:
-        """The results of calls that run side by side, each told as it comes."""
+        """The results of calls that run side by side, each sent as it comes."""
         found: dict[int, ToolResult] = {}
 
         async def answer(call: ToolCall) -> None:
@@ -231,7 +231,7 @@ class Loop:
             else:
                 result = ToolResult(text=refusal, error=True)
             found[call.index] = result
-            await self._tell_result(host, self._indexes[call.index], result)
+            await self._emit_result(host, self._indexes[call.index], result)
 
         await self._side_by_side([answer(call) for call in calls])
         return found
@@ -281,14 +281,14 @@ class Loop:
             await asyncio.gather(*tasks, return_exceptions=True)
             self._seconds_left -= clock() - began
 
-    async def _tell_result(self, host: Host, index: int, result: ToolResult) -> None:
+    async def _emit_result(self, host: Host, index: int, result: ToolResult) -> None:
         urls = tuple(source.url for source in result.sources)
-        await host.tell([ServerCallResult(index, result.text, result.error, urls)])
+        await host.send([ServerCallResult(index, result.text, result.error, urls)])
 
     # -- calls that were decided on ----------------------------------------------------------------------------------
 
     async def _decided(self, host: Host, session: Session, prepared: Prepared) -> Prepared:
-        """Run the calls that were allowed, tell the refusals of the others, and ask the model with the results."""
+        """Run the calls that were allowed, send the refusals of the others, and ask the model with the results."""
         found: dict[str, str] = {}
 
         async def answer(pending: Pending) -> None:
@@ -296,10 +296,10 @@ class Loop:
             self._count += 1
             self._known.add(pending.id)
             served = self._tools.tools.get(pending.name)
-            told = (pending.name, "") if served is None else (served.tool.original, served.tool.server)
-            start = ServerCallStart(index, pending.id, *told, approval=pending.approval)
+            origin = (pending.name, "") if served is None else (served.tool.original, served.tool.server)
+            start = ServerCallStart(index, pending.id, *origin, approval=pending.approval)
             arguments = ToolCallDelta(index, pending.arguments, 0, 0)
-            await host.tell([start, arguments, ToolCallEnd(index, "ok", 0, 0)])
+            await host.send([start, arguments, ToolCallEnd(index, "ok", 0, 0)])
             call = ToolCall(index, pending.id, pending.name, pending.arguments)
             refusal = pending.refusal or self._refusal(call, True)
             if served is None or refusal is not None:
@@ -307,7 +307,7 @@ class Loop:
             else:
                 result = await self._call(session, served, pending.arguments)
             found[pending.id] = result.text
-            await self._tell_result(host, index, result)
+            await self._emit_result(host, index, result)
 
         await self._side_by_side([answer(pending) for pending in self._tools.pending])
         messages = [_filled(message, found) for message in prepared.request.messages]
@@ -318,15 +318,15 @@ class Loop:
     async def _next(
         self, prepared: Prepared, written: Written, results: dict[int, ToolResult], most: int | None
     ) -> Prepared:
-        """The next round: the prompt and what was written, and the results behind it."""
+        """The next round: the prompt and what was written, and the results after it."""
         request, message = prepared.request, written.message
         answer = {k: v for k, v in message.to_openai().items() if v is not None or k == "content"}
-        told = [result_of(call.id, call.name, results[call.index].text) for call in message.tool_calls]
+        round_results = [result_of(call.id, call.name, results[call.index].text) for call in message.tool_calls]
         toolset = request.toolset
         if toolset.kind in ("required", "named"):  # a call has been made
             toolset = msgspec.structs.replace(toolset, kind="auto", name="", allowed=tuple(toolset.tools or ()))
         following = msgspec.structs.replace(
-            request, messages=[*request.messages, answer, *told], toolset=toolset, max_tokens=most, n=1
+            request, messages=[*request.messages, answer, *round_results], toolset=toolset, max_tokens=most, n=1
         )
 
         def extended() -> Continued | None:
@@ -334,7 +334,7 @@ class Loop:
             if turns is None or prepared.continued is None:
                 return None
             try:
-                return turns.next_round(request, prepared.continued, written, answer, told)
+                return turns.next_round(request, prepared.continued, written, answer, round_results)
             except NoBridge as why:
                 log.info("%s: the prompt of the next round is rendered anew: %s", self._name, why)
                 return None

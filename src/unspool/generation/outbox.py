@@ -54,7 +54,7 @@ class Outbox:
 
     @property
     def full(self) -> bool:
-        """Whether producers have to wait for `room`."""
+        """Whether producers must wait for `room`."""
         return self.events >= self._limit or self._bytes >= MOST_BYTES
 
     def put(self, data: bytes, events: int) -> None:

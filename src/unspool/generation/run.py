@@ -70,8 +70,10 @@ class Run:
         self._loops: list[Loop] = []
         if tools is not None and prepared.request.server_tools is not None:
             keep = not prepared.request.stream
-            told = protocol.sent_back
-            self._loops = [Loop(self._name, service, prepared, tools.session, told, keep=keep) for _ in self._choices]
+            sent_back = protocol.sent_back
+            self._loops = [
+                Loop(self._name, service, prepared, tools.session, sent_back, keep=keep) for _ in self._choices
+            ]
         self._usages: list[list[Usage | None]] = [[] for _ in self._choices]  # of the rounds before the last
         self._outbox: Outbox | None = None
         self._begun = False
@@ -200,8 +202,8 @@ class Run:
         async with self._service.admission.places(1, begun=self._begun):
             return await self._generate(index, prepared)
 
-    async def tell(self, index: int, events: Sequence[AnyEvent]) -> None:
-        """Pass on what a loop tells."""
+    async def send(self, index: int, events: Sequence[AnyEvent]) -> None:
+        """Pass on a loop's events."""
         if events:
             self._write(index, events)
         if self._outbox is not None and self._outbox.full:
@@ -215,9 +217,9 @@ class Run:
             self._service.settings, self.id, index, self._client_id, explain=self._tracer is not None
         )
         if self._tracer is not None:
-            self._tracer.asked = self._told_of(asked)
+            self._tracer.asked = self._request_line(asked)
         await self._pass_on(index, self._service.engine.generate(asked))
-        self._told(index, choice.close())
+        self._deliver(index, choice.close())
         if choice.uncounted and prepared.prompt is not None and self._service.engine.tokenizer is not None:
             prompt = prepared.prompt
             choice.counted(await self._service.in_thread(len(prompt), lambda awaited: self._count(prompt, awaited)))
@@ -232,7 +234,7 @@ class Run:
         choice, outbox = self._choices[index], self._outbox
         try:
             async for delta in stream:
-                self._told(index, choice.feed(delta), delta)
+                self._deliver(index, choice.feed(delta), delta)
                 if outbox is not None and outbox.full:
                     await outbox.room()
                 if choice.over:
@@ -249,10 +251,10 @@ class Run:
                 self._timers.pop(index).cancel()
             await stream.aclose()
 
-    def _told(self, index: int, events: list[Event], delta: Delta | None = None) -> None:
+    def _deliver(self, index: int, events: list[Event], delta: Delta | None = None) -> None:
         """Pass on what came of a piece of the output, or of its end."""
         if self._tracer is not None:
-            self._tell(events, delta)
+            self._trace_step(events, delta)
         elif delta is None:
             if events:
                 self._emit(index, events)
@@ -271,7 +273,7 @@ class Run:
         self._wake(index)
 
     def _emit(self, index: int, events: Sequence[Event], logprobs: Sequence[Any] = ()) -> None:
-        """Pass on what a parser told."""
+        """Pass on a parser's events."""
         self._write(index, self._loops[index].translate(events) if self._loops else events, logprobs)
 
     def _write(self, index: int, events: Sequence[AnyEvent], logprobs: Sequence[Any] = ()) -> None:
@@ -295,21 +297,21 @@ class Run:
         if start or data:
             outbox.put(start + data, len(events))
 
-    def _tell(self, events: list[Event], delta: Delta | None = None) -> None:
+    def _trace_step(self, events: list[Event], delta: Delta | None = None) -> None:
         """Write a piece of the output, or its end, with all that came of it."""
         outbox, tracer = self._outbox, self._tracer
         assert outbox is not None
         assert tracer is not None
         at = self._clock() - self._started
-        told = self._trace.step("" if delta is None else delta.text, events)
-        data = tracer.last(at, told) if delta is None else tracer.piece(at, delta, told)
+        step = self._trace.step("" if delta is None else delta.text, events)
+        data = tracer.last(at, step) if delta is None else tracer.piece(at, delta, step)
         if not self._begun:
             self._begun = True
             self._service.metrics.first_event(at)
             data = tracer.start() + data
         outbox.put(data, max(len(events), 1))
 
-    def _told_of(self, asked: Request) -> dict[str, Any]:
+    def _request_line(self, asked: Request) -> dict[str, Any]:
         """The first line of a trace: that of a recording, and what else the page explains."""
         service = self._service
         settings = service.settings
@@ -355,8 +357,8 @@ class _Seat:
     async def generate_round(self, prepared: Prepared) -> Written:
         return await self._run.round(self._index, prepared)
 
-    async def tell(self, events: Sequence[AnyEvent]) -> None:
-        await self._run.tell(self._index, events)
+    async def send(self, events: Sequence[AnyEvent]) -> None:
+        await self._run.send(self._index, events)
 
 
 def added(usages: Sequence[Usage | None]) -> Usage | None:
@@ -366,8 +368,8 @@ def added(usages: Sequence[Usage | None]) -> Usage | None:
         return known[0] if known else None
 
     def sum_of(counts: Sequence[int | None]) -> int | None:
-        told = [count for count in counts if count is not None]
-        return sum(told) if told else None
+        known = [count for count in counts if count is not None]
+        return sum(known) if known else None
 
     return Usage(
         prompt_tokens=sum(u.prompt_tokens for u in known),

@@ -40,7 +40,7 @@ class Answer(Protocol):
 
 
 class Service:
-    """What all requests of a server share.
+    """Shared by all requests of a server.
 
     Args:
         settings: the server's.

@@ -1,4 +1,4 @@
-"""`Trace`: what is told of each piece of an output, for a person who wants to know why it was read as it was."""
+"""`Trace`: what is reported of each piece of an output, for a person who wants to know why it was read as it was."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -27,7 +27,7 @@ class Trace:
         self._tail = ""
 
     def step(self, text: str, events: Sequence[Event]) -> dict[str, Any]:
-        """What is told of a piece.
+        """What is reported of a piece.
 
         Args:
             text: the piece, which the parser was fed.
@@ -38,10 +38,10 @@ class Trace:
             self._said = max(events[-1].end, self._said)
         waits = self._fed - self._said
         self._tail = (self._tail + text)[-LONGEST:]
-        told = None
+        held = None
         if waits > 0:
-            told = waiting(self._parser, self._said, self._fed, self._tail[-waits:])
-        return step(events, self._parser.stage, told)
+            held = waiting(self._parser, self._said, self._fed, self._tail[-waits:])
+        return step(events, self._parser.stage, held)
 
 
 def named(dialect: Dialect) -> tuple[str, str | None, str]:

@@ -1,6 +1,6 @@
 """A dialect from a chat template, with a proof: rendered by the template, read back by the dialect.
 
-`histories` holds the conversations that are rendered, `rendering` and `child` render them in a process of its own,
+`histories` has the conversations that are rendered, `rendering` and `child` render them in a process of its own,
 `asking` finds out what history the template takes, `cutting` finds its turns, `draft` takes them apart into the keys of
 a dialect file, `proof` reads back what the template writes. `choosing` proves given dialects, and chooses among them.
 """
@@ -82,7 +82,7 @@ def infer_dialect(
         limits: what the template may take.
 
     Raises:
-        TemplateError: the template is none, met a limit, or tried what the sandbox refuses.
+        TemplateError: the template is not one, met a limit, or tried what the sandbox refuses.
         ImportError: jinja2 is not installed (extra ``server``).
         TypeError: an argument is of another type; the message names it.
     """
@@ -115,7 +115,7 @@ def infer_views(asked: Iterable[Views], renderer: Renderer, template: str, token
 
 
 def proven(proof: list[Case]) -> bool:
-    """Whether a proof holds: nothing fails, and what every dialect needs passes."""
+    """Whether a proof passes: nothing fails, and what every dialect needs passes."""
     results = {c.case: c.result for c in proof}
     return "fail" not in results.values() and all(results.get(n) == "pass" for n in NEEDED)
 
@@ -135,9 +135,9 @@ def _candidates(views: Views, renderer: Renderer, template: str, tokenizer: Any,
 def _load(keys: Keys, name: str) -> tuple[Dialect, str] | None:
     """A candidate's dialect and file; ``None`` where its keys make none."""
     ends = [e for e in keys.get("end", ()) if e != EOS]
-    told = {"name": name, **{k: v for k, v in keys.items() if k != "end"}, **({"end": ends} if ends else {})}
+    table = {"name": name, **{k: v for k, v in keys.items() if k != "end"}, **({"end": ends} if ends else {})}
     try:
-        text = file_text(told, "Inferred from a chat template; `unspool infer` shows what is proven.")
+        text = file_text(table, "Inferred from a chat template; `unspool infer` shows what is proven.")
         return parse_dialect(text, f"{name}.toml", find_base), text
     except DialectError:  # a cut that makes no template
         return None

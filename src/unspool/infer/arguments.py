@@ -23,13 +23,13 @@ _DECODER: Final = json.JSONDecoder()
 _CONSTANT: Final = r"""(?:"\w+"\s*:\s*(?:"[\w-]*"|true|false|null|\d+))"""
 _NESTED: Final = re.compile(r"""['"]\s*:\s*\{\s*['"]""")
 _SKIPPED: Final = re.compile(rf"(?<=\{{)\s*{_CONSTANT}\s*,\s*|\s*,\s*{_CONSTANT}(?=\s*[,}}])")
-"""A member of an object that holds nothing of a call; the first, or a later one."""
+"""A member of an object that contains nothing of a call; the first, or a later one."""
 
 
 def as_template(text: str) -> str:
-    """A text with sentinels as a template: members of an object that hold nothing of a call are left out.
+    """A text with sentinels as a template: members of an object that contain nothing of a call are left out.
 
-    Not so where that object is another's member: what stands around it is read as text.
+    Not so where that object is another's member: what is around it is read as text.
     """
     for sentinel, field in FIELDS.items():
         text = text.replace(sentinel, field)
@@ -114,15 +114,15 @@ def _typed(unit: str, number: str) -> str:
 
 
 def _plain(unit: str, turn: str) -> str:
-    """The other form of an argument: what a template writes around a value that is no text."""
+    """The other form of an argument: what a template writes around a value that is not text."""
     before, _, rest = unit.partition(t.KEY[0])
     between, _, closing = rest.partition(t.VALUE[0])
     value = str(h.TYPED["zqint"][0])
     _, found, rest = turn.partition(f"{before}zqint")
-    other, told, rest = rest.partition(value)
+    other, value_found, rest = rest.partition(value)
     rest = rest.replace("zqint", t.KEY[0])
     last = t.marks(closing.strip())[-1:]
-    if not (before.strip() and found and told and last) or (other == between and rest.startswith(closing)):
+    if not (before.strip() and found and value_found and last) or (other == between and rest.startswith(closing)):
         return ""
     behind, closed, _ = rest.partition(last[0])
     if not closed or any(c in behind for c in (t.NAME[0], t.VALUE[0])) or _typed(unit, turn) != unit:
@@ -160,7 +160,7 @@ def _item(unit: str, turn: str) -> str:
 
 
 def _object_at(text: str, at: int) -> tuple[int, int] | None:
-    """The JSON object, or the string that holds one, whose first key stands at a place."""
+    """The JSON object, or the string that contains one, whose first key is at a place."""
     start = text.rfind("{", 0, at)
     for begin in (start - 1, start):
         if begin < 0 or (begin < start and text[begin] != '"'):

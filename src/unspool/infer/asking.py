@@ -24,7 +24,7 @@ _STYLES: Final = tuple(
 
 
 def ask(renderer: Renderer) -> Iterator[Views]:
-    """What the template writes, the likeliest style first.
+    """The template's renderings, the likeliest style first.
 
     Raises:
         TemplateError: the template cannot be run.
@@ -42,7 +42,7 @@ def ask(renderer: Renderer) -> Iterator[Views]:
 
 
 def _otherwise(views: Views) -> bool:
-    """Whether a turn that ends the conversation is written otherwise than one that another user's words follow."""
+    """Whether a turn that ends the conversation is written in another way than one that another user's words follow."""
     whole = behind_user(views.whole["content"])
     return h.CONTENT in whole and h.CONTENT in views.followed and not behind_user(views.followed).startswith(whole)
 
@@ -58,8 +58,8 @@ def _styles(renderer: Renderer) -> list[h.Style]:
     *calls, keys, in_parts, answer = renderer.render([*requests, plain])
     if not all(text in answer.text for text in said) and renderer.settle(plain, said):
         *calls, keys, in_parts = renderer.render(requests)
-    kept, told = (behind_user(shown.text) for shown in (keys, in_parts))
-    as_parts = h.THOUGHT not in kept and h.THOUGHT in told and not _PRINTED.search(told)
+    kept, parted = (behind_user(shown.text) for shown in (keys, in_parts))
+    as_parts = h.THOUGHT not in kept and h.THOUGHT in parted and not _PRINTED.search(parted)
     thoughts = "parts" if as_parts else "keys"
     ranked = sorted(
         (_rank(shown, style), i) for i, (shown, style) in enumerate(zip(calls, _STYLES, strict=True)) if _called(shown)
@@ -83,7 +83,7 @@ def _rank(shown: Rendered, style: h.Style) -> tuple[int, bool, bool, int]:
     text = behind_user(shown.text)
     before = text[: text.index(h.KEYS[0])]
     wrong = 2 if before.endswith('\\"') else 1 if before.endswith(("{'", "'{\"")) else 0
-    # A name that stands in the id alone is not written; one that stands in both is told by itself.
+    # A name that is in the id alone is not written; one that is in both is given by itself.
     return wrong, style.ids == "telling", style.arguments == "text", len(text)
 
 
@@ -121,7 +121,8 @@ def _views(renderer: Renderer, style: h.Style) -> Views:
 
 
 def _trailing(asked: str, answered: str, followed: str) -> str:
-    """What a template writes behind every conversation: what asks for an answer unasked, or a last instruction."""
+    """The text that a template writes after every conversation: what asks for an answer unasked, or a last
+    instruction."""
     own = marks(behind_user(answered).partition(h.CONTENT)[2])
     behind = marks(behind_user(followed).partition(h.CONTENT)[2])
     always, shared = len(own) - suffix(marks(behind_user(asked)), own), prefix(own, behind)
@@ -134,7 +135,7 @@ def _trailing(asked: str, answered: str, followed: str) -> str:
 
 
 def _behind(asked: str, followed: Iterable[str]) -> str:
-    """What a template writes in front of a user's words, whatever turn is before them."""
+    """The text that a template writes in front of a user's words, whatever turn is before them."""
     ours = marks(asked.partition(h.USER[0])[0])
     heads = [marks(text.rpartition(h.USER[1])[0]) for text in followed if h.USER[1] in text]
     shared = "".join(ours[len(ours) - min((suffix(ours, head) for head in heads), default=0) :])

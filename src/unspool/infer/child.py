@@ -2,8 +2,8 @@
 
 Standard input's first line is a JSON object (``template``, ``special``, and the limits ``seconds``, ``memory``,
 ``output``); standard output gets one JSON line of what the template asks for and whether it is accepted. Each further
-line is a list of requests, the variables of a rendering each, and gets one line for each request. A line with
-``error`` tells why there is no text; with ``limit`` a limit or the sandbox refused it.
+line is a list of requests, the variables of a rendering each, and gets one line for each request. A line with ``error``
+says why there is no text; with ``limit`` a limit or the sandbox refused it.
 """
 
 import datetime
@@ -21,7 +21,7 @@ import jinja2.meta
 import jinja2.sandbox
 
 DATE = datetime.datetime(2026, 1, 2, 3, 4, 5)
-"""What ``strftime_now`` tells: two renderings differ by nothing but their messages."""
+"""What ``strftime_now`` returns: two renderings differ by nothing but their messages."""
 
 
 class Limit(BaseException):

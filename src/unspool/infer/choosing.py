@@ -36,8 +36,8 @@ class Choice(msgspec.Struct, frozen=True):
     origin: Origin
     proof: list[Case]
 
-    def told(self) -> str:
-        """What was chosen and why, in one line."""
+    def described(self) -> str:
+        """The choice and its reason, in one line."""
         return f"{self.dialect.name} ({self.origin}): {summary(self.proof)}"
 
 
@@ -66,7 +66,7 @@ def choose_dialect(
 
     Raises:
         UnknownDialect: none proves; names the best candidates and what failed.
-        TemplateError: the template is none, met a limit, or tried what the sandbox refuses.
+        TemplateError: the template is not one, met a limit, or tried what the sandbox refuses.
         ImportError: jinja2 is not installed (extra ``server``).
     """
     failed: list[str] = []
@@ -99,10 +99,10 @@ def prove_dialect(
         template, tokenizer, special_tokens, limits: see `unspool.infer_dialect`.
 
     Returns:
-        The proof; `holds` tells whether nothing fails.
+        The proof; `holds` says whether nothing fails.
 
     Raises:
-        TemplateError: the template is none, met a limit, or tried what the sandbox refuses.
+        TemplateError: the template is not one, met a limit, or tried what the sandbox refuses.
         ImportError: jinja2 is not installed (extra ``server``).
     """
     with template_renderer(template, special_tokens, limits) as renderer:
@@ -110,7 +110,7 @@ def prove_dialect(
 
 
 def holds(proof: list[Case], views: list[Views] | None = None) -> bool:
-    """Whether a proof holds, as far as the template goes: one that writes no call proves content alone."""
+    """Whether a proof passes, as far as the template goes: one that writes no call proves content alone."""
     if proven(proof):
         return True
     results = {c.case: c.result for c in proof}
@@ -142,7 +142,7 @@ def summary(proof: list[Case]) -> str:
 def template_renderer(
     template: str, special: Mapping[str, str] | None = None, limits: Limits | None = None
 ) -> Renderer:
-    """What renders a template; its named special tokens stand for themselves unless ``special`` tells more."""
+    """A renderer of a template; its named special tokens stand for themselves unless ``special`` says more."""
     return Renderer(template, {"bos_token": "", "eos_token": EOS, **(special or {})}, limits or Limits())
 
 

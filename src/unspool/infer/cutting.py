@@ -25,20 +25,20 @@ _TELLING_ID: Final = re.compile(r"functions\.(\w+):\d+")
 
 
 class Views(msgspec.Struct, frozen=True):
-    """What a template writes in one style.
+    """The renderings of a template in one style.
 
     Attributes:
         style: how it was asked.
-        asked: the prompt without what asks for an answer, behind the user's words.
+        asked: the prompt without what asks for an answer, after the user's words.
         prompted: the same with it.
         whole: each turn's whole rendering.
-        followed: the one with content and with another user's words behind it.
-        resulted: the one with a call, and a tool's result behind it.
+        followed: the one with content and with another user's words after it.
+        resulted: the one with a call, and a tool's result after it.
         resumed: the same as a prompt.
-        switched: the prompts, behind the user's words, under each setting of a thinking switch.
+        switched: the prompts, after the user's words, under each setting of a thinking switch.
         errors: why a turn was refused.
-        behind: what stands in front of another user's words behind a turn; empty where the style has none.
-        trailing: what stands behind every conversation, and so is none of a turn; mostly empty.
+        behind: what is in front of another user's words after a turn; empty where the style has none.
+        trailing: what comes after every conversation, and so is none of a turn; mostly empty.
         source: the template's text; looked at only for what closes a reasoning that no turn holds.
     """
 
@@ -56,7 +56,7 @@ class Views(msgspec.Struct, frozen=True):
     source: str = ""
 
     def alone(self, text: str) -> str:
-        """A rendering without what stands behind the turn."""
+        """A rendering without what comes after the turn."""
         if self.behind and self.behind + h.USER[1] in text:
             return text[: text.rindex(self.behind + h.USER[1])]
         return text.removesuffix(self.trailing)
@@ -67,9 +67,9 @@ class Cut(msgspec.Struct, frozen=True):
 
     Attributes:
         start: what opens a turn.
-        given: what the prompt writes behind it: a reasoning's opening, mostly.
+        given: what the prompt writes after it: a reasoning's opening, mostly.
         turns: each turn behind its opening, with sentinels as characters.
-        at: where the turns begin behind the user's words, where no opening is written for them; else -1.
+        at: where the turns begin after the user's words, where no opening is written for them; else -1.
     """
 
     start: str
@@ -86,7 +86,7 @@ class Cut(msgspec.Struct, frozen=True):
 
 
 def behind_user(text: str) -> str:
-    """The text behind the last words of the first user."""
+    """The text after the last words of the first user."""
     return text[text.rfind(h.USER[0]) + len(h.USER[0]) :] if h.USER[0] in text else text
 
 
@@ -103,7 +103,7 @@ def paired(opening: str, closing: str) -> bool:
 
 
 def closing_for(opening: str, source: str) -> str:
-    """What closes the tag ``opening`` as a template's own text spells it; empty where it has none.
+    """The closing of the tag ``opening`` as a template's own text spells it; empty where it has none.
 
     A template that keeps no reasoning of histories at least takes it off an answer, by its closing.
     """
@@ -117,7 +117,7 @@ def closing_for(opening: str, source: str) -> str:
 
 
 def first_tag(text: str) -> str:
-    """What a text begins with, white space aside: a tag, or all up to the next tag or white space."""
+    """The beginning of a text, white space aside: a tag, or all up to the next tag or white space."""
     text = text.lstrip()
     first = t.marks(text[:300])[:1]
     if first and is_tag(first[0]):

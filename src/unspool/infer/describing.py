@@ -121,13 +121,13 @@ def _calls(dialect: Dialect, lossy: list[str]) -> dict[str, Any]:
 
 
 def _around(block: str, separator: str) -> str:
-    """What may stand before a call: its block's opening, or what separates it from the one before."""
+    """The text that may come before a call: its block's opening, or what separates it from the one before."""
     choices = [rf"{_literal(t)}\s*" for t in (block, separator.strip()) if t]
     return f"(?:{'|'.join(choices)})?" if choices else ""
 
 
 def _behind(dialect: Dialect, closing: str, block: str, opening: str) -> str:
-    """What closes a call, with white space, the separator and the block's closing, so that none becomes content."""
+    """The closing of a call, with white space, the separator and the block's closing, so that none becomes content."""
     rest = "".join(rf"(?:{_literal(t)}\s*)?" for t in (dialect.call_separator.strip(), block) if t)
     if closing.strip():
         return rf"{_literal(closing)}\s*{rest}"
@@ -139,7 +139,7 @@ def _behind(dialect: Dialect, closing: str, block: str, opening: str) -> str:
 
 
 def _ending(dialect: Dialect) -> str:
-    """What ends a turn."""
+    """The end of a turn."""
     return "|".join((*(rf"{re.escape(e)}\s*" for e in dialect.end), "$"))
 
 
@@ -215,10 +215,10 @@ _TOOLS: Final[list[dict[str, Any]]] = [
 ]
 _WEATHER: Final = ("get_weather", {"city": "Paris"})
 _SECONDS: Final = 30
-"""Of processor time for transformers' parser, its import included."""
+"""Seconds of processor time for transformers' parser, its import included."""
 _MEMORY: Final = 8 << 30
 _NEEDED: Final = ("content", "one call", "two arguments")
-"""What both have to read."""
+"""The turns that both must read."""
 _Calls = tuple[tuple[str, dict[str, Any]], ...]
 _SAID: Final[dict[str, tuple[str, str, _Calls]]] = {
     "content": ("", "Hello there.\nBye.", ()),
@@ -260,7 +260,7 @@ def agree(dialect: Dialect, template: Mapping[str, Any]) -> list[Case]:
     for name, answer in zip(texts, _answers(template, list(texts.values())), strict=True):
         why = answer.get("error", "")
         if not why:
-            found = _told(answer["message"])
+            found = _given(answer["message"])
             why = "" if found == _plain(*_SAID[name]) else f"reads {texts[name][1]!r} as {found}"
         result = "pass" if not why else "fail" if name in _NEEDED else "limit"
         cases[name] = Case(name, result, why and f"transformers: {why}"[:500])
@@ -268,7 +268,7 @@ def agree(dialect: Dialect, template: Mapping[str, Any]) -> list[Case]:
 
 
 def _answers(template: Mapping[str, Any], texts: list[tuple[str, str]]) -> list[dict[str, Any]]:
-    """What transformers reads, in a process of its own."""
+    """The messages that transformers reads, in a process of its own."""
     job = {"template": dict(template), "tools": _TOOLS, "texts": texts, "seconds": _SECONDS, "memory": _MEMORY}
     command = [sys.executable, str(Path(theirs.__file__))]
     try:
@@ -293,10 +293,10 @@ def agreed(cases: list[Case], dialect: Dialect) -> bool:
 
 
 def _written(dialect: Dialect, template: Mapping[str, Any], said: tuple[str, str, _Calls]) -> tuple[str, str]:
-    """A prompt and what the dialect writes behind it."""
+    """A prompt and what the dialect writes after it."""
     thought, content, calls = said
-    told = [{"id": f"call{i:05}", "function": {"name": n, "arguments": a}} for i, (n, a) in enumerate(calls)]
-    message = {"role": "assistant", "reasoning_content": thought, "content": content, "tool_calls": told}
+    tool_calls = [{"id": f"call{i:05}", "function": {"name": n, "arguments": a}} for i, (n, a) in enumerate(calls)]
+    message = {"role": "assistant", "reasoning_content": thought, "content": content, "tool_calls": tool_calls}
     raw = render(message, dialect, tools=_TOOLS, stage=Stage.CONTENT)
     prompt = dialect.start[0] if dialect.start else ""
     anchor = template.get("start_anchor") or template.get("start_anchor_pattern")
@@ -317,12 +317,12 @@ def _read(message: Message) -> tuple[str, str, list[tuple[str, str]]]:
     return _plain(message.reasoning, message.content, calls)
 
 
-def _told(message: Mapping[str, Any]) -> tuple[str, str, list[tuple[str, str]]]:
+def _given(message: Mapping[str, Any]) -> tuple[str, str, list[tuple[str, str]]]:
     reasoning = next((message[k] for k in ("reasoning_content", "thinking", "reasoning") if message.get(k)), "")
     calls = []
-    for told in message.get("tool_calls") or ():
-        arguments = told["function"].get("arguments")
+    for call in message.get("tool_calls") or ():
+        arguments = call["function"].get("arguments")
         calls.append(
-            (told["function"]["name"], json.loads(arguments) if isinstance(arguments, str) else arguments or {})
+            (call["function"]["name"], json.loads(arguments) if isinstance(arguments, str) else arguments or {})
         )
     return _plain(reasoning, message.get("content") or "", calls)

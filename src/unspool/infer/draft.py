@@ -93,7 +93,7 @@ class _Drafter:
     # -- the turn's beginning and end ----------------------------------------------------------------------------------
 
     def starts(self) -> str | list[str]:
-        """What opens a turn: in front of a prompt's answer, and behind a tool's result where that is another."""
+        """The opening of a turn: in front of a prompt's answer, and after a tool's result where that is another."""
         _, found, tail = self.views.resumed.rpartition(RESULT)
         last = t.marks(tail.strip())[-1:]
         if not found or self.start.strip() in tail or not last or not is_tag(last[0]):
@@ -101,7 +101,7 @@ class _Drafter:
         return [self.start, last[0]]
 
     def ends(self) -> list[str]:
-        """What ends a turn: behind content, and behind calls where that is another."""
+        """The end of a turn: after content, and after calls where that is another."""
         found: list[str] = []
         _, _, plain = self.turns.get("content", "").partition(t.CONTENT)
         call = self.turns.get("one call", "")
@@ -134,7 +134,7 @@ class _Drafter:
         return ""
 
     def closing_tag(self) -> str:
-        """What a reasoning ends with, to find empty ones by."""
+        """The end of reasoning, by which empty ones are found."""
         turn = self.thinking()
         if turn:
             return first_tag(turn.partition(t.THOUGHT)[2])
@@ -183,7 +183,7 @@ class _Drafter:
         return Reasoning(opening, closing) if opening.strip() else None
 
     def made_opening(self, closing: str) -> str:
-        """The opening that stands in prompts, or else one as the closing spells it."""
+        """The opening that is in prompts, or else one as the closing spells it."""
         tag = first_tag(closing)
         if self.given.strip() and closing.strip() not in self.given:
             return self.given
@@ -203,18 +203,18 @@ class _Drafter:
         return None
 
     def switched(self) -> list[str]:
-        """What prompts write behind a turn's opening under the settings of the thinking switches."""
+        """The text that prompts write after a turn's opening under the settings of the thinking switches."""
         return [text.rpartition(self.start)[2] for text in self.views.switched.values() if self.start in text]
 
     def opens(self, reasoning: Reasoning) -> bool:
-        """Whether the prompt ends behind the opening."""
+        """Whether the prompt ends after the opening."""
         opening = reasoning.opening.removeprefix(self.start).strip()
         return bool(opening) and self.given.strip() == opening
 
     # -- content ---------------------------------------------------------------------------------------------------
 
     def content(self, bodies: dict[str, str], keys: Keys) -> tuple[str, str]:
-        """What stands around content."""
+        """The text around content."""
         body = bodies.get("content", "")
         if t.CONTENT not in body:
             return "", ""
@@ -235,7 +235,7 @@ class _Drafter:
         return before, after
 
     def empty_preamble(self, bodies: dict[str, str]) -> str:
-        """The tags around content in front of calls, as they stand where there is none; mostly they do not."""
+        """The tags around content in front of calls, as they are where there is none; mostly they do not."""
         before, _, rest = bodies.get("text and call", "").partition(t.CONTENT)
         closing = first_tag(rest)
         empty = before + closing
@@ -243,7 +243,7 @@ class _Drafter:
         return empty if written and bodies.get("one call", "").startswith(empty) else ""
 
     def preamble(self, bodies: dict[str, str], content: tuple[str, str], calls: Keys) -> Keys:
-        """The margin of calls behind content, and the frame of content that calls follow."""
+        """The margin of calls after content, and the frame of content that calls follow."""
         body = bodies.get("text and call", "")
         if body.replace(t.CONTENT, t.THOUGHT) == bodies.get("reasoning and call"):  # written as reasoning
             body = ""
@@ -255,7 +255,7 @@ class _Drafter:
         if t.CONTENT not in body or t.NAME[0] not in body or body.index(t.CONTENT) > body.index(t.NAME[0]):
             if (
                 unmarked and not content[0] and isinstance(calls.get("calls", ""), str)
-            ):  # such calls are told from text by their line
+            ):  # such calls are distinguished from text by their line
                 return {"calls": "\n" + calls.get("calls", "{calls}").lstrip()}
             return {}
         before, _, rest = body.partition(t.CONTENT)
@@ -310,7 +310,7 @@ class _Drafter:
         return bool(self.start.strip()) and (self.framed or self.start in body)
 
     def _blocks(self, keys: Keys, rep: t.Repeated, single: str) -> list[Keys]:
-        """What is repeated as a call in a block: the block around all, or around each."""
+        """The text that is repeated as a call in a block: the block around all, or around each."""
         call = as_template(rep.unit)
         before, after, separator = as_template(rep.before), as_template(rep.after), rep.separator
         ending = next((e for e in self.ended if separator.startswith(e)), "")
@@ -321,12 +321,12 @@ class _Drafter:
         if separator:
             base["separator"] = {**keys.get("separator", {}), "calls": separator}
         if not before.strip() and is_tag(after.strip()) and len(t.marks(after.strip())) == 1:
-            # No block: the turn ends otherwise behind calls than behind content.
+            # No block: the turn ends otherwise after calls than after content.
             base["end"] = [after.strip()]
             after = ""
         if before.strip() or after.strip():
             trail = call[len(call.rstrip()) :]
-            if trail and not separator:  # between two calls and behind the last one
+            if trail and not separator:  # between two calls and after the last one
                 call, after = call.rstrip(), trail + after
                 base["separator"] = {**keys.get("separator", {}), "calls": trail}
             block: Keys = {**base, "calls": f"{before}{{calls}}{after.rstrip()}", "call": call}
@@ -353,14 +353,14 @@ class _Drafter:
 
 
 def _without_late_id(call: str) -> str | list[str]:
-    """A call whose id stands behind the arguments, too late for a stream: written without it, and read with it."""
+    """A call whose id comes after the arguments, too late for a stream: written without it, and read with it."""
     head, found, rest = call.partition("{arguments}")
     bare = _LATE_ID.sub("", rest, count=1)
     return [head + found + bare, call] if found and bare != rest else call
 
 
 def _counted(two: str, one: str) -> tuple[str, str]:
-    """Texts with two calls and with one, in which numbers that count the calls stand as sentinels."""
+    """Texts with two calls and with one, in which numbers that count the calls are as sentinels."""
     for first, second, sentinel in (("0", "1", t.INDEX), ("1", "2", t.NUMBER)):
         plain, single = "".join(t.same(two)), "".join(t.same(one))
         for m in re.finditer(rf"(?<!\d){first}(?!\d)", plain):

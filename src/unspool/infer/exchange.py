@@ -41,7 +41,7 @@ def from_response_template(template: Mapping[str, Any], name: str = "converted")
     """The dialect that a ``response_template`` describes.
 
     Raises:
-        DialectError: it holds what no dialect can say; names the field.
+        DialectError: it contains what no dialect can say; names the field.
     """
     if not isinstance(template, Mapping) or not isinstance(template.get("fields"), Mapping):
         raise DialectError("response_template: must be an object with fields")
@@ -59,10 +59,10 @@ class _Reader:
     def __init__(self, template: Mapping[str, Any]) -> None:
         self.template = template
         self.fields: dict[str, Mapping[str, Any]] = {}
-        for name, told in template["fields"].items():
-            if not isinstance(told, Mapping):
+        for name, field in template["fields"].items():
+            if not isinstance(field, Mapping):
                 raise DialectError(f"fields.{name}: must be an object")
-            self.fields[name] = told
+            self.fields[name] = field
         self.lossy: list[str] = []
         self.keys_found: dict[str, Any] = {}
 
@@ -90,7 +90,7 @@ class _Reader:
         return {k: v for k, v in {**keys, **calls}.items() if v}, self.lossy
 
     def delimiter(self, name: str, field: Mapping[str, Any], side: str) -> tuple[tuple[Part, ...], ...]:
-        """What opens or closes a field: alternatives."""
+        """The openings or closings of a field: alternatives."""
         where = f"fields.{name}.{side}"
         literal, pattern = field.get(side), field.get(f"{side}_pattern")
         if literal is not None:
@@ -105,10 +105,13 @@ class _Reader:
         return read_pattern(pattern, f"{where}_pattern")
 
     def anchors(self) -> tuple[list[str], str]:
-        """What opens a turn, and what of it opens the reasoning."""
-        told = {"start": self.template.get("start_anchor"), "start_pattern": self.template.get("start_anchor_pattern")}
+        """The opening of a turn, and the part of it that opens the reasoning."""
+        delimiters = {
+            "start": self.template.get("start_anchor"),
+            "start_pattern": self.template.get("start_anchor_pattern"),
+        }
         texts: list[str] = []
-        for sequence in self.delimiter("start_anchor", told, "start"):
+        for sequence in self.delimiter("start_anchor", delimiters, "start"):
             texts += _each(sequence)
         texts = [t for t in texts if t.strip()]
         ahead = any(isinstance(p, Ahead) for n in _REASONING if n in self.fields for p in self.opening(n))
@@ -146,7 +149,7 @@ class _Reader:
             blocks = [c for c in choices if c not in separators]
             if len(blocks) > 1 or len(separators) > 1:
                 where = f"fields.{_CALLS}.open_pattern"
-                raise DialectError(f"{where}: alternatives that are no block's opening and separator")
+                raise DialectError(f"{where}: alternatives that are not a block's opening and separator")
             block = "".join(blocks)
             if separators:
                 keys["separator"] = {"calls": separators[0].strip() + " "}
@@ -172,7 +175,7 @@ class _Reader:
         return keys
 
     def ended(self, keys: dict[str, Any], lead: str) -> None:
-        """Tell what ends a turn behind its calls from what closes a call."""
+        """Separate what ends a turn behind its calls from what closes a call."""
         written = keys["call"]
         end = re.search(r"<\|[^<>]*\|>\s*$", written) if isinstance(written, str) else None
         if end is not None and written[: end.start()].endswith("}"):
@@ -217,12 +220,12 @@ class _Reader:
             self.lossy.append(f"fields.{_CALLS}: values are Python's, True and None included; it reads those as text")
             return {"arguments": "python", "call": f"{opening}{{arguments}}{closing}"}
         if (arguments.get("value_parser") or {}).get("name", "text") != "text":
-            self.lossy.append(f"fields.{_CALLS}: where no schema tells, a value is JSON if it can be, else text")
+            self.lossy.append(f"fields.{_CALLS}: without a schema, a value is JSON if it can be, else text")
         call = f"{opening}{{arguments}}{closing}"
         inner = [t for t in _OPENED.findall(opening) if f"</{t}>" not in closing]
         if not inner:
             return {"argument": tag, "call": call}
-        # What the calls hold besides arguments is nothing to it: the tags that it does not ask for are closed.
+        # What the calls contain besides arguments does not matter to it: the tags that it does not ask for are closed.
         closed = "".join(f"</{t}>" for t in reversed(inner))
         return {"argument": tag, "call": [f"{opening}{{arguments}}{closed}{closing}", call]}
 

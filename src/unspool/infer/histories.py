@@ -1,4 +1,4 @@
-"""What a template is asked to render: conversations whose every text is a word that no template holds."""
+"""The conversations that templates render, conversations whose every text is a word that no template contains."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ Calls = Sequence[tuple[str, dict[str, Any]]]
 
 NAMES: Final = ("zqtoola", "zqtoolb", "zqtoolc")
 DOTTED: Final = "zqspace.zq-tool_d"
-"""A tool's name that is no identifier."""
+"""A tool's name that is not an identifier."""
 SNAKE: Final = "zq_Tool_E2"
 """A tool's name of several words."""
 KEYS: Final = ("zqkeya", "zqkeyb")
@@ -42,7 +42,7 @@ RESULT: Final = "Zqresult."
 SEPARATOR: Final = "\u2028"
 """Ends a line for Python, and so for templates that indent what they write, but for nobody else."""
 EOS: Final = "<zq|eos|>"
-"""What ``eos_token`` stands for where nobody tells: engines give no text for it."""
+"""What ``eos_token`` stands for by default: engines give no text for it."""
 
 _MORE: Final = {"additionalProperties": {"type": "string"}}
 """Some templates insist."""
@@ -86,7 +86,7 @@ TYPED: Final[dict[str, tuple[Any, dict[str, Any]]]] = {
     ),
     "zqobject": ({"zqone": -1, "zqtwo": {"zqin": "b"}}, _OBJECT),
 }
-"""Arguments that are no strings: a value of each type, and its schema."""
+"""Arguments that are not strings: a value of each type, and its schema."""
 
 _PROPERTIES: Final = {
     **{key: {"type": "string", "description": "A text."} for key in (*KEYS, WORDS, *MANY_KEYS)},
@@ -119,8 +119,8 @@ class Style(NamedTuple):
         nothing: what stands for no content beside calls.
         thoughts: ``keys`` of the message, or ``parts`` of its content.
         ids: ``plain``, or ``telling``: they hold the tool's name and the call's place.
-        followed: whether another user's words stand behind the turn: some templates write the last one as an answer
-            that is to be gone on with.
+        followed: whether another user's words come after the turn: some templates write the last one as an answer to
+            be continued.
     """
 
     arguments: str = "object"
@@ -136,19 +136,23 @@ class Style(NamedTuple):
 
 
 class Turn(NamedTuple):
-    """What an assistant's turn says."""
+    """The parts of an assistant's turn."""
 
     reasoning: str = ""
     content: str = ""
     calls: Calls = ()
 
     def message(self, style: Style) -> Message:
-        """It as a message of a history."""
+        """The turn as a message of a history."""
         message: Message = {"role": "assistant", "content": self.content}
         if self.calls:
             message["content"] = self.content or style.nothing
             message["tool_calls"] = [
-                {"id": style.id(i, name), "type": "function", "function": {"name": name, "arguments": _told(style, a)}}
+                {
+                    "id": style.id(i, name),
+                    "type": "function",
+                    "function": {"name": name, "arguments": _styled(style, a)},
+                }
                 for i, (name, a) in enumerate(self.calls)
             ]
         if self.reasoning and style.thoughts == "keys":
@@ -159,7 +163,7 @@ class Turn(NamedTuple):
         return message
 
 
-def _told(style: Style, arguments: dict[str, Any]) -> Any:
+def _styled(style: Style, arguments: dict[str, Any]) -> Any:
     return arguments if style.arguments == "object" else json.dumps(arguments, ensure_ascii=False)
 
 
@@ -237,12 +241,12 @@ def request(messages: Sequence[Message], *, generate: bool, **variables: Any) ->
 
 
 def answered(turn: Turn, style: Style) -> list[Message]:
-    """A conversation that ends with the turn, but for what the style has behind it."""
+    """A conversation that ends with the turn, but for what the style has after it."""
     return [*ASKED, turn.message(style), *again(style)]
 
 
 def again(style: Style) -> list[Message]:
-    """What stands behind a turn."""
+    """The text after a turn."""
     return [{"role": "user", "content": USER[1]}] if style.followed else []
 
 

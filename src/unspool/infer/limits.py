@@ -1,4 +1,4 @@
-"""What a process of its own may take. Scripts beside it load it by its path, as they import nothing of unspool."""
+"""The limits of a child process. Scripts beside it load it by its path, as they import nothing of unspool."""
 
 import contextlib
 import sys

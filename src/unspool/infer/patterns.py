@@ -31,7 +31,7 @@ class Either(NamedTuple):
 
 
 class Ahead(NamedTuple):
-    """What has to follow, and is not taken."""
+    """Text that must follow, and is not taken."""
 
     text: str
 
@@ -46,7 +46,7 @@ def read_pattern(pattern: str, where: str) -> tuple[tuple[Part, ...], ...]:
     literal at any distance. Optional white space is a text that is optional.
 
     Raises:
-        DialectError: it holds anything else; names ``where``.
+        DialectError: it contains anything else; names ``where``.
     """
     if len(pattern) > _MOST:
         raise DialectError(f"{where}: a pattern of more than {_MOST:,} characters")

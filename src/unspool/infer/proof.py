@@ -1,4 +1,4 @@
-"""What a template writes, read back by a dialect: case by case, however it is cut."""
+"""The proof of a dialect: what a template writes is read back, case by case, however it is cut."""
 
 import json
 import random
@@ -25,7 +25,7 @@ from .rendering import Renderer
 from .tokens import marks, prefix
 
 NEEDED: Final = ("content", "one call", "two arguments", "no arguments", "text and call")
-"""The cases that have to pass."""
+"""The cases that must pass."""
 _TYPES: Final = (
     "integer", "boolean", "false", "zero", "number", "null", "list", "texts in a list", "nested object",
     "a big integer", "a tiny number", "a number of many digits", "empty list", "deep nesting",
@@ -42,7 +42,7 @@ class Case(msgspec.Struct, frozen=True):
     Attributes:
         case: what was rendered and read back.
         result: ``pass``, ``fail``, ``not written`` (the template has no such text), or ``limit`` (a raw value that
-            holds its own closing).
+            contains its own closing).
         reason: why; empty where there is nothing to say.
     """
 
@@ -131,7 +131,7 @@ class Prover:
         return "" if _missing(h.TURNS["three calls"], raw) else "leaves out or merges some of the calls"
 
     def _as_reasoning(self, turn: h.Turn) -> str:
-        """What is missing where content is written as reasoning would be."""
+        """The error where content is written as reasoning would be."""
         if turn.reasoning or not (turn.content and turn.calls):
             return ""
         thought, text = (self.views.whole.get(n, "") for n in ("reasoning and call", "text and call"))
@@ -143,13 +143,13 @@ class Prover:
         return any(end in raw[:last] for end in dialect.end)
 
     def _unescaped(self, dialect: Dialect, turn: h.Turn, raw: str) -> bool:
-        """Whether strings that stand between quotes hold such quotes as they are."""
+        """Whether strings that are between quotes contain such quotes as they are."""
         quotes = "'\"" if dialect.codec == "python" else dialect.quote if dialect.quote != '"' else ""
         values = [v for _, arguments in turn.calls for v in arguments.values() if isinstance(v, str)]
         return any(q in v and f"{q}{v}{q}" in raw for v in values for q in quotes)
 
     def _joined(self, dialect: Dialect, turn: h.Turn) -> tuple[str, str] | None:
-        """Content and calls of their own turns behind each other, where the template drops one beside the other."""
+        """Content and calls of their own turns after each other, where the template drops one beside the other."""
         calls = "one call" if len(turn.calls) == 1 else "two calls"
         if turn.reasoning or turn.calls != h.TURNS[calls].calls or {"content", calls} & set(self.views.errors):
             return None
@@ -200,12 +200,12 @@ class Prover:
         return f"by token ids: {why}" if why else ""
 
     def _id(self, dialect: Dialect, raw: str) -> h.Style | None:
-        """The style of the ids that the call's text has to tell."""
+        """The style of the ids that the call's text must spell."""
         before = [t.text.partition("{arguments}")[0] for t in dialect.call]
         return self.views.style if any("{id}" in text for text in before) and h.IDS[0] in raw else None
 
     def _as_text(self, dialect: Dialect, turn: h.Turn, prompt: str, raw: str) -> bool:
-        """Whether a value that is no string stands there as a text, or as Python prints it."""
+        """Whether a value that is not a string is there as a text, or as Python prints it."""
         ((key, value),) = turn.calls[0][1].items()
         printed, proper = str(value), json.dumps(value)
         if printed != proper and printed in raw and proper not in raw:
@@ -237,7 +237,7 @@ class Prover:
             yield self._prompt(dialect, name, prompt)
 
     def _prompt(self, dialect: Dialect, name: str, prompt: str) -> Case:
-        """What follows a prompt is thought where it ends behind an opening, else content."""
+        """What follows a prompt is thought where it ends after an opening, else content."""
         starts = [s for s in (*dialect.start, self.cut.start) if s.strip() and s in prompt]
         given = prompt.rpartition(starts[0])[2] if starts else ""
         opening, closing = _reasoning(dialect)
@@ -271,16 +271,16 @@ class Prover:
         if prompt.error or whole.error or h.RESULT not in whole.text or h.CONTENT not in whole.text:
             yield Case(name, "not written", prompt.error or whole.error or "the template leaves out the result")
             return
-        told = self.views.alone(whole.text)
-        at = told.rindex(h.RESULT)
+        shown = self.views.alone(whole.text)
+        at = shown.rindex(h.RESULT)
         start = self.cut.start
-        begin = told.find(start, at) + len(start) if start.strip() and start in told[at:] else -1
+        begin = shown.find(start, at) + len(start) if start.strip() and start in shown[at:] else -1
         if begin < 0:
-            begin = len("".join(marks(told)[: prefix(marks(prompt.text), marks(told))]))
-        begin = min(begin, told.rindex(h.CONTENT))
-        text = told[begin:].replace(h.EOS, "")
-        why = self._read(dialect, answer, told[:begin], text)
-        if why and text[:1].isspace() and not self._read(dialect, answer, told[:begin], text.lstrip()):
+            begin = len("".join(marks(shown)[: prefix(marks(prompt.text), marks(shown))]))
+        begin = min(begin, shown.rindex(h.CONTENT))
+        text = shown[begin:].replace(h.EOS, "")
+        why = self._read(dialect, answer, shown[:begin], text)
+        if why and text[:1].isspace() and not self._read(dialect, answer, shown[:begin], text.lstrip()):
             yield Case(name, "not written", "the template puts white space before the text, here alone")
             return
         yield Case(name, "fail" if why else "pass", why)
@@ -293,7 +293,7 @@ class Prover:
     # -- keys and values -------------------------------------------------------------------------------------------
 
     def _odd_keys(self, dialect: Dialect) -> Iterator[Case]:
-        """Keys that are no plain words; those that hold what a format is made of may be beyond it."""
+        """Keys that are not plain words; those that contain what a format is made of may be beyond it."""
         if not dialect.call or "one call" in self.views.errors:
             return
         turns = {k: h.Turn(calls=((h.ODD_TOOL, {h.KEYS[0]: "zq value", k: "zq more"}),)) for k in h.ODD_KEYS}
@@ -314,7 +314,7 @@ class Prover:
             yield Case("keys that a format may not hold", "limit", "; ".join(limits[:3]))
 
     def _marked_values(self, dialect: Dialect) -> Iterator[Case]:
-        """Values that hold the markers of the dialect."""
+        """Values that contain the markers of the dialect."""
         if not dialect.call or "one call" in self.views.errors:
             return
         texts = [f"x {marker} y" for marker in promises.literals(dialect)]
@@ -405,7 +405,7 @@ def _parse(dialect: Dialect, chunks: Sequence[str], prompt: str, tools: list[dic
 
 
 def _missing(turn: h.Turn, raw: str) -> str:
-    """What of a turn a template does not write."""
+    """The part of a turn that a template does not write."""
     if turn.reasoning and h.THOUGHT not in raw:
         return "reasoning"
     if turn.content and h.CONTENT not in raw:
@@ -437,7 +437,7 @@ def _changed(turn: h.Turn, raw: str) -> str:
 
 
 def _differs(message: Message, turn: h.Turn, ids: h.Style | None, *, exact: bool) -> str:
-    """How what was read differs from what a turn says."""
+    """The difference between a message that was read and a turn."""
     for part in ("reasoning", "content"):
         got, wanted = getattr(message, part), getattr(turn, part)
         if got != wanted and (exact or got.strip() != wanted):

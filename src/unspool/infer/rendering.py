@@ -25,7 +25,7 @@ _MISSING: Final = re.compile(r"^UndefinedError: '(\w+)' is undefined")
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """What a template may take.
+    """The limits of a template.
 
     Attributes:
         seconds: of processor time for one rendering.
@@ -86,7 +86,7 @@ class Renderer:
             self._child.end()
             self._child = None
 
-    def settle(self, request: Mapping[str, Any], told: Sequence[str]) -> bool:
+    def settle(self, request: Mapping[str, Any], needed: Sequence[str]) -> bool:
         """Find out how a template takes a request that it does not take as it is.
 
         A template may ask for variables of its own, such as the tools as a text. Those that it refuses to do without
@@ -94,7 +94,7 @@ class Renderer:
 
         Args:
             request: the variables of a rendering.
-            told: what has to stand in it.
+            needed: texts that must be in it.
 
         Returns:
             Whether there is a way; without one, nothing is changed.
@@ -110,7 +110,7 @@ class Renderer:
                 while (name := self._missing(shown.error)) and name not in (*self.given, *request):
                     self.given[name] = kind
                     shown = self.render([request])[0]
-                if not shown.error and all(text in shown.text for text in told):
+                if not shown.error and all(text in shown.text for text in needed):
                     return True
                 if not self.given:
                     break
@@ -126,7 +126,7 @@ class Renderer:
         """Render with each of these variables.
 
         Raises:
-            TemplateError: it is no template, met a limit, or tried what the sandbox refuses.
+            TemplateError: it is not a template, met a limit, or tried what the sandbox refuses.
         """
         try:
             if self._child is None:
@@ -167,7 +167,7 @@ class _Child:
         if importlib.util.find_spec("jinja2") is None:
             raise ImportError("jinja2 is missing: pip install 'unspool[server]'", name="jinja2")
         self._limits = limits
-        # -P: the folder of the script is none to import from.
+        # -P: nothing is imported from the folder of the script.
         self._process = subprocess.Popen(
             [sys.executable, "-P", str(_CHILD)],
             stdin=subprocess.PIPE,
@@ -190,7 +190,7 @@ class _Child:
         """
         return self._exchange(requests, len(requests), self._limits.output * _ESCAPED + 1000)
 
-    def _exchange(self, told: Any, count: int, most: int) -> list[dict[str, Any]]:
+    def _exchange(self, message: Any, count: int, most: int) -> list[dict[str, Any]]:
         """One line to the child, and so many lines from it; it reads the whole of ours before it answers."""
         late = threading.Event()
 
@@ -201,7 +201,7 @@ class _Child:
         timer = threading.Timer(self._limits.total, end)
         timer.start()
         try:
-            lines = self._lines(json.dumps(told).encode() + b"\n", count, most)
+            lines = self._lines(json.dumps(message).encode() + b"\n", count, most)
         finally:
             timer.cancel()
             timer.join()
@@ -215,11 +215,11 @@ class _Child:
             raise TemplateError("template: its process ended early: it met a limit of memory or output")
         return answers
 
-    def _lines(self, told: bytes, count: int, most: int) -> list[bytes]:
+    def _lines(self, message: bytes, count: int, most: int) -> list[bytes]:
         stdin, stdout = self._pipes()
         lines: list[bytes] = []
         try:
-            stdin.write(told)
+            stdin.write(message)
             stdin.flush()
         except BrokenPipeError:  # it has ended; what it said before tells why
             pass

@@ -1,4 +1,4 @@
-"""Where chat templates stand: a checkpoint's folder, one of its files, or a GGUF."""
+"""Where chat templates are: a checkpoint's folder, one of its files, or a GGUF."""
 
 import json
 import struct
@@ -16,7 +16,7 @@ _MOST: Final = 16 << 20
 
 
 class Checkpoint(msgspec.Struct, frozen=True):
-    """What a checkpoint tells of its prompts.
+    """What a checkpoint says of its prompts.
 
     Attributes:
         templates: its chat templates by name; the only one is ``default``.
@@ -94,10 +94,10 @@ def _config(path: Path) -> Checkpoint:
         raise TemplateError(f"{path}: not JSON: {error}") from None
     if not isinstance(value, dict):
         raise TemplateError(f"{path}: must be a JSON object")
-    told = value.get("chat_template") or {}
-    named = {_DEFAULT: told} if isinstance(told, str) else {}
-    if isinstance(told, list):
-        named = {t["name"]: t["template"] for t in told if isinstance(t, dict) and {"name", "template"} <= t.keys()}
+    given = value.get("chat_template") or {}
+    named = {_DEFAULT: given} if isinstance(given, str) else {}
+    if isinstance(given, list):
+        named = {t["name"]: t["template"] for t in given if isinstance(t, dict) and {"name", "template"} <= t.keys()}
     if not all(isinstance(text, str) for item in named.items() for text in item):
         raise TemplateError(f"{path}: chat_template must be a string, or a list of objects with name and template")
     special = {name: _token(value[name]) for name in _SPECIAL if value.get(name)}

@@ -1,6 +1,7 @@
 """Reads texts by transformers' own parser, in a process of its own: a template's patterns may take any time.
 
-Run as a script: it imports nothing of unspool. Standard input holds one JSON object: ``template``, ``tools``, ``texts``
+Run as a script: it imports nothing of unspool. Standard input contains one JSON object: ``template``, ``tools``,
+``texts``
 (pairs of a prompt and an output), and the limits ``seconds`` (of processor time) and ``memory`` (bytes). Standard
 output gets one JSON line for each text, with its ``message`` or the ``error``. Exit code 3: there is no such parser.
 """

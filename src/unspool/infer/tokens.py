@@ -1,6 +1,6 @@
 """A rendering as a list of marks: tags whole, words whole, everything else character by character.
 
-Sentinels stand as single characters of the private use area; where two renderings part, they part between marks.
+Sentinels are as single characters of the private use area; where two renderings part, they part between marks.
 """
 
 import re
@@ -44,7 +44,7 @@ def suffix(a: Sequence[str], b: Sequence[str]) -> int:
 
 
 def find(parts: Sequence[str], characters: str, start: int = 0) -> int:
-    """The first mark from ``start`` on that holds one of the characters; -1 where there is none."""
+    """The first mark from ``start`` on that contains one of the characters; -1 where there is none."""
     return next((i for i in range(start, len(parts)) if any(c in parts[i] for c in characters)), -1)
 
 
@@ -55,7 +55,7 @@ def find_last(parts: Sequence[str], characters: str, end: int | None = None) -> 
 
 
 class Repeated(NamedTuple):
-    """What is written twice, and what stands around both and between them."""
+    """The text that is written twice, and the texts around both and between them."""
 
     before: str
     unit: str
@@ -64,7 +64,7 @@ class Repeated(NamedTuple):
 
 
 def repeated(parts: Sequence[str], first: str, second: str) -> Repeated | None:
-    """Find the unit that two groups of sentinels stand in.
+    """Find the unit that two groups of sentinels are in.
 
     Args:
         parts: marks.

@@ -46,7 +46,7 @@ def string(text: str) -> str:
         return f"'{text}'"
     lines = text.split("\n")
     if len(lines) > 1 and "'" not in text and all(map(str.isprintable, lines)) and ('"' in text or "\\" in text):
-        return f"'''\n{text}'''"  # a line break behind the opening is none of the text
+        return f"'''\n{text}'''"  # a line break after the opening is none of the text
     return '"' + "".join(_ESCAPES.get(c, c if c.isprintable() else f"\\U{ord(c):08x}") for c in text) + '"'
 
 
@@ -87,8 +87,8 @@ def _examples(dialect: Dialect) -> list[str]:
     found: list[str] = []
     for reasoning, content, calls in _EXAMPLES:
         ids = [_id(dialect.id, n, i) for i, (n, _) in enumerate(calls)]
-        told = [{"id": i, "function": {"name": n, "arguments": a}} for i, (n, a) in zip(ids, calls, strict=True)]
-        message = {"role": "assistant", "reasoning_content": reasoning, "content": content, "tool_calls": told}
+        tool_calls = [{"id": i, "function": {"name": n, "arguments": a}} for i, (n, a) in zip(ids, calls, strict=True)]
+        message = {"role": "assistant", "reasoning_content": reasoning, "content": content, "tool_calls": tool_calls}
         # Where prompts end in reasoning, an output with some begins there.
         stage = "content" if dialect.stage != "content" and not reasoning else None
         try:
@@ -101,9 +101,9 @@ def _examples(dialect: Dialect) -> list[str]:
         lines.append(f"raw = {string(raw)}\n")
         lines += [f"{k} = {string(v)}\n" for k, v in (("reasoning", reasoning), ("content", content)) if v]
         if calls:
-            told_by_id = "{id}" in dialect.call[0].text
+            with_ids = "{id}" in dialect.call[0].text
             table = [
-                {"name": n, **({"arguments": a} if a else {}), **({"id": i} if told_by_id else {})}
+                {"name": n, **({"arguments": a} if a else {}), **({"id": i} if with_ids else {})}
                 for i, (n, a) in zip(ids, calls, strict=True)
             ]
             lines.append(f"tool_calls = {_value(table)}\n")

@@ -1,4 +1,4 @@
-"""Blocks of calls: what stands behind a call, and text among calls."""
+"""Blocks of calls: what comes after a call, and text among calls."""
 
 from ..dialect.markers import CALL, Block, Opening, Scan
 from ..dialect.patterns import MAX_SPACE, MORE, NO, skip_separators
@@ -9,12 +9,12 @@ from .states import State
 
 
 class Blocks(Steps):
-    """Reads what stands between calls."""
+    """Reads what is between calls."""
 
     _calls: Calls
 
     def between(self) -> bool:
-        """Behind a call: another one, the block's closing, or something else."""
+        """After a call: another one, the block's closing, or something else."""
         tape, ledger, look, plan = self._tape, self._ledger, self._look, self._plan
         buf = tape.buf
         i = tape.i
@@ -66,7 +66,7 @@ class Blocks(Steps):
         return self._after_block(within, j, more=more)
 
     def _after_block(self, within: Block | None, j: int, *, more: bool) -> bool:
-        """Neither a call nor a closing stands behind a call, at ``j``; ``more``: the end cuts what may be one."""
+        """Neither a call nor a closing comes after a call, at ``j``; ``more``: the end cuts what may be one."""
         tape, ledger = self._tape, self._ledger
         i = tape.i
         opens = self._opens_other(j)
@@ -89,9 +89,9 @@ class Blocks(Steps):
         return True
 
     def _next_call(self, j: int) -> int:
-        """Begin the call whose opening stands at ``j`` in a block; `NO` or `MORE` where there is none (yet)."""
+        """Begin the call whose opening is at ``j`` in a block; `NO` or `MORE` where there is none (yet)."""
         plan, within = self._plan, self._calls.within
-        # Behind a bare opening only declared names count, behind a marked one all do.
+        # After a bare opening only declared names count, after a marked one all do.
         inner = plan.inner if within is None or within.marked else within.inner or plan.inner_bare
         found: tuple[Opening, Match] | None = None
         more = False
@@ -131,7 +131,7 @@ class Blocks(Steps):
         return 1 if opens == 1 else MORE if MORE in (r, opens) and not self._tape.final else 0
 
     def text(self) -> bool:
-        """Text that stands inside a block: content, up to what ends it."""
+        """Text that is inside a block: content, up to what ends it."""
         tape, ledger = self._tape, self._ledger
         buf = tape.buf
         i = tape.i
@@ -157,7 +157,7 @@ class Blocks(Steps):
             pos = p + 1
 
     def _block_text_ends(self, scan: Scan, p: int) -> int:
-        """End text in a block at what stands at ``p``: 1, 0, or `MORE`."""
+        """End text in a block at what is at ``p``: 1, 0, or `MORE`."""
         tape = self._tape
         for o in scan.markers:
             if isinstance(o, Opening) and o.kind == CALL:
@@ -189,6 +189,6 @@ class Blocks(Steps):
         return 0
 
     def enter(self) -> None:
-        """Just behind the opening of a block; that it is open is known from the first call on."""
+        """Just after the opening of a block; that it is open is known from the first call on."""
         self._calls.enter(None)
         self._at.go(State.BLOCK if self._plan.blocks else State.EDGE)

@@ -24,7 +24,7 @@ class Sink(enum.Enum):
 
 
 class Desk(msgspec.Struct, eq=False):
-    """What the calls of one output share: the ledger, the tools, and the ids that are given.
+    """Shared by the calls of one output: the ledger, the tools, and the ids that are given.
 
     Attributes:
         ledger: where events go.
@@ -63,10 +63,10 @@ class Call:
         start: offset of its first character, with the block's opening where it opens one.
         index: its number, -1 while it is not announced.
         sink: where what is read of it goes.
-        started: its name is known and was told, or told to nobody.
+        started: its name is known and was emitted, or is to be dropped.
         complete: the arguments have closed themselves.
-        thought: it stands in reasoning.
-        place: what the machine goes back to if it is none.
+        thought: it is in reasoning.
+        place: what the machine goes back to if it is not a call.
     """
 
     __slots__ = (
@@ -125,12 +125,12 @@ class Call:
         self.status = "invalid"
 
     def repair(self) -> None:
-        """It is not as it should be, and was repaired."""
+        """Note that it deviates, and was repaired."""
         if self.status == "ok":
             self.status = "repaired"
 
     def mend(self) -> None:
-        """What was wrong with it is repaired."""
+        """Note that its error was repaired."""
         self.status = "repaired"
 
     # -- what is said -------------------------------------------------------------------------------------------------
@@ -150,7 +150,7 @@ class Call:
             ledger.notice("undeclared_tool", self.name)
             self.pass_by(end)
             return
-        # In a thought, a call of an unknown tool is none before its arguments are complete.
+        # In a thought, a call of an unknown tool does not count before its arguments are complete.
         unsure = self.thought and not known
         if unsure or policy.bad_arguments in ("drop", "text"):
             why = Why.THOUGHT_CALL if unsure else Why.BAD_CALL
@@ -190,7 +190,7 @@ class Call:
         self._early = []
 
     def pass_by(self, end: int) -> None:
-        """What was read, up to an offset, of a call that is not sent."""
+        """Emit what was read of a call that is not sent as text or markup, up to an offset."""
         if self.sink is Sink.TEXT:
             self._desk.ledger.text(end)
         else:
@@ -201,7 +201,7 @@ class Call:
         self._desk.ledger.notice(kind, detail)
 
     def replayed(self) -> None:
-        """A prompt opened it: it is the output's first, and what was read of it is told."""
+        """A prompt opened it: it is the output's first, and what was read of it is emitted."""
         begun = self._desk.ledger.replayed(self.index)
         self.index = 0
         self._desk.ledger.reopen_call(self.id, self.name, self.known, begun)

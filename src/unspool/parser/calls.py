@@ -27,7 +27,7 @@ class Calls(Steps):
         call: the one that is read, if any.
         reader: what reads its inside; ``broken``: what reads what is left of it after an error.
         within: the block of calls that is open.
-        given_back: it was opened by a call that is text, and none was sent since: so is what else stands in it.
+        given_back: it was opened by a call that is text, and none was sent since: so is what else is in it.
     """
 
     _desk: Desk
@@ -52,7 +52,7 @@ class Calls(Steps):
         choice = policy.text_between_tools if ledger.calls else policy.text_before_tools
         if choice != "content":
             return False
-        low = max(tape.i, -tape.base)  # a prompt's text is no prose of the output
+        low = max(tape.i, -tape.base)  # a prompt's text is not prose of the output
         waits = self._at.state is State.TEXT and not ledger.thinking and bool(tape.buf[low:i].strip())
         if not ledger.prose and not waits:
             return False
@@ -61,7 +61,7 @@ class Calls(Steps):
         return True
 
     def open(self, o: Opening, i: int, match: Match) -> None:
-        """The opening of a call stands at ``buf[i:match.end]``."""
+        """The opening of a call is at ``buf[i:match.end]``."""
         tape, ledger = self._tape, self._ledger
         block, form, end = o.block or self.within or self._plan.blocks[0], o.form, match.end
         assert form is not None
@@ -112,7 +112,7 @@ class Calls(Steps):
             self._at.go(State.OBJECT)
 
     def _take_whole(self, whole: Whole, block: Block, match: Match, start: int) -> None:
-        """A call that stands whole, from an offset on, is read."""
+        """A call that is whole, from an offset on, is read."""
         desk, ledger, tape = self._desk, self._ledger, self._tape
         base, index, name = tape.base, ledger.index, whole.name
         ledger.markup(start)
@@ -186,7 +186,7 @@ class Calls(Steps):
 
     @property
     def arguments(self) -> ArgumentsReader | None:
-        """What reads the literal in the call, if one has begun."""
+        """The reader of the literal in the call, if one has begun."""
         reader = self.reader.inner if isinstance(self.reader, ObjectReader) else self.reader
         return reader if isinstance(reader, ArgumentsReader) and reader.literal is not None else None
 
@@ -252,14 +252,14 @@ class Calls(Steps):
         self._at.go(State.RECOVER)
 
     def _let_out(self, call: Call) -> None:
-        """What is held of the arguments is said, as it is."""
+        """Emit the held part of the arguments as it is."""
         if self.reader is not None and self.broken is None:
             text = self.reader.take()
             if text is not None:
                 call.put(text, self._tape.here)
 
     def cut_string(self, call: Call, inner: ArgumentsReader) -> None:
-        """A closing marker, known by its token, stands in a string of the arguments."""
+        """A closing marker, known by its token, is in a string of the arguments."""
         if self._openings.repairing:
             self._tape.move(len(self._tape.buf))  # the beginning of an escape means nothing
         inner.cut()
@@ -356,7 +356,7 @@ class Calls(Steps):
         self._ledger.back_to(to)
 
     def _abort_header(self) -> None:
-        """What opened a call holds no name: it comes back as text."""
+        """Give an opening without a name back as text."""
         hold = self.discard()
         if hold.thinking or hold.paused:
             self.back_to_thought(hold)
@@ -378,7 +378,7 @@ class Calls(Steps):
         self.let_go()
 
     def back_to_thought(self, hold: Hold) -> None:
-        """What began as a call in a thought was none: it is read again, and no call begins in it."""
+        """What began as a call in a thought was not one: it is read again, and no call begins in it."""
         self._drop_call()
         self._openings.no_calls(min(self._tape.here, hold.start + CAP))
         self._rewind(hold.start)
@@ -386,7 +386,7 @@ class Calls(Steps):
         self.let_go()
 
     def reopen(self) -> None:
-        """What opened reasoning in content was text: it is read again, and nothing opens reasoning in it."""
+        """Read an opening of reasoning in content again, as text."""
         hold = self.discard()
         self._look.no_thoughts(min(self._tape.here, hold.start + CAP))
         self._rewind(hold.start)
@@ -394,7 +394,7 @@ class Calls(Steps):
         self.let_go()
 
     def release_holds(self) -> None:
-        """What was held too long, or is certain to be none, is held no more."""
+        """What was held too long, or is certain not to be a call, is held no more."""
         self._overflow()
         if self.call is not None and self.call.status == "invalid" and self._ledger.held_for(Why.THOUGHT_CALL):
             self.back_to_thought(self.discard())
@@ -415,7 +415,7 @@ class Calls(Steps):
                 ledger.notice("hold_overflow", "a call" if call else "reasoning")
 
     def cut_header(self) -> None:
-        """The output ended in a call before its name: what is there of it holds nothing."""
+        """The output ended in a call before its name: what is there of it contains nothing."""
         tape, ledger = self._tape, self._ledger
         hold, call = ledger.holds[-1], self.call
         marked = call is not None and (call.form.marked or call.block.marked)

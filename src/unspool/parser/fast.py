@@ -29,18 +29,18 @@ _WAITING: Final = 256
 """How many characters may wait without a look by the machine."""
 
 Take = Callable[["FastPaths", str], "list[Event] | None"]
-"""The events of a piece of text; ``None`` where the machine has to look at it."""
+"""The events of a piece of text; ``None`` where the machine must look at it."""
 
 
 AGAIN: Final[list[Event]] = []
-"""The text is taken, but the machine has to go on with it."""
+"""The text is taken, but the machine must go on with it."""
 
 
 class FastPaths:
-    """Reads on in the machine's place, while it stands in a string, in reasoning or in content.
+    """Reads on in the machine's place, while it is in a string, in reasoning or in content.
 
-    All that is read is said: what a piece leaves waits for the next one. Before the machine goes on, `stop` has to tell
-    it what went here.
+    All that is read is said: what a piece leaves waits for the next one. Before the machine goes on, `stop` must report
+    what went here.
 
     Attributes:
         take: how the next piece is read; ``None`` where only the machine can.
@@ -77,7 +77,7 @@ class FastPaths:
     """How many pieces were there before."""
     _stop: str
     _stop2: str
-    """What has to stand in a text for a marker, or the string's end, to begin in it."""
+    """What must be in a text for a marker, or the string's end, to begin in it."""
     _find: re.Pattern[str]
     """Finds what may end it."""
     _length: int
@@ -96,7 +96,7 @@ class FastPaths:
         self._verbatim = False  # the pieces are what was read
         self._segment: OpenSegment | None = None  # the reasoning or content that goes on
         self._literal: LiteralReader | None = None  # reads what is not a string's inside
-        self._spot: Spot | None = None  # where it stands, if what it does is remembered
+        self._spot: Spot | None = None  # where it is, if what it does is remembered
         self._read = 0  # what of the text that waits it has read
 
     # -- beginning and end --------------------------------------------------------------------------------------------
@@ -392,7 +392,7 @@ class FastPaths:
         return AGAIN
 
     def _string_over(self, text: str) -> list[Event] | None:
-        """What waits and a piece, in which the string ends, or does not go on as it should."""
+        """Read what waits and a piece in which the string ends, or breaks."""
         if self._spot is not None:
             self.take = FastPaths._json
             return self._json(text)
@@ -468,5 +468,5 @@ class FastPaths:
         segment = self._segment
         assert segment is not None
         segment.grow(piece, stop)
-        told = ContentDelta if segment.kind == "content" else ReasoningDelta
-        return [told(piece, start, stop)]
+        event = ContentDelta if segment.kind == "content" else ReasoningDelta
+        return [event(piece, start, stop)]

@@ -1,7 +1,7 @@
 """Answers that are plain: read at a glance, into a message, without an event.
 
-Plain is what most models write most of the time: reasoning that opens and closes, text, calls that stand whole, one
-after the other, and nothing in between that needs a careful look. `glance` says of such an answer what the machine
+Plain is what most models write most of the time: reasoning that opens and closes, text, and complete calls, one after
+the other. Nothing in between needs a careful look. `glance` says of such an answer what the machine
 would say; of any other it says nothing, and the machine reads it.
 """
 
@@ -64,7 +64,7 @@ class _Glance:
         self._segments: list[Segment] = []
         self._calls: list[tuple[Whole, dict[str, str]]] = []  # with the fields of their openings
         self._at = 0  # up to here it is read
-        self._margin = plan.content_lead  # white space that the last part takes from the text behind it
+        self._margin = plan.content_lead  # white space that the last part takes from the text after it
         self._seen = False  # a part has begun
         self._within: Block | None = None  # the last block of calls
 
@@ -90,7 +90,7 @@ class _Glance:
                 self._over(o, end)
 
     def message(self, reason: str, make: MakeId | None) -> Message:
-        """What was read."""
+        """The message that was read."""
         ids = Ids(self._plan.dialect.id, make)
         known = None if self._tools.names is None else True
         calls: list[ToolCall] = []
@@ -112,7 +112,7 @@ class _Glance:
     # -- markers ------------------------------------------------------------------------------------------------------
 
     def _standing(self, markers: Iterable[Marker], i: int) -> tuple[Marker | None, int, dict[str, str]]:
-        """The first marker that stands at ``i``, where it ends, and its fields."""
+        """The first marker that is at ``i``, where it ends, and its fields."""
         text = self._text
         for o in markers:
             fields: dict[str, str] = {}
@@ -124,7 +124,7 @@ class _Glance:
         return None, NO, {}
 
     def _nothing_else(self, i: int) -> None:
-        """Make sure that nothing stands at ``i`` that would be dropped."""
+        """Make sure that nothing is at ``i`` that would be dropped."""
         text, plan = self._text, self._plan
         self._none_stands([s.pattern for s in plan.reading.strays.at(text, i)], i)
         if not self._seen:
@@ -151,7 +151,7 @@ class _Glance:
         self._leave(end, plan.reasoning_trail)
 
     def _found(self, region: Region, i: int) -> tuple[int, Marker | None, int, dict[str, str]]:
-        """The first marker in a text from ``i`` on: where it stands, and as in `_standing`."""
+        """The first marker in a text from ``i`` on: where it is, and as in `_standing`."""
         m = region.scan.find.search(self._text, i)
         if m is None:
             return len(self._text), None, NO, {}
@@ -164,7 +164,7 @@ class _Glance:
         return p, o, end, fields
 
     def _content(self, i: int) -> None:
-        """Text, of which ``text[i]`` is the first character that is no white space."""
+        """Text, of which ``text[i]`` is the first character that is not white space."""
         text, plan = self._text, self._plan
         begin = self._at + common_prefix(text, self._margin, self._at)
         region = plan.reading.text
@@ -183,7 +183,7 @@ class _Glance:
             raise _NotPlain
 
     def _over(self, o: Marker, end: int) -> None:
-        """What ends the turn stands up to ``end``, and nothing behind it."""
+        """The end of the turn is up to ``end``, and nothing is after it."""
         n = len(self._text)
         if o.kind != END or skip_space(self._text, end) < n or n - end > MAX_SPACE:
             raise _NotPlain
@@ -239,7 +239,7 @@ class _Glance:
             i = j
 
     def _closes(self, within: Block, i: int) -> int:
-        """Where the closing of a block that stands at ``i`` ends."""
+        """Where the closing of a block that is at ``i`` ends."""
         for block in (within, *self._plan.block_suffixes) if within.suffix else self._plan.block_suffixes:
             r = block.suffix.match(self._text, i, {})
             if r == MORE:

@@ -24,7 +24,7 @@ class Ids(msgspec.Struct, eq=False):
     _template: str
     _make: MakeId | None
     _given: dict[str, int] = {}
-    """Those that are given, and the index of the call that has each."""
+    """The ids that are given, and the index of the call that has each."""
 
     def of(self, index: int, name: str, fields: Mapping[str, str]) -> str:
         """The id of a call: its own, by its template's fields, or one made for it."""

@@ -36,11 +36,11 @@ class Why(enum.Enum):
     BAD_CALL = "bad call"
     """The arguments of a call may be wrong, and a policy asks what becomes of it then."""
     THOUGHT_CALL = "thought call"
-    """A call in a thought is none if its arguments are wrong."""
+    """A call in a thought is not a call if its arguments are wrong."""
     OPEN_REASONING = "open reasoning"
     """Reasoning that is never closed is content."""
     OPENED_REASONING = "opened reasoning"
-    """Reasoning that opened in content and is never closed is none."""
+    """Reasoning that opened in content and is never closed is content."""
 
 
 _THOUGHTS: Final = (Why.OPEN_REASONING, Why.OPENED_REASONING)
@@ -72,7 +72,7 @@ class Hold:
         return due
 
     def go_on(self, why: Why) -> None:
-        """It holds for another reason."""
+        """Change the reason of the hold."""
         self.why = why
 
     def restart(self) -> None:
@@ -83,10 +83,10 @@ class Hold:
 
 
 class Ledger(msgspec.Struct, eq=False):
-    """What has been said, what is being said, and what may have to be said otherwise.
+    """The events that have gone out, those that go out now, and those that may still change.
 
     Events tile the output: each begins at ``at``, where the one before it ended. While something is held, events gather
-    behind it; `commit` sends them after what came before, `discard` forgets them.
+    after it; `commit` sends them after what came before, `discard` forgets them.
 
     Attributes:
         events: those that are due, or belong to the innermost hold.
@@ -96,7 +96,7 @@ class Ledger(msgspec.Struct, eq=False):
         paused: a call has interrupted reasoning, which goes on if text follows.
         index: of the next call.
         calls: how many calls have ended.
-        prose: text stood since the beginning or the last call.
+        prose: text was since the beginning or the last call.
         spoken: text, of reasoning or content, has been said.
         quoting: code in the content.
     """
@@ -163,7 +163,7 @@ class Ledger(msgspec.Struct, eq=False):
         self.events.append(_notice(kind, detail, self.at))
 
     def notice_before(self, kind: str, detail: str = "") -> None:
-        """A notice that stands before what is held."""
+        """A notice that comes before what is held."""
         hold = self.holds[-1]
         hold.events.append(_notice(kind, detail, hold.start))
 
@@ -218,7 +218,7 @@ class Ledger(msgspec.Struct, eq=False):
         self.events.append(Finish(reason, at, at))
 
     def foreign(self, start: int, end: int) -> None:
-        """A special token that no template names stands there."""
+        """A special token that no template names is there."""
         self._foreign.append((start, end))
 
     def foreign_at(self, offset: int) -> int:
@@ -232,7 +232,7 @@ class Ledger(msgspec.Struct, eq=False):
         self.at = at
 
     def back_to(self, at: int) -> None:
-        """What follows an offset is read again."""
+        """Read again what follows an offset."""
         self.at = at
 
     def _span(self, end: int) -> tuple[int, int]:
@@ -246,7 +246,7 @@ class Ledger(msgspec.Struct, eq=False):
     # -- holding ------------------------------------------------------------------------------------------------------
 
     def hold(self, why: Why, place: Any) -> None:
-        """What comes now waits for `commit` or `discard`."""
+        """Hold what comes now until `commit` or `discard`."""
         self._tape.keep()
         self.holds.append(Hold(why, self, place))
         self.events = []
@@ -261,13 +261,13 @@ class Ledger(msgspec.Struct, eq=False):
         self.holds[-1].go_on(why)
 
     def commit(self) -> None:
-        """What the innermost hold holds is said."""
+        """Emit the events of the innermost hold."""
         hold = self.holds.pop()
         hold.events.extend(self.events)
         self.events = hold.events
 
     def commit_thought(self) -> bool:
-        """Reasoning that may be none is settled, if there is such."""
+        """Settle reasoning that may be content, if there is such."""
         if not self.held_for(*_THOUGHTS):
             return False
         self.commit()
@@ -296,10 +296,10 @@ class Ledger(msgspec.Struct, eq=False):
         return due
 
     def as_content(self) -> None:
-        """What the innermost hold holds is reasoning that nobody closed: it is said as content."""
+        """What the innermost hold keeps is reasoning that nobody closed: it becomes content."""
         hold = self.holds.pop()
-        told = [self._content(event) for event in self.events]
-        self.events = [*hold.events, *(event for event in told if event is not None)]
+        content = [self._content(event) for event in self.events]
+        self.events = [*hold.events, *(event for event in content if event is not None)]
         self.thinking = False
 
     def _content(self, event: Event) -> Event | None:
@@ -314,7 +314,7 @@ class Ledger(msgspec.Struct, eq=False):
     # -- a prompt -----------------------------------------------------------------------------------------------------
 
     def replay(self, at: int) -> None:
-        """What is read from here on is a prompt's, at a negative offset."""
+        """Read a prompt from here on, at a negative offset."""
         self.at = at
 
     def replayed(self, call: int) -> str:

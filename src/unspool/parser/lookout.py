@@ -1,4 +1,4 @@
-"""What stands here: markers, whether they count, and what may follow them."""
+"""Markers at a place: whether they are there, whether they count, and what may follow them."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -21,8 +21,8 @@ ALWAYS: Final = -(1 << 62)
 class Lookout(msgspec.Struct, eq=False):
     """Looks at the text that waits and reads none of it.
 
-    Where a question has a place for its answer, that is where what stands there ends; else the answer is `NO`, or
-    `MORE` where more text must decide (``min`` joins the two).
+    A question about a place is answered with the place where a match ends, with `NO`, or with `MORE` where more text
+    must decide (``min`` joins the two).
 
     Attributes:
         outline: what counts: while calls are read, or while they are text.
@@ -60,7 +60,7 @@ class Lookout(msgspec.Struct, eq=False):
         self.thoughts_from = until
 
     def look_at_prompt(self, *, prompt: bool) -> None:
-        """What stands here is a prompt's."""
+        """Set whether a prompt is read."""
         self.replay = prompt
 
     def forget_spared(self) -> None:
@@ -87,22 +87,22 @@ class Lookout(msgspec.Struct, eq=False):
         self._ignores = self.plan.policy.text_markers == "ignore"
 
     def mark(self, offset: int) -> None:
-        """A special token that is a marker, known by its id, stands at an offset."""
+        """A special token that is a marker, known by its id, is at an offset."""
         assert self._marks is not None
         self._marks.add(offset)
 
     def forget_marks(self) -> None:
-        """What was read is behind: so are the tokens in it."""
+        """Forget the tokens in what was read."""
         if self._marks and len(self._marks) > 64:
             here = self._tape.here
             self._marks = {m for m in self._marks if m >= here}
 
     def certain(self, i: int) -> bool:
-        """Whether a special token stands here, known by its id."""
+        """Whether a special token is here, known by its id."""
         return self._marks is not None and self._tape.base + i in self._marks
 
     def spelled(self, first: str, i: int, end: int) -> bool:
-        """Whether what stands there, and begins with ``first``, only spells a special token, which does not count."""
+        """Whether what is there, and begins with ``first``, only spells a special token, which does not count."""
         if not self._ignores:
             return False
         buf = self._tape.buf
@@ -127,7 +127,7 @@ class Lookout(msgspec.Struct, eq=False):
         return NO if r != NO and self._ignores and self.spelled(pattern.first, i, max(r, i)) else r
 
     def progress(self, pattern: Pattern, i: int) -> int:
-        """How far the beginning of a pattern stands at ``i``, as `stands` counts."""
+        """How far the beginning of a pattern is at ``i``, as `stands` counts."""
         end = max(pattern.progress(self._tape.buf, i), i)
         return i if self._ignores and self.spelled(pattern.first, i, end) else end
 
@@ -142,7 +142,7 @@ class Lookout(msgspec.Struct, eq=False):
         return found
 
     def soonest(self, patterns: Iterable[Pattern], i: int) -> int:
-        """As `first`, but `MORE` as soon as one of them may stand there."""
+        """As `first`, but `MORE` as soon as one of them may be there."""
         for pattern in patterns:
             r = self.stands(pattern, i)
             if r >= 0 or (r == MORE and not self._tape.final):
@@ -165,7 +165,7 @@ class Lookout(msgspec.Struct, eq=False):
         return found
 
     def end_here(self, i: int) -> int:
-        """Where an ``end`` or ``start`` that stands at ``i`` ends."""
+        """Where an ``end`` or ``start`` that is at ``i`` ends."""
         r = self.first_marker(self.plan.ends, i)
         return NO if r == MORE and self._tape.final else r
 
@@ -192,7 +192,7 @@ class Lookout(msgspec.Struct, eq=False):
         return end if found == MORE and tape.final else found
 
     def closing(self, i: int) -> int:
-        """Where what stands at ``i`` ends, if it closes a call, a block or the turn."""
+        """Where what is at ``i`` ends, if it closes a call, a block or the turn."""
         r = self.first(self.plan.closings, i)
         if r >= 0:
             return r
@@ -202,7 +202,7 @@ class Lookout(msgspec.Struct, eq=False):
     # -- code, and what is text with its opening ----------------------------------------------------------------------
 
     def quoted(self, i: int) -> bool:
-        """Whether a marker at ``i`` stands in a code span of the content."""
+        """Whether a marker at ``i`` is in a code span of the content."""
         ledger = self._ledger
         if ledger.thinking:
             return False
@@ -235,12 +235,12 @@ class Lookout(msgspec.Struct, eq=False):
     # -- strays -------------------------------------------------------------------------------------------------------
 
     def stray_counts(self, i: int) -> bool:
-        """Whether a marker at ``i`` that holds nothing may be dropped."""
+        """Whether a marker at ``i`` that contains nothing may be dropped."""
         ledger = self._ledger
         return self.plan.policy.stray_markers == "drop" and not self.quoted(i) and not ledger.quoting.fenced
 
     def closed_behind(self, i: int) -> bool:
-        """Whether a closing stands somewhere behind an opening at ``i``: it was not the end that cut it."""
+        """Whether a closing is somewhere after an opening at ``i``: it was not the end that cut it."""
         buf = self._tape.buf
         return any(buf.find(text(s.pattern), i) >= 0 for s in self.plan.reading.strays if not s.opens)
 
@@ -262,7 +262,7 @@ class Lookout(msgspec.Struct, eq=False):
         return NO, False
 
     def _empty(self, stray: Stray, i: int) -> int:
-        """Where a stray opening, which ends at ``i``, ends with what makes it hold nothing."""
+        """Where a stray opening, which ends at ``i``, ends with what makes it contain nothing."""
         tape = self._tape
         j = skip_space(tape.buf, i)
         if j == len(tape.buf):
@@ -275,7 +275,7 @@ class Lookout(msgspec.Struct, eq=False):
         return j if end < 0 and again >= 0 else end
 
     def stray_closings(self, i: int) -> list[Pattern]:
-        """What closes the openings at ``i`` that open nothing."""
+        """The closings of the openings at ``i`` that open nothing."""
         found: list[Pattern] = []
         for stray in self.plan.reading.strays.at(self._tape.buf, i):
             if stray.opens and self.stands(stray.pattern, i) >= 0:

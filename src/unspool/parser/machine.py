@@ -33,17 +33,17 @@ STEPS: Final[tuple[Callable[[Any], bool], ...]] = (
     Calls.recover,
     Calls.close,
 )
-"""What takes a step, by state: what `TABLE` says in words."""
+"""The function that takes a step, by state: what `TABLE` says in words."""
 
 
 class Machine:
     """Reads one output: feed the tape, then `run`. The events are the ledger's.
 
     Attributes:
-        at: where the output stands.
+        at: where the output is.
         tape: the text.
         ledger: the events.
-        look: what stands here.
+        look: what is here.
         openings: where calls begin.
         calls: the call that is read.
         prose: reasoning and content.
@@ -81,7 +81,7 @@ class Machine:
         self._owners: tuple[Any, ...] = (
             prose, prose, prose, prose, prose, prose, prose, blocks, blocks, calls, calls, calls, calls, calls,
         )  # fmt: skip
-        self._closed_at = ALWAYS  # up to here no closing of a thought stands behind the cursor
+        self._closed_at = ALWAYS  # up to here no closing of a thought comes after the cursor
 
     # -- running ------------------------------------------------------------------------------------------------------
 
@@ -109,7 +109,7 @@ class Machine:
         return STEPS[state](self._owners[state])
 
     def _thought_step(self) -> bool:
-        """A step of a call up to the closing of the thought it stands in, or up to what may become that."""
+        """A step of a call up to the closing of the thought it is in, or up to what may become that."""
         tape, calls = self.tape, self.calls
         end, certain = self._thought_closes()
         if end == len(tape.buf) or (tape.final and not certain):
@@ -129,7 +129,7 @@ class Machine:
         return going or self.ledger.too_much()
 
     def _thought_closes(self) -> tuple[int, bool]:
-        """Where the closing of the thought stands, or may begin; the text's end where neither is."""
+        """Where the closing of the thought is, or may begin; the text's end where neither is."""
         tape = self.tape
         buf = tape.buf
         scan = self._plan.thought_ends
@@ -149,7 +149,7 @@ class Machine:
     # -- from outside -------------------------------------------------------------------------------------------------
 
     def stage(self) -> Stage:
-        """Where the output stands, for an engine."""
+        """Where the output is, for an engine."""
         state = self.at.state
         held = self.ledger.held_for(Why.HEADER)
         if self.calls.call is not None or held or state in (State.BLOCK, State.BLOCK_TEXT):
@@ -176,7 +176,7 @@ class Machine:
             self._parts.starts()
 
     def force(self, stage: Stage) -> None:
-        """An engine says where the output stands: what was read so far ends there."""
+        """An engine says where the output is: what was read so far ends there."""
         if stage is Stage.UNDECIDED or stage is self.stage():
             return
         tape, ledger = self.tape, self.ledger

@@ -45,7 +45,7 @@ class Openings(msgspec.Struct, eq=False):
     """Recognises calls; like the `Lookout` that it asks, it reads nothing.
 
     Attributes:
-        look: what else may stand here.
+        look: what else may be here.
         names: the declared tools by name; ``None``: unknown.
         named: the function that the choice names, else ``""``.
     """
@@ -55,7 +55,7 @@ class Openings(msgspec.Struct, eq=False):
     names: Mapping[str, Any] | None
     named: str
     _from: int = ALWAYS
-    """What would open a call before this offset is text."""
+    """An opening of a call before this offset is text."""
 
     @property
     def repairing(self) -> bool:
@@ -108,7 +108,7 @@ class Openings(msgspec.Struct, eq=False):
         return tool is None or takes_text(tool, form.key)
 
     def _stands_apart(self, o: Opening, i: int) -> bool:
-        """Whether an unmarked opening may count at ``i``: where a line begins, or behind a space; not in code."""
+        """Whether an unmarked opening may count at ``i``: where a line begins, or after a space; not in code."""
         tape = self._tape
         if i > tape.i and not tape.buf[i - 1].isspace() and not o.anywhere:
             return False
@@ -213,7 +213,7 @@ class Openings(msgspec.Struct, eq=False):
         return 1
 
     def takes_name(self, form: Form, block: Block, name: str) -> bool:
-        """Whether an object is a call of this name: where nothing marks it, the name has to be declared."""
+        """Whether an object is a call of this name: where nothing marks it, the name must be declared."""
         if form.marked or block.marked or (form.forced and name == self.named):
             return True
         return self.names is not None and name in self.names
@@ -245,7 +245,7 @@ class Openings(msgspec.Struct, eq=False):
         return MORE if more and not self._tape.final else 0
 
     def follows_call(self, i: int, closed: Block | None = None) -> int:
-        """``i`` if what stands there may follow a call: its block's closing (unless closed), another call, the end."""
+        """``i`` if what is there may follow a call: its block's closing (unless closed), another call, the end."""
         tape = self._tape
         j = skip_separators(tape.buf, i)
         separator = self.look.plan.separator
@@ -262,11 +262,11 @@ class Openings(msgspec.Struct, eq=False):
         return i if r >= 0 or (r == MORE and tape.ended) else r
 
     def behind(self, closing: str, i: int, *, closed: bool = False) -> int:
-        """``i`` if something stands there that may follow a closing, by `FOLLOWERS`; `NO`; `MORE`.
+        """``i`` if something is there that may follow a closing, by `FOLLOWERS`; `NO`; `MORE`.
 
         Args:
-            closing: of what. Behind an argument, other arguments are for their reader to see.
-            i: where white space and separators behind it end.
+            closing: of what. After an argument, other arguments are for their reader to see.
+            i: where white space and separators after it end.
             closed: whether the block is closed as well.
         """
         found = NO
@@ -280,7 +280,7 @@ class Openings(msgspec.Struct, eq=False):
         return found
 
     def _stands(self, kind: str, i: int, *, inside: bool) -> int:
-        """Where a marker of a kind that stands at ``i`` ends; ``inside``: in the arguments of a call."""
+        """Where a marker of a kind that is at ``i`` ends; ``inside``: in the arguments of a call."""
         look = self.look
         if kind == CALL_END:
             return look.first(look.plan.suffixes, i)
@@ -302,12 +302,12 @@ class Openings(msgspec.Struct, eq=False):
     # -- a marker in an open string -----------------------------------------------------------------------------------
 
     def string_ends(self) -> Scan | None:
-        """What may end an open string, if anything may."""
+        """The text that may end an open string, if there is one."""
         plan = self.look.plan
         return plan.string_ends if plan.policy.markers_in_strings == "end" and plan.string_ends.markers else None
 
     def ends_string(self, scan: Scan, p: int, m: re.Match[str]) -> int:
-        """Where the closing that may stand at ``p``, found as ``m``, ends, if it ends an open string and the call."""
+        """Where the closing that may be at ``p``, found as ``m``, ends, if it ends an open string and the call."""
         final = self._tape.final
         if m.group() not in scan.triggers:
             return NO if final else MORE

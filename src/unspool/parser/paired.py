@@ -7,7 +7,7 @@ from .parser import Parser
 
 
 class PairedParser(Parser):
-    """A parser that is fed text, and told which of it is a special token.
+    """A parser that is fed text, with special tokens marked.
 
     Text is as fast as with `Parser`, and events carry no spans of tokens: ids are not counted.
 
@@ -17,7 +17,7 @@ class PairedParser(Parser):
     __slots__ = ()
 
     def know_tokens(self, special: Iterable[str]) -> None:
-        """From here on special tokens are told, by `feed_special`; text that spells one is none (`text_markers`).
+        """From here on `feed_special` marks special tokens; text that spells one is not one (`text_markers`).
 
         Args:
             special: the literals of those that may be markers.

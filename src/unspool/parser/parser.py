@@ -114,7 +114,7 @@ class Parser:
 
     @property
     def stage(self) -> Stage:
-        """Where the output stands."""
+        """Where the output is."""
         return self._machine.stage()
 
     @property
@@ -143,7 +143,7 @@ class Parser:
                 return self._go_on()
             if events is not None:
                 return events
-        # What cannot be fed is refused before anything has changed.
+        # Wrong input is refused before anything has changed.
         given: object = text
         if not isinstance(given, str):
             hint = "; decode bytes as they come, with codecs.getincrementaldecoder" if isinstance(given, bytes) else ""
@@ -210,7 +210,7 @@ class Parser:
         return events
 
     def _go_on(self) -> list[Event]:
-        """The machine goes on behind what a fast path has read."""
+        """The machine goes on after what a fast path has read."""
         self._slow()
         self._machine.run()
         events = self._due()
@@ -254,7 +254,7 @@ class Parser:
 
         Raises:
             ValueError: the parser is closed, or has no tokenizer; an id is negative.
-            TypeError: these are no ids.
+            TypeError: these are not ids.
         """
         if self._closed:
             raise ValueError("feed_tokens: the parser is closed")
@@ -327,7 +327,7 @@ def _asked(
     policy: Policy | None,
     ids: MakeId | None,
 ) -> tuple[Plan, Toolset]:
-    """What a parser is asked for, checked."""
+    """The arguments of a parser, checked."""
     d = as_dialect(dialect)
     request = read_toolset(tools, tool_choice)
     if policy is not None and not isinstance(policy, Policy):

@@ -13,7 +13,7 @@ from .tape import Tape
 
 
 class Place(msgspec.Struct, frozen=True, eq=False):
-    """What is gone back to where something is given back as text."""
+    """The state to go back to where something is given back as text."""
 
     state: State
     framed: bool
@@ -23,7 +23,7 @@ class Parts(msgspec.Struct, eq=False):
     """Begins and ends parts.
 
     Attributes:
-        margin: white space that the last part takes from the text behind it.
+        margin: white space that the last part takes from the text after it.
         framed: a frame of content is open.
         seen: a part has begun.
     """
@@ -34,13 +34,13 @@ class Parts(msgspec.Struct, eq=False):
     _ledger: Ledger
     _look: Lookout
     _lead: str = ""
-    """White space that the latest opening takes from the text behind it."""
+    """White space that the latest opening takes from the text after it."""
     margin: str = ""
     framed: bool = False
     seen: bool = False
 
     def place(self) -> Place:
-        """What to go back to."""
+        """The state to go back to."""
         return Place(self._at.state, self.framed)
 
     def back_to(self, place: Place) -> None:
@@ -48,7 +48,7 @@ class Parts(msgspec.Struct, eq=False):
         self.framed = place.framed
 
     def leaves(self, margin: str) -> None:
-        """A part has ended, and takes this white space from the text behind it."""
+        """A part has ended, and takes this white space from the text after it."""
         self.margin = margin
         self.seen = True
 
@@ -57,7 +57,7 @@ class Parts(msgspec.Struct, eq=False):
         self.margin = self._plan.content_lead
 
     def take_lead(self) -> bool:
-        """Take the white space that belongs to an opening off the text behind it; false while that may grow."""
+        """Take the white space that belongs to an opening off the text after it; false while that may grow."""
         tape = self._tape
         lead = self._lead
         buf = tape.buf
@@ -106,8 +106,8 @@ class Parts(msgspec.Struct, eq=False):
 
         Args:
             end: the offset where its opening ends.
-            lead: white space that the opening takes from the text behind it.
-            opened: it opens in content, where it is none unless it is closed.
+            lead: white space that the opening takes from the text after it.
+            opened: it opens in content, where it counts only if it is closed.
             seen: the output opens it itself.
         """
         if opened:
@@ -137,7 +137,7 @@ class Parts(msgspec.Struct, eq=False):
         return end
 
     def skip_others(self, o: Marker) -> None:
-        """Behind the end of a turn a prompt belongs to others."""
+        """After the end of a turn a prompt belongs to others."""
         if not self._look.replay or o.kind != END:
             return
         tape = self._tape
@@ -171,12 +171,12 @@ class Parts(msgspec.Struct, eq=False):
 
 
 def lead_of(o: Marker) -> str:
-    """White space that an opening takes from the text behind it."""
+    """White space that an opening takes from the text after it."""
     return o.template.inner_lead if isinstance(o, Opening) and o.template else ""
 
 
 class Steps(msgspec.Struct, eq=False):
-    """What takes steps of the machine: what all that do work on."""
+    """A part that takes steps of the machine, with the fields that all of them share."""
 
     _at: Standing
     _plan: Plan

@@ -1,4 +1,4 @@
-"""What a prompt says of the output that follows it."""
+"""Where an output begins, by its prompt."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,7 +9,7 @@ from ..events import Stage
 
 
 def prompt_tail(dialect: Dialect, prompt: str) -> str | None:
-    """What follows the last opening of an assistant's turn; ``None`` where the prompt holds none."""
+    """The text after the last opening of an assistant's turn; ``None`` where the prompt contains none."""
     found = _last_start(dialect, prompt)
     return None if found is None else prompt[found[1] :]
 
@@ -54,7 +54,7 @@ def prompt_end(dialect: Dialect, prompt: str) -> Stage:
 
 
 def _literal(parts: Template | tuple[Any, ...]) -> str:
-    """The text of pieces that hold no field."""
+    """The text of pieces that contain no field."""
     assert isinstance(parts, tuple)
     return "".join(parts).strip() if all(isinstance(p, str) for p in parts) else ""
 

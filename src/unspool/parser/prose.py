@@ -11,7 +11,7 @@ from .white import common_suffix, held_suffix
 
 
 class Prose(Steps):
-    """Reads text, and what may stand in it."""
+    """Reads text, and what may be in it."""
 
     _calls: Calls
     _scanned: int = 0
@@ -54,13 +54,13 @@ class Prose(Steps):
         self._at.go(State.TEXT)
         tape.move(max(i, ledger.at - tape.base))
         if j > tape.i:
-            # White space in front of text; what stands behind it was looked at already.
+            # White space in front of text; what comes after it was looked at already.
             tape.move(j)
             ledger.text(tape.here)
         return True
 
     def _open_at(self, i: int) -> int:
-        """Begin the part whose opening stands at ``i``; `NO` or `MORE` where there is none (yet)."""
+        """Begin the part whose opening is at ``i``; `NO` or `MORE` where there is none (yet)."""
         tape = self._tape
         weak: tuple[Opening, Match] | None = None
         maybe: list[str | None] = []  # names in readings that the output's end cuts
@@ -119,7 +119,7 @@ class Prose(Steps):
         return True
 
     def resuming(self) -> bool:
-        """Behind a call in reasoning: the reasoning goes on as soon as text comes."""
+        """After a call in reasoning: the reasoning goes on as soon as text comes."""
         tape, ledger = self._tape, self._ledger
         i = tape.i
         j = skip_space(tape.buf, i)
@@ -152,7 +152,7 @@ class Prose(Steps):
         return True
 
     def _resume_with(self, o: Marker, i: int, end: int) -> None:
-        """Behind a call in reasoning: the reasoning closes, or another part begins."""
+        """After a call in reasoning: the reasoning closes, or another part begins."""
         if o.kind == REASONING_END:
             self._ledger.markup(self._tape.base + end)
             self._parts.end_turn(end)
@@ -161,7 +161,7 @@ class Prose(Steps):
             self._parts.begin(o, i, end)
 
     def _close_reasoning(self, p: int, end: int) -> None:
-        """The closing of reasoning stands at ``buf[p:end]``."""
+        """The closing of reasoning is at ``buf[p:end]``."""
         tape = self._tape
         take = common_suffix(tape.buf, tape.i, p, self._look.outline.reasoning.inner)
         self._ledger.text(tape.base + p - take)
@@ -170,7 +170,7 @@ class Prose(Steps):
         self._parts.leaves(self._plan.reasoning_trail)
 
     def region(self) -> Region:
-        """What counts in the text that is read."""
+        """The markers that count in the text that is read."""
         outline = self._look.outline
         if self._at.state is State.REASONING:
             return outline.reasoning
@@ -184,7 +184,7 @@ class Prose(Steps):
         buf = tape.buf
         n = len(buf)
         pos = tape.i
-        # What decides behind the cap of a hold comes too late, however the text is cut.
+        # A decision after the cap of a hold comes too late, however the text is cut.
         holds = self._ledger.holds
         limit = holds[0].start - tape.base + CAP if holds else n
         while True:
@@ -217,7 +217,7 @@ class Prose(Steps):
         tape.move(p - take)
 
     def _marker_at(self, scan: Scan, p: int) -> int:
-        """Act on the marker that stands at ``p``, or `NO`, or `MORE`."""
+        """Act on the marker that is at ``p``, or `NO`, or `MORE`."""
         look = self._look
         thinking = self._ledger.thinking
         weak: tuple[Opening, Match] | None = None
@@ -260,12 +260,12 @@ class Prose(Steps):
         return self._no_call(scan, p) if r == NO and look.outline.calls and not look.quoted(p) else r
 
     def _counted(self, o: Marker, p: int, end: int) -> int:
-        """``end`` if a marker that stands at ``buf[p:end]`` counts there; `NO`; `MORE`."""
+        """``end`` if a marker that is at ``buf[p:end]`` counts there; `NO`; `MORE`."""
         if self._ledger.thinking:
             return end
         look = self._look
         if look.quoted(p):
-            # What ends a frame or the turn ends an unclosed code span with it, where another part or nothing follows.
+            # The end of a frame or of the turn ends an unclosed code span, where another part or nothing follows.
             return look.end_counts(p, end) if o.kind in (END, FRAME_END) else NO
         if o.kind == REASONING:
             text = self._plan.policy.reasoning_in_content == "text"
@@ -340,7 +340,7 @@ class Prose(Steps):
             ledger.notice("missing_close", "frame")
 
     def frame_start(self) -> bool:
-        """Behind the header of a frame: white space that belongs to it."""
+        """After the header of a frame: white space that belongs to it."""
         tape = self._tape
         if (tape.i == len(tape.buf) and not tape.final) or not self._parts.take_lead():
             return False
@@ -362,9 +362,9 @@ class Prose(Steps):
         return end
 
     def _no_call(self, scan: Scan, p: int) -> int:
-        """What stands at ``p`` opens no call; a notice tells where it is a call's marker.
+        """What is at ``p`` opens no call; a notice says so where it is a call's marker.
 
-        Where the marker of a block and of a call stand together, the block is open all the same: the calls behind this
+        Where the marker of a block and of a call are together, the block is open all the same: the calls after this
         one count.
         """
         tape, look = self._tape, self._look
@@ -394,7 +394,7 @@ class Prose(Steps):
         return NO
 
     def undecided(self) -> bool:
-        """Nobody knows yet whether this is reasoning: hold it until a marker tells."""
+        """Nobody knows yet whether this is reasoning: hold it until a marker decides."""
         tape, look = self._tape, self._look
         buf = tape.buf
         i = tape.i

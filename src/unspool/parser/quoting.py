@@ -8,7 +8,7 @@ import msgspec
 from ..regex import Regex
 
 MAX_SPAN: Final = 256
-"""How many characters a code span may have; one that is not closed by then was none."""
+"""How many characters a code span may have; one that is not closed by then was not a code span."""
 MIN_FENCE: Final = 3
 
 _MARKS = Regex(r"`++")
@@ -18,11 +18,11 @@ _FENCES = Regex(r"^[^\S\n]*+(`{3,}+)", re.M)
 class Quoting(msgspec.Struct, eq=False):
     """Follows the code spans and fences of content.
 
-    A backtick by itself, with an even number of such before it on its line, opens a code span; it ends at the next
+    A backtick by itself, with an even number of such before it on its line, opens a code span. It ends at the next
     single backtick, at the line's end, or after `MAX_SPAN` characters. Three or more at a line's start open a fence,
     as many or more at a line's start close it.
 
-    Content is taken as it comes and looked at only when a marker stands in it.
+    Content is taken as it comes and looked at only when a marker is in it.
 
     Attributes:
         upto: the offset up to which content was looked at.
@@ -33,14 +33,14 @@ class Quoting(msgspec.Struct, eq=False):
     fenced: int = 0
     _waiting: list[tuple[str, int]] = []
     _odd: bool = False
-    """An odd number of single backticks stands on this line."""
+    """An odd number of single backticks is on this line."""
     _span_at: int = 0
-    """Where the last of them stands."""
+    """Where the last of them is."""
     _run: int = 0
     """Backticks at the very end of what was read: more may follow."""
     _run_at: int = 0
     _blank: bool = True
-    """Nothing but white space stands on this line."""
+    """Nothing but white space is on this line."""
 
     def restart(self) -> None:
         """Another part begins: no code goes on in it."""
@@ -55,7 +55,7 @@ class Quoting(msgspec.Struct, eq=False):
         self._waiting.append((text, start))
 
     def quotes(self, text: str, start: int) -> bool:
-        """Whether a marker behind ``text``, content that begins at the offset ``start``, stands in a code span."""
+        """Whether a marker after ``text``, content that begins at the offset ``start``, is in a code span."""
         for piece in self._waiting:
             self._read(*piece)
         self._waiting.clear()
@@ -122,5 +122,5 @@ class Quoting(msgspec.Struct, eq=False):
         self.fenced = 0 if run >= self.fenced > 0 else self.fenced or run
 
     def blank(self) -> bool:
-        """Whether nothing but white space stands on the last line of what was looked at."""
+        """Whether nothing but white space is on the last line of what was looked at."""
         return self._blank and not self._run

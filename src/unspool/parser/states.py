@@ -5,8 +5,8 @@
 * The end of the output, an engine's own word, a prompt and a hold that grew too large come from outside: `OUTSIDE`
   lists what they lead to.
 * Only `Standing.go` changes the state.
-* A step first asks what stands here (`Lookout`, `Openings`): the answer is yes, no, or that more text must decide.
-* The inside of a call is its reader's; `Calls` acts on the mode in which a step leaves the reader. What stands inside a
+* A step first asks what is here (`Lookout`, `Openings`): the answer is yes, no, or that more text must decide.
+* The inside of a call is its reader's; `Calls` acts on the mode in which a step leaves the reader. What is inside a
   call that went wrong, its closing marker too, is `BrokenReader`'s, in the state RECOVER.
 * What may turn out to be something else is held (`Ledger.hold`). If it does, it is given back: said as text, or read
   again in the state in which the hold began.
@@ -21,24 +21,24 @@ import msgspec
 
 
 class State(enum.IntEnum):
-    """Where the output stands."""
+    """Where the output is."""
 
     EDGE = 0
     """At a boundary between parts."""
     TEXT = 1
     """In content."""
     REASONING_START = 2
-    """Behind an opening of reasoning."""
+    """After an opening of reasoning."""
     REASONING = 3
     """In reasoning."""
     UNDECIDED = 4
-    """In text that a marker will tell to be reasoning or not."""
+    """In text of which a marker will decide whether it is reasoning."""
     FRAME_START = 5
-    """Behind the header of a frame of content."""
+    """After the header of a frame of content."""
     RESUMING = 6
-    """Behind a call that interrupted reasoning."""
+    """After a call that interrupted reasoning."""
     BLOCK = 7
-    """Behind a call, or behind the opening of a block of calls."""
+    """After a call, or after the opening of a block of calls."""
     BLOCK_TEXT = 8
     """In stray text in a block of calls."""
     OBJECT = 9
@@ -50,7 +50,7 @@ class State(enum.IntEnum):
     RECOVER = 12
     """In a call that went wrong."""
     CLOSE = 13
-    """Behind arguments: the call's closing is due."""
+    """After arguments: the call's closing is due."""
 
 
 class Row(NamedTuple):
@@ -66,7 +66,7 @@ class Row(NamedTuple):
 
 
 class Outside(NamedTuple):
-    """What changes the state from outside a step.
+    """A change of the state from outside a step.
 
     Attributes:
         why: what happens.
@@ -85,7 +85,7 @@ _CALL: Final = {
     State.MARKUP: "call, arguments one by one",
     State.CLOSE: "call without arguments",
 }
-_WHOLE: Final = {State.BLOCK: "call that stands whole"}
+_WHOLE: Final = {State.BLOCK: "call that is complete"}
 _BEHIND_BLOCK: Final = {
     State.EDGE: "the block closes, or something else begins",
     State.REASONING_START: "the same, and reasoning is open",
@@ -198,7 +198,7 @@ OUTSIDE: Final = (
 
 
 class Standing(msgspec.Struct, eq=False):
-    """Where one output stands.
+    """Where one output is.
 
     Attributes:
         state: see `TABLE`.

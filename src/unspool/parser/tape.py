@@ -30,7 +30,7 @@ class Tape(msgspec.Struct, eq=False):
 
     @property
     def end(self) -> int:
-        """The offset behind all that was fed."""
+        """The offset after all that was fed."""
         return self.base + len(self.buf)
 
     def move(self, i: int) -> None:
@@ -43,7 +43,7 @@ class Tape(msgspec.Struct, eq=False):
         self.buf = self.buf + text if self.buf else text
 
     def drop(self) -> None:
-        """What is read is not needed any more, unless it is kept."""
+        """Drop what is read, unless it is kept."""
         i = self.i
         if i:
             if self._kept is not None:

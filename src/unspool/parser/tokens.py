@@ -34,7 +34,7 @@ class TokenFeed:
         self._token = 0  # tokens that events have claimed
 
     def runs(self, ids: tuple[int, ...]) -> list[tuple[tuple[int, ...], list[str]]]:
-        """Ids in runs: those that are to be pushed one by one, and the texts of those behind them, to be joined."""
+        """Ids in runs: those that are to be pushed one by one, and the texts of those after them, to be joined."""
         found: list[tuple[tuple[int, ...], list[str]]] = []
         begin = at = 0
         if len(ids) >= _RUN:
@@ -68,20 +68,20 @@ class TokenFeed:
         self.total += len(literal)
 
     def flush(self) -> tuple[str, bool]:
-        """What is left at the end, and whether it is a cut character."""
+        """The rest at the end, and whether it is a cut character."""
         text, cut = self._decoder.flush()
         self.total += len(text)
         return text, cut
 
     def foreign(self, literal: str, plan: Plan) -> bool:
-        """Whether an added token is a special one that no template names, nor holds what a template names."""
+        """Whether an added token is a special one that no template names, nor contains what a template names."""
         if literal not in self._special:
             return False
         return not any(literal in t or (t in literal and any(c.isalnum() for c in t)) for t in plan.literals)
 
     def with_spans(self, events: list[Event]) -> list[Event]:
-        """The events with their token spans: a token belongs to the event that holds its first character."""
-        told: list[Event] = []
+        """The events with their token spans: a token belongs to the event that contains its first character."""
+        spanned: list[Event] = []
         starts = self._starts
         used = 0
         for event in events:
@@ -89,10 +89,10 @@ class TokenFeed:
             used = bisect_left(starts, event.end, used)
             if isinstance(event, Finish):
                 used = len(starts)
-            told.append(msgspec.structs.replace(event, token_start=start, token_end=self._token + used))
+            spanned.append(msgspec.structs.replace(event, token_start=start, token_end=self._token + used))
         self._token += used
         del starts[:used]
-        return told
+        return spanned
 
 
 def is_marker(literal: str, plan: Plan) -> bool:

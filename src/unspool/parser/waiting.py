@@ -1,4 +1,4 @@
-"""What a parser holds back, and why: for people who watch an output being read."""
+"""The text that a parser holds back, and why: for people who watch an output being read."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -13,17 +13,17 @@ __all__ = ["LONGEST", "Waiting", "waiting"]
 
 _TEMPLATES: Final = ("reasoning", "content", "preamble", "calls", "call", "argument", "item")
 LONGEST: Final = 64
-"""Characters; what is longer is no beginning of a marker."""
+"""Characters; what is longer is not the beginning of a marker."""
 _MOST: Final = 6
 
 
 class Waiting(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Text that was fed and of which nothing was said yet.
+    """Text that was fed, without an event yet.
 
     Attributes:
-        start, end: where it stands in the output.
+        start, end: where it is in the output.
         why: the value of a reason of the ledger (``header``, ``bad call``, …); ``marker``: it may be one or begin one;
-            ``space``: white space that may stand beside a marker; ``more``: what follows decides.
+            ``space``: white space that may be beside a marker; ``more``: what follows decides.
         may_be: the markers that it may become, where it may become some.
     """
 
@@ -34,11 +34,11 @@ class Waiting(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def waiting(parser: Parser, start: int, end: int, tail: str) -> Waiting:
-    """What a parser waits for.
+    """The text that a parser waits for.
 
     Args:
         parser: has been fed up to ``end``.
-        start, end: where the text stands of which it has said nothing; at least one character.
+        start, end: where the text without an event is; at least one character.
         tail: the last `LONGEST` characters of that text.
     """
     holds = parser._machine.ledger.holds

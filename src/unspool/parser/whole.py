@@ -1,4 +1,4 @@
-"""Calls that stand whole in the text, written as their dialect writes them: read at a glance.
+"""Calls that are whole in the text, written as their dialect writes them: read at a glance.
 
 What is read here the readers of `readers` would say in the same words. Where anything is not plain (a schema that has
 to decide, a key given twice, a marker in a value, an error) this says nothing, and they read the call.
@@ -44,7 +44,7 @@ class Whole(NamedTuple):
 
 
 _Inside = tuple[str, str, int, int, int]
-"""The same, but for the call's own closing: where that may begin stands in place of the end."""
+"""The same, but for the call's own closing: where that may begin is in place of the end."""
 
 
 def whole_call(
@@ -101,34 +101,34 @@ def _markup(plan: Plan, schema: Schema | None, form: Form, text: str, i: int, fi
     parameter = plan.parameters[0]  # the most literal one, which counts before the others
     plain = parameter.plain()
     header = i
-    told: dict[str, str] = {}
+    arguments: dict[str, str] = {}
     m = None if plain is None else plain.match(text, i)
     while plain is not None and m is not None:
         key, value = m["key"], m["value"]
         start = common_prefix(value, parameter.lead)
         value = value[start : len(value) - common_suffix(value, start, len(value), parameter.trail)]
         json = _plain_value(schema.property(key), value, marked_by(m))
-        if key in told or key in WRAPPERS or json is None:
+        if key in arguments or key in WRAPPERS or json is None:
             return None
-        told[key] = json
+        arguments[key] = json
         i = m.end()
         m = plain.match(text, i)
     i = skip_space(text, i)
-    if not told or form.suffix.match(text, i, {}) < 0:
+    if not arguments or form.suffix.match(text, i, {}) < 0:
         return None
     pieces: list[str] = []  # joined once: a value may be long
-    for key, value in told.items():
+    for key, value in arguments.items():
         pieces += (', "', key, '": ', value)
     pieces[0] = '{"'
     return fields["name"], "".join([*pieces, "}"]), header, i, i
 
 
 def _plain_value(schema: Schema | None, text: str, markup: Marked) -> str | None:
-    """The JSON of an argument's text, where its schema tells without a doubt."""
+    """The JSON of an argument's text, where its schema leaves no doubt."""
     kinds = scalar(schema)
     if kinds is None:
         types = None if schema is None or schema.strings is not None else schema.types
         plain = types is not None and "string" in types and "null" not in types and markup is not Marked.OTHER
         return json_string(text) if plain else None
-    told, fits = decode_marked(text, kinds, markup)
-    return told if fits else None
+    json, fits = decode_marked(text, kinds, markup)
+    return json if fits else None

@@ -1,8 +1,8 @@
 """FastDeploy: reasoning parsers and tool parsers, registered through its two groups of entry points.
 
-FastDeploy makes parsers with the tokenizer alone. One reasoning parser serves all requests, and a tool parser is
-made for each; both are given the whole output, and no call tells that an output is over: what may still become a marker
-is told with the end-of-sequence token, whose id is looked for.
+FastDeploy makes parsers with the tokenizer alone. One reasoning parser serves all requests, and a tool parser is made
+for each. Both are given the whole output, and no call says that an output is over: what may still become a marker
+is sent with the end-of-sequence token, whose id is looked for.
 """
 
 import json
@@ -61,18 +61,18 @@ def stage_of(status: Any) -> Stage | None:
 
 
 class _Half:
-    """What both halves share."""
+    """Shared by both halves."""
 
     dialect_name: ClassVar[str] = AUTO
     make_delta: ClassVar[Callable[[Delta], Any]]
 
     def __init__(self, tokenizer: Any, model_name: str | None = None) -> None:
-        super().__init__(tokenizer)  # type: ignore[call-arg]  # the host's class comes behind this one
+        super().__init__(tokenizer)  # type: ignore[call-arg]  # the host's class comes after this one
         self.tokenizer = tokenizer
         self.dialect: Dialect = dialect_for(self.dialect_name, tokenizer, model_name)
 
     def get_model_status(self, prompt_token_ids: Sequence[int]) -> str:
-        """FastDeploy's word for where the output behind a prompt begins."""
+        """FastDeploy's word for where the output after a prompt begins."""
         ids = list(prompt_token_ids)
         stage = detect_stage(self.dialect, ids, tokenizer=self.tokenizer)
         if stage is not Stage.CONTENT:
@@ -91,14 +91,14 @@ class _Half:
         """The next piece; the end of the sequence closes the output, and what follows is nothing."""
         if reader.closed:
             return Delta(calls=[])
-        told = reader.feed(text)
+        delta = reader.feed(text)
         if getattr(self.tokenizer, "eos_token_id", None) in ids:
-            reader.join(told, reader.close())
-        return told
+            reader.join(delta, reader.close())
+        return delta
 
 
 class ReasoningHalf(_Half):
-    """What FastDeploy asks of a reasoning parser. Calls are none of its business, and not in the content it tells.
+    """FastDeploy's reasoning parser. Calls are none of its business, and not in the content that it returns.
 
     Args:
         tokenizer: the host's.
@@ -114,7 +114,7 @@ class ReasoningHalf(_Half):
         self._streams: OrderedDict[tuple[Stage | None, str], Reader] = OrderedDict()
 
     def is_reasoning_end(self, input_ids: Sequence[int]) -> bool:
-        """Whether reasoning is over behind these ids: the last of the two think tokens tells."""
+        """Whether reasoning is over after these ids: the last of the two think tokens decides."""
         if self.think_start_token_id is None or self.think_end_token_id is None:
             return detect_stage(self.dialect, list(input_ids), tokenizer=self.tokenizer) is not Stage.REASONING
         for token in reversed(input_ids):
@@ -123,7 +123,7 @@ class ReasoningHalf(_Half):
         return False
 
     def extract_content_ids(self, input_ids: Sequence[int]) -> list[int]:
-        """The ids behind the first closing of reasoning; none where it is not closed."""
+        """The ids after the first closing of reasoning; none where it is not closed."""
         ids = list(input_ids)
         if self.think_end_token_id is None:
             return content_ids(self.dialect, ids, self.tokenizer, {})
@@ -136,7 +136,7 @@ class ReasoningHalf(_Half):
 
         Args:
             model_output: all of it.
-            request: tells the tools: without any, markup of calls is content.
+            request: for its tools; without any, markup of calls is content.
             model_status: where the output begins, as `get_model_status` has it.
             output_stage: the RFC's word for it.
 
@@ -144,8 +144,8 @@ class ReasoningHalf(_Half):
             ValueError: the status is unknown.
         """
         stage = stage_of(output_stage or model_status)
-        told = self._reader(tools_of(_field(request, "tools")), stage).whole(model_output)
-        return told.reasoning, told.content
+        delta = self._reader(tools_of(_field(request, "tools")), stage).whole(model_output)
+        return delta.reasoning, delta.content
 
     def extract_reasoning_content_streaming(
         self,
@@ -161,7 +161,7 @@ class ReasoningHalf(_Half):
     ) -> Any:
         """Reasoning and content of the next piece, as a message that may be empty.
 
-        The host does not say which request a piece belongs to: streams are told apart by their text so far. Two
+        The host does not say which request a piece belongs to: streams are distinguished by their text so far. Two
         requests of one text are read alike; the second to go on is read again from its beginning.
 
         Raises:
@@ -173,18 +173,18 @@ class ReasoningHalf(_Half):
             reader = self._reader(None, stage)
             if previous_text:
                 self._feed(reader, previous_text, previous_token_ids)
-        told = self._feed(reader, delta_text, delta_token_ids)
+        delta = self._feed(reader, delta_text, delta_token_ids)
         if not reader.closed:
             self._streams[stage, current_text] = reader
             if len(self._streams) > MAX_STREAMS:
                 self._streams.popitem(last=False)
-        return type(self).make_delta(Delta(told.reasoning, told.content, []))
+        return type(self).make_delta(Delta(delta.reasoning, delta.content, []))
 
 
 class ToolHalf(_Half):
-    """What FastDeploy asks of a tool parser.
+    """FastDeploy's tool parser.
 
-    It is given the output with its reasoning, and nothing tells it where that begins but ``enable_thinking``, which the
+    It is given the output with its reasoning, and only ``enable_thinking`` says where that begins, which the
     host writes into the request; without that, the output itself decides.
     """
 
@@ -228,15 +228,15 @@ class ToolHalf(_Half):
         """
         if self._stream is None:
             self._stream = self._read(request, output_stage or model_status)
-        told = self._feed(self._stream, delta_text, delta_token_ids)
-        self.current_tool_id = note_calls(self._stream, told, self.prev_tool_call_arr, self.streamed_args_for_tool)
+        delta = self._feed(self._stream, delta_text, delta_token_ids)
+        self.current_tool_id = note_calls(self._stream, delta, self.prev_tool_call_arr, self.streamed_args_for_tool)
         self.current_tool_name_sent = self.current_tool_id >= 0
-        return type(self).make_delta(told if told.calls else Delta(calls=[]))
+        return type(self).make_delta(delta if delta.calls else Delta(calls=[]))
 
     # -- the RFC's helpers; the host calls none of them, and nothing here does
 
     def _detect_model_version(self, tokenizer: Any) -> str:
-        """The name of the dialect that a tokenizer's model speaks; this parser's own where nothing tells."""
+        """The name of the dialect that a tokenizer's model speaks; this parser's own by default."""
         try:
             return dialect_for(AUTO, tokenizer).name
         except UnknownDialect:
@@ -245,7 +245,7 @@ class ToolHalf(_Half):
     def _parse_tool_call(self, text: str) -> tuple[str, str] | None:
         """Name and arguments of the first call in a text, with its markers; ``None`` where there is none.
 
-        One function for both of the RFC's: the dialect's templates tell the shapes of a call apart.
+        One function for both of the RFC's: the dialect's templates distinguish the shapes of a call.
         """
         calls = parse(text, self.dialect, stage=Stage.CONTENT, policy=environment_policy()).tool_calls
         return (calls[0].name, calls[0].arguments) if calls else None
@@ -267,7 +267,7 @@ class ToolHalf(_Half):
 
     @staticmethod
     def _extract_json_from_codeblock(text: str) -> str:
-        """What a code block holds; a text without one as it is."""
+        """What a code block contains; a text without one as it is."""
         _, fence, inside = text.partition("```")
         if not fence:
             return text.strip()
@@ -338,7 +338,7 @@ def _register_tools() -> None:
             ToolParserManager.register_module(name=name, module=kind)
 
 
-def _delta(protocol: Any, told: Delta) -> Any:
+def _delta(protocol: Any, delta: Delta) -> Any:
     calls = [
         protocol.DeltaToolCall(
             index=c.index,
@@ -346,15 +346,15 @@ def _delta(protocol: Any, told: Delta) -> Any:
             type="function",
             function=protocol.DeltaFunctionCall(name=c.name, arguments=c.arguments),
         )
-        for c in told.calls
+        for c in delta.calls
     ]
     given = {"tool_calls": calls} if calls else {}
-    return protocol.DeltaMessage(reasoning_content=told.reasoning, content=told.content, **given)
+    return protocol.DeltaMessage(reasoning_content=delta.reasoning, content=delta.content, **given)
 
 
-def _calls(protocol: Any, told: Delta) -> Any:
+def _calls(protocol: Any, delta: Delta) -> Any:
     calls = [
         protocol.ToolCall(id=c.id, type="function", function=protocol.FunctionCall(name=c.name, arguments=c.arguments))
-        for c in told.calls
+        for c in delta.calls
     ]
-    return protocol.ExtractedToolCallInformation(tools_called=bool(calls), tool_calls=calls, content=told.content)
+    return protocol.ExtractedToolCallInformation(tools_called=bool(calls), tool_calls=calls, content=delta.content)

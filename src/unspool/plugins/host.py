@@ -1,4 +1,5 @@
-"""What the plug-ins share: names, tools as engines hold them, policies from the environment, a dialect's markers."""
+"""Shared by the plug-ins: names, tools as engines represent them, policies from the environment, a dialect's
+markers."""
 
 import logging
 import os
@@ -44,7 +45,7 @@ __all__ = [
 ]
 
 PREFIX: Final = "unspool_"
-"""What stands before a dialect's name where an engine has names of its own."""
+"""The prefix of a dialect's name where an engine has names of its own."""
 AUTO: Final = "auto"
 """In place of a dialect's name: the one that the model's chat template proves."""
 POLICY: Final = "UNSPOOL_POLICY"
@@ -70,7 +71,7 @@ def dialect_of(name: str, *, model: str | None = None, chat_template: Any = None
         chat_template: the text of its chat template, for `AUTO`; several by name, as transformers keeps them.
 
     Raises:
-        UnknownDialect: there is none, the chat template proves none, or nothing tells which one a model speaks.
+        UnknownDialect: there is none, the chat template proves none, or it is unknown which one a model speaks.
     """
     name = name.removeprefix(PREFIX)
     if name != AUTO:
@@ -97,10 +98,10 @@ def dialect_for(name: str, tokenizer: Any, model: str | None = None) -> Dialect:
 
 @lru_cache(16)
 def _detected(model: str | None, chat_template: str | None) -> Dialect:
-    """The dialect that the chat template proves; where there is none, the one that the model's name tells."""
+    """The dialect that the chat template proves; where there is none, the one that fits the model's name."""
     if chat_template is not None:
         choice = choose_dialect(chat_template, model=model)
-        logger.info("unspool: %s reads %s", model, choice.told())
+        logger.info("unspool: %s reads %s", model, choice.described())
         return choice.dialect
     found = detect_dialect(model) if model else []
     if not found:
@@ -166,7 +167,7 @@ def _distributions() -> Mapping[str, list[str]]:
 def tools_of(tools: Sequence[Any] | None) -> list[Any]:
     """Tools as dicts: those of dicts as they are, and of objects (pydantic models, nested or flat) their fields.
 
-    Objects that are no functions, such as an engine's built-in tools, are left out.
+    Objects that are not functions, such as an engine's built-in tools, are left out.
     """
     found: list[Any] = []
     for tool in tools or ():
@@ -237,12 +238,12 @@ def openings(d: Dialect) -> tuple[str, ...]:
 
 
 def closings(d: Dialect) -> tuple[tuple[str, str], ...]:
-    """What a dialect's reasoning stands between, without white space; what is written comes first."""
+    """The openings and closings of a dialect's reasoning, without white space; the written ones come first."""
     return tuple((t.opening.strip(), t.closing.strip()) for t in d.reasoning)
 
 
 def content_ids(d: Dialect, ids: Sequence[int], tokenizer: Any, beginning: Mapping[str, Any]) -> list[int]:
-    """The ids of an output behind its reasoning; ``beginning`` tells `Parser` where the output begins."""
+    """The ids of an output behind its reasoning; ``beginning`` are arguments of `Parser`: where the output begins."""
     parser = Parser(d, **{**beginning, "tokenizer": tokenizer})
     end: int | None = 0 if parser.stage is not Stage.REASONING else None
     for event in [*parser.feed_tokens(ids), *parser.close()]:

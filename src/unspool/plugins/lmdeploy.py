@@ -27,7 +27,7 @@ WRITTEN_FOR: Final = "0.18"
 
 
 class ResponseHalf:
-    """What lmdeploy asks of a response parser; without a name of ours, lmdeploy's own does it.
+    """lmdeploy's response parser; without a name of ours, lmdeploy's own does it.
 
     Args:
         request: the host's. No prompt comes with it: where thinking is not off, the output itself decides where it
@@ -42,7 +42,7 @@ class ResponseHalf:
     enable_thinking: bool | None
 
     def __init__(self, request: Any) -> None:
-        super().__init__(request)  # type: ignore[call-arg]  # the host's class comes behind this one
+        super().__init__(request)  # type: ignore[call-arg]  # the host's class comes after this one
         calls, thoughts = self._ours()
         self._reader: Reader | None = None
         if calls or thoughts:
@@ -82,10 +82,10 @@ class ResponseHalf:
         """The messages of the next piece, each with whether it has calls."""
         if self._reader is None:
             return super().stream_chunk(delta_text, delta_token_ids, **kwargs)  # type: ignore[misc]
-        told = self._reader.feed(delta_text)
+        delta = self._reader.feed(delta_text)
         if kwargs.get("final"):
-            self._reader.join(told, self._reader.close())
-        return [(type(self).make_message(told), bool(told.calls))] if told else []
+            self._reader.join(delta, self._reader.close())
+        return [(type(self).make_message(delta), bool(delta.calls))] if delta else []
 
 
 def register() -> None:
@@ -100,7 +100,7 @@ def _register() -> None:
     from lmdeploy.serve.parsers.response_parser import BaseResponseParser, ResponseParserManager
     from lmdeploy.serve.parsers.tool_parser import ToolParser, ToolParserManager
 
-    def make_message(told: Delta) -> Any:
+    def make_message(delta: Delta) -> Any:
         calls = [
             protocol.DeltaToolCall(
                 index=c.index,
@@ -108,12 +108,12 @@ def _register() -> None:
                 type=None if c.name is None else "function",
                 function=protocol.DeltaFunctionCall(name=c.name, arguments=c.arguments),
             )
-            for c in told.calls
+            for c in delta.calls
         ]
         return protocol.DeltaMessage(
             role="assistant",
-            content=told.content or None,
-            reasoning_content=told.reasoning or None,
+            content=delta.content or None,
+            reasoning_content=delta.reasoning or None,
             tool_calls=calls or None,
         )
 
@@ -156,7 +156,7 @@ def _register() -> None:
 
 
 def _registered(name: str) -> str:
-    """The name to register: what stands before a dot is the name of another registry there."""
+    """The name to register: what comes before a dot is the name of another registry there."""
     return PREFIX + name.replace(".", "_")
 
 

@@ -3,7 +3,7 @@
 An engine gives a piece of text with the ids that were generated for it. The two need not match to the letter: a
 character that is not complete waits, special tokens may be missing in the text (``skip_special_tokens``, and the token
 that ended the output), and where an output may end with a stop string, text waits until it cannot be part of one. So
-text is what is read, and ids tell where in it a special token stands, or where one is missing.
+text is what is read, and ids tell where in it a special token is, or where one is missing.
 """
 
 import re
@@ -88,8 +88,8 @@ class Pairing:
         self._ids = special.ids
         self._decoder = Detokenizer(tokenizer)
         self._lags = lags
-        self._owed: list[tuple[str, str]] = []  # text of ids, and the special token behind it, that is not there yet
-        self._run = ""  # text of ids behind the last of those
+        self._owed: list[tuple[str, str]] = []  # text of ids, and the special token after it, that is not there yet
+        self._run = ""  # text of ids after the last of those
         self._waiting = ""  # text that may be the beginning of a special token
 
     def agree(self, text: str, ids: Sequence[int]) -> bool:
@@ -101,10 +101,10 @@ class Pairing:
             left_out += before if token in self._ids else before + literal
         self._decoder.flush()
         said = _letters(text[:_LOOK])
-        return any(_begins_alike(said, _letters(told)) for told in (written, left_out))
+        return any(_begins_alike(said, _letters(decoded)) for decoded in (written, left_out))
 
     def plain(self, ids: Sequence[int]) -> bool:
-        """Whether the text that came with these ids holds no special token."""
+        """Whether the text that came with these ids contains no special token."""
         return self._ids.isdisjoint(ids) and not self._lags
 
     def take(self, text: str, ids: Sequence[int]) -> list[tuple[str, bool]]:
@@ -153,13 +153,13 @@ class Pairing:
                 self._run += literal
 
     def rest(self) -> str:
-        """What still waits when the output is over: text that was no special token."""
+        """What still waits when the output is over: text that was not a special token."""
         rest, self._waiting = self._waiting, ""
         return rest
 
 
 def _find(text: str, literal: str, begin: int, expected: int, slack: int) -> int:
-    """Where a special token stands that is expected at a place, or near it; ``-1``: not there."""
+    """Where a special token is that is expected at a place, or near it; ``-1``: not there."""
     if text.startswith(literal, expected):
         return expected
     return text.find(literal, max(begin, expected - slack), expected + slack + len(literal))

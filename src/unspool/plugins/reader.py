@@ -39,7 +39,7 @@ class CallDelta(msgspec.Struct):
 
 
 class Delta(msgspec.Struct):
-    """What one piece of output brought."""
+    """The result of one piece of output."""
 
     reasoning: str = ""
     content: str = ""
@@ -50,7 +50,8 @@ class Delta(msgspec.Struct):
 
 
 class Keep(enum.Enum):
-    """What stays in the content as the model wrote it, since another parser of the host's comes before or after."""
+    """The text that stays in the content as the model wrote it, since another parser of the host's comes before or
+    after."""
 
     NOTHING = enum.auto()
     CALLS = enum.auto()
@@ -106,7 +107,7 @@ class Reader:
 
     Args:
         parser: reads it.
-        foreign: see `foreign_tokens`: dropped where they stand outside of calls.
+        foreign: see `foreign_tokens`: dropped where they are outside of calls.
         keep: what stays as it was written.
         pairing: tells special tokens from text that spells them, where text comes with its ids.
     """
@@ -128,9 +129,9 @@ class Reader:
         self._feed = parser.feed
         self._flows = keep is not Keep.CALLS  # what is only more of a call's arguments needs no look
         self._counts = keep is Keep.REASONING  # but for how much of the text it was
-        self._raw = ""  # what was fed and not yet told of, where anything is kept
+        self._raw = ""  # what was fed and not yet returned, where anything is kept
         self._thinking = parser.stage is Stage.REASONING
-        self._behind = False  # directly behind reasoning
+        self._behind = False  # directly after reasoning
         self._blank = ""  # framing that goes with what follows it
         self._pieces: list[str] = []
         self.arguments: list[str] = []
@@ -143,10 +144,10 @@ class Reader:
 
     def feed(self, text: str, ids: Sequence[int] = ()) -> Delta:
         """The next piece of the output, and its ids where they are known."""
-        told = self.take(text, ids)
-        if isinstance(told, ToolCallDelta):
-            return Delta(calls=[CallDelta(told.index, arguments=told.arguments)])
-        return told
+        step = self.take(text, ids)
+        if isinstance(step, ToolCallDelta):
+            return Delta(calls=[CallDelta(step.index, arguments=step.arguments)])
+        return step
 
     def take(self, text: str, ids: Sequence[int] = ()) -> Delta | ToolCallDelta:
         """As `feed`; but what is only more of a call's arguments is its event: most of a stream, by far."""
@@ -166,7 +167,7 @@ class Reader:
         return self._delta(text, events)
 
     def _take_paired(self, pairing: Pairing, text: str, ids: Sequence[int]) -> Delta | ToolCallDelta:
-        """Text whose special tokens are told by ids; without ids, or with others than its own, text alone counts."""
+        """Text whose special tokens are known by ids; without ids, or with others than its own, text alone counts."""
         if not self._paired:
             self._early += ids
             if not text and not self.closed:
@@ -179,58 +180,58 @@ class Reader:
             self.parser.know_tokens(pairing.markers)
             if pairing.plain(ids):
                 return self.take(text, ids)
-        told = Delta(calls=[])
+        delta = Delta(calls=[])
         for part, special in pairing.take(text, ids):
             if not special:
-                self._add(told, part)
+                self._add(delta, part)
                 continue
             foreign = part not in pairing.markers
             if not foreign or self.parser.stage is Stage.TOOL_CALL:
-                self.join(told, self._delta(part, self.parser.feed_special(part, foreign=foreign)))
-        return told
+                self.join(delta, self._delta(part, self.parser.feed_special(part, foreign=foreign)))
+        return delta
 
     def _without_foreign(self, text: str, foreign: "re.Pattern[str]") -> Delta:
-        told, at = Delta(calls=[]), 0
+        delta, at = Delta(calls=[]), 0
         for match in foreign.finditer(text):
-            self._add(told, text[at : match.start()])
+            self._add(delta, text[at : match.start()])
             at = match.end() if self.parser.stage is not Stage.TOOL_CALL else match.start()
-        self._add(told, text[at:])
-        return told
+        self._add(delta, text[at:])
+        return delta
 
     def close(self, finish_reason: str = "stop") -> Delta:
         """The output is over; nothing the second time."""
         if self.closed:
             return Delta(calls=[])
         self.closed = True
-        told = Delta(calls=[])
+        delta = Delta(calls=[])
         if self._pairing is not None:
-            told = self.feed("") if self._early else told
-            self._add(told, self._pairing.rest())
-        self.join(told, self._delta("", self.parser.close(finish_reason)))
-        return told
+            delta = self.feed("") if self._early else delta
+            self._add(delta, self._pairing.rest())
+        self.join(delta, self._delta("", self.parser.close(finish_reason)))
+        return delta
 
     def whole(self, text: str, ids: Sequence[int] = (), finish_reason: str = "stop") -> Delta:
         """A whole output at once: as `feed` and `close`, each call with all of its arguments."""
-        told = self.feed(text, ids)
-        self.join(told, self.close(finish_reason))
+        delta = self.feed(text, ids)
+        self.join(delta, self.close(finish_reason))
         calls: dict[int, CallDelta] = {}
-        for call in told.calls:
+        for call in delta.calls:
             if call.name is not None:
                 calls[call.index] = call
             else:
                 calls[call.index].arguments += call.arguments
-        told.calls = list(calls.values())
-        return told
+        delta.calls = list(calls.values())
+        return delta
 
-    def _add(self, told: Delta, text: str) -> None:
-        self.join(told, self._delta(text, self.parser.feed(text)))
+    def _add(self, delta: Delta, text: str) -> None:
+        self.join(delta, self._delta(text, self.parser.feed(text)))
 
     @staticmethod
-    def join(told: Delta, more: Delta) -> None:
+    def join(delta: Delta, more: Delta) -> None:
         """Add what came later."""
-        told.reasoning += more.reasoning
-        told.content += more.content
-        told.calls += more.calls
+        delta.reasoning += more.reasoning
+        delta.content += more.content
+        delta.calls += more.calls
 
     def _delta(self, text: str, events: list[Event]) -> Delta:
         keep = self._keep
@@ -285,15 +286,15 @@ class Reader:
         return Delta("".join(reasoning), "".join(content), calls)
 
 
-def note_calls(reader: Reader, told: Delta, calls: list[dict[str, Any]], streamed: list[str]) -> int:
+def note_calls(reader: Reader, delta: Delta, calls: list[dict[str, Any]], streamed: list[str]) -> int:
     """Keep the lists that engines of vLLM's kind look at: each call, and what of its arguments was sent.
 
-    Arguments are told once their call has ended; the lists agree at any time, so that a host has nothing to add.
+    Arguments are noted once their call has ended; the lists agree at any time, so that a host has nothing to add.
 
     Returns:
         The index of the latest call, or ``-1``.
     """
-    for call in told.calls:
+    for call in delta.calls:
         if call.name is not None:
             calls.append({"name": call.name, "arguments": ""})
             streamed.append("")

@@ -69,7 +69,7 @@ class ToolCallItem(msgspec.Struct, gc=False):
 
 
 class StreamingParseResult(msgspec.Struct, gc=False):
-    """What a text, or the next piece of one, brought."""
+    """The result of a text, or of the next piece of one."""
 
     normal_text: str = ""
     calls: list[ToolCallItem] = []
@@ -81,7 +81,7 @@ class StreamingParseResult(msgspec.Struct, gc=False):
 class ToolDetector:
     """Detects calls; one for each output.
 
-    Reasoning is none of its business: where it stands in the text, it stays in the normal text as it was written.
+    Reasoning is none of its business: where it is in the text, it stays in the normal text as it was written.
 
     Args:
         tokenizer: the host's, for `AUTO` and to know special tokens.
@@ -113,16 +113,16 @@ class ToolDetector:
         self.current_tool_name_sent = False
 
     def has_tool_call(self, text: str) -> bool:
-        """Whether a text holds a call, or other markup: SGLang shows a text as it is where this says no."""
+        """Whether a text contains a call, or other markup: SGLang shows a text as it is where this says no."""
         if any(opening in text for opening in openings(self.dialect)):
             return True
         return self._read(None).whole(text).content != text
 
     def detect_and_parse(self, text: str, tools: Sequence[Any]) -> Any:
         """Parse a whole text."""
-        told = self._read(tools).whole(text)
-        items = [self.item_type(tool_index=c.index, name=c.name, parameters=c.arguments) for c in told.calls]
-        return self.result_type(normal_text=told.content, calls=items)
+        delta = self._read(tools).whole(text)
+        items = [self.item_type(tool_index=c.index, name=c.name, parameters=c.arguments) for c in delta.calls]
+        return self.result_type(normal_text=delta.content, calls=items)
 
     def parse_streaming_increment(self, new_text: str, tools: Sequence[Any]) -> StreamingParseResult:
         """Take the next piece of a stream.
@@ -142,22 +142,22 @@ class ToolDetector:
                     self._waiting = new_text
                     return StreamingParseResult()
             self._waiting = ""
-        told = reader.take(new_text)
-        if isinstance(told, ToolCallDelta):
+        step = reader.take(new_text)
+        if isinstance(step, ToolCallDelta):
             self._in_call = self._gathers
-            return StreamingParseResult("", [ToolCallItem(told.index, None, told.arguments)])
+            return StreamingParseResult("", [ToolCallItem(step.index, None, step.arguments)])
         if self._gathers:
             self._in_call = reader.parser.stage is Stage.TOOL_CALL
-        return self._told(reader, told)
+        return self._streaming_result(reader, step)
 
     def finish(self, tools: Sequence[Any]) -> StreamingParseResult:
         """The stream is over: what was held back."""
         if self._reader is None:
             return StreamingParseResult()
         reader, rest, self._waiting = self._reader, self._waiting, ""
-        told = reader.feed(rest) if rest else Delta(calls=[])
-        reader.join(told, reader.close())
-        return self._told(reader, told)
+        delta = reader.feed(rest) if rest else Delta(calls=[])
+        reader.join(delta, reader.close())
+        return self._streaming_result(reader, delta)
 
     def supports_structural_tag(self) -> bool:
         """Whether calls are a beginning, one JSON object, and an end, so that `structure_info` makes a tag."""
@@ -193,7 +193,7 @@ class ToolDetector:
         Args:
             tools: as dicts, or SGLang's own.
             tool_choice: a word, or SGLang's own.
-            thinking_mode: whether reasoning may come first; otherwise the tag begins behind it.
+            thinking_mode: whether reasoning may come first; otherwise the tag begins after it.
             parallel_tool_calls: whether there may be several calls.
 
         Raises:
@@ -218,21 +218,21 @@ class ToolDetector:
         known = None if tools is None else tools_of(tools)
         return reader_of(self.dialect, self._tokenizer, keep=Keep.REASONING, tools=known, stage=Stage.CONTENT)
 
-    def _told(self, reader: Reader, told: Delta) -> StreamingParseResult:
+    def _streaming_result(self, reader: Reader, delta: Delta) -> StreamingParseResult:
         items = []
-        for call in told.calls:
+        for call in delta.calls:
             if call.name is not None:  # by itself, as SGLang's own have it
                 items.append(ToolCallItem(call.index, call.name))
             if call.arguments:
                 items.append(ToolCallItem(call.index, None, call.arguments))
-        self.current_tool_id = note_calls(reader, told, self.prev_tool_call_arr, self.streamed_args_for_tool)
+        self.current_tool_id = note_calls(reader, delta, self.prev_tool_call_arr, self.streamed_args_for_tool)
         self.current_tool_name_sent = self.current_tool_id >= 0
-        return StreamingParseResult(told.content, items)
+        return StreamingParseResult(delta.content, items)
 
 
 @cache
 def _sides(d: Dialect) -> tuple[str, str]:
-    """What stands before and behind calls."""
+    """The text before and after calls."""
     if not d.calls:
         return "", ""
     before, _, after = d.calls[0].text.replace("{call}", "{calls}").partition("{calls}")
@@ -280,7 +280,7 @@ class _Parts(msgspec.Struct):
 class ReasoningDetector:
     """Takes the reasoning out of an output; calls stay as they were written, for the detector of calls.
 
-    SGLang gives it no prompt: where the output begins, ``force_reasoning`` tells.
+    SGLang gives it no prompt: ``force_reasoning`` says where the output begins.
 
     Args:
         stream_reasoning: whether reasoning comes as it arrives; else in one piece when it has ended.
@@ -319,7 +319,7 @@ class ReasoningDetector:
         self._stream_reasoning = stream_reasoning
         self._force_content = force_nonempty_content
         self._reader: Reader | None = None
-        self._waiting: list[str] = []  # reasoning that is not told yet
+        self._waiting: list[str] = []  # reasoning that was not returned yet
         self._thoughts: list[str] = []  # all of it, where it may become the content
         self._answered = False
 
@@ -329,40 +329,40 @@ class ReasoningDetector:
 
     def detect_and_parse(self, text: str) -> Any:
         """Parse a whole text."""
-        told = self._read().whole(text)
-        if self._force_content and not told.content:
-            told.content, told.reasoning = told.reasoning, ""
-        return self.parts_type(normal_text=told.content, reasoning_text=told.reasoning)
+        delta = self._read().whole(text)
+        if self._force_content and not delta.content:
+            delta.content, delta.reasoning = delta.reasoning, ""
+        return self.parts_type(normal_text=delta.content, reasoning_text=delta.reasoning)
 
     def parse_streaming_increment(self, new_text: str) -> Any:
         """Take the next piece of a stream."""
         if self._reader is None:
             self._reader = self._read()
-        told = self._reader.feed(new_text)
-        return self._told(told, over=self._reader.parser.stage is not Stage.REASONING)
+        delta = self._reader.feed(new_text)
+        return self._split_parts(delta, over=self._reader.parser.stage is not Stage.REASONING)
 
     def finish(self) -> Any:
         """The stream is over: what was held back."""
         if self._reader is None:
             return self.parts_type()
-        told = self._reader.close()
-        if self._force_content and not self._answered and not told.content:
-            told = Delta(content="".join([*self._thoughts, told.reasoning]), calls=[])
+        delta = self._reader.close()
+        if self._force_content and not self._answered and not delta.content:
+            delta = Delta(content="".join([*self._thoughts, delta.reasoning]), calls=[])
             self._waiting = []
-        return self._told(told, over=True)
+        return self._split_parts(delta, over=True)
 
-    def _told(self, told: Delta, *, over: bool) -> Any:
-        self._answered = self._answered or bool(told.content)
-        if self._force_content and told.reasoning:
-            self._thoughts.append(told.reasoning)
-        reasoning = told.reasoning
+    def _split_parts(self, delta: Delta, *, over: bool) -> Any:
+        self._answered = self._answered or bool(delta.content)
+        if self._force_content and delta.reasoning:
+            self._thoughts.append(delta.reasoning)
+        reasoning = delta.reasoning
         if not self._stream_reasoning:
             self._waiting.append(reasoning)
             reasoning = ""
-            if over or told.content:
+            if over or delta.content:
                 reasoning = "".join(self._waiting)
                 self._waiting = []
-        return self.parts_type(normal_text=told.content, reasoning_text=reasoning)
+        return self.parts_type(normal_text=delta.content, reasoning_text=reasoning)
 
     def _read(self) -> Reader:
         return reader_of(self.dialect, self._tokenizer, keep=self._keep, **self._given)
@@ -399,7 +399,7 @@ class FunctionCallParser:
         self.tool_strict_level = strict_level
 
     def has_tool_call(self, text: str) -> bool:
-        """Whether a text holds what begins a call; never without tools."""
+        """Whether a text contains what begins a call; never without tools."""
         return bool(self.tools) and self.detector.has_tool_call(text)
 
     def parse_non_stream(self, full_text: str) -> tuple[str, list[ToolCallItem]]:

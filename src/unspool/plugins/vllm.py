@@ -55,11 +55,11 @@ _made = threading.local()
 
 
 class ReasoningHalf:
-    """What vLLM asks of a reasoning parser.
+    """vLLM's reasoning parser.
 
     Args:
         tokenizer: the host's.
-        kwargs: ``chat_template_kwargs`` tell whether thinking is on where there is no prompt; ``model_config`` names
+        kwargs: ``chat_template_kwargs`` say whether thinking is on where there is no prompt; ``model_config`` names
             the model, for `AUTO`.
     """
 
@@ -70,7 +70,7 @@ class ReasoningHalf:
     """The ids of the whole output that is read next, where vLLM gives them."""
 
     def __init__(self, tokenizer: Any, *args: Any, **kwargs: Any) -> None:
-        super().__init__(tokenizer, *args, **kwargs)  # type: ignore[call-arg]  # the host's class comes behind this one
+        super().__init__(tokenizer, *args, **kwargs)  # type: ignore[call-arg]  # the host's class comes after this one
         model = getattr(kwargs.get("model_config"), "model", None)
         self.dialect = dialect_for(self.dialect_name, tokenizer, model)
         self.tokenizer = tokenizer
@@ -83,7 +83,7 @@ class ReasoningHalf:
 
     @property
     def beginning(self) -> dict[str, Any]:
-        """Where the output begins, as arguments of `Parser`: the prompt tells; without one, whether thinking is off.
+        """Where the output begins, as arguments of `Parser`: by the prompt; without one, by whether thinking is off.
 
         With thinking on or unknown, whether the prompt opened the thought cannot be known: the output itself decides.
         """
@@ -98,23 +98,23 @@ class ReasoningHalf:
     # -- the prompt -----------------------------------------------------------------------------------------------
 
     def set_prompt_token_ids(self, prompt_token_ids: Sequence[int]) -> None:
-        """The prompt's tail tells where the output begins."""
+        """Where the output begins, by the prompt's tail."""
         self._prompt = list(prompt_token_ids)
 
     adjust_initial_state_from_prompt = set_prompt_token_ids
 
     @property
     def reasoning_start_str(self) -> str | None:
-        """What opens reasoning."""
+        """The opening of reasoning."""
         return (*closings(self.dialect), ("", ""))[0][0] or None
 
     @property
     def reasoning_end_str(self) -> str | None:
-        """What closes reasoning."""
+        """The closing of reasoning."""
         return (*closings(self.dialect), ("", ""))[0][1] or None
 
     def is_reasoning_end(self, input_ids: Sequence[int]) -> bool:
-        """Whether reasoning is over behind these ids, of a prompt or of a prompt and its output.
+        """Whether reasoning is over after these ids, of a prompt or of a prompt and its output.
 
         Where it neither began nor ended it is still to come, unless thinking is off.
         """
@@ -134,11 +134,11 @@ class ReasoningHalf:
         return any(mark and mark in text for mark in marks) and self.is_reasoning_end(input_ids)
 
     def has_engine_confirmed_reasoning_end(self) -> bool:
-        """Whether what follows goes to the half of calls: if that is ours at once, else behind the reasoning."""
+        """Whether what follows goes to the half of calls: if that is ours at once, else after the reasoning."""
         return self._ended
 
     def extract_content_ids(self, input_ids: list[int]) -> list[int]:
-        """The ids behind the reasoning."""
+        """The ids after the reasoning."""
         if self.mate is not None:
             return list(input_ids)
         return content_ids(self.dialect, input_ids, self.tokenizer, self.beginning)
@@ -151,7 +151,7 @@ class ReasoningHalf:
         return parser.message.reasoning_tokens or 0
 
     def adjust_request(self, request: Any) -> Any:
-        """Markers may be special tokens: they have to be written out."""
+        """Markers may be special tokens: they must be written out."""
         request.skip_special_tokens = False
         return request
 
@@ -161,10 +161,10 @@ class ReasoningHalf:
         """Reasoning and content of a whole output."""
         ids, self.output_ids = self.output_ids, ()
         if self.mate is None:
-            told = self._read(_ids(request)).whole(model_output, ids)
+            delta = self._read(_ids(request)).whole(model_output, ids)
         else:
-            told = self.mate.whole(model_output, request, ids)
-        return told.reasoning or None, told.content or None
+            delta = self.mate.whole(model_output, request, ids)
+        return delta.reasoning or None, delta.content or None
 
     def extract_reasoning_streaming(
         self,
@@ -181,26 +181,28 @@ class ReasoningHalf:
             return type(self).delta_type(content=delta_text)
         if self._reader is None:
             self._reader = self._read(Ids(lag=True))  # there is no request that tells of stop strings
-        told = self._reader.feed(delta_text, delta_token_ids)
-        # Not before content has come: white space behind the closing marker may belong to it.
-        self._ended = bool(told.content) and self._reader.parser.stage is not Stage.REASONING
-        return self._delta(told)
+        delta = self._reader.feed(delta_text, delta_token_ids)
+        # Not before content has come: white space after the closing marker may belong to it.
+        self._ended = bool(delta.content) and self._reader.parser.stage is not Stage.REASONING
+        return self._delta(delta)
 
     def finish_streaming(self) -> Any:
-        """What was held back, at the end of the reasoning or of the output."""
+        """The text that was held back, at the end of the reasoning or of the output."""
         return None if self._reader is None else self._delta(self._reader.close())
 
-    def _delta(self, told: Delta) -> Any:
-        return type(self).delta_type(reasoning=told.reasoning or None, content=told.content or None) if told else None
+    def _delta(self, delta: Delta) -> Any:
+        return (
+            type(self).delta_type(reasoning=delta.reasoning or None, content=delta.content or None) if delta else None
+        )
 
     def _read(self, ids: Ids) -> Reader:
         return reader_of(self.dialect, self.tokenizer, ids=ids, tools=[], **self.beginning)
 
 
 class ToolHalf:
-    """What vLLM asks of a tool parser.
+    """vLLM's tool parser.
 
-    Without a reasoning half of ours, reasoning that stands in the text stays in the content as it was written.
+    Without a reasoning half of ours, reasoning that is in the text stays in the content as it was written.
 
     Args:
         tokenizer: the host's.
@@ -232,7 +234,7 @@ class ToolHalf:
         if half is not None and half.tokenizer is tokenizer and half.mate is None:
             self.mate, half.mate = half, weakref.proxy(self)
         if self.mate is not None and self.dialect_name == AUTO:
-            self.dialect = self.mate.dialect  # it was told the model's name
+            self.dialect = self.mate.dialect  # it got the model's name
         else:
             self.dialect = dialect_for(self.dialect_name, tokenizer)
         if not self.dialect.call:
@@ -240,7 +242,7 @@ class ToolHalf:
         if self.mate is not None and self.mate.dialect is not self.dialect and self.mate.dialect.reasoning:
             self.dialect = get_dialect(self.dialect.name, reasoning=self.mate.dialect.name)
         self._reader: Reader | None = None
-        self._told: Delta | None = None  # a whole output that the reasoning half has had read
+        self._whole: Delta | None = None  # a whole output that the reasoning half has had read
 
     def adjust_request(self, request: Any) -> Any:
         """Refuse tools that cannot be read, before anything is generated; have markers of calls written out.
@@ -258,8 +260,8 @@ class ToolHalf:
         """The structural tag of a request, or ``None`` where nothing is constrained.
 
         Args:
-            request: tells tools, choice and whether there may be several calls.
-            reasoning: whether reasoning may come first; otherwise the tag begins behind it.
+            request: for its tools, choice and whether there may be several calls.
+            reasoning: whether reasoning may come first; otherwise the tag begins after it.
             strict_level: vLLM's, which counts as unspool's does.
 
         Raises:
@@ -277,16 +279,16 @@ class ToolHalf:
         return None if made is None else type(self).tag_type(made.structural_tag)
 
     def whole(self, model_output: str, request: Any, ids: Sequence[int]) -> Delta:
-        """Read a whole output; `extract_tool_calls` then tells of its calls."""
-        self._told = self._read(request).whole(model_output, ids)
-        return self._told
+        """Read a whole output; `extract_tool_calls` then returns its calls."""
+        self._whole = self._read(request).whole(model_output, ids)
+        return self._whole
 
     def extract_tool_calls(self, model_output: str, request: Any) -> Any:
         """Calls and content of a whole output."""
         ids, self.output_ids = self.output_ids, ()
-        told = self._told or self._read(request).whole(model_output, ids)
-        self._told = None
-        return type(self).make_calls(told)
+        delta = self._whole or self._read(request).whole(model_output, ids)
+        self._whole = None
+        return type(self).make_calls(delta)
 
     def extract_tool_calls_streaming(
         self,
@@ -302,18 +304,18 @@ class ToolHalf:
         reader = self._reader
         if reader is None:
             reader = self._reader = self._read(request)
-        told = reader.take(delta_text, delta_token_ids)
-        if isinstance(told, ToolCallDelta):
-            return type(self).make_piece(told)
-        return self._delta(reader, told)
+        step = reader.take(delta_text, delta_token_ids)
+        if isinstance(step, ToolCallDelta):
+            return type(self).make_piece(step)
+        return self._delta(reader, step)
 
     def finish_streaming(self) -> Any:
         """The stream is over: what was held back."""
         return None if self._reader is None else self._delta(self._reader, self._reader.close())
 
-    def _delta(self, reader: Reader, told: Delta) -> Any:
-        self.current_tool_id = note_calls(reader, told, self.prev_tool_call_arr, self.streamed_args_for_tool)
-        return type(self).make_delta(told) if told else None
+    def _delta(self, reader: Reader, delta: Delta) -> Any:
+        self.current_tool_id = note_calls(reader, delta, self.prev_tool_call_arr, self.streamed_args_for_tool)
+        return type(self).make_delta(delta) if delta else None
 
     def _read(self, request: Any, *, stage: Stage | None = None) -> Reader:
         given: dict[str, Any] = {"stage": Stage.CONTENT}
@@ -362,7 +364,7 @@ class Composed(type):
 
 
 def _switch(options: Any) -> bool | None:
-    """Whether ``chat_template_kwargs`` switch thinking on or off; ``None``: they do not tell."""
+    """Whether ``chat_template_kwargs`` switch thinking on or off; ``None``: they do not say."""
     for name in ("enable_thinking", "thinking"):
         value = (options or {}).get(name)
         if value is not None:
@@ -413,15 +415,15 @@ def _register() -> None:
     from vllm.tool_parsers.abstract_tool_parser import ToolParser, ToolParserManager
     from xgrammar import StructuralTag
 
-    def make_delta(told: Delta) -> Any:
+    def make_delta(delta: Delta) -> Any:
         # Only what is there: the host leaves fields out that were not set, and validation costs more than parsing.
         fields: dict[str, Any] = {}
-        if told.reasoning:
-            fields["reasoning"] = told.reasoning
-        if told.content:
-            fields["content"] = told.content
-        if told.calls:
-            fields["tool_calls"] = [make_call(call) for call in told.calls]
+        if delta.reasoning:
+            fields["reasoning"] = delta.reasoning
+        if delta.content:
+            fields["content"] = delta.content
+        if delta.calls:
+            fields["tool_calls"] = [make_call(call) for call in delta.calls]
         return protocol.DeltaMessage(**fields)
 
     make_function = unchecked(protocol.DeltaFunctionCall, arguments="{}")
@@ -439,13 +441,13 @@ def _register() -> None:
         function = protocol.DeltaFunctionCall(name=call.name, arguments=call.arguments)
         return protocol.DeltaToolCall(index=call.index, id=call.id, type="function", function=function)
 
-    def make_calls(told: Delta) -> Any:
+    def make_calls(delta: Delta) -> Any:
         calls = [
             protocol.ToolCall(id=c.id, function=protocol.FunctionCall(name=c.name, arguments=c.arguments))
-            for c in told.calls
+            for c in delta.calls
         ]
         return protocol.ExtractedToolCallInformation(
-            tools_called=bool(calls), tool_calls=calls, content=told.content or None
+            tools_called=bool(calls), tool_calls=calls, content=delta.content or None
         )
 
     class HostReasoningHalf(ReasoningHalf, ReasoningParser, metaclass=Composed):  # type: ignore[misc,unused-ignore]

@@ -10,7 +10,7 @@ The steps, each a module that imports only those before it::
     protocols       one reader for each protocol, beside the writer of its answers
     special_tokens  special tokens that a request's text spells
     prompts         the model's chat template
-    continuation    turns of the model that stand in prompts as it wrote them
+    continuation    turns of the model that are in prompts as it wrote them
     prepared        the request with its prompt and its grammar, ready for an engine
 
 The answers are written by `unspool.wire`; `unspool.generation` runs what was read.

@@ -1,6 +1,6 @@
-"""Approvals of calls without state: whoever asks gets an id that only this server can have made for just this call.
+"""Approvals of calls without state: each question has an id that only this server can have made for just this call.
 
-The id holds a random part, a mark of the call (the same for equal calls, so that one is found among many) and a MAC
+The id has a random part, a mark of the call (the same for equal calls, so that one is found among many) and a MAC
 over the random part, the tool server, the tool, its arguments and the client's API key. An answer that comes back with
 it proves that the call is the one that was asked about, word for word.
 """
@@ -41,12 +41,12 @@ class Approvals:
         return PREFIX + nonce + self.mark(server, tool, arguments) + self._mac(nonce, server, tool, arguments)
 
     def mark(self, server: str, tool: str, arguments: str) -> str:
-        """What stands in the ids for this call, and can be made by this server alone."""
+        """The mark in the ids for this call, which only this server can make."""
         return self._digest("mark", server, tool, arguments)[:_MARK]
 
     @staticmethod
     def mark_of(id: str) -> str:
-        """The mark in an id; any text where the id is none."""
+        """The mark in an id; any text where the id is not one of ours."""
         return id[len(PREFIX) + _NONCE :][:_MARK]
 
     def answers(self, id: str, server: str, tool: str, arguments: str) -> bool:
@@ -60,6 +60,6 @@ class Approvals:
     def _mac(self, nonce: str, *call: str) -> str:
         return self._digest(nonce, *call)[:_MAC]
 
-    def _digest(self, *told: str) -> str:
+    def _digest(self, *parts: str) -> str:
         # No nonce is as short as the word of marks, so that no mark is part of a MAC.
-        return hmac.new(self._key, json.dumps([self._caller, *told]).encode(), hashlib.sha256).hexdigest()
+        return hmac.new(self._key, json.dumps([self._caller, *parts]).encode(), hashlib.sha256).hexdigest()

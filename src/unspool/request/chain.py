@@ -51,7 +51,7 @@ class Chain(NamedTuple):
     Attributes:
         secret: what digests are made with.
         calls: names and arguments by id, shared by all that come of one conversation.
-        before: the digest of what stands before the answer that is under way.
+        before: the digest of what comes before the answer that is under way.
         text: its text.
         open: the sum of the digests of its calls and results.
     """
@@ -79,32 +79,32 @@ class Chain(NamedTuple):
             return self._result(message, rest, text) if role == "tool" else self._asked([role, rest, text])
         chain = self._replace(text=self.text.take(text)) if text else self
         for call in message.get("tool_calls") or ():
-            told = chain._digest(b"call", called(call))
-            chain.calls[call.get("id")] = told
-            chain = chain._with(told)
+            digest = chain._digest(b"call", called(call))
+            chain.calls[call.get("id")] = digest
+            chain = chain._with(digest)
         return chain
 
-    def _asked(self, told: Any) -> "Chain":
-        return Chain(self.secret, self.calls, self._digest(b"asked", self.digest(b"before"), json_bytes(told)))
+    def _asked(self, value: Any) -> "Chain":
+        return Chain(self.secret, self.calls, self._digest(b"asked", self.digest(b"before"), json_bytes(value)))
 
     def _result(self, message: Mapping[str, Any], rest: dict[str, Any], text: str) -> "Chain":
         id = message.get("tool_call_id")
         call = self.calls.get(id)
         if call is None:
             call = json_bytes([id, rest])
-        else:  # some protocols tell the call's name beside its id
+        else:  # some protocols send the call's name beside its id
             rest.pop("name", None)
         return self._with(self._digest(b"result", call, json_bytes([rest, text])))
 
-    def _with(self, told: bytes) -> "Chain":
-        return self._replace(open=(self.open + int.from_bytes(told)) % _MODULUS)
+    def _with(self, digest: bytes) -> "Chain":
+        return self._replace(open=(self.open + int.from_bytes(digest)) % _MODULUS)
 
     def _digest(self, *parts: bytes) -> bytes:
         return hmac.digest(self.secret, b"\0".join([b"%d" % len(p) + p for p in parts]), "sha256")
 
 
 def called(call: Mapping[str, Any]) -> bytes:
-    """What a call says, in a form that survives a client's own reading: clients write arguments anew, with other spaces
+    """A call in a form that survives a client's own reading: clients write arguments anew, with other spaces
     and other forms of whole numbers."""
     function = call.get("function") or {}
     name, arguments = function.get("name"), function.get("arguments")

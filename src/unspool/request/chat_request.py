@@ -40,7 +40,7 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
         body: the request's own JSON, for answers that repeat some of it.
         server_tools: the tools among the declared ones that the server runs; ``None``: there are none.
         edits: of the messages, which are to be made before the model reads them.
-        applied: those that were made, as the answer tells them; ``None``: none were asked for.
+        applied: those that were made, as the answer lists them; ``None``: none were asked for.
         caller: the API key that the client sent; empty where it sent none. What is remembered belongs to it.
     """
 

@@ -148,7 +148,7 @@ SWITCHES = ("thinking", "enable_thinking", "reasoning", "enable_reasoning", "rea
 def thinking(fields: Fields) -> tuple[bool | None, dict[str, Any]]:
     """Whether the model is to think, and the variables of the chat template.
 
-    The switch may stand at top level or in ``chat_template_kwargs``, which wins, in any of its spellings. Templates
+    The switch may be at top level or in ``chat_template_kwargs``, which wins, in any of its spellings. Templates
     read it by different names, so the variables have all of them.
 
     Raises:

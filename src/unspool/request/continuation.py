@@ -1,15 +1,15 @@
-"""Exact continuation: a turn of the model stands in the next prompt as the model wrote it, to the token.
+"""Exact continuation: a turn of the model is in the next prompt as the model wrote it, to the token.
 
 A chat template writes an answer of the history in its own way, most often without its reasoning; from there on an
 engine's prefix cache is of no use. So the server remembers recent turns with their prompts. Where a request's history
 goes on from one of them, the prompt is the remembered one, the turn as it was written, and a bridge from the template:
 see `unspool.bridge`.
 
-A turn is found by a digest of all that its prompt was made of and of what the client was told of it, so that another
+A turn is found by a digest of all that its prompt was made of and of what the client received of it, so that another
 API key, another tool, or one changed word finds nothing. Then the template writes the prompt as ever, and reasoning
 that the client left out is put back where a call's id names the turn.
 
-An answer in several rounds, between which the server ran tools, comes back as its protocol tells it. It is remembered
+An answer in several rounds, between which the server ran tools, comes back as its protocol writes it. It is remembered
 by these forms too, and read as the rounds that it was.
 """
 
@@ -43,13 +43,13 @@ _RANDOM: Final = 8
 
 
 class Written(msgspec.Struct, frozen=True):
-    """What the model wrote in one turn.
+    """The model's output in one turn.
 
     Attributes:
         text: raw.
-        ids: its tokens; ``None`` where the engine does not tell them, or the answer was cut.
+        ids: its tokens; ``None`` where the engine does not report them, or the answer was cut.
         message: what it was read as.
-        tokens: how many were generated, as far as the engine tells.
+        tokens: how many were generated, as far as the engine reports.
         cut: whether the output was cut off before the engine was done.
     """
 
@@ -61,8 +61,8 @@ class Written(msgspec.Struct, frozen=True):
 
 
 class _Turn(NamedTuple):
-    """A remembered turn: its prompt and what was written behind it, the tokens where they are known. The thoughts are
-    those of all answers up to this one, as they stand there."""
+    """A remembered turn: its prompt and what was written after it, the tokens where they are known. The thoughts are
+    those of all answers up to this one, as they are there."""
 
     prompt: str
     prompt_ids: "array[int] | None"
@@ -87,11 +87,11 @@ class _Rounds(NamedTuple):
 
 
 class Past(NamedTuple):
-    """What a prompt was made of.
+    """The parts that a prompt was made of.
 
     Attributes:
         chain: of all messages.
-        thoughts: digests of the reasoning of each answer among them, as it stands in the prompt.
+        thoughts: digests of the reasoning of each answer among them, as it is in the prompt.
         caller: who asked.
     """
 
@@ -106,7 +106,7 @@ class Past(NamedTuple):
 
 
 class Continued(NamedTuple):
-    """A prompt, and what the turn behind it will be remembered by.
+    """A prompt, and what the turn after it will be remembered by.
 
     Attributes:
         prompt: the text.
@@ -189,17 +189,17 @@ class Turns:
         answer: Mapping[str, Any],
         results: Sequence[Mapping[str, Any]],
     ) -> Continued:
-        """The prompt that goes on behind a turn that was just written, with the results of its calls.
+        """The prompt that goes on after a turn that was just written, with the results of its calls.
 
         Args:
             request: what the turn answers.
-            prompt: what it was written behind.
+            prompt: what it was written after.
             written: the turn.
             answer: the same as a message.
             results: messages of tools.
 
         Raises:
-            NoBridge: it has to be rendered anew; says why.
+            NoBridge: it must be rendered anew; says why.
         """
         if written.cut:
             raise NoBridge("the output was cut off")
@@ -212,7 +212,7 @@ class Turns:
     def _joined(
         self, prompt: Continued, text: str, written: Sequence[int] | None, bridge: Bridge, past: Past | None
     ) -> Continued:
-        """A prompt, the turn behind it as it was written, and the bridge; as tokens too where those are known."""
+        """A prompt, the turn after it as it was written, and the bridge; as tokens too where those are known."""
         text = clean(text)
         more = bridge.missing(text, self._prompts.ends(self._settings.dialect.end)) + bridge.text
         ids = None
@@ -222,7 +222,7 @@ class Turns:
         return Continued(prompt.prompt + text + more, ids, past)
 
     def _encode(self, text: str, behind: str) -> list[int]:
-        """The ids of a text behind a special token: some tokenizers write the beginning of a text otherwise."""
+        """The ids of a text after a special token: some tokenizers write the beginning of a text otherwise."""
         if behind:
             found = encoded(self._tokenizer, behind + text)
             if found and self._literals.get(found[0]) == behind:
@@ -248,15 +248,15 @@ class Turns:
         message = written.message
         if prompt.past is None or message.finish_reason not in ("stop", "tool_calls"):
             return
-        told = message.to_openai()
-        past = prompt.past.take(told)
+        sent = message.to_openai()
+        past = prompt.past.take(sent)
         ids = None if written.ids is None else array("q", written.ids)
         prompt_ids = None if prompt.ids is None else array("q", prompt.ids)
         turn = _Turn(prompt.prompt, prompt_ids, written.text, ids, past.thoughts)
         size = sum(2 * len(t) for t in (turn.prompt, turn.text)) + 8 * (len(ids or ()) + len(prompt_ids or ()))
-        digests = {prompt.past.chain.take(form).digest(b"turn") for form in (told, _trimmed(told))}
+        digests = {prompt.past.chain.take(form).digest(b"turn") for form in (sent, _trimmed(sent))}
         self._put(digests, turn, size + 80 * len(turn.thoughts))
-        key = self._by_ids(prompt.past.caller, told)
+        key = self._by_ids(prompt.past.caller, sent)
         if key is not None:
             self._put({key}, _Thought(message.reasoning), 2 * len(message.reasoning))
 
@@ -275,8 +275,8 @@ class Turns:
         chain = prompt.past.chain.apart()
         thoughts = frozenset((b"", *map(thought, messages)))
         rounds = _Rounds(chain.digest(b"before"), tuple(messages), thoughts, _all_thoughts(messages))
-        told = [form for each in (messages, *forms) for form in (each, map(_trimmed, each))]
-        digests = {reduce(Chain.take, form, chain).digest(b"rounds") for form in told}
+        sent = [form for each in (messages, *forms) for form in (each, map(_trimmed, each))]
+        digests = {reduce(Chain.take, form, chain).digest(b"rounds") for form in sent}
         self._put(digests, rounds, 2 * len(json_bytes(messages)))
 
     def _put(self, keys: Collection[bytes], thing: "_Turn | _Thought | _Rounds", size: int) -> None:
@@ -287,7 +287,7 @@ class Turns:
 
     def _as_written(self, request: ChatRequest, *, across: bool) -> tuple[ChatRequest, list[Chain]]:
         """The request with answers of several rounds as they were written, and the chains before its first message and
-        behind each."""
+        after each."""
         tools = [] if request.toolset.kind == "none" else request.tools
         begun = json_bytes([request.caller.hex(), tools, request.template])
         messages: list[dict[str, Any]] = []
@@ -319,13 +319,13 @@ class Turns:
         if not calls or self._settings.dialect.id.count("?") < _RANDOM:
             return None
         begun = json_bytes([caller.hex(), [call.get("id") for call in calls]])
-        told = {key: message.get(key) for key in ("role", "content", "tool_calls")}
-        return Chain(self._secret, {}, begun).take(told).digest(b"ids")
+        seen = {key: message.get(key) for key in ("role", "content", "tool_calls")}
+        return Chain(self._secret, {}, begun).take(seen).digest(b"ids")
 
 
-def _same(found: _Rounds, told: Sequence[Mapping[str, Any]]) -> bool:
+def _same(found: _Rounds, sent_back: Sequence[Mapping[str, Any]]) -> bool:
     """Whether a client left the reasoning of a remembered answer out, or as it was."""
-    return all(thought(m) in found.thoughts for m in told) or _all_thoughts(told) == found.whole
+    return all(thought(m) in found.thoughts for m in sent_back) or _all_thoughts(sent_back) == found.whole
 
 
 def _all_thoughts(messages: Sequence[Mapping[str, Any]]) -> bytes:
@@ -334,7 +334,7 @@ def _all_thoughts(messages: Sequence[Mapping[str, Any]]) -> bytes:
     return thought({"reasoning_content": "".join(text.split())})
 
 
-def _renamed(told: Sequence[Mapping[str, Any]], written: Sequence[Mapping[str, Any]]) -> dict[Any, Any]:
+def _renamed(sent_back: Sequence[Mapping[str, Any]], written: Sequence[Mapping[str, Any]]) -> dict[Any, Any]:
     """The ids that calls have, by those that a client has for them where these are others."""
     ids: dict[bytes, list[Any]] = {}
     for message in written:
@@ -342,7 +342,7 @@ def _renamed(told: Sequence[Mapping[str, Any]], written: Sequence[Mapping[str, A
             ids.setdefault(called(call), []).append(call.get("id"))
     known = {id for same in ids.values() for id in same}
     found = {}
-    for message in told:
+    for message in sent_back:
         for call in message.get("tool_calls") or ():
             same = ids.get(called(call))
             if same and call.get("id") not in known:
@@ -360,13 +360,15 @@ def _thoughts(messages: Sequence[Mapping[str, Any]]) -> tuple[bytes, ...]:
     return tuple(thought(m) for m in messages if m["role"] == "assistant")
 
 
-def _same_thoughts(told: Sequence[bytes], turn: _Turn) -> bool:
+def _same_thoughts(sent_back: Sequence[bytes], turn: _Turn) -> bool:
     """Whether a client left the reasoning of the answers up to a turn out, or as it was."""
-    return len(told) == len(turn.thoughts) and all(not a or a == b for a, b in zip(told, turn.thoughts, strict=True))
+    return len(sent_back) == len(turn.thoughts) and all(
+        not a or a == b for a, b in zip(sent_back, turn.thoughts, strict=True)
+    )
 
 
 def _region(messages: Sequence[Mapping[str, Any]], *, across: bool) -> list[int]:
-    """The places of the assistant's turns that may stand as they were written: those of the tool loop that is under
+    """The places of the assistant's turns that may be as they were written: those of the tool loop that is under
     way, or ``across`` user turns all."""
     found: list[int] = []
     for at in reversed(range(len(messages))):

@@ -56,7 +56,7 @@ _KINDS: Final = ("function", "custom", "namespace", SEARCH)
 
 
 class Declared(msgspec.Struct):
-    """What a request declares.
+    """The declarations of a request.
 
     Attributes:
         tools: as chat completions have them, with flat names.
@@ -216,7 +216,7 @@ def _custom(one: Fields, name: str, form: Fields, grammar: Fields, found: Declar
 
 
 def _pattern(form: Fields, definition: str) -> str:
-    """A pattern of JSON Schema that all of a text has to match."""
+    """A pattern of JSON Schema that all of a text must match."""
     try:
         regular.parse(definition)
     except ValueError as error:
@@ -311,8 +311,8 @@ def history_call(item: Fields) -> dict[str, Any]:
         name = flat(item.text("namespace", None), item.text("name"))
         return custom_call(item.text("call_id"), name, item.text("input"))
     if kind == "tool_search_call":
-        told = item.raw.get("arguments")
-        name, arguments = SEARCH, told if isinstance(told, str) else json.dumps(told or {}, ensure_ascii=False)
+        given = item.raw.get("arguments")
+        name, arguments = SEARCH, given if isinstance(given, str) else json.dumps(given or {}, ensure_ascii=False)
     else:
         name, arguments = item.text("name"), item.text("arguments")
     function = {"name": flat(item.text("namespace", None), name), "arguments": arguments}
@@ -320,7 +320,7 @@ def history_call(item: Fields) -> dict[str, Any]:
 
 
 def found_tools(item: Fields) -> str:
-    """What a search for tools has found, for the model."""
+    """The result of a search for tools, for the model."""
     names = []
     for one in item.objects("tools", ()):
         inner = list(one.objects("tools", ())) if one.raw.get("type") == "namespace" else [one]

@@ -1,6 +1,6 @@
 """``context_management`` of Messages: what is cleared out of a long history before the model reads it.
 
-The client goes on sending its whole history; the edits are made anew in each request, and the answer tells them. See
+The client goes on sending its whole history; the edits are made anew in each request, and the answer lists them. See
 https://docs.claude.com/en/docs/build-with-claude/context-editing.
 """
 
@@ -15,7 +15,7 @@ from .fields import REQUIRED, BadRequest, Fields
 __all__ = ["CLEARED", "ClearThinking", "ClearToolUses", "Edit", "edited", "read_edits"]
 
 CLEARED: Final = "[This result was cleared to make room.]"
-"""What stands in the place of a result."""
+"""What replaces a result."""
 _TOOL_USES: Final = "clear_tool_uses_20250919"
 _THINKING: Final = "clear_thinking_20251015"
 _MOST: Final = 2**31 - 1
@@ -27,7 +27,7 @@ class ClearToolUses(msgspec.Struct, frozen=True, kw_only=True):
     """Results of tools are cleared, the oldest first.
 
     Attributes:
-        trigger: what has to be exceeded for that.
+        trigger: what must be exceeded for that.
         beyond: how much of it.
         keep: how many of the last results stay.
         at_least: tokens; where fewer would be cleared, nothing is.
@@ -70,9 +70,9 @@ def read_edits(fields: Fields) -> tuple[Edit, ...]:
     for one in given.objects("edits", ()):
         kind = one.one_of("type", (_TOOL_USES, _THINKING))
         if any(isinstance(known, ClearThinking) == (kind == _THINKING) for known in found):
-            raise one.wrong("type", f"{json_shown(kind)} stands twice")
+            raise one.wrong("type", f"{json_shown(kind)} occurs twice")
         if kind == _THINKING and found:
-            raise one.wrong("type", f"{json_shown(kind)} has to come first")
+            raise one.wrong("type", f"{json_shown(kind)} must come first")
         found.append(_thinking(one) if kind == _THINKING else _tool_uses(one))
     return tuple(found)
 
@@ -121,14 +121,14 @@ def _names(fields: Fields, field: str) -> list[str]:
 def edited(
     messages: Messages, edits: Sequence[Edit], tokens: Callable[[Messages], int]
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """The messages with the edits made, and those of them that changed something, as the answer tells them.
+    """The messages with the edits made, and those of them that changed something, as the answer lists them.
 
     Args:
         messages: as chat completions have them; they are not changed.
         edits: to make, in their order.
         tokens: counts those of a prompt with these messages.
     """
-    told: list[dict[str, Any]] = []
+    applied: list[dict[str, Any]] = []
     now = list(messages)
     for edit in edits:
         if isinstance(edit, ClearThinking):
@@ -142,13 +142,13 @@ def edited(
         saved = max(0, tokens(now) - tokens(cleared))
         if isinstance(edit, ClearToolUses) and saved < edit.at_least:
             continue
-        told.append({"type": kind, field: count, "cleared_input_tokens": saved})
+        applied.append({"type": kind, field: count, "cleared_input_tokens": saved})
         now = cleared
-    return now, told
+    return now, applied
 
 
 def _without_thinking(messages: Messages, edit: ClearThinking) -> tuple[list[dict[str, Any]], int]:
-    """The messages without the thinking of early turns, and how many turns lost theirs. What stands between two
+    """The messages without the thinking of early turns, and how many turns lost theirs. What is between two
     messages of the user is one turn, results of tools included."""
     turn = 0
     turns: list[int] = []

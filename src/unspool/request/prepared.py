@@ -105,7 +105,7 @@ def prepare(
         tokenizer: the engine's.
         constraints: derives grammars, and keeps them.
         awaited: whether anybody waits for the result.
-        prompt: the prompt, where it goes on behind what the model wrote; else it is rendered.
+        prompt: the prompt, where it goes on after what the model wrote; else it is rendered.
 
     Raises:
         BadRequest: the template refuses, or nothing can satisfy what is asked for.
@@ -123,7 +123,7 @@ def prepare(
     limited = request.thinking is False or request.reasoning.budget is not None
     if tail is not None and (limited or constraints.needed(request)):
         begins = detect_stage(settings.dialect, tail)
-        # The model may still think behind a prompt that ends in content, unless the request switches that off.
+        # The model may still think after a prompt that ends in content, unless the request switches that off.
         if begins is Stage.CONTENT and request.thinking is False and not settings.dialect.framed:
             forced = Stage.CONTENT
     try:
@@ -219,7 +219,7 @@ class Constraints:
 
         Args:
             request: what is asked for.
-            stage: where the output has to begin; ``None``: where the prompt ends.
+            stage: where the output must begin; ``None``: where the prompt ends.
             prompt: the rendered prompt.
             begins: where the output begins, by the prompt or without one; part of the key.
             tokenizer: the engine's, for its special tokens.
@@ -245,7 +245,7 @@ class Constraints:
                 except ConstraintError as error:
                     if settings.strict_level is ToolStrictLevel.OFF:
                         raise
-                    # What the request asks for has to be kept; the server's own level, as far as possible.
+                    # What the request asks for must be kept; the server's own level, as far as possible.
                     found = self._derive(request, stage, prompt, tokenizer, ToolStrictLevel.OFF)
                     log.warning("calls are not constrained: %s", error)
             if found is not None and key is not None:

@@ -36,22 +36,22 @@ _TRUSTED: Final = {"system", "developer", "assistant"}
 _SPECIAL: Final = ("bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token", "mask_token")
 _OURS: Final = {"messages", "tools", "documents", "add_generation_prompt", "continue_final_message", *_SPECIAL}
 _BUILT_IN_TOOLS: Final = "builtin_tools"
-"""The variable by which templates are told which tools to describe that their model was trained on."""
+"""The variable that gives templates the tools to describe that their model was trained on."""
 _BUILT_IN: Final = {*_OURS, "raise_exception", "strftime_now", "range", "namespace", "dict", "lipsum", "cycler"}
 
 _TOOLS_AS_TEXT: Final = "functions"
 _TIME: Final = "datetime"
-"""What older templates ask for: the tools as JSON, and the time."""
+"""The variables of older templates: the tools as JSON, and the time."""
 
 Form = Literal["object", "text"]
 
 
 class NoBridge(TemplateError):
-    """A template writes a conversation that goes on otherwise than it was; the text says how."""
+    """A template rewrites the earlier part of a conversation that goes on; the text says how."""
 
 
 class Tokenizer(msgspec.Struct, frozen=True):
-    """What a model's files say about its prompts.
+    """The prompt settings in a model's files.
 
     Attributes:
         template: its chat template, and the one for requests with tools, where that is another.
@@ -94,8 +94,8 @@ def read_tokenizer(path: str | Path) -> Tokenizer:
     marks = {_token(t) for t in added if _is_special(t) or _token(t) in written} | set(special.values())
     marks = {t for t in marks if len(t) > 2 and not t.isspace() and not t.isalnum()}
     answers = config.get("response_template")
-    told = answers if isinstance(answers, dict) else None
-    return Tokenizer(template, tool_template or template, special, tuple(sorted(marks)), told)
+    response_template = answers if isinstance(answers, dict) else None
+    return Tokenizer(template, tool_template or template, special, tuple(sorted(marks)), response_template)
 
 
 def _json(file: Path) -> dict[str, Any]:
@@ -184,11 +184,12 @@ class Prompts:
         results: Sequence[Mapping[str, Any]],
         ends: Sequence[str],
     ) -> Bridge:
-        """What goes behind an answer that was just written, so that the model may answer the results of its calls.
+        """The text that goes after an answer that was just written, so that the model may answer the results of its
+        calls.
 
         Args:
             request: what the answer answers.
-            answer: a message with calls, all of which have results.
+            answer: a message with calls; all have results.
             results: messages of tools.
             ends: strings that end an answer.
 
@@ -203,7 +204,7 @@ class Prompts:
         return found.bridge
 
     def bridge(self, request: ChatRequest, at: int, ends: Sequence[str]) -> Bridge:
-        """What stands between an answer of the history and the answer that is to come.
+        """The text between an answer of the history and the answer that is to come.
 
         Args:
             request: the request.
@@ -216,11 +217,11 @@ class Prompts:
         """
         found = self._found(request, at, ends).bridge
         if not self.render(request).endswith(found.text):
-            raise NoBridge("the chat template writes what follows an answer otherwise behind another answer")
+            raise NoBridge("the chat template writes what follows an answer otherwise after another answer")
         return found
 
     def _found(self, request: ChatRequest, at: int, ends: Sequence[str]) -> "_Found":
-        """The bridge behind one of the messages, an answer, of which a word takes the place.
+        """The bridge behind one of the messages, an answer, where a word takes its place.
 
         What follows is not trusted: where the answer ends is found with another word in its place.
         """
@@ -250,7 +251,7 @@ class Prompts:
         return _Found(Bridge(tuple(map(clean, found.closings)), clean(after[start:])), (probe, whole), asked)
 
     def ends(self, ends: Sequence[str]) -> tuple[str, ...]:
-        """What ends an answer: these strings, and the template's own; longer ones first."""
+        """The ends of an answer: these strings, and the template's own; longer ones first."""
         eos = self._tokenizer.special.get("eos_token", "")
         return tuple(sorted({e for e in (*ends, eos) if e.strip()}, key=len, reverse=True))
 
@@ -294,7 +295,7 @@ class Prompts:
         )
 
     def _older(self, tools: Sequence[Any]) -> dict[str, Any]:
-        """What templates ask for that were made before transformers passed tools."""
+        """The variables of templates from before transformers passed tools."""
         if self._takes_tools or _TOOLS_AS_TEXT not in self._variables:
             return {}
         return {_TOOLS_AS_TEXT: tojson(list(tools), indent=2), _TIME: f"{datetime.datetime.now():%Y-%m-%d %H:%M:%S}"}
@@ -355,7 +356,7 @@ class Prompts:
         )
 
     def _written(self, form: Form, nothing: str | None) -> "Iterator[_Written]":
-        """What the template writes for a call, in each form that it accepts."""
+        """A call as the template writes it, in each form that it accepts."""
         arguments: Any = _ARGUMENTS if form == "object" else tojson(_ARGUMENTS)
         asked = [{"role": "user", "content": "?"}]
         for id in _IDS:
@@ -421,7 +422,7 @@ def _reads_turn(dialect: Dialect, prompt: str, turn: str) -> bool:
 
 
 def _stand_in(answer: Mapping[str, Any], word: str) -> dict[str, Any]:
-    """An answer with the same calls, of which the last text is the word."""
+    """An answer with the same calls, whose last text is the word."""
     calls = list(answer.get("tool_calls") or ())
     if not calls:
         return {"role": "assistant", "content": word}

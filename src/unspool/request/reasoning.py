@@ -1,4 +1,4 @@
-"""What a request says of reasoning besides its switch: sealed texts, summaries, its budget, how long it is kept."""
+"""A request's settings of reasoning besides its switch: sealed texts, summaries, its budget, how long it is kept."""
 
 from collections.abc import Mapping
 from typing import Any, Final, Literal
@@ -21,7 +21,7 @@ __all__ = [
 ]
 
 Context = Literal["never", "loop", "all"]
-"""Which of the model's own turns stand in a prompt as it wrote them: none, those of the tool loop that is under way,
+"""Which of the model's own turns are in a prompt as it wrote them: none, those of the tool loop that is under way,
 those of earlier user turns too."""
 CONTEXTS: Final[tuple[Context, ...]] = ("never", "loop", "all")
 EFFORTS: Final = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
@@ -29,7 +29,7 @@ _MOST: Final = 2**31 - 1
 
 
 class Reasoning(msgspec.Struct, frozen=True, kw_only=True):
-    """What a request says of reasoning.
+    """A request's settings of reasoning.
 
     Attributes:
         sealed: whether the answer has sealed reasoning.
@@ -84,8 +84,8 @@ def read_summary(fields: Fields) -> Detail | None:
     """``reasoning.summary``, or ``generate_summary``, its old name."""
     if not isinstance(fields.raw.get("reasoning"), dict):
         return None
-    told = fields.object("reasoning")
-    found: Detail | None = told.one_of("summary", DETAILS, told.one_of("generate_summary", DETAILS, None))
+    reasoning = fields.object("reasoning")
+    found: Detail | None = reasoning.one_of("summary", DETAILS, reasoning.one_of("generate_summary", DETAILS, None))
     return found
 
 

@@ -1,4 +1,4 @@
-"""What a history tells of the server's tools: calls with their results, and approvals that were asked for and answered.
+"""What a history says of the server's tools: calls with their results, and approvals that were asked for and answered.
 
 Each protocol has its own form for them. The model sees what it wrote then: calls, and messages with their results.
 """
@@ -20,7 +20,7 @@ ITEMS: Final = (
     "code_interpreter_call",
     "web_search_call",
 )
-"""Items of Responses' input that tell of the server's tools."""
+"""Items of Responses' input about the server's tools."""
 REFUSED: Final = "The call was not allowed"
 _LOST: Final = "The call was allowed, but its result is not known."
 
@@ -54,8 +54,8 @@ def with_results(fields: Fields, message: dict[str, Any], offer: Offer) -> list[
     Raises:
         BadRequest: a result is wrong.
     """
-    told = message.pop("tool_results", None)
-    if message["role"] != "assistant" or told is None:
+    given = message.pop("tool_results", None)
+    if message["role"] != "assistant" or given is None:
         return [message]
     calls, results = [], []
     for one in fields.objects("tool_results", ()):
@@ -69,14 +69,14 @@ def with_results(fields: Fields, message: dict[str, Any], offer: Offer) -> list[
 
 
 class ServerItems:
-    """Reads the items of an input that tell of the server's tools.
+    """Reads the items of an input about the server's tools.
 
     Args:
         messages: the messages so far; those of the items are appended.
         offer: what the server has of tools.
 
     Attributes:
-        told: labels of servers whose lists the client has.
+        listed: labels of servers whose lists the client has.
     """
 
     def __init__(self, messages: list[dict[str, Any]], offer: Offer) -> None:
@@ -84,7 +84,7 @@ class ServerItems:
         self._offer = offer
         self._asked: dict[str, tuple[str, str, str]] = {}  # server, tool and arguments by id
         self._answers: dict[str, tuple[Pending, dict[str, Any]]] = {}  # what was allowed, and its empty result
-        self.told: set[str] = set()
+        self.listed: set[str] = set()
 
     @property
     def pending(self) -> tuple[Pending, ...]:
@@ -92,7 +92,7 @@ class ServerItems:
         return tuple(pending for pending, _ in self._answers.values())
 
     def take(self, item: Fields) -> bool:
-        """Take one item; returns whether it tells of the server's tools.
+        """Take one item; returns whether it is about the server's tools.
 
         Raises:
             BadRequest: a field is wrong, or an approval is none of this server's.
@@ -104,7 +104,7 @@ class ServerItems:
             return False
         if kind == "mcp_list_tools":
             if not item.text("error", None):
-                self.told.add(item.text("server_label"))
+                self.listed.add(item.text("server_label"))
         elif kind == "mcp_approval_request":
             self._asked[item.text("id")] = item.text("server_label"), item.text("name"), item.text("arguments")
         elif kind == "mcp_approval_response":
@@ -113,7 +113,7 @@ class ServerItems:
             self._call(item)
         elif kind == "code_interpreter_call":
             self._code(item)
-        return True  # a search tells no results, so that there is nothing to say of it
+        return True  # a search has no results, so that there is nothing to say of it
 
     def _pass(self) -> None:
         """The model went on: what was allowed before was run, or never will be."""
@@ -124,7 +124,7 @@ class ServerItems:
     def _answer(self, item: Fields) -> None:
         id = item.text("approval_request_id")
         if id not in self._asked:
-            raise item.wrong("approval_request_id", f"{id[:80]!r} is no mcp_approval_request of the input")
+            raise item.wrong("approval_request_id", f"{id[:80]!r} is not an mcp_approval_request of the input")
         server, tool, arguments = self._asked[id]
         name = self._offer.name_of(server, tool)
         allowed = item.flag("approve")
@@ -215,7 +215,7 @@ def resumed(
         id = entry.text("interruptId")
         found = None if marked is None else marked.take(id, results)
         if found is None:
-            raise entry.wrong("interruptId", "is no approval that this server asked for a call without result")
+            raise entry.wrong("interruptId", "is not an approval that this server asked for, of a call without result")
         call, tool = found
         payload = entry.object("payload")
         allowed = entry.one_of("status", ("resolved", "cancelled")) == "resolved" and payload.flag("approved")
@@ -260,7 +260,7 @@ class _Marked:
 
 
 def _with(messages: list[dict[str, Any]], results: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
-    """The messages with results behind those of the same answer."""
+    """The messages with results after those of the same answer."""
     found: list[dict[str, Any]] = []
     waiting: list[dict[str, Any]] = []
     for message in messages:

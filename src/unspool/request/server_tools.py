@@ -15,7 +15,7 @@ from .fields import BadRequest, Fields
 log = logging.getLogger("unspool.server")
 _MOST: Final = 2**31 - 1
 FORMS: Final[dict[str, Form]] = {"mcp": "mcp", "python": "code_interpreter", "browser": "web_search"}
-"""What each kind of tool is shown as, where a client names it by its own word."""
+"""The form in which each kind of tool is shown, where a client names it by its own word."""
 WORDS: Final[dict[str, tuple[str, Form]]] = {
     "code_interpreter": ("python", "code_interpreter"),
     "web_search": ("browser", "web_search"),
@@ -43,7 +43,7 @@ class OwnServer(msgspec.Struct, frozen=True):
 
 
 class Offer(msgspec.Struct, frozen=True):
-    """What the server has for one request.
+    """The server's tools for one request.
 
     Attributes:
         listing: the tools of the operator's servers.
@@ -87,7 +87,7 @@ class Served(msgspec.Struct, frozen=True):
     Attributes:
         tool: which.
         form: what the client knows it as.
-        asks: whether somebody has to allow each call.
+        asks: whether somebody must allow each call.
     """
 
     tool: ServerTool
@@ -96,7 +96,7 @@ class Served(msgspec.Struct, frozen=True):
 
 
 class Pending(msgspec.Struct, frozen=True):
-    """A call of the history that somebody has decided on, whose result is told before anything is generated.
+    """A call of the history that somebody has decided on, whose result is sent before anything is generated.
 
     Attributes:
         id: the call's; the message with its result, which is empty, has it too.
@@ -114,7 +114,7 @@ class Pending(msgspec.Struct, frozen=True):
 
 
 class Bounds(msgspec.Struct, frozen=True):
-    """What a request allows its tools to take in one answer; ``None``: as much as the server.
+    """A request's limits on its tools in one answer; ``None``: as much as the server.
 
     Attributes:
         rounds: times that the model is asked again.
@@ -136,7 +136,7 @@ class ServerTools(msgspec.Struct, frozen=True, kw_only=True):
         tools: by the name that the model sees.
         approvals: makes the ids of approvals.
         clients: whether the client has tools of its own.
-        listed: what the client is told of servers.
+        listed: the events that list servers' tools to the client.
         bounds: what the request allows them to take.
         pending: what was decided on, and comes first.
     """
@@ -158,7 +158,7 @@ class ServerTools(msgspec.Struct, frozen=True, kw_only=True):
         return name in self.tools or not self.clients
 
     def form_of(self, name: str) -> Form:
-        """What the client knows a tool as."""
+        """The client's name of a tool."""
         return self.tools[name].form if name in self.tools else "mcp"
 
 
@@ -254,7 +254,7 @@ class Named:
             approval: what the request says of approvals; those that the operator wants are needed all the same.
             allowed: the tools' own names; ``None``: all.
             approvals: whether the protocol can ask for approval; else tools that need it are left out.
-            tell: whether the client is told what the server lists.
+            tell: whether the client is sent what the server lists.
         """
         names = None if allowed is None else frozenset(allowed)
         rule = approval or Approval()
@@ -275,15 +275,15 @@ class Named:
         owners = {tool.server for tool in self._tools}
         return label in self._offer.servers or label in failures or label in owners
 
-    def all(self, bounds: Bounds, pending: Sequence[Pending] = (), told: Collection[str] = ()) -> ServerTools | None:
-        """What was taken; ``None`` where that is nothing and there is nothing to tell.
+    def all(self, bounds: Bounds, pending: Sequence[Pending] = (), known: Collection[str] = ()) -> ServerTools | None:
+        """The tools that were taken; ``None`` where there are none and there is nothing to send.
 
         Args:
             bounds: see `ServerTools`.
             pending: see `ServerTools`.
-            told: labels of servers whose lists the client has already.
+            known: labels of servers whose lists the client has already.
         """
-        listed = tuple(one for one in self._listed if one.server not in told)
+        listed = tuple(one for one in self._listed if one.server not in known)
         if not self._found and not listed:
             return None
         return ServerTools(

@@ -98,7 +98,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         strict_level: constrains calls under ``auto`` where no tool is strict, as far as a grammar can express them.
         tools, tool_choice: for outputs of requests that declare no tools, as recordings bring them; ``None``: the tools
             are unknown, and marked calls are parsed.
-        api_key: the key that clients have to send; ``None``: none is needed.
+        api_key: the key that clients must send; ``None``: none is needed.
         approval_key: the secret that approvals of calls are made with; empty: one of this process.
         own_servers: whether requests may name tool servers of their own.
         seal: seals and opens reasoning; ``None``: none is sealed.

@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Any, Final
 
 BREAK: Final = "\u200b"
-"""Put behind the first character of what would be a special token."""
+"""Put after the first character of what would be a special token."""
 
 
 class SpecialTokens:

@@ -41,7 +41,7 @@ def collate(
     """Put sequences under each other.
 
     Args:
-        sequences: conversations as they stand, or samples.
+        sequences: conversations as they are, or samples.
         pad: the id of the padding.
         kinds: what to learn; see `Conversation.mask`.
         side: where the padding goes.

@@ -1,4 +1,4 @@
-"""What a template writes between one answer and the next, found out by asking it.
+"""The text that a template writes between two answers, found by rendering.
 
 The template renders the conversation with a stand-in for the last answer, whose last text is a word that nothing else
 holds; see `unspool.bridge`.
@@ -61,7 +61,7 @@ class Format:
         dialect: what reads the answers.
         template: what renders the conversations.
         encoder: what encodes them.
-        eos: the texts that end answers besides those that the dialect tells.
+        eos: the texts that end answers besides those of the dialect.
 
     Attributes:
         style: how the template wants answers.
@@ -93,26 +93,26 @@ class Format:
 
     def shaped(self, message: Mapping[str, Any]) -> dict[str, Any]:
         """A message as the template takes it; only the arguments of calls are changed."""
-        told = dict(message)
-        if told.get("role") == "assistant" and told.get("tool_calls"):
-            told["tool_calls"] = [self._call(call) for call in told["tool_calls"]]
-        return told
+        shaped = dict(message)
+        if shaped.get("role") == "assistant" and shaped.get("tool_calls"):
+            shaped["tool_calls"] = [self._call(call) for call in shaped["tool_calls"]]
+        return shaped
 
     def answer(self, message: Message) -> dict[str, Any]:
         """An answer as a message of the history, as the template takes it."""
         return self.shaped(self._answer(message.reasoning, message.content, message.to_openai().get("tool_calls", [])))
 
     def _answer(self, reasoning: str, content: str, calls: Sequence[Any]) -> dict[str, Any]:
-        told: dict[str, Any] = {"role": "assistant", "content": content}
+        answer: dict[str, Any] = {"role": "assistant", "content": content}
         if calls:
-            told["tool_calls"] = list(calls)
-            told["content"] = content or self.style.nothing
+            answer["tool_calls"] = list(calls)
+            answer["content"] = content or self.style.nothing
         if reasoning and self.style.parts:
             text = [{"type": "text", "text": content}] if content else []
-            told["content"] = [{"type": "thinking", "thinking": reasoning}, *text]
+            answer["content"] = [{"type": "thinking", "thinking": reasoning}, *text]
         elif reasoning:
-            told |= dict.fromkeys(_KEYS, reasoning)
-        return told
+            answer |= dict.fromkeys(_KEYS, reasoning)
+        return answer
 
     def _call(self, call: Mapping[str, Any]) -> dict[str, Any]:
         function = dict(call.get("function", call))
@@ -128,7 +128,7 @@ class Format:
     def bridge(
         self, history: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, Any]], tools: Sequence[Any] | None
     ) -> Bridge:
-        """What stands between the history's last message, an answer, and the next one.
+        """The text between the history's last message, an answer, and the next one.
 
         Args:
             history: messages as the template takes them.
@@ -251,15 +251,19 @@ class Format:
 def _openai(answer: Mapping[str, Any]) -> dict[str, Any]:
     """An answer as `unspool.render` takes it."""
     thought = next((answer[key] for key in _KEYS if answer.get(key)), None)
-    told: dict[str, Any] = {"role": "assistant", "content": answer.get("content") or None, "reasoning_content": thought}
+    message: dict[str, Any] = {
+        "role": "assistant",
+        "content": answer.get("content") or None,
+        "reasoning_content": thought,
+    }
     if answer.get("tool_calls"):
-        told["tool_calls"] = []
+        message["tool_calls"] = []
         for call in answer["tool_calls"]:
             function = dict(call["function"])
             if not isinstance(function.get("arguments"), str):
                 function["arguments"] = json.dumps(function.get("arguments") or {}, ensure_ascii=False)
-            told["tool_calls"].append({"type": "function", **call, "function": function})
-    return told
+            message["tool_calls"].append({"type": "function", **call, "function": function})
+    return message
 
 
 def _as_object(arguments: str) -> Any:
@@ -278,23 +282,23 @@ def _read(text: str, dialect: Dialect, prompt: str, tools: Any, policy: Policy |
     return parser.message
 
 
-def tells_the_same(text: str, answer: Message, dialect: Dialect, prompt: str, by: str) -> bool:
-    """Whether a text that a template wrote for an answer holds all of it.
+def reads_the_same(text: str, answer: Message, dialect: Dialect, prompt: str, by: str) -> bool:
+    """Whether a text that a template wrote for an answer contains all of it.
 
     Args:
         text: the template's.
         answer: what the model's own text was read as. Calls that are not ``ok`` cannot be compared.
-        prompt: what stands before the text.
+        prompt: what comes before the text.
         by: the character that breaks special tokens up.
     """
     names = {c.name for c in answer.tool_calls}
-    told = _read(text, dialect, prompt, [{"type": "function", "function": {"name": n}} for n in names] or None)
-    texts = ((told.reasoning, answer.reasoning), (told.content, answer.content))
+    read = _read(text, dialect, prompt, [{"type": "function", "function": {"name": n}} for n in names] or None)
+    texts = ((read.reasoning, answer.reasoning), (read.content, answer.content))
     if any(_bare(t, by) != _bare(a, by) for t, a in texts):
         return False
-    if [c.name for c in told.tool_calls] != [c.name for c in answer.tool_calls]:
+    if [c.name for c in read.tool_calls] != [c.name for c in answer.tool_calls]:
         return False
-    pairs = zip(told.tool_calls, answer.tool_calls, strict=True)
+    pairs = zip(read.tool_calls, answer.tool_calls, strict=True)
     good = [(t.arguments, a.arguments) for t, a in pairs if a.status in ("ok", "repaired")]
     return all(_value(t, by) == _value(a, by) for t, a in good)
 

@@ -21,7 +21,7 @@ from ..kinds import PROMPT, RESULTS, SAMPLED, Codes, codes_of, mask_of, names_of
 from ..message import Message
 from ..parser import Parser
 from ..policy import Policy
-from .bridge import Format, tells_the_same
+from .bridge import Format, reads_the_same
 from .encoding import Encoder, Ids, load_tokenizer
 from .templates import ChatTemplate
 
@@ -31,12 +31,12 @@ _log: Final = logging.getLogger(__name__)
 _ASKING: Final = ("user", "system", "developer")
 _ROLES: Final = (*_ASKING, "tool", "function", "ipython")
 _WHAT: Final = {"earlier": "earlier turns", "answer": "the answer", "behind": "what follows the answer"}
-_ENDING: Final = 64  # tokens behind which an answer's end is looked for
+_ENDING: Final = 64  # tokens after which an answer's end is looked for
 _KEPT_FORMATS: Final = 16
 
 
 class CallSpan(msgspec.Struct, frozen=True):
-    """One call, and where it stands.
+    """One call, and where it is.
 
     Attributes:
         turn: which answer of the conversation it is in, from 0.
@@ -60,11 +60,11 @@ class CallSpan(msgspec.Struct, frozen=True):
 
 
 class Rewrite(NamedTuple):
-    """The template would write the conversation otherwise than it was.
+    """The template would write the conversation in another way.
 
     Attributes:
-        turn: the answer behind which that was found out.
-        what: ``earlier`` text, that of the ``answer``, or what stands ``behind`` it.
+        turn: the answer after which that was found out.
+        what: ``earlier`` text, that of the ``answer``, or what is ``behind`` it.
         forked: whether a new sample began.
     """
 
@@ -80,7 +80,7 @@ class Sample(NamedTuple):
         ids: the tokens.
         codes: the kind of each, a place in `unspool.rl.KINDS`.
         logprobs: as given; NaN where nothing was sampled or nothing given.
-        calls: the calls of the answers that stand in it.
+        calls: the calls of the answers that are in it.
     """
 
     ids: Ids
@@ -127,9 +127,9 @@ class Conversation:
         messages: what the first answer answers. Text that spells special tokens stays text, here and later.
         tools: OpenAI tool dicts; ``None`` where there are none.
         on_rewrite: where the template would write earlier turns otherwise once more messages follow, ``keep`` goes on
-            behind the tokens as they are, and ``fork`` begins a new sample as the template writes it.
+            after the tokens as they are; ``fork`` begins a new sample as the template writes it.
         variables: what the template is given besides, such as ``{"enable_thinking": True}``.
-        special: named special tokens such as ``eos_token``, where the tokenizer does not tell them.
+        special: named special tokens such as ``eos_token``, where the tokenizer does not have them.
         policy: how answers are read.
 
     Attributes:
@@ -176,7 +176,7 @@ class Conversation:
         self._history: list[dict[str, Any]] = []  # the same as the template takes them
         self._by = ""
         self._written = ""  # what the template wrote for the latest prompt, special tokens in messages broken up
-        self._opening = ""  # the end of it, which tells how the answer begins
+        self._opening = ""  # the end of it, which shows how the answer begins
         self._asked = False
         self.samples: list[Sample] = []
         self.rewrites: list[Rewrite] = []
@@ -222,7 +222,7 @@ class Conversation:
 
     @property
     def calls(self) -> tuple[CallSpan, ...]:
-        """The calls of the answers that stand in the sequence."""
+        """The calls of the answers that are in the sequence."""
         return tuple(self._calls)
 
     @property
@@ -256,7 +256,7 @@ class Conversation:
 
         Raises:
             ValueError: nothing was asked, an id is negative, or there are not as many log-probabilities as ids.
-            TypeError: these are no ids.
+            TypeError: these are not ids.
         """
         if not self._asked:
             raise ValueError("extend: nothing is asked; add messages first")
@@ -286,7 +286,7 @@ class Conversation:
 
         Raises:
             ValueError: the last answer is still missing, or a message is not of one of the allowed roles.
-            TypeError: these are no messages.
+            TypeError: these are not messages.
             TemplateError: the template refuses them. The conversation is as it was.
         """
         new = [dict(m) for m in _checked(messages, "messages")]
@@ -307,7 +307,7 @@ class Conversation:
         answered = self._format.closed(shaped[:count], tools)
         what = self._rewritten(answered, written, bridge.whole, by)
         if what is not None:
-            self._tell(Rewrite(len(self.turns) - 1, what, self._fork))
+            self._report(Rewrite(len(self.turns) - 1, what, self._fork))
         if what is not None and self._fork:
             self.samples.append(self.sample)
             self._begin()
@@ -398,7 +398,7 @@ class Conversation:
         Args:
             answered: what the template writes for the conversation up to the last answer, where it takes that.
             written: what it writes now.
-            bridge: what is to go behind the answer.
+            bridge: what is to go after the answer.
             by: what breaks special tokens up in both.
         """
         old, now = self._written.replace(self._by, "") if self._by else self._written, written.replace(by, "")
@@ -410,10 +410,10 @@ class Conversation:
         if answered is not None and not written[asked:].startswith(self._format.to_end(answered[asked:])):
             return "answer"
         middle = written[asked : len(written) - len(bridge)]
-        same = tells_the_same(middle, self.turns[-1], self._format.dialect, self._opening, by)
+        same = reads_the_same(middle, self.turns[-1], self._format.dialect, self._opening, by)
         return None if same else "answer"
 
-    def _tell(self, rewrite: Rewrite) -> None:
+    def _report(self, rewrite: Rewrite) -> None:
         if not self.rewrites:
             how = "a new sample begins" if rewrite.forked else "the tokens stay as they are"
             _log.warning("turn %d: the chat template would rewrite %s; %s", rewrite.turn, _WHAT[rewrite.what], how)
@@ -434,7 +434,7 @@ class Conversation:
 
         Raises:
             ValueError: no message is an answer, or a kind is not allowed.
-            TypeError: these are no messages.
+            TypeError: these are not messages.
             TemplateError: the template refuses them.
         """
         ids, codes = transcribe(self, [dict(m) for m in _checked(messages, "messages")])
@@ -467,7 +467,7 @@ def transcribe(conversation: Conversation, messages: Sequence[Mapping[str, Any]]
 def _regenerated(
     conversation: Conversation, messages: Sequence[Mapping[str, Any]], answers: Sequence[int], written: Sequence[Ids]
 ) -> tuple[Ids, Codes]:
-    """The sequence in which each answer was generated behind what stood there before."""
+    """The sequence in which each answer was generated after what was there before."""
     again = copy.copy(conversation)
     again._reset(messages[: answers[0]])
     for k, (at, ids) in enumerate(zip(answers, written, strict=True)):
@@ -520,9 +520,9 @@ def _as_ids(ids: Any) -> Ids:
         return ids.astype(np.int64)
     if isinstance(ids, str | bytes) or not isinstance(ids, Iterable):
         raise wrong_type("ids", ids, "token ids, a list or array of integers")
-    told = tuple(ids)
-    check_ids("ids", told)
-    return np.array(told, np.int64)
+    known = tuple(ids)
+    check_ids("ids", known)
+    return np.array(known, np.int64)
 
 
 def _checked(messages: Any, where: str) -> Sequence[Mapping[str, Any]]:
@@ -559,8 +559,8 @@ def _format(
     elif not isinstance(template, str):
         raise wrong_type("template", template, "a Jinja text or None")
     named_tokens = {**loaded.special, **special}
-    told = json.dumps([named_tokens, dict(variables)], sort_keys=True, default=repr)
-    key = (id(dialect), id(loaded.tokenizer), template, told)
+    settings = json.dumps([named_tokens, dict(variables)], sort_keys=True, default=repr)
+    key = (id(dialect), id(loaded.tokenizer), template, settings)
     kept = _formats.get(key)
     if kept is not None:
         with contextlib.suppress(KeyError):  # another thread's has just taken its place

@@ -1,4 +1,4 @@
-"""A tokenizer as conversations need it: what its files tell, and ids of text that may spell special tokens."""
+"""A tokenizer as conversations need it: what its files say, and ids of text that may spell special tokens."""
 
 import json
 import os
@@ -24,7 +24,7 @@ _BREAKS: Final = range(0x13000, 0x13400)
 
 
 class Loaded:
-    """A tokenizer, and what its files tell of prompts.
+    """A tokenizer, and what its files say of prompts.
 
     Attributes:
         tokenizer: the ``tokenizers.Tokenizer``.
@@ -84,13 +84,13 @@ def _load_folder(path: Path, _changed: int) -> Loaded:
     return Loaded(tokenizer, templates, {name: _content(config[name]) for name in _NAMED if config.get(name)})
 
 
-def _by_name(told: Any) -> dict[str, str]:
-    if isinstance(told, str):
-        return {"default": told}
-    if isinstance(told, Mapping):
-        return {str(name): str(text) for name, text in told.items()}
-    if isinstance(told, list):
-        return {t["name"]: t["template"] for t in told if isinstance(t, dict) and {"name", "template"} <= t.keys()}
+def _by_name(given: Any) -> dict[str, str]:
+    if isinstance(given, str):
+        return {"default": given}
+    if isinstance(given, Mapping):
+        return {str(name): str(text) for name, text in given.items()}
+    if isinstance(given, list):
+        return {t["name"]: t["template"] for t in given if isinstance(t, dict) and {"name", "template"} <= t.keys()}
     return {}
 
 
@@ -102,11 +102,11 @@ class Encoder:
     """Encodes rendered text.
 
     Text of messages that spells a special token is to be encoded as the text that it is: `broken` puts a character
-    into each spelling that no text of the conversation holds, and `encode` encodes what stands on its sides apart.
+    into each spelling that no text of the conversation contains, and `encode` encodes what is on its sides apart.
 
     Args:
         tokenizer: a ``tokenizers.Tokenizer``.
-        structure: texts that structure prompts; added tokens that stand in them count as special ones do.
+        structure: texts that structure prompts; added tokens that are in them count as special ones do.
     """
 
     def __init__(self, tokenizer: Any, structure: Iterable[str]) -> None:
@@ -117,18 +117,18 @@ class Encoder:
         written = "\n".join(structure)
         marks = (t for t in self.added if (t in marked or t in written) and len(t) > 1 and not t.isspace())
         self._marks = sorted(t for t in marks if not t.isalnum())
-        # A token behind which text is encoded the way it is in the middle of a conversation.
+        # A token after which text is encoded the way it is in the middle of a conversation.
         self._anchor = next((t for t in self._marks if self._alone(t)), "")
 
     def _alone(self, token: str) -> bool:
-        """Whether a special token leaves the space behind it alone."""
+        """Whether a special token leaves the space after it alone."""
         ids = self.tokenizer.encode(token + " ", add_special_tokens=False).ids
         return len(ids) > 1 and ids[0] == self.added[token]
 
     def unused(self, values: Any) -> str:
-        """A character for `broken` that none of these texts holds."""
-        told = json.dumps(values, ensure_ascii=False, default=str)
-        return next(chr(c) for c in _BREAKS if chr(c) not in told)
+        """A character for `broken` that none of these texts contains."""
+        text = json.dumps(values, ensure_ascii=False, default=str)
+        return next(chr(c) for c in _BREAKS if chr(c) not in text)
 
     def broken(self, value: Any, by: str) -> Any:
         """A value without special tokens in its strings and keys: each is broken up behind its first character."""
@@ -147,7 +147,7 @@ class Encoder:
         Args:
             text: rendered text.
             by: the character of `broken`.
-            behind: the special token that stands before the text; ``""`` where it begins a conversation.
+            behind: the special token that comes before the text; ``""`` where it begins a conversation.
         """
         return self.encode_spans(text, by, behind)[0]
 

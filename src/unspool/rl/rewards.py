@@ -31,7 +31,7 @@ def calls_match(
     message: Message, expected: Sequence[Mapping[str, Any]], *, ordered: bool = True, partial: bool = False
 ) -> float:
     """Whether the answer's calls are the expected ones. Arguments are compared as JSON values: how they are written,
-    and in which order keys stand, does not matter; ``1`` and ``1.0`` are one number, ``1`` and ``true`` are not.
+    and in which order keys are, does not matter; ``1`` and ``1.0`` are one number, ``1`` and ``true`` are not.
 
     Args:
         message: the answer.
@@ -42,18 +42,18 @@ def calls_match(
     Raises:
         ValueError: an expected call has no name, or its arguments are not a JSON object.
     """
-    told = [_told(call) for call in message.tool_calls]
+    calls = [_comparable(call) for call in message.tool_calls]
     wanted = [_wanted(i, call) for i, call in enumerate(expected)]
     if ordered:
-        matching = sum(t == w for t, w in zip(told, wanted, strict=False))
+        matching = sum(t == w for t, w in zip(calls, wanted, strict=False))
     else:
         left = list(wanted)
         matching = 0
-        for call in told:
+        for call in calls:
             if call in left:
                 left.remove(call)
                 matching += 1
-    most = max(len(told), len(wanted))
+    most = max(len(calls), len(wanted))
     if partial:
         return matching / most if most else 1.0
     return float(matching == most)
@@ -78,7 +78,7 @@ def schema_score(message: Message, tools: Sequence[Mapping[str, Any]], *, withou
     return sum(validators.valid(c) is True for c in message.tool_calls) / len(message.tool_calls)
 
 
-def _told(call: ToolCall) -> tuple[str, str] | None:
+def _comparable(call: ToolCall) -> tuple[str, str] | None:
     if call.status in ("invalid", "incomplete"):
         return None
     try:

@@ -23,7 +23,7 @@ class ChatTemplate:
         variables: what it is given besides messages and tools: named special tokens, switches.
 
     Raises:
-        TemplateError: it is no Jinja.
+        TemplateError: it is not Jinja.
     """
 
     def __init__(self, text: str, variables: Mapping[str, Any]) -> None:

@@ -78,11 +78,11 @@ def rollout_func(
     most_calls: int = 32,
     generate: Generate | None = None,
 ) -> Callable[[list[Any], Any], dict[str, Any]]:
-    """What ``GRPOTrainer`` takes as its ``rollout_func``.
+    """A ``rollout_func`` for ``GRPOTrainer``.
 
     Each answer's calls are run, and the model answers again, until it calls nothing, or the trainer's
-    ``max_completion_length`` or ``max_tool_calling_iterations`` is reached. What a tool raises is told to the model,
-    and so are calls that are broken or of no such tool. Results that would not fit any more are left out.
+    ``max_completion_length`` or ``max_tool_calling_iterations`` is reached. What a tool raises goes to the model, and
+    so are calls that are broken or of no such tool. Results that would not fit any more are left out.
 
     Reward functions get, besides what TRL gives them, ``conversation``: the `Conversation` of each rollout, with its
     turns, calls and kinds; and ``environment`` where there is one.
@@ -91,14 +91,14 @@ def rollout_func(
         dialect, template, variables, policy: see `Conversation`.
         tools: functions with type hints and a docstring, as TRL takes them; coroutine functions too.
         environment: makes an object for each rollout. Its methods are tools, but for ``reset`` (called at first; a text
-            that it returns is put behind the last message), ``get_reward``, and those with a leading ``_``.
+            that it returns is put after the last message), ``get_reward``, and those with a leading ``_``.
         kinds: what to learn; see `Conversation.mask`. Results and prompts never are.
-        most_calls: how many calls of one answer are run; the model is told that others were not.
+        most_calls: how many calls of one answer are run; the results of others say that they were not.
         generate: samples answers; by default the trainer does, with whatever it is set to use.
 
     Raises:
         ValueError: a kind is not one of `unspool.rl.SAMPLED`.
-        TypeError: the trainer's prompts are no messages. Raised by the function that is returned.
+        TypeError: the trainer's prompts are not messages. Raised by the function that is returned.
     """
     learnt = (kinds,) if isinstance(kinds, str) else tuple(kinds)
     mask_of(np.empty(0, np.uint8), learnt)
@@ -142,11 +142,11 @@ def _begun(
     if isinstance(messages, str):
         raise TypeError("prompt: must be a list of messages, not a text")
     made = environment() if environment is not None else None
-    told = [dict(m) for m in messages]
+    opening = [dict(m) for m in messages]
     if made is not None and (observed := made.reset()) is not None:
-        told[-1] = {**told[-1], "content": f"{told[-1]['content']}{observed}"}
+        opening[-1] = {**opening[-1], "content": f"{opening[-1]['content']}{observed}"}
     functions = {f.__name__: f for f in (*tools, *_methods(made))}
-    conversation = start(messages=told, tools=[_schema(f) for f in functions.values()] or None)
+    conversation = start(messages=opening, tools=[_schema(f) for f in functions.values()] or None)
     return _Rollout(conversation, functions, made, len(conversation.ids))
 
 
@@ -178,9 +178,9 @@ def _played(rollouts: list[_Rollout], trainer: Any, generate: Generate, most_cal
         rounds -= 1
         going = []
         results = _results([rollouts[i] for i in calling], most_calls)
-        for i, told in zip(calling, results, strict=True):
+        for i, reply in zip(calling, results, strict=True):
             asked = rollouts[i].conversation.copy()
-            asked.add(told)
+            asked.add(reply)
             if len(asked.ids) - rollouts[i].prompt < most:
                 rollouts[i] = rollouts[i]._replace(conversation=asked)
                 going.append(i)
@@ -206,7 +206,7 @@ def _schema(function: Callable[..., Any]) -> dict[str, Any]:
 
 def _results(rollouts: Sequence[_Rollout], most: int) -> list[list[dict[str, Any]]]:
     """The messages that answer the calls of the last turns; coroutines of all of them run at once."""
-    told: list[list[dict[str, Any]]] = []
+    answers: list[list[dict[str, Any]]] = []
     pending: list[tuple[dict[str, Any], Coroutine[Any, Any, Any]]] = []
     for rollout in rollouts:
         messages: list[dict[str, Any]] = []
@@ -218,7 +218,7 @@ def _results(rollouts: Sequence[_Rollout], most: int) -> list[list[dict[str, Any
             else:
                 message["content"] = _text(content)
             messages.append(message)
-        told.append(messages)
+        answers.append(messages)
     if pending:
 
         async def gathered() -> list[Any]:
@@ -228,16 +228,16 @@ def _results(rollouts: Sequence[_Rollout], most: int) -> list[list[dict[str, Any
             found = apart.submit(asyncio.run, gathered()).result()
         for (message, _), result in zip(pending, found, strict=True):
             message["content"] = _text(_failed(result) if isinstance(result, BaseException) else result)
-    return told
+    return answers
 
 
 def _called(call: ToolCall, tools: Mapping[str, Callable[..., Any]]) -> Any:
-    """What a call gives, a coroutine perhaps."""
+    """The result of a call, a coroutine perhaps."""
     if call.name not in tools:
         return _failed(f"there is no tool {call.name}; there are {', '.join(tools) or 'none'}")
     try:
         return tools[call.name](**call.arguments_dict())
-    except Exception as error:  # whatever a tool or a model's arguments do, the model is told
+    except Exception as error:  # whatever a tool or a model's arguments do, the model reads of it
         return _failed(error)
 
 

@@ -83,7 +83,7 @@ class TokenBuilder(ContinuousTokenBuilder):  # type: ignore[misc]  # verl has no
         return self.conversation.prompt()
 
     def merge_assistant_tokens(self, runtime_token_ids: list[int], assistant_token_ids: list[int]) -> MergeResult:
-        """Put an answer behind the ids."""
+        """Put an answer after the ids."""
         self.begun.extend(assistant_token_ids)
         ids = [*runtime_token_ids, *assistant_token_ids]
         return MergeResult(token_ids=ids, appended_token_count=len(assistant_token_ids), kind="assistant")
@@ -96,7 +96,7 @@ class TokenBuilder(ContinuousTokenBuilder):  # type: ignore[misc]  # verl has no
         *,
         tools: Sequence[Any] | None = None,
     ) -> MergeResult:
-        """Put what tools or users said behind the ids, and the next answer's opening."""
+        """Put what tools or users said after the ids, and the next answer's opening."""
         self._assert_append_only(list(previous_messages), list(updated_messages))
         added = self.begun.add(list(updated_messages[len(previous_messages) :]))
         ids = [*runtime_token_ids, *added]
@@ -121,7 +121,7 @@ class TokenBuilder(ContinuousTokenBuilder):  # type: ignore[misc]  # verl has no
 
 
 class _Parser(ToolParser):  # type: ignore[misc]
-    """What the conversation has found in its last answer."""
+    """The calls that the conversation has found in its last answer."""
 
     def __init__(self, builder: TokenBuilder) -> None:
         super().__init__(builder.tokenizer)
@@ -170,7 +170,7 @@ class AgentLoop(ToolAgentLoop):  # type: ignore[misc]
         """Answer and call until nothing is called any more, or a limit of verl's is reached."""
         output = await super().run(sampling_params, **kwargs)
         conversation = self.continuous_token_builder.begun
-        told = ("turn", "name", "status", "known", "attempt")
-        output.extra_fields["calls"] = [{name: getattr(c, name) for name in told} for c in conversation.calls]
+        fields = ("turn", "name", "status", "known", "attempt")
+        output.extra_fields["calls"] = [{name: getattr(c, name) for name in fields} for c in conversation.calls]
         output.extra_fields["format_scores"] = [format_score(turn) for turn in conversation.turns]
         return output

@@ -62,7 +62,7 @@ _PATHS = (
     ("GET", "/health", "200 where requests are answered, else 503 and why"),
     ("GET", "/metrics", "counts for Prometheus"),
 )
-"""What ``/`` lists, for a person."""
+"""The list of ``/``, for a person."""
 
 
 def _protocols(settings: Settings) -> dict[str, WireProtocol]:
@@ -78,7 +78,7 @@ def _protocols(settings: Settings) -> dict[str, WireProtocol]:
 def _endpoints(
     service: Service, protocols: Mapping[str, WireProtocol]
 ) -> dict[str, Endpoint | CountEndpoint | PromptEndpoint]:
-    """What answers for a model, by path."""
+    """The endpoints of a model, by path."""
     found: dict[str, Endpoint | CountEndpoint | PromptEndpoint] = {
         path: Endpoint(service, protocol) for path, protocol in protocols.items()
     }
@@ -143,7 +143,7 @@ def create_app(
 def _service(
     settings: Settings, engine: Engine, prompts: Prompts | None, tools: Tools | None, others: Sequence[Served]
 ) -> Service:
-    """The first model's service, which knows those of the others; their counts are told apart."""
+    """The first model's service, which knows those of the others; their counts are kept apart."""
     service = Service(settings, engine, prompts, tools)
     service.models = (service, *(Service(*other, tools) for other in others))
     if others:
@@ -264,9 +264,9 @@ class _Pages:
         models = [one.settings for one in self._service.models]
         example = settings.example(str(request.base_url).rstrip("/"))
         if JSON in request.headers.get("accept", ""):
-            told = {"version": __version__, "model": settings.model, "dialect": settings.dialect.name}
+            about = {"version": __version__, "model": settings.model, "dialect": settings.dialect.name}
             paths = [{"method": method, "path": path, "what": text} for method, path, text in _PATHS]
-            return Response(encode({"name": "unspool", **told, "paths": paths, "example": example}), media_type=JSON)
+            return Response(encode({"name": "unspool", **about, "paths": paths, "example": example}), media_type=JSON)
         lines = [
             *(f"unspool {__version__} serves the model {m.model} (dialect {m.dialect.name})." for m in models),
             "",
@@ -278,7 +278,7 @@ class _Pages:
 
     async def models(self, request: Request) -> Response:
         """The models."""
-        data = [self._told(service) for service in self._service.models]
+        data = [self._entry(service) for service in self._service.models]
         return self._refused(request) or Response(encode({"object": "list", "data": data}), media_type=JSON)
 
     async def model(self, request: Request) -> Response:
@@ -289,19 +289,19 @@ class _Pages:
         name = request.path_params["model"]
         for service in self._service.models:
             if name == service.settings.model:
-                return Response(encode(self._told(service)), media_type=JSON)
+                return Response(encode(self._entry(service)), media_type=JSON)
         return Response(self._protocol.error_body(unknown_model(name, self._service)), 404, media_type=JSON)
 
-    def _told(self, service: Service) -> dict[str, Any]:
-        """What is told of a model."""
-        told: dict[str, Any] = {
+    def _entry(self, service: Service) -> dict[str, Any]:
+        """A model as ``/v1/models`` lists it."""
+        entry: dict[str, Any] = {
             "id": service.settings.model,
             "object": "model",
             "created": self._created,
             "owned_by": "unspool",
         }
         context = getattr(service.engine, "context", None)  # of engines that know it
-        return told if context is None else {**told, "max_model_len": context}
+        return entry if context is None else {**entry, "max_model_len": context}
 
     async def health(self, request: Request) -> Response:
         """Whether requests would be answered; needs no key."""
@@ -311,8 +311,8 @@ class _Pages:
         faults = [fault for fault in await asyncio.gather(*map(_fault, models)) if fault is not None]
         if len(faults) == len(models):
             return _unavailable("engine", "; ".join(faults))
-        told = {"status": "degraded", "message": "; ".join(faults)} if faults else {"status": "ok"}
-        return Response(encode(told), media_type=JSON)
+        status = {"status": "degraded", "message": "; ".join(faults)} if faults else {"status": "ok"}
+        return Response(encode(status), media_type=JSON)
 
     async def metrics(self, request: Request) -> Response:
         """Counts for Prometheus."""

@@ -58,7 +58,7 @@ class Origins:
             parts = urlsplit(origin)
             if parts.scheme not in ("http", "https"):
                 return False
-            # What ends TLS in front of the server changes the scheme, and is no reason to refuse.
+            # A proxy that ends TLS in front of the server changes the scheme, which is no reason to refuse.
             return parts.hostname in _LOOPBACK or (host is not None and parts.netloc.lower() == host.lower())
         except ValueError:
             return False

@@ -59,12 +59,12 @@ class CountEndpoint(Endpoint):
         request = msgspec.structs.replace(request, caller=offer.caller)
         check_text(request, service.settings.limits)
         awaited.check()
-        told: dict[str, Any] = {}
+        before: dict[str, Any] = {}
         if request.edits:
-            told = {"context_management": {"original_input_tokens": service.turns.count(request, awaited.check)}}
+            before = {"context_management": {"original_input_tokens": service.turns.count(request, awaited.check)}}
             request = with_edits(request, service.turns, awaited)
         prompt = service.turns.prompt(request)
         awaited.check()
         ids = prompt.ids
         tokens = counted(tokenizer, prompt.prompt, awaited.check) if ids is None else len(ids)
-        return {"input_tokens": tokens, **told}
+        return {"input_tokens": tokens, **before}

@@ -84,7 +84,7 @@ class Endpoint:
         return await self._service.in_thread(len(body), lambda _: read_object(body))
 
     async def _offer(self, scope: Scope, fields: Fields, own: Tools) -> Offer:
-        """What the server has of tools for this request."""
+        """The server's tools for this request."""
         service = self._service
         labels = self._protocol.servers(fields)
         known = service.tools.servers if labels is None else service.tools.servers.keys() & set(labels)
@@ -114,7 +114,7 @@ class Endpoint:
         await reply.send(send)
 
     async def _prepare(self, size: int, fields: Fields, offer: Offer) -> Prepared:
-        """Make a request ready; in a thread where it is long, or where grammars have to be read or derived."""
+        """Make a request ready; in a thread where it is long, or where grammars must be read or derived."""
         service = self._service
 
         def read(awaited: Awaited) -> ChatRequest:
@@ -251,6 +251,6 @@ async def read_body(scope: Scope, receive: Receive, limit: int, hold: Callable[[
 
 
 async def _disconnect(receive: Receive) -> None:
-    """Wait until the client is gone; ASGI does not tell a handler by itself."""
+    """Wait until the client is gone; ASGI does not notify a handler by itself."""
     while (await receive())["type"] != "http.disconnect":
         pass

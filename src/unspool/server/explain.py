@@ -1,4 +1,4 @@
-"""What the page asks beside ``/parse``: dialects, detection, grammars, prompts, and the bytes of each protocol."""
+"""The page's endpoints beside ``/parse``: dialects, detection, grammars, prompts, and the bytes of each protocol."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -43,14 +43,14 @@ _LEVELS: Final = tuple(level.name.lower() for level in ToolStrictLevel)
 
 
 class AboutEndpoint(ThreadEndpoint):
-    """What the page has to know before it can ask: dialects, policies, notices, and how the server is set up."""
+    """The facts that the page needs first: dialects, policies, notices, and how the server is set up."""
 
     def work(self, fields: Fields, awaited: Awaited) -> bytes:
         """See `ThreadEndpoint.work`."""
         check_known(fields, ("dialect",))
         if fields.has("dialect"):
             try:
-                return encode(_told(get_dialect(fields.text("dialect"))))
+                return encode(_description(get_dialect(fields.text("dialect"))))
             except UnknownDialect as error:
                 raise fields.wrong("dialect", str(error)) from None
         settings = self._service.settings
@@ -80,7 +80,7 @@ class AboutEndpoint(ThreadEndpoint):
         )
 
 
-def _told(dialect: Dialect) -> dict[str, Any]:
+def _description(dialect: Dialect) -> dict[str, Any]:
     return {
         "name": dialect.name,
         "aliases": dialect.aliases,
@@ -119,7 +119,7 @@ class DetectEndpoint(ThreadEndpoint):
 
 
 class CheckEndpoint(ThreadEndpoint):
-    """What is wrong with a dialect's file: its examples are tried."""
+    """The problems of a dialect's file: its examples are tried."""
 
     def work(self, fields: Fields, awaited: Awaited) -> bytes:
         """See `ThreadEndpoint.work`."""
@@ -130,11 +130,11 @@ class CheckEndpoint(ThreadEndpoint):
         for problem in try_examples(dialect):
             awaited.check()
             problems.append(problem)
-        return encode({"dialect": _told(dialect), "problems": problems})
+        return encode({"dialect": _description(dialect), "problems": problems})
 
 
 class GrammarEndpoint(ThreadEndpoint):
-    """What may be generated, in each form that an engine takes."""
+    """The constraint, in each form that an engine takes."""
 
     _FIELDS: Final = (
         *("dialect", "toml", "reasoning", "policy", "tools", "tool_choice", "parallel_tool_calls"),
@@ -163,11 +163,11 @@ class GrammarEndpoint(ThreadEndpoint):
             except ConstraintError as error:
                 field, _, message = str(error).partition(": ")
                 raise BadRequest(field, message) from None
-            return encode({"grammar": grammar_told(found)})
+            return encode({"grammar": grammar_forms(found)})
 
 
-def grammar_told(constraint: Constraint | None) -> dict[str, Any] | None:
-    """A constraint in all its forms; where a form cannot express it, the reason stands in its place."""
+def grammar_forms(constraint: Constraint | None) -> dict[str, Any] | None:
+    """A constraint in all its forms; where a form cannot express it, the reason is in its place."""
     if constraint is None:
         return None
     forms: dict[str, Callable[[], Any]] = {
@@ -176,17 +176,17 @@ def grammar_told(constraint: Constraint | None) -> dict[str, Any] | None:
         "structural_tag": lambda: constraint.structural_tag,
         "json_schema": lambda: constraint.json_schema,
     }
-    told: dict[str, Any] = {}
+    written: dict[str, Any] = {}
     for form, make in forms.items():
         try:
-            told[form] = {"grammar": make()}
+            written[form] = {"grammar": make()}
         except ConstraintError as error:
-            told[form] = {"error": str(error)}
-    return told
+            written[form] = {"error": str(error)}
+    return written
 
 
 class PromptEndpoint(ThreadEndpoint):
-    """What an engine would be given for a chat completion: the rendered prompt, its stage, and the grammar."""
+    """The engine's input for a chat completion: the rendered prompt, its stage, and the grammar."""
 
     def __init__(self, service: Service) -> None:
         super().__init__(service)
@@ -201,7 +201,7 @@ class PromptEndpoint(ThreadEndpoint):
             request, service.settings, service.turns, service.engine.tokenizer, service.constraints, awaited
         )
         with bounds.awaited(awaited.check):
-            grammar = grammar_told(prepared.constraint)
+            grammar = grammar_forms(prepared.constraint)
         return encode(
             {
                 "prompt": prepared.prompt,
@@ -246,12 +246,12 @@ class ProtocolEndpoint(ThreadEndpoint):
         model, dialect = self._service.settings.model, asked.parser.dialect
         writer = make(model, dialect)
         parts = [writer.start()]
-        told: list[Event] = []
+        emitted: list[Event] = []
         for _, events in asked.steps(awaited):
             parts.append(writer.events(0, events))
-            told += events
+            emitted += events
         parts.append(writer.finish())
-        whole = make(model, dialect).whole([asked.parser.message], events=[told])
+        whole = make(model, dialect).whole([asked.parser.message], events=[emitted])
         stream = b"".join(parts).decode()
         return msgspec.json.encode({"stream": stream, "whole": clean(whole.decode())})
 
@@ -273,4 +273,4 @@ ASKED: Final[dict[str, type[ThreadEndpoint]]] = {
     "protocol": ProtocolEndpoint,
     "recordings": RecordingsEndpoint,
 }
-"""What the page asks whatever the model, by the name below ``/ui/``."""
+"""The page's endpoints that need no model, by the name below ``/ui/``."""

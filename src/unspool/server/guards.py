@@ -1,4 +1,4 @@
-"""What a request must have before anybody looks at its path: a host that is this server's, and JSON if it is a POST.
+"""Checks of a request before its path is looked at: a host that is this server's, and JSON if it is a POST.
 
 A website can make a browser believe that its own name stands for this machine (DNS rebinding): its pages are then of
 the same origin as the server. Only the ``Host`` that the browser sends gives them away. Addresses cannot be rebound.
@@ -78,5 +78,5 @@ def unsupported(scope: Scope) -> Failure | None:
     given = header(scope, b"content-type")
     if given is not None and given.partition(";")[0].strip().lower() == "application/json":
         return None
-    told = "is missing" if given is None else f"{json_shown(given[:_LONGEST])} is not supported"
-    return Failure(f"Content-Type: {told}; send application/json", 415)
+    problem = "is missing" if given is None else f"{json_shown(given[:_LONGEST])} is not supported"
+    return Failure(f"Content-Type: {problem}; send application/json", 415)

@@ -100,5 +100,5 @@ def _line(fields: dict[str, Any]) -> str:
     """A request in words; whatever its client chose is quoted."""
     path = json.dumps(fields["path"])
     cut = "" if fields["complete"] else " (cut)"
-    told = f"{fields['client']} {fields['method']} {path} {fields['status']}{cut} {fields['bytes']} B"
-    return f"{told} {fields['seconds']:.3f} s {fields['request_id'] or '-'}"
+    access = f"{fields['client']} {fields['method']} {path} {fields['status']}{cut} {fields['bytes']} B"
+    return f"{access} {fields['seconds']:.3f} s {fields['request_id'] or '-'}"

@@ -120,9 +120,9 @@ class Server(uvicorn.Server):
             if worker is not None:
                 await self._within.enter_async_context(worker.serving(self._service.counts, self._orphaned))
             if worker is None or worker.number == 0:
-                self._tell()
+                self._announce()
 
-    def _tell(self) -> None:
+    def _announce(self) -> None:
         """Log where it is and what it serves."""
         settings = self._service.settings
         scheme = "http" if self._operation.certificate is None else "https"
@@ -197,7 +197,7 @@ def serve(
     """
     set_up_logs(operation.log_format, operation.log_level)
     _return_large_blocks()
-    # `tokenizers` would complain of each child that is forked behind a long prompt.
+    # `tokenizers` would complain of each child that is forked after a long prompt.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     sys.setswitchinterval(_SWITCH)
     server = Server(settings, engine, host, port, prompts, tools, others=others, operation=operation)

@@ -19,7 +19,7 @@ from .replies import ErrorBody, failed
 __all__ = ["Served", "by_model", "unknown_model"]
 
 _SHOWN = 200
-"""How many characters of an unknown name are told."""
+"""How many characters of an unknown name are shown."""
 _LONG = 16 * 1024
 """Bytes from which a request is read in a thread."""
 
@@ -39,7 +39,7 @@ class Served(NamedTuple):
 
 
 class Responder(Protocol):
-    """What answers requests whose bodies were read."""
+    """Answers requests whose bodies were read."""
 
     async def respond(self, scope: Scope, body: bytes, send: Send) -> None:
         """Answer one request."""
@@ -62,7 +62,7 @@ def by_model(
 
 
 def unknown_model(name: str, service: Service) -> Failure:
-    """What to say of a model that is not served."""
+    """The failure for a model that is not served."""
     models = [one.settings.model for one in service.models]
     served = f"it is {models[0]!r}" if len(models) == 1 else f"there are {', '.join(map(repr, models))}"
     text = f"the model {json_shown(name[:_SHOWN])} is not served; {served}"
@@ -101,10 +101,10 @@ class _Model(msgspec.Struct):
 
 
 def _named(body: bytes) -> str | None:
-    """The model that a request names; ``None``: none, or the request cannot be read, which its endpoint tells."""
+    """The model that a request names; ``None``: none, or the request cannot be read, which its endpoint reports."""
     try:
         found = msgspec.json.decode(body, type=_Model)
-    except (msgspec.DecodeError, RecursionError):  # of which some are none to `read_object`
+    except (msgspec.DecodeError, RecursionError):  # some of them are not JSON to `read_object`
         try:
             fields = read_object(body)
         except BadRequest:

@@ -33,7 +33,7 @@ MAX_PIECES: Final = 50_000
 MAX_TOML: Final = 32 * 1024
 """How many characters a dialect's file may have."""
 _FILE: Final = "dialect.toml"
-"""What errors call such a file."""
+"""The name of such a file in errors."""
 MAX_TEMPLATES: Final = 64
 """How many alternatives a key of a dialect's file may list: each is looked for everywhere."""
 FIELDS: Final = (
@@ -102,7 +102,7 @@ class Piece(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """What is to be parsed, and how.
+    """An output to be parsed, and how.
 
     Attributes:
         parser: not fed yet.
@@ -136,9 +136,9 @@ class ParseEndpoint(ThreadEndpoint):
     """Parses the texts of requests.
 
     The body's fields are the arguments of `unspool.parse`; ``dialect`` may be left out, then it is the server's with
-    the server's policies. ``toml`` is the text of a dialect's file, instead. ``pieces``, instead of ``text``, tells how
+    the server's policies. ``toml`` is the text of a dialect's file, instead. ``pieces``, instead of ``text``, says how
     the output was cut: strings, or objects with ``text`` and ``stage``. ``format`` is ``message``, ``events``, or
-    ``steps``: the events of each piece, with what was held back behind it.
+    ``steps``: the events of each piece, with what was held back after it.
     """
 
     def work(self, fields: Fields, awaited: Awaited) -> bytes:
@@ -173,7 +173,7 @@ def check_known(fields: Fields, allowed: tuple[str, ...]) -> None:
 
 
 def read_asked(fields: Fields, service: Service) -> Asked:
-    """What is to be parsed, from the fields of `ParseEndpoint`.
+    """The output to be parsed, from the fields of `ParseEndpoint`.
 
     Raises:
         BadRequest: a field is wrong.

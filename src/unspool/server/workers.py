@@ -2,7 +2,7 @@
 
 Workers are the same command, with the listening socket and one end of a pair of sockets passed on. On that pair a
 worker says that it is ready, and learns by its end that the parent is gone. Each answers its siblings' questions for
-its counts on a socket of its own in a folder that they share, so that any of them can tell the counts of all.
+its counts on a socket of its own in a folder that they share, so that any of them can report the counts of all.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ __all__ = ["VARIABLE", "Worker", "supervise"]
 log = logging.getLogger("unspool.server")
 
 VARIABLE: Final = "UNSPOOL_WORKER"
-"""What tells a process, in its environment, that it is a worker."""
+"""What shows a process, in its environment, that it is a worker."""
 _READY: Final = b"ready"
 _ASKED: Final = 2.0  # seconds for a sibling's counts
 _TICK: Final = 0.2  # seconds between two looks at the workers
@@ -38,7 +38,7 @@ _MOST: Final = 64 * 1024 * 1024
 
 
 class Worker(msgspec.Struct, frozen=True):
-    """What a worker knows of its parent and siblings.
+    """A worker's view of its parent and siblings.
 
     Attributes:
         number: its own, from 0.
@@ -56,9 +56,9 @@ class Worker(msgspec.Struct, frozen=True):
 
     @classmethod
     def here(cls) -> "Worker | None":
-        """What this process is, by its environment; ``None``: no worker."""
-        told = os.environ.pop(VARIABLE, None)
-        return None if told is None else msgspec.json.decode(told, type=cls)
+        """This process as a worker, by its environment; ``None``: it is not a worker."""
+        variable = os.environ.pop(VARIABLE, None)
+        return None if variable is None else msgspec.json.decode(variable, type=cls)
 
     def listening(self) -> socket.socket:
         """The listening socket."""
@@ -66,7 +66,7 @@ class Worker(msgspec.Struct, frozen=True):
 
     @contextlib.asynccontextmanager
     async def serving(self, counts: Callable[[], str], orphaned: Callable[[], None]) -> AsyncIterator[None]:
-        """Be ready, tell siblings the counts and watch the parent for as long as the block lasts.
+        """Be ready, send siblings the counts and watch the parent for as long as the block lasts.
 
         Args:
             counts: this worker's.
@@ -76,7 +76,7 @@ class Worker(msgspec.Struct, frozen=True):
         path = Path(self.folder) / f"{self.number}.sock"
         path.unlink(missing_ok=True)
 
-        async def tell(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             with contextlib.suppress(ConnectionError):
                 writer.write(counts().encode())
                 await writer.drain()
@@ -92,7 +92,7 @@ class Worker(msgspec.Struct, frozen=True):
             loop.remove_reader(parent)
             orphaned()
 
-        server = await asyncio.start_unix_server(tell, path)
+        server = await asyncio.start_unix_server(answer, path)
         loop.add_reader(parent, heard)
         try:
             parent.send(_READY)
@@ -118,7 +118,7 @@ async def _counts(path: Path) -> str | None:
             finally:
                 writer.close()
     except (OSError, TimeoutError) as error:
-        log.warning("worker %s does not tell its counts: %s", path.stem, error or type(error).__name__)
+        log.warning("worker %s does not report its counts: %s", path.stem, error or type(error).__name__)
         return None
 
 
@@ -208,11 +208,11 @@ class _Parent:
     def _end(self, number: int, frame: Any) -> None:
         """End all workers; they drain."""
         # uvicorn ends at once on SIGINT, where it is ending already.
-        told = signal.SIGINT if self._ending else signal.SIGTERM
+        signum = signal.SIGINT if self._ending else signal.SIGTERM
         self._ending = True
         for child in list(self._children.values()):
             with contextlib.suppress(ProcessLookupError):
-                child.process.send_signal(told)
+                child.process.send_signal(signum)
 
 
 def supervise(words: Sequence[str], listener: socket.socket, number: int) -> int:

@@ -21,7 +21,7 @@ class Refused(Exception):
 
 
 def is_public(address: str) -> bool:
-    """Whether an address belongs to the public internet; one that holds an IPv4 address is judged by that too."""
+    """Whether an address belongs to the public internet; one that contains an IPv4 address is judged by that too."""
     try:
         found: Address = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

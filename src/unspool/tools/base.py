@@ -1,4 +1,4 @@
-"""What a tool server is: it lists tools, and a session of it calls them.
+"""The interface of tool servers: they list tools, and a session calls them.
 
 A *server* lasts as long as the process, a *session* as long as one response. Nothing here imports what an extra brings.
 """
@@ -28,7 +28,7 @@ __all__ = [
 log: Final = logging.getLogger("unspool.tools")
 
 ToolKind = Literal["mcp", "python", "browser"]
-"""What a protocol shows a call as."""
+"""The form in which a protocol shows a call."""
 
 
 class ToolServerError(Exception):
@@ -44,7 +44,7 @@ class ServerTool(msgspec.Struct, frozen=True, kw_only=True):
         original: the name that its server gave it.
         kind: what a protocol shows its calls as.
         definition: an OpenAI tool, ``{"type": "function", "function": {…}}``, under `name`.
-        approval: whether a person has to allow each call.
+        approval: whether a person must allow each call.
     """
 
     name: str
@@ -74,7 +74,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What a call brought. It is untrusted text; whoever puts it into a prompt breaks up its special tokens.
+    """The result of a call. It is untrusted text; code that puts it into a prompt breaks up its special tokens.
 
     Attributes:
         text: what the model reads, at most `ToolLimits.output` characters.
@@ -92,7 +92,7 @@ class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ToolLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """What a tool and its server may take.
+    """The limits of a tool and its server.
 
     Attributes:
         time: seconds for one call.
@@ -123,7 +123,7 @@ class ToolLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Approval(msgspec.Struct, frozen=True):
-    """Which calls a person has to allow.
+    """Which calls a person must allow.
 
     Attributes:
         default: whether tools that are not listed need it.
@@ -167,7 +167,7 @@ class Approval(msgspec.Struct, frozen=True):
 
 
 class Session(Protocol):
-    """What lasts for one response: the state of python, the cursors of a browser."""
+    """The state for one response: that of python, the cursors of a browser."""
 
     async def call(self, tool: ServerTool, arguments: str) -> ToolResult:
         """Run a call to its end. Calls may run side by side.
@@ -188,7 +188,7 @@ class ToolServer(Protocol):
 
     @property
     def label(self) -> str:
-        """What names the server, to the model and to clients."""
+        """The server's name, for the model and for clients."""
 
     async def list_tools(self) -> Sequence[ServerTool]:
         """The tools under their own names, from a cache while that holds.

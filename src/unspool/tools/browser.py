@@ -20,7 +20,7 @@ _PAGES: Final = 64
 """Pages that one session keeps."""
 _FOUND: Final = 50
 _AROUND: Final = 4
-"""Lines that are shown behind a place that was found."""
+"""Lines that are shown after a place that was found."""
 _RESULTS: Final = 10
 
 
@@ -73,7 +73,7 @@ def browser_tools(server: str) -> tuple[ServerTool, ...]:
             ),
             (
                 "find",
-                "Find the places where `pattern` stands in the page `cursor` (in the latest, without one).",
+                "Find the places where `pattern` occurs in the page `cursor` (in the latest, without one).",
                 {"pattern": {"type": "string"}, "cursor": number},
                 ["pattern"],
             ),
@@ -166,7 +166,7 @@ class Browser:
                 last = min(at + _AROUND, len(page.lines)) - 1
                 lines += [f"# L{at}", *page.lines[at : last + 1], ""]
         text = f"Places of {plain(pattern)!r} in [{cursor}] {page.title} (cite that page's lines)"
-        found = Page(page.url, text, tuple(lines or ["It does not stand there."]))
+        found = Page(page.url, text, tuple(lines or ["It does not occur there."]))
         return self._shown(self._kept(found), 0, -1)
 
     def _kept(self, page: Page) -> int:

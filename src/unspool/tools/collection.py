@@ -18,15 +18,15 @@ __all__ = ["Listing", "Tools", "ToolsSession"]
 _REST: Final = 10.0
 """Seconds for which a server that failed to list its tools is not asked again."""
 _NAME: Final = re.compile(r"[A-Za-z0-9_.:/-]{1,128}")
-"""What every dialect can write as the name of a tool."""
+"""Names of tools that every dialect can write."""
 
 
 class Listing(msgspec.Struct, frozen=True):
-    """What all servers list at one time.
+    """The lists of all servers at one time.
 
     Attributes:
         tools: under names that do not clash.
-        failures: by the label of a server that is down, or tells wrong tools: what the fault is.
+        failures: by the label of a server that is down, or lists wrong tools: what the fault is.
     """
 
     tools: tuple[ServerTool, ...] = ()
@@ -162,7 +162,7 @@ class Tools:
 
 
 class ToolsSession:
-    """What all servers hold for one response. Sessions of servers are made when a call needs them."""
+    """The state of all servers for one response. Sessions of servers are made when a call needs them."""
 
     def __init__(self, tools: Tools) -> None:
         self._tools = tools

@@ -63,7 +63,7 @@ def read_list(value: str, limits: ToolLimits, approval: Approval | None = None) 
     Args:
         value: ``host:port`` or a URL, each behind its label and ``=`` if one is wanted, between commas.
         limits: what their tools may take.
-        approval: which of their tools a person has to allow.
+        approval: which of their tools a person must allow.
 
     Raises:
         ValueError: says which entry is wrong and what is allowed.
@@ -98,7 +98,7 @@ def _check_url(url: str) -> None:
     except ValueError:
         good = False
     if not good:
-        raise ValueError(f"{url!r} is no URL of http or https")
+        raise ValueError(f"{url!r} is not a URL of http or https")
 
 
 def request_server(
@@ -112,12 +112,12 @@ def request_server(
     """A server that a request names: https and public addresses alone, no redirects to elsewhere.
 
     Raises:
-        ValueError: the label or the URL is none.
+        ValueError: the label or the URL is not one.
     """
     _check_label(label)
     _check_url(url)
     if urlsplit(url).scheme != "https":
-        raise ValueError(f"{url!r} is no URL of https")
+        raise ValueError(f"{url!r} is not a URL of https")
     target = Endpoint((("http", url), ("sse", url)), headers, public=True)
     return _opened(label, target, limits=limits, approval=approval, allowed=allowed)
 

@@ -132,9 +132,9 @@ class Fetcher:
             asked = URL(url.strip()).with_user(None).with_fragment(None)  # names have one spelling from here on
             host, port = (asked.raw_host or "").rstrip("."), asked.port or 0
         except ValueError:
-            raise Refused(f"{url!r} is no URL of http or https") from None
+            raise Refused(f"{url!r} is not a URL of http or https") from None
         if asked.scheme not in _PORTS or not host:
-            raise Refused(f"{url!r} is no URL of http or https")
+            raise Refused(f"{url!r} is not a URL of http or https")
         if not trusted and not self.allows(host, port):
             allowed = ", ".join(self._hosts) or "none"
             raise Refused(f"{host}:{port} is not among the hosts that may be read ({allowed})")

@@ -1,6 +1,6 @@
 """Tool servers that speak MCP (https://modelcontextprotocol.io): streamable HTTP, SSE of old servers, child processes.
 
-A child is shared by all responses, since starting one takes seconds; over HTTP each response has a connection of its
+A child is shared by all responses, since starting one takes seconds. Over HTTP each response has a connection of its
 own, so that what a server keeps for a connection stays with one user.
 """
 
@@ -39,7 +39,7 @@ __all__ = ["MCPToolServer"]
 
 _DESCRIPTION: Final = 8_192
 """Characters of a tool's description that the model reads."""
-_TOLD: Final = 1_000
+_LENGTH: Final = 1_000
 """Characters of an error that are passed on."""
 _PAGES: Final = 100
 """Pages of one listing."""
@@ -58,7 +58,7 @@ class MCPToolServer:
         label: names the server.
         target: where it listens, or how it is started.
         limits: what its tools may take.
-        approval: which of its tools a person has to allow.
+        approval: which of its tools a person must allow.
         allowed: the names of its tools that are offered; ``None``: all.
     """
 
@@ -123,7 +123,7 @@ class MCPToolServer:
         except ToolServerError:
             raise
         except Exception as error:
-            raise ToolServerError(_told(error)) from error
+            raise ToolServerError(_message(error)) from error
 
     async def _connect(self) -> "_Connection":
         target = self.target
@@ -137,7 +137,7 @@ class MCPToolServer:
             try:
                 found = await _Connection.opened(self._transport(kind, url), self.changed)
             except Exception as error:
-                faults.append(f"{url}: {_told(error)}")
+                faults.append(f"{url}: {_message(error)}")
             else:
                 self._answers = i
                 return found
@@ -249,7 +249,7 @@ class _Connection:
             if found._ready.done() and not found._ready.cancelled():
                 found._ready.exception()  # it has been seen
             if child is not None and child.fault and isinstance(error, Exception):
-                raise ToolServerError(f"{_told(error)}; it said: {child.fault}") from error
+                raise ToolServerError(f"{_message(error)}; it said: {child.fault}") from error
             raise
         return found
 
@@ -290,7 +290,7 @@ class _Connection:
                 self._ready.cancel()
         except Exception as error:
             if self._ready.done():
-                log.debug("a connection ended: %s", _told(error))
+                log.debug("a connection ended: %s", _message(error))
             else:
                 self._ready.set_exception(error)
 
@@ -371,8 +371,8 @@ class _Session:
             return refused(shortened(f"The call failed: {error}", self._server.limits.output))
         except Exception as error:
             self._shared.doubt()
-            log.warning("tool server %s: %s", self._server.label, _told(error))
-            return refused(shortened(f"The call failed: {_told(error)}", self._server.limits.output))
+            log.warning("tool server %s: %s", self._server.label, _message(error))
+            return refused(shortened(f"The call failed: {_message(error)}", self._server.limits.output))
         return _result(result, self._server.limits.output)
 
     async def aclose(self) -> None:
@@ -381,7 +381,7 @@ class _Session:
 
 
 def _result(result: mcp_types.CallToolResult, limit: int) -> ToolResult:
-    """What the model reads, and what a client may see beside it."""
+    """The text for the model, and what a client may see beside it."""
     parts = [part.model_dump(mode="json", by_alias=True, exclude_none=True) for part in result.content]
     structured = result.structured_content
     text = "\n".join(map(_text, parts))
@@ -410,7 +410,7 @@ def _text(part: Mapping[str, Any]) -> str:
 
 
 def _fault(schema: object, limit: int) -> str:
-    """What is wrong with the schema of a tool's arguments; ``""``: nothing."""
+    """The problem of a tool's schema of arguments; ``""``: there is none."""
     if not isinstance(schema, dict):
         return "its schema is not an object"
     if schema.get("type", "object") != "object":
@@ -440,8 +440,8 @@ def _depth(value: object) -> int:
     return depth
 
 
-def _told(error: BaseException) -> str:
-    """What an error says; of a group, its first one."""
+def _message(error: BaseException) -> str:
+    """The message of an error; of a group, that of its first one."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    return " ".join(str(error).split())[:_TOLD] or type(error).__name__
+    return " ".join(str(error).split())[:_LENGTH] or type(error).__name__

@@ -31,7 +31,7 @@ _CHARSETS: Final = (
 
 
 class Page(msgspec.Struct, frozen=True):
-    """What a browser shows.
+    """A page as a browser shows it.
 
     Attributes:
         url, title: of the page.

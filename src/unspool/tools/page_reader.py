@@ -50,7 +50,7 @@ class Writer:
 
     @property
     def text(self) -> str:
-        """What was written."""
+        """The text that was written."""
         return "".join(self._parts)
 
     def walk(self, root: Any) -> None:

@@ -21,11 +21,11 @@ from .base import log
 __all__ = ["INHERITED", "Child"]
 
 INHERITED: Final = ("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "USER")
-"""What a child has of the server's environment; all else is what its configuration names."""
+"""The variables that a child has of the server's environment; all else is what its configuration names."""
 _GRACE: Final = 2.0
 """Seconds for ending after the input's end, and again after SIGTERM."""
 _STEP: Final = 0.01
-_TOLD: Final = 500
+_LENGTH: Final = 500
 """Characters of a line of the child's errors that are logged."""
 _UNASKED: Final = 4
 """How many messages of the largest size a child may send without being asked anything."""
@@ -147,9 +147,9 @@ class Child:
         rest = b""
         while data := await process.stderr.read(8192):
             *lines, rest = (rest + data).split(b"\n")
-            rest = rest[-_TOLD:]
+            rest = rest[-_LENGTH:]
             for line in lines:
-                text = line[:_TOLD].decode(errors="replace").rstrip()
+                text = line[:_LENGTH].decode(errors="replace").rstrip()
                 if text and not self.fault.startswith("sent"):
                     self.fault = text
                     log.debug("tool server %s: %s", self._label, text)

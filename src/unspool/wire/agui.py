@@ -38,9 +38,9 @@ class AguiWriter(BlockWriter):
         thread_id, run_id: those of the request.
         message_id: of the assistant's message; made from ``run_id`` where not given.
         parent_run_id: that of the request, if it has one.
-        model: told with the usage.
+        model: sent with the usage.
         call_ids: those of the thread so far. Models that count their calls begin anew in each answer, and a client
-            would take a call with a known id for the earlier one: such an id gets the run's behind it.
+            would take a call with a known id for the earlier one: such an id gets the run's after it.
         seal: makes the ``encryptedValue`` of reasoning; ``None``: there is none.
     """
 
@@ -70,7 +70,7 @@ class AguiWriter(BlockWriter):
         self._head = b""
         self._server_calls: dict[int, tuple[str, ServerCallStart]] = {}  # those that are not over, by index
         self._interrupts: list[dict[str, Any]] = []
-        self._told = self._rounds = 0
+        self._begun_calls = self._rounds = 0
         self._answered = False  # results have come since the last message of the assistant
 
     def start(self) -> bytes:
@@ -79,15 +79,15 @@ class AguiWriter(BlockWriter):
         return _event("RUN_STARTED", **self._run, protocolVersion=PROTOCOL_VERSION, **parent)
 
     def finish(self, usage: Usage | None = None, stop_sequence: str | None = None) -> bytes:
-        """``RUN_FINISHED``. Calls are left to the client; ``result`` tells the finish reason, which has no field."""
-        told: dict[str, Any] = {"result": {"finishReason": self._finish_reason}, "outcome": {"type": "success"}}
+        """``RUN_FINISHED``. Calls are left to the client; ``result`` has the finish reason, which has no field."""
+        fields: dict[str, Any] = {"result": {"finishReason": self._finish_reason}, "outcome": {"type": "success"}}
         if self._interrupts:
-            told["outcome"] = {"type": "interrupt", "interrupts": self._interrupts}
+            fields["outcome"] = {"type": "interrupt", "interrupts": self._interrupts}
         elif self._calls:
-            told["outcome"]["pendingToolCallIds"] = self._calls
+            fields["outcome"]["pendingToolCallIds"] = self._calls
         if usage is not None:
-            told["usage"] = [_usage(usage, self._model)]
-        return _event("RUN_FINISHED", **self._run, **told)
+            fields["usage"] = [_usage(usage, self._model)]
+        return _event("RUN_FINISHED", **self._run, **fields)
 
     def cancelled(self) -> bytes:
         """``RUN_FINISHED`` of a run that was stopped, after the ends of what is open."""
@@ -115,11 +115,11 @@ class AguiWriter(BlockWriter):
         Raises:
             ValueError: not exactly one message.
         """
-        told = events[0] if events else replay(the_one(messages))
-        return self.start() + self.events(0, told) + self.finish(usage)
+        answered = events[0] if events else replay(the_one(messages))
+        return self.start() + self.events(0, answered) + self.finish(usage)
 
     def _next_message(self) -> None:
-        """What the assistant says after results is a message of its own."""
+        """Begin a new message of the assistant after results."""
         if self._answered:
             self._answered = False
             self._rounds += 1
@@ -162,8 +162,8 @@ class AguiWriter(BlockWriter):
 
     def _start_call(self, id: str, name: str) -> bytes:
         self._next_message()
-        self._open_id = id if id not in self._known else f"{id}-{self._stem}-{self._told}"
-        self._told += 1
+        self._open_id = id if id not in self._known else f"{id}-{self._stem}-{self._begun_calls}"
+        self._begun_calls += 1
         self._known.add(self._open_id)
         self._head = _head("TOOL_CALL_ARGS", "toolCallId", self._open_id)
         return _event("TOOL_CALL_START", toolCallId=self._open_id, toolCallName=name, parentMessageId=self._message_id)
@@ -172,14 +172,14 @@ class AguiWriter(BlockWriter):
         return self._text(text) if self._open_id else b""
 
     def _close_call(self, event: ToolCallEnd) -> bytes:
-        told = _event("TOOL_CALL_END", toolCallId=self._open_id) if self._open_id else b""
+        closed = _event("TOOL_CALL_END", toolCallId=self._open_id) if self._open_id else b""
         ours = self._server_calls.get(event.index)
-        return told if ours is None else told + _begun(*ours)
+        return closed if ours is None else closed + _begun(*ours)
 
     # -- tools that the server runs ----------------------------------------------------------------------------------
 
     def _open_server_call(self, event: ServerCallStart) -> bytes:
-        if event.approval:  # the run that asked for approval told the call
+        if event.approval:  # the run that asked for approval has sent the call
             self._open_id = ""
             self._server_calls[event.index] = event.id, event
             return b""
@@ -232,7 +232,7 @@ def _head(kind: str, field: str, id: str) -> bytes:
 
 
 def _usage(usage: Usage, model: str | None) -> dict[str, Any]:
-    told = {
+    counts = {
         "model": model,
         "inputTokens": usage.prompt_tokens,
         "outputTokens": usage.completion_tokens,
@@ -240,7 +240,7 @@ def _usage(usage: Usage, model: str | None) -> dict[str, Any]:
         "reasoningTokens": usage.reasoning_tokens,
         "cachedInputTokens": usage.cached_tokens,
     }
-    return {field: value for field, value in told.items() if value is not None}
+    return {field: value for field, value in counts.items() if value is not None}
 
 
 def error_body(failure: Failure) -> bytes:

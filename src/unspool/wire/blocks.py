@@ -48,7 +48,7 @@ def _block(message: Message, segment: Segment) -> tuple[TextKind, str] | ToolCal
 
 
 def replay(message: Message) -> list[Event]:
-    """Events that tell a message, one delta for each block; their spans are empty."""
+    """Events that make a message, one delta for each block; their spans are empty."""
     events: list[Event] = []
     for block in blocks(message):
         if isinstance(block, ToolCall):
@@ -85,7 +85,7 @@ class BlockWriter(ABC):
 
         Raises:
             ValueError: a choice other than 0; the protocol has no others.
-            TypeError: these are no events.
+            TypeError: these are not events.
         """
         if choice != 0:
             raise ValueError(f"choice: got {choice}; the protocol has only one choice")
@@ -181,27 +181,27 @@ class BlockWriter(ABC):
     def _close_call(self, event: ToolCallEnd) -> bytes:
         """The call is over."""
 
-    # What the server's tools do; a protocol without words for it has nothing to add.
+    # Events of the server's tools; a protocol without words for them has nothing to add.
 
     def _open_server_call(self, event: ServerCallStart) -> bytes:
         """A call that the server runs opens; its arguments and its end follow as those of any call."""
-        raise not_told(event)
+        raise not_writable(event)
 
     def _result(self, event: ServerCallResult) -> bytes:
-        """What a call of the server brought."""
-        raise not_told(event)
+        """The result of a call of the server."""
+        raise not_writable(event)
 
     def _ask(self, event: ApprovalAsked) -> bytes:
         """A complete call waits for somebody to allow it."""
-        raise not_told(event)
+        raise not_writable(event)
 
     def _listed(self, event: ToolsListed) -> bytes:
-        """What a tool server lists."""
+        """The tools of a tool server."""
         return b""
 
 
-def not_told(event: object) -> TypeError:
-    """The error of an event that a protocol cannot tell, so that nobody may make it happen there."""
+def not_writable(event: object) -> TypeError:
+    """The error of an event that a protocol cannot write, so that nobody may make it happen there."""
     return TypeError(f"events: the protocol has no words for {type(event).__name__}")
 
 

@@ -1,8 +1,8 @@
 """The candle profile of chat completions.
 
-It differs from OpenAI's: ``delta.reasoning`` holds the reasoning with its markers, in its first and its last delta; the
-role stands in a choice's first delta and in no chunk of its own; a whole answer tells its chunks in ``extensions``; a
-call that cannot be parsed, or a failing engine, ends the choice with a chunk whose finish reason is ``error``.
+It differs from OpenAI's: ``delta.reasoning`` has the reasoning with its markers, in its first and its last delta. The
+role is in a choice's first delta and has no chunk of its own. A whole answer lists its chunks in ``extensions``. A call
+that cannot be parsed, or a failing engine, ends the choice with a chunk whose finish reason is ``error``.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -39,8 +39,8 @@ class CandleWriter(ChatWriter):
 
     Args:
         id, model, created, n, include_usage, calls_reason, server_tools: as for `ChatWriter`.
-        markers: what the model opens and closes reasoning with. Events do not tell it.
-        content_chunks: whether the extensions of a whole answer also tell the pieces of the content.
+        markers: what the model opens and closes reasoning with. Events do not have them.
+        content_chunks: whether the extensions of a whole answer also list the pieces of the content.
         summary: how detailed the summary of reasoning in them is; ``None``: there is none.
     """
 
@@ -92,7 +92,7 @@ class CandleWriter(ChatWriter):
         out = super().events(choice, events, logprobs)
         if out and choice not in self._begun:
             self._begun.add(choice)
-            # Strings are escaped, so that nothing but a delta looks like this; it is empty where nothing is told.
+            # Strings are escaped, so that nothing but a delta looks like this; it is empty where nothing is sent.
             filled = b'"delta":{"' in out
             old, new = (b'{"', b'{"role":"assistant","') if filled else (b"{}", b'{"role":"assistant"}')
             out = out.replace(b'"delta":' + old, b'"delta":' + new, 1)
@@ -137,7 +137,7 @@ class CandleWriter(ChatWriter):
 
         Args:
             messages, usage, logprobs, stop_sequence: as for `ChatWriter.whole`.
-            events: those of each choice. Their pieces stand in ``extensions``; without them, each block is one piece.
+            events: those of each choice. Their pieces are in ``extensions``; without them, each block is one piece.
         """
         seen = [Clients().take(e) for e in events] or [replay(m) for m in messages]
         runs = [_before_failure(e) for e in seen]
@@ -150,10 +150,10 @@ class CandleWriter(ChatWriter):
         return encode(self._with_results(answer, events))
 
     def _message(self, message: Message) -> dict[str, Any]:
-        told: dict[str, Any] = {"role": "assistant", "content": message.content or None}
+        sent: dict[str, Any] = {"role": "assistant", "content": message.content or None}
         if message.tool_calls:
-            told["tool_calls"] = [tool_call(c) for c in message.tool_calls]
-        return told
+            sent["tool_calls"] = [tool_call(c) for c in message.tool_calls]
+        return sent
 
     def _reason(self, reason: str) -> str:
         return super()._reason(reason) or "error"  # a run that was cut has no finish

@@ -1,8 +1,8 @@
 """OpenAI chat completions: ``chat.completion.chunk`` events and the whole ``chat.completion``.
 
 What the official clients take decides details. Their stream helper adds up every string of a delta, so that role, id,
-type and name are sent once; it opens the choices in order, so that chunks with the roles come first, 0 to n-1; and it
-takes a call for complete when the next one opens, which parsers guarantee.
+type and name are sent once. It opens the choices in order, so that chunks with the roles come first, 0 to n-1. It takes
+a call for complete when the next one opens, which parsers guarantee.
 
 Calls of custom tools stream as those of functions do, their text in ``custom.input``; OpenAI's types of chunks leave
 that form open, those of whole answers define it.
@@ -53,13 +53,13 @@ class ChatWriter:
         id, model, created: constant in all chunks; ``created`` is in seconds.
         n: number of choices.
         reasoning_field: ``reasoning_content``, ``reasoning`` or ``both``.
-        include_usage: ``stream_options.include_usage``: a last chunk without choices tells the usage, all others
+        include_usage: ``stream_options.include_usage``: a last chunk without choices has the usage, all others
             ``null``.
         calls_reason: the finish reason of an answer with calls. A named ``tool_choice`` finishes with ``stop`` at
             OpenAI, a request with the legacy ``function_call`` with that.
         system_fingerprint: written where given.
         server_tools: whether the server runs tools itself. The protocol has no words for that: their calls are left
-            out, and ``tool_results``, an extension, tells each once it is over.
+            out, and ``tool_results``, an extension, has each once it is over.
         kinds: what tools are that are more than functions, by name: custom tools.
 
     Raises:
@@ -70,9 +70,9 @@ class ChatWriter:
     ROLE_CHUNK = True
     """Whether the role has a chunk of its own, before all others."""
     DELTA = b""
-    """What every delta begins with."""
+    """The beginning of every delta."""
     NO_LOGPROBS = b'"logprobs":null,'
-    """What stands where a chunk has no log probabilities."""
+    """The bytes for a chunk without log probabilities."""
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class ChatWriter:
             }
 
     def _handle(self) -> dict[type, Callable[[Choice, Any], bytes]]:
-        """What writes an event; an event without a handler is not written."""
+        """The handlers of events; an event without one is not written."""
         return {
             ContentDelta: self._content,
             ReasoningDelta: self._reasoning,
@@ -139,7 +139,7 @@ class ChatWriter:
 
         Args:
             choice: its index.
-            events: what the parser told.
+            events: the parser's.
             logprobs: the engine's entries for the same tokens, in OpenAI's form. They go with the next chunk: the
                 parser may hold back the text they belong to.
 
@@ -190,7 +190,7 @@ class ChatWriter:
         return b"".join(out)
 
     def finish(self, usage: Usage | None = None, stop_sequence: str | None = None) -> bytes:
-        """What follows the last event of the last choice: the usage, where asked for, and the stream's end."""
+        """The bytes after the last event of the last choice: the usage, where asked for, and the stream's end."""
         if usage is None or not self._include_usage:
             return sse.DONE
         return self._prefix + b'"choices":[],"usage":' + encode(usage.openai()) + b"}\n\n" + sse.DONE
@@ -200,13 +200,13 @@ class ChatWriter:
         return sse.data(error_body(failure)) + sse.DONE
 
     def _tail(self, logprobs: Sequence[Any], reason: bytes) -> bytes:
-        """What follows a delta's members."""
-        told = (
+        """The bytes after a delta's members."""
+        fields = (
             b'"logprobs":{"content":%b,"refusal":null},' % on_one_line(encode(logprobs))
             if logprobs
             else self.NO_LOGPROBS
         )
-        return b"}," + told + b'"finish_reason":' + reason + b"}]" + self._suffix
+        return b"}," + fields + b'"finish_reason":' + reason + b"}]" + self._suffix
 
     def _content(self, c: Choice, event: ContentDelta) -> bytes:
         return c.content + quoted(event.text) + c.tail
@@ -270,15 +270,15 @@ class ChatWriter:
             messages: one for each choice.
             usage: of all choices together.
             logprobs: the engine's entries for each choice.
-            events: those of each choice; they tell the results of the server's calls.
+            events: those of each choice; they have the results of the server's calls.
             stop_sequence: not used; the protocol has no field for it.
         """
         return encode(self._with_results(self._answer(messages, usage, logprobs), events))
 
     def _with_results(self, answer: dict[str, Any], events: Sequence[Sequence[AnyEvent]]) -> dict[str, Any]:
         """The answer with what the server's calls brought."""
-        for clients, choice, told in zip(self._clients or (), answer["choices"], events, strict=False):
-            clients.take(told)
+        for clients, choice, emitted in zip(self._clients or (), answer["choices"], events, strict=False):
+            clients.take(emitted)
             if clients.results:
                 choice["message"]["tool_results"] = clients.results
         return answer
@@ -306,12 +306,12 @@ class ChatWriter:
         return choice
 
     def _message(self, message: Message) -> dict[str, Any]:
-        told: dict[str, Any] = {"role": "assistant", "content": message.content or None, "refusal": None}
+        sent: dict[str, Any] = {"role": "assistant", "content": message.content or None, "refusal": None}
         for field in self._fields:
-            told[field] = message.reasoning or None
+            sent[field] = message.reasoning or None
         if message.tool_calls:
-            told["tool_calls"] = [tool_call(c, self._kinds) for c in message.tool_calls]
-        return told
+            sent["tool_calls"] = [tool_call(c, self._kinds) for c in message.tool_calls]
+        return sent
 
 
 def tool_call(call: ToolCall, kinds: Mapping[str, Kind] | None = None) -> dict[str, Any]:

@@ -31,7 +31,7 @@ class Coalescer:
         boundaries: arguments go on after a bracket, a comma, a colon or a string's closing quote.
         max_delay: nothing is held for longer, in the unit of the caller's clock. Alone, it holds every delta that long.
 
-    The caller tells the time: ``now`` is any clock that does not go backwards, and `due` is when to call `tick`.
+    The caller gives the time: ``now`` is any clock that does not go backwards, and `due` is when to call `tick`.
     """
 
     def __init__(self, *, sentences: bool = False, boundaries: bool = False, max_delay: float | None = None) -> None:
@@ -43,7 +43,7 @@ class Coalescer:
         self._held: list[Delta] = []
         self._size = 0
         self._since = 0.0
-        self._in_string = self._escaped = False  # where the arguments of the open call stand
+        self._in_string = self._escaped = False  # where the arguments of the open call are
 
     @property
     def due(self) -> float | None:
@@ -64,7 +64,7 @@ class Coalescer:
         return out
 
     def tick(self, now: float) -> list[Event]:
-        """What has been held back for long enough."""
+        """The events that have been held back for long enough."""
         due = self.due
         return self.flush() if due is not None and now >= due else []
 
@@ -137,8 +137,8 @@ def _joined(held: list[Delta]) -> Delta:
     if first is last:
         return first
     text = "".join([_text(e) for e in held])
-    told = {"arguments": text} if isinstance(first, ToolCallDelta) else {"text": text}
-    return msgspec.structs.replace(first, **told, end=last.end, token_end=last.token_end)
+    field = {"arguments": text} if isinstance(first, ToolCallDelta) else {"text": text}
+    return msgspec.structs.replace(first, **field, end=last.end, token_end=last.token_end)
 
 
 def _split(event: Delta, at: int) -> tuple[Delta, Delta | None]:

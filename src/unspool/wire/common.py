@@ -1,4 +1,4 @@
-"""What all protocols share: what a writer does, counts of tokens, and failures."""
+"""Shared by all protocols: the interface of writers, counts of tokens, and failures."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
@@ -22,7 +22,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
         total_tokens: ``None`` where the engine does not say; then it is the sum of the two.
         cached_tokens: how many of the prompt's came from a cache.
         reasoning_tokens: how many of the completion's were reasoning.
-        prefill_time, decode_time_arr: milliseconds up to the first token and between tokens; MindIE alone tells them.
+        prefill_time, decode_time_arr: milliseconds up to the first token and between tokens; MindIE alone reports them.
     """
 
     prompt_tokens: int = 0
@@ -39,7 +39,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
         return self.prompt_tokens + self.completion_tokens if self.total_tokens is None else self.total_tokens
 
     def openai(self) -> dict[str, Any]:
-        """As chat completions have it; details stand there only where they are known."""
+        """As chat completions have it; details are there only where they are known."""
         usage: dict[str, Any] = {
             "prompt_tokens": self.prompt_tokens,
             "completion_tokens": self.completion_tokens,
@@ -64,7 +64,7 @@ def not_written(event: object) -> bytes:
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """What went wrong, for any protocol.
+    """A failure, for any protocol.
 
     Attributes:
         message: for people; where a request is at fault it names the field and what is allowed.
@@ -119,7 +119,7 @@ class Writer(Protocol):
         Args:
             messages: one for each choice.
             usage: of all choices together.
-            logprobs, events: those of each choice, where they are known. What the server's tools did stands in the
+            logprobs, events: those of each choice, where they are known. What the server's tools did is in the
                 events alone.
             stop_sequence: as for `finish`.
         """

@@ -14,11 +14,11 @@ from ..regex import Regex
 __all__ = ["INPUT", "Input", "Kind", "input_of"]
 
 INPUT: Final = "input"
-"""The argument that holds the text."""
+"""The argument that is the text."""
 
 
 class Kind(msgspec.Struct, frozen=True):
-    """What a declared tool is for the client.
+    """A declared tool as the client knows it.
 
     Attributes:
         kind: how it was declared.
@@ -41,19 +41,19 @@ _CUT: Final = Regex(r'["\\]')
 class Input:
     """Decodes the text of a custom tool, ``{"input": "…"}``, from pieces of its JSON.
 
-    Arguments of any other form are told as they are, once they are complete.
+    Arguments of any other form are returned as they are, once they are complete.
     """
 
     def __init__(self) -> None:
         self._raw: list[str] = []
         self._state: Literal["before", "inside", "behind", "other"] = "before"
-        self._held = ""  # an escape that is not complete, or what stands before the text
-        self._told: list[str] = []
+        self._held = ""  # an escape that is not complete, or what comes before the text
+        self._decoded: list[str] = []
 
     @property
     def text(self) -> str:
-        """What was decoded so far."""
-        return "".join(self._told)
+        """The text that was decoded so far."""
+        return "".join(self._decoded)
 
     def feed(self, piece: str) -> str:
         """The text of the next piece; may be empty."""
@@ -68,15 +68,15 @@ class Input:
         if self._state != "inside":
             return ""
         text = self._inside(self._held + piece)
-        self._told.append(text)
+        self._decoded.append(text)
         return text
 
     def close(self) -> str:
-        """What is left to tell: the arguments themselves where they hold no text."""
+        """What is left: the arguments themselves where they contain no text."""
         if self._state in ("inside", "behind"):
             return ""
         text = _other("".join(self._raw))
-        self._told.append(text)
+        self._decoded.append(text)
         return text
 
     def _inside(self, text: str) -> str:
@@ -98,7 +98,7 @@ class Input:
 
 
 def _escape(text: str, at: int) -> tuple[str, int] | None:
-    """The character of an escape and the place behind it; ``None`` where more has to come."""
+    """The character of an escape and the place after it; ``None`` where more must come."""
     kind = text[at + 1 : at + 2]
     if kind != "u":
         return (_SIMPLE.get(kind, kind), at + 2) if kind else None

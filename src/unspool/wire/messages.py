@@ -1,7 +1,7 @@
 """Anthropic's Messages API: blocks of thinking, text and tool use, strictly one after another.
 
 Its clients go by ``event:`` lines, and they parse the input of each tool use. Arguments therefore wait until their call
-is over, as values do at Anthropic unless fine-grained streaming is asked for; what turns out not to be a JSON object is
+is over, as values do at Anthropic unless fine-grained streaming is asked for. What turns out not to be a JSON object is
 wrapped in one under the key that Anthropic's documentation gives to such input.
 """
 
@@ -28,7 +28,7 @@ STOP_REASONS: Final = {
 """An engine's finish reason and Anthropic's; any other is ``end_turn``."""
 
 PING: Final = sse.event(b"ping", b'{"type":"ping"}')
-"""What keeps a connection alive; allowed anywhere between two events."""
+"""The event that keeps a connection alive; allowed anywhere between two events."""
 
 _as_object: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
@@ -50,10 +50,10 @@ class MessagesWriter(BlockWriter):
         model: the served name.
         fine_grained: pass the pieces of arguments on as they arrive, unchecked, as Anthropic's fine-grained tool
             streaming
-            does: clients then have to expect invalid JSON.
+            does: clients then must expect invalid JSON.
         seal: makes the ``signature`` of thinking; ``None``: it is empty.
-        omit: leave the text of thinking out; its signature alone holds it.
-        edits: of the context that were made, to tell at the end; ``None``: none were asked for.
+        omit: leave the text of thinking out; its signature alone contains it.
+        edits: of the context that were made, to be listed at the end; ``None``: none were asked for.
     """
 
     KEEP_ALIVE = PING
@@ -84,7 +84,7 @@ class MessagesWriter(BlockWriter):
     # -- streaming -------------------------------------------------------------------------------------------------
 
     def start(self, usage: Usage | None = None) -> bytes:
-        """``message_start``; an engine that knows the prompt's tokens by now may tell them."""
+        """``message_start``; an engine that knows the prompt's tokens by now may report them."""
         message: dict[str, Any] = {
             **self._identity,
             "content": [],
@@ -102,8 +102,8 @@ class MessagesWriter(BlockWriter):
             stop_sequence: the request's stop sequence that the output ended with, if it did.
         """
         delta = _stop(self._finish_reason, stop_sequence)
-        told = _usage(usage) if usage else {"output_tokens": 0}
-        last = {"type": "message_delta", "delta": delta, "usage": told, **self._edits}
+        counts = _usage(usage) if usage else {"output_tokens": 0}
+        last = {"type": "message_delta", "delta": delta, "usage": counts, **self._edits}
         return _event(last) + _event({"type": "message_stop"})
 
     def error(self, failure: Failure) -> bytes:
@@ -249,21 +249,21 @@ def _mcp_tool_result(id: str, event: ServerCallResult) -> dict[str, Any]:
 
 
 def _stop(reason: str, stop_sequence: str | None) -> dict[str, Any]:
-    told = STOP_REASONS.get(reason, "end_turn")
-    if told == "end_turn" and stop_sequence is not None:
-        told = "stop_sequence"
-    return {"stop_reason": told, "stop_sequence": stop_sequence if told == "stop_sequence" else None}
+    stop_reason = STOP_REASONS.get(reason, "end_turn")
+    if stop_reason == "end_turn" and stop_sequence is not None:
+        stop_reason = "stop_sequence"
+    return {"stop_reason": stop_reason, "stop_sequence": stop_sequence if stop_reason == "stop_sequence" else None}
 
 
 def _usage(usage: Usage) -> dict[str, Any]:
     """Anthropic counts the prompt's cached tokens apart from the others."""
-    told: dict[str, Any] = {"input_tokens": usage.prompt_tokens - (usage.cached_tokens or 0)}
+    counts: dict[str, Any] = {"input_tokens": usage.prompt_tokens - (usage.cached_tokens or 0)}
     if usage.cached_tokens is not None:
-        told["cache_read_input_tokens"] = usage.cached_tokens
-    told["output_tokens"] = usage.completion_tokens
+        counts["cache_read_input_tokens"] = usage.cached_tokens
+    counts["output_tokens"] = usage.completion_tokens
     if usage.reasoning_tokens is not None:
-        told["output_tokens_details"] = {"thinking_tokens": usage.reasoning_tokens}
-    return told
+        counts["output_tokens_details"] = {"thinking_tokens": usage.reasoning_tokens}
+    return counts
 
 
 _ERROR_TYPES: Final = {

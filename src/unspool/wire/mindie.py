@@ -1,7 +1,7 @@
 """The MindIE profile of chat completions.
 
-It differs from OpenAI's: the role stands in every delta and in no chunk of its own; the last chunk tells the finish
-reason and the usage; with ``fullTextEnabled`` the content is cumulative; errors have a body of their own, and after the
+It differs from OpenAI's: the role is in every delta and has no chunk of its own. The last chunk has the finish reason
+and the usage. With ``fullTextEnabled`` the content is cumulative. Errors have a body of their own, and after the
 first byte they are a last chunk with ``stop`` and ``err_msg``. A cancelled request is sent nothing more, so there is no
 writer for it.
 """
@@ -26,8 +26,8 @@ class MindieWriter(ChatWriter):
     Args:
         id, model, created, reasoning_field: as for `ChatWriter`.
         calls_reason, server_tools: as for `ChatWriter`.
-        full_text: ``fullTextEnabled``: each delta holds the content so far, the last chunk also ``full_text``.
-        timing: where a whole answer tells ``prefill_time`` and ``decode_time_arr``: among the usage, or at top level.
+        full_text: ``fullTextEnabled``: each delta has the content so far, the last chunk also ``full_text``.
+        timing: where a whole answer has ``prefill_time`` and ``decode_time_arr``: among the usage, or at top level.
 
     Raises:
         ValueError: ``timing`` is neither ``usage`` nor ``top``.
@@ -61,14 +61,14 @@ class MindieWriter(ChatWriter):
         )
         self._full_text = full_text
         self._timing = timing
-        self._told = b'"'  # the content so far as a JSON string, without its closing quote
+        self._so_far = b'"'  # the content so far as a JSON string, without its closing quote
         self._finish_reason = "stop"
 
     def _content(self, c: Choice, event: ContentDelta) -> bytes:
         if not self._full_text:
             return super()._content(c, event)
-        self._told += quoted(event.text)[1:-1]
-        return c.content + self._told + b'"' + c.tail
+        self._so_far += quoted(event.text)[1:-1]
+        return c.content + self._so_far + b'"' + c.tail
 
     def _finish(self, c: Choice, event: Finish) -> bytes:
         c.over = True
@@ -76,11 +76,11 @@ class MindieWriter(ChatWriter):
         return b""
 
     def finish(self, usage: Usage | None = None, stop_sequence: str | None = None) -> bytes:
-        """The last chunk and the stream's end. Times are told in whole answers only."""
-        told = {} if usage is None else {"usage": usage.openai()}
-        content = self._told + b'"' if self._full_text else b'""'
+        """The last chunk and the stream's end. Times are sent in whole answers only."""
+        members = {} if usage is None else {"usage": usage.openai()}
+        content = self._so_far + b'"' if self._full_text else b'""'
         full = b'"full_text":%b,' % content if self._full_text else b""
-        return self._last(full, told, content, self._finish_reason)
+        return self._last(full, members, content, self._finish_reason)
 
     def error(self, failure: Failure) -> bytes:
         """A failure after the first byte: a last chunk without output, and its message."""
@@ -88,9 +88,9 @@ class MindieWriter(ChatWriter):
 
     def _last(self, full: bytes, members: dict[str, Any], content: bytes, reason: str) -> bytes:
         c = self._choices[0]
-        told = on_one_line(encode(members))[1:-1] + b"," if members else b""
+        fields = on_one_line(encode(members))[1:-1] + b"," if members else b""
         delta = c.content.removeprefix(self._prefix) + content
-        return self._prefix + full + told + delta + self._tail(c.logprobs, quoted(reason)) + sse.DONE
+        return self._prefix + full + fields + delta + self._tail(c.logprobs, quoted(reason)) + sse.DONE
 
     def _answer(
         self, messages: Sequence[Message], usage: Usage | None, logprobs: Sequence[Sequence[Any]]
@@ -101,11 +101,11 @@ class MindieWriter(ChatWriter):
         return answer
 
     def _message(self, message: Message) -> dict[str, Any]:
-        told: dict[str, Any] = {"role": "assistant", "content": message.content}
+        sent: dict[str, Any] = {"role": "assistant", "content": message.content}
         if message.reasoning:
-            told.update(dict.fromkeys(self._fields, message.reasoning))
-        told["tool_calls"] = [tool_call(c) for c in message.tool_calls]
-        return told
+            sent.update(dict.fromkeys(self._fields, message.reasoning))
+        sent["tool_calls"] = [tool_call(c) for c in message.tool_calls]
+        return sent
 
 
 def _times(usage: Usage) -> dict[str, Any]:
@@ -127,6 +127,6 @@ def _phrase(status: int) -> str:
 
 
 def error_body(failure: Failure) -> bytes:
-    """The body of a response that is an error; the message also stands in ``err_msg``, as it does in a stream."""
+    """The body of a response that is an error; the message also is in ``err_msg``, as it does in a stream."""
     kind = failure.type or _ERROR_TYPES.get(failure.status) or _phrase(failure.status)
     return encode({"error": failure.message, "error_type": kind, "err_msg": failure.message})

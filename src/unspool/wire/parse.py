@@ -25,28 +25,28 @@ _read_message: Final = msgspec.json.Decoder(_Message).decode
 _read_events: Final = msgspec.json.Decoder(_Events).decode
 
 
-def message(told: Message) -> bytes:
+def message(read: Message) -> bytes:
     """``{"message": …}``: every field of a `Message`, with its segments and notices."""
-    return encode(_Message(told))
+    return encode(_Message(read))
 
 
-def events(told: Sequence[Event]) -> bytes:
+def events(emitted: Sequence[Event]) -> bytes:
     """``{"events": […]}``: each event's fields, and its name in ``type``."""
-    return encode(_Events(told))
+    return encode(_Events(emitted))
 
 
-def part(told: Sequence[Event]) -> bytes:
+def part(emitted: Sequence[Event]) -> bytes:
     """Some events, for `joined`: as bytes they take a fraction of the memory."""
-    return encode(told)[1:-1]
+    return encode(emitted)[1:-1]
 
 
 def joined(parts: Sequence[bytes]) -> bytes:
-    """What `events` writes of the events of all parts in turn."""
+    """The bytes that `events` writes of the events of all parts in turn."""
     return b'{"events":[' + b",".join(p for p in parts if p) + b"]}"
 
 
 def read_message(data: bytes) -> Message:
-    """What `message` wrote.
+    """Read what `message` wrote.
 
     Raises:
         msgspec.DecodeError: something else.
@@ -55,7 +55,7 @@ def read_message(data: bytes) -> Message:
 
 
 def read_events(data: bytes) -> list[Event]:
-    """What `events` wrote.
+    """Read what `events` wrote.
 
     Raises:
         msgspec.DecodeError: something else.

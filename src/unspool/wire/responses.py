@@ -1,7 +1,7 @@
 """OpenAI's Responses API: items of output (reasoning, message, function call), streamed one after another.
 
 Every event has a ``sequence_number``. Ids of items are made from the response's id and their place, so that a stream
-and a whole answer agree on them. The event that ends a stream holds the whole response; there is no ``[DONE]``.
+and a whole answer agree on them. The event that ends a stream contains the whole response; there is no ``[DONE]``.
 """
 
 from collections.abc import Mapping, Sequence
@@ -40,7 +40,7 @@ DEFAULTS: Final[dict[str, Any]] = {
     "truncation": "disabled",
     "user": None,
 }
-"""What a response repeats of its request, and what stands there where the request says nothing."""
+"""The fields that a response repeats of its request, and their defaults."""
 
 INCOMPLETE: Final = {
     "length": "max_output_tokens",
@@ -136,7 +136,7 @@ class ResponsesWriter(BlockWriter):
         self._item_id = self._id_of(kind, self._at, tool)
 
     def _prepare(self, kind: str, **members: Any) -> None:
-        """What the open item's deltas begin with, up to the sequence number."""
+        """The beginning of the open item's deltas, up to the sequence number."""
         payload = on_one_line(encode({"type": kind, **self._place(), **members}))[:-1]
         self._head = b"event: %b\ndata: " % kind.encode() + payload + b',"sequence_number":'
         self._parts = []
@@ -235,12 +235,12 @@ class ResponsesWriter(BlockWriter):
         item = _call_item(self._item_id, self._opened.id, name, arguments, _call_status(event.status), kind)
         if self._input is not None:
             rest = self._piece(self._input.close())
-            told = self._event("response.custom_tool_call_input.done", **self._place(), input=self._input.text)
-            return rest + told + self._done(item)
+            closed = self._event("response.custom_tool_call_input.done", **self._place(), input=self._input.text)
+            return rest + closed + self._done(item)
         if kind is not None and kind.kind == "tool_search":
             return self._done(item)
-        told = self._event("response.function_call_arguments.done", **self._place(), arguments=arguments)
-        return told + self._done(item)
+        closed = self._event("response.function_call_arguments.done", **self._place(), arguments=arguments)
+        return closed + self._done(item)
 
     def _text_item(self, kind: TextKind, id: str, text: str, status: Status) -> dict[str, Any]:
         """A complete item of text."""
@@ -263,13 +263,13 @@ class ResponsesWriter(BlockWriter):
         self._add("tools")
         item = list_item(self._item_id, event)
         added = self._event("response.output_item.added", output_index=self._at, item={**item, "tools": []})
-        told = self._event("response.mcp_list_tools.in_progress", **self._place())
+        begun = self._event("response.mcp_list_tools.in_progress", **self._place())
         ended = "failed" if event.error else "completed"
-        return added + told + self._event(f"response.mcp_list_tools.{ended}", **self._place()) + self._done(item)
+        return added + begun + self._event(f"response.mcp_list_tools.{ended}", **self._place()) + self._done(item)
 
     def _open_server_call(self, event: ServerCallStart) -> bytes:
         item = self._server_items[event.index] = ServerItem(event)
-        if not item.streams:  # the item tells what only the whole arguments do
+        if not item.streams:  # the item says what only the whole arguments do
             return b""
         added = self._begin(item)
         self._prepare("response.mcp_call_arguments.delta")
@@ -300,16 +300,16 @@ class ResponsesWriter(BlockWriter):
         if item.start.asks:  # nobody ran it
             return b""
         self._at, self._item_id = item.at, item.id
-        # Only calls of MCP have an event for failure; the item of the others tells it.
+        # Only calls of MCP have an event for failure; the item of the others says so.
         ended = "failed" if event.error and item.kind == "mcp_call" else "completed"
-        told = self._event(f"response.{item.kind}.{ended}", **self._place())
-        return told + self._done(item.item("failed" if event.error else "completed", event))
+        ended_event = self._event(f"response.{item.kind}.{ended}", **self._place())
+        return ended_event + self._done(item.item("failed" if event.error else "completed", event))
 
     def _ask(self, event: ApprovalAsked) -> bytes:
         item = self._server_items.pop(event.index)
         self._add("approval")
-        told = approval_item(event.id, item)
-        return self._event("response.output_item.added", output_index=self._at, item=told) + self._done(told)
+        asked = approval_item(event.id, item)
+        return self._event("response.output_item.added", output_index=self._at, item=asked) + self._done(asked)
 
     # -- whole -----------------------------------------------------------------------------------------------------
 
@@ -397,7 +397,7 @@ def _part(kind: TextKind, text: str) -> dict[str, Any]:
 
 def _text_item(kind: TextKind, id: str, text: str | None, status: Status) -> dict[str, Any]:
     content = [] if text is None else [_part(kind, text)]
-    if kind == "reasoning":  # whether reasoning was complete, not even the answer as a whole can tell: no status
+    if kind == "reasoning":  # whether reasoning was complete, not even the answer as a whole shows: no status
         return {"type": "reasoning", "id": id, "summary": [], "content": content}
     return {"type": "message", "id": id, "role": "assistant", "status": status, "content": content}
 
@@ -405,16 +405,16 @@ def _text_item(kind: TextKind, id: str, text: str | None, status: Status) -> dic
 def _call_item(
     id: str, call_id: str, name: str, arguments: str, status: Status, kind: Kind | None = None
 ) -> dict[str, Any]:
-    told = {"id": id, "call_id": call_id, "status": status}
+    ids = {"id": id, "call_id": call_id, "status": status}
     if kind is None:
-        return {"type": "function_call", **told, "name": name, "arguments": arguments}
+        return {"type": "function_call", **ids, "name": name, "arguments": arguments}
     if kind.kind == "tool_search":
-        return {"type": "tool_search_call", **told, "execution": "client", "arguments": _object(arguments)}
+        return {"type": "tool_search_call", **ids, "execution": "client", "arguments": _object(arguments)}
     space = {"namespace": kind.namespace} if kind.namespace else {}
     if kind.kind == "custom":
         text = input_of(arguments) if arguments else ""
-        return {"type": "custom_tool_call", **told, "name": kind.name, "input": text, **space}
-    return {"type": "function_call", **told, "name": kind.name, "arguments": arguments, **space}
+        return {"type": "custom_tool_call", **ids, "name": kind.name, "input": text, **space}
+    return {"type": "function_call", **ids, "name": kind.name, "arguments": arguments, **space}
 
 
 def _object(arguments: str) -> Any:
@@ -431,7 +431,7 @@ def _failure_code(status: int) -> str:
 
 
 def _usage(usage: Usage) -> dict[str, Any]:
-    """The protocol requires the details; a count that the engine does not tell is 0."""
+    """The protocol requires the details; a count that the engine does not report is 0."""
     return {
         "input_tokens": usage.prompt_tokens,
         "input_tokens_details": {"cached_tokens": usage.cached_tokens or 0, "cache_write_tokens": 0},

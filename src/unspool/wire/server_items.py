@@ -1,4 +1,4 @@
-"""Items of Responses that tell what the server's tools do: calls over MCP, of its interpreter, of its browser."""
+"""Items of Responses for what the server's tools do: calls over MCP, of its interpreter, of its browser."""
 
 import json
 from typing import Any, Final
@@ -20,7 +20,7 @@ class ServerItem:
         start: the event that opened it.
         kind: the item's type, which its events are named after.
         runs: the last word of the event that says that the call runs.
-        streams: whether its arguments are told as they come; else the item opens with the whole of them.
+        streams: whether its arguments are sent as they come; else the item opens with the whole of them.
         arguments: their pieces.
         at, id: the item's place and id, once it is open.
     """
@@ -53,22 +53,22 @@ class ServerItem:
             status: the protocol's.
             result: what the call brought, once it is over.
         """
-        told: dict[str, Any] = {"type": self.kind, "id": self.id, "status": status}
+        fields: dict[str, Any] = {"type": self.kind, "id": self.id, "status": status}
         if self.start.form == "code_interpreter":
             logs = None if result is None else [{"type": "logs", "logs": result.text}]
-            return {**told, "code": self.code, "container_id": f"cntr_{self.id}", "outputs": logs}
+            return {**fields, "code": self.code, "container_id": f"cntr_{self.id}", "outputs": logs}
         if self.start.form == "web_search":
-            return {**told, "action": self._action(result)}
-        told |= {"server_label": self.start.server, "name": self.start.name, "arguments": self.text}
-        told |= {"approval_request_id": self.start.approval or None, "output": None, "error": None}
+            return {**fields, "action": self._action(result)}
+        fields |= {"server_label": self.start.server, "name": self.start.name, "arguments": self.text}
+        fields |= {"approval_request_id": self.start.approval or None, "output": None, "error": None}
         if result is not None and result.error:
-            told["error"] = {"type": "mcp_tool_execution_error", "content": [{"type": "text", "text": result.text}]}
+            fields["error"] = {"type": "mcp_tool_execution_error", "content": [{"type": "text", "text": result.text}]}
         elif result is not None:
-            told["output"] = result.text
-        return told
+            fields["output"] = result.text
+        return fields
 
     def _action(self, result: ServerCallResult | None) -> dict[str, Any]:
-        """What a browser does: the last word of the tool's name says it."""
+        """The action of a browser, by the last word of the tool's name."""
         given = self._values()
         texts = [v for v in given.values() if isinstance(v, str)]
         urls = result.urls if result is not None else ()
@@ -91,12 +91,12 @@ class ServerItem:
 
 
 def approval_item(id: str, call: ServerItem) -> dict[str, Any]:
-    """A call that somebody has to allow."""
-    told = {"type": "mcp_approval_request", "id": id, "server_label": call.start.server}
-    return {**told, "name": call.start.name, "arguments": call.text}
+    """A call that somebody must allow."""
+    fields = {"type": "mcp_approval_request", "id": id, "server_label": call.start.server}
+    return {**fields, "name": call.start.name, "arguments": call.text}
 
 
 def list_item(id: str, event: ToolsListed) -> dict[str, Any]:
-    """What a server lists."""
-    told = {"type": "mcp_list_tools", "id": id, "server_label": event.server}
-    return {**told, "tools": list(event.tools), "error": event.error}
+    """The list of a server's tools."""
+    fields = {"type": "mcp_list_tools", "id": id, "server_label": event.server}
+    return {**fields, "tools": list(event.tools), "error": event.error}

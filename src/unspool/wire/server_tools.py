@@ -1,6 +1,6 @@
-"""Tools that the server runs, as the wires tell them: events beside those of the parser.
+"""Tools that the server runs, as the wires write them: events beside those of the parser.
 
-A loop runs the model, its calls, and the model again. What it tells is one stream: `ServerCallStart` stands in the
+A loop runs the model, its calls, and the model again. All of it is one stream: `ServerCallStart` is in the
 place of `ToolCallStart`, pieces of arguments and the call's end follow as for any call, and `ServerCallResult` comes
 once the tool has run. Indexes of calls go on over all rounds.
 """
@@ -13,14 +13,14 @@ import msgspec
 from ..events import Event, ToolCallDelta, ToolCallEnd, ToolCallStart
 
 Form = Literal["mcp", "code_interpreter", "web_search"]
-"""What a client knows a tool as: by the words of Responses, which has a kind of item for each."""
+"""A tool as a client knows it, by the words of Responses, which has a kind of item for each."""
 
 TOOL_LIMIT = "tool_limit"
 """The finish reason of an answer that a limit on the server's tools ended before the model did."""
 
 
 class ToolsListed(msgspec.Struct, frozen=True):
-    """What a tool server lists, told before anything else.
+    """What a tool server lists, sent before anything else.
 
     Attributes:
         server: its label.
@@ -41,8 +41,8 @@ class ServerCallStart(msgspec.Struct, frozen=True):
         name: the tool's, as its server calls it.
         server: the label of its server; empty where no server has such a tool.
         form: what the client knows it as.
-        asks: whether somebody has to allow it first.
-        approval: the id of the request that allowed it, where it had to be; the call itself was told then.
+        asks: whether somebody must allow it first.
+        approval: the id of the request that allowed it, where it had to be; the call itself was sent then.
         called: what the model calls it, where that is another name: no other tool of the request has it.
     """
 
@@ -57,7 +57,7 @@ class ServerCallStart(msgspec.Struct, frozen=True):
 
 
 class ServerCallResult(msgspec.Struct, frozen=True):
-    """What a call of the server brought.
+    """The result of a call of the server.
 
     Attributes:
         index: the call's.
@@ -87,7 +87,7 @@ class ApprovalAsked(msgspec.Struct, frozen=True):
 ServerEvent = ToolsListed | ServerCallStart | ServerCallResult | ApprovalAsked
 """Any of them."""
 AnyEvent = Event | ServerEvent
-"""What a writer takes."""
+"""The events that a writer takes."""
 
 
 class Clients:
@@ -133,5 +133,5 @@ class Clients:
     def _result(self, event: ServerCallResult) -> None:
         call = self._calls[event.index]
         arguments = "".join(self._arguments.pop(event.index, ()))
-        told = {"index": len(self.results), **call, "arguments": arguments, "content": event.text}
-        self.results.append({**told, "is_error": event.error})
+        entry = {"index": len(self.results), **call, "arguments": arguments, "content": event.text}
+        self.results.append({**entry, "is_error": event.error})

@@ -1,6 +1,6 @@
 """Server-sent events: the framing that all streams share.
 
-Frames end with two line feeds and never hold a carriage return: AG-UI's client splits on exactly that.
+Frames end with two line feeds and never contain a carriage return: AG-UI's client splits on exactly that.
 """
 
 from typing import Final
@@ -13,7 +13,7 @@ HEADERS: Final = {"cache-control": "no-cache", "x-accel-buffering": "no"}
 """Headers that keep caches from storing a stream, and proxies from collecting it."""
 
 DONE: Final = b"data: [DONE]\n\n"
-"""What ends a stream of chat completions, and of nothing else: AG-UI's client fails on it."""
+"""The end of a stream of chat completions, and of no other: AG-UI's client fails on it."""
 
 KEEP_ALIVE: Final = b": keep-alive\n\n"
 """A comment; every client skips it."""

@@ -1,7 +1,7 @@
 """Summaries of reasoning: sentences of the reasoning itself, picked out as it streams.
 
-No model writes them. A paragraph of thought tells in its first sentence what it is about, so those sentences are the
-summary: with ``detailed`` one of each paragraph, with ``concise`` of those only that are some way behind the last.
+No model writes them. A paragraph of thought says in its first sentence what it is about, so those sentences are the
+summary: with ``detailed`` one of each paragraph, with ``concise`` of those only that are some way after the last.
 """
 
 from typing import Final, Literal

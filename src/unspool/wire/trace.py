@@ -20,19 +20,19 @@ __all__ = ["TraceWriter", "error_body", "step"]
 
 
 def step(events: Sequence[Event], stage: Stage, held: Any = None) -> dict[str, Any]:
-    """What is told of a piece.
+    """What is reported of a piece.
 
     Args:
         events: those that it gave.
-        stage: where the output stands behind it.
+        stage: where the output comes after it.
         held: what was fed and not said, in any form that encodes as JSON; ``None``: nothing.
     """
-    told: dict[str, Any] = {"events": events, "stands": stage}
-    return told if held is None else {**told, "held": held}
+    fields: dict[str, Any] = {"events": events, "stands": stage}
+    return fields if held is None else {**fields, "held": held}
 
 
 class TraceWriter:
-    """Writes one answer of one choice, always as a stream. It is a `Writer`, which is told of pieces, not of events.
+    """Writes one answer of one choice, always as a stream. It is a `Writer` that gets pieces, not events.
 
     Args:
         asked: the recording's first line; set before the stream starts.
@@ -47,22 +47,22 @@ class TraceWriter:
         """The request."""
         return _line(self.asked)
 
-    def piece(self, at: float, delta: Any, told: Mapping[str, Any]) -> bytes:
+    def piece(self, at: float, delta: Any, fields: Mapping[str, Any]) -> bytes:
         """A piece of raw output.
 
         Args:
             at: seconds since the request.
             delta: the piece; a struct.
-            told: see `step`.
+            fields: see `step`.
         """
-        return _line({"type": "chunk", "at": round(at, 6), **msgspec.to_builtins(delta), **told})
+        return _line({"type": "chunk", "at": round(at, 6), **msgspec.to_builtins(delta), **fields})
 
-    def last(self, at: float, told: Mapping[str, Any]) -> bytes:
-        """What the output's end gave; see `piece`."""
-        return _line({"type": "end", "at": round(at, 6), **told})
+    def last(self, at: float, fields: Mapping[str, Any]) -> bytes:
+        """The events of the output's end; see `piece`."""
+        return _line({"type": "end", "at": round(at, 6), **fields})
 
     def events(self, choice: int, events: Sequence[Event], logprobs: Sequence[Any] = ()) -> bytes:
-        """Nothing: events are told with their piece."""
+        """Nothing: events are written with their piece."""
         return b""
 
     def finish(self, usage: Usage | None = None, stop_sequence: str | None = None) -> bytes:

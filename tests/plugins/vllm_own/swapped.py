@@ -3,7 +3,7 @@
     PYTHONPATH=tests/plugins/vllm_own python -P -m pytest -p swapped --outcomes FILE [--swapped BEFORE] …
 
 ``FILE`` gets an `Outcome` of each test as JSON; with ``--swapped``, only of the tests that used a parser of ours.
-``BEFORE`` is the file of a run with vLLM's parsers. This folder stands on the path by itself: vLLM's tests are a
+``BEFORE`` is the file of a run with vLLM's parsers. This folder is on the path by itself: vLLM's tests are a
 package named ``tests`` too.
 
 Two things that these tests do without are made up for. Tokenizers of a hub are made here: of bytes, with the markers of

@@ -61,9 +61,9 @@ class Around(ABC, Generic[S]):
         """The state of a sequence after its prompt."""
 
     def _behind_prompt(self, state: S, logits: NDArray[np.float32]) -> NDArray[np.float32]:
-        """The logits behind the prompt."""
+        """The logits after the prompt."""
         return logits
 
     @abstractmethod
     def _next(self, state: S, token: int, logits: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Follow a sequence by one token; the logits behind it, a row that may be changed."""
+        """Follow a sequence by one token; the logits after it, a row that may be changed."""

@@ -1,8 +1,8 @@
 """What keeps the builtin model from talking on: its thinking, its words and its calls are bounded.
 
 It is trained to be brief. At a high temperature, or where a grammar keeps it from ending without a call, a small model
-would go on all the same; then it is led to the end of its thinking, to a call, to the end of its calls, or to the end.
-A call that has to be made is complete within 300 tokens.
+would go on all the same. Then it is led to the end of its thinking, to a call, to the end of its calls, or to the end.
+A call that must be made is complete within 300 tokens.
 """
 
 import json
@@ -18,7 +18,7 @@ from .model import FOLDER
 
 Part = Literal["thinking", "words", "calls"]
 MOST: Final[dict[Part, int]] = {"thinking": 64, "words": 96, "calls": 150}
-"""Tokens of each part at most, but for those that close what is open; words are what stands outside of the others."""
+"""Tokens of each part at most, but for those that close what is open; words are what is outside of the others."""
 
 _LESS: Final = np.float32(1000)
 """What is taken off the logits of tokens that are not to come: none of them is likely then, and their order stays, for
@@ -37,7 +37,7 @@ class _State:
 
 
 class Bounded(Around[_State]):
-    """A model, bounded; ``parts.json`` tells which tokens begin its parts and which lead to their end.
+    """A model, bounded; ``parts.json`` says which tokens begin its parts and which lead to their end.
 
     Args:
         model: what computes.
@@ -48,10 +48,10 @@ class Bounded(Around[_State]):
         super().__init__(model)
         self._most = most
         token = self.tokenizer.token_to_id
-        told = json.loads((FOLDER / "parts.json").read_text(encoding="utf-8"))
-        self._begins: dict[int, Part] = {token(mark): part for mark, part in told["begins"].items()}
+        table = json.loads((FOLDER / "parts.json").read_text(encoding="utf-8"))
+        self._begins: dict[int, Part] = {token(mark): part for mark, part in table["begins"].items()}
         self._led: dict[Part, list[int]] = {
-            part: [token(mark) for mark in marks] for part, marks in told["ends"].items()
+            part: [token(mark) for mark in marks] for part, marks in table["ends"].items()
         }
         self._led["words"] += sorted(self.eos)
         closing = [(text, i) for text, i in self.tokenizer.get_vocab().items() if not text.strip('"]}')]

@@ -23,7 +23,7 @@ MORE: Final = np.float32(500)
 """What is added to the logits of the token that leads on."""
 _KEY: Final = re.compile(r'[{,]\s*"(\w{1,40})"\s*:\s*("?)$')
 _TAIL: Final = 64
-"""How many characters before a value are looked at: its key stands there."""
+"""How many characters before a value are looked at: its key is there."""
 
 
 class _State:
@@ -32,7 +32,7 @@ class _State:
     Attributes:
         name: the tokens of the name of a call that the reader did not foresee; ``None`` outside of one.
         words: the last characters of JSON that a schema demands as words; ``None`` where there is none.
-        valued: tells the texts of this JSON.
+        valued: gives the texts of this JSON.
     """
 
     __slots__ = ("ahead", "inner", "name", "prompt", "valued", "words")
@@ -94,7 +94,7 @@ class Led(Around[_State]):
             state.name.append(token)
 
     def _follow(self, state: _State, token: int) -> None:
-        """Follow JSON that stands where words would: behind a key, the text that was said for it leads on."""
+        """Follow JSON that is where words would: after a key, the text that was said for it leads on."""
         text: str = self.tokenizer.decode([token])
         if token in self._marked:
             state.words = "" if token in self._begins_words else None

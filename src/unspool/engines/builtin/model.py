@@ -3,8 +3,8 @@
 Before attention, each position is mixed with the few before it (a causal convolution). Attention has no positions but
 a penalty on distance in some heads (ALiBi). At the end, each position points at others, and the tokens there are fed to
 the last layer. The output is a mix of four distributions: what the model says by itself, and the tokens that it points
-at as they are, without the space before them, and with one; so names that it never saw are copied from the request
-into JSON. `models/builtin/` in the repository trains it, and its README tells what it is for.
+at as they are, without the space before them, and with one. So names that it never saw are copied from the request
+into JSON. `models/builtin/` in the repository trains it, and its README says what it is for.
 """
 
 import itertools

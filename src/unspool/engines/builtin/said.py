@@ -1,10 +1,10 @@
 """What was said is what calls hold: the builtin model is led to copy whole words, each once, and to leave nothing out.
 
-The model copies token by token, and a model this small slips: it begins with one name and ends with another, gives one
+The model copies token by token, and a model this small slips. It begins with one name and ends with another, gives one
 value to two parameters, or ends a call before all that was asked for is in it. So some tokens become less likely:
 
-* those with which a text value is no span of the conversation's words, or one that this tool has got already, or one
-  that stands behind a word (``cues.json``) that is for another parameter: *from*, *to*, a parameter's name;
+* those with which a text value is not a span of the conversation's words, or one that this tool has got already, or one
+  that comes after a word (``cues.json``) that is for another parameter: *from*, *to*, a parameter's name;
 * those that begin a parameter that the tool has not, where its schema would allow any, and spaces without end;
 * those with which words repeat what was only thought;
 * those that leave out a parameter that may be left out, where the last message has one of the words that it may be, or
@@ -30,7 +30,7 @@ from .around import Around
 from .model import FOLDER
 
 LESS: Final = 3.0
-"""What is taken off the logits: the model has to hold it for 20 times as likely."""
+"""What is taken off the logits: the model must hold it for 20 times as likely."""
 
 _PARAMETER: Final = re.compile(r'"(.*?)":( optional)? (.*)')
 _NAME: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
@@ -40,7 +40,7 @@ _NUMBER: Final = re.compile(r"\d+(?:\.\d+)?")
 
 
 class _Parameter(NamedTuple):
-    """One of a tool's, as the chat template tells it.
+    """One of a tool's, as the chat template describes it.
 
     Attributes:
         optional: whether it may be left out.
@@ -48,7 +48,7 @@ class _Parameter(NamedTuple):
         number: whether it is one.
         switch: for a boolean, what the last message says of it.
         choices: whether there are such words.
-        cued: the places in the conversation that a word of the last message tells to be for it.
+        cued: the places in the conversation that a word of the last message claims for it.
         claimed: the places of the words that it may be, or for a boolean, of its name: they are in no other's text.
     """
 
@@ -68,7 +68,7 @@ class _Said(NamedTuple):
     Attributes:
         tokens: of its messages.
         last: where the last message begins; 0: that speaks of what was said before.
-        behind: where in that what stands behind a word begins, by these words.
+        behind: where in that what comes after a word begins, by these words.
         numbers: those of the last message.
         final: the place of the last message's last word, but for polite ones.
         tools: the tools' parameters, by their names.
@@ -90,14 +90,14 @@ class _Call:
         parameters: the tool's.
         used: the places in the conversation that values of this tool were copied from.
         at: how many parameters the call has passed.
-        open: the brackets that are open; ``None`` behind the call.
+        open: the brackets that are open; ``None`` after the call.
         key: whether the next string is a key.
         string: ``""``, or that a ``key`` or a ``value`` is open.
         escaped: whether the next character stands for itself.
         text: the open string.
         values: the values so far.
         size: how many tokens the open string has.
-        spans: where in the conversation what follows the open value so far stands.
+        spans: where in the conversation what follows the open value so far is.
         own: the places there that are for the open value.
         others: the places there that are not.
     """
@@ -147,7 +147,7 @@ class _State:
 
 
 class Copying(Around[_State]):
-    """A model whose calls hold what was said.
+    """A model whose calls contain what was said.
 
     Args:
         model: what computes.
@@ -162,13 +162,13 @@ class Copying(Around[_State]):
         self._user, self._assistant = token(marks["user"]), token(marks["assistant"])
         self._thought = token(marks["thought"])
         self._call, self._arguments, self._end = (token(marks[m]) for m in ("call", "arguments", "end"))
-        told = json.loads((FOLDER / "cues.json").read_text(encoding="utf-8"))
-        self._cues: dict[str, list[str]] = told["cues"]
-        self._skipped = frozenset(told["skipped"])
-        self._back = frozenset(told["back"])
-        self._off = frozenset(told["off"])
-        self._polite = frozenset(told["polite"])
-        self._numbers: dict[str, str] = told["numbers"]
+        cues = json.loads((FOLDER / "cues.json").read_text(encoding="utf-8"))
+        self._cues: dict[str, list[str]] = cues["cues"]
+        self._skipped = frozenset(cues["skipped"])
+        self._back = frozenset(cues["back"])
+        self._off = frozenset(cues["off"])
+        self._polite = frozenset(cues["polite"])
+        self._numbers: dict[str, str] = cues["numbers"]
         vocabulary: dict[str, int] = self.tokenizer.get_vocab()
         special = {i for i, added in self.tokenizer.get_added_tokens_decoder().items() if added.special}
         names = sorted(vocabulary, key=vocabulary.__getitem__)
@@ -195,8 +195,8 @@ class Copying(Around[_State]):
             last = 0
         final = next((at for at, word in reversed(words) if _WORD.search(word) and word not in self._polite), -1)
         tools = self._tools(head, words, _plain(message), behind)
-        told = _Said(said, last, behind, self._said_numbers(message), final, tools)
-        return _State(inner, told, fresh=tokens[-1] == self._thought)
+        prompt_said = _Said(said, last, behind, self._said_numbers(message), final, tools)
+        return _State(inner, prompt_said, fresh=tokens[-1] == self._thought)
 
     def _next(self, state: _State, token: int, logits: NDArray[np.float32]) -> NDArray[np.float32]:
         self._take(state, token)
@@ -212,9 +212,9 @@ class Copying(Around[_State]):
         return logits
 
     def _only_thought(self, state: _State, token: int) -> list[int]:
-        """What stood behind a token in the thinking, and nowhere in the conversation: words say it in their own way."""
-        told = {b for a, b in itertools.pairwise(state.said.tokens) if a == token}
-        return [b for a, b in itertools.pairwise(state.thought) if a == token and b not in told]
+        """What came after a token in the thinking, and nowhere in the conversation: words say it in their own way."""
+        followers = {b for a, b in itertools.pairwise(state.said.tokens) if a == token}
+        return [b for a, b in itertools.pairwise(state.thought) if a == token and b not in followers]
 
     def _tools(
         self, head: str, words: Sequence[tuple[int, str]], message: str, behind: dict[str, set[int]]
@@ -226,14 +226,14 @@ class Copying(Around[_State]):
             if line.startswith("#"):
                 found = tools.setdefault(line[1:], [])
             elif (match := _PARAMETER.match(line)) and tools:
-                name, optional, told = match.groups()
-                choices = [_plain(choice) for choice in _CHOICE.findall(told)] if told.startswith('"') else []
+                name, optional, kind = match.groups()
+                choices = [_plain(choice) for choice in _CHOICE.findall(kind)] if kind.startswith('"') else []
                 said = any(choice.strip() and choice in message for choice in choices)
-                number = told.startswith(("integer", "number"))
-                text = told.startswith(("string", "array", "any"))
+                number = kind.startswith(("integer", "number"))
+                text = kind.startswith(("string", "array", "any"))
                 cued = self._cued(name, behind) if text else frozenset()
                 switch, claiming = None, {choice.strip() for choice in choices}
-                if told.startswith("boolean"):
+                if kind.startswith("boolean"):
                     claiming = _name(name) - self._skipped
                     if not (claiming | self._off).isdisjoint(word for _, word in words):
                         switch = self._off.isdisjoint(word for _, word in words)
@@ -253,7 +253,7 @@ class Copying(Around[_State]):
         ]
 
     def _words(self, said: Sequence[int], start: int, end: int) -> list[tuple[int, str]]:
-        """The words of a part of the conversation, and what stands between them, with their places."""
+        """The words of a part of the conversation, and what is between them, with their places."""
         begins = [i for i in range(start, end) if self._apart(said, i)]
         return [
             (at, "".join(self._texts[token] for token in said[at:stop]).strip().lower())
@@ -261,7 +261,7 @@ class Copying(Around[_State]):
         ]
 
     def _behind(self, words: Sequence[tuple[int, str]]) -> dict[str, set[int]]:
-        """Where what stands behind a word begins, by these words."""
+        """Where what comes after a word begins, by these words."""
         found: dict[str, set[int]] = {}
         before = ""
         for at, word in words:
@@ -377,7 +377,7 @@ class Copying(Around[_State]):
         return not (_in_word(before) and _in_word(here))
 
     def _leads(self, said: _Said, call: _Call, i: int) -> bool:
-        """Whether what is for another parameter begins here, or behind the mark here."""
+        """Whether what is for another parameter begins here, or after the mark here."""
         return i in call.others or (i + 1 in call.others and not _WORD.search(self._texts[said.tokens[i]]))
 
     def _ends(self, said: Sequence[int], i: int) -> bool:
@@ -419,7 +419,7 @@ class Copying(Around[_State]):
         return logits
 
     def _first(self, said: _Said, call: _Call, logits: NDArray[np.float32]) -> None:
-        """The beginning of what is no text: a number that was said, and what was said of a switch."""
+        """The beginning of what is not text: a number that was said, and what was said of a switch."""
         given = _NUMBER.findall(call.values)
         if numbers := [n for n in said.numbers if n not in given] or said.numbers:
             firsts = {n[0] for n in numbers}

@@ -1,1 +1,1 @@
-"""What reads the inside of calls: literals, arguments in markup, calls that are objects, and what went wrong."""
+"""Readers of the inside of calls: literals, arguments in markup, calls that are objects, and broken calls."""

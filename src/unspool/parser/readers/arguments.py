@@ -20,7 +20,7 @@ class ArgumentsReader:
 
     Attributes:
         literal: reads the literal, once it has begun.
-        skip: it is no arguments: nothing of it is handed on.
+        skip: it is not arguments: nothing of it is handed on.
         shut: a closing marker cut it, and it was repaired.
         track: where it failed, the brackets that are open, innermost last; ``None`` where only markers end the call.
         within: where it failed, the quote of the string that goes on.
@@ -111,7 +111,7 @@ class ArgumentsReader:
         return "" if self.literal is None else self.literal.close_all()
 
     def in_string(self) -> bool:
-        """Whether the literal stands inside a string of the arguments."""
+        """Whether the literal is inside a string of the arguments."""
         return self.literal is not None and self.literal.mode == STRING and not self.skip
 
     def flows(self) -> LiteralReader | None:
@@ -235,7 +235,7 @@ class ArgumentsReader:
         return self._fail(literal.error)
 
     def cut(self) -> None:
-        """A closing marker stands in an open string: the value and the call end."""
+        """A closing marker is in an open string: the value and the call end."""
         if self.skip or not self._call.started:
             self._lose(_CUT)
         elif not (self._openings.repairing and self._shut()):

@@ -1,4 +1,4 @@
-"""What is left of a call that went wrong, up to its end."""
+"""The rest of a broken call, up to its end."""
 
 import re
 from typing import Final
@@ -40,12 +40,12 @@ class BrokenReader:
         within: str = "",
         quiet: bool = False,
     ) -> None:
-        """Begin behind the error.
+        """Begin after the error.
 
         Args:
             track: brackets that are open, innermost last; ``None`` where only markers end the call.
             within: the quote of the string in which the error lies.
-            quiet: the arguments are told already; what comes is passed by.
+            quiet: the arguments are emitted already; what comes is skipped.
         """
         self.mode = Mode.READING
         self.why = ""
@@ -55,18 +55,18 @@ class BrokenReader:
         self._tape = tape
         self._track = track
         shape = call.form.shape
-        # Of an object that has members behind the arguments, the bracket that stays open where they close.
+        # Of an object that has members after the arguments, the bracket that stays open where they close.
         self._outer = 1 if shape is not None and shape.keys and shape.keys[-1][1] != "arguments" and not quiet else 0
         self._quiet = quiet
         self._quote = ""  # of the string that is open, while brackets are followed
-        self._escaped = False  # a backslash stands before what comes
+        self._escaped = False  # a backslash comes before what comes
 
     def take(self) -> str | None:
         """Nothing is held; see `Reader`."""
         return None
 
     def close_all(self) -> str:
-        """What went wrong is not closed; see `Reader`."""
+        """A broken call has nothing to close; see `Reader`."""
         return ""
 
     def finish(self) -> None:
@@ -153,7 +153,7 @@ class BrokenReader:
             return NO
         i = start
         buf = self._tape.buf
-        if self._escaped and i < limit:  # the character behind a backslash
+        if self._escaped and i < limit:  # the character after a backslash
             self._escaped = False
             i += 1
         while True:

@@ -1,6 +1,6 @@
 """Arguments that are written one by one, in the containers that hold them.
 
-A container is held where what it holds is only known at its end: a key that may come again and make a list, an object
+A container is held where only its end shows what it contains: a key that may come again and make a list, an object
 that may turn out to be the arguments themselves. What is held is said as soon as that is certain, or too much.
 """
 
@@ -33,7 +33,7 @@ class Level:
 
     Attributes:
         bracket: its opening in JSON.
-        parameter, fields: how its own opening is written, and what stood in it.
+        parameter, fields: how its own opening is written, and what was in it.
         empty: nothing in it has been said.
         given: the keys that were given.
         held: while the container is held, the values that are not yet said, by key.
@@ -71,7 +71,7 @@ class Level:
         self.held = {}
 
     def release(self) -> None:
-        """It is held no more."""
+        """End the hold."""
         self.held = None
         self.wrapper = ""
 
@@ -245,7 +245,7 @@ class Containers:
         self._call.put(text, end)
 
     def take(self) -> str | None:
-        """What is held, as far as it is there; ``None`` where nothing is held."""
+        """The held text, as far as it is there; ``None`` where nothing is held."""
         if self._hold < 0:
             return None
         text = ""
@@ -268,7 +268,7 @@ class Containers:
         return text
 
     def let_out(self, end: int) -> None:
-        """What is held is said."""
+        """Emit what is held."""
         text = self.take()
         if text is not None:
             self._call.put(text, end)
@@ -276,15 +276,15 @@ class Containers:
     # -- JSON ---------------------------------------------------------------------------------------------------------
 
     def _prefix(self, i: int, key: str) -> str:
-        """What stands before a value of a container."""
+        """The text before a value of a container."""
         level = self.levels[i]
         text = "{" if i == 0 and level.empty else "" if level.empty else ", "
         return text if level.bracket == "[" else f'{text}"{escaped(key)}": '
 
     def _composed(self, level: Level) -> str:
         """The JSON text of a container that was held."""
-        told = self._members(level)
-        return f"[{told}]" if level.bracket == "[" else f"{{{told}}}"
+        members = self._members(level)
+        return f"[{members}]" if level.bracket == "[" else f"{{{members}}}"
 
     def _members(self, level: Level) -> str:
         held = level.held or {}
@@ -301,10 +301,10 @@ class Containers:
         schema = None if level.schema is None else level.schema.property(key)
         if schema is None:
             return f"[{', '.join(value.json for value in values)}]"
-        told, fits = collected([value.json if value.text is None else value.text for value in values], schema.items())
+        text, fits = collected([value.json if value.text is None else value.text for value in values], schema.items())
         if not fits:
             self._call.notice("value_type", key)
-        return told
+        return text
 
     def _unwrapped(self, level: Level) -> str:
         """The arguments that a lone argument holds, or ``""``."""
@@ -342,11 +342,11 @@ class Containers:
 
 
 def _after(level: Level, json: str) -> str:
-    """What is still to be said of a container whose opening, and perhaps first members, were said already."""
+    """The rest of a container whose opening, and perhaps first members, were emitted already."""
     return json[1:] if level.empty or json in ("{}", "[]") else f", {json[1:]}"
 
 
 def is_list(schema: Schema | None) -> bool:
-    """Whether a schema admits an array and no string, which would be told otherwise."""
+    """Whether a schema admits an array and no string, which would be written otherwise."""
     types = None if schema is None else schema.types
     return types is not None and "array" in types and "string" not in types

@@ -1,11 +1,11 @@
 """Literals in, JSON text out: an incremental reader for JSON, Python literals and JSON with strings in other quotes.
 
-One push-down machine without recursion. It validates while it reads, so that what it calls done is one JSON value, and
+One push-down machine without recursion. It validates while it reads, so that what it calls done is one JSON value. It
 streams while it reads, so that a string's text is handed on as it arrives. JSON is handed on verbatim (order, spacing,
 digits); other syntaxes are translated with `", "` and `": "` between their parts.
 
 The reader consumes text up to the position it returns; what it leaves is the beginning of something (an escape, a word)
-and comes back with more text behind it.
+and comes back with more text after it.
 """
 
 from json.encoder import encode_basestring
@@ -52,7 +52,7 @@ _PAIRS = frozenset(("{}", "[]", "t)", "s}"))
 
 
 class LiteralReader(Strings):
-    """Reads one value; what a reader tells of itself is `Telling`'s."""
+    """Reads one value; what a reader emits is `Telling`'s."""
 
     __slots__ = ()
 
@@ -137,7 +137,7 @@ class LiteralReader(Strings):
             tail += "]" if bracket in "[ts" else "}"
         return tail
 
-    # -- what stands between strings and numbers ----
+    # -- what is between strings and numbers ----
 
     def _token(self, text: str, i: int, n: int, c: str) -> int:
         mode = self.mode
@@ -234,7 +234,7 @@ class LiteralReader(Strings):
         return self._fail(text, i, f"{c!r} where a key is expected")
 
     def _name_follows(self, text: str, i: int, n: int) -> int:
-        """Whether a keyword argument begins where a comma was left out: 1, 0, or -1 where it cannot be told yet."""
+        """Whether a keyword argument begins where a comma was left out: 1, 0, or -1 where that is open yet."""
         if not self.stack or self.stack[-1] != "(":
             return 0
         m = KEYWORD.match(text, i)
@@ -247,12 +247,12 @@ class LiteralReader(Strings):
         return int(m.end() > i and text[end] == "=")
 
     def _bare_key(self, key: str, end: int) -> int:
-        """A key that stands without quotes, whole, up to ``end``."""
-        told = len(self.out)
+        """A key that is without quotes, whole, up to ``end``."""
+        since = len(self.out)
         self._element()
         self.out.append(encode_basestring(key))
         if self._doubt.dropping < 0 and self._known(key) and not self._how.keep:
-            self._doubt.wait(told, 0)
+            self._doubt.wait(since, 0)
             self._drop()
         self.mode = COLON
         return end
@@ -302,7 +302,7 @@ class LiteralReader(Strings):
 
     def _open_bracket(self, text: str, i: int, c: str) -> int:
         self._begin(text, i)
-        # Where sets are mended, what follows tells whether this is one.
+        # Where sets are mended, what follows decides whether this is one.
         maybe_set = c == "{" and self._how.mend and self._how.syntax is not Syntax.QUOTE and bool(self.stack)
         if maybe_set and self._doubt.dropping < 0:
             self._doubt.wait(len(self.out), i, maybe_set=True)

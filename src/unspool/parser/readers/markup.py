@@ -24,11 +24,11 @@ from .value import Kind, Value, marked_by, scalar
 from .wrapped import WRAPPERS
 
 _WAITING = 256
-"""How many characters an argument that stands whole may have to be taken in one step."""
+"""How many characters an argument that is whole may have to be taken in one step."""
 
 
 class Place(enum.Enum):
-    """Where the reader stands."""
+    """Where the reader is."""
 
     BETWEEN = "between arguments"
     START = "at a value's start"
@@ -90,7 +90,7 @@ class MarkupReader:
         return None if self.containers.held_back else value
 
     def waits(self) -> re.Pattern[str] | None:
-        """Matches what may wait without a word: nothing of it can be said yet, nor decided; ``None``: cannot tell."""
+        """Matches what may wait without a word: nothing of it can be said yet, nor decided; ``None``: unknown."""
         awaited = self._awaited()
         value = self._value
         if awaited is None:
@@ -110,7 +110,7 @@ class MarkupReader:
         level = self.containers.levels[-1]
         return self._openings.look.plan.awaited(level.parameter, self._children(level))
 
-    # -- arguments that stand whole -----------------------------------------------------------------------------------
+    # -- arguments that are whole -----------------------------------------------------------------------------------
 
     def _scalar(self, text: str, i: int) -> tuple[Parameter, str, Kinds] | None:
         """The argument that opens at ``i``, where it is a number or a boolean: how it is written, its key, its type."""
@@ -130,7 +130,7 @@ class MarkupReader:
         return None
 
     def _take_scalar(self, parameter: Parameter, key: str, kinds: Kinds) -> bool:
-        """Take an argument that stands whole, if it is plain: in one step what else takes several."""
+        """Take an argument that is whole, if it is plain: in one step what else takes several."""
         tape = self._tape
         buf = tape.buf
         plain = parameter.plain()
@@ -143,12 +143,12 @@ class MarkupReader:
         start += common_prefix(buf, parameter.lead, start)
         end -= common_suffix(buf, start, end, parameter.trail)
         text = buf[start:end]
-        told, fits = decode_marked(text, kinds, marked_by(m))
+        decoded, fits = decode_marked(text, kinds, marked_by(m))
         if not fits or '"' in text:  # the reader of the value has a word to say
             return False
         end += tape.base
         self.containers.enter(key, None, end)
-        self.containers.value(Held(told, text), end)
+        self.containers.value(Held(decoded, text), end)
         tape.move(m.end())
         return True
 
@@ -254,7 +254,7 @@ class MarkupReader:
         return False
 
     def _fails(self, i: int) -> bool:
-        """Something else than an argument stands at ``i``."""
+        """Something else than an argument is at ``i``."""
         tape = self._tape
         openings = self._openings
         call = self._call
@@ -306,7 +306,7 @@ class MarkupReader:
     # -- at a value's start -------------------------------------------------------------------------------------------
 
     def _start(self, value: Value) -> bool:
-        """White space that belongs to the marker is taken off; a nested value is told from text."""
+        """White space that belongs to the marker is taken off; a nested value is distinguished from text."""
         tape = self._tape
         plan = self._openings.look.plan
         buf = tape.buf
@@ -350,7 +350,7 @@ class MarkupReader:
         return NO
 
     def _nest(self, value: Value, bracket: str, j: int) -> int:
-        """A container begins, whose first element stands at ``j``."""
+        """A container begins, whose first element is at ``j``."""
         containers = self.containers
         if len(containers.levels) >= MAX_DEPTH:
             self._fail(f"nested deeper than {MAX_DEPTH}")
@@ -468,7 +468,7 @@ class MarkupReader:
         return NO if tape.final else found
 
     def _follows(self, i: int) -> int:
-        """``i`` if what stands there may follow an argument: another one, what closes the call or the block, a call."""
+        """``i`` if what is there may follow an argument: another one, what closes the call or the block, a call."""
         tape = self._tape
         look = self._openings.look
         plan = look.plan

@@ -23,7 +23,7 @@ class Magnitude:
 
     def __init__(self, text: str = "") -> None:
         self._text = text  # what is not counted yet
-        self._part = ""  # what stands before that: nothing or digits, "." or "e"
+        self._part = ""  # what comes before that: nothing or digits, "." or "e"
         self._digits = ""  # significant ones; the number is 0.digits * 10 ** (places + exponent)
         self._places = 0
         self._exponent = 0

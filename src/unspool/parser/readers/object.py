@@ -22,7 +22,7 @@ _STRINGS = {q: Regex(rf"{q}[^{q}\\]*+(?:\\.[^{q}\\]*+)*+{q}", re.S) for q in ('"
 
 
 class Expects(enum.Enum):
-    """What comes next in the object."""
+    """The next part of the object."""
 
     FIRST = "its first key"
     KEY = "a key"
@@ -56,7 +56,7 @@ class ObjectReader:
         self._expects = Expects.FIRST
 
     def resume(self) -> None:
-        """What went wrong in a member is over."""
+        """The broken part of a member is over."""
         self.mode = Mode.READING
         self.inner = None
         self._expects = Expects.AFTER

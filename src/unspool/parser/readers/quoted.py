@@ -52,7 +52,7 @@ class Strings(Telling):
             self._escape_free = m.group(1) in ("r", "R") and m.group(1) != ""
             self.delimiter = m.group(2)
             end = m.end()
-        told = len(self.out)
+        since = len(self.out)
         self._begin(text, i)
         self._is_key = is_key
         self.mode = STRING
@@ -63,7 +63,7 @@ class Strings(Telling):
         if is_key and self._doubt.dropping < 0:
             self._key_text = ""
             if translated_text and self._doubt.since < 0:
-                self._doubt.wait(told, i)  # until it is known that it is not given twice
+                self._doubt.wait(since, i)  # until it is known that it is not given twice
             self._key_at = len(self.out) - self._doubt.since if translated_text else -1
         return end
 

@@ -1,4 +1,4 @@
-"""What a piece of JSON does where a reader stands, remembered: tokens recur, and so does what they do.
+"""A memory of what pieces of JSON do at a reader's state: tokens recur, and so does what they do.
 
 A reader of strict JSON depends on little: what it expects, and the brackets that are open. That is a `Spot`; the spots,
 and the pieces of text that lead from one to another, are an automaton that grows as pieces come. What a piece does
@@ -21,7 +21,7 @@ _OPEN_NUMBER = Regex(r"[-+.0-9eE]+\Z")
 
 
 class Deeds(NamedTuple):
-    """What a piece of text does besides leading from one spot to another.
+    """The effects of a piece of text besides leading from one spot to another.
 
     Attributes:
         digits: what of it belongs to the number that is open; ``number_ends``: to its end.
@@ -45,7 +45,7 @@ class Deeds(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What a piece of text does.
+    """The effect of a piece of text.
 
     Attributes:
         to: where it leads.
@@ -61,7 +61,7 @@ class Step(NamedTuple):
 
 
 class Spot(dict[str, Step]):
-    """Where a reader of JSON stands: what the texts do that came here.
+    """Where a reader of JSON is: what the texts do that came here.
 
     Attributes:
         mode, comma, is_key, number: of the reader.
@@ -112,7 +112,7 @@ class Memory:
         at[text] = Step(to, text[:end], text[end:], None if deeds == _NOTHING else deeds)
 
     def _forget(self) -> None:
-        # Readers, of other threads too, may still stand on these spots: emptied, they hold nothing.
+        # Readers, of other threads too, may still are on these spots: emptied, they contain nothing.
         spots, self._spots = self._spots, {}
         self._steps = 0
         for spot in list(spots.values()):
@@ -124,7 +124,7 @@ _NOTHING: Final = Deeds("", False, "", "", False, None, 0, (), None)
 
 
 def _deeds(at: Spot, text: str, to: Spot) -> Deeds | None:
-    """What a text does that was read from one spot to another; ``None`` where that is more than `Deeds` can say."""
+    """The effects of a text that was read from one spot to another; ``None`` where `Deeds` cannot express them."""
     digits = number = key_part = ""
     key_ends = False
     known: int | None = None

@@ -110,7 +110,7 @@ def python_stretch(text: str, i: int, delimiter: str) -> tuple[str, int] | None:
 
 
 def _escaped_at(text: str, at: int) -> bool:
-    """Whether the character at ``at`` stands behind an odd number of backslashes."""
+    """Whether the character at ``at`` comes after an odd number of backslashes."""
     k = at
     while k and text[k - 1] == "\\":
         k -= 1

@@ -1,4 +1,4 @@
-"""Where a reader of literals stands."""
+"""Where a reader of literals is."""
 
 import enum
 from typing import Final
@@ -11,11 +11,11 @@ MAX_KEYS: Final = 1024
 MAX_HELD: Final = 65_536
 """How many characters are held back until it is certain what they are."""
 MAX_SPACE: Final = 4096
-"""How much white space behind a quote is looked at before it counts as text."""
+"""How much white space after a quote is looked at before it counts as text."""
 
 
 class Root(enum.Enum):
-    """What the outermost value has to be."""
+    """The required kind of the outermost value."""
 
     OBJECT = "object"
     KEYWORDS = "keywords"

@@ -1,4 +1,4 @@
-"""What a reader of a literal tells, and what of it waits until it is certain."""
+"""What a reader of a literal emits, and what of it waits until it is certain."""
 
 import json
 import re
@@ -19,16 +19,16 @@ _PYTHON_WORDS = _WORDS | {"True": "true", "False": "false", "None": "null"}
 
 
 class Spelling:
-    """How a literal is written, and what it has to be.
+    """How a literal is written, and what it must be.
 
     Attributes:
         syntax, root: of the literal.
-        quote: what strings stand between (`Syntax.QUOTE`); ``scan`` finds it.
+        quote: what strings are between (`Syntax.QUOTE`); ``scan`` finds it.
         mend: what can be mended from left to right is; ``repair``: the same, in JSON.
         keep: it is handed on as it is.
         space: matches white space.
         words: what words stand for.
-        stops: whether something that ends the call stands in a text at an index (1, 0; -1: perhaps): a quote in front
+        stops: whether something that ends the call is in a text at an index (1, 0; -1: perhaps): a quote in front
             of it closes its string.
     """
 
@@ -54,10 +54,10 @@ spelling = lru_cache(256)(Spelling)
 
 
 class Doubt:
-    """What of a reader's output waits until it is certain.
+    """The part of a reader's output that waits until it is certain.
 
     Attributes:
-        since: what stands in the output from here on is undecided (-1: nothing): a set or an object, a key given twice.
+        since: what is in the output from here on is undecided (-1: nothing): a set or an object, a key given twice.
         dropping: how many brackets were open where the value began that is dropped (-1: none).
         maybe_set: an object may be a set.
     """
@@ -72,23 +72,23 @@ class Doubt:
         self._from = 0
 
     def wait(self, since: int, i: int, *, maybe_set: bool = False) -> None:
-        """What is told from ``since`` on, read from ``i`` on, may have to be told otherwise."""
+        """What was emitted from ``since`` on, read from ``i`` on, may still change."""
         self.since = since
         self.maybe_set = maybe_set
         self._size = 0
         self._from = i
 
     def decide(self) -> None:
-        """What was held is what it looked like."""
+        """Settle what was held as what it looked like."""
         self.since = -1
         self.maybe_set = False
 
-    def told(self) -> None:
-        """What stood before it in the output is told."""
+    def taken(self) -> None:
+        """What came before it in the output was taken."""
         self.since = 0
 
     def drop(self, depth: int, since: int = -1) -> None:
-        """What is told from ``since`` on to the end of the value that comes is not."""
+        """Drop the output from ``since`` on, to the end of the value that comes."""
         if since >= 0:
             self.since = since
         self.dropping = depth
@@ -102,13 +102,13 @@ class Doubt:
         self._from = i
 
     def read(self, i: int) -> bool:
-        """It was read up to ``i``; whether that is too much."""
+        """Note reading up to ``i``; return whether that is too much."""
         self._size += i - self._from
         self._from = i
         return self._size > MAX_HELD
 
     def too_much(self, i: int) -> bool:
-        """Whether more is held than may be if reading stands at ``i``."""
+        """Whether more is held than may be if reading is at ``i``."""
         return self._size + i - self._from > MAX_HELD
 
 
@@ -167,7 +167,7 @@ class Telling:
         self.stack: list[str] = []
         self._given: list[set[int]] = []  # hashes of the keys of the objects that are open
         self._key_text: str | None = ""  # of a key that is handed on as it is; ``None`` where it is too long
-        self._key_at = 0  # where, behind the hold, the text of a key begins that is translated
+        self._key_at = 0  # where, after the hold, the text of a key begins that is translated
         self._size = Magnitude()
         self.delimiter = ""
         self.mode = VALUE
@@ -198,7 +198,7 @@ class Telling:
         if doubt.since >= 0:
             text = "".join(out[: doubt.since])
             self.out = [] if doubt.dropping >= 0 else out[doubt.since :]
-            doubt.told()
+            doubt.taken()
             return text
         text = out[0] if len(out) == 1 else "".join(out)
         self.out = []
@@ -213,7 +213,7 @@ class Telling:
         return self._how.keep and not self._how.repair
 
     def spot(self) -> Spot:
-        """Where it stands."""
+        """Where it is."""
         return memory.spot(self.mode, "".join(self.stack), self._comma, self._is_key, self._number)
 
     def stand(self, spot: Spot) -> None:
@@ -229,7 +229,7 @@ class Telling:
     def follow(self, deeds: Deeds) -> bool:
         """Do what a piece of text does besides leading somewhere.
 
-        False, and nothing is done, where that has to be looked at: a key is given twice, or may be, or a number may be
+        False, and nothing is done, where that must be looked at: a key is given twice, or may be, or a number may be
         too large.
         """
         digits, number_ends, number, key_part, key_ends, known, left, objects, key = deeds
@@ -284,7 +284,7 @@ class Telling:
     # -- what is undecided ----------------------------------------------------------------------------------------
 
     def rest(self) -> str:
-        """What is still held, as it looks, when nothing more comes."""
+        """The held text, as it looks, when nothing more comes."""
         if self._doubt.dropping >= 0:
             return ""
         self._doubt.decide()
@@ -312,7 +312,7 @@ class Telling:
         self._mended("set")
 
     def _known(self, key: str) -> bool:
-        """Note a key of the innermost object, and tell whether it is given twice."""
+        """Note a key of the innermost object; return whether it is given twice."""
         given = self._given[-1]
         code = hash(key)
         if code in given:
@@ -323,7 +323,7 @@ class Telling:
         return False
 
     def _drop(self) -> None:
-        """What is held, and the value that comes, is not told."""
+        """Drop what is held, and the value that comes."""
         del self.out[self._doubt.since :]
         self._doubt.drop(len(self.stack))
 
@@ -348,7 +348,7 @@ class Telling:
         self._mark = i
 
     def _fix(self, what: str) -> None:
-        # What is right in Python is a repair in JSON.
+        # Correct Python is a repair in JSON.
         if self._how.repair:
             self._mended(what)
 
@@ -378,7 +378,7 @@ class Telling:
 
 
 def unescaped(key: str) -> str:
-    """What the inside of a JSON string stands for."""
+    """The text of the inside of a JSON string."""
     if "\\" not in key:
         return key
     try:

@@ -57,7 +57,7 @@ class TextReader:
         return ""
 
     def _ends(self, p: int) -> int:
-        """``p`` if a marker that stands there ends the text; `NO`; `MORE`."""
+        """``p`` if a marker that is there ends the text; `NO`; `MORE`."""
         openings = self._openings
         look = openings.look
         found = NO

@@ -37,7 +37,7 @@ class Value:
     """One argument's text, taken piece by piece.
 
     Attributes:
-        parameter, fields: how its opening is written, and what stood in it.
+        parameter, fields: how its opening is written, and what was in it.
         schema: of the value, where it is known.
         kind: how its text becomes JSON.
         margin: white space before what ends it, which is not its.
@@ -95,7 +95,7 @@ class Value:
         self.kind = self._choose()
 
     def _choose(self) -> Kind:
-        """What markup and schema say of the value decides how its text becomes JSON."""
+        """How the value's text becomes JSON, by markup and schema."""
         kinds, marked = self._kinds, self._marked
         any_string = kinds is not None and "string" in kinds.types and kinds.strings is None
         if marked is Marked.STRING and (kinds is None or any_string):
@@ -115,7 +115,7 @@ class Value:
         """Its text begins: at a ``line``'s start, with a quote."""
         self.line_start = line
         if quoted and self.kind is not Kind.TYPED:
-            # It may be a string that has to be told from something else.
+            # It may be a string that must be distinguished from something else.
             self.kind = Kind.QUOTED
 
     def holds(self) -> bool:
@@ -156,7 +156,7 @@ class Value:
                 self._as_string(end)
 
     def _as_string(self, end: int) -> None:
-        """What was held is a string after all."""
+        """Emit what was held as a string."""
         text = "".join(self._held)
         self._held = []
         self.kind = Kind.STRING
@@ -171,13 +171,13 @@ class Value:
             self._containers.piece(f'"{fragment}', end, first=True)
 
     def done(self, end: int) -> None:
-        """It is over, at an offset."""
+        """End the value at an offset."""
         containers = self._containers
         if self.kind is Kind.STRING:
             self._say('"', end)
-            told = containers.pieces()
-            if told is not None:
-                containers.value(Held(told, json.loads(told)), end)
+            json_text = containers.pieces()
+            if json_text is not None:
+                containers.value(Held(json_text, json.loads(json_text)), end)
         else:
             held = self._decoded("".join(self._held))
             if not containers.held_back and containers.levels[-1].bracket == "{" and is_list(self.schema):
@@ -197,25 +197,25 @@ class Value:
                 literal.read(self._rest + " ", 0)  # what follows ends a number or a word
             if literal.mode != DONE:
                 return Held(json_string(text), text)
-            told = text.strip()
+            decoded = text.strip()
         elif kind is Kind.NULLABLE:
             return Held(NULL if text.strip() == NULL else json_string(text), text)
         elif kind is Kind.QUOTED:
             return Held(json_string(unquoted(text)), text)
         else:
             kinds = self._kinds
-            told, fits = decode_marked(unquoted(text) if self._plan.quoted else text, kinds, self._marked)
+            decoded, fits = decode_marked(unquoted(text) if self._plan.quoted else text, kinds, self._marked)
             if not text and self._plan.items and kinds is not None:
-                # An empty container and an empty text look alike; the schema tells.
+                # An empty container and an empty text look alike; the schema decides.
                 empty = "[]" if "array" in kinds.types else "{}" if "object" in kinds.types else ""
-                told, fits = (empty, True) if empty else (told, fits)
+                decoded, fits = (empty, True) if empty else (decoded, fits)
             if not fits:
-                return Held(told, text, False)
-        if told[0] in "[{":
-            key = repeated_key(told)
+                return Held(decoded, text, False)
+        if decoded[0] in "[{":
+            key = repeated_key(decoded)
             if key is not None:
                 self._call.notice("duplicate_arguments", key)
-        return Held(told, text)
+        return Held(decoded, text)
 
 
 def marked(fields: Mapping[str, str]) -> Marked:
@@ -227,7 +227,7 @@ def marked(fields: Mapping[str, str]) -> Marked:
 
 
 def marked_by(argument: re.Match[str]) -> Marked:
-    """The same of an argument that stands whole, as `Parameter.plain` matches it."""
+    """The same of an argument that is whole, as `Parameter.plain` matches it."""
     return marked(argument.groupdict()) if argument.re.groups > _KEY_AND_VALUE else Marked.NOT
 
 
@@ -244,5 +244,5 @@ _SCALARS: Final = frozenset(("integer", "number", "boolean"))
 
 
 def unquoted(text: str) -> str:
-    """A text without the quotes around it, if they tell it from JSON other than a string."""
+    """A text without the quotes around it, if they distinguish it from JSON other than a string."""
     return text[1:-1] if len(text) > 2 and text[0] == text[-1] == '"' and is_json_value(text[1:-1]) else text

@@ -55,7 +55,7 @@ class UnwrapReader:
 
     @property
     def python(self) -> bool:
-        """It reads JSON."""
+        """False: it reads JSON."""
         return False
 
     def simple(self) -> bool:
@@ -63,7 +63,7 @@ class UnwrapReader:
         return False
 
     def verbatim(self) -> bool:
-        """What is inside is not handed on as it stands there."""
+        """What is inside is not handed on as it is there."""
         return False
 
     def take(self) -> str:
@@ -78,11 +78,11 @@ class UnwrapReader:
         return notes
 
     def rest(self) -> str:
-        """What is still held."""
+        """The text that is still held."""
         return self.take()
 
     def close_all(self) -> str:
-        """What would close the object inside."""
+        """The text that would close the object inside."""
         return self._inner.close_all() if self.mode == STRING and not self._inner_error else ""
 
     def read(self, text: str, i: int) -> int:
@@ -126,7 +126,7 @@ class UnwrapReader:
                 else:
                     self._inner_error = "a string that contains no object"
         if self._inner_error:
-            # What is left of the string goes out as it is; the call ends as invalid with the string.
+            # The rest of the string goes out as it is; the call ends as invalid with the string.
             out.append(self._decoded)
             self._decoded = ""
             if ended:
@@ -163,7 +163,7 @@ _HELD: Final = 65_536
 
 
 class Unwrapping:
-    """JSON arguments of which it is open whether they are the call's, or its only one holds them.
+    """JSON arguments that may be the call's, or its only one holds them.
 
     Attributes:
         over: it is decided; nothing is held any more.
@@ -182,7 +182,7 @@ class Unwrapping:
         self.overflown = False
 
     def push(self, fragment: str) -> str:
-        """More of the arguments; returns what may be told."""
+        """More of the arguments; returns what may be emitted."""
         self._text.append(fragment)
         self._size += len(fragment)
         if self._start < 0:
@@ -197,14 +197,14 @@ class Unwrapping:
         return ""
 
     def rest(self) -> str:
-        """What is held, as it is."""
+        """The held text, as it is."""
         self.over = True
         text = "".join(self._text)
         self._text = []
         return text
 
     def close(self) -> str:
-        """The arguments are complete: what is still to be told."""
+        """The arguments are complete: what is still to be emitted."""
         text = self.rest()
         if self._start < 0:
             return text
@@ -238,7 +238,8 @@ def skip(text: str, i: int) -> int:
 
 
 def unwrapping(schema: Schema | None) -> Unwrapping | None:
-    """What looks for arguments in a wrapping; ``None`` where the schema declares all that could be one, or nothing."""
+    """A reader that looks for arguments in a wrapping; ``None`` where the schema declares all that could be one, or
+    nothing."""
     if schema is None or schema.types is None:
         return None
     names = [name for name in WRAPPERS if not schema.declares(name)]

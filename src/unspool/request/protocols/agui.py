@@ -102,12 +102,12 @@ def _messages(fields: Fields, seal: Seal | None) -> list[dict[str, Any]]:
     """The messages as chat completions have them.
 
     Reasoning belongs to the assistant's message that its id names, as clients put what the model thought between calls
-    behind their results; else to the one that follows it, or comes before it. Without any, the model never answered,
+    after their results; else to the one that follows it, or comes before it. Without any, the model never answered,
     and the reasoning is left out.
     """
     messages: list[dict[str, Any]] = []
     answers: dict[str, dict[str, Any]] = {}  # the assistant's, by id
-    last: dict[str, Any] | None = None  # of these, with nothing but results behind it
+    last: dict[str, Any] | None = None  # of these, with nothing but results after it
     reasoning: list[str] = []
     for one in fields.objects("messages"):
         role = one.one_of("role", _ROLES)

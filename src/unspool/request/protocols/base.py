@@ -61,7 +61,7 @@ class WireProtocol(ABC):
 
     def sent_back(self, rounds: Sequence[dict[str, Any]], tools: ServerTools) -> list[list[dict[str, Any]]]:
         """How `read` sees an answer of several rounds where a client sends it back, besides as it was written: calls
-        and results that stand together may do so in any messages.
+        and results that are together may do so in any messages.
 
         Args:
             rounds: the answer's messages.

@@ -91,9 +91,9 @@ class ChatProtocol(WireProtocol):
         calls = [call for m in said for call in m.get("tool_calls", ())]
         theirs = [call for call in calls if not tools.answers(call["function"]["name"])]
         content = "".join(m["content"] or "" for m in said)
-        told = {"role": "assistant", "content": content, "tool_calls": theirs}
+        answer = {"role": "assistant", "content": content, "tool_calls": theirs}
         ours = {"role": "assistant", "content": None, "tool_calls": [call for call in calls if call not in theirs]}
-        return [[ours, *(m for m in rounds if m["role"] == "tool"), told], [told]]
+        return [[ours, *(m for m in rounds if m["role"] == "tool"), answer], [answer]]
 
     def writer(self, request: ChatRequest, id: str, created: int) -> ChatWriter:
         """See `WireProtocol.writer`."""

@@ -77,7 +77,7 @@ def run_here(tools: ServerTools | None) -> set[str]:
 
 
 def _approval(tool: Fields, offer: Offer) -> Approval | None:
-    """What a request says of approvals. Where it says nothing, those of its own servers are asked for, as at OpenAI."""
+    """A request's rule for approvals. Where it says nothing, those of its own servers are asked for, as at OpenAI."""
     if not tool.has("require_approval"):
         own = any(t.server == tool.raw["server_label"] for t in offer.own.tools)
         return Approval(True) if own else None

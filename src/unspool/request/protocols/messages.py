@@ -90,7 +90,7 @@ def _reasoning(fields: Fields, settings: Settings, edits: Sequence[Edit]) -> Rea
     if keeps:  # the turns of a tool loop are always kept
         context = "loop" if keeps[0] == 1 else "all"
     return Reasoning(
-        # What is omitted has to come back by its signature.
+        # What is omitted must come back by its signature.
         omit=display == "omitted" and settings.seal is not None,
         budget=read_budget(fields, settings.efforts),
         context=context,
@@ -192,8 +192,8 @@ def _messages(fields: Fields, seal: Seal | None, offer: Offer) -> list[dict[str,
         return [{"role": role, "content": content}]
     blocks = list(fields.objects("content"))
     if role == "assistant":
-        told = ((_assistant(said, seal, offer), results) for said, results in rounds(blocks))
-        return [m for message, results in told for m in (message, *map(_mcp_result, results))]
+        turns = ((_assistant(said, seal, offer), results) for said, results in rounds(blocks))
+        return [m for message, results in turns for m in (message, *map(_mcp_result, results))]
     if not blocks:
         raise fields.wrong("content", "is empty; at least one block is needed")
     return _user(role, blocks)

@@ -77,7 +77,7 @@ class ResponsesProtocol(WireProtocol):
         tools = toolset(fields, declared.tools, choice, self.settings.limits, server_tools=server_tools)
         messages, history = _input(fields, offer.beside_client(names_of(declared.tools)), self.seal_for(offer.caller))
         if server_tools is not None:
-            listed = tuple(one for one in server_tools.listed if one.server not in history.told)
+            listed = tuple(one for one in server_tools.listed if one.server not in history.listed)
             server_tools = msgspec.structs.replace(server_tools, listed=listed, pending=history.pending)
         think, template = thinking(fields)
         reasoning = Reasoning(
@@ -104,7 +104,7 @@ class ResponsesProtocol(WireProtocol):
         )
 
     def sent_back(self, rounds: Sequence[dict[str, Any]], tools: ServerTools) -> list[list[dict[str, Any]]]:
-        """See `WireProtocol.sent_back`: items of searches tell no results, so that nothing is read of them."""
+        """See `WireProtocol.sent_back`: items of searches have no results, so that nothing is read of them."""
         found: list[dict[str, Any]] = []
         searches: set[str] = set()
         for message in rounds:
@@ -149,7 +149,7 @@ def _format(fields: Fields) -> dict[str, Any] | None:
 
 
 def _input(fields: Fields, offer: Offer, seal: Seal | None) -> tuple[list[dict[str, Any]], ServerItems]:
-    """The input as chat completions have it, where one message has all that an assistant did at once; and what it tells
+    """The input as chat completions have it, where one message has all that an assistant did at once; and what it says
     of the server's tools."""
     messages: list[dict[str, Any]] = []
     history = ServerItems(messages, offer)
@@ -189,7 +189,7 @@ def _take(item: Fields, messages: list[dict[str, Any]], seal: Seal | None, goes_
     if last["role"] != "assistant" or (kind == "message" and any(last["content"] or ()) and not goes_on):
         messages.append({"role": "assistant", "content": None})
     turn = messages[-1]
-    if kind == "message":  # a model may say something behind a call or a second thought
+    if kind == "message":  # a model may say something after a call or a second thought
         turn["content"] = turn["content"] or []
         turn["content"].append(_content(item, "content"))
     elif kind == "reasoning":

@@ -1,4 +1,4 @@
-"""Traces: chat completions whose answer tells how it came about; what the page shows."""
+"""Traces: chat completions whose answer says how it came about; what the page shows."""
 
 from collections.abc import Collection
 

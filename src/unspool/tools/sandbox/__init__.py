@@ -24,10 +24,10 @@ class Sandbox(Protocol):
     """A way to start an interpreter."""
 
     description: str
-    """What the model is told about it: one sentence."""
+    """Its description for the model: one sentence."""
 
     def command(self, limits: ToolLimits) -> Sequence[str]:
-        """What starts the interpreter.
+        """The command that starts the interpreter.
 
         Raises:
             SandboxError: it cannot be used here; says what would help.

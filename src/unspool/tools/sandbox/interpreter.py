@@ -1,4 +1,4 @@
-"""An interpreter in a child process, told one cell of code after another, whatever the child is."""
+"""An interpreter in a child process, which gets one cell of code after another, whatever the child is."""
 
 import asyncio
 import os
@@ -16,7 +16,7 @@ from ..base import ToolResult, refused, shortened
 __all__ = ["Interpreter", "SandboxError"]
 
 _STARTING: Final = 30.0
-"""Seconds in which an interpreter has to be ready."""
+"""Seconds in which an interpreter must be ready."""
 _GRACE: Final = 1.0
 """Seconds that a child has beyond a cell's time for ending the cell itself."""
 _ESCAPED: Final = 6
@@ -130,11 +130,11 @@ class Interpreter:
             raise SandboxError(f"it does not start: {error or f'not within {_STARTING:g} s'}") from None
         finally:
             errors.seek(0)
-            told = errors.read(4_000).decode(errors="replace").strip()
+            output = errors.read(4_000).decode(errors="replace").strip()
             errors.close()
         if answer is None or not answer.ready:
             await self._end()
-            raise SandboxError(f"it does not start: {told[-500:] or 'it ended without a word'}")
+            raise SandboxError(f"it does not start: {output[-500:] or 'it ended without a word'}")
         return process
 
     async def _end(self) -> None:

@@ -49,7 +49,7 @@ def main() -> None:
 
 
 class Printed:
-    """What a cell prints, up to a limit."""
+    """The output of a cell, up to a limit."""
 
     def __init__(self, limit: int) -> None:
         self.parts: list[str] = []

@@ -1,4 +1,4 @@
-"""The interpreter inside bwrap and WASI: runs cells of code, told by line, in one namespace.
+"""The interpreter inside bwrap and WASI: runs cells of code, one a line, in one namespace.
 
 It runs alone (standard library, no package around it) and gets ``{"code": …}`` as a line of JSON for each cell; it
 answers ``{"text": …, "error": …}``. Whoever started it trusts nothing of that: the code shares the
@@ -19,7 +19,7 @@ from typing import Any
 
 
 class Output(io.TextIOBase):
-    """What cells print, up to a limit."""
+    """The output of cells, up to a limit."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit

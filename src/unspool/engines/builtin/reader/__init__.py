@@ -2,8 +2,8 @@
 
 A message's words are compared with `words`, which knows what tools are for (concepts) and what their parameters take
 (kinds). `scores` finds the tool, `clauses` the parts of a message that ask for several, `fill` the arguments: values
-are told by their form (`spans`), by what stands before them, or are what is left. `follow` reads follow-ups, `talk`
-small talk. Where the words are not clear, the model answers by itself.
+are recognized by their form (`spans`), by what comes before them, or are what is left. `follow` reads follow-ups,
+`talk` small talk. Where the words are not clear, the model answers by itself.
 """
 
 from .prompt import Prompt, Reading

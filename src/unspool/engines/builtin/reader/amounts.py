@@ -35,7 +35,7 @@ def amounts(f: Filling) -> None:
             f.message.take(s)
         free = []
     required = [p for p in wanted if not p.optional]
-    shares = len(free) > 1 and told(f, 1) >= len(free)  # each is clearly for another parameter
+    shares = len(free) > 1 and clear_numbers(f, 1) >= len(free)  # each is clearly for another parameter
     if (
         len(required) == 1
         and len(free) > 1
@@ -106,7 +106,7 @@ def _fits(f: Filling, p: Parameter, s: Span) -> float:
 
 
 def _other_side(m: Message, p: Parameter, s: Span) -> bool:
-    """Whether a number stands on the other side than its parameter: *from 3, 4 to 5, 6*."""
+    """Whether a number is on the other side than its parameter: *from 3, 4 to 5, 6*."""
     side = role(p)
     cues = [w.low for w in m.words[: s.first] if w.low in ("from", "to")]
     return side is not None and "." in p.name and bool(cues) and cues[-1] != side
@@ -136,7 +136,7 @@ def _money(m: Message, s: Span) -> bool:
     return m.words[s.last - 1].text[0] in MONEY or m.has(s.last, CURRENCIES)
 
 
-def told(f: Filling, clear: float = _CLEAR) -> int:
+def clear_numbers(f: Filling, clear: float = _CLEAR) -> int:
     """How many numbers are clearly for parameters: *the bill is 120*."""
     free = list(numbers(f.message))
     wanted = [p for p in f.left if p.type in _NUMERIC]
@@ -157,7 +157,7 @@ def _bounds(m: Message, p: Parameter, s: Span) -> bool:
 
 
 def _bound(m: Message, s: Span) -> str:
-    """What makes a number a bound; empty where it is none."""
+    """What makes a number a bound; empty where it is not a bound."""
     said = (" ".join(w.low for w in m.words[max(0, s.first - size) : s.first]) for size in (3, 2, 1))
     return next((words for words in said if words in BOUNDS), "")
 
@@ -182,7 +182,7 @@ def _of_another(f: Filling, p: Parameter, s: Span) -> bool:
 
 
 def _counts(f: Filling, s: Span) -> bool:
-    """Whether what the tool is about stands behind a number."""
+    """Whether what the tool is about comes after a number."""
     m = f.message
     if s.last < len(m) and stem(m.words[s.last].low) in f.tool.nouns | f.tool.described:
         return True
@@ -219,8 +219,8 @@ def _codes(f: Filling) -> None:
 def unit_named(p: Parameter) -> str | None:
     """The unit that a parameter's name has."""
     named = next((UNITS[w] for w in parts_of(p.name) if w in UNITS and len(w) > 1 and w != "in"), None)
-    told = _IN_UNITS.search(p.description.lower()) if named is None else None
-    return UNITS.get(told[1] or told[2]) if told else named
+    described = _IN_UNITS.search(p.description.lower()) if named is None else None
+    return UNITS.get(described[1] or described[2]) if described else named
 
 
 def unit_of(m: Message, s: Span) -> str | None:
@@ -236,7 +236,7 @@ def unit_of(m: Message, s: Span) -> str | None:
 
 
 def _distance(m: Message, s: Span, names: set[str]) -> int:
-    """How many words lie between a number and one of these; what stands behind it is nearer."""
+    """How many words lie between a number and one of these; what comes after it is nearer."""
     word = m.words[s.first].low
     if any(word.endswith(n) or word.startswith(n) for n in names & {"%", "d"}):
         return 0

@@ -15,7 +15,7 @@ def assign(
     """The pairs with the best total, each row and each column in one at most.
 
     Args:
-        weight: how well both fit; zero or less where they do not. Where totals are alike, the pairs stand in the order
+        weight: how well both fit; zero or less where they do not. Where totals are alike, the pairs are in the order
             of both.
     """
     columns = columns[:_MOST]

@@ -76,7 +76,7 @@ def _several(f: Filling, p: Parameter) -> list[Any]:
 
 
 def _said(m: Message, choice: str) -> Span | None:
-    """Where a choice stands: itself, a form of it, what else says it, or a unit that is the same."""
+    """Where a choice is: itself, a form of it, what else says it, or a unit that is the same."""
     for phrase in (choice, stem(choice), choice.removesuffix("d"), f"{choice}s", *CHOICES.get(choice, ())):
         if phrase and phrase != "a" and (phrase == choice or len(phrase) > 2):
             for span in m.phrases.get(phrase, ()):

@@ -15,7 +15,7 @@ Clause = tuple[Tool, str]
 _MOST: Final = 12
 """How many places are tried at which a message may be split."""
 _QUOTED: Final = re.compile(r'"[^"]*"')
-_TOLD: Final = re.compile(
+_REPORTING: Final = re.compile(
     r"(?i)\s*(?:i|we|he|she|they|it)\s+(?!need|want|would|have)(?:\w+ed|was|were|did|had|got|is|am|are)\b"
 )
 """What tells of something, and asks for nothing: *I ordered it by mistake*."""
@@ -63,7 +63,7 @@ def _parts(tools: tuple[Tool, ...], text: str) -> list[Clause]:
 
 
 def _calculations(text: str) -> list[tuple[int, int]]:
-    """Where calculations stand: *3 plus 4* is no place to split."""
+    """Where calculations are: *3 plus 4* is not a place to split."""
     message = Message(text)
     return [(message.words[s.first].start, message.words[s.last - 1].end) for s in expressions(message) if s.last]
 
@@ -87,7 +87,7 @@ def _opens(tool: Tool, part: str, before: Tool, *, ended: bool, bare: bool) -> b
 
     Args:
         ended: a sentence ends before it.
-        bare: nothing but a comma stands before it.
+        bare: nothing but a comma comes before it.
     """
     at = 0
     while found := LEAD.match(part, at):
@@ -95,7 +95,7 @@ def _opens(tool: Tool, part: str, before: Tool, *, ended: bool, bare: bool) -> b
     said = plain(part).split()
     if not ended and tool is before and said and any(said[0] in own_parts(p) for p in tool.parameters):
         return False  # *..., message see you soon*
-    if _tells(before, part) or _TOLD.match(part):
+    if _tells(before, part) or _REPORTING.match(part):
         return False
     for begin in {0, at}:
         words = plain(part[begin:]).split()[:2]

@@ -106,7 +106,7 @@ def _asks(text: str) -> bool:
 
 
 def _says_only(text: str, calls: list[Call]) -> bool:
-    """Whether a message that asks for nothing by its words holds nothing but values of calls."""
+    """Whether a message that asks for nothing by its words contains nothing but values of calls."""
     if any(w[0].isupper() or w[0].isdigit() for w in text.split()[1:]):
         return True
     values = {w for _, arguments in calls for v in arguments.values() for w in plain(str(v)).split()}

@@ -1,4 +1,4 @@
-"""Arguments that are told by their form: addresses, paths, days, units, languages."""
+"""Arguments that are recognized by their form: addresses, paths, days, units, languages."""
 
 import re
 from typing import Final
@@ -48,7 +48,7 @@ def formed(f: Filling) -> None:
 
 
 def _called(f: Filling) -> None:
-    """Give values that stand behind their parameter's own name: *cc eve@site.org*, *returning 3 May*."""
+    """Give values that come after their parameter's own name: *cc eve@site.org*, *returning 3 May*."""
     m = f.message
     for kind, spans in FORMS:
         for p in [p for p in f.texts() if kind in p.kinds[:1] and kind in _CALLED]:

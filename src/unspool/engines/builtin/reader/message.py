@@ -19,7 +19,7 @@ _WORD: Final = re.compile(
 
 
 class Word(NamedTuple):
-    """A word or mark: where it stands in the text, as it is written, and in lower case."""
+    """A word or mark: where it is in the text, as it is written, and in lower case."""
 
     start: int
     end: int
@@ -28,7 +28,7 @@ class Word(NamedTuple):
 
 
 class Span(NamedTuple):
-    """A value that stands in the words from ``first`` up to ``last``."""
+    """A value that is in the words from ``first`` up to ``last``."""
 
     first: int
     last: int
@@ -55,12 +55,12 @@ class Message:
 
     @cached_property
     def low(self) -> str:
-        """Its words in lower case, with a space before and behind each."""
+        """Its words in lower case, with a space before and after each."""
         return spaced([w.low for w in self.words])
 
     @cached_property
     def at(self) -> dict[str, list[int]]:
-        """Where each word stands."""
+        """Where each word is."""
         found: dict[str, list[int]] = {}
         for i, w in enumerate(self.words):
             found.setdefault(w.low, []).append(i)
@@ -68,7 +68,7 @@ class Message:
 
     @cached_property
     def phrases(self) -> dict[str, list[Span]]:
-        """Up to three words in a row, without marks, and where they stand."""
+        """Up to three words in a row, without marks, and where they are."""
         found: dict[str, list[Span]] = {}
         for i in range(len(self)):
             for j in range(i + 1, min(i + 3, len(self)) + 1):
@@ -77,7 +77,7 @@ class Message:
         return found
 
     def said(self, first: int, last: int) -> str:
-        """What stands there, as it was written."""
+        """What is there, as it was written."""
         return self.text[self.words[first].start : self.words[last - 1].end] if first < last else ""
 
     def span(self, first: int, last: int) -> Span:
@@ -85,7 +85,7 @@ class Message:
         return Span(first, last, self.said(first, last))
 
     def has(self, i: int, words: Iterable[str]) -> bool:
-        """Whether one of these words stands at ``i``."""
+        """Whether one of these words is at ``i``."""
         return 0 <= i < len(self.words) and self.words[i].low in words
 
     def large(self, i: int) -> bool:

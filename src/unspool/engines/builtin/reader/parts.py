@@ -1,4 +1,4 @@
-"""Values that stand side by side, between commas: *12 Elm Street, Springfield, 62704*, *2 burgers and 1 cola*."""
+"""Values that are side by side, between commas: *12 Elm Street, Springfield, 62704*, *2 burgers and 1 cola*."""
 
 import re
 from typing import Any, Final
@@ -11,7 +11,7 @@ from .spans import FORMS, emails, numbers
 from .words import NUMBERS, PREPOSITIONS, SETS, STARTERS, STOP
 
 _MOST: Final = 8
-"""How many values stand side by side at most."""
+"""How many values are side by side at most."""
 _HOUSE: Final = re.compile(r"\d+\w? .*[a-z]|.*[a-z] \d+\w?")
 _REGION: Final = re.compile(r"[A-Z]{2,3}")
 _FORMED: Final = {k: spans for k, spans in FORMS if k in ("email", "date", "time", "repository", "url", "channel")}
@@ -19,7 +19,7 @@ _NUMERIC: Final = ("integer", "number")
 
 
 def side_by_side(f: Filling) -> None:
-    """Give the parts of an object, or all that a tool needs behind a colon, what stands between commas."""
+    """Give the parts of an object, or all that a tool needs after a colon, what is between commas."""
     m = f.message
     groups: dict[str, list[Parameter]] = {}
     for p in f.left:
@@ -53,7 +53,7 @@ def _between_commas(f: Filling, group: list[Parameter], runs: list[list[Span]]) 
 
 
 def _runs(f: Filling) -> list[list[Span]]:
-    """Values between commas that stand side by side; the first begins behind what leads to it."""
+    """Values between commas that are side by side; the first begins after what leads to it."""
     m = f.message
     found: list[list[Span]] = []
     first = next((i for i, w in enumerate(m.words) if w.low not in f.tool.asking | STARTERS), 0)
@@ -79,13 +79,13 @@ def _runs(f: Filling) -> list[list[Span]]:
 
 
 def _leads(m: Message, i: int) -> bool:
-    """Whether a word stands before a value: *to*, *at*, *is*."""
+    """Whether a word comes before a value: *to*, *at*, *is*."""
     low = m.words[i].low
     return low in PREPOSITIONS or low in SETS["equals"] | SETS["turned into"] | SETS["before own"]
 
 
 def _on_side(m: Message, p: Parameter, first: int) -> bool:
-    """Whether values stand on a parameter's side: behind *from*, or *to*."""
+    """Whether values are on a parameter's side: after *from*, or *to*."""
     side = role(p)
     return side is None or m.has(first - 1, (side,))
 

@@ -9,7 +9,7 @@ from .spans import quotes
 from .words import DAYS, GENERIC, KINDS, PREPOSITIONS, RELATIVE, SETS, STARTERS, STOP, parts_of, stem
 
 _MOST: Final = 5
-"""Words of a value behind a preposition."""
+"""Words of a value after a preposition."""
 _OTHERS: Final = frozenset(("place", "zone", "date", "time", "email", "people", "unit", "currency", "language", "url"))
 """Kinds that are found otherwise."""
 
@@ -58,7 +58,7 @@ def own(f: Filling) -> None:
 
 
 def _own(f: Filling, begin: int, also: frozenset[str] = frozenset()) -> int:
-    """Where words end that name the tool, or behind an article what describes it; ``begin`` where there are none."""
+    """Where words end that name the tool, or after an article what describes it; ``begin`` where there are none."""
     m = f.message
     first = begin + m.has(begin, SETS["determiners"])
     about = f.tool.nouns | f.tool.described if first > begin else f.tool.name_words | also
@@ -69,7 +69,7 @@ def _own(f: Filling, begin: int, also: frozenset[str] = frozenset()) -> int:
 
 
 def noun(f: Filling) -> None:
-    """Give a text that is needed what stands before its name: *the customers table*."""
+    """Give a text that is needed what comes before its name: *the customers table*."""
     m = f.message
     for p in f.texts():
         words = [w for w in own_parts(p) if stem(w) not in GENERIC and len(w) > 3]
@@ -97,7 +97,7 @@ def noun(f: Filling) -> None:
 
 
 def prepositional(f: Filling) -> None:
-    """Give texts what stands behind the preposition that one uses for them."""
+    """Give texts what comes after the preposition that one uses for them."""
     m = f.message
     inside = {i for s in quotes(m) for i in range(s.first, s.last)}
     texts = [p for p in f.tool.parameters if p.type in ("string", "any", "array") and not p.choices]
@@ -121,7 +121,7 @@ def prepositional(f: Filling) -> None:
 
 
 def _region(f: Filling) -> Span | None:
-    """A name that is written large, behind *in*."""
+    """A name that is written large, after *in*."""
     m = f.message
     for i in m.at.get("in", ()):
         last = i + 1
@@ -134,7 +134,7 @@ def _region(f: Filling) -> Span | None:
 
 
 def _named(f: Filling, p: Parameter, begin: int) -> Span | None:
-    """The name that stands there; ``None`` where something else does."""
+    """The name that is there; ``None`` where something else does."""
     m = f.message
     first = begin + m.has(begin, ("the",))
     last = first

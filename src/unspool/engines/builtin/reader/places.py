@@ -1,4 +1,4 @@
-"""Places: names behind *in*, *for*, *at*; names that are written large; several, however they are joined."""
+"""Places: names after *in*, *for*, *at*; names that are written large; several, however they are joined."""
 
 from typing import NamedTuple
 
@@ -85,7 +85,7 @@ def _compared(m: Message) -> bool:
 
 
 def _behind(m: Message, skipped: frozenset[str]) -> _Found | None:
-    """The likeliest of the places behind *in*, *for*, *at* and the like."""
+    """The likeliest of the places after *in*, *for*, *at* and the like."""
     best: _Found | None = None
     for i, w in enumerate(m.words[:-1]):
         if w.low in BEFORE_PLACE and (spans := named_from(m, i + 1, skipped)):
@@ -164,7 +164,7 @@ def _name(m: Message, first: int, skipped: frozenset[str]) -> int:
 
 
 def _with_region(m: Message, first: int, end: int, *, alone: bool) -> int:
-    """Where a name ends, with a state or country behind a comma: *Austin, TX*, *Lyon, France*."""
+    """Where a name ends, with a state or country after a comma: *Austin, TX*, *Lyon, France*."""
     if not m.has(end, (",",)) or end + 1 >= len(m):
         return end
     region = m.words[end + 1]

@@ -50,7 +50,7 @@ class Tool(NamedTuple):
         name_words: the words of its name, and their stems.
         described: the stems of its description, without those that say little.
         nouns: stems of the words that name it or what it is for.
-        asking: the words that ask for it: they are no values.
+        asking: the words that ask for it: they are not values.
     """
 
     name: str
@@ -124,7 +124,7 @@ class Reading:
 def _object(text: str) -> dict[str, Any]:
     try:
         value = json.loads(text)
-    except (ValueError, RecursionError):  # a history may hold what was cut, or anything else
+    except (ValueError, RecursionError):  # a history may contain what was cut, or anything else
         return {}
     return value if isinstance(value, dict) else {}
 
@@ -164,7 +164,7 @@ def _tool(name: str, described: str, parameters: list[Parameter]) -> Tool:
 
 
 def _without_calculation(p: Parameter) -> Parameter:
-    """A parameter that is no calculation, though its description has an *expression*."""
+    """A parameter that is not a calculation, though its description has an *expression*."""
     named = "expression" in _kinds(p.name, "") or "math" in p.description.lower()
     return p if named else p._replace(kinds=tuple(k for k in p.kinds if k != "expression"))
 
@@ -208,7 +208,7 @@ def _parameter(name: str, optional: bool, rest: str) -> Parameter:
     while found := _CHOICE.match(rest, at):
         try:
             choices.append(json.loads(found[1], strict=False))
-        except ValueError:  # it was no enumeration, but reads like one
+        except ValueError:  # it was not an enumeration, but reads like one
             break
         at = found.end()
         if rest[at - 4 : at] != " or ":

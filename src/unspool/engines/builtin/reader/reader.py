@@ -15,7 +15,7 @@ from .scores import said_out
 from .spelling import mended
 from .talk import itself, listed, reaction, refused, talk
 from .words import BACK, SETS, STOP, parts_of, plain
-from .work import told, work
+from .work import results_text, work
 
 MOST_CHARACTERS: Final = 400
 """Of a message that is read; all that is longer, and more tools and parameters, are the model's."""
@@ -47,7 +47,7 @@ class Answer(NamedTuple):
 def read(prompt: Prompt) -> Answer | None:
     """What a conversation asks for; ``None`` where its words do not say it clearly."""
     if prompt.turns and prompt.turns[-1].role == "result":
-        said = told(prompt)
+        said = results_text(prompt)
         return Answer([], said, "The tool has answered.") if said else None
     if not prompt.turns or prompt.turns[-1].role != "user" or not _bounded(prompt, prompt.turns[-1].text):
         return None
@@ -75,7 +75,7 @@ def read(prompt: Prompt) -> Answer | None:
 
 
 def arguments(prompt: Prompt, name: str) -> dict[str, Any] | None:
-    """The arguments of a tool that has to be called; ``None`` where one is not said."""
+    """The arguments of a tool that must be called; ``None`` where one is not said."""
     tool = next((t for t in prompt.tools if t.name == name), None)
     last = next((t.text for t in reversed(prompt.turns) if t.role == "user"), "")
     if tool is None or not _bounded(prompt, last):
@@ -85,7 +85,7 @@ def arguments(prompt: Prompt, name: str) -> dict[str, Any] | None:
 
 
 def valued(prompt: Prompt) -> Callable[[str], str | None] | None:
-    """What tells the texts of JSON that the last message asks for by their keys; ``None`` where it is not read."""
+    """What gives the texts of JSON that the last message asks for by their keys; ``None`` where it is not read."""
     last = next((t.text for t in reversed(prompt.turns) if t.role == "user"), "")
     return partial(value, message=Message(last)) if _bounded(prompt, last) else None
 

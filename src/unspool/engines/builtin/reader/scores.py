@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
-from .amounts import told, unit_named, unit_of
+from .amounts import clear_numbers, unit_named, unit_of
 from .choices import canonical
 from .fill import fill
 from .filling import Filling, named, role
@@ -60,14 +60,14 @@ _SHORTENED: Final = 4
 _TITLE: Final = 6
 """Words that a message without a verb does not have."""
 _LITTLE: Final = 0.3
-"""For words that only tell tools apart that are alike."""
+"""For words that only distinguish tools that are alike."""
 _DEED: Final = 0.6
 """For a tool that does what the message's verb does; as much against one that does another thing."""
 _BETWEEN: Final = 8
 _VALUE: Final = 0.1
 _UNREAD: Final = 0.5
 """What tells tools with near scores apart: values that are found, and words that nothing explains."""
-_TOLD: Final = 0.8
+_CLEAR_NUMBER: Final = 0.8
 """For a number that is clearly for a parameter."""
 _VERB: Final = 0.9
 """For a tool whose name begins with the message's verb."""
@@ -98,7 +98,7 @@ _FORMS: Final[tuple[tuple[Callable[[Message], Iterator[Span]], int, tuple[str, .
 
 
 class _Asked(NamedTuple):
-    """What a message asks for, and what stands in it."""
+    """What a message asks for, and what is in it."""
 
     stems: frozenset[str]
     concepts: frozenset[str]
@@ -232,7 +232,7 @@ def _values(tool: Tool, asked: _Asked, message: Message) -> float:
         score += 2 * (switch and asked.switched)
         score += 2 * (p.type in ("integer", "number") and unit_named(p) in asked.units)
         score += 2 * (named(p, SETS["codes"]) and not asked.coded.isdisjoint(map(stem, parts_of(p.name))))
-    score += _TOLD * told(Filling(tool, message, cased=True)) if asked.numbers else 0
+    score += _CLEAR_NUMBER * clear_numbers(Filling(tool, message, cased=True)) if asked.numbers else 0
     measures = {canonical(c) for p in tool.parameters for c in p.choices if isinstance(c, str)} & {*UNITS.values()}
     if measures and asked.units:
         score += 2 if measures & asked.units else -2

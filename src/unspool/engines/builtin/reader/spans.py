@@ -1,4 +1,4 @@
-"""Values that are told by their form: addresses, paths, dates, numbers, calculations, units."""
+"""Values that are recognized by their form: addresses, paths, dates, numbers, calculations, units."""
 
 import itertools
 import re
@@ -48,7 +48,7 @@ _PHONE: Final = re.compile(r"(?<![\w$€£.-])(?:\+\d|\(\d|\d)[\d() -]{5,18}\d(?
 _LETTERS: Final = re.compile(r"[A-Z]{1,3}")
 _DIGITS: Final = 7
 _LONGEST: Final = 16
-"""Characters of a number; what is longer is none to calculate with."""
+"""Characters of a number; longer ones are not calculated with."""
 _LARGEST: Final = 1e12
 _DIGIT: Final = re.compile(r"\d$")
 
@@ -129,7 +129,7 @@ def zones(m: Message) -> Iterator[Span]:
 
 
 def quotes(m: Message) -> Iterator[Span]:
-    """What stands in quotes."""
+    """What is in quotes."""
     for found in _QUOTED.finditer(m.text):
         yield m.covering(found.start(), found.end(), next(g for g in found.groups() if g))
 
@@ -312,7 +312,7 @@ def _hour(m: Message, i: int) -> bool:
 
 
 def units(m: Message) -> Iterator[Span]:
-    """Units of measure: behind a number, or behind words such as *to*, *into*, *many*."""
+    """Units of measure: after a number, or after words such as *to*, *into*, *many*."""
     for i, w in enumerate(m.words):
         if (found := _MEASURED.fullmatch(w.low)) and found[1] in UNITS:
             yield Span(i, i + 1, w.text[-len(found[1]) :])
@@ -323,7 +323,7 @@ def units(m: Message) -> Iterator[Span]:
 def _is_unit(m: Message, i: int) -> bool:
     w = m.words[i].low
     number = i > 0 and bool(_DIGIT.search(m.words[i - 1].low))
-    if w == "in":  # inches only behind a number, and not before another unit
+    if w == "in":  # inches only after a number, and not before another unit
         return number and not (m.has(i + 1, UNITS) and len(m) - i < 4)
     return len(w) > 2 or number or m.has(i - 1, NUMBERS) or m.has(i - 1, SETS["before a unit"])
 
@@ -374,4 +374,4 @@ FORMS: Final[tuple[tuple[str, Callable[[Message], Iterator[Span]]], ...]] = (
     ("date", dates),
     ("time", times),
 )
-"""The kinds that are told by their form, in the order in which they take words."""
+"""The kinds that are recognized by their form, in the order in which they take words."""

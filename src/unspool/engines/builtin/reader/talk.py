@@ -116,5 +116,5 @@ def refused(tools: tuple[Tool, ...], text: str, words: list[str]) -> tuple[str, 
 
 
 def _is_task(words: list[str]) -> bool:
-    """Whether words tell to do something: they begin with a verb, not with a question."""
+    """Whether words ask to do something: they begin with a verb, not with a question."""
     return words[0] in STARTERS and not QUESTION.match(words[0])

@@ -1,4 +1,4 @@
-"""Texts: as one asks for them, behind their cues, and what is left of a message."""
+"""Texts: as one asks for them, after their cues, and what is left of a message."""
 
 from .filling import Filling, named, own_parts, role
 from .message import Message, Span, items
@@ -80,7 +80,7 @@ def _group(f: Filling, kind: str, span: Span) -> None:
         first += 1
     end = next((i for i in range(first, last) if m.taken[i]), last)
     if kind == "body" and any(m.words[i].low in SETS["opens a text"] for i in range(end, last)):
-        return  # it stands behind what is taken: *tell the team in #general that ...*
+        return  # it comes after what is taken: *tell the team in #general that ...*
     bound = end
     alone = m.has(first, SETS["pronouns"])
     end = m.trimmed(first + alone, end, SETS["loose ends"] if end < len(m) else SETS["marks"])
@@ -148,7 +148,7 @@ def _for(f: Filling, kind: str) -> Parameter | None:
 
 
 def people(f: Filling) -> None:
-    """Those behind *with*."""
+    """Those after *with*."""
     m = f.message
     for p in [p for p in f.left if p.kinds[:1] == ("people",)]:
         with_ = next((i for i in m.at.get("with", ()) if not m.taken[i]), None)
@@ -194,14 +194,14 @@ def sort(f: Filling, p: Parameter) -> None:
 
 
 def labelled(f: Filling) -> None:
-    """Texts behind words that leave no doubt, such as *titled*."""
+    """Texts after words that leave no doubt, such as *titled*."""
     if not LABELS.isdisjoint(f.message.at) or any(f" {label} " in f.message.low for label in LABELS):
         for p in f.texts():
             _cued(f, p, LABELS)
 
 
 def quoted(f: Filling) -> None:
-    """What stands in quotes, where one text is open."""
+    """What is in quotes, where one text is open."""
     wanted = [p for p in f.texts() if p.kinds[:1] and p.kinds[0] in _LONG]
     found = [s for s in quotes(f.message) if f.message.free(s)]
     if len(found) == 1 and len(wanted) == 1:
@@ -245,7 +245,7 @@ def worded(f: Filling) -> None:
 
 
 def _announced(f: Filling) -> None:
-    """Give the text that is needed what stands behind a colon, up to the end of the sentence: *create a poll: ...*"""
+    """Give the text that is needed what comes after a colon, up to the end of the sentence: *create a poll: ...*"""
     m = f.message
     wanted = [p for p in f.left if p.kinds[:1] and p.kinds[0] in _LONG and not p.optional and p.type == "string"]
     colon = next(iter(m.at.get(":", ())), None)
@@ -259,7 +259,7 @@ def _announced(f: Filling) -> None:
 
 
 def _cues(f: Filling, p: Parameter) -> list[str]:
-    """What stands before a parameter's text."""
+    """What comes before a parameter's text."""
     own = [" ".join(own_parts(p))]
     kind = p.kinds[0] if p.kinds else ""
     if (side := role(p)) is not None:
@@ -274,7 +274,7 @@ def _cues(f: Filling, p: Parameter) -> list[str]:
 
 
 def _cued(f: Filling, p: Parameter, only: frozenset[str] | None = None) -> bool:
-    """Give a parameter what stands behind a word of its name or kind: *subject*, *saying*, *from*; whether it has."""
+    """Give a parameter what comes after a word of its name or kind: *subject*, *saying*, *from*; whether it has."""
     m = f.message
     for cue in sorted(_cues(f, p), key=len, reverse=True):
         parts = cue.split()
@@ -291,7 +291,7 @@ def _cued(f: Filling, p: Parameter, only: frozenset[str] | None = None) -> bool:
 
 
 def _behind(f: Filling, p: Parameter, cue: int, begin: int, labels: frozenset[str] | None) -> bool:
-    """Give a parameter the text behind the cue from ``cue`` to ``begin``; whether there is one."""
+    """Give a parameter the text after the cue from ``cue`` to ``begin``; whether there is one."""
     m = f.message
     body = p.kinds[:1] == ("body",)
     after = begin
@@ -412,7 +412,7 @@ def _narrowed(f: Filling, span: Span, *, both: bool) -> Span:
 
 
 def _spoken_of(f: Filling, p: Parameter, span: Span) -> bool:
-    """Whether words are for an optional text: behind words such as *about*, or the only one."""
+    """Whether words are for an optional text: after words such as *about*, or the only one."""
     first = f.tool.parameters[0] is p and len(f.tool.parameters) <= 2
     return first or f.message.has(span.first - 1, SETS["about"])
 

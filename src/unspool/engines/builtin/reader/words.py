@@ -41,9 +41,9 @@ DEEDS: Final[dict[str, str]] = {w: deed for deed, words in _DATA["deeds"].items(
 DERIVED: Final = frozenset(_DATA["derived"])
 """Endings that make a word of another."""
 STOP: Final = frozenset(_DATA["stop"])
-"""Words that are no value."""
+"""Words that are not values."""
 GENERIC: Final = frozenset(map(stem, _DATA["usual"]))
-"""Words of tools' names that do not tell what the tool is for."""
+"""Words of tools' names that do not say what the tool is for."""
 
 CONCEPTS: Final[dict[str, tuple[frozenset[str], tuple[str, ...]]]] = {
     concept: (frozenset([*d["words"], *d.get("names", ())]), tuple(dict.fromkeys([*d["words"], *d["ask"]])))
@@ -70,7 +70,7 @@ SAME: Final[dict[str, frozenset[str]]] = {
 }
 """Words that mean the same where tools are concerned."""
 KINDS: Final[dict[str, frozenset[str]]] = {k: frozenset(v) for k, v in _DATA["kinds"].items()}
-"""Words of parameters' names, by the kind of value that they tell."""
+"""Words of parameters' names, by the kind of value that they name."""
 FRAMES: Final[dict[str, list[re.Pattern[str]]]] = {
     concept: [re.compile(f"(?is){frame}") for frame in frames] for concept, frames in _DATA["frames"].items()
 }
@@ -84,13 +84,13 @@ PREPOSITIONS: Final[dict[str, frozenset[str]]] = {w: frozenset(ps) for w, ps in 
 WANTED: Final[dict[str, str]] = _DATA["wanted"]
 """Which set of words names what a question asks for."""
 CUES: Final[dict[str, list[str]]] = _DATA["cues"]
-"""What stands before a text, by its kind."""
+"""What comes before a text, by its kind."""
 LABELS: Final = frozenset(_DATA["labels"])
 """Cues that leave no doubt."""
 BOUNDS: Final[dict[str, str]] = _DATA["bounds"]
-"""What stands before a number that is a bound: ``min``, ``max``, or for how many, ``most``."""
+"""What comes before a number that is a bound: ``min``, ``max``, or for how many, ``most``."""
 BEFORE_PLACE: Final[dict[str, int]] = _DATA["before_place"]
-"""What stands before a place, and how sure that is."""
+"""What comes before a place, and how sure that is."""
 CHOICES: Final[dict[str, list[str]]] = _DATA["choices"]
 """What else says a value of an enumeration."""
 
@@ -133,7 +133,7 @@ INTRODUCTION: Final = re.compile(_DATA["introduction"])
 SQL: Final = re.compile(_DATA["sql"])
 """How statements of SQL begin."""
 SPLIT: Final = re.compile(_DATA["split"])
-"""What stands between two requests."""
+"""What is between two requests."""
 
 
 @cache
@@ -162,7 +162,7 @@ def concepts_of(name: str, description: str) -> tuple[tuple[str, ...], tuple[str
 
 
 def spaced(words: list[str]) -> str:
-    """Words with a space before and behind each."""
+    """Words with a space before and after each."""
     return f" {' '.join(words)} "
 
 

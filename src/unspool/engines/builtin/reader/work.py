@@ -1,4 +1,5 @@
-"""Tools that take a program or an address: a calculation becomes code, an address is opened, and the result is told."""
+"""Tools that take a program or an address: a calculation becomes code, an address is opened, and the result is
+reported."""
 
 import json
 import re
@@ -12,7 +13,7 @@ from .words import stem
 
 MOST_WORDS: Final = 28
 MOST_CHARACTERS: Final = 180
-"""Of a result that is told; what is longer is cut."""
+"""Of a result that is reported; what is longer is cut."""
 _CODE: Final = frozenset(("code", "script", "program", "source"))
 _ADDRESS: Final = frozenset(("url", "uri", "link", "address", "id", "page", "href"))
 _OPENS: Final = frozenset(("open", "fetch", "visit", "browse", "read", "get"))
@@ -69,8 +70,8 @@ def _only(tool: Tool, names: frozenset[str]) -> Parameter | None:
     return None if needed else place
 
 
-def told(prompt: Prompt) -> str:
-    """What the results behind the last message say, if they are those of `work`; empty where they are others."""
+def results_text(prompt: Prompt) -> str:
+    """What the results after the last message say, if they are those of `work`; empty where they are others."""
     turns = prompt.turns
     asked = max((i for i, t in enumerate(turns) if t.role == "user"), default=-1)
     calls = [t for t in turns[asked + 1 :] if t.role == "call"]
