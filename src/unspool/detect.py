@@ -257,7 +257,9 @@ def _count(n: int, what: str) -> str:
 
 def read_output(d: Dialect, text: str) -> tuple[float, Message, bool]:
     """How well a dialect reads an output, what it reads, and whether it writes the same."""
-    stages = [None, Stage.REASONING] if d.reasoning else [None]  # prompts may have opened the reasoning
+    # Prompts may have opened the reasoning, or closed what others open.
+    other = Stage.CONTENT if d.stage is Stage.REASONING else Stage.REASONING
+    stages = [None, other] if d.reasoning else [None]
     return max((_read(d, text, stage) for stage in stages), key=lambda reading: reading[0])
 
 

@@ -44,7 +44,6 @@ class FastPaths:
 
     Attributes:
         take: how the next piece is read; ``None`` where only the machine can.
-        allowed: whether there may be any.
     """
 
     __slots__ = (
@@ -67,7 +66,6 @@ class FastPaths:
         "_stop",
         "_stop2",
         "_verbatim",
-        "allowed",
         "take",
     )
 
@@ -90,7 +88,6 @@ class FastPaths:
 
     def __init__(self, machine: Machine, fold: Fold) -> None:
         self.take: Take | None = None
-        self.allowed = True
         self._machine = machine
         self._fold = fold
         self._buf = ""  # what waits
@@ -109,7 +106,7 @@ class FastPaths:
         machine = self._machine
         ledger, tape = machine.ledger, machine.tape
         at = tape.here
-        if ledger.holds or not self.allowed or at < 0:
+        if ledger.holds or machine.look.counted or at < 0:
             return
         state = machine.at.state
         if ledger.at == at:

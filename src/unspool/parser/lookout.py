@@ -28,6 +28,7 @@ class Lookout(msgspec.Struct, eq=False):
         outline: what counts: while calls are read, or while they are text.
         replay: a prompt is looked at.
         thoughts_from: what would open reasoning in content before this offset is text.
+        counted: tokens are counted, which only the machine does.
     """
 
     plan: Plan
@@ -36,6 +37,7 @@ class Lookout(msgspec.Struct, eq=False):
     _ledger: Ledger
     replay: bool = False
     thoughts_from: int = ALWAYS
+    counted: bool = False
     _marks: set[int] | None = None
     """Offsets of special tokens that are markers, when ids are fed."""
     _added: Iterable[str] = ()
@@ -77,8 +79,9 @@ class Lookout(msgspec.Struct, eq=False):
         """Whether token ids are fed."""
         return self._marks is not None
 
-    def know_tokens(self, added: Iterable[str]) -> None:
-        """Token ids are fed; these are the literals of special tokens."""
+    def know_tokens(self, added: Iterable[str], *, counted: bool = False) -> None:
+        """Special tokens are told from text; these are their literals."""
+        self.counted = counted
         self._marks = set()
         self._added = added
         self._ignores = self.plan.policy.text_markers == "ignore"

@@ -1,9 +1,7 @@
 """Outputs that come as text and as token ids at once, as engines hand them to their parsers."""
 
 from collections.abc import Iterable
-from typing import Any
 
-from ..dialect.file import Dialect
 from ..events import Event
 from .parser import Parser
 
@@ -13,18 +11,10 @@ class PairedParser(Parser):
 
     Text is as fast as with `Parser`, and events carry no spans of tokens: ids are not counted.
 
-    Args:
-        dialect: a name, or a `Dialect`.
-        options: those of `Parser`.
-
-    Raises:
-        UnknownDialect, ValueError, TypeError: as `Parser` does.
+    It is made as `Parser` is.
     """
 
     __slots__ = ()
-
-    def __init__(self, dialect: str | Dialect, **options: Any) -> None:
-        super().__init__(dialect, **options)
 
     def know_tokens(self, special: Iterable[str]) -> None:
         """From here on `feed_special` marks special tokens; text that spells one is not one (`text_markers`).

@@ -268,10 +268,9 @@ class Parser:
             if self._tokenizer is None:
                 raise ValueError("feed_tokens: the parser has no tokenizer; pass tokenizer= when you create it")
             tokens = self._tokens = TokenFeed(self._tokenizer)
-            self._machine.look.know_tokens(tokens.added)
+            self._machine.look.know_tokens(tokens.added, counted=True)
             self._fold.count_reasoning_tokens()
             self._slow()
-            self._fast.allowed = False  # it knows no spans of tokens
         events: list[Event] = []
         pending: list[str] = []
         for alone, texts in tokens.runs(ids):
