@@ -8,7 +8,7 @@ import pytest
 from unspool import Dialect, Message, Policy, ToolCallEnd, ToolCallStart, get_dialect, parse
 from unspool.policy import CHOICES
 
-from .support import CALLING, THINKING, VERBATIM, is_marked, named, notices, number, run, same, tool, values
+from .support import CALLING, THINKING, VERBATIM, chunkings, is_marked, named, notices, number, run, same, tool, values
 from .writing import around_reasoning, write_arguments, write_calls, write_content, write_reasoning
 
 TOOLS = [tool("f", a="string", n="integer"), tool("g", a="string"), tool("now")]
@@ -479,3 +479,12 @@ def test_dropped_calls_do_not_make_the_finish_reason_tool_calls() -> None:
     raw = write_calls(get_dialect("hermes"), [("f", BAD)])
     assert parse(raw, "hermes", policy=Policy(bad_arguments="drop")).finish_reason == "stop"
     assert parse(raw, "hermes", policy=Policy(bad_arguments="raw")).finish_reason == "tool_calls"
+
+
+def test_after_a_call_that_is_text_the_same_markers_count_however_the_output_is_cut() -> None:
+    raw = '<tool_calls>[{"name": "s", "arguments": {}}]</tool_calls>c<tool_calls>[{"<answer><tool_calls>[{'
+    policy = Policy(text_between_tools="content")
+    whole, _ = run("hunyuan_a13b", [raw], policy=policy, ids=number)
+    assert whole.content == 'c<tool_calls>[{"<tool_calls>[{'
+    for chunks in chunkings(raw):
+        assert same(run("hunyuan_a13b", chunks, policy=policy, ids=number)[0]) == same(whole)

@@ -208,6 +208,8 @@ class Prose(Steps):
             if r >= 0:
                 return True
             pos = p + 1
+            region = self.region()  # another one, where a policy makes all that follows text
+            scan = region.scan
 
     def _release(self, p: int, inner: str, margin: str) -> None:
         """Text up to ``p`` goes out, but for white space that may belong to a marker."""
