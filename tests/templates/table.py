@@ -572,6 +572,7 @@ UNTEMPLATED: dict[str, str] = {
     "apriel": "proven by `make infer`: the prompt opens every reasoning, which no history does",
     "apriel-1.5": "proven by `make infer`: the template writes a thought behind the answer",
     "exaone4": "proven by `make infer`, which has a package with its template",
+    "kat-v1": "proven by `make infer`, which has a package with its template",
     "command-r-plus": "proven by `make infer`: the template indents arguments",
     "reka-edge": "proven by `make infer`: a space stands between the prompt and what histories write",
     "deepseek-r1": "a reading of the family's formats; `deepseekv3` writes the same text",
