@@ -51,7 +51,7 @@ def connected(workers: int, address: str | None) -> Iterator[None]:
 
 
 def on_ray(
-    task: Callable[[Block], Any], tasks: Iterable[Slice], workers: int, kind: type[Any], *, planned: bool = False
+    task: Callable[[Block], Any], pieces: Iterable[Slice], workers: int, kind: type[Any], *, planned: bool = False
 ) -> Iterator[Any]:
     """The results of a task for blocks, in any order.
 
@@ -60,14 +60,14 @@ def on_ray(
 
     Args:
         task: works on a block; what it gives back is sent as JSON.
-        tasks: the blocks.
+        pieces: the blocks.
         workers: how many, each on a core.
         kind: the type of what the task gives back.
         planned: whether the task has a parser's plan, which each worker then makes once and keeps.
     """
     import ray.data
 
-    items = [{"slice": msgspec.json.encode(s)} for s in tasks]
+    items = [{"slice": msgspec.json.encode(s)} for s in pieces]
     if not items:
         return
     ray.data.DataContext.get_current().enable_progress_bars = False

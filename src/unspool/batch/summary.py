@@ -80,7 +80,7 @@ class Summary(msgspec.Struct):
         rate = f", {self.rows / seconds:,.0f} rows/s" if seconds > 0 and self.rows else ""
         amount = f"{self.tokens:,} tokens" if self.tokens else f"{self.characters:,} characters"
         lines = [f"{self.rows:,} rows, {amount}, {self.errors:,} errors in {seconds:,.1f} s{rate}"]
-        lines += [f"dialect, by the outputs: {amount}" for amount in self.detected]
+        lines += [f"dialect, by the outputs: {reason}" for reason in self.detected]
         if self.valid or self.invalid:
             lines.append(
                 f"arguments fit their schemas in {self.valid:,} of {self.valid + self.invalid:,} rows with calls"

@@ -7,7 +7,7 @@ from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 
-from .patterns import LITERAL, SPACE, Atom, Pattern, finder, firsts, spaced
+from .patterns import FEW_SPACES, LITERAL, SPACE, Atom, Pattern, finder, firsts, spaced
 from .syntax import Syntax
 from .template import ObjectShape, Template
 
@@ -126,7 +126,7 @@ class Parameter(msgspec.Struct, eq=False):
         """Matches its opening, whose fields are groups. ``None`` where the template is too complex for that."""
         if self._opened is False:
             before = self.opening.plain()
-            self._opened = re.compile(rf"\s{{0,64}}+{before}") if "(?P<key>" in before else None
+            self._opened = re.compile(f"{FEW_SPACES}{before}") if "(?P<key>" in before else None
         return self._opened
 
     def plain(self) -> re.Pattern[str] | None:

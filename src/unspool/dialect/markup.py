@@ -8,9 +8,7 @@ import re
 from collections.abc import Iterable
 
 from .markers import Parameter
-from .patterns import Pattern
-
-_SPACE = r"\s{0,64}+"
+from .patterns import FEW_SPACES, Pattern
 
 Expression = re.Pattern[str] | None
 
@@ -40,9 +38,9 @@ class Awaited:
         # What one of them begins, another one may be: that is decided.
         heads = {p.first for p in others if any(q.first.startswith(p.first) for q in patterns)}
         decided = _any([*map(str, whole), *map(re.escape, heads)])
-        self._ahead = f"{_SPACE}(?!{decided}){_any(map(str, begun))}" if known else ""
+        self._ahead = f"{FEW_SPACES}(?!{decided}){_any(map(str, begun))}" if known else ""
         self.between: Expression = re.compile(self._ahead) if known else None
-        self.opens: Expression = re.compile(_SPACE + _any(map(str, whole[: len(openings)]))) if known else None
+        self.opens: Expression = re.compile(FEW_SPACES + _any(map(str, whole[: len(openings)]))) if known else None
         self._inside: dict[int, Expression] = {}
         self._whole: dict[int, Expression] = {}
 

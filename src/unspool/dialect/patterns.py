@@ -6,7 +6,7 @@ of text.
 """
 
 import re
-from collections.abc import Container, Iterable, Iterator, Set
+from collections.abc import Callable, Container, Iterable, Iterator, Set
 from typing import Any, Final
 
 from ..regex import Regex
@@ -23,6 +23,8 @@ MAX_ANY: Final = 256
 LITERAL, SPACE, NAME, DIGITS, WORD, UNTIL, ANY, SAME = range(8)
 
 _SPACES = re.compile(rf"\s{{0,{MAX_SPACE}}}+")
+FEW_SPACES: Final = r"\s{0,64}+"
+"""White space in regular expressions for what is plain; the machine looks at more of it."""
 _NAME = Regex(rf"[\w.\-:/]{{1,{MAX_FIELD}}}+")
 _DIGITS = Regex(r"[0-9]{1,18}+")
 _KEYS = r"[\w.\-]{1,64}+"
@@ -182,19 +184,7 @@ class Pattern:
     def plain(self) -> str:
         """A regular expression that matches what the pattern does, where its fields hold word characters alone; each is
         a group of its name. ``""`` where a field may contain anything, or a tag is read in any case."""
-        regex = ""
-        for atom in self.atoms:
-            if atom.kind == LITERAL and not atom.any_case:
-                regex += re.escape(atom.text)
-            elif atom.kind == SPACE:
-                regex += r"\s{0,64}+"
-            elif atom.kind == SAME:
-                regex += f"(?P={atom.text})"
-            elif atom.kind == UNTIL or atom.kind == WORD:
-                regex += f"(?P<{atom.text}>{_WORDS if atom.kind == WORD else _KEYS})"
-            else:
-                return ""
-        return regex
+        return self._regex(_plain_field) or ""
 
     def begun(self, then: str = "") -> str | None:
         """A regular expression that matches nothing and what the pattern may begin with, but not all of it.
@@ -212,7 +202,7 @@ class Pattern:
                     part = f"(?:{re.escape(c)}{part})?"
                 regex = f"(?:{re.escape(atom.text)}{regex}|{part})" if regex else part
             elif atom.kind == SPACE:
-                regex = regex and rf"\s{{0,64}}+{regex}"
+                regex = regex and f"{FEW_SPACES}{regex}"
             else:
                 field = _field_in_doubt(atom)
                 if not field:
@@ -223,17 +213,21 @@ class Pattern:
 
     def whole(self) -> str | None:
         """A regular expression that matches all of the pattern, where its fields are as in `begun`."""
+        return self._regex(_whole_field)
+
+    def _regex(self, field: Callable[[Atom], str]) -> str | None:
+        """A regular expression of all atoms; ``None`` if ``field`` has none for one, or a tag is read in any case."""
         regex = ""
         for atom in self.atoms:
             if atom.kind == LITERAL and not atom.any_case:
                 regex += re.escape(atom.text)
             elif atom.kind == SPACE:
-                regex += r"\s{0,64}+"
+                regex += FEW_SPACES
             else:
-                field = _field_in_doubt(atom)
-                if not field:
+                part = field(atom)
+                if not part:
                     return None
-                regex += _WORDS if atom.kind == WORD else field
+                regex += part
         return regex
 
     def named(self, text: str, i: int) -> bool:
@@ -341,6 +335,20 @@ def _until(text: str, i: int, n: int, atom: Atom, fields: dict[str, str]) -> int
         return NO
     fields[atom.text] = unescape(value) if atom.quote else value
     return end
+
+
+def _plain_field(atom: Atom) -> str:
+    """A regular expression for a field of word characters alone, a group of its name; ``""`` where it may be more."""
+    if atom.kind == SAME:
+        return f"(?P={atom.text})"
+    if atom.kind in (UNTIL, WORD):
+        return f"(?P<{atom.text}>{_WORDS if atom.kind == WORD else _KEYS})"
+    return ""
+
+
+def _whole_field(atom: Atom) -> str:
+    """The same for a field that is complete, as far as `_field_in_doubt` knows it."""
+    return _WORDS if atom.kind == WORD else _field_in_doubt(atom)
 
 
 def _field_in_doubt(atom: Atom) -> str:

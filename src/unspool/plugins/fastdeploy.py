@@ -90,7 +90,7 @@ class _Half:
     def _feed(self, reader: Reader, text: str, ids: Sequence[int]) -> Delta:
         """The next piece; the end of the sequence closes the output, and what follows is nothing."""
         if reader.closed:
-            return Delta(calls=[])
+            return Delta()
         delta = reader.feed(text)
         if getattr(self.tokenizer, "eos_token_id", None) in ids:
             reader.join(delta, reader.close())
@@ -231,7 +231,7 @@ class ToolHalf(_Half):
         delta = self._feed(self._stream, delta_text, delta_token_ids)
         self.current_tool_id = note_calls(self._stream, delta, self.prev_tool_call_arr, self.streamed_args_for_tool)
         self.current_tool_name_sent = self.current_tool_id >= 0
-        return type(self).make_delta(delta if delta.calls else Delta(calls=[]))
+        return type(self).make_delta(delta if delta.calls else Delta())
 
     # -- the RFC's helpers; the host calls none of them, and nothing here does
 

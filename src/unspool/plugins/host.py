@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from importlib import metadata
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from .. import (
     ContentDelta,
@@ -40,6 +40,7 @@ __all__ = [
     "openings",
     "reasoning_closed",
     "registered",
+    "remembered",
     "tool_choice_of",
     "tools_of",
 ]
@@ -52,6 +53,8 @@ POLICY: Final = "UNSPOOL_POLICY"
 """The environment variable with the policies, see `environment_policy`."""
 
 logger = logging.getLogger("unspool.plugins")
+
+_T = TypeVar("_T")
 
 
 # --- names ------------------------------------------------------------------------------------------------------------
@@ -270,14 +273,25 @@ def foreign_tokens(d: Dialect, tokenizer: Any) -> "re.Pattern[str] | None":
 
     The parser itself is asked: these are the tokens that are markup by their id and content as text.
     """
+
+    def make() -> "re.Pattern[str] | None":
+        found = [text for token, text in _special(tokenizer) if _is_foreign(d, tokenizer, token, text)]
+        found.sort(key=len, reverse=True)
+        return re.compile("|".join(map(re.escape, found))) if found else None
+
+    return remembered(_foreign, tokenizer, d, make)
+
+
+def remembered(
+    memory: "weakref.WeakKeyDictionary[Any, dict[str, _T]]", tokenizer: Any, d: Dialect, make: Callable[[], _T]
+) -> _T:
+    """What was made for a tokenizer and a dialect; it is made where it is not known yet."""
     try:
-        known = _foreign.setdefault(tokenizer, {})
+        known = memory.setdefault(tokenizer, {})
     except TypeError:  # it cannot be a key: nothing is remembered
         known = {}
     if d.name not in known:
-        found = [text for token, text in _special(tokenizer) if _is_foreign(d, tokenizer, token, text)]
-        found.sort(key=len, reverse=True)
-        known[d.name] = re.compile("|".join(map(re.escape, found))) if found else None
+        known[d.name] = make()
     return known[d.name]
 
 

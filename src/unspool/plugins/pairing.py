@@ -17,6 +17,7 @@ from .. import Dialect
 from ..dialect.plan import compile_plan
 from ..parser.tokens import is_marker
 from ..tokens import Detokenizer, added_tokens
+from .host import remembered
 
 __all__ = ["Pairing", "Special", "special_of"]
 
@@ -52,13 +53,7 @@ def special_of(d: Dialect, tokenizer: Any, foreign: "re.Pattern[str] | None") ->
         tokenizer: a host's.
         foreign: matches those that no template of the dialect names.
     """
-    try:
-        known = _known.setdefault(tokenizer, {})
-    except TypeError:  # it cannot be a key: nothing is remembered
-        known = {}
-    if d.name not in known:
-        known[d.name] = _special_of(d, tokenizer, foreign)
-    return known[d.name]
+    return remembered(_known, tokenizer, d, lambda: _special_of(d, tokenizer, foreign))
 
 
 def _special_of(d: Dialect, tokenizer: Any, foreign: "re.Pattern[str] | None") -> Special | None:
@@ -66,7 +61,7 @@ def _special_of(d: Dialect, tokenizer: Any, foreign: "re.Pattern[str] | None") -
         added = added_tokens(tokenizer)
     except (AttributeError, TypeError):
         return None
-    plan = compile_plan(d, None, "auto")
+    plan = compile_plan(d)
     markers = {i: text for text, i in added.items() if text.strip() and is_marker(text, plan)}
     others = {i: text for text, i in added.items() if foreign is not None and foreign.fullmatch(text)}
     literals = others | markers

@@ -171,7 +171,7 @@ class Reader:
         if not self._paired:
             self._early += ids
             if not text and not self.closed:
-                return Delta(calls=[])
+                return Delta()
             ids, self._early = self._early, []
             if not ids or not pairing.agree(text, ids):
                 self._pairing = None
@@ -180,7 +180,7 @@ class Reader:
             self.parser.know_tokens(pairing.markers)
             if pairing.plain(ids):
                 return self.take(text, ids)
-        delta = Delta(calls=[])
+        delta = Delta()
         for part, special in pairing.take(text, ids):
             if not special:
                 self._add(delta, part)
@@ -191,7 +191,7 @@ class Reader:
         return delta
 
     def _without_foreign(self, text: str, foreign: "re.Pattern[str]") -> Delta:
-        delta, at = Delta(calls=[]), 0
+        delta, at = Delta(), 0
         for match in foreign.finditer(text):
             self._add(delta, text[at : match.start()])
             at = match.end() if self.parser.stage is not Stage.TOOL_CALL else match.start()
@@ -201,9 +201,9 @@ class Reader:
     def close(self, finish_reason: str = "stop") -> Delta:
         """The output is over; nothing the second time."""
         if self.closed:
-            return Delta(calls=[])
+            return Delta()
         self.closed = True
-        delta = Delta(calls=[])
+        delta = Delta()
         if self._pairing is not None:
             delta = self.feed("") if self._early else delta
             self._add(delta, self._pairing.rest())

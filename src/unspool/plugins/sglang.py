@@ -155,7 +155,7 @@ class ToolDetector:
         if self._reader is None:
             return StreamingParseResult()
         reader, rest, self._waiting = self._reader, self._waiting, ""
-        delta = reader.feed(rest) if rest else Delta(calls=[])
+        delta = reader.feed(rest) if rest else Delta()
         reader.join(delta, reader.close())
         return self._streaming_result(reader, delta)
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
-_MOST: Final = 8
+MOST: Final = 8
 """How many values are looked at together: the work is exponential in them."""
 _Row = TypeVar("_Row")
 _Column = TypeVar("_Column")
@@ -18,7 +18,7 @@ def assign(
         weight: how well both fit; zero or less where they do not. Where totals are alike, the pairs are in the order
             of both.
     """
-    columns = columns[:_MOST]
+    columns = columns[:MOST]
     weights = [[weight(row, column) for column in columns] for row in rows]
     best: dict[int, tuple[float, tuple[tuple[int, int], ...]]] = {0: (0.0, ())}
     for i in range(len(rows)):

@@ -3,15 +3,13 @@
 import re
 from typing import Any, Final
 
-from .assign import assign
+from .assign import MOST, assign
 from .filling import Filling, own_parts, role
 from .message import Message, Span
 from .prompt import Parameter
 from .spans import FORMS, emails, numbers
 from .words import NUMBERS, PREPOSITIONS, SETS, STARTERS, STOP
 
-_MOST: Final = 8
-"""How many values are side by side at most."""
 _HOUSE: Final = re.compile(r"\d+\w? .*[a-z]|.*[a-z] \d+\w?")
 _REGION: Final = re.compile(r"[A-Z]{2,3}")
 _FORMED: Final = {k: spans for k, spans in FORMS if k in ("email", "date", "time", "repository", "url", "channel")}
@@ -71,7 +69,7 @@ def _runs(f: Filling) -> list[list[Span]]:
         if first < i:
             run.append(m.span(first, i))
         if ends:
-            found += [run[:_MOST]] if len(run) > 1 else []
+            found += [run[:MOST]] if len(run) > 1 else []
             run = []
         announced = m.has(i, (":",))
         first = i + 1
@@ -96,9 +94,9 @@ def _fits(m: Message, p: Parameter, s: Span) -> float:
     kind = p.kinds[0] if p.kinds else ""
     low = s.value.lower()
     alone = Message(s.value)
-    number = _number(s.value) is not None
+    number = _number(s.value)
     if p.type in _NUMERIC:
-        return 3 if number and (p.type == "number" or isinstance(_number(s.value), int)) else 0
+        return 3 if number is not None and (p.type == "number" or isinstance(number, int)) else 0
     if kind in _FORMED:
         return 5 if any(True for _ in _FORMED[kind](alone)) else 0
     if any(True for _ in emails(alone)):
@@ -112,7 +110,7 @@ def _fits(m: Message, p: Parameter, s: Span) -> float:
         return 4 if _HOUSE.fullmatch(low) else 0.2
     if words & {"state", "province"}:
         return 3 if _REGION.fullmatch(s.value) else 0.5
-    return 0.2 if number else 1 + (m.large(s.first) and bool(words & {"city", "name", "country", "town"}))
+    return 0.2 if number is not None else 1 + (m.large(s.first) and bool(words & {"city", "name", "country", "town"}))
 
 
 def _number(text: str) -> Any:
