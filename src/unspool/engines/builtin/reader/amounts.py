@@ -2,18 +2,17 @@
 
 import itertools
 import re
-from typing import Any, Final
+from typing import Final
 
 from .assign import assign
 from .filling import Filling, named, own_parts, role
 from .message import Message, Span
-from .prompt import Parameter
-from .spans import YEAR, codes, numbers, written
+from .prompt import NUMERIC, Parameter
+from .spans import YEAR, codes, numbers, value_of, written
 from .words import BOUNDS, CURRENCIES, MONEY, SETS, UNITS, parts_of, stem
 
 _SECONDS: Final = {"second": 1, "minute": 60, "hour": 3600}
 _JOINED: Final = re.compile(r"[$€£]?[\d.,]+([a-z]+)")
-_NUMERIC: Final = ("integer", "number")
 _CLEAR: Final = 3
 _IN_UNITS: Final = re.compile(r"^(?:\w+ in |in )?([a-z]{3,12})(?:[ .,].*)?$|\bin ([a-z]{3,12})\b")
 _FAR: Final = 4
@@ -25,12 +24,12 @@ _LARGE: Final = 200
 def amounts(f: Filling) -> None:
     """Give numbers, lists of them, and codes."""
     free = [s for s in numbers(f.message) if f.message.free(s)]
-    wanted = [p for p in f.left if p.type in ("integer", "number")]
+    wanted = [p for p in f.left if p.type in NUMERIC]
     if wanted:
         free = _durations(f.message, free)
-    series = [p for p in f.left if p.type == "array" and (p.members in _NUMERIC or named(p, SETS["series"]))]
+    series = [p for p in f.left if p.type == "array" and (p.members in NUMERIC or named(p, SETS["series"]))]
     if series and free:
-        f.give(series[0], [_value(s) for s in free])
+        f.give(series[0], [value_of(s) for s in free])
         for s in free:
             f.message.take(s)
         free = []
@@ -43,7 +42,7 @@ def amounts(f: Filling) -> None:
         and f.filled.several is None
         and _apart(f.message, free, f.tool.nouns)
     ):
-        values = [_value(s) for s in free]
+        values = [value_of(s) for s in free]
         if required[0].type == "number" or all(isinstance(v, int) for v in values):
             f.give_several(required[0], values)
             for s in free:
@@ -68,11 +67,6 @@ def _durations(m: Message, free: list[Span]) -> list[Span]:
     return joined
 
 
-def _value(s: Span) -> Any:
-    value = float(s.value)
-    return int(value) if value == int(value) else value
-
-
 def _assigned(f: Filling, wanted: list[Parameter], free: list[Span]) -> None:
     """Give numbers to parameters, all together: those that need one first, optional ones with evidence alone."""
     m = f.message
@@ -91,7 +85,7 @@ def _fits(f: Filling, p: Parameter, s: Span) -> float:
     m = f.message
     unit, said = unit_named(p), unit_of(m, s)
     timed = unit in _SECONDS and said in _SECONDS
-    if (p.type == "integer" and not timed and not isinstance(_value(s), int)) or (
+    if (p.type == "integer" and not timed and not isinstance(value_of(s), int)) or (
         unit and said and unit != said and not timed
     ):
         return 0
@@ -139,7 +133,7 @@ def _money(m: Message, s: Span) -> bool:
 def clear_numbers(f: Filling, clear: float = _CLEAR) -> int:
     """How many numbers are clearly for parameters: *the bill is 120*."""
     free = list(numbers(f.message))
-    wanted = [p for p in f.left if p.type in _NUMERIC]
+    wanted = [p for p in f.left if p.type in NUMERIC]
     return sum(_evidence(f, p, s) >= clear for p, s in assign(wanted, free, lambda p, s: _fits(f, p, s)))
 
 
@@ -264,7 +258,7 @@ def _apart(m: Message, spans: list[Span], about: frozenset[str] = frozenset()) -
 
 def _give(f: Filling, p: Parameter, s: Span) -> None:
     m = f.message
-    value = _value(s)
+    value = value_of(s)
     if p.type == "integer" and not isinstance(value, int):
         return
     m.take(s)

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from .filling import Filling, named, role
 from .message import Message, Span
-from .prompt import Parameter
+from .prompt import NUMERIC, Parameter
 from .sides import sided
 from .spans import currencies, languages, units
 from .words import CHOICES, CURRENCIES, NUMBERS, OFF, SETS, STOP, UNITS, parts_of, stem
@@ -28,7 +28,7 @@ def choose(f: Filling) -> None:
                 f.give(p, p.choices[0])
             else:
                 f.miss(p)
-        elif p.type in ("integer", "number") and (number := _explained(f, p)) is not None:
+        elif p.type in NUMERIC and (number := _explained(f, p)) is not None:
             f.give(p, number)
         elif p.type == "boolean":
             switched = _switch(f.message, p)

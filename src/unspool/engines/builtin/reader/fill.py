@@ -10,7 +10,7 @@ from .message import Message
 from .parts import rows, side_by_side
 from .phrases import labels, noun, own, prepositional
 from .places import place
-from .prompt import Tool, parameter
+from .prompt import NUMERIC, Tool, parameter
 from .texts import framed, labelled, led, people, quoted, worded
 
 STEPS: Final = (
@@ -62,7 +62,7 @@ def fill(tool: Tool, message: Message, *, cased: bool = False) -> Filled:
 
 def _set_with(tool: Tool) -> list[str]:
     """The parameters of a switch that only make sense where it is on."""
-    return [p.name for p in tool.parameters if p.type in ("integer", "number") or p.kinds[:1] == ("color",)]
+    return [p.name for p in tool.parameters if p.type in NUMERIC or p.kinds[:1] == ("color",)]
 
 
 def value(key: str, message: Message) -> str | None:

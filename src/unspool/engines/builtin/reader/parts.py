@@ -6,14 +6,13 @@ from typing import Any, Final
 from .assign import MOST, assign
 from .filling import Filling, own_parts, role
 from .message import Message, Span
-from .prompt import Parameter
-from .spans import FORMS, emails, numbers
+from .prompt import NUMERIC, Parameter
+from .spans import FORMS, emails, numbers, value_of
 from .words import NUMBERS, PREPOSITIONS, SETS, STARTERS, STOP
 
 _HOUSE: Final = re.compile(r"\d+\w? .*[a-z]|.*[a-z] \d+\w?")
 _REGION: Final = re.compile(r"[A-Z]{2,3}")
 _FORMED: Final = {k: spans for k, spans in FORMS if k in ("email", "date", "time", "repository", "url", "channel")}
-_NUMERIC: Final = ("integer", "number")
 
 
 def side_by_side(f: Filling) -> None:
@@ -21,7 +20,7 @@ def side_by_side(f: Filling) -> None:
     m = f.message
     groups: dict[str, list[Parameter]] = {}
     for p in f.left:
-        if not p.choices and p.type in ("string", "any", *_NUMERIC):
+        if not p.choices and p.type in ("string", "any", *NUMERIC):
             groups.setdefault(p.name.rpartition(".")[0], []).append(p)
     for name, group in groups.items():
         if name:
@@ -46,7 +45,7 @@ def _between_commas(f: Filling, group: list[Parameter], runs: list[list[Span]]) 
         if len(pairs) == len(run) and all(p in given for p in needed):
             for p, s in pairs:
                 f.message.take(s)
-                f.give(p, _number(s.value) if p.type in _NUMERIC else s.value)
+                f.give(p, _number(s.value) if p.type in NUMERIC else s.value)
             return
 
 
@@ -95,7 +94,7 @@ def _fits(m: Message, p: Parameter, s: Span) -> float:
     low = s.value.lower()
     alone = Message(s.value)
     number = _number(s.value)
-    if p.type in _NUMERIC:
+    if p.type in NUMERIC:
         return 3 if number is not None and (p.type == "number" or isinstance(number, int)) else 0
     if kind in _FORMED:
         return 5 if any(True for _ in _FORMED[kind](alone)) else 0
@@ -117,8 +116,7 @@ def _number(text: str) -> Any:
     spans = list(numbers(m := Message(text)))
     if len(spans) != 1 or spans[0].first or spans[0].last < len(m):
         return None
-    value = float(spans[0].value)
-    return int(value) if value == int(value) else value
+    return value_of(spans[0])
 
 
 # -- objects in a list -------------------------------------------------------------------------------------------------
@@ -128,7 +126,7 @@ def rows(f: Filling) -> None:
     """Give a list of objects one for each part of a message that tells a number and a name: *2 burgers and 1 cola*."""
     m = f.message
     for p in [p for p in f.left if p.type == "array" and p.inner]:
-        whole = [q for q in p.inner if q.type in _NUMERIC]
+        whole = [q for q in p.inner if q.type in NUMERIC]
         names = [q for q in p.inner if q.type == "string" and not q.choices and not q.optional]
         if len(whole) != 1 or len(names) != 1:
             continue

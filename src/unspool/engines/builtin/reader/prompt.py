@@ -9,6 +9,9 @@ from typing import Any, Final, NamedTuple
 
 from .words import CONCEPTS, GENERIC, KINDS, MEANT, SETS, SIDES, STOP, concepts_of, kin, parts_of, stem
 
+NUMERIC: Final = ("integer", "number")
+"""The types of numbers."""
+
 _PARAMETER: Final = re.compile(r'"([^"\n]*)":( optional)? ?([^\n]*)')
 _CHOICE: Final = re.compile(r'("(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?|true|false|null)(?: or |(?=,)|$)')
 _INNER: Final = re.compile(r'[{,] ?"([^"\n]*)":( optional)? ?([^,}\n]*)')

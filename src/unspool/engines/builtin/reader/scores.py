@@ -10,7 +10,7 @@ from .fill import fill
 from .filling import Filling, named, role
 from .message import Message, Span
 from .places import bare
-from .prompt import Tool
+from .prompt import NUMERIC, Tool
 from .spans import (
     codes,
     currencies,
@@ -230,7 +230,7 @@ def _values(tool: Tool, asked: _Asked, message: Message) -> float:
         score += bool(said) + 1.5 * any(f" {c} {n} " in asked.low for c in said for n in (p.name, p.name.lower()))
         switch = {"on", "off"} <= {*p.choices} or (p.type == "boolean" and named(p, SETS["state"]))
         score += 2 * (switch and asked.switched)
-        score += 2 * (p.type in ("integer", "number") and unit_named(p) in asked.units)
+        score += 2 * (p.type in NUMERIC and unit_named(p) in asked.units)
         score += 2 * (named(p, SETS["codes"]) and not asked.coded.isdisjoint(map(stem, parts_of(p.name))))
     score += _CLEAR_NUMBER * clear_numbers(Filling(tool, message, cased=True)) if asked.numbers else 0
     measures = {canonical(c) for p in tool.parameters for c in p.choices if isinstance(c, str)} & {*UNITS.values()}

@@ -210,6 +210,12 @@ def _and_a_half(m: Message, s: Span) -> Span:
     return Span(s.first, s.last + 3, written(float(s.value) + 0.5))
 
 
+def value_of(number: Span) -> int | float:
+    """The value of one of `numbers`."""
+    value = float(number.value)
+    return int(value) if value == int(value) else value
+
+
 def written(value: float) -> str:
     """A number, without a fraction where it has none."""
     return str(int(value)) if value == int(value) else str(value)
