@@ -147,21 +147,6 @@ def _for(f: Filling, kind: str) -> Parameter | None:
 # -- people and sorts --------------------------------------------------------------------------------------------------
 
 
-def people(f: Filling) -> None:
-    """Those after *with*."""
-    m = f.message
-    for p in [p for p in f.left if p.kinds[:1] == ("people",)]:
-        with_ = next((i for i in m.at.get("with", ()) if not m.taken[i]), None)
-        if with_ is None:
-            return
-        last = _end(m, with_ + 1, SETS["ends people"])
-        names = items(m, with_ + 1, last)
-        if names:
-            whole = m.span(names[0].first, names[-1].last)
-            m.take(m.span(with_, last))
-            f.give(p, [s.value for s in names] if p.type == "array" else whole.value)
-
-
 def _end(m: Message, i: int, stops: frozenset[str]) -> int:
     """Where a text ends that begins at ``i``: before a mark, a day, or a word that begins something else."""
     while i < len(m) and not m.taken[i]:
@@ -206,23 +191,6 @@ def quoted(f: Filling) -> None:
     found = [s for s in quotes(f.message) if f.message.free(s)]
     if len(found) == 1 and len(wanted) == 1:
         f.give_span(wanted[0], found[0])
-
-
-def led(f: Filling) -> None:
-    """Texts of which the message says that they are it: *my name is Anna*, *colour: red*, *change the name to Anna*."""
-    m = f.message
-    links = SETS["equals"] if SETS["changing"].isdisjoint(m.at) else SETS["equals"] | {"to"}
-    for p in f.texts():
-        words = own_parts(p)
-        for i in m.at.get(words[0], ()) if words else ():
-            begin = i + len(words)
-            clear = p.optional and (m.large(begin) or any(s.first == begin for s in quotes(m)))
-            linked = m.has(begin, links)
-            said = [w.low for w in m.words[i:begin]] == words and (linked or (clear and i > 0))
-            begin += m.has(begin, ("to",))
-            said = said and begin < len(m) and not m.taken[begin] and not m.words[begin].low[0].isdigit()
-            if said and not any(m.taken[i:begin]) and _behind(f, p, i, begin, LABELS if linked else None):
-                break
 
 
 def worded(f: Filling) -> None:
