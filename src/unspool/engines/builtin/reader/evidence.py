@@ -74,6 +74,19 @@ def told(f: Filling) -> None:
     _weighed(f, _TOLD)
 
 
+def persons(f: Filling) -> None:
+    """Give a first and a last name the parts of one that is written large: *Priya Nair*."""
+    given = next((p for p in f.texts() if {"first", "given"} & {*own_parts(p)}), None)
+    family = next((p for p in f.texts() if {"last", "family", "surname"} & {*own_parts(p)}), None)
+    if given is None or family is None or not (named(given, ("name",)) or named(family, ("name", "surname"))):
+        return
+    for c in _phrases(f):
+        if c.last - c.first > 1 and all(f.message.large(i) for i in range(c.first, c.last)):
+            f.give_span(given, f.message.span(c.first, c.first + 1))
+            f.give_span(family, f.message.span(c.first + 1, c.last))
+            return
+
+
 def weighed(f: Filling) -> None:
     """Give short texts the phrases that fit them best."""
     _weighed(f, 0.0)
@@ -146,6 +159,8 @@ def _phrases(f: Filling) -> list[Phrase]:
             i, lead = whole[i].last, ""
         elif m.taken[i]:
             i, lead = i + 1, ""
+        elif lead == "verb" and low in SETS["particles"]:
+            i += 1  # put *on*
         elif not low[0].isalnum() or _functional(m, i) or _measures(m, i):
             i, lead = i + 1, lead if low in SETS["determiners"] else low
         elif _asks(f, i):
@@ -164,14 +179,17 @@ def _phrases(f: Filling) -> list[Phrase]:
 def _listed(f: Filling, found: list[Phrase], wanted: list[Parameter]) -> list[Phrase]:
     """The phrases, those that commas and *and* join as one where a list is wanted."""
     m = f.message
-    if not any(p.type == "array" for p in wanted):
+    needed = [p for p in wanted if not p.optional]
+    lists = any(p.type == "array" for p in wanted)
+    if not lists and (len(needed) != 1 or not f.cased or f.filled.several):
         return found
     joined: list[Phrase] = []
     for c in found:
         before = joined[-1] if joined else None
         between = {w.low for w in m.words[before.last : c.first]} if before else set()
         free = before is not None and not any(m.taken[before.last : c.first])
-        if before and free and between and between <= SETS["joins"] | SETS["determiners"]:
+        large = before is not None and m.large(before.first) and m.large(c.first)
+        if before and free and (lists or large) and between and between <= SETS["joins"] | SETS["determiners"]:
             joined[-1] = before._replace(last=c.last, several=True)
         else:
             joined.append(c)
@@ -223,8 +241,8 @@ def _fit(f: Filling, p: Parameter, c: Phrase) -> tuple[float, Span]:
     first, last = c.first, c.last
     whole = c.quoted or c.several
     total = _ANY
-    if not c.quoted and last - first > 1 and _begins(m, p, first):
-        total, first = total + _LABEL, first + 1  # *tenant Maria*
+    if not c.quoted and 0 < (named_so := _begins(m, p, first)) < last - first:
+        total, first = total + _LABEL, first + named_so  # *tenant Maria*
     elif not whole and last - first > 1 and _is(m, last - 1, names):
         total, last = total + _LABEL, last - 1  # *the customers table*
     elif (label := _called(m, p, first)) is not None:
@@ -234,7 +252,7 @@ def _fit(f: Filling, p: Parameter, c: Phrase) -> tuple[float, Span]:
         return total + _QUOTED, Span(c.first, c.last, c.quoted)
     if not _is_short(p):
         return _long(f, p, c, total)
-    if c.several and p.type != "array":
+    if c.several and p.type != "array" and p.optional:
         return 0.0, m.span(first, last)
     if not whole:
         first, last = _without_own(f, p, first, last)
@@ -254,10 +272,11 @@ def _long(f: Filling, p: Parameter, c: Phrase, total: float) -> tuple[float, Spa
     """A text that may be long: after its name and a mark, or a few words after its own preposition."""
     m = f.message
     last = c.last
-    if c.lead in SETS["equals"] and _called(m, p, c.first) is not None:
+    first = c.first + _begins(m, p, c.first)
+    if (c.lead in SETS["equals"] and _called(m, p, c.first) is not None) or c.first < first < last:
         while last < len(m) and not m.taken[last] and (m.words[last].low not in SETS["marks"]):
             last += 1
-        return total, m.span(c.first, last)
+        return total, m.span(first, last)
     ends = last == len(m) or m.taken[last] or not m.words[last].low[0].isalnum() or _functional(m, last)
     few = ends and (m.large(c.first) or last - c.first < 3) and c.lead in PREPOSITIONS
     return total if few and total > _PREPOSITION and not _no_value(f, c.first, last, clear=False) else 0.0, m.span(
@@ -265,11 +284,12 @@ def _long(f: Filling, p: Parameter, c: Phrase, total: float) -> tuple[float, Spa
     )
 
 
-def _begins(m: Message, p: Parameter, first: int) -> bool:
-    """Whether a phrase begins with its parameter's name: *tenant Maria*, *name Baker*."""
-    return not m.large(first) and (
-        _is(m, first, _names(p)) or ([m.words[first].low] == own_parts(p) and m.large(first + 1))
-    )
+def _begins(m: Message, p: Parameter, first: int) -> int:
+    """With how many words of its parameter's name a phrase begins: *tenant Maria*, *name Baker*."""
+    own = own_parts(p)
+    if [w.low for w in m.words[first : first + len(own)]] == own and (m.large(first + len(own)) or len(own) > 1):
+        return len(own)
+    return int(not m.large(first) and _is(m, first, _names(p)))
 
 
 def _by_lead(p: Parameter, c: Phrase) -> float:

@@ -4,7 +4,7 @@ from typing import Final
 
 from .amounts import amounts
 from .choices import choose
-from .evidence import told, weighed
+from .evidence import persons, told, weighed
 from .filling import Filled, Filling, is_cased
 from .forms import formed
 from .message import Message
@@ -23,6 +23,7 @@ STEPS: Final = (
     labels,
     labelled,
     told,
+    persons,
     own,
     framed,
     weighed,

@@ -1,5 +1,7 @@
 """Texts: as one asks for them, after their cues, and what is left of a message."""
 
+import re
+
 from .filling import Filling, named, own_parts, role
 from .message import Message, Span, items
 from .places import joined, pair, place
@@ -24,6 +26,8 @@ from .words import (
     stem,
 )
 
+_DRAWN = re.compile(r"[\s\u2600-\u27bf\ufe0f\U0001f000-\U0001faff]+$")
+"""Emoji behind a request."""
 _ENDS = frozenset((".", "?", "!", ";", "\n"))
 _LONG = ("body", "query", "subject")
 _FITS = {
@@ -62,7 +66,7 @@ def _core(text: str) -> tuple[list[int], int]:
     starts = [len(text) - len(text.lstrip())]
     while found := LEAD.match(text, starts[-1]):
         starts.append(found.end())
-    end = len(text.rstrip(" \n\t.?!"))
+    end = len(_DRAWN.sub("", text).rstrip(" \n\t.?!"))
     while found := TAIL.search(text[:end]):
         end = len(text[: found.start()].rstrip(" \n\t.?!"))
     return starts[::-1], end
@@ -81,6 +85,8 @@ def _group(f: Filling, kind: str, span: Span) -> None:
     end = next((i for i in range(first, last) if m.taken[i]), last)
     if kind == "body" and any(m.words[i].low in SETS["opens a text"] for i in range(end, last)):
         return  # it comes after what is taken: *tell the team in #general that ...*
+    if kind == "body" and end - first > 2 and m.has(first, SETS["opens a text"]):
+        first += 1
     bound = end
     alone = m.has(first, SETS["pronouns"])
     end = m.trimmed(first + alone, end, SETS["loose ends"] if end < len(m) else SETS["marks"])
@@ -339,6 +345,8 @@ def _rest(f: Filling, p: Parameter) -> None:
     if span is None and not p.optional and kind in ("", "symbol"):
         span = _remaining(f, p, long=False, asking=f.tool.name_words | STARTERS)
     if span is not None and {stem(w.low) for w in m.words[span.first : span.last]} <= {stem(w) for w in own_parts(p)}:
+        return
+    if span is not None and all(w.low in SETS["function"] for w in m.words[span.first : span.last]) and not p.choices:
         return
     if span is None or (p.optional and (not _spoken_of(f, p, span) or _idle(m, span))):
         return
