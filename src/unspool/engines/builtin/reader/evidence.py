@@ -208,10 +208,9 @@ def _goes_on(f: Filling, i: int) -> bool:
 def _functional(m: Message, i: int) -> bool:
     """Whether a word only joins others."""
     low = m.words[i].low
-    inside = i > 0 and m.large(i) and (m.large(i + 1) or m.large(i - 1))
-    if low in SETS["calls"] | RELATIVE or (low in SETS["function"] and not inside):
-        return True
-    return low in PREPOSITIONS or low in BEFORE_PLACE
+    if i > 0 and m.large(i) and (m.large(i + 1) or m.large(i - 1)):
+        return False  # *Under Pressure*
+    return low in SETS["calls"] | RELATIVE | SETS["function"] or low in PREPOSITIONS or low in BEFORE_PLACE
 
 
 def _measures(m: Message, i: int) -> bool:
