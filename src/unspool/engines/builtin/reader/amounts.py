@@ -27,7 +27,9 @@ def amounts(f: Filling) -> None:
     wanted = [p for p in f.left if p.type in NUMERIC]
     if wanted:
         free = _durations(f.message, free)
-    series = [p for p in f.left if p.type == "array" and (p.members in NUMERIC or named(p, SETS["series"]))]
+    series = [
+        p for p in f.left if p.type == "array" and (p.members in NUMERIC or (not p.inner and named(p, SETS["series"])))
+    ]
     if series and free:
         f.give(series[0], [value_of(s) for s in free])
         for s in free:

@@ -51,7 +51,7 @@ def _parts(tools: tuple[Tool, ...], text: str) -> list[Clause]:
         tool = best(tools, Message(part)) if part.strip() and not _idle(part) else None
         if tool is not None and found and not _opens(tool, part, found[-1][0], ended=ended, bare=bare):
             tool = None
-        if tool is None and found and _again(found[-1][0], text[found[-1][1] : begin], part):
+        if tool is None and found and not ended and _again(found[-1][0], text[found[-1][1] : begin], part):
             tool = found[-1][0]
         if tool is not None:
             found.append((tool, begin if found else first, start))

@@ -35,6 +35,8 @@ _DESCRIBED: Final = 2.5
 _QUOTED: Final = 2.0
 _NAME: Final = 1.5
 """For capitals where names are expected; as much against small letters."""
+_LARGE: Final = 0.5
+"""For capitals elsewhere."""
 _DIRECT: Final = 1.0
 """For a needed value that comes right after the verb."""
 _LISTED: Final = 2.1
@@ -245,7 +247,9 @@ def _fit(f: Filling, p: Parameter, c: Phrase) -> tuple[float, Span]:
     elif not whole and last - first > 1 and _is(m, last - 1, names):
         total, last = total + _LABEL, last - 1  # *the customers table*
     elif (label := _called(m, p, first)) is not None:
-        total += _LABEL if _is(m, label, names) else _LABEL / 2 + 1 / len(own_parts(p))
+        total += (
+            _LABEL if _is(m, label, names) or len(own_parts(p)) == first - label else _LABEL / 2 + 1 / len(own_parts(p))
+        )
     total += _by_lead(p, c)
     if c.quoted:
         return total + _QUOTED, Span(c.first, c.last, c.quoted)
@@ -259,6 +263,8 @@ def _fit(f: Filling, p: Parameter, c: Phrase) -> tuple[float, Span]:
         total += _DESCRIBED
     if p.kinds[:1] and p.kinds[0] in _PEOPLE and f.cased:
         total += _NAME if m.large(first) and (first > 0 or m.large(first + 1)) else -_NAME
+    elif m.large(first) and first > 0:
+        total += _LARGE
     if m.has(c.last, ("of",)) and not m.taken[c.last]:
         total -= _ANY / 2  # the usage *of checkout*
     formless = p.kinds[:1] and p.kinds[0] in _FOUND and total < _LABEL
@@ -313,13 +319,17 @@ def _by_lead(p: Parameter, c: Phrase) -> float:
 
 def _called(m: Message, p: Parameter, first: int) -> int | None:
     """Where a word names the parameter of what comes after it, with no more than *is*, *the* or *it to* between."""
+    own = own_parts(p)
+    i = first - len(own)
+    if i >= 0 and [w.low for w in m.words[i:first]] == own and not any(m.taken[i:first]):
+        return i  # *directed by* Edgar Wright
     i = first - 1
     while i > 0 and first - i < _NEAR and m.has(i, SETS["between a label"]) and not m.taken[i]:
         i -= 1
     if i < 0 or m.taken[i]:
         return None
     low = m.words[i].low
-    said = stem(low) in _names(p) or low in own_parts(p) or any(derived(low, w) for w in own_parts(p))
+    said = stem(low) in _names(p) or low in own or any(derived(low, w) for w in own)
     return i if said else None
 
 
