@@ -122,7 +122,7 @@ def _other_side(m: Message, p: Parameter, s: Span) -> bool:
 def _evidence(f: Filling, p: Parameter, s: Span) -> float:
     """What speaks for a number: a parameter's unit, a word of its name nearby, a bound, what is counted."""
     m = f.message
-    if (unit := unit_named(p)) and unit_of(m, s) == unit:
+    if (unit := unit_named(p)) and ((said := unit_of(m, s)) == unit or _times(said, unit)):
         return 5
     names = _names_of(p)
     if (d := _distance(m, s, names)) < _FAR:

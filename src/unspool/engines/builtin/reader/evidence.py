@@ -8,7 +8,7 @@ it, words of its description, quotes, capitals, its place. The best total wins.
 from functools import cache
 from typing import Final, NamedTuple
 
-from .assign import assign
+from .assign import MOST, assign
 from .filling import Filling, named, own_parts, role
 from .message import Message, Span, items
 from .prompt import Parameter
@@ -83,9 +83,10 @@ def persons(f: Filling) -> None:
     if given is None or family is None or not (named(given, ("name",)) or named(family, ("name", "surname"))):
         return
     for c in _phrases(f):
-        if c.last - c.first > 1 and all(f.message.large(i) for i in range(c.first, c.last)):
-            f.give_span(given, f.message.span(c.first, c.first + 1))
-            f.give_span(family, f.message.span(c.first + 1, c.last))
+        first, last = _without_own(f, given, c.first, c.last)
+        if last - first > 1 and all(f.message.large(i) for i in range(first, last)):
+            f.give_span(given, f.message.span(first, first + 1))
+            f.give_span(family, f.message.span(first + 1, last))
             return
 
 
@@ -99,7 +100,7 @@ def _weighed(f: Filling, least: float) -> None:
     if not wanted:
         return
     open_ = any(not _is_short(p) and not p.optional for p in f.texts())
-    found = _listed(f, _phrases(f), wanted)
+    found = _listed(f, _phrases(f), wanted)[:MOST]
     fits = {(p.name, c): _fit(f, p, c) for p in wanted for c in found}
 
     def weight(p: Parameter, c: Phrase) -> float:
@@ -245,7 +246,7 @@ def _fit(f: Filling, p: Parameter, c: Phrase) -> tuple[float, Span]:
     if not c.quoted and 0 < (named_so := _begins(m, p, first)) < last - first:
         total, first = total + _LABEL, first + named_so  # *tenant Maria*
     elif not whole and last - first > 1 and _is(m, last - 1, names):
-        total, last = total + _LABEL, last - 1  # *the customers table*
+        total, last = total + _LABEL, last - (not m.large(last - 1))  # *the customers table*, *Elm Street*
     elif (label := _called(m, p, first)) is not None:
         total += (
             _LABEL if _is(m, label, names) or len(own_parts(p)) == first - label else _LABEL / 2 + 1 / len(own_parts(p))

@@ -7,7 +7,6 @@ from .message import Message, Span, items
 from .prompt import Parameter, Tool
 from .words import SETS, STOP, parts_of
 
-
 _TEXTS = ("", "string", "any")
 """The members of a list of texts."""
 
