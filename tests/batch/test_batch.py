@@ -355,6 +355,18 @@ def test_a_folder_that_holds_something_else_is_left_alone(tmp_path: Path, capsys
     assert (out / "precious.parquet").read_bytes() == b"x"
 
 
+@pytest.mark.parametrize("ending", [".parquet", ".jsonl", ""])
+def test_an_output_never_takes_the_place_of_an_input(
+    ending: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, out = write_lines(tmp_path / "in.jsonl", 10), tmp_path / f"out{ending}"
+    assert run(source, "-o", out) == 0
+    before = {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
+    assert run(out, "-o", out) == 2
+    assert "would be replaced by the output" in capsys.readouterr().err
+    assert {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()} == before
+
+
 # -- workers and memory ------------------------------------------------------------------------------------------------
 
 

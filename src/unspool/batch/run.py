@@ -112,12 +112,21 @@ class Job:
         self._start = start
         self._form = self._output.suffix if self._output.suffix in (".parquet", ".jsonl") else ""
         self._parts = self._output if not self._form else Path(f"{output}{_STATE}")
+        self._refuse_own_inputs()
         self._state = self._parts / _STATE
         self.errors = Path(f"{output}.errors.jsonl")
         self._ending = ".jsonl" if self._form == ".jsonl" else ".parquet"
         Reader(reading)  # refuses what is wrong with the settings
         self.finished = False
         self._begin(resume)
+
+    def _refuse_own_inputs(self) -> None:
+        """What is read must not be replaced, or removed with the parts of an earlier run."""
+        output, parts = self._output.resolve(), self._parts.resolve()
+        for file in self._files:
+            path = Path(file).resolve()
+            if file != "-" and (path == output or parts in path.parents):
+                raise InputError(f"{file}: would be replaced by the output {self._output}")
 
     def _begin(self, resume: bool) -> None:
         """Make the folder of parts, or find it as an earlier run left it."""
