@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final
 
+from ..dialect.patterns import MAX_SPACE
 from ..events import ContentDelta, Event, ReasoningDelta, ToolCallDelta
 from ..message import Fold, OpenSegment
 from .call import Sink
@@ -49,7 +50,6 @@ class FastPaths:
         "_call",
         "_find",
         "_fold",
-        "_heads",
         "_hold_back",
         "_hold_back2",
         "_kept",
@@ -73,8 +73,6 @@ class FastPaths:
     """How many pieces were there before."""
     _find: re.Pattern[str]
     """Finds what may end it."""
-    _heads: Sequence[str]
-    """The characters that this begins with, where it ends a JSON string."""
     _hold_back: str
     _hold_back2: str
     """White space at the end that may belong to what ends it."""
@@ -96,7 +94,7 @@ class FastPaths:
         self._segment: OpenSegment | None = None  # the reasoning or content that goes on
         self._literal: LiteralReader | None = None  # reads what is not a string's inside
         self._spot: Spot | None = None  # where it is, if what it does is remembered
-        self._read = 0  # what of the text that waits it has read
+        self._read = 0  # what of the text that waits it has read, and not said
 
     # -- beginning and end --------------------------------------------------------------------------------------------
 
@@ -174,7 +172,8 @@ class FastPaths:
         guard = None if literal.python else machine.openings.string_ends()
         if guard is not None:
             self._find = guard.find
-            self._heads = guard.heads
+            self._known = guarded_pieces(guard.find, guard.heads)
+            self._then = FastPaths._guarded_structure
             return None if guard.find.search(buf, i) else self._in_guarded(literal)
         if literal.strict():
             self._spot = spot = literal.spot()
@@ -185,11 +184,8 @@ class FastPaths:
 
     def _in_guarded(self, literal: LiteralReader) -> Take:
         """How JSON is read in whose strings a marker ends the call."""
-        if not literal.simple() or not literal.verbatim():
-            return FastPaths._guarded_structure
-        self._known = guarded_pieces(self._find, self._heads)
-        self._then = FastPaths._guarded_structure
-        return FastPaths._string
+        plain = literal.simple() and literal.verbatim()
+        return FastPaths._string if plain else FastPaths._guarded_structure
 
     def _in_string(self, literal: LiteralReader) -> Take:
         """How a literal is read that no marker ends."""
@@ -332,20 +328,23 @@ class FastPaths:
         literal = self._literal
         assert literal is not None
         whole = self._buf + text if self._buf else text
-        read = literal.read(whole, 0)
+        if self._read and len(whole) > MAX_SPACE:
+            return None
+        read = literal.read(whole, self._read)
         if literal.mode < DONE and not literal.notes:
             fragment = literal.take()
-            if fragment:
-                self._buf = whole[read:]
-                self.at = end = at + read
-                self._kept.append(whole[:read] if self._buf else whole)
-                self._pieces.append(fragment)
-                if literal.mode == STRING and self.take is FastPaths._structure:
-                    self._go(self._in_string(literal))
-                return [ToolCallDelta(self._call, fragment, at, end)]
-            if not read:  # the beginning of a word or an escape
+            if not fragment:  # white space, the beginning of a key, a word, an escape
                 self._buf = whole
+                self._read = read
                 return []
+            self._buf = whole[read:]
+            self._read = 0
+            self.at = end = at + read
+            self._kept.append(whole[:read] if self._buf else whole)
+            self._pieces.append(fragment)
+            if literal.mode == STRING and self.take is FastPaths._structure:
+                self._go(self._in_string(literal))
+            return [ToolCallDelta(self._call, fragment, at, end)]
         # Read, and not said: the machine says it, and what follows from it.
         self._buf = whole
         self._read = read
@@ -358,7 +357,7 @@ class FastPaths:
         events = self._structure(text, at)
         literal = self._literal
         assert literal is not None
-        if events is not AGAIN:
+        if events is not AGAIN and not self._read:
             self._go(self._in_guarded(literal))
         return events
 
