@@ -24,9 +24,10 @@ _WAITING: Final = 256
 Take = Callable[["FastPaths", str, int], "list[Event] | None"]
 """The events of a piece of text that comes at an offset; ``None`` where the machine must look at it."""
 
-Stretch = tuple[Pieces, tuple[str, str] | None, int, Callable[[str], None], Callable[[str], None] | None]
-"""How pieces of a string are said that are plain or known: those that are known, what no plain one holds (besides what
-JSON escapes), the index of their call, where their JSON goes, and where they go themselves if they are not JSON."""
+Stretch = tuple[Pieces, str | None, str | None, int, Callable[[str], None], Callable[[str], None] | None]
+"""How pieces of a string are said that are plain or known: those that are known, the two characters that no plain one
+holds besides what JSON escapes, the index of their call, where their JSON goes, and where they go themselves if they
+are not JSON."""
 
 AGAIN: Final[list[Event]] = []
 """The text is taken, but the machine must go on with it."""
@@ -127,7 +128,7 @@ class FastPaths:
         if take is FastPaths._string:
             known = self._known
             keep = self._kept.append if self._spot is None else None
-            self._plain = known, known.stops, self._call, self._pieces.append, keep
+            self._plain = known, known.stop, known.stop2, self._call, self._pieces.append, keep
             self.stretch = None if self._buf else self._plain
         else:
             self.stretch = None
@@ -258,10 +259,10 @@ class FastPaths:
             return []
         known = self._known
         whole = self._buf + text
-        fragment = known.get(whole) if self._buf else None
+        fragment = known[whole] if self._buf else ""
         rest = ""
-        if fragment is None:
-            part = known.parts.get(whole) or known.learn(whole)
+        if not fragment:
+            part = known.parts.get(whole) or known.split(whole)
             if part is None:
                 return self._string_over(text, at)
             fragment, rest = part

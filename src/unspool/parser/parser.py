@@ -139,16 +139,17 @@ class Parser:
         """
         stretch = self._stretch
         if stretch is not None and stage is None and type(text) is str:
-            known, stops, call, put, keep = stretch
+            known, stop, stop2, call, put, keep = stretch
             if (
                 '"' not in text
                 and "\\" not in text
-                and (stops is None or not (stops[0] in text or stops[1] in text))
+                and (stop is None or stop not in text)
+                and (stop2 is None or stop2 not in text)
                 and text.isprintable()
             ):
                 fragment = text
             else:
-                fragment = known.get(text, "")
+                fragment = known[text]
             if fragment:
                 at = self._at
                 self._at = end = at + len(text)

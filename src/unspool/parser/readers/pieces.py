@@ -22,44 +22,45 @@ Split = Callable[[str], Part | None]
 
 
 class Pieces(dict[str, str]):
-    """The pieces of one kind of string: those that are whole, as the inside of a JSON string.
+    """The pieces of one kind of string that are whole, as the inside of a JSON string; ``""`` for any other piece.
 
     Attributes:
         split: takes any piece apart.
-        stops: the two characters (or one, twice) with which anything begins that may end such a string, but JSON's
-            quote; empty strings where there are more; ``None`` where there is nothing else.
+        stop, stop2: the characters with which anything begins that may end such a string, other than JSON's quote;
+            the empty string, which all hold, where there are more; ``None`` where there are fewer.
         parts: the pieces of which something must wait.
     """
 
-    __slots__ = ("parts", "split", "stops")
+    __slots__ = ("parts", "split", "stop", "stop2")
 
-    def __init__(self, split: Split, stops: tuple[str, str] | None) -> None:
+    def __init__(self, split: Split, stops: Sequence[str]) -> None:
         self.split = split
-        self.stops = stops
+        self.stop, self.stop2 = (*stops, None, None)[:2] if len(stops) <= 2 else ("", None)
         self.parts: dict[str, Part] = {}
 
-    def learn(self, text: str) -> Part | None:
-        """The part of a piece that is not known."""
+    def __missing__(self, text: str) -> str:
+        """Learn what a piece is."""
         part = self.split(text)
-        if part is not None and len(text) <= SHORT:
-            if part[1]:
-                if len(self.parts) >= _MOST_PIECES:
-                    self.parts.clear()
+        if part is None:
+            return ""
+        fragment, rest = part
+        if rest:
+            fragment = ""
+        if len(text) <= SHORT:
+            if len(self) >= _MOST_PIECES:
+                self.clear()
+                self.parts.clear()
+            self[text] = fragment
+            if rest:
                 self.parts[text] = part
-            else:
-                if len(self) >= _MOST_PIECES:
-                    self.clear()
-                self[text] = part[0]
-        return part
+        return fragment
 
 
 _kinds: Final[dict[tuple[str, ...], Pieces]] = {}
 """All kinds, for all readers together."""
 
 
-def _kind(
-    key: tuple[str, ...], stops: tuple[str, str] | None, split: Callable[..., Part | None], *how: object
-) -> Pieces:
+def _kind(key: tuple[str, ...], stops: Sequence[str], split: Callable[..., Part | None], *how: object) -> Pieces:
     """The pieces of a kind, the same for all; ``split`` takes one apart, by ``how``."""
     found = _kinds.get(key)
     if found is None:
@@ -71,22 +72,22 @@ def _kind(
 
 def json_pieces() -> Pieces:
     """Of JSON strings."""
-    return _kind(("json",), None, _json)
+    return _kind(("json",), "", _json)
 
 
 def python_pieces(quote: str) -> Pieces:
     """Of Python strings that a quote ends, once or three times."""
-    return _kind(("python", quote), (quote, quote), _python, quote)
+    return _kind(("python", quote), quote, _python, quote)
 
 
 def quoted_pieces(scan: re.Pattern[str], delimiter: str) -> Pieces:
     """Of strings that only a quote ends, which a scan finds, or its beginning at the end of a text."""
-    return _kind(("quoted", delimiter), (delimiter[0], delimiter[0]), _quoted, scan, delimiter)
+    return _kind(("quoted", delimiter), delimiter[0], _quoted, scan, delimiter)
 
 
 def guarded_pieces(scan: re.Pattern[str], firsts: Sequence[str]) -> Pieces:
     """Of JSON strings that a marker ends too, as in `value_pieces`."""
-    return _kind(("guarded", scan.pattern), _stops(firsts), _guarded, scan)
+    return _kind(("guarded", scan.pattern), firsts, _guarded, scan)
 
 
 def value_pieces(scan: re.Pattern[str], firsts: str, triggers: Set[str], margin: str) -> Pieces:
@@ -98,7 +99,7 @@ def value_pieces(scan: re.Pattern[str], firsts: str, triggers: Set[str], margin:
         triggers: the markers.
         margin: white space that may belong to a marker that follows it.
     """
-    stops = ("", "") if " " in margin else _stops(firsts)
+    stops = [""] if " " in margin else firsts
     return _kind(("value", scan.pattern, margin), stops, _value, scan, firsts, triggers, margin)
 
 
@@ -142,7 +143,3 @@ def _value(scan: re.Pattern[str], firsts: str, triggers: Set[str], margin: str, 
     if end and text[end - 1] in margin:
         end -= held_suffix(text, 0, end, margin)
     return escaped(text[:end]), text[end:]
-
-
-def _stops(firsts: Sequence[str]) -> tuple[str, str]:
-    return (firsts[0], firsts[-1]) if len(firsts) in (1, 2) else ("", "")
