@@ -137,6 +137,7 @@ class Parser:
             ValueError: the parser is closed, or there is no such stage.
             TypeError: the text is not a string.
         """
+        # Most pieces of an answer's strings are plain, or known: those go no further.
         stretch = self._stretch
         if stretch is not None and stage is None and type(text) is str:
             known, stop, stop2, call, put, keep = stretch

@@ -1,7 +1,7 @@
 """Pieces of strings that need a look, remembered: tokens recur, and so does what they are as JSON.
 
 What a piece of a string is depends on how the string is written and on what ends it: that is its kind. Only short
-pieces are remembered, and of all kinds together only so many; then all are forgotten.
+pieces are remembered, and of each kind only so many; then they are forgotten.
 """
 
 import re
@@ -22,7 +22,7 @@ Split = Callable[[str], Part | None]
 
 
 class Pieces(dict[str, str]):
-    """The pieces of one kind of string that are whole, as the inside of a JSON string; ``""`` for any other piece.
+    """The short pieces of one kind of string that are whole, as the inside of a JSON string; ``""`` for any other.
 
     Attributes:
         split: takes any piece apart.
@@ -40,19 +40,17 @@ class Pieces(dict[str, str]):
 
     def __missing__(self, text: str) -> str:
         """Learn what a piece is."""
-        part = self.split(text)
+        part = self.split(text) if len(text) <= SHORT else None
         if part is None:
             return ""
         fragment, rest = part
+        if len(self) >= _MOST_PIECES:
+            self.clear()
+            self.parts.clear()
         if rest:
             fragment = ""
-        if len(text) <= SHORT:
-            if len(self) >= _MOST_PIECES:
-                self.clear()
-                self.parts.clear()
-            self[text] = fragment
-            if rest:
-                self.parts[text] = part
+            self.parts[text] = part
+        self[text] = fragment
         return fragment
 
 
