@@ -205,7 +205,7 @@ def installed(put: Callable[[dict[str, Any], str, ModuleType], None]) -> Host:
     for name, values in modules(host).items():
         module = ModuleType(name)
         vars(module).update({**values, "__path__": []})
-        put(sys.modules, name, module)  # type: ignore[arg-type]
+        put(sys.modules, name, module)
         parent, _, child = name.rpartition(".")
         if parent:
             setattr(sys.modules[parent], child, module)
@@ -299,6 +299,7 @@ class Serving:
             reasoning += delta.reasoning_content or ""
             content += delta.content or ""
             for call in delta.tool_calls or []:
+                assert call.index is not None
                 if call.function.name is not None:
                     assert (call.index, bool(call.id), call.type) == (len(calls), True, "function")
                     calls.append([call.function.name, ""])

@@ -151,7 +151,7 @@ def test_choices_of_many_requests_are_read_side_by_side(host: Host) -> None:
     call = form_of("deepseek")
     outputs = {"a_0": "plan</think>answer", "a_1": f"plan</think>{call}", "b": "plan, answer"}
     streams = {k: serving.deltas(k, tokenizer.encode(text + END), 1) for k, text in outputs.items()}
-    found = {k: ["", "", 0] for k in outputs}
+    found = dict.fromkeys(outputs, ("", "", 0))
     while streams:
         for key, stream in list(streams.items()):
             delta = next(stream, None)
@@ -160,8 +160,8 @@ def test_choices_of_many_requests_are_read_side_by_side(host: Host) -> None:
             else:
                 thoughts, content, calls = found[key]
                 named = sum(bool(c.function.name) for c in delta.tool_calls or [])
-                found[key] = [f"{thoughts}{delta.reasoning_content}", f"{content}{delta.content}", calls + named]
-    assert found == {"a_0": ["plan", "answer", 0], "a_1": ["plan", "", 1], "b": ["", "plan, answer", 0]}
+                found[key] = f"{thoughts}{delta.reasoning_content}", f"{content}{delta.content}", calls + named
+    assert found == {"a_0": ("plan", "answer", 0), "a_1": ("plan", "", 1), "b": ("", "plan, answer", 0)}
 
 
 def test_a_request_without_tools_has_no_calls(host: Host) -> None:

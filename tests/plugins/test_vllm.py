@@ -17,6 +17,7 @@ from unspool.plugins import following
 from unspool.plugins import vllm as plugin
 from unspool.plugins.host import foreign_tokens
 from unspool.plugins.reader import CallDelta, Delta
+from unspool.tokens import Detokenizer
 
 from ..support import CALLING, named, tools_of
 from .support import WEATHER, Parts, objects, parts, pieces, raws
@@ -239,7 +240,7 @@ def test_a_closing_that_ordinary_tokens_spell_does_not_end_the_reasoning_and_one
 def test_many_openings_in_a_thought_are_each_read_once(tokens: Tokens, monkeypatch: pytest.MonkeyPatch) -> None:
     pushed = 0
 
-    class Counting(following.Detokenizer):
+    class Counting(Detokenizer):
         def push(self, token: int) -> tuple[str, str]:
             nonlocal pushed
             pushed += 1
