@@ -97,7 +97,8 @@ class MarkupReader:
             return None
         if self._place is Place.BETWEEN or value is None:
             return awaited.between
-        return awaited.inside(value.parameter) if value.holds() else None
+        held = self._place is Place.VALUE and value.kind is not Kind.TYPED and self.containers.quiet
+        return awaited.inside(value.parameter) if held or value.holds() else None
 
     def waits_on(self, text: str) -> re.Pattern[str] | None:
         """As `waits`, where the opening of an argument is all that is decided in the text that waits: of one that is
@@ -162,18 +163,19 @@ class MarkupReader:
     def _between(self) -> bool:
         tape = self._tape
         found = self._scalar(tape.buf, tape.i)
-        if found is not None:
-            if self._take_scalar(*found):
-                return True
-            if len(tape.buf) - tape.i <= _WAITING and not tape.final:
-                awaited = self._awaited()
-                waits = None if awaited is None else awaited.whole(found[0])
-                if waits is not None and waits.fullmatch(tape.buf, tape.i):
-                    return False
+        if found is not None and self._take_scalar(*found):
+            return True
         look = self._openings.look
         plan = look.plan
         buf = tape.buf
         i = skip_space(buf, tape.i)
+        if len(buf) - tape.i <= _WAITING and not tape.final and not look.by_ids:
+            awaited = self._awaited()
+            waits = None if awaited is None else awaited.between if found is None else awaited.whole(found[0])
+            if waits is not None and waits.fullmatch(buf, tape.i):
+                if found is None:
+                    tape.move(i)
+                return False
         level = self.containers.levels[-1]
         if plan.comma and not level.empty:
             r = look.stands(plan.comma, i)
